@@ -150,13 +150,19 @@ def _plan(
     block: Any,
 ) -> tuple[_native.Backward, _native.TapePlan]:
     """The backward kernel that is launched, and what a launch of it needs."""
-    n_threads = math.prod(dim)
     limits = config.tape_memory, config.num_threads if device == "cpu" else None
-    plan = backward.plan(_lengths(kernel.key, backward, dim, args, device, block), n_threads, *limits)
-    if plan.is_cramped:
-        backward = kernel.backward(active, dim, coinciding, True)
-        plan = backward.plan(_lengths(kernel.key, backward, dim, args, device, block), n_threads, *limits)
-    return backward, plan
+
+    def planned(backward: _native.Backward) -> tuple[_native.Backward, _native.TapePlan]:
+        lengths = _lengths(kernel.key, backward, dim, args, device, block)
+        return backward, backward.plan(lengths, math.prod(dim), *limits)
+
+    found = planned(backward)
+    if not found[1].is_cramped:
+        return found
+    # Rows may be longer than what is read of them.
+    kept = (False, True) if backward.records_rows else (False,)
+    plans = [planned(kernel.backward(active, dim, coinciding, checkpoints=True, rows=rows)) for rows in kept]
+    return min(plans, key=lambda found: found[1].per_place)
 
 
 def _lengths(

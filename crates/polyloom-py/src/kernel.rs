@@ -364,10 +364,12 @@ impl Kernel {
     }
 
     /// The backward kernel with respect to the parameters that are active, for launches with these extents. With
-    /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more. Elements of the
-    /// arrays that are `coinciding` may be one memory though their indices differ. What is `known` of the arguments is
-    /// for each an integer, the extents of an array, or None.
-    #[pyo3(signature = (active, dim, coinciding = Vec::new(), checkpoints = false, known = Vec::new()))]
+    /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more; with `rows`, that is
+    /// so of what loops read of rows of arrays that are the threads' own. Elements of the arrays that are `coinciding` may
+    /// be one memory though their indices differ. What is `known` of the arguments is for each an integer, the extents
+    /// of an array, or None.
+    #[pyo3(signature = (active, dim, coinciding = Vec::new(), checkpoints = false, rows = false, known = Vec::new()))]
+    #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
     fn backward(
         &self,
         py: Python<'_>,
@@ -375,14 +377,15 @@ impl Kernel {
         dim: Vec<u64>,
         coinciding: Vec<bool>,
         checkpoints: bool,
+        rows: bool,
         known: Vec<Option<Known>>,
     ) -> PyResult<Backward> {
         let kernel = self.one()?;
         // The same request whether it says so or not.
         let coinciding = if coinciding.contains(&true) { coinciding } else { Vec::new() };
         let is_long = dim.iter().product::<u64>() > polyloom::LONG_LAUNCH;
-        let request =
-            DerivativeRequest { checkpoints, coinciding, is_long, ..DerivativeRequest::new(active, dim.len() as u8) };
+        let any = DerivativeRequest::new(active, dim.len() as u8);
+        let request = DerivativeRequest { checkpoints, rows, coinciding, is_long, ..any };
         let arguments = arguments_of(known);
         let launch = DerivativeLaunch { dim: &dim, arguments: &arguments };
         let backward = py
@@ -561,6 +564,12 @@ impl TapePlan {
         self.plan.bytes
     }
 
+    /// The bytes that one thread takes.
+    #[getter]
+    fn per_place(&self) -> u64 {
+        self.plan.per_place
+    }
+
     /// Whether too few threads have a place on the tapes.
     #[getter]
     fn is_cramped(&self) -> bool {
@@ -600,6 +609,12 @@ impl Backward {
     #[getter]
     fn takes_part(&self) -> bool {
         self.backward.needs.takes_part()
+    }
+
+    /// Whether it records what `rows` would bound.
+    #[getter]
+    fn records_rows(&self) -> bool {
+        self.backward.needs.records_rows
     }
 
     /// What a launch of so many threads needs if loops are so long, tapes may take so many bytes, and so many cores run

@@ -120,8 +120,10 @@ pub struct TapePlan {
     pub segments: Vec<u64>,
     /// The bytes that all tapes take.
     pub bytes: u64,
+    /// The bytes that one thread takes; the largest number if a tape would be too long for its indices.
+    pub per_place: u64,
     /// Whether loops are so long that few threads have a place on the tapes, or not one has: with checkpoints
-    /// ([`Request::checkpoints`]) more would have.
+    /// ([`Request::checkpoints`], and [`Request::rows`] if [`Needs::records_rows`] says so) more would have.
     pub is_cramped: bool,
 }
 
@@ -204,16 +206,22 @@ impl Backward {
             TapeExtent::Whole(number) => length(number),
             TapeExtent::Checkpoints(number) => length(number).div_ceil(segment(number)),
             TapeExtent::Segment(number) => segment(number),
+            TapeExtent::Rows { of, row } => length(of).div_ceil(segment(of)) * length(row),
+            TapeExtent::SegmentReads { of, reads } => segment(of) * length(reads),
         };
         let extents: Vec<u64> = self.needs.tapes.iter().map(extent).collect();
         let bytes =
             |ty: Type| ty.components().iter().filter_map(|ty| ty.as_scalar()).map(|s| u64::from(s.bytes())).sum();
         let of_places: Vec<u64> = self.tape_types().map(bytes).collect();
-        let per_place: u64 = extents.iter().zip(of_places).map(|(extent, bytes)| extent * bytes).sum();
+        let is_too_long = extents.iter().any(|&extent| i32::try_from(extent).is_err());
+        let per_place = match is_too_long {
+            true => u64::MAX,
+            false => extents.iter().zip(of_places).map(|(extent, bytes)| extent * bytes).sum(),
+        };
         let n_places = |bytes: u64| (bytes / per_place.max(1)).clamp(1, n_threads.max(1));
         let mut places = n_places(limits.bytes);
         let least = limits.n_cores.map_or(LEAST_ON_GPU, |_| LEAST_ON_CPU);
-        let is_cramped = places < least.min(n_threads) || places * per_place > limits.bytes;
+        let is_cramped = places < least.min(n_threads) || places.saturating_mul(per_place) > limits.bytes;
         if let Some(n_cores) = limits.n_cores {
             let cached = n_places(limits.bytes.min(CACHED * n_cores));
             if cached >= LEAST_CACHED * n_cores {
@@ -232,7 +240,8 @@ impl Backward {
             n_places: places,
             tapes: extents.iter().zip(self.tape_types()).map(shape).collect(),
             segments: self.needs.segments.iter().map(|&number| segment(number)).collect(),
-            bytes: places * per_place,
+            bytes: places.saturating_mul(per_place),
+            per_place,
             is_cramped,
         }
     }

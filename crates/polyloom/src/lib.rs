@@ -65,6 +65,7 @@ pub use polyloom_ir::{
 pub use polyloom_passes::Options as PassOptions;
 pub use polyloom_passes::autodiff::{
     Argument as LaunchArgument, LONG_LAUNCH, Launch as DerivativeLaunch, Needs, Request as DerivativeRequest,
+    TapeExtent,
 };
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{

@@ -3,7 +3,7 @@
 //! Shapes and places are worked out by hand from the kernels' text: an iteration keeps the 8 bytes, or 24, that it has
 //! been given.
 
-use polyloom::{Backward, DerivativeRequest, Scalar, Session, SourceFile, SourceUnit, TapeLimits};
+use polyloom::{Backward, DerivativeRequest, Scalar, Session, SourceFile, SourceUnit, TapeExtent, TapeLimits};
 use std::sync::Arc;
 
 const TEXT: &str = "\
@@ -29,17 +29,33 @@ def squares(n: int, x: loom.array(dtype=loom.vec3d), y: loom.array(dtype=loom.ve
 
 
 @loom.kernel
+def rows(n: int, x: loom.array2d(dtype=loom.float64)):
+    i = loom.tid()
+    for _ in range(n):
+        for j in range(1, x.shape[1]):
+            x[i, j] = loom.sin(x[i, j - 1])
+
+
+@loom.kernel
 def stencil(x: loom.array2d(dtype=loom.float64), y: loom.array2d(dtype=loom.float64)):
     i, j = loom.tid()
     y[i, j] = x[i + 1, j] - x[i, j + 1]
 ";
 
 fn backward(kernel: &str, rank: u8, checkpoints: bool) -> Arc<Backward> {
+    requested(kernel, DerivativeRequest { checkpoints, ..DerivativeRequest::new(Vec::new(), rank) })
+}
+
+fn with_rows(kernel: &str) -> Arc<Backward> {
+    requested(kernel, DerivativeRequest { checkpoints: true, rows: true, ..DerivativeRequest::new(Vec::new(), 1) })
+}
+
+fn requested(kernel: &str, request: DerivativeRequest) -> Arc<Backward> {
     let unit = SourceUnit::parse(SourceFile::new("kernels.py", TEXT, 1)).unwrap();
     let session = Session::on(Session::default_device().unwrap()).unwrap();
     let kernel = session.compile_file_kernel(&unit, kernel).unwrap();
     let active = vec![true; kernel.types().len()];
-    kernel.backward(&DerivativeRequest { checkpoints, ..DerivativeRequest::new(active, rank) }).unwrap()
+    kernel.backward(&DerivativeRequest { active, ..request }).unwrap()
 }
 
 /// What a launch on so many cores, or on a GPU, may take: threads, bytes, cores.
@@ -100,6 +116,35 @@ fn checkpoints_are_as_many_as_segments_have_iterations() {
         assert_eq!(extents, expected, "{length} times");
         assert_eq!(plan.bytes, 100 * 8 * (segment + checkpoints), "{length} times");
     }
+}
+
+#[test]
+fn checkpoints_keep_rows_and_what_a_segment_reads_of_them() {
+    let whole = backward("rows", 1, false);
+    assert!(whole.needs.records_rows);
+    let backward = with_rows("rows");
+    assert!(!backward.needs.records_rows);
+    // How often the outer loop runs, how long a row is, and how much of it an iteration reads. The inner loop runs as
+    // often as it reads.
+    let plan = |n: u32, row: u32, reads: u32| {
+        let rows = backward.needs.tapes.iter().find_map(|extent| match *extent {
+            TapeExtent::Rows { of, row } => Some((of, row)),
+            _ => None,
+        });
+        let (of, of_row) = rows.unwrap();
+        let length = |number: usize| if number == of { n } else { [reads, row][usize::from(number == of_row)] };
+        let lengths: Vec<u32> = (0..backward.needs.lengths.len()).map(length).collect();
+        backward.plan(&lengths, 100, TapeLimits { bytes: 1 << 20, n_cores: Some(1) })
+    };
+    // By float64: 4 checkpoints of 10 elements, 4 iterations that read 9; the rest are numbers of places on tapes, one of
+    // each iteration, and of the inner loop one of each of 3 segments and of each of 3 iterations.
+    let found = plan(16, 10, 9);
+    assert_eq!(found.per_place, 8 * (4 * 10 + 4 * 9) + 4 * (4 + 3 + 3));
+    assert_eq!(found.bytes, 100 * found.per_place);
+    assert!(!found.is_cramped);
+    // A tape that is too long for its indices is as if it took everything.
+    let found = plan(1 << 30, 1 << 20, 1 << 20);
+    assert_eq!((found.per_place, found.n_places, found.is_cramped), (u64::MAX, 1, true));
 }
 
 #[test]

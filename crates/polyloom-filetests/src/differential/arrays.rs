@@ -3,7 +3,7 @@
 use super::generate::{COORDINATES, Generator, Variable};
 use super::program::{Access, ArrayParam};
 use polyloom_ir::op::{Group, TyPattern};
-use polyloom_ir::{Composite, Op, Type};
+use polyloom_ir::{Composite, Op, Scalar, Type};
 
 /// A name for a part of an array, or for an array of the thread's own.
 #[derive(Clone)]
@@ -67,7 +67,8 @@ impl Generator {
 
     pub(super) fn store_own(&mut self, array: usize) {
         let name = self.array_name(array);
-        let (elem, index) = (self.arrays[array].elem, self.own_index(&name));
+        let ArrayParam { elem, ndim, .. } = self.arrays[array];
+        let index = self.own_index(&name, ndim);
         // The element is the thread's own, so the order of float additions is fixed.
         if self.random.chance(25) && self.own_atomic(&name, elem, &index) {
             return;
@@ -76,6 +77,53 @@ impl Generator {
         let operator = if elem != Type::BOOL && self.random.chance(25) { "+=" } else { "=" };
         let array = self.array(array);
         self.line(&format!("{array}[{index}] {operator} {value}"));
+    }
+
+    /// A loop that reads and overwrites rows of the thread's own. False if there is no array of such.
+    pub(super) fn rows(&mut self, depth: usize) -> bool {
+        let is_row = |a: &ArrayParam| a.access == Access::Own && a.ndim > self.rank && a.elem == Scalar::F64.into();
+        let arrays: Vec<usize> = (0..self.arrays.len()).filter(|&a| is_row(&self.arrays[a])).collect();
+        if arrays.is_empty() || !self.in_kernel {
+            return false;
+        }
+        let (counter, inner) = (self.name("n"), self.name("n"));
+        let n = 1 + self.random.below(12);
+        self.line(&format!("for {counter} in range({n}):"));
+        self.loops += 1;
+        self.indent += 1;
+        self.scope.push(Variable::fixed(counter, Scalar::I32));
+        for _ in 0..1 + self.random.below(2) {
+            let [to, from, other] = [(); 3].map(|()| *self.random.pick(&arrays));
+            let in_inner = self.random.chance(60);
+            if in_inner {
+                let extent = format!("a{}.shape[{}]", self.random.pick(&arrays), self.rank);
+                self.line(&format!("for {inner} in range({extent}):"));
+                self.indent += 1;
+                self.scope.push(Variable::fixed(inner.clone(), Scalar::I32));
+            }
+            let [to, from, other] = [to, from, other].map(|a| {
+                let (name, ndim) = (self.array_name(a), self.arrays[a].ndim);
+                format!("{name}[{}]", self.own_index(&name, ndim))
+            });
+            // Nothing that grows from iteration to iteration: what then shrinks again, differences do not see.
+            let value = match self.random.below(3) {
+                0 => format!("0.5 * loom.sin({from}) * loom.cos({other}) + 0.3"),
+                1 => format!("0.9 * {from} + 0.1 * {other}"),
+                _ => format!("loom.cos({from}) + {}", self.pinned(Scalar::F64, 1)),
+            };
+            self.line(&format!("{to} = {value}"));
+            if in_inner {
+                self.indent -= 1;
+                self.scope.pop();
+            }
+        }
+        self.indent -= 1;
+        if self.random.chance(40) {
+            self.nested(depth);
+        }
+        self.scope.pop();
+        self.loops -= 1;
+        true
     }
 
     fn array_name(&self, array: usize) -> String {
@@ -154,6 +202,7 @@ impl Generator {
         let ArrayParam { elem, ndim, access, .. } = self.arrays[array].clone();
         let n = 1 + self.random.below(ndim - 1);
         let is_own = access == Access::Own;
+        let n = if is_own { n.min(self.rank) } else { n };
         let index = if is_own { COORDINATES[..n].join(", ") } else { self.index_of(&format!("a{array}"), n) };
         let index =
             if n > 1 && self.random.chance(30) && !index.contains('(') { index.replace(", ", "][") } else { index };
@@ -189,7 +238,7 @@ impl Generator {
     /// An index of an element of a part that this thread may read.
     fn part_index(&mut self, part: &Part) -> String {
         match part.n_chosen {
-            Some(n) => self.own_index_from(&part.name, n),
+            Some(n) => self.own_index_from(&part.name, n, part.ndim),
             None if part.is_local && self.random.chance(8) => {
                 let mut index: Vec<String> = (0..part.ndim).filter_map(|_| self.stray()).collect();
                 index.resize(part.ndim, "0".to_owned());
@@ -232,7 +281,7 @@ impl Generator {
         }
         let array = *self.random.pick(&fits);
         let index = match self.arrays[array].access {
-            Access::Own => self.own_index(&format!("a{array}")),
+            Access::Own => self.own_index(&format!("a{array}"), self.arrays[array].ndim),
             _ => self.index(array),
         };
         let array = self.array(array);

@@ -256,7 +256,11 @@ impl Arguments {
         let mut shape = Vec::new();
         for array in &program.arrays {
             shape = match array.access {
-                Access::Own => dim.clone(),
+                Access::Own => {
+                    let rows =
+                        (dim.len()..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64);
+                    dim.iter().copied().chain(rows).collect()
+                }
                 _ if array.same_shape => shape,
                 _ => (0..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64).collect(),
             };

@@ -1,7 +1,7 @@
 //! Vectors, matrices, quaternions and transforms in random kernels.
 
 use super::generate::{Generator, Variable};
-use super::program::Access;
+use super::program::{Access, ArrayParam};
 use polyloom_ir::{Composite, CompositeKind, Scalar, Type};
 
 impl Generator {
@@ -357,8 +357,9 @@ impl Generator {
             return false;
         }
         let array = *self.random.pick(&arrays);
-        let Some(ty) = self.arrays[array].elem.as_composite() else { return false };
-        let (index, place) = (self.own_index(&format!("a{array}")), self.place(ty));
+        let ArrayParam { elem, ndim, .. } = self.arrays[array];
+        let Some(ty) = elem.as_composite() else { return false };
+        let (index, place) = (self.own_index(&format!("a{array}"), ndim), self.place(ty));
         let operator = if self.random.chance(30) { "+=" } else { "=" };
         let value = self.pinned(ty.elem(), 2);
         let name = self.array(array);

@@ -155,7 +155,12 @@ impl Generator {
             if self.arrays.len() >= 2 && self.random.chance(40) {
                 continue;
             }
-            let ndim = if access == Access::Own { self.rank } else { 1 + self.random.below(3) };
+            let ndim = match access {
+                // A row for each thread.
+                Access::Own if self.smooth && self.rank < 3 && self.random.chance(50) => self.rank + 1,
+                Access::Own => self.rank,
+                _ => 1 + self.random.below(3),
+            };
             let elem = if access == Access::Shared && self.smooth {
                 Type::Scalar(Scalar::F64)
             } else if access == Access::Shared {
@@ -170,7 +175,7 @@ impl Generator {
                 self.element(ndim)
             };
             self.arrays.push(ArrayParam { elem, ndim, access, same_shape: false });
-            if access == Access::Own && self.random.chance(35) {
+            if access == Access::Own && ndim == self.rank && self.random.chance(35) {
                 let elem = self.element(ndim);
                 self.arrays.push(ArrayParam { elem, ndim, access: Access::Read, same_shape: true });
             }
@@ -294,6 +299,9 @@ impl Generator {
             return;
         }
         if self.random.chance(25) && self.composite_statement() {
+            return;
+        }
+        if self.smooth && self.loops == 0 && depth < 2 && self.random.chance(20) && self.rows(depth) {
             return;
         }
         match self.random.below(20) {

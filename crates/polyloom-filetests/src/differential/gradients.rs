@@ -210,8 +210,8 @@ impl<'a> Run<'a> {
 
     fn request(&self) -> DerivativeRequest {
         let active = vec![true; self.kernel.types().len()];
-        let checkpoints = self.seed % 2 == 1;
-        DerivativeRequest { checkpoints, ..DerivativeRequest::new(active, self.program.rank as u8) }
+        let (checkpoints, rows) = (self.seed % 2 == 1, self.seed % 4 == 1);
+        DerivativeRequest { checkpoints, rows, ..DerivativeRequest::new(active, self.program.rank as u8) }
     }
 
     fn derivatives(&self) -> Result<Result<Found, Derivatives>, Box<Disagreement>> {

@@ -36,17 +36,20 @@ const OTHERS: [&str; 12] = [
 ];
 
 impl Generator {
-    /// The index of the thread's own element of the array of this name.
-    pub(super) fn own_index(&mut self, array: &str) -> String {
-        self.own_index_from(array, 0)
+    /// The index of an element that is the thread's own of the array of this name. In axes beyond the launch's it is any.
+    pub(super) fn own_index(&mut self, array: &str, ndim: usize) -> String {
+        self.own_index_from(array, 0, ndim)
     }
 
     /// The same, of a part of an array that the coordinates before `first` chose.
-    pub(super) fn own_index_from(&mut self, part: &str, first: usize) -> String {
+    pub(super) fn own_index_from(&mut self, part: &str, first: usize, ndim: usize) -> String {
         let mut index = Vec::new();
         for (axis, coordinate) in COORDINATES[first..self.rank].iter().enumerate() {
             let way = if self.random.chance(8) { *self.random.pick(&SAME) } else { "{c}" };
             index.push(filled(way, coordinate, part, axis));
+        }
+        for axis in index.len()..ndim {
+            index.push(self.index_along(part, axis));
         }
         index.join(", ")
     }
@@ -83,19 +86,23 @@ impl Generator {
                 parts.push(stray);
                 continue;
             }
-            let part = match self.random.below(4) {
-                0 if self.in_kernel => {
-                    format!("loom.min({}, {array}.shape[{axis}] - 1)", COORDINATES[self.random.below(self.rank)])
-                }
-                1 => (*self.random.pick(&["0", "-1"])).to_owned(),
-                _ => {
-                    let value = self.pinned(Scalar::I32, 1);
-                    format!("loom.clamp({value}, -{array}.shape[{axis}], {array}.shape[{axis}] - 1)")
-                }
-            };
-            parts.push(part);
+            parts.push(self.index_along(array, axis));
         }
         parts.join(", ")
+    }
+
+    /// An index along an axis of the array of this name, clamped to it.
+    fn index_along(&mut self, array: &str, axis: usize) -> String {
+        match self.random.below(4) {
+            0 if self.in_kernel => {
+                format!("loom.min({}, {array}.shape[{axis}] - 1)", COORDINATES[self.random.below(self.rank)])
+            }
+            1 => (*self.random.pick(&["0", "-1"])).to_owned(),
+            _ => {
+                let value = self.pinned(Scalar::I32, 1);
+                format!("loom.clamp({value}, -{array}.shape[{axis}], {array}.shape[{axis}] - 1)")
+            }
+        }
     }
 
     /// An index into a composite, or into an array of the thread's own, that need not be within it. It is no constant:

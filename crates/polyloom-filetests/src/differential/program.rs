@@ -22,7 +22,7 @@ pub struct ArrayParam {
 pub enum Access {
     /// Loads from anywhere.
     Read,
-    /// Loads from and stores to the thread's own element.
+    /// Loads from and stores to the thread's own element, or its own row where the launch has fewer axes.
     Own,
     /// Commutative atomics anywhere.
     Shared,

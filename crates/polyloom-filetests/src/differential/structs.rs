@@ -209,7 +209,7 @@ impl Generator {
     fn struct_element(&mut self, array: usize) -> String {
         let StructArray { ndim, access, .. } = self.structs.arrays[array];
         let name = format!("e{array}");
-        let index = if access == Access::Own { self.own_index(&name) } else { self.index_of(&name, ndim) };
+        let index = if access == Access::Own { self.own_index(&name, ndim) } else { self.index_of(&name, ndim) };
         format!("{name}[{index}]")
     }
 

@@ -148,29 +148,42 @@ fn are_other_elements(func: &Function, negative: &[Index], updates: [Inst; 2]) -
 
 /// How an index follows from the thread's coordinate along an axis of the launch, in every access of an array.
 #[derive(Clone)]
-struct Place {
-    /// Which index of the array it is.
-    index: usize,
-    axis: u8,
+pub(super) struct Place {
+    /// Which index of the array it is: the operand of an access.
+    pub(super) index: usize,
+    pub(super) axis: u8,
     /// What the coordinate is multiplied by.
-    factor: i64,
+    pub(super) factor: i64,
     /// What is added and the same in all threads at all times.
-    same: SmallVec<[(Term, i64); 2]>,
+    pub(super) same: SmallVec<[(Term, i64); 2]>,
     /// The least and the greatest of the numbers that are added beside it.
-    low: i64,
-    high: i64,
+    pub(super) low: i64,
+    pub(super) high: i64,
 }
+
+impl Place {
+    /// Whether threads with different coordinates along the axis have different indices.
+    fn is_apart(&self) -> bool {
+        self.high - self.low < self.factor.abs()
+    }
+}
+
+pub(super) type Places = SmallVec<[Place; 4]>;
 
 /// Greatest factor of a coordinate, and greatest distance from it, for which nothing overflows in launches that are not
 /// [long](Request::is_long).
 const MAX_STRIDE: i64 = 64;
 const MAX_DISTANCE: i64 = 1 << 30;
 
-/// By parameter: whether each thread has elements of the array of its own, and accesses no others. It has where, for
-/// each axis of the launch, the same index of every access is the coordinate along it: times a factor, plus what is the
-/// same in all threads, plus numbers of which the greatest is less than the factor beyond the least.
+/// By parameter: whether each thread has elements of the array of its own, and accesses no others.
 pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
-    type Places = SmallVec<[Place; 4]>;
+    own_places(func, request).iter().map(Option::is_some).collect()
+}
+
+/// By parameter: which indices tell the elements that a thread accesses from those of others, if each has its own. It
+/// has where, for each axis of the launch, the same index of every access is the coordinate along it: times a factor,
+/// plus what is the same in all threads, plus numbers of which the greatest is less than the factor beyond the least.
+pub(super) fn own_places(func: &Function, request: &Request) -> Vec<Option<Places>> {
     let mut own: Vec<Option<Places>> = vec![None; func.params().len()];
     let (counters, negative) = (counters(func), negative_indices(func));
     func.walk(func.body, &mut |inst, data| {
@@ -199,10 +212,14 @@ pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
         });
     });
     let rank = natural_rank(func).max(request.rank);
-    let is_along = |place: &Place, axis: u8| place.axis == axis && place.high - place.low < place.factor.abs();
-    let covers = |places: Places| (0..rank).all(|axis| places.iter().any(|place| is_along(place, axis)));
+    let covers = |places: &Places| (0..rank).all(|axis| places.iter().any(|place| place.axis == axis));
     let is_apart = |param: usize| !request.coinciding.get(param).copied().unwrap_or(false);
-    own.into_iter().enumerate().map(|(param, places)| is_apart(param) && places.is_some_and(covers)).collect()
+    let apart = |(param, places): (usize, Option<Places>)| {
+        let mut places = places.filter(|_| is_apart(param))?;
+        places.retain(|place| place.is_apart());
+        covers(&places).then_some(places)
+    };
+    own.into_iter().enumerate().map(apart).collect()
 }
 
 /// The indices that may be negative. That of `x[n - 1 - i]` may be without a condition such as `i < n`: in a launch of

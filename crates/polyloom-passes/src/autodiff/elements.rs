@@ -11,6 +11,7 @@
 use super::Request;
 use super::activity::{Counter, counters, is_never_negative, negative_indices, own_elements};
 use super::sums::{Values, add_results, extend_terminator};
+use super::sweep::{is_load, is_loop};
 use super::unroll::unrolled;
 use super::zero;
 use crate::edit::Replacements;
@@ -158,14 +159,6 @@ fn short_loops(
             short_loops(func, inner, wanted, counters, found);
         }
     }
-}
-
-fn is_loop(data: &InstData) -> bool {
-    matches!(data.op, Op::ForRange | Op::While)
-}
-
-fn is_load(data: &InstData) -> bool {
-    matches!(data.op, Op::ArrayLoad | Op::LoadReadonly)
 }
 
 /// Whether an index depends on a coordinate of the thread.

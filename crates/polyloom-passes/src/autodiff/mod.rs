@@ -63,6 +63,9 @@ pub struct Request {
     /// Whether loops keep what they carry at some iterations only, and run what is between them again: tapes are then
     /// as long as the square root of a loop, and an iteration runs once more.
     pub checkpoints: bool,
+    /// Whether checkpoints of outermost loops keep, too, what rows of arrays hold that are the threads' own: what is read
+    /// of these is then recorded for one segment at a time. Nothing without `checkpoints`.
+    pub rows: bool,
     /// By parameter of the kernel: whether elements of the array at different indices may be the same memory, as where
     /// a stride is zero. Of arrays beyond its end that is not so.
     pub coinciding: Vec<bool>,
@@ -76,7 +79,7 @@ pub const LONG_LAUNCH: u64 = 1 << 24;
 impl Request {
     /// Derivatives with respect to these parameters, for launches of this rank, where nothing else is to be known.
     pub fn new(active: Vec<bool>, rank: u8) -> Request {
-        Request { active, rank, checkpoints: false, coinciding: Vec::new(), is_long: false }
+        Request { active, rank, checkpoints: false, rows: false, coinciding: Vec::new(), is_long: false }
     }
 }
 
@@ -102,8 +105,14 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     let (mut new, adjoints) = with_adjoints(&forward, &is_active, &mut arrays);
     let mut sweep = Sweep::new(&forward, &rest, &mut new, values, arrays.clone(), request.checkpoints);
     sweep.apart = activity::stores_apart(&forward, request);
+    let mut rows = sweep::rows(&forward, request, &arrays);
+    let row_reads = sweep::row_reads(&forward, &rows);
+    if !(request.checkpoints && request.rows) {
+        rows.fill(None);
+    }
+    sweep.rows.clone_from(&rows);
     let private = arrays.iter().filter(|array| array.is_private).filter_map(|array| array.adjoint).collect();
-    let extra = Extra { private, ..swept(sweep, &forward, &adjoints)? };
+    let extra = Extra { private, row_reads, ..swept(sweep, &forward, &adjoints)? };
     let new = custom::without_calls(&rest, new)?;
     let (mut backward, counted) = plan::finish(new, n_params, adjoints, extra, request.rank);
     let needs = &mut backward.needs;
@@ -126,7 +135,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
         refuse_places_in_blocks(&forward)?;
     }
     if !counted.is_empty() {
-        plan::count(&mut backward, &forward, &rest, counted, arrays)?;
+        plan::count(&mut backward, &forward, &rest, counted, arrays, rows)?;
     }
     // What counts and what records must decide alike, and so must what compares with the kernel's second run.
     if is_strict {
@@ -175,7 +184,7 @@ fn swept(mut sweep: Sweep<'_>, forward: &Function, adjoints: &[usize]) -> Result
     }
     sweep.builder.return_(&[]);
     let Sweep { errors, after, tapes, segments, place, .. } = sweep;
-    if errors.is_empty() { Ok(Extra { after, tapes, segments, place, private: Vec::new() }) } else { Err(errors) }
+    if errors.is_empty() { Ok(Extra { after, tapes, segments, place, ..Extra::default() }) } else { Err(errors) }
 }
 
 /// A kernel that computes its derivative in a direction beside what it computes.

@@ -2,7 +2,7 @@
 
 use super::custom;
 use super::races::{self, Race};
-use super::sweep::{Array, Sweep, is_used};
+use super::sweep::{Array, Row, Sweep, is_used};
 use super::{sums, updates};
 use crate::edit::Replacements;
 use crate::transform::{cse, dce, fold};
@@ -55,6 +55,9 @@ pub struct Needs {
     pub writes: Vec<bool>,
     /// By parameter: whether what the array holds after the kernel matters, and not what it held before.
     pub left: Vec<bool>,
+    /// Whether loops record what they read of rows that are the threads' own: [`Request::rows`](super::Request::rows)
+    /// would bound that.
+    pub records_rows: bool,
     /// Launches that write different numbers to one element have no gradient.
     pub races: Vec<Race>,
 }
@@ -73,15 +76,40 @@ impl Needs {
     }
 }
 
-/// How long a tape is.
+/// How long a tape is, by the numbers of [`Needs::lengths`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapeExtent {
-    /// So many elements: one of [`Needs::lengths`].
+    /// So many elements.
     Whole(usize),
     /// As many as a loop has segments.
     Checkpoints(usize),
     /// As many as a segment of a loop has iterations.
     Segment(usize),
+    /// For each segment of a loop as many as a row has.
+    Rows {
+        /// How often the loop runs.
+        of: usize,
+        /// How many elements the row has.
+        row: usize,
+    },
+    /// For each iteration of a segment as many as one reads.
+    SegmentReads {
+        /// How often the loop runs.
+        of: usize,
+        /// How many an iteration reads.
+        reads: usize,
+    },
+}
+
+/// What is counted to know how long tapes have to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Counted {
+    /// How often the loop runs.
+    Loop(Inst),
+    /// How often this load is executed; if it is of a row that checkpoints keep, in one iteration of the outermost loop.
+    Reads(Inst),
+    /// How many elements of this array are in a thread's row.
+    Row(usize),
 }
 
 /// How long a tape has to be.
@@ -95,16 +123,10 @@ pub(super) enum TapeLength {
     Segment(Inst),
     /// As often as this load is executed.
     Reads(Inst),
-}
-
-impl TapeLength {
-    /// What is counted to know it.
-    fn counted(self) -> TapeLength {
-        match self {
-            TapeLength::Checkpoints(inst) | TapeLength::Segment(inst) => TapeLength::Loop(inst),
-            other => other,
-        }
-    }
+    /// For each segment of the loop as many elements as a thread's row of this array has.
+    Rows(Inst, usize),
+    /// For each iteration of a segment of the loop as many as this load is executed in one.
+    SegmentReads(Inst, Inst),
 }
 
 /// What a backward kernel needs beside arguments and adjoints, each of it a parameter.
@@ -118,6 +140,8 @@ pub(super) struct Extra {
     pub(super) place: Option<Value>,
     /// The adjoints of which no two threads touch one element.
     pub(super) private: Vec<Value>,
+    /// The loads in loops of rows that are the threads' own.
+    pub(super) row_reads: EntitySet<Inst>,
 }
 
 /// A tape of the backward kernel.
@@ -135,7 +159,7 @@ pub(super) fn finish(
     adjoints: Vec<usize>,
     extra: Extra,
     rank: u8,
-) -> (Backward, Vec<TapeLength>) {
+) -> (Backward, Vec<Counted>) {
     let mut private: Vec<Value> = func.params()[..n_params].to_vec();
     private.extend(extra.tapes.iter().map(|tape| tape.param));
     clean(&mut func, &private);
@@ -188,28 +212,37 @@ pub(super) fn finish(
     let kernel = module.functions.push(func);
     debug_assert_eq!(verify_module(&module), Ok(()), "the backward kernel is valid\n{module}");
     let mut counted = Vec::new();
+    let records_row = |tape: &Tape| matches!(tape.length, TapeLength::Reads(read) if extra.row_reads.contains(read));
+    let records_rows = tapes.iter().any(records_row);
     let tapes = tapes.iter().map(|tape| extent(tape.length, &mut counted)).collect();
-    let segments = segments.iter().map(|&(inst, _)| number_of(TapeLength::Loop(inst), &mut counted)).collect();
+    let segments = segments.iter().map(|&(inst, _)| number_of(Counted::Loop(inst), &mut counted)).collect();
     let after = after.into_iter().map(|(param, _)| param).collect();
-    let needs = Needs { adjoints, after, tapes, segments, replayed, reads, ..Needs::default() };
+    let needs = Needs { adjoints, after, tapes, segments, replayed, reads, records_rows, ..Needs::default() };
     (Backward { module, kernel, sizes: None, needs }, counted)
 }
 
-/// How long a tape is, by the number of what is counted to know it.
-fn extent(length: TapeLength, counted: &mut Vec<TapeLength>) -> TapeExtent {
-    let number = number_of(length, counted);
+/// How long a tape is, by the numbers of what is counted to know it.
+fn extent(length: TapeLength, counted: &mut Vec<Counted>) -> TapeExtent {
+    let mut number = |of: Counted| number_of(of, counted);
     match length {
-        TapeLength::Loop(_) | TapeLength::Reads(_) => TapeExtent::Whole(number),
-        TapeLength::Checkpoints(_) => TapeExtent::Checkpoints(number),
-        TapeLength::Segment(_) => TapeExtent::Segment(number),
+        TapeLength::Loop(inst) => TapeExtent::Whole(number(Counted::Loop(inst))),
+        TapeLength::Reads(read) => TapeExtent::Whole(number(Counted::Reads(read))),
+        TapeLength::Checkpoints(inst) => TapeExtent::Checkpoints(number(Counted::Loop(inst))),
+        TapeLength::Segment(inst) => TapeExtent::Segment(number(Counted::Loop(inst))),
+        TapeLength::Rows(inst, param) => {
+            TapeExtent::Rows { of: number(Counted::Loop(inst)), row: number(Counted::Row(param)) }
+        }
+        TapeLength::SegmentReads(inst, read) => {
+            TapeExtent::SegmentReads { of: number(Counted::Loop(inst)), reads: number(Counted::Reads(read)) }
+        }
     }
 }
 
-/// The number of what is counted to know a length.
-fn number_of(length: TapeLength, counted: &mut Vec<TapeLength>) -> usize {
-    let known = counted.iter().position(|known| *known == length.counted());
+/// The number of what is counted.
+fn number_of(what: Counted, counted: &mut Vec<Counted>) -> usize {
+    let known = counted.iter().position(|known| *known == what);
     known.unwrap_or_else(|| {
-        counted.push(length.counted());
+        counted.push(what);
         counted.len() - 1
     })
 }
@@ -299,11 +332,12 @@ pub(super) fn count(
     backward: &mut Backward,
     forward: &Function,
     rest: &Module,
-    counted: Vec<TapeLength>,
+    counted: Vec<Counted>,
     arrays: Vec<Array>,
+    rows: Vec<Option<Row>>,
 ) -> Result<(), Vec<Diagnostic>> {
     let n_counted = counted.len();
-    let sizes = sizes(forward, rest, counted, arrays)?;
+    let sizes = sizes(forward, rest, counted, arrays, rows)?;
     let (module, id) = &sizes;
     let func = &module.functions[*id];
     let needs = &mut backward.needs;
@@ -333,14 +367,16 @@ pub(super) fn count(
 fn sizes(
     forward: &Function,
     rest: &Module,
-    lengths: Vec<TapeLength>,
+    lengths: Vec<Counted>,
     arrays: Vec<Array>,
+    rows: Vec<Option<Row>>,
 ) -> Result<(Module, FuncId), Vec<Diagnostic>> {
     let mut new = forward.like();
     new.name = format!("{}_tape_sizes", forward.name).into();
     let new_params: Vec<Value> = new.params().to_vec();
     let found = new.add_param("tape_sizes", Type::array(Scalar::I32, 1));
     let mut sweep = Sweep::new(forward, rest, &mut new, EntitySet::new(), arrays, false);
+    sweep.rows = rows;
     for (&old, &param) in forward.params().iter().zip(&new_params) {
         sweep.values[old] = param.into();
     }

@@ -1,10 +1,10 @@
 //! The forward sweep: what the kernel computed is computed again, and what the way back will need is recorded.
 
-use super::super::plan::TapeLength;
+use super::super::plan::{Counted, TapeLength};
 use super::super::rules;
 use super::super::structure::trip_count;
 use super::super::zero;
-use super::{Export, Mode, Sweep, Types, Values, is_used, used_update};
+use super::{Counter, Export, Mode, Sweep, Types, Values, is_used, used_update};
 use polyloom_ir::op::{Effect, Group};
 use polyloom_ir::{Inst, InstData, Op, Region, Scalar, Type, Value};
 use smallvec::SmallVec;
@@ -25,7 +25,7 @@ impl Sweep<'_> {
                 _ if self.is_replayed_load(data) && self.n_loops > 0 => self.recorded_read(inst, data, mode),
                 Op::ArrayStore => {
                     let replayed = self.array_of(data.operands[0]).is_some_and(|param| self.arrays[param].is_replayed);
-                    if replayed && mode.first {
+                    if replayed && (mode.first || mode.restored && self.row_of(data).is_some()) {
                         self.copy(data);
                     }
                 }
@@ -74,29 +74,35 @@ impl Sweep<'_> {
 
     /// A load, in a loop, of an array that the kernel writes.
     fn recorded_read(&mut self, inst: Inst, data: &InstData, mode: Mode) {
-        let Some(counter) = self.counters.iter().position(|(read, _)| *read == inst) else { return };
+        let Some(counter) = self.counters.iter().position(|counter| counter.read == inst) else { return };
         let ty = self.old.ty(data.results[0]);
-        let index = self.counters[counter].1;
+        let Counter { n: index, row_in, .. } = self.counters[counter];
+        let (is_recorded, length) = match row_in {
+            None => (mode.first, TapeLength::Reads(inst)),
+            Some(outermost) => (mode.restored, TapeLength::SegmentReads(outermost, inst)),
+        };
         if self.sizes.is_some() {
             self.copy(data);
-        } else if mode.first {
+        } else if is_recorded {
             self.copy(data);
-            let tape = self.tape(inst, 0, ty, TapeLength::Reads(inst));
+            let tape = self.tape(inst, 0, ty, length);
             let value = self.value(data.results[0]);
             self.write_tape(tape, index, value);
+        } else if mode.first {
+            return self.copy(data);
         } else {
-            let tape = self.tape(inst, 0, ty, TapeLength::Reads(inst));
+            let tape = self.tape(inst, 0, ty, length);
             let value = self.read_tape(tape, index, ty);
             self.bind(data.results[0], value);
         }
         let one = self.builder.const_int(Scalar::I32, 1);
-        self.counters[counter].1 = self.builder.op(Op::Add, &[index, one]);
+        self.counters[counter].n = self.builder.op(Op::Add, &[index, one]);
     }
 
     fn forward_if(&mut self, inst: Inst, data: &InstData, mode: Mode, known: &mut Vec<Export>) {
         let cond = self.value(data.operands[0]);
-        let counters = self.counters_in(inst);
-        let before: Values = counters.iter().map(|&counter| self.counters[counter].1).collect();
+        let counters = self.counted_in(inst, mode);
+        let before: Values = counters.iter().map(|&counter| self.counters[counter].n).collect();
         let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
         let around = self.builder.region();
         // By side, what it hands out at its end; the exports follow.
@@ -106,11 +112,11 @@ impl Sweep<'_> {
         for side in 0..2 {
             self.builder.switch_to(regions[side]);
             for (&counter, &value) in counters.iter().zip(&before) {
-                self.counters[counter].1 = value;
+                self.counters[counter].n = value;
             }
             exports[side] = self.forward(data.regions[side], mode);
             ends[side] = self.yielded(data.regions[side]);
-            ends[side].extend(counters.iter().map(|&counter| self.counters[counter].1));
+            ends[side].extend(counters.iter().map(|&counter| self.counters[counter].n));
             if !mode.record {
                 exports[side].clear();
             }
@@ -139,7 +145,7 @@ impl Sweep<'_> {
             self.bind(result, value);
         }
         for (&counter, value) in counters.iter().zip(results.by_ref().take(counters.len())) {
-            self.counters[counter].1 = value;
+            self.counters[counter].n = value;
         }
         for export in exports.into_iter().flatten() {
             let Some(value) = results.next() else { break };
@@ -168,14 +174,14 @@ impl Sweep<'_> {
     fn forward_loop(&mut self, inst: Inst, data: &InstData, mode: Mode, known: &mut Vec<Export>) {
         let counts = data.op == Op::ForRange;
         let n_bounds = if counts { 3 } else { 0 };
-        let counters = self.counters_in(inst);
+        let counters = self.counted_in(inst, mode);
         let mut operands = self.mapped(&data.operands);
         let is_numbered = mode.record || self.sizes.is_some();
         if counts && is_numbered {
             let n = trip_count(&mut self.builder, &operands[..3]);
             self.trips[inst] = n.into();
         }
-        operands.extend(counters.iter().map(|&counter| self.counters[counter].1));
+        operands.extend(counters.iter().map(|&counter| self.counters[counter].n));
         let n_recorded = operands.len() - n_bounds;
         if is_numbered {
             operands.push(self.builder.const_int(Scalar::I32, 0));
@@ -207,7 +213,11 @@ impl Sweep<'_> {
         }
         params.drain(..usize::from(counts));
         for (&counter, &param) in counters.iter().zip(&params[data.results.len()..]) {
-            self.counters[counter].1 = param;
+            self.counters[counter].n = param;
+        }
+        let row_counters = if self.sizes.is_some() { self.row_counters(inst) } else { SmallVec::new() };
+        for &counter in &row_counters {
+            self.counters[counter].n = self.builder.const_int(Scalar::I32, 0);
         }
         if mode.record {
             let index = params[n_recorded];
@@ -220,8 +230,12 @@ impl Sweep<'_> {
         self.n_loops += 1;
         self.forward(old_body, Mode { record: false, ..mode });
         self.n_loops -= 1;
+        for counter in row_counters {
+            let Counter { read, n, .. } = self.counters[counter];
+            self.note_size(Counted::Reads(read), n);
+        }
         let mut yields = self.yielded(old_body);
-        yields.extend(counters.iter().map(|&counter| self.counters[counter].1));
+        yields.extend(counters.iter().map(|&counter| self.counters[counter].n));
         if is_numbered {
             let one = self.builder.const_int(Scalar::I32, 1);
             yields.push(self.builder.op(Op::Add, &[params[n_recorded], one]));
@@ -234,14 +248,14 @@ impl Sweep<'_> {
             self.bind(result, value);
         }
         for (&counter, &value) in counters.iter().zip(&results[data.results.len()..]) {
-            self.counters[counter].1 = value;
+            self.counters[counter].n = value;
         }
         if is_numbered {
             if !counts {
                 self.trips[inst] = results[n_recorded].into();
             }
             if let Some(n) = self.trips[inst].expand() {
-                self.note_size(TapeLength::Loop(inst), n);
+                self.note_size(Counted::Loop(inst), n);
             }
             known.push(Export::Trips(inst));
         }
@@ -265,6 +279,9 @@ impl Sweep<'_> {
         let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
         let around = self.builder.switch_to(regions[0]);
         self.record(inst, 0, number, values, TapeLength::Checkpoints(inst));
+        for param in self.rows_of(inst) {
+            self.keep_row(inst, param, number);
+        }
         self.builder.yield_(&[]);
         self.builder.switch_to(regions[1]);
         self.builder.yield_(&[]);

@@ -1,7 +1,8 @@
 //! The reverse sweep through loops: from the last iteration to the first, with what they carried from tapes.
 //!
 //! With checkpoints, tapes hold what a loop carried into the first iteration of each of its segments. The way back then
-//! goes from segment to segment, runs each again to record all of its iterations, and goes back through these.
+//! goes from segment to segment, runs each again to record all of its iterations, and goes back through these. What the
+//! thread's [rows](super::rows) hold is put back before that.
 
 use super::super::plan::TapeLength;
 use super::super::structure::counter_at;
@@ -18,7 +19,13 @@ struct Loop<'a> {
     body: Region,
     /// What it carries, without its counter.
     params: Vec<Value>,
-    /// Which of these have adjoints.
+    /// Counters of the reads under it: those that go on from iteration to iteration.
+    counters: SmallVec<[usize; 4]>,
+    /// Counters of reads that are recorded for a segment alone.
+    row_counters: SmallVec<[usize; 4]>,
+    /// The arrays of which checkpoints keep rows.
+    rows: SmallVec<[usize; 4]>,
+    /// Which of what it carries have adjoints.
     carried: SmallVec<[usize; 8]>,
     /// Active values from outside that it uses.
     captured: Values,
@@ -40,7 +47,11 @@ impl Sweep<'_> {
         let params = self.old.regions[body].params[usize::from(counts)..].to_vec();
         // The adjoints that go from iteration to iteration: of what the loop carries, and of what is outside.
         let carried = (0..params.len()).filter(|&slot| self.active.contains(params[slot])).collect();
-        let lp = Loop { inst, data, body, params, carried, captured: self.captured(inst), asked };
+        let row_counters = self.row_counters(inst);
+        let mut counters = self.counters_in(inst);
+        counters.retain(|counter| !row_counters.contains(counter));
+        let (rows, captured) = (self.rows_of(inst), self.captured(inst));
+        let lp = Loop { inst, data, body, params, counters, row_counters, rows, carried, captured, asked };
         let mut initial: Values = SmallVec::new();
         for &slot in &lp.carried {
             let ty = self.old.ty(lp.params[slot]);
@@ -85,7 +96,7 @@ impl Sweep<'_> {
     }
 
     /// A loop over 0, 1, … to `n - 1` that carries values, of which `write` writes the body.
-    fn count(
+    pub(super) fn count(
         &mut self,
         n: Value,
         initial: &[Value],
@@ -122,26 +133,35 @@ impl Sweep<'_> {
             let first = this.builder.op(Op::Mul, &[number, segment]);
             let rest = this.builder.op(Op::Sub, &[n, first]);
             let length = this.builder.op(Op::Min, &[segment, rest]);
-            let state = this.recorded(lp, 0, number, TapeLength::Checkpoints(lp.inst));
+            let mut state = this.recorded(lp, 0, number, TapeLength::Checkpoints(lp.inst));
+            let n_kept = state.len();
+            for &param in &lp.rows {
+                this.restore_row(lp.inst, param, number);
+            }
+            let zero = this.builder.const_int(Scalar::I32, 0);
+            state.extend(lp.row_counters.iter().map(|_| zero));
             this.count(length, &state, |this, index, state| {
-                this.record(lp.inst, state.len(), index, state, TapeLength::Segment(lp.inst));
+                this.record(lp.inst, n_kept, index, state, TapeLength::Segment(lp.inst));
                 let number = this.builder.op(Op::Add, &[first, index]);
                 this.enter(lp, number, state);
                 this.n_loops += 1;
-                this.forward(lp.body, Mode { first: false, record: false });
+                this.forward(lp.body, Mode { first: false, record: false, restored: !lp.rows.is_empty() });
                 this.n_loops -= 1;
                 let mut yields = this.yielded(lp.body);
-                yields.extend(this.counters_in(lp.inst).iter().map(|&counter| this.counters[counter].1));
+                yields.extend(lp.counters.iter().chain(&lp.row_counters).map(|&counter| this.counters[counter].n));
                 yields
             });
             this.reverse_iterations(lp, first, length, adjoints)
         })
     }
 
-    /// What a loop carried into an iteration, from its tapes.
+    /// What a loop carried into an iteration, from its tapes. Checkpoints keep no counters of what is recorded for a
+    /// segment alone.
     fn recorded(&mut self, lp: &Loop<'_>, first: usize, index: Value, length: TapeLength) -> Values {
         let types = lp.params.iter().map(|&param| self.old.ty(param));
-        let types: Types = types.chain(self.counters_in(lp.inst).iter().map(|_| Type::I32)).collect();
+        let n_row_counters = if length == TapeLength::Checkpoints(lp.inst) { 0 } else { lp.row_counters.len() };
+        let n_counters = lp.counters.len() + n_row_counters;
+        let types: Types = types.chain(std::iter::repeat_n(Type::I32, n_counters)).collect();
         let mut values = Values::new();
         for (number, &ty) in types.iter().enumerate() {
             let tape = self.tape(lp.inst, first + number, ty, length);
@@ -161,8 +181,9 @@ impl Sweep<'_> {
         for (&param, &value) in lp.params.iter().zip(state) {
             self.bind(param, value);
         }
-        for (counter, &value) in self.counters_in(lp.inst).into_iter().zip(&state[lp.params.len()..]) {
-            self.counters[counter].1 = value;
+        let counters = lp.counters.iter().chain(&lp.row_counters);
+        for (&counter, &value) in counters.zip(&state[lp.params.len()..]) {
+            self.counters[counter].n = value;
         }
     }
 
@@ -174,15 +195,15 @@ impl Sweep<'_> {
             let last = this.builder.op(Op::Sub, &[n, one]);
             let index = this.builder.op(Op::Sub, &[last, back]);
             let on_tape = this.as_i32(index);
-            let n_state = lp.params.len() + this.counters_in(lp.inst).len();
+            let n_kept = lp.params.len() + lp.counters.len();
             let state = match this.checkpoints {
-                true => this.recorded(lp, n_state, on_tape, TapeLength::Segment(lp.inst)),
+                true => this.recorded(lp, n_kept, on_tape, TapeLength::Segment(lp.inst)),
                 false => this.recorded(lp, 0, on_tape, TapeLength::Loop(lp.inst)),
             };
             let number = this.builder.op(Op::Add, &[first, index]);
             this.enter(lp, number, &state);
             this.n_loops += 1;
-            this.forward(lp.body, Mode { first: false, record: true });
+            this.forward(lp.body, Mode::AGAIN);
             let (outside, conditions) = adjoints[lp.carried.len()..].split_at(lp.captured.len());
             for ((&value, &adjoint), &condition) in lp.captured.iter().zip(outside).zip(conditions) {
                 this.set(value, Some(Seed { adjoint, asked: Some(condition) }));

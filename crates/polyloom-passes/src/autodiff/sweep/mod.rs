@@ -12,17 +12,19 @@
 //!
 //! Memory is accessed as the kernel does only once, in the forward sweep. What a loop reads from an array that the
 //! kernel also writes is recorded, on a tape that is as long as there are such reads, but for what the loop carries
-//! ([`super::elements`]).
+//! ([`super::elements`]) and what its checkpoints keep ([`rows`]).
 
 mod asked;
 mod forward;
 mod loops;
 mod reverse;
+mod rows;
 
 pub(in crate::autodiff) use asked::Asked;
 use asked::Seed;
+pub(in crate::autodiff) use rows::{Row, row_reads, rows};
 
-use super::plan::{Tape, TapeLength};
+use super::plan::{Counted, Tape, TapeLength};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::Effect;
@@ -55,6 +57,23 @@ struct Mode {
     first: bool,
     /// Whether the reverse sweep will come back to this execution of it.
     record: bool,
+    /// Whether the thread's rows hold what they held the first time: then what is read of them is recorded.
+    restored: bool,
+}
+
+impl Mode {
+    const FIRST: Mode = Mode { first: true, record: true, restored: false };
+    /// Through an iteration that the reverse sweep is about to go through.
+    const AGAIN: Mode = Mode { first: false, record: true, restored: false };
+}
+
+/// How many values a read in a loop has recorded, or has taken back.
+#[derive(Clone, Copy)]
+struct Counter {
+    read: Inst,
+    n: Value,
+    /// The outermost loop that it is in, if the checkpoints of that keep what it reads.
+    row_in: Option<Inst>,
 }
 
 /// What is known to the region around an `if` of what happened in it.
@@ -98,8 +117,9 @@ pub(in crate::autodiff) struct Sweep<'a> {
     known: Vec<Option<Known>>,
     /// How often a loop ran.
     trips: SecondaryMap<Inst, PackedOption<Value>>,
-    /// How many values each of these reads in loops has recorded, or has taken back.
-    counters: Vec<(Inst, Value)>,
+    counters: Vec<Counter>,
+    /// By parameter: the row of each thread, if checkpoints keep it. Empty if they keep none.
+    pub(in crate::autodiff) rows: Vec<Option<Row>>,
     pub(in crate::autodiff) tapes: Vec<Tape>,
     /// By loop or recorded read, where its tapes are among `tapes`.
     tapes_of: SecondaryMap<Inst, SmallVec<[usize; 4]>>,
@@ -113,7 +133,7 @@ pub(in crate::autodiff) struct Sweep<'a> {
     pub(in crate::autodiff) after: Vec<(usize, Value)>,
     n_loops: usize,
     /// Instead of tapes, an array of how long these have to be.
-    pub(in crate::autodiff) sizes: Option<(Value, Vec<TapeLength>)>,
+    pub(in crate::autodiff) sizes: Option<(Value, Vec<Counted>)>,
     pub(in crate::autodiff) errors: Vec<Diagnostic>,
 }
 
@@ -140,6 +160,7 @@ impl<'a> Sweep<'a> {
             apart: EntitySet::new(),
             trips: SecondaryMap::new(),
             counters: Vec::new(),
+            rows: Vec::new(),
             tapes: Vec::new(),
             tapes_of: SecondaryMap::new(),
             place: None,
@@ -154,30 +175,40 @@ impl<'a> Sweep<'a> {
 
     /// Writes both sweeps, after which the adjoints of scalar parameters are in `adjoints`.
     pub(in crate::autodiff) fn run(&mut self) {
-        self.find_recorded_reads(self.old.body, false);
-        self.forward(self.old.body, Mode { first: true, record: true });
+        self.find_recorded_reads(self.old.body, None);
+        self.forward(self.old.body, Mode::FIRST);
         self.reverse(self.old.body);
     }
 
     /// Writes both sweeps through a function, from the adjoint of the one value that it gives.
     pub(in crate::autodiff) fn run_from(&mut self, adjoint: Value) {
-        self.find_recorded_reads(self.old.body, false);
-        self.forward(self.old.body, Mode { first: true, record: true });
+        self.find_recorded_reads(self.old.body, None);
+        self.forward(self.old.body, Mode::FIRST);
         self.seed(self.old.body, &[Some(Seed { adjoint, asked: None })]);
         self.reverse(self.old.body);
     }
 
     /// Writes the forward sweep alone, which finds out how long tapes have to be.
     pub(in crate::autodiff) fn run_sizes(&mut self) {
-        self.find_recorded_reads(self.old.body, false);
-        self.forward(self.old.body, Mode { first: true, record: false });
+        self.find_recorded_reads(self.old.body, None);
+        self.forward(self.old.body, Mode { record: false, ..Mode::FIRST });
         for index in 0..self.counters.len() {
-            let (read, n) = self.counters[index];
-            self.note_size(TapeLength::Reads(read), n);
+            let Counter { read, n, row_in } = self.counters[index];
+            if row_in.is_none() {
+                self.note_size(Counted::Reads(read), n);
+            }
+        }
+        for param in 0..self.rows.len() {
+            if let Some(length) = self.row_length(param) {
+                // The largest number says of a loop that it is too long.
+                let most = self.builder.const_int(Scalar::I64, i64::from(i32::MAX) - 1);
+                let length = self.builder.op(Op::Min, &[length, most]);
+                self.note_size(Counted::Row(param), length);
+            }
         }
     }
 
-    fn note_size(&mut self, of: TapeLength, n: Value) {
+    fn note_size(&mut self, of: Counted, n: Value) {
         let Some((array, lengths)) = &self.sizes else { return };
         let array = *array;
         if let Some(number) = lengths.iter().position(|length| *length == of) {
@@ -229,7 +260,8 @@ impl<'a> Sweep<'a> {
     }
 
     /// Loads of replayed arrays in loops, each with a counter that begins at zero.
-    fn find_recorded_reads(&mut self, region: Region, in_loop: bool) {
+    fn find_recorded_reads(&mut self, region: Region, outermost: Option<Inst>) {
+        let in_loop = outermost.is_some();
         let old = self.old;
         for &inst in &old.regions[region].insts {
             let data = &old.insts[inst];
@@ -238,26 +270,33 @@ impl<'a> Sweep<'a> {
                 self.refuse(data, message, "look it up in a kernel of its own");
             }
             if in_loop && self.is_replayed_load(data) {
-                let zero = self.builder.const_int(Scalar::I32, 0);
-                self.counters.push((inst, zero));
+                let n = self.builder.const_int(Scalar::I32, 0);
+                let row_in = self.row_of(data).and(outermost);
+                self.counters.push(Counter { read: inst, n, row_in });
             }
             for &inner in &data.regions {
-                self.find_recorded_reads(inner, in_loop || matches!(data.op, Op::ForRange | Op::While));
+                self.find_recorded_reads(inner, outermost.or(is_loop(data).then_some(inst)));
             }
         }
     }
 
     fn is_replayed_load(&self, data: &InstData) -> bool {
-        matches!(data.op, Op::ArrayLoad | Op::LoadReadonly)
-            && self.array_of(data.operands[0]).is_some_and(|param| self.arrays[param].is_replayed)
+        is_load(data) && self.array_of(data.operands[0]).is_some_and(|param| self.arrays[param].is_replayed)
     }
 
     /// Whether it looks at an array that the kernel writes in another way than by a load.
     fn reads_replayed(&self, data: &InstData) -> bool {
         let is_replayed = |&value: &Value| self.array_of(value).is_some_and(|param| self.arrays[param].is_replayed);
-        !matches!(data.op, Op::ArrayLoad | Op::LoadReadonly)
-            && data.op.info().effect == Effect::Read
-            && data.operands.iter().any(is_replayed)
+        !is_load(data) && data.op.info().effect == Effect::Read && data.operands.iter().any(is_replayed)
+    }
+
+    /// Where the counters are of reads under an instruction that this execution counts.
+    fn counted_in(&self, inst: Inst, mode: Mode) -> SmallVec<[usize; 4]> {
+        let mut found = self.counters_in(inst);
+        // Reads of rows are counted from the beginning of a segment on or, to know how many there are, of an iteration.
+        let counts_rows = if self.sizes.is_some() { self.n_loops > 0 } else { !mode.first };
+        found.retain(|counter| counts_rows || self.counters[*counter].row_in.is_none());
+        found
     }
 
     /// Where the counters are of reads under an instruction.
@@ -266,7 +305,7 @@ impl<'a> Sweep<'a> {
         let mut pending: Vec<Region> = self.old.insts[inst].regions.to_vec();
         while let Some(region) = pending.pop() {
             for &inner in &self.old.regions[region].insts {
-                found.extend(self.counters.iter().position(|(read, _)| *read == inner));
+                found.extend(self.counters.iter().position(|counter| counter.read == inner));
                 pending.extend(&self.old.insts[inner].regions);
             }
         }
@@ -313,12 +352,24 @@ impl<'a> Sweep<'a> {
             return self.tapes[tape].param;
         }
         debug_assert_eq!(self.tapes_of[inst].len(), number, "tapes are asked for in order");
+        self.tapes_of[inst].push(self.tapes.len());
+        self.add_tape(ty, length)
+    }
+
+    /// The one tape of such a length.
+    fn tape_of(&mut self, length: TapeLength, ty: Type) -> Value {
+        match self.tapes.iter().find(|tape| tape.length == length) {
+            Some(tape) => tape.param,
+            None => self.add_tape(ty, length),
+        }
+    }
+
+    fn add_tape(&mut self, ty: Type, length: TapeLength) -> Value {
         let ty = match ty {
             Type::Composite(elem) => Type::composite_array(elem, 2),
             ty => Type::array(ty.as_scalar().unwrap_or(Scalar::I32), 2),
         };
         let param = self.builder.func.add_param(format!("tape_{}", self.tapes.len()), ty);
-        self.tapes_of[inst].push(self.tapes.len());
         self.tapes.push(Tape { param, length });
         param
     }
@@ -355,6 +406,14 @@ pub(in crate::autodiff) fn mixed_extremum(op: Op) -> (String, &'static str) {
         op.name()
     );
     (message, "use another array for the rest, or elements that constant indices tell apart")
+}
+
+pub(in crate::autodiff) fn is_loop(data: &InstData) -> bool {
+    matches!(data.op, Op::ForRange | Op::While)
+}
+
+pub(in crate::autodiff) fn is_load(data: &InstData) -> bool {
+    matches!(data.op, Op::ArrayLoad | Op::LoadReadonly)
 }
 
 pub(in crate::autodiff) fn is_used(func: &Function, value: Value) -> bool {
