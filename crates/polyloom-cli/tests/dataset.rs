@@ -338,6 +338,27 @@ fn a_column_whose_tool_is_missing_is_one_error() {
     assert!(message.contains("pip install nvidia-cuda-nvrtc") || message.contains("cargo feature"), "{message}");
 }
 
+#[test]
+fn a_data_set_without_what_rows_are_proved_by_is_one_error() {
+    let (_keep, set) = folder("dataset-missing-columns");
+    let of = |columns: &str| {
+        let _ = fs::remove_dir_all(&set);
+        let more = ["--count", "20", "--verify", "parse", "--columns", columns];
+        assert_success(&polyloom(&[&["dataset", "produce", "--output", &set][..], &more].concat()));
+        // No file of rows is looked at.
+        fs::remove_dir_all(Path::new(&set).join("data")).expect("it is there");
+        let output = validate(&set);
+        assert_eq!(output.status.code(), Some(2));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (out, message) = of("id,kernel_name,category,python_source,hir,metadata");
+    let wanted = "polyloom: the data set cannot be validated without the column device\n";
+    assert_eq!((out.as_str(), message.as_str()), ("", wanted));
+    let (out, message) = of("kernel_name,category,python_source,metadata");
+    let wanted = "polyloom: the data set cannot be validated without the columns id and device\n";
+    assert_eq!((out.as_str(), message.as_str()), ("", wanted));
+}
+
 /// The sample is of an earlier version, whose code may be another: what its rows say of themselves has to hold.
 #[test]
 fn rows_of_the_sample_are_right() {

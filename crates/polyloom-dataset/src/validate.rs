@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+/// The columns that a row is proved right by.
+const NEEDED: [&str; 6] = ["id", "kernel_name", "category", "python_source", "device", "metadata"];
+
 /// How many rows are in memory at a time.
 const BATCH: usize = 256;
 
@@ -72,6 +75,9 @@ pub enum ValidateError {
         /// The generator's.
         generator_there: u32,
     },
+    /// The data set lacks columns without which nothing can be said of a row.
+    #[error("the data set cannot be validated without the {}", in_words(.0))]
+    MissingColumns(Vec<&'static str>),
     /// The data set has columns that come from a tool, and that is not here.
     #[error("columns cannot be made again: {0}")]
     Tool(String),
@@ -93,6 +99,10 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
     if settings.polyloom != env!("CARGO_PKG_VERSION") || settings.generator != GENERATOR {
         let there = settings.polyloom.clone();
         return Err(ValidateError::OtherVersion { there, generator_there: settings.generator });
+    }
+    let missing: Vec<&str> = NEEDED.into_iter().filter(|name| !settings.columns.iter().any(|c| c == name)).collect();
+    if !missing.is_empty() {
+        return Err(ValidateError::MissingColumns(missing));
     }
     let tools = tools(settings).map_err(ValidateError::Tool)?;
     let here = Settings { tools: tools.versions().map_err(ValidateError::Tool)?, ..settings.clone() };
@@ -169,6 +179,14 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
     Ok(quality)
 }
 
+/// `column a`, or `columns a, b and c`.
+fn in_words(columns: &[&str]) -> String {
+    match columns {
+        [all @ .., last] if !all.is_empty() => format!("columns {} and {last}", all.join(", ")),
+        _ => format!("column {}", columns.concat()),
+    }
+}
+
 /// A row and what is wrong with it.
 struct Looked {
     row: Row,
@@ -218,18 +236,11 @@ fn look_at(lines: &[Vec<u8>], manifest: &Manifest, tools: &Tools<'_>, verifiers:
 }
 
 fn look(line: &[u8], manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier) -> Looked {
-    let columns = &manifest.settings.columns;
     let row: Row = match serde_json::from_slice(line) {
         Ok(row) => row,
         Err(error) => return Looked { row: Row::default(), wrong: vec![format!("is no row: {error}")] },
     };
     let mut wrong = Vec::new();
-    let needed = ["id", "kernel_name", "category", "python_source", "device", "metadata"];
-    let missing: Vec<&str> = needed.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect();
-    if !missing.is_empty() {
-        wrong.push(format!("cannot be validated without the columns {}", missing.join(", ")));
-        return Looked { row, wrong };
-    }
     if let Err(what) = compare(&row, manifest, tools, verifier, &mut wrong) {
         wrong.push(what);
     }

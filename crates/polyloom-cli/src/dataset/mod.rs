@@ -6,8 +6,8 @@ mod show;
 use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
-    Category, Dedup, Finding, Format, How, Level, Manifest, Progress, Settings, Shard, Source, all_columns,
-    fingerprint, merge, produce, structures, validate,
+    Category, Dedup, Finding, Format, How, Level, Manifest, Progress, Settings, Shard, Source, ValidateError,
+    all_columns, fingerprint, merge, produce, structures, validate,
 };
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -320,8 +320,10 @@ fn jobs(jobs: Option<NonZero<usize>>) -> usize {
 }
 
 fn run_validate(arguments: &Validate) -> Outcome {
-    let quality =
-        validate(&arguments.input, jobs(arguments.jobs)).map_err(|error| Failure::Failed(error.to_string()))?;
+    let quality = validate(&arguments.input, jobs(arguments.jobs)).map_err(|error| match error {
+        ValidateError::MissingColumns(_) => Failure::Usage(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    })?;
     let mut text = format!("{} rows, {} with a backward kernel\n", quality.rows, quality.with_backward);
     let _ = writeln!(text, "rows");
     for (name, n) in &quality.categories {
