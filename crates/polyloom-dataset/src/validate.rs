@@ -8,7 +8,7 @@ use crate::generate::{Category, Program};
 use crate::produce::{Lines, Manifest, Settings, categories, drafts, key, read_lines, split_name};
 use crate::row::{Row, all_columns};
 use crate::text::{Device, GENERATOR, Place, Texts, hashes};
-use crate::tools::{Tools, WARP};
+use crate::tools::{Emitter, Tools, WARP, WARP_VERSION, wants_warp};
 use crate::verify::{Level, Reject, Verifier};
 use polyloom::{Arch, SessionError};
 use std::collections::{BTreeMap, HashMap};
@@ -48,6 +48,8 @@ pub struct Quality {
     pub levels: BTreeMap<Level, u64>,
     /// Rows with a backward kernel.
     pub with_backward: u64,
+    /// Why Warp's columns were not looked at, if there are some and they were not.
+    pub warp_unchecked: Option<String>,
     /// All that is wrong.
     pub findings: Vec<Finding>,
 }
@@ -86,12 +88,12 @@ pub enum ValidateError {
     Session(#[from] SessionError),
 }
 
-/// Proves a data set right.
+/// Proves a data set right; Warp's columns by `emitter`, or else nothing is said of them but why there is none.
 ///
 /// # Errors
 ///
 /// Where it cannot be looked at. What is wrong with it is part of the result.
-pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
+pub fn validate(folder: &Path, jobs: usize, emitter: Result<Emitter<'_>, String>) -> Result<Quality, ValidateError> {
     let at = |path: PathBuf| move |error| ValidateError::File { path, error };
     let manifest = Manifest::read(folder).map_err(at(folder.join("manifest.json")))?;
     let manifest = manifest.ok_or_else(|| ValidateError::NoManifest(folder.to_owned()))?;
@@ -104,8 +106,17 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
     if !missing.is_empty() {
         return Err(ValidateError::MissingColumns(missing));
     }
-    let tools = tools(settings).map_err(ValidateError::Tool)?;
-    let here = Settings { tools: tools.versions().map_err(ValidateError::Tool)?, ..settings.clone() };
+    let mut quality = Quality::default();
+    let emitter = wants_warp(&settings.columns).then(|| usable(emitter, settings));
+    let emitter = emitter.and_then(|usable| usable.map_err(|why| quality.warp_unchecked = Some(why)).ok());
+    let tools = tools(settings, emitter).map_err(ValidateError::Tool)?;
+    let mut versions = tools.versions().map_err(ValidateError::Tool)?;
+    if quality.warp_unchecked.is_some()
+        && let Some(version) = settings.tools.get(WARP_VERSION)
+    {
+        versions.insert(WARP_VERSION.to_owned(), version.clone());
+    }
+    let here = Settings { tools: versions, ..settings.clone() };
     let differences = here.differences(settings);
     if !differences.is_empty() {
         return Err(ValidateError::Tool(differences.join(", ")));
@@ -116,7 +127,6 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
         None => Verifier::new(arch),
     };
     let mut verifiers = (0..jobs.max(1)).map(verifier).collect::<Result<Vec<_>, _>>()?;
-    let mut quality = Quality::default();
     let mut seen = HashMap::new();
     for file in manifest.chunks.iter().flat_map(|chunk| &chunk.files) {
         let path = folder.join(&file.path);
@@ -297,7 +307,12 @@ fn compare(
     let place = Place { seed: metadata.seed, index: metadata.index, source, origin: metadata.origin.clone() };
     let row_of = texts.row(&program, &kernel, code.clone(), found, metadata.verified, place);
     let mut expected = row_of.map_err(text)?;
-    tools.fill(&mut expected, &program, arch).map_err(text)?;
+    tools.fill_nvidia(&mut expected, arch).map_err(text)?;
+    // Warp runs a row's text: nothing but the generator's own.
+    let asks_warp = tools.has_warp() && wrong.is_empty();
+    if asks_warp {
+        tools.fill_warp(&mut expected, &program).map_err(text)?;
+    }
     let fields = |row: &Row| match serde_json::to_value(row) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
@@ -311,8 +326,8 @@ fn compare(
             }
         }
     }
-    // Of Warp nothing is known here.
-    for name in all_columns().filter(|name| wants(name) && !WARP.contains(name)) {
+    let is_known = |name: &&str| !WARP.contains(name) || asks_warp;
+    for name in all_columns().filter(|name| wants(name)).filter(is_known) {
         if have.get(name) != want.get(name) {
             wrong.push(difference(name, have.get(name), want.get(name)));
         }
@@ -329,9 +344,22 @@ fn compare(
 }
 
 /// What makes columns again that the compiler alone does not make.
-fn tools(settings: &Settings) -> Result<Tools<'static>, String> {
+fn tools<'a>(settings: &Settings, emitter: Option<Emitter<'a>>) -> Result<Tools<'a>, String> {
     let (device, arch) = (settings.device.parse()?, settings.arch.parse().unwrap_or(Arch::DEFAULT));
-    Tools::find(&settings.columns, &Texts { device, arch, columns: settings.columns.clone() }, None)
+    Tools::find(&settings.columns, &Texts { device, arch, columns: settings.columns.clone() }, emitter)
+}
+
+/// The emitter, if it is the one that made the data set.
+fn usable<'a>(emitter: Result<Emitter<'a>, String>, settings: &Settings) -> Result<Emitter<'a>, String> {
+    if settings.source.is_some() {
+        return Err("they are of kernels of files, which are not run".to_owned());
+    }
+    let emitter = emitter?;
+    match settings.tools.get(WARP_VERSION) {
+        Some(made) if made == emitter.version => Ok(emitter),
+        Some(made) => Err(format!("they were made with Warp {made}, and this is Warp {}", emitter.version)),
+        None => Err("the manifest does not say which version of Warp made them".to_owned()),
+    }
 }
 
 /// Where a column first differs from what it should be.
