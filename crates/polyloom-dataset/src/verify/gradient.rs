@@ -5,7 +5,7 @@
 //! with differences, what is compiled is the derivative.
 
 use super::arguments::{Argument, Arguments};
-use super::run::{FIRST, launch_over as launch};
+use super::run::{launch_over as launch, sets};
 use super::{Reason, Reject};
 use crate::generate::Program;
 use crate::text::backward;
@@ -53,7 +53,7 @@ pub(super) fn check(
     magnitudes: &Session,
 ) -> Checked<()> {
     let Some(compiled) = backward(kernel)? else { return Ok(()) };
-    let (extents, seed) = FIRST;
+    let (extents, seed) = sets(program, kernel)[0];
     let arguments = Arguments::draw(program, kernel, &extents, seed);
     let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
     let way_back = WayBack { backward: &compiled, kernel: &back, sizes: sizes.as_ref() };
