@@ -157,8 +157,8 @@ def _text(name: str, source: str, device: Literal["cuda", "cpu"]) -> str:
 def main() -> int:
     """What ``polyloom dataset validate`` starts: a line of JSON for Warp, and one for each kernel on standard input.
 
-    The first has Warp's `version`, or an `error`. The others have the `texts` that `emit` gives of a kernel's `name` and
-    `source`, or an `error`.
+    The first has Warp's `version`, or an `error`. The others have the `texts` that `emit` gives of a kernel's `name`
+    and `source`, or an `error`.
     """
     # Warp, and what it runs, may print.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
