@@ -134,7 +134,12 @@ impl Generator {
         let mut clauses = Vec::new();
         let with_else = self.random.one_in(2) || n_arms > 1;
         for arm in 0..n_arms {
-            let condition = if arm == 0 { self.condition(1) } else { self.inline_condition() };
+            let condition = match arm {
+                0 if self.random.one_in(2) => self.condition_of_threads(),
+                0 => None,
+                _ => Some(self.inline_condition()),
+            };
+            let condition = condition.unwrap_or_else(|| self.condition(1));
             let keyword = if arm == 0 { "if" } else { "elif" };
             self.line(&format!("{keyword} {}:", condition.text));
             let done = self.nested(|g| g.arm(targets, depth));

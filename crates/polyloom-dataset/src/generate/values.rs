@@ -619,8 +619,13 @@ impl Generator {
         }
         let expr = self.short(expr);
         match (need, ty.as_composite()) {
-            (Need::Finite | Need::Moderate, Some(Composite::Vector { .. })) => {
-                self.named_call("normalize", &expr, Range::within(1.0))
+            // A vector of zeros, or of what rounding has left of them, has no direction.
+            (Need::Finite | Need::Moderate, Some(Composite::Vector { elem, .. })) => {
+                let number = Type::Scalar(elem);
+                let length = Expr::call(&self.builtin("length"), &[&expr], number, Range::new(0.0, f64::INFINITY));
+                let more =
+                    Expr::binary("+", &self.number_of(number, 1.0), &length, number, Range::new(1.0, f64::INFINITY));
+                Expr::binary("/", &expr, &more, ty, Range::within(1.0))
             }
             (Need::Finite | Need::Moderate, _) => {
                 let scale = self.number(0.01);
