@@ -348,7 +348,7 @@ def produce_dataset(
     resume: bool,
     exclude: Sequence[str],
     source: tuple[Sequence[str], str, str] | None,
-    emit: Callable[[str, str], tuple[str, str] | None] | None,
+    emit: tuple[str, Callable[[str, str], tuple[str, str] | None]] | None,
     observe: Callable[[int, int, float], object] | None,
 ) -> None: ...
 def merge_datasets(shards: Sequence[str], output: str, count: int) -> int: ...

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import linecache
+import os
 import sys
 import threading
 import types
@@ -31,10 +33,17 @@ def plain(x: wp.array(dtype=float)):
 
 
 @functools.cache
-def check() -> None:
-    """Raises ImportError without Warp, and RuntimeError if its code generator is not where it is looked for.
+def check() -> str:
+    """Warp's version.
 
     What fails after this fails for what the kernel is.
+
+    Raises
+    ------
+    ImportError
+        Without Warp.
+    RuntimeError
+        If its code generator is not where it is looked for.
     """
     try:
         import warp
@@ -49,6 +58,7 @@ def check() -> None:
             f"the code generator of Warp {version} is not as this version of Polyloom knows it "
             f"({type(error).__name__}: {error}): pip install 'polyloom[warp]' gives one that is"
         ) from error
+    return str(warp.__version__)
 
 
 def emit(name: str, source: str) -> tuple[str, str] | None:
@@ -142,3 +152,34 @@ def _text(name: str, source: str, device: Literal["cuda", "cpu"]) -> str:
             made: Any = context.user_modules.pop(module.__name__, None)
             if made is not None:
                 made._detach_references()
+
+
+def main() -> int:
+    """What ``polyloom dataset validate`` starts: a line of JSON for Warp, and one for each kernel on standard input.
+
+    The first has Warp's `version`, or an `error`. The others have the `texts` that `emit` gives of a kernel's `name`
+    and `source`, or an `error`.
+    """
+    # Warp, and what it runs, may print.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def answer(**fields: Any) -> None:
+        print(json.dumps(fields), file=answers, flush=True)
+
+    try:
+        answer(version=check())
+    except (ImportError, RuntimeError) as error:
+        answer(error=str(error))
+        return 1
+    for line in sys.stdin:
+        kernel = json.loads(line)
+        try:
+            answer(texts=emit(kernel["name"], kernel["source"]))
+        except Exception as error:
+            answer(error=f"{type(error).__name__}: {error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -291,8 +291,7 @@ def produce(
             )
         from polyloom import _synth_warp
 
-        _synth_warp.check()
-        emit = _synth_warp.emit
+        emit = (_synth_warp.check(), _synth_warp.emit)
         settings["columns"] += [name for name in _synth_warp.COLUMNS if name not in settings["columns"]]
     if arch is not None:
         settings["arch"] = arch

@@ -2,7 +2,10 @@
 
 import gc
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -109,6 +112,52 @@ def test_files_of_others_are_not_run(tmp_path):
     with pytest.raises(ValueError, match="of a `source` nothing is run but the kernels"):
         synth.produce(None, tmp_path / "set", source=tmp_path / "theirs.py", emitter="warp")
     assert not (tmp_path / "set").exists() and not ran.exists()
+
+
+def validated(folder, **environment):
+    command = [sys.executable, "-m", "polyloom", "dataset", "validate", "--input", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    return done.returncode, done.stdout
+
+
+def change(path, edit):
+    text = path.read_text()
+    assert edit(text) != text
+    path.write_text(edit(text))
+
+
+def test_validation_makes_warps_columns_again(tmp_path):
+    folder = tmp_path / "set"
+    columns = ["id", "kernel_name", "category", "python_source", "device", "metadata"]
+    synth.produce(12, folder, seed=3, verify="parse", columns=columns, categories=["vector"], emitter="warp")
+    status, report = validated(folder)
+    assert status == 0 and "not checked" not in report
+
+    (tmp_path / "none" / "warp").mkdir(parents=True)
+    (tmp_path / "none" / "warp" / "__init__.py").write_text("raise ImportError\n")
+    path = os.pathsep.join([str(tmp_path / "none"), os.environ.get("PYTHONPATH", "")])
+    status, report = validated(folder, PYTHONPATH=path)
+    assert status == 0
+    assert report.splitlines()[-1].startswith("Warp's columns were not checked: emitter='warp' needs Warp")
+
+    manifest = folder / "manifest.json"
+    version = json.loads(manifest.read_text())["settings"]["tools"]["warp"]
+    assert version == wp.__version__
+    change(manifest, lambda text: text.replace(f'"warp": "{version}"', '"warp": "0.0.1"'))
+    status, report = validated(folder)
+    assert status == 0 and f"they were made with Warp 0.0.1, and this is Warp {version}" in report
+    change(manifest, lambda text: text.replace('"warp": "0.0.1"', f'"warp": "{version}"'))
+
+    # What somebody has put into a row is found, and not run.
+    file = next((folder / "data").glob("train-*.jsonl"))
+    change(file, lambda text: text.replace("adj_", "ajd_", 1))
+    status, report = validated(folder)
+    assert status == 1 and re.search(r"warp_(cuda|cpp), line \d+: .*ajd_", report)
+    ran = tmp_path / "ran"
+    line = json.dumps(f"open({str(ran)!r}, 'w').close()\nimport warp as wp\n")[1:-1]
+    change(file, lambda text: text.replace("import warp as wp\\n", line))
+    status, report = validated(folder)
+    assert status == 1 and "is not what seed 3" in report and not ran.exists()
 
 
 def extent(text: str) -> int:

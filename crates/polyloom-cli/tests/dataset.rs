@@ -301,6 +301,65 @@ fn kernels_of_files_are_taken_or_rejected_with_the_reason() {
 }
 
 #[test]
+fn kernels_of_blocks_are_launched_with_whole_blocks() {
+    let (keep, set) = folder("dataset-from-blocks");
+    let file = Path::new(&keep.path("sources")).join("blocks.py");
+    fs::create_dir_all(file.parent().expect("it is in a folder")).expect("a folder");
+    let source = "import polyloom as loom
+
+
+@loom.kernel(block_dim=64)
+def sums(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    i = loom.tid()
+    t = loom.thread_idx()
+    tile = loom.shared_array(shape=64, dtype=float)
+    tile[t] = x[i]
+    loom.sync_threads()
+    stride = int(32)
+    while stride > 0:
+        if t < stride:
+            tile[t] = tile[t] + tile[t + stride]
+        loom.sync_threads()
+        stride = stride // 2
+    if t == 0:
+        out[loom.block_idx()] = tile[0]
+
+
+@loom.kernel(block_dim=32)
+def product(a: loom.array2d(dtype=loom.float16), b: loom.array2d(dtype=loom.float16), c: loom.array2d(dtype=float)):
+    row = loom.block_idx() * 16
+    total = loom.mma_load_c(c, row, 0)
+    for k in range(a.shape[1] // 16):
+        total = loom.mma(loom.mma_load_a(a, row, k * 16), loom.mma_load_b(b, k * 16, 0), total)
+    loom.mma_store(c, row, 0, total)
+
+
+@loom.kernel
+def reversed_in_block(x: loom.array2d(dtype=float), y: loom.array2d(dtype=float)):
+    i, j = loom.tid()
+    t = loom.thread_idx()
+    tile = loom.shared_array(shape=256, dtype=float)
+    tile[t] = x[i, j]
+    loom.sync_threads()
+    y[i, j] = tile[255 - t]
+
+
+@loom.kernel(block_dim=96)
+def neighbours(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = loom.shuffle_xor(x[i + 1], 1) - x[i]
+";
+    fs::write(&file, source).expect("a file");
+    let from = file.to_string_lossy();
+    assert_success(&polyloom(&["dataset", "produce", "--output", &set, "--from", &from, "--verify", "full"]));
+    let mut names: Vec<_> =
+        lines(&set, "data").iter().map(|row| row["kernel_name"].as_str().unwrap_or("").to_owned()).collect();
+    names.sort();
+    assert_eq!(names, ["neighbours", "product", "reversed_in_block", "sums"], "{:?}", lines(&set, "rejects"));
+    assert_success(&validate(&set));
+}
+
+#[test]
 fn inputs_that_no_run_would_give_are_found_in_rows_of_files() {
     let (keep, set) = folder("dataset-from-tampered");
     let root = write_sources(&keep);
@@ -336,6 +395,27 @@ fn a_column_whose_tool_is_missing_is_one_error() {
     let message = text(&output.stderr);
     assert!(message.lines().count() == 1, "{message}");
     assert!(message.contains("pip install nvidia-cuda-nvrtc") || message.contains("cargo feature"), "{message}");
+}
+
+#[test]
+fn a_data_set_without_what_rows_are_proved_by_is_one_error() {
+    let (_keep, set) = folder("dataset-missing-columns");
+    let of = |columns: &str| {
+        let _ = fs::remove_dir_all(&set);
+        let more = ["--count", "20", "--verify", "parse", "--columns", columns];
+        assert_success(&polyloom(&[&["dataset", "produce", "--output", &set][..], &more].concat()));
+        // No file of rows is looked at.
+        fs::remove_dir_all(Path::new(&set).join("data")).expect("it is there");
+        let output = validate(&set);
+        assert_eq!(output.status.code(), Some(2));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (out, message) = of("id,kernel_name,category,python_source,hir,metadata");
+    let wanted = "polyloom: the data set cannot be validated without the column device\n";
+    assert_eq!((out.as_str(), message.as_str()), ("", wanted));
+    let (out, message) = of("kernel_name,category,python_source,metadata");
+    let wanted = "polyloom: the data set cannot be validated without the columns id and device\n";
+    assert_eq!((out.as_str(), message.as_str()), ("", wanted));
 }
 
 /// The sample is of an earlier version, whose code may be another: what its rows say of themselves has to hold.

@@ -30,6 +30,6 @@ pub use produce::{
 pub use row::{COLUMNS, EXTRA_COLUMNS, Hashes, Metadata, Row, Versions, all_columns};
 pub use statistics::{Histogram, Statistics};
 pub use text::{Device, GpuCode, Texts};
-pub use tools::Emitter;
+pub use tools::{Emit, Emitter, wants_warp};
 pub use validate::{Finding, Quality, ValidateError, validate};
 pub use verify::{Level, Reason, Reject, Verifier};

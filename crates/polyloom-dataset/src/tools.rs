@@ -8,14 +8,24 @@ use crate::verify::{Reason, Reject};
 use polyloom::{Arch, CodegenError, Nvrtc, Ptxas};
 use std::collections::BTreeMap;
 
-/// Warp's CUDA C++ and C++ of a kernel, by its name and its text; none of one that Warp does not take.
-pub type Emitter<'a> = dyn Fn(&str, &str) -> Result<Option<[String; 2]>, String> + Sync + 'a;
+/// Gives Warp's CUDA C++ and C++ of a kernel, by its name and its text; none of one that Warp does not take. It runs the
+/// text.
+pub type Emit<'a> = dyn Fn(&str, &str) -> Result<Option<[String; 2]>, String> + Sync + 'a;
+
+/// Warp's code generator.
+#[derive(Clone, Copy)]
+pub struct Emitter<'a> {
+    /// Warp's version.
+    pub version: &'a str,
+    /// Its code of a kernel.
+    pub emit: &'a Emit<'a>,
+}
 
 /// What makes the columns that are asked for.
 pub(crate) struct Tools<'a> {
     nvrtc: Option<Nvrtc>,
     ptxas: Option<Ptxas>,
-    emitter: Option<&'a Emitter<'a>>,
+    emitter: Option<Emitter<'a>>,
 }
 
 /// Columns by each tool.
@@ -37,8 +47,11 @@ pub(crate) fn made_of(column: &str) -> Option<&'static str> {
     }
 }
 
+/// What the version of Warp is called among those of tools.
+pub(crate) const WARP_VERSION: &str = "warp";
+
 /// Whether columns are asked for that Warp makes.
-pub(crate) fn wants_warp(columns: &[String]) -> bool {
+pub fn wants_warp(columns: &[String]) -> bool {
     wants(columns, &WARP)
 }
 
@@ -52,11 +65,7 @@ impl<'a> Tools<'a> {
     /// # Errors
     ///
     /// What of them the machine lacks, or does not know the architecture.
-    pub(crate) fn find(
-        columns: &[String],
-        texts: &Texts,
-        emitter: Option<&'a Emitter<'a>>,
-    ) -> Result<Tools<'a>, String> {
+    pub(crate) fn find(columns: &[String], texts: &Texts, emitter: Option<Emitter<'a>>) -> Result<Tools<'a>, String> {
         let (nvrtc, ptxas) = (wants(columns, &NVRTC), wants(columns, &PTXAS));
         if (nvrtc || ptxas) && texts.device == Device::Cpu {
             return Err("NVIDIA's tools are for the device `cuda`, or `both`".to_owned());
@@ -72,7 +81,12 @@ impl<'a> Tools<'a> {
         Ok(Tools { nvrtc, ptxas, emitter })
     }
 
-    /// The versions of NVIDIA's tools among them, by name.
+    /// Whether Warp is among them.
+    pub(crate) fn has_warp(&self) -> bool {
+        self.emitter.is_some()
+    }
+
+    /// Their versions, by name.
     ///
     /// # Errors
     ///
@@ -84,7 +98,8 @@ impl<'a> Tools<'a> {
             Ok(version) => Ok((name.to_owned(), version)),
             Err(error) => Err(error.to_string()),
         };
-        nvrtc.into_iter().chain(ptxas).map(named).collect()
+        let warp = self.emitter.map(|emitter| (WARP_VERSION, Ok(emitter.version.to_owned())));
+        nvrtc.into_iter().chain(ptxas).chain(warp).map(named).collect()
     }
 
     /// Fills the columns of a row that has all others.
@@ -93,22 +108,44 @@ impl<'a> Tools<'a> {
     ///
     /// If a tool does not take what is in the row.
     pub(crate) fn fill(&self, row: &mut Row, program: &Program, arch: Arch) -> Result<(), Box<Reject>> {
-        let failed = |error: &dyn std::fmt::Display| Reject::new(Reason::Failed, error);
+        self.fill_nvidia(row, arch)?;
+        self.fill_warp(row, program)
+    }
+
+    /// Fills those of NVIDIA's tools.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tools::fill`].
+    pub(crate) fn fill_nvidia(&self, row: &mut Row, arch: Arch) -> Result<(), Box<Reject>> {
         if let Some(nvrtc) = &self.nvrtc {
             let compile = |text: &Option<String>| text.as_ref().map(|text| nvrtc.compile(text, arch)).transpose();
-            row.nvrtc_ptx_forward = compile(&row.cuda_forward).map_err(|error| failed(&error))?;
-            row.nvrtc_ptx_backward = compile(&row.cuda_backward).map_err(|error| failed(&error))?;
+            row.nvrtc_ptx_forward = compile(&row.cuda_forward).map_err(failed)?;
+            row.nvrtc_ptx_backward = compile(&row.cuda_backward).map_err(failed)?;
         }
         if let Some(ptxas) = &self.ptxas {
             let assemble = |ptx: &Option<String>| ptx.as_ref().map(|ptx| ptxas.log(ptx, arch)).transpose();
-            row.ptxas_forward = assemble(&row.ptx_forward).map_err(|error| failed(&error))?;
-            row.ptxas_backward = assemble(&row.ptx_backward).map_err(|error| failed(&error))?;
+            row.ptxas_forward = assemble(&row.ptx_forward).map_err(failed)?;
+            row.ptxas_backward = assemble(&row.ptx_backward).map_err(failed)?;
         }
-        if let Some(emit) = self.emitter
-            && let Some([cuda, cpp]) = emit(&program.name, &program.source).map_err(|error| failed(&error))?
+        Ok(())
+    }
+
+    /// Fills those of Warp, which runs the program's text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tools::fill`].
+    pub(crate) fn fill_warp(&self, row: &mut Row, program: &Program) -> Result<(), Box<Reject>> {
+        if let Some(Emitter { emit, .. }) = self.emitter
+            && let Some([cuda, cpp]) = emit(&program.name, &program.source).map_err(failed)?
         {
             (row.warp_cuda, row.warp_cpp) = (Some(cuda), Some(cpp));
         }
         Ok(())
     }
+}
+
+fn failed(error: impl std::fmt::Display) -> Box<Reject> {
+    Reject::new(Reason::Failed, error)
 }

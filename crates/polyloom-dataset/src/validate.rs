@@ -8,7 +8,7 @@ use crate::generate::{Category, Program};
 use crate::produce::{Lines, Manifest, Settings, categories, drafts, key, read_lines, split_name};
 use crate::row::{Row, all_columns};
 use crate::text::{Device, GENERATOR, Place, Texts, hashes};
-use crate::tools::{Tools, WARP};
+use crate::tools::{Emitter, Tools, WARP, WARP_VERSION, wants_warp};
 use crate::verify::{Level, Reject, Verifier};
 use polyloom::{Arch, SessionError};
 use std::collections::{BTreeMap, HashMap};
@@ -17,6 +17,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// The columns that a row is proved right by.
+const NEEDED: [&str; 6] = ["id", "kernel_name", "category", "python_source", "device", "metadata"];
 
 /// How many rows are in memory at a time.
 const BATCH: usize = 256;
@@ -45,6 +48,8 @@ pub struct Quality {
     pub levels: BTreeMap<Level, u64>,
     /// Rows with a backward kernel.
     pub with_backward: u64,
+    /// Why Warp's columns were not looked at, if there are some and they were not.
+    pub warp_unchecked: Option<String>,
     /// All that is wrong.
     pub findings: Vec<Finding>,
 }
@@ -72,6 +77,9 @@ pub enum ValidateError {
         /// The generator's.
         generator_there: u32,
     },
+    /// The data set lacks columns without which nothing can be said of a row.
+    #[error("the data set cannot be validated without the {}", in_words(.0))]
+    MissingColumns(Vec<&'static str>),
     /// The data set has columns that come from a tool, and that is not here.
     #[error("columns cannot be made again: {0}")]
     Tool(String),
@@ -80,12 +88,12 @@ pub enum ValidateError {
     Session(#[from] SessionError),
 }
 
-/// Proves a data set right.
+/// Proves a data set right; Warp's columns by `emitter`, or else nothing is said of them but why there is none.
 ///
 /// # Errors
 ///
 /// Where it cannot be looked at. What is wrong with it is part of the result.
-pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
+pub fn validate(folder: &Path, jobs: usize, emitter: Result<Emitter<'_>, String>) -> Result<Quality, ValidateError> {
     let at = |path: PathBuf| move |error| ValidateError::File { path, error };
     let manifest = Manifest::read(folder).map_err(at(folder.join("manifest.json")))?;
     let manifest = manifest.ok_or_else(|| ValidateError::NoManifest(folder.to_owned()))?;
@@ -94,8 +102,21 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
         let there = settings.polyloom.clone();
         return Err(ValidateError::OtherVersion { there, generator_there: settings.generator });
     }
-    let tools = tools(settings).map_err(ValidateError::Tool)?;
-    let here = Settings { tools: tools.versions().map_err(ValidateError::Tool)?, ..settings.clone() };
+    let missing: Vec<&str> = NEEDED.into_iter().filter(|name| !settings.columns.iter().any(|c| c == name)).collect();
+    if !missing.is_empty() {
+        return Err(ValidateError::MissingColumns(missing));
+    }
+    let mut quality = Quality::default();
+    let emitter = wants_warp(&settings.columns).then(|| usable(emitter, settings));
+    let emitter = emitter.and_then(|usable| usable.map_err(|why| quality.warp_unchecked = Some(why)).ok());
+    let tools = tools(settings, emitter).map_err(ValidateError::Tool)?;
+    let mut versions = tools.versions().map_err(ValidateError::Tool)?;
+    if quality.warp_unchecked.is_some()
+        && let Some(version) = settings.tools.get(WARP_VERSION)
+    {
+        versions.insert(WARP_VERSION.to_owned(), version.clone());
+    }
+    let here = Settings { tools: versions, ..settings.clone() };
     let differences = here.differences(settings);
     if !differences.is_empty() {
         return Err(ValidateError::Tool(differences.join(", ")));
@@ -106,7 +127,6 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
         None => Verifier::new(arch),
     };
     let mut verifiers = (0..jobs.max(1)).map(verifier).collect::<Result<Vec<_>, _>>()?;
-    let mut quality = Quality::default();
     let mut seen = HashMap::new();
     for file in manifest.chunks.iter().flat_map(|chunk| &chunk.files) {
         let path = folder.join(&file.path);
@@ -169,6 +189,14 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
     Ok(quality)
 }
 
+/// `column a`, or `columns a, b and c`.
+fn in_words(columns: &[&str]) -> String {
+    match columns {
+        [all @ .., last] if !all.is_empty() => format!("columns {} and {last}", all.join(", ")),
+        _ => format!("column {}", columns.concat()),
+    }
+}
+
 /// A row and what is wrong with it.
 struct Looked {
     row: Row,
@@ -218,18 +246,11 @@ fn look_at(lines: &[Vec<u8>], manifest: &Manifest, tools: &Tools<'_>, verifiers:
 }
 
 fn look(line: &[u8], manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier) -> Looked {
-    let columns = &manifest.settings.columns;
     let row: Row = match serde_json::from_slice(line) {
         Ok(row) => row,
         Err(error) => return Looked { row: Row::default(), wrong: vec![format!("is no row: {error}")] },
     };
     let mut wrong = Vec::new();
-    let needed = ["id", "kernel_name", "category", "python_source", "device", "metadata"];
-    let missing: Vec<&str> = needed.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect();
-    if !missing.is_empty() {
-        wrong.push(format!("cannot be validated without the columns {}", missing.join(", ")));
-        return Looked { row, wrong };
-    }
     if let Err(what) = compare(&row, manifest, tools, verifier, &mut wrong) {
         wrong.push(what);
     }
@@ -286,7 +307,12 @@ fn compare(
     let place = Place { seed: metadata.seed, index: metadata.index, source, origin: metadata.origin.clone() };
     let row_of = texts.row(&program, &kernel, code.clone(), found, metadata.verified, place);
     let mut expected = row_of.map_err(text)?;
-    tools.fill(&mut expected, &program, arch).map_err(text)?;
+    tools.fill_nvidia(&mut expected, arch).map_err(text)?;
+    // Warp runs a row's text: nothing but the generator's own.
+    let asks_warp = tools.has_warp() && wrong.is_empty();
+    if asks_warp {
+        tools.fill_warp(&mut expected, &program).map_err(text)?;
+    }
     let fields = |row: &Row| match serde_json::to_value(row) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
@@ -300,8 +326,8 @@ fn compare(
             }
         }
     }
-    // Of Warp nothing is known here.
-    for name in all_columns().filter(|name| wants(name) && !WARP.contains(name)) {
+    let is_known = |name: &&str| !WARP.contains(name) || asks_warp;
+    for name in all_columns().filter(|name| wants(name)).filter(is_known) {
         if have.get(name) != want.get(name) {
             wrong.push(difference(name, have.get(name), want.get(name)));
         }
@@ -318,9 +344,22 @@ fn compare(
 }
 
 /// What makes columns again that the compiler alone does not make.
-fn tools(settings: &Settings) -> Result<Tools<'static>, String> {
+fn tools<'a>(settings: &Settings, emitter: Option<Emitter<'a>>) -> Result<Tools<'a>, String> {
     let (device, arch) = (settings.device.parse()?, settings.arch.parse().unwrap_or(Arch::DEFAULT));
-    Tools::find(&settings.columns, &Texts { device, arch, columns: settings.columns.clone() }, None)
+    Tools::find(&settings.columns, &Texts { device, arch, columns: settings.columns.clone() }, emitter)
+}
+
+/// The emitter, if it is the one that made the data set.
+fn usable<'a>(emitter: Result<Emitter<'a>, String>, settings: &Settings) -> Result<Emitter<'a>, String> {
+    if settings.source.is_some() {
+        return Err("they are of kernels of files, which are not run".to_owned());
+    }
+    let emitter = emitter?;
+    match settings.tools.get(WARP_VERSION) {
+        Some(made) if made == emitter.version => Ok(emitter),
+        Some(made) => Err(format!("they were made with Warp {made}, and this is Warp {}", emitter.version)),
+        None => Err("the manifest does not say which version of Warp made them".to_owned()),
+    }
 }
 
 /// Where a column first differs from what it should be.

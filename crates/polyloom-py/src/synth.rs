@@ -29,8 +29,8 @@ pub(crate) fn dataset_settings(count: u64, seed: u64) -> PyResult<String> {
 
 /// Writes a data set; of kernels of files, if `source` says which, of what category they are and under which licence.
 /// `observe` is called now and then with the rows there are, the kernels rejected and the seconds since the beginning;
-/// what it raises ends the run, which can be gone on with. `emit` gives Warp's CUDA C++ and C++ of a kernel, by its name
-/// and its text, or None.
+/// what it raises ends the run, which can be gone on with. `emit` is Warp's version, and gives Warp's CUDA C++ and C++ of a
+/// kernel, by its name and its text, or None.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they are Python's")]
 pub(crate) fn produce_dataset(
@@ -41,7 +41,7 @@ pub(crate) fn produce_dataset(
     resume: bool,
     exclude: Vec<PathBuf>,
     source: Option<(Vec<PathBuf>, String, String)>,
-    emit: Option<Py<PyAny>>,
+    emit: Option<(String, Py<PyAny>)>,
     observe: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     packages::tell(py)?;
@@ -64,7 +64,7 @@ pub(crate) fn produce_dataset(
     };
     let done = py.detach(|| {
         let call = |name: &str, source: &str| {
-            let Some(emit) = &emit else { return Ok(None) };
+            let Some((_, emit)) = &emit else { return Ok(None) };
             Python::attach(|py| {
                 let texts = emit.call1(py, (name, source))?;
                 let pair = texts.extract::<Option<(String, String)>>(py)?;
@@ -72,7 +72,7 @@ pub(crate) fn produce_dataset(
             })
             .map_err(|error: PyErr| error.to_string())
         };
-        let emitter = emit.is_some().then_some(&call as &Emitter<'_>);
+        let emitter = emit.as_ref().map(|(version, _)| Emitter { version, emit: &call });
         let excluded = structures(&exclude).map_err(|error| PyValueError::new_err(error.to_string()))?;
         settings.excluded = fingerprint(&excluded);
         let found = match &source {

@@ -314,6 +314,11 @@ impl Kernel {
         self.needs_blocks
     }
 
+    /// How many threads a block has where a launch does not say it.
+    pub fn block_size(&self) -> u64 {
+        self.function().metadata.block().iter().map(|&extent| u64::from(extent)).product()
+    }
+
     /// Whether the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its
     /// barriers.
     pub fn is_interpreted(&self) -> bool {

@@ -2,18 +2,20 @@
 
 mod ray;
 mod show;
+mod warp;
 
 use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
-    Category, Dedup, Finding, Format, How, Level, Manifest, Progress, Settings, Shard, Source, all_columns,
-    fingerprint, merge, produce, structures, validate,
+    Category, Dedup, Emitter, Finding, Format, How, Level, Manifest, Progress, Settings, Shard, Source, ValidateError,
+    all_columns, fingerprint, merge, produce, structures, validate, wants_warp,
 };
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use warp::Warp;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -320,8 +322,22 @@ fn jobs(jobs: Option<NonZero<usize>>) -> usize {
 }
 
 fn run_validate(arguments: &Validate) -> Outcome {
-    let quality =
-        validate(&arguments.input, jobs(arguments.jobs)).map_err(|error| Failure::Failed(error.to_string()))?;
+    let warp = match Manifest::read(&arguments.input) {
+        Ok(Some(manifest)) if wants_warp(&manifest.settings.columns) => Warp::start(),
+        _ => Err(String::new()),
+    };
+    let emit = |name: &str, source: &str| match &warp {
+        Ok(warp) => warp.emit(name, source),
+        Err(_) => Ok(None),
+    };
+    let emitter = match &warp {
+        Ok(warp) => Ok(Emitter { version: warp.version(), emit: &emit }),
+        Err(why) => Err(why.clone()),
+    };
+    let quality = validate(&arguments.input, jobs(arguments.jobs), emitter).map_err(|error| match error {
+        ValidateError::MissingColumns(_) => Failure::Usage(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    })?;
     let mut text = format!("{} rows, {} with a backward kernel\n", quality.rows, quality.with_backward);
     let _ = writeln!(text, "rows");
     for (name, n) in &quality.categories {
@@ -330,6 +346,9 @@ fn run_validate(arguments: &Validate) -> Outcome {
     let _ = writeln!(text, "right again to the level");
     for (level, n) in &quality.levels {
         let _ = writeln!(text, "  {:<20} {n:>10}", level.name());
+    }
+    if let Some(why) = &quality.warp_unchecked {
+        let _ = writeln!(text, "Warp's columns were not checked: {why}");
     }
     for Finding { file, line, id, what } in &quality.findings {
         let row = if *line > 0 { format!(":{line}: {id}") } else { ":".to_owned() };
@@ -463,4 +482,12 @@ fn table(manifest: &Manifest, progress: &Progress) -> String {
         }
     }
     text
+}
+
+/// The interpreter that runs this, if one does (`POLYLOOM_PYTHON`, which the package sets), or that of the active
+/// environment.
+fn python() -> PathBuf {
+    let given = std::env::var_os("POLYLOOM_PYTHON").map(PathBuf::from);
+    let of_environment = || Some(PathBuf::from(std::env::var_os("VIRTUAL_ENV")?).join("bin").join("python"));
+    given.or_else(of_environment).unwrap_or_else(|| PathBuf::from("python3"))
 }

@@ -1,8 +1,8 @@
 //! `--engine ray`: Ray is a library of Python, so Python drives it.
 
+use super::python;
 use crate::{Failure, Outcome, print};
 use polyloom_dataset::{Manifest, Settings};
-use std::env;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,12 +34,4 @@ pub(super) fn run(settings: &Settings, output: &Path, jobs: usize, resume: bool,
         let _ = writeln!(text, "  {name:<20} {n:>10}");
     }
     print(text.as_bytes())
-}
-
-/// The interpreter that runs this, if one does (`POLYLOOM_PYTHON`, which the package sets), or that of the active
-/// environment.
-fn python() -> PathBuf {
-    let given = env::var_os("POLYLOOM_PYTHON").map(PathBuf::from);
-    let of_environment = || Some(PathBuf::from(env::var_os("VIRTUAL_ENV")?).join("bin").join("python"));
-    given.or_else(of_environment).unwrap_or_else(|| PathBuf::from("python3"))
 }

@@ -35,7 +35,7 @@ pub(super) fn choices(kernel: &Kernel) -> impl Iterator<Item = (Vec<Input>, Vec<
             Input {
                 name: name.to_string(),
                 dtype: elem.python_name(),
-                shape: (0..rank).map(|axis| extent(shapes, axis)).collect(),
+                shape: (0..rank).map(|axis| extent(kernel, shapes, axis)).collect(),
                 values: if is_output { Values::Zeros } else { values(elem, rank > 0, floats) },
             }
         });
@@ -43,22 +43,27 @@ pub(super) fn choices(kernel: &Kernel) -> impl Iterator<Item = (Vec<Input>, Vec<
     })
 }
 
-fn extent(shapes: Shapes, axis: usize) -> Extent {
+fn extent(kernel: &Kernel, shapes: Shapes, axis: usize) -> Extent {
     match shapes {
         Shapes::ByAxis => Extent::Free(axis as u8),
         Shapes::Square => Extent::Free(0),
+        Shapes::Wide if axis == 0 && kernel.needs_blocks() => Extent::Is(WIDE[0].max(2 * block_size(kernel))),
         Shapes::Wide => Extent::Is(WIDE[axis % WIDE.len()]),
     }
 }
 
+/// Threads of a block work together, and none of them is to be missing: the first extent is one of whole blocks.
 fn launch(kernel: &Kernel, shapes: Shapes) -> Vec<Extent> {
-    // Threads of a block work together: none of them is to be missing.
     if kernel.needs_blocks() && shapes == Shapes::Wide {
-        let n: u32 = kernel.function().metadata.block().iter().product();
-        return vec![Extent::Is(n.min(WIDE[0]))];
+        return vec![Extent::Is(block_size(kernel))];
     }
+    let is_square = shapes == Shapes::Square && !kernel.needs_blocks();
     let axes = 0..usize::from(kernel.natural_rank());
-    axes.map(|axis| if shapes == Shapes::Square { Extent::Free(0) } else { Extent::Free(axis as u8) }).collect()
+    axes.map(|axis| if is_square { Extent::Free(0) } else { Extent::Free(axis as u8) }).collect()
+}
+
+fn block_size(kernel: &Kernel) -> u32 {
+    u32::try_from(kernel.block_size()).unwrap_or(u32::MAX / 2)
 }
 
 /// Integers of arrays are often indices, and integers by themselves sizes, so they are small.

@@ -18,7 +18,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     for at in 0..n_updates {
         g.gap();
         if g.random.one_in(4) {
-            let condition = g.condition(1);
+            let condition = g.condition_of_threads();
+            let condition = condition.unwrap_or_else(|| g.condition(1));
             g.line(&format!("if {}:", condition.text));
             let done = g.nested(|g| g.update_shared(false, difficulty));
             g.say(format!("Where {}, {done}.", condition.words));
@@ -96,7 +97,18 @@ impl Generator {
                 let value = self.computed(real, 1);
                 let value = if is_last { self.with_unused(value) } else { value };
                 let value = self.constrain(value, Need::Finite);
-                let value = self.constrain(value, Need::NotNegative);
+                // The larger of it and zero would often be zero for all threads.
+                let value = match value.range.low < 0.0 {
+                    true => {
+                        let value = self.short(value);
+                        let size = value.range.size();
+                        match size <= 50.0 && self.random.one_in(2) {
+                            true => Expr::binary("*", &value, &value, real, value.range.squared()),
+                            false => Expr::call(&self.builtin("abs"), &[&value], real, value.range.abs()),
+                        }
+                    }
+                    false => value,
+                };
                 let largest = kind == 4;
                 let value = match largest || value.binding < Binding::Sum {
                     true => value,

@@ -57,6 +57,12 @@ impl Expr {
         Expr::number(number.to_string(), number < 0, Type::I32, Range::of(number.into()))
     }
 
+    /// Whether it is a sum of variables and numbers.
+    pub(super) fn is_sum(&self) -> bool {
+        let calls = self.text.as_bytes().windows(2).any(|pair| pair[1] == b'(' && pair[0].is_ascii_alphanumeric());
+        !calls && !self.text.contains(['*', '/', '%', '@', '<', '>', '&', '|', '^', '~'])
+    }
+
     /// The text where an operator binds this tightly.
     fn within(&self, binding: Binding) -> String {
         if self.binding < binding { format!("({})", self.text) } else { self.text.clone() }

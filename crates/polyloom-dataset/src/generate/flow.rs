@@ -90,7 +90,8 @@ impl Generator {
 
     /// Threads for which a condition holds leave at once, all but one output unwritten.
     fn early_return(&mut self) {
-        let condition = self.condition(1);
+        // Of threads that all leave, or all stay, one output would have nothing.
+        let Some(condition) = self.condition_of_threads() else { return };
         let types = self.types();
         let ty = types[types.len() - 1];
         let (element, name) = self.output(ty);
@@ -101,6 +102,13 @@ impl Generator {
             g.line("return");
         });
         self.say(format!("Where {}, `{name}` is {}, and nothing else is written.", condition.words, value.words));
+    }
+
+    /// A condition that holds for some threads, if there is one: it is on what each has of its own.
+    pub(super) fn condition_of_threads(&mut self) -> Option<Expr> {
+        let is_own = |index: &usize| self.variables[*index].visible && self.variables[*index].text.contains('[');
+        let own: Vec<usize> = (0..self.variables.len()).filter(is_own).collect();
+        self.only(&own, |g| (0..4).find_map(|_| Some(g.condition(1)).filter(|condition| g.differs(condition))))
     }
 
     /// An `if` that changes variables, which it makes.
@@ -126,7 +134,12 @@ impl Generator {
         let mut clauses = Vec::new();
         let with_else = self.random.one_in(2) || n_arms > 1;
         for arm in 0..n_arms {
-            let condition = if arm == 0 { self.condition(1) } else { self.inline_condition() };
+            let condition = match arm {
+                0 if self.random.one_in(2) => self.condition_of_threads(),
+                0 => None,
+                _ => Some(self.inline_condition()),
+            };
+            let condition = condition.unwrap_or_else(|| self.condition(1));
             let keyword = if arm == 0 { "if" } else { "elif" };
             self.line(&format!("{keyword} {}:", condition.text));
             let done = self.nested(|g| g.arm(targets, depth));
@@ -204,6 +217,9 @@ impl Generator {
         let value = self.constrain(value, Need::Moderate);
         let value = self.short(value);
         let is_number = ty.as_composite().is_none();
+        // The larger of numbers one of which always is, is no change.
+        let start = self.variables[target].start;
+        let (rises, falls) = (value.range.high > start.high, value.range.low < start.low);
         let (line, words) = match self.random.below(12) {
             0..=3 => (format!("{name} += {}", value.text), format!("add {} to `{name}`", value.words)),
             4 => (format!("{name} -= {}", value.text), format!("take {} from `{name}`", value.words)),
@@ -216,11 +232,11 @@ impl Generator {
                     format!("multiply `{name}` by {} and add {}", factor.words, value.words),
                 )
             }
-            6 if is_number => {
+            6 if is_number && rises => {
                 let call = self.builtin("max");
                 (format!("{name} = {call}({name}, {})", value.text), format!("raise `{name}` to {}", value.words))
             }
-            7 if is_number => {
+            7 if is_number && falls => {
                 let call = self.builtin("min");
                 (format!("{name} = {call}({name}, {})", value.text), format!("lower `{name}` to {}", value.words))
             }
@@ -321,6 +337,23 @@ impl Generator {
 
     /// What a loop does.
     fn body(&mut self, targets: &[usize], depth: usize, index: Option<usize>) {
+        // A product with what begins with zero stays there.
+        let zeros = targets.iter().copied().filter(|&target| self.variables[target].start == Range::of(0.0)).collect();
+        self.without(zeros, |g| g.statements_of_body(targets, depth, index));
+    }
+
+    /// Statements that do not read these variables.
+    fn without<T>(&mut self, hidden: Vec<usize>, body: impl FnOnce(&mut Generator) -> T) -> T {
+        let before: Vec<bool> =
+            hidden.iter().map(|&index| std::mem::replace(&mut self.variables[index].visible, false)).collect();
+        let done = body(self);
+        for (index, was) in hidden.into_iter().zip(before) {
+            self.variables[index].visible = was;
+        }
+        done
+    }
+
+    fn statements_of_body(&mut self, targets: &[usize], depth: usize, index: Option<usize>) {
         let first = self.variables.len();
         let n_before = self.random.below(2 + depth);
         if n_before > 0 {
@@ -329,7 +362,10 @@ impl Generator {
         if self.random.one_in(5) {
             // A `break` at an index is a shorter loop.
             let word = self.random.pick(&["continue", "continue", "break"]);
-            let condition = self.inline_condition_of(index.filter(|_| word == "continue"));
+            // One that holds of what is never reached then holds for ever.
+            let goes_on = word == "continue";
+            let hidden = if goes_on { targets.to_vec() } else { Vec::new() };
+            let condition = self.without(hidden, |g| g.inline_condition_of(index.filter(|_| goes_on)));
             self.line(&format!("if {}:", condition.text));
             self.nested(|g| g.line(word));
             let what = if word == "break" { "stop" } else { "go on with the next one" };

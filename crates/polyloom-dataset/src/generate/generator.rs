@@ -30,6 +30,8 @@ pub(super) struct Variable {
     since: usize,
     /// Whether threads see different values.
     pub(super) varies: bool,
+    /// What it begins with, of a variable that statements change.
+    pub(super) start: Range,
     /// Whether nothing need read it.
     pub(super) is_free: bool,
     /// Whether it is in scope.
@@ -177,6 +179,7 @@ impl Generator {
             used: false,
             since: 0,
             varies: true,
+            start: range,
             is_free: false,
             visible: true,
         });
@@ -343,6 +346,7 @@ impl Generator {
         self.explain(format!("`{name}` starts as {}.", expr.words));
         let index = self.declare(name.clone(), format!("`{name}`"), expr.ty, range);
         self.variables[index].varies = self.differs(expr);
+        self.variables[index].start = expr.range;
         index
     }
 

@@ -50,6 +50,11 @@ impl Range {
         Range::new(least, self.size())
     }
 
+    pub(super) fn squared(self) -> Range {
+        let least = self.abs().low;
+        Range::new(least * least, self.size() * self.size())
+    }
+
     pub(super) fn min(self, other: Range) -> Range {
         Range::new(self.low.min(other.low), self.high.min(other.high))
     }

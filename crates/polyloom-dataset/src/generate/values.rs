@@ -116,6 +116,19 @@ fn is_flat(op: Op) -> bool {
     matches!(op, Ceil | Floor | FloorDiv | Nonzero | Rint | Round | Sign | Step | Trunc | Op::Not | Op::BitAnd)
 }
 
+/// Whether the operands leave nothing open: what takes the sign of a number that has one sign, the larger of numbers one of
+/// which always is, or the difference of sums in which a variable cancels.
+fn is_settled(op: Op, args: &[Expr]) -> bool {
+    let [a, rest @ ..] = args else { return false };
+    match (op, rest) {
+        (Op::Sign | Op::Step | Op::Nonzero, _) => a.range.low >= 0.0 || a.range.high <= 0.0,
+        (Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc, _) => a.range.high - a.range.low < 2.0,
+        (Op::Min | Op::Max, [b]) => a.range.low >= b.range.high || b.range.low >= a.range.high,
+        (Op::Sub, [b]) => a.is_sum() && b.is_sum() && a.uses.iter().any(|index| b.uses.contains(index)),
+        _ => false,
+    }
+}
+
 fn is_matrix(ty: Type) -> bool {
     matches!(ty.as_composite(), Some(Composite::Matrix { .. }))
 }
@@ -267,8 +280,11 @@ impl Generator {
             };
             args.push(self.constrain(arg, need(op, index)));
         }
-        if op == Op::Clamp || op == Op::Smoothstep {
-            self.bounds(op, &mut args);
+        if is_settled(op, &args) {
+            return None;
+        }
+        if (op == Op::Clamp || op == Op::Smoothstep) && !self.bounds(op, &mut args) {
+            return None;
         }
         let last = args.len() - 1;
         let same = last > 0 && (args[0].text == args[1].text || args[last].text == args[last - 1].text);
@@ -292,7 +308,8 @@ impl Generator {
         }
         let n = types[0].as_composite().map_or(1, Composite::n_components);
         let ranges: Vec<Range> = args.iter().map(|arg| arg.range).collect();
-        let range = within_type(ty, result(op, &ranges, n));
+        let is_square = op == Op::Mul && n == 1 && args[0].text == args[1].text;
+        let range = within_type(ty, if is_square { ranges[0].squared() } else { result(op, &ranges, n) });
         let args: Vec<Expr> = args.into_iter().map(|arg| self.short(arg)).collect();
         let refs: Vec<&Expr> = args.iter().collect();
         Some(match (op.info().spelling, &refs[..]) {
@@ -308,21 +325,33 @@ impl Generator {
         })
     }
 
-    /// Makes the bounds among the operands constants in order.
-    fn bounds(&mut self, op: Op, args: &mut [Expr]) {
-        let [a, b, c] = args else { return };
-        let low = self.random.below(8) as f64 / 4.0 - 1.5;
-        let high = low + (1 + self.random.below(10)) as f64 / 4.0;
-        let (low, high) = (self.number(low), self.number(high));
-        if a.ty == self.whole {
-            let low = self.random.below(4) as i32;
-            (*b, *c) = (self.int(low), self.int(low + 1 + self.random.clone().below(12) as i32));
-        } else if op == Op::Clamp {
+    /// Makes the bounds among the operands constants in order, with room between them for what is bounded, if it has any.
+    fn bounds(&mut self, op: Op, args: &mut [Expr]) -> bool {
+        let [a, b, c] = args else { return false };
+        let is_whole = a.ty == self.whole;
+        // Much of a wide range is never reached.
+        let (least, most, step) = if is_whole { (-8.0, 24.0, 1.0) } else { (-2.0, 2.5, 0.05) };
+        let (mut low, mut high) = (a.range.low.max(least), a.range.high.min(most));
+        if low >= high {
+            (low, high) = (a.range.low.max(-1e3), (a.range.low.max(-1e3) + most - least).min(a.range.high));
+        }
+        let room = high - low;
+        if room < 4.0 * step {
+            return false;
+        }
+        low = ((low + room * self.random.below(8) as f64 / 20.0) / step).round() * step;
+        high = ((high - room * self.random.below(8) as f64 / 20.0) / step).round() * step;
+        let (low, high) = match is_whole {
+            true => (self.int(low as i32), self.int(high as i32)),
+            false => (self.number((low * 100.0).round() / 100.0), self.number((high * 100.0).round() / 100.0)),
+        };
+        if is_whole || op == Op::Clamp {
             (*b, *c) = (low, high);
         } else {
             *c = std::mem::replace(a, low);
             *b = high;
         }
+        true
     }
 
     /// A variable of the type or a number.
@@ -390,11 +419,13 @@ impl Generator {
 
     /// A fraction as a whole number, in steps so small that it tells values apart.
     pub(super) fn as_whole(&mut self, value: Expr) -> Expr {
-        let mut value = self.constrain(value, Need::Finite);
+        let steps = self.random.pick(&[10.0, 16.0, 32.0, 64.0, 100.0]);
+        // What is bounded after it is scaled has few values left.
+        let need = if value.range.size() * steps > 1e5 { Need::Moderate } else { Need::Finite };
+        let mut value = self.constrain(value, need);
         if self.whole.as_scalar().is_some_and(Scalar::is_unsigned_int) && value.range.low < 0.0 {
             value = self.named_call("abs", &value, value.range.abs());
         }
-        let steps = self.random.pick(&[10.0, 16.0, 32.0, 64.0, 100.0]);
         let value = self.short(value);
         let scaled = Expr::binary("*", &value, &self.number(steps), self.real, value.range * Range::of(steps));
         let scaled = self.constrain(scaled, Need::Finite);
@@ -528,13 +559,20 @@ impl Generator {
             Need::Finite | Need::Moderate | Need::Small | Need::Unit => match self.random.below(5) {
                 0 if range.size() <= 4.0 => self.named_call("tanh", &expr, Range::within(1.0)),
                 1 if need != Need::Unit && range.size() <= 12.0 => self.clamped(&expr, -3.0, 3.0),
-                0..=2 | 4 if range.size() <= 1e6 => {
+                3 if tame => self.named_call("sin", &expr, Range::within(1.0)),
+                // Of numbers of which nothing is known one may be infinite.
+                _ if range.size() > 1e30 => self.clamped(&expr, -1.0, 1.0),
+                _ if need == Need::Finite && range.size() > 1e3 && self.random.one_in(2) => {
+                    let size = self.named_call("abs", &expr, range.abs());
+                    let more = Expr::binary("+", &self.number(1.0), &size, ty, range.abs() + Range::of(1.0));
+                    let range = more.range.rising(f64::ln);
+                    Expr::call(&self.builtin("log"), &[&more], ty, range)
+                }
+                _ => {
                     let size = self.named_call("abs", &expr, range.abs());
                     let more = Expr::binary("+", &self.number(1.0), &size, ty, range.abs() + Range::of(1.0));
                     Expr::binary("/", &expr, &more, ty, Range::within(1.0))
                 }
-                3 if tame => self.named_call("sin", &expr, Range::within(1.0)),
-                _ => self.clamped(&expr, -1.0, 1.0),
             },
             Need::InsideUnit => {
                 let unit = self.constrain_float(expr, Need::Unit);
@@ -581,8 +619,13 @@ impl Generator {
         }
         let expr = self.short(expr);
         match (need, ty.as_composite()) {
-            (Need::Finite | Need::Moderate, Some(Composite::Vector { .. })) => {
-                self.named_call("normalize", &expr, Range::within(1.0))
+            // A vector of zeros, or of what rounding has left of them, has no direction.
+            (Need::Finite | Need::Moderate, Some(Composite::Vector { elem, .. })) => {
+                let number = Type::Scalar(elem);
+                let length = Expr::call(&self.builtin("length"), &[&expr], number, Range::new(0.0, f64::INFINITY));
+                let more =
+                    Expr::binary("+", &self.number_of(number, 1.0), &length, number, Range::new(1.0, f64::INFINITY));
+                Expr::binary("/", &expr, &more, ty, Range::within(1.0))
             }
             (Need::Finite | Need::Moderate, _) => {
                 let scale = self.number(0.01);

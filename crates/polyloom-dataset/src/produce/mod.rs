@@ -113,7 +113,7 @@ pub struct How<'a> {
     /// The files that kernels are found in: [`Settings::source`] tells which they are.
     pub source: Option<&'a Source>,
     /// What gives the columns of Warp's code.
-    pub emitter: Option<&'a Emitter<'a>>,
+    pub emitter: Option<Emitter<'a>>,
     /// Is told how far the run is, about ten times a second, and may end it.
     pub observe: &'a mut dyn FnMut(&Progress) -> ControlFlow<()>,
 }
@@ -126,6 +126,10 @@ pub struct How<'a> {
 pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Manifest, Progress), ProduceError> {
     let started = Instant::now();
     let texts = texts(settings)?;
+    if wants_warp(&settings.columns) && how.emitter.is_none() {
+        let message = "Warp's columns are made in Python alone: polyloom.synth.produce(…, emitter=\"warp\")";
+        return Err(ProduceError::Setting(message.to_owned()));
+    }
     let tools = Tools::find(&settings.columns, &texts, how.emitter).map_err(ProduceError::Setting)?;
     let settings = &Settings { tools: tools.versions().map_err(ProduceError::Setting)?, ..settings.clone() };
     create_folders(folder)?;
@@ -151,10 +155,6 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
             describe(&manifest, folder, &progress)?;
         }
         return Ok((manifest, progress));
-    }
-    if wants_warp(&settings.columns) && how.emitter.is_none() {
-        let message = "Warp's columns are made in Python alone: polyloom.synth.produce(…, emitter=\"warp\")";
-        return Err(ProduceError::Setting(message.to_owned()));
     }
     let work = Work {
         settings,

@@ -121,6 +121,16 @@ impl Argument {
         self.n
     }
 
+    /// How far apart floats of its type are at 1.
+    pub(super) fn epsilon(&self) -> f64 {
+        match self.elem {
+            Scalar::BF16 => f64::exp2(-7.0),
+            Scalar::F16 => f64::exp2(-10.0),
+            Scalar::F64 => f64::EPSILON,
+            _ => f32::EPSILON.into(),
+        }
+    }
+
     /// The numbers that may have derivatives: all of them, or none of integers.
     pub(super) fn numbers(&self) -> Vec<f64> {
         let n = if self.elem.is_float() { self.n } else { 0 };

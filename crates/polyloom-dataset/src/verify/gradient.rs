@@ -5,7 +5,7 @@
 //! with differences, what is compiled is the derivative.
 
 use super::arguments::{Argument, Arguments};
-use super::run::{FIRST, launch_over as launch};
+use super::run::{launch_over as launch, sets};
 use super::{Reason, Reject};
 use crate::generate::Program;
 use crate::text::backward;
@@ -43,17 +43,28 @@ struct WayBack<'a> {
 }
 
 /// Compares the derivatives of a kernel, if it has any. In `session`, where the kernel is `interpreted`, both modes are
-/// compared with each other and, in double precision, with differences; what machine code finds, with that.
-pub(super) fn check(program: &Program, kernel: &Kernel, interpreted: &Kernel, session: &Session) -> Checked<()> {
+/// compared with each other and, in double precision, with differences; what machine code finds, with that, as far as the
+/// sums that the session `magnitudes` finds tell them apart.
+pub(super) fn check(
+    program: &Program,
+    kernel: &Kernel,
+    interpreted: &Kernel,
+    session: &Session,
+    magnitudes: &Session,
+) -> Checked<()> {
     let Some(compiled) = backward(kernel)? else { return Ok(()) };
-    let (extents, seed) = FIRST;
+    let (extents, seed) = sets(program, kernel)[0];
     let arguments = Arguments::draw(program, kernel, &extents, seed);
     let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
     let way_back = WayBack { backward: &compiled, kernel: &back, sizes: sizes.as_ref() };
     let found = derivatives(interpreted, &way_back, &arguments)?;
     modes_agree(&found, 1e-4)?;
     let quick = adjoints(interpreted, &WayBack { kernel: &compiled.kernel, ..way_back }, &arguments, &found.weights)?;
-    engines_agree(program, &found.adjoints, &quick)?;
+    let sums = || {
+        let summing = WayBack { kernel: &compiled.kernel.on(magnitudes), ..way_back };
+        adjoints(interpreted, &summing, &arguments, &found.weights)
+    };
+    engines_agree(program, &arguments, &found, &quick, sums)?;
     // Of noise, which has no form in double precision, differences tell nothing.
     let Some(double) = interpreted.in_double() else { return Ok(()) };
     let arguments = Arguments::draw(program, &double, &extents, seed);
@@ -198,16 +209,37 @@ fn modes_agree(found: &Found, tolerance: f64) -> Checked<()> {
     }
 }
 
-/// Machine code finds what the interpreter finds.
-fn engines_agree(program: &Program, expected: &Numbers, found: &Numbers) -> Checked<()> {
-    for (input, (expected, found)) in program.inputs.iter().zip(expected.iter().zip(found)) {
+/// Machine code finds what the interpreter finds. Where it does not, what threads have added in another order tells how
+/// far they may be apart: `sums` gives the sums of the magnitudes of these terms.
+fn engines_agree(
+    program: &Program,
+    arguments: &Arguments,
+    expected: &Found,
+    found: &Numbers,
+    sums: impl FnOnce() -> Checked<Numbers>,
+) -> Checked<()> {
+    let differ = |param: usize| -> Vec<usize> {
+        let (expected, found) = (&expected.adjoints[param], &found[param]);
         let largest = expected.iter().fold(1e-6, |largest: f64, number| largest.max(number.abs()));
-        for (index, (want, have)) in expected.iter().zip(found).enumerate() {
-            // Sums need not have one order.
-            if (want - have).abs() > 1e-5 * largest {
-                let detail = format!("derivative of {}[{index}]: {have:e}, the interpreter says {want:e}", input.name);
-                return Err(Reject::new(Reason::Disagreement, detail));
-            }
+        (0..expected.len()).filter(|&index| (expected[index] - found[index]).abs() > 1e-5 * largest).collect()
+    };
+    let places: Vec<(usize, usize)> =
+        (0..found.len()).flat_map(|param| differ(param).into_iter().map(move |index| (param, index))).collect();
+    if places.is_empty() {
+        return Ok(());
+    }
+    let sums = sums()?;
+    let n_threads = arguments.dim.iter().product::<u64>() as f64;
+    for (param, index) in places {
+        let (want, have) = (expected.adjoints[param][index], found[param][index]);
+        // What is there to begin with is a term, too, with its sign.
+        let size = sums[param][index].abs() + 2.0 * expected.weights[param][index].abs();
+        // Two sums of n terms are apart by 2 (n - 1) units of rounding of the sum of their magnitudes at most (Higham,
+        // Accuracy and Stability of Numerical Algorithms, §4.2).
+        if (want - have).abs() > n_threads * arguments.all[param].epsilon() * size {
+            let name = &program.inputs[param].name;
+            let detail = format!("derivative of {name}[{index}]: {have:e}, the interpreter says {want:e}");
+            return Err(Reject::new(Reason::Disagreement, detail));
         }
     }
     Ok(())

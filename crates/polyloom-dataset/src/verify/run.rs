@@ -6,19 +6,16 @@ use crate::generate::{Program, Values};
 use polyloom::ptx::Sanitizers;
 use polyloom::{Kernel, LaunchError, LaunchOptions, Op, SimKernel, SimOptions};
 
-/// The first set of arguments: extents, and a seed.
-pub(super) const FIRST: (Extents, u64) = ([7, 5, 3, 2], 1);
-
-/// The sets of arguments that a kernel is run on. The generator has seen the first two; what it might have fitted a
-/// kernel to is not in the third. Where threads work together they fill several blocks; else more of them than a warp
-/// has would tell nothing, over several axes no more than there have to be.
-fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
-    let (second, third) = match program.dim.len() {
-        _ if kernel.needs_blocks() => (33, 70),
-        1 => (12, 39),
-        _ => (12, 18),
+/// The sets of arguments that a kernel is run on: extents, and a seed. The generator has seen the first two; what it might
+/// have fitted a kernel to is not in the third. Where threads work together they fill whole blocks; else more of them
+/// than a warp has would tell nothing, over several axes no more than there have to be.
+pub(super) fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
+    let [first, second, third] = match program.dim.len() {
+        _ if kernel.needs_blocks() => [1, 2, 3].map(|n_blocks| n_blocks * kernel.block_size()),
+        1 => [7, 12, 39],
+        _ => [7, 12, 18],
     };
-    [FIRST, ([second, 4, 6, 3], 2), ([third, 9, 2, 5], 0x0bad_cafe)]
+    [([first, 5, 3, 2], 1), ([second, 4, 6, 3], 2), ([third, 9, 2, 5], 0x0bad_cafe)]
 }
 
 /// What a kernel is given, and what it leaves.

@@ -219,12 +219,18 @@ impl Lower<'_, '_> {
             | Op::AtomicXor => {
                 let (access, values, elem) = self.access(inst, data);
                 let is_global = matches!(func.ty(data.operands[0]), Type::Array { space: AddressSpace::Global, .. });
-                let is_flushed = is_global && elem == Scalar::F32 && self.preparation.sums == GlobalSums::Flushed;
+                let sums = if is_global { self.preparation.sums } else { GlobalSums::Exact };
                 let ty = Type::Scalar(elem);
-                let f = match data.op {
-                    Op::AtomicAdd if is_flushed => flushed_sum::<1>,
-                    Op::AtomicSub if is_flushed => flushed_sum::<-1>,
-                    op => match op.combination().and_then(|op| evaluator(op, &[ty, ty], ty)) {
+                let f = match (data.op, sums) {
+                    (Op::AtomicAdd, GlobalSums::Flushed) if elem == Scalar::F32 => flushed_sum::<1>,
+                    (Op::AtomicSub, GlobalSums::Flushed) if elem == Scalar::F32 => flushed_sum::<-1>,
+                    (Op::AtomicAdd | Op::AtomicSub, GlobalSums::Magnitudes) if elem == Scalar::F32 => {
+                        |old, value| (f32_of(old) + f32_of(value).abs()).to_bits().into()
+                    }
+                    (Op::AtomicAdd | Op::AtomicSub, GlobalSums::Magnitudes) if elem == Scalar::F64 => {
+                        |old, value| (f64::from_bits(old) + f64::from_bits(value).abs()).to_bits()
+                    }
+                    (op, _) => match op.combination().and_then(|op| evaluator(op, &[ty, ty], ty)) {
                         Some(Evaluator::Binary(f)) => f,
                         _ => return Err(self.no_definition(data)),
                     },
@@ -514,8 +520,12 @@ fn is_half(ty: Type) -> bool {
 /// What GPUs make of an `f32` number and another that is added to it in global memory, or taken from it.
 fn flushed_sum<const SIGN: i32>(old: u64, value: u64) -> u64 {
     let flush = |x: f32| if x.is_subnormal() { f32::copysign(0.0, x) } else { x };
-    let [old, value] = [old, value].map(|bits| flush(f32::from_bits(bits as u32)));
+    let [old, value] = [old, value].map(|bits| flush(f32_of(bits)));
     flush(old + value * SIGN as f32).to_bits().into()
+}
+
+fn f32_of(bits: u64) -> f32 {
+    f32::from_bits(bits as u32)
 }
 
 /// What `atomic_inc` and `atomic_dec` store.

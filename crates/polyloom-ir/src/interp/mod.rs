@@ -217,15 +217,18 @@ pub enum InterpError {
     BadArguments(String),
 }
 
-/// What `atomic_add` and `atomic_sub` make of `f32` numbers in global memory.
+/// What `atomic_add` and `atomic_sub` make of floats in global memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum GlobalSums {
     /// Their sum, which is HIR's definition.
     #[default]
     Exact,
-    /// What NVIDIA GPUs make of them: subnormal numbers are taken for zeros, and so is a subnormal sum (PTX ISA 9.0
+    /// What NVIDIA GPUs make of `f32` numbers: subnormal numbers are taken for zeros, and so is a subnormal sum (PTX ISA 9.0
     /// §9.7.13.5, `atom.add`). What the interpreter gives then is what GPUs are compared with.
     Flushed,
+    /// Of `f32` and `f64` numbers the sum of the magnitudes of what is added: the rounding of sums in another order is a
+    /// small part of it.
+    Magnitudes,
 }
 
 /// How deeply calls may nest.

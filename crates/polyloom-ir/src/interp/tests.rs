@@ -557,6 +557,34 @@ kernel @k(%a a: array<f32, 1>, %x x: f32) {
 }
 
 #[test]
+fn sums_of_magnitudes_have_no_signs() {
+    for (elem, bits) in [("f32", [-3.5f32, 1.25].map(float)), ("f64", [-3.5f64, 1.25].map(f64::to_bits))] {
+        let text = format!(
+            "
+kernel @k(%a a: array<{elem}, 1>, %x x: {elem}) {{
+  %zero: i32 = const 0
+  %old: {elem} = atomic_add %a, %zero, %x
+  %then: {elem} = atomic_sub %a, %zero, %x
+  return
+}}"
+        );
+        let module = parse(&text);
+        let kernel = module.functions.keys().next_back().unwrap();
+        let after = |sums| {
+            let mut memory = BufferMemory::default();
+            let scalar = if elem == "f32" { Scalar::F32 } else { Scalar::F64 };
+            let array = memory.add_array(scalar, &[1], &bits[1..]);
+            let interpreter = Interpreter::with_sums(&module, kernel, sums).unwrap();
+            let args = [array, Arg::Scalar(bits[0])];
+            interpreter.launch(&[1], &args, &mut memory, &mut Printed::default(), 0..1).unwrap();
+            memory.elements(scalar, array)[0]
+        };
+        assert_eq!(after(GlobalSums::Exact), bits[1]);
+        assert_eq!(after(GlobalSums::Magnitudes), if elem == "f32" { float(8.25) } else { 8.25f64.to_bits() });
+    }
+}
+
+#[test]
 fn any_byte_but_zero_is_true() {
     let text = "
 kernel @k(%a a: array<bool, 1>, %b b: array<i32, 1>) {

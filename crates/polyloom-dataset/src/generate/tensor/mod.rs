@@ -1,0 +1,347 @@
+//! Matrix products by the tensor core, with what is done to the factors and to the product.
+//!
+//! A block is a warp, and has a tile of the result. The kernels differ in what they multiply, in how the factors come to
+//! the tensor core ([`operand`]) and in what becomes of the product ([`outcome`], [`rows`]).
+
+mod operand;
+mod outcome;
+mod rows;
+mod tiling;
+
+use super::domain::Need;
+use super::elementwise::begin;
+use super::expr::Expr;
+use super::generator::Generator;
+use super::program::{Category, Extent, Program, Values};
+use operand::Operand;
+use outcome::Outcome;
+use polyloom::{Random, Scalar, Type};
+use tiling::{Fragment, Kind, Tiling};
+
+/// A kernel of matrix products.
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::TensorCore);
+    // A product with nothing done to it is one kernel.
+    let difficulty = difficulty.max(1);
+    g.of_polyloom();
+    (g.real, g.whole) = (Type::F32, Type::I32);
+    g.composites.clear();
+    let kind = match difficulty {
+        1 => g.random.pick(&[Kind::Plain, Kind::Plain, Kind::Halves, Kind::Gram, Kind::Sparse, Kind::Wide]),
+        _ => g.random.pick(&[
+            Kind::Plain,
+            Kind::Halves,
+            Kind::Gated,
+            Kind::Wide,
+            Kind::Tall,
+            Kind::Gram,
+            Kind::Pair,
+            Kind::Chain,
+            Kind::Sparse,
+        ]),
+    };
+    let mut t = Tiling::draw(&mut g, kind, difficulty);
+    let outcome = Outcome::draw(&mut g, &t, kind);
+    let mut factors = operands(&mut g, &t, kind);
+    let c = outcome.declare(&mut g, &t, kind);
+    t.place(&mut g, kind);
+    let sum = t.sum;
+    for _ in 0..g.random.below(2 + usize::from(difficulty) / 2) {
+        let (low, high) = g.limits(sum);
+        let extra = g.scalar(sum, low, high);
+        t.extras.push(extra);
+    }
+    for factor in &mut factors {
+        factor.stage(&mut g, &t, kind);
+    }
+    let mut fragments = accumulators(&mut g, &t, kind, &c, &outcome);
+    sum_up(&mut g, &t, kind, &factors, &fragments);
+    let mut sentence = sentence(kind, &factors);
+    if kind == Kind::Halves {
+        let name = fragments[0].name.clone();
+        g.line(&format!("{name} = {name} + {}", fragments[1].name));
+        fragments.truncate(1);
+    }
+    if kind == Kind::Chain {
+        chain(&mut g, &t, &mut fragments, &mut sentence);
+    }
+    g.explain(format!("The product is made in tiles of 16 by {}, by a warp each.", t.width));
+    outcome.write(&mut g, &t, kind, &c, &fragments, &sentence);
+    g.review();
+    if t.extras.iter().any(|&index| !g.variables[index].used) {
+        return None;
+    }
+    g.finish(Category::TensorCore, difficulty)
+}
+
+/// The factors, as parameters: left and right ones in turn.
+fn operands(g: &mut Generator, t: &Tiling, kind: Kind) -> Vec<Operand> {
+    let (m, n, k) = t.extents(kind);
+    let left = Operand::left(g, t, &["a", "left", "lhs", "q"], m, k);
+    match kind {
+        Kind::Gram => {
+            let right = left.transposed();
+            vec![left, right]
+        }
+        Kind::Gated => {
+            let right = Operand::right(g, t, &["b", "right", "weights", "up"], k, n);
+            let other = Operand::right(g, t, &["gate", "b2", "other", "down"], k, n);
+            vec![left, right, other]
+        }
+        Kind::Pair => {
+            let right = Operand::right(g, t, &["b", "right", "weights", "u"], k, n);
+            let left2 = Operand::left(g, t, &["a2", "d", "delta", "p"], m, k);
+            let right2 = Operand::right(g, t, &["b2", "e", "v", "update"], k, n);
+            vec![left, right, left2, right2]
+        }
+        _ => vec![left, Operand::right(g, t, &["b", "right", "rhs", "weights"], k, n)],
+    }
+}
+
+/// What is multiplied, in words.
+fn sentence(kind: Kind, factors: &[Operand]) -> String {
+    let of = |at: usize| format!("{}`{}`{}", factors[at].before, factors[at].name, factors[at].after);
+    match kind {
+        Kind::Gram => format!("the product of {} and its transpose", of(0)),
+        Kind::Gated => format!("two products, of {} with {} and with {}", of(0), of(1), of(2)),
+        Kind::Pair => format!("the product of {} and {} plus that of {} and {}", of(0), of(1), of(2), of(3)),
+        Kind::Sparse => format!("the product of {} and {} without the blocks that are left out", of(0), of(1)),
+        _ => format!("the product of {} and {}", of(0), of(1)),
+    }
+}
+
+/// The sums, with what they begin with.
+fn accumulators(g: &mut Generator, t: &Tiling, kind: Kind, c: &str, outcome: &Outcome) -> Vec<Fragment> {
+    let (m, ..) = t.extents(kind);
+    let second: &[&str] = match kind {
+        Kind::Halves => &["odd", "total2", "acc_odd"],
+        Kind::Gated => &["gated", "acc2", "switch"],
+        Kind::Wide => &["right_acc", "next_tile", "total1"],
+        Kind::Tall => &["lower", "below_acc", "total1"],
+        _ => &[],
+    };
+    let mut fragments = vec![Fragment { name: g.like(&["total", "acc", "sums", "frag"]), down: 0, right: 0 }];
+    if !second.is_empty() {
+        let (down, right) = Tiling::strips(kind);
+        fragments.push(Fragment { name: g.like(second), down: 16 * (down - 1), right: t.width * (right - 1) });
+    }
+    for (at, fragment) in fragments.iter().enumerate() {
+        let adds = outcome.adds() && (at == 0 || matches!(kind, Kind::Wide | Kind::Tall));
+        let start = match adds {
+            true => {
+                let (row, col) = (plus(&t.row, fragment.down), plus(&t.col, fragment.right));
+                let row = t.of_batch(&row, m);
+                format!("loom.mma_load_c({c}, {row}, {col}{}{})", t.n_option(), outcome.layout())
+            }
+            false => t.zeros(g),
+        };
+        g.line(&format!("{} = {start}", fragment.name));
+    }
+    fragments
+}
+
+/// `index`, moved.
+fn plus(index: &str, more: u32) -> String {
+    if more == 0 { index.to_owned() } else { format!("{index} + {more}") }
+}
+
+/// The products along the axis that is summed over.
+fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragments: &[Fragment]) {
+    let stride = if kind == Kind::Halves { 32 } else { 16 };
+    let n_steps = t.inner * 16 / stride;
+    let step = g.like(&["k", "step", "s"]);
+    if n_steps == 1 && kind != Kind::Sparse && g.random.one_in(2) {
+        return multiply(g, t, kind, factors, fragments, "0");
+    }
+    let keep = (kind == Kind::Sparse).then(|| {
+        let n_blocks = t.rows * t.cols * t.batches;
+        let by_block = g.random.one_in(2);
+        let n = if by_block { n_blocks * t.inner } else { t.inner };
+        let name = g.array_like(&["keep", "mask", "live", "block_mask"], Type::I32, &[Extent::Is(n)], 0.0, 3.0);
+        let limit = g.random.below(2);
+        let what = if by_block { " of the warp's tile" } else { "" };
+        g.explain(format!("Blocks{what} where `{name}` is {limit} or less are left out."));
+        (name, by_block, limit)
+    });
+    let shape = format!("{}.shape[{}]", factors[0].name, usize::from(!factors[0].by_col));
+    let extent = t.inner * 16;
+    let (head, at, number) = match g.random.below(6) {
+        0 => (format!("for {step} in range({shape} // {stride}):"), format!("{step} * {stride}"), step.clone()),
+        1 => (format!("for {step} in range(0, {extent}, {stride}):"), step.clone(), format!("{step} // {stride}")),
+        2 => (format!("for {step} in range({}, -1, -1):", n_steps - 1), format!("{step} * {stride}"), step.clone()),
+        3 => {
+            g.line(&format!("{step} = int(0)"));
+            (format!("while {step} < {n_steps}:"), format!("({step} - 1) * {stride}"), format!("{step} - 1"))
+        }
+        _ => (format!("for {step} in range({n_steps}):"), format!("{step} * {stride}"), step.clone()),
+    };
+    g.line(&head);
+    g.nested(|g| {
+        if head.starts_with("while") {
+            g.line(&format!("{step} += 1"));
+        }
+        let place = if at == step { at } else { g.let_text(&["at", "k0", "first", "along"], &at) };
+        let Some((name, by_block, limit)) = keep else {
+            return multiply(g, t, kind, factors, fragments, &place);
+        };
+        let index = match by_block {
+            true => format!("loom.block_idx() * {} + {number}", t.inner),
+            false => number,
+        };
+        if g.random.one_in(2) {
+            g.line(&format!("if {name}[{index}] <= {limit}:"));
+            g.nested(|g| g.line("continue"));
+            multiply(g, t, kind, factors, fragments, &place);
+        } else {
+            g.line(&format!("if {name}[{index}] > {limit}:"));
+            g.nested(|g| multiply(g, t, kind, factors, fragments, &place));
+        }
+    });
+}
+
+/// The products of one step.
+fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragments: &[Fragment], at: &str) {
+    let (row, col) = (t.row.as_str(), t.col.as_str());
+    let left = |g: &mut Generator, factor: usize, row: &str, at: &str| {
+        factors[factor].load(g, t, &t.of_batch(row, factors[factor].extent), at)
+    };
+    let right = |g: &mut Generator, factor: usize, at: &str, col: &str| {
+        factors[factor].load(g, t, &t.of_batch(at, factors[factor].extent), col)
+    };
+    let add = |g: &mut Generator, sum: &Fragment, a: &str, b: &str| {
+        let sum = &sum.name;
+        let single = format!("{sum} = loom.mma({a}, {b}, {sum})");
+        if single.len() <= 68 {
+            return g.line(&single);
+        }
+        let named = |g: &mut Generator, names: &[&str], value: &str| {
+            if value.contains('(') { g.let_text(names, value) } else { value.to_owned() }
+        };
+        let a = named(g, &["fa", "part_a", "left_frag"], a);
+        let b = named(g, &["fb", "part_b", "right_frag"], b);
+        g.line(&format!("{sum} = loom.mma({a}, {b}, {sum})"));
+    };
+    match kind {
+        Kind::Plain | Kind::Sparse | Kind::Chain => {
+            let (a, b) = (left(g, 0, row, at), right(g, 1, at, col));
+            add(g, &fragments[0], &a, &b);
+        }
+        Kind::Gram => {
+            let a = left(g, 0, row, at);
+            let b = factors[1].load(g, t, at, &t.of_batch(col, factors[0].extent));
+            add(g, &fragments[0], &a, &b);
+        }
+        Kind::Halves => {
+            for (half, fragment) in fragments.iter().enumerate() {
+                let at = if at == "0" && half == 1 { "16".to_owned() } else { plus(at, 16 * half as u32) };
+                let (a, b) = (left(g, 0, row, &at), right(g, 1, &at, col));
+                add(g, fragment, &a, &b);
+            }
+        }
+        Kind::Gated => {
+            let a = left(g, 0, row, at);
+            let a = g.let_text(&["fa", "part_a", "shared_frag"], &a);
+            for (factor, fragment) in [1, 2].into_iter().zip(fragments) {
+                let b = right(g, factor, at, col);
+                add(g, fragment, &a, &b);
+            }
+        }
+        Kind::Wide => {
+            let a = left(g, 0, row, at);
+            let a = g.let_text(&["fa", "part_a", "shared_frag"], &a);
+            for fragment in fragments {
+                let b = right(g, 1, at, &plus(col, fragment.right));
+                add(g, fragment, &a, &b);
+            }
+        }
+        Kind::Tall => {
+            let b = right(g, 1, at, col);
+            let b = g.let_text(&["fb", "part_b", "shared_frag"], &b);
+            for fragment in fragments {
+                let a = left(g, 0, &plus(row, fragment.down), at);
+                add(g, fragment, &a, &b);
+            }
+        }
+        Kind::Pair => {
+            for first in [0, 2] {
+                let (a, b) = (left(g, first, row, at), right(g, first + 1, at, col));
+                add(g, &fragments[0], &a, &b);
+            }
+        }
+    }
+    // What comes next is another tile in the same memory.
+    if at != "0" && factors.iter().any(Operand::is_staged) {
+        g.line("loom.sync_threads()");
+    }
+}
+
+/// What has become of the product, in the type of the factors, times another matrix.
+fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment], sentence: &mut String) {
+    let first = fragments[0].name.clone();
+    let changed = outcome::each_element(g, t, &fragments[..1], None);
+    let tile = g.like(&["scores", "middle", "inner_tile"]);
+    let dtype = if t.sum == Type::F32 { "float" } else { "int" };
+    g.line(&format!("{tile} = loom.shared_array(shape=(16, 16), dtype={dtype})"));
+    let staged = g.like(&["factor_tile", "packed", "narrow"]);
+    let narrow = g.type_name(t.factor.into());
+    g.line(&format!("{staged} = loom.shared_array(shape=(16, 16), dtype={narrow})"));
+    let transposed = g.random.one_in(3);
+    g.line(&format!("loom.mma_store({tile}, 0, 0, {first}{})", if transposed { ", layout=\"col\"" } else { "" }));
+    g.line("loom.sync_threads()");
+    let what = match t.sum == Type::F32 && g.random.one_in(2) {
+        true => {
+            rows::softmax(g, &tile, (16, 16), |g, j, value| {
+                let value = if t.factor == Scalar::F32 { value.to_owned() } else { format!("{narrow}({value})") };
+                g.line(&format!("{staged}[loom.lane_id(), {j}] = {value}"));
+            });
+            "the softmax of its rows"
+        }
+        false => {
+            operand::walk(g, 16, 16, |g, r, q| {
+                let raw = g.let_like(&["x", "raw", "item"], &format!("{tile}[{r}, {q}]"), t.sum, t.range(48));
+                let value = operand::narrowed(g, t, raw, &[]);
+                g.line(&format!("{staged}[{r}, {q}] = {}", value.0));
+            });
+            "its elements, made small,"
+        }
+    };
+    g.line("loom.sync_threads()");
+    let (_, n, _) = t.extents(Kind::Chain);
+    let right = Operand::right(g, t, &["v", "values", "second", "proj"], 16, n);
+    let other = right.load(g, t, &t.of_batch("0", 16), &t.col);
+    let zeros = t.zeros(g);
+    let name = g.like(&["mixed", "second_acc", "final_frag"]);
+    let left = g.let_text(&["fp", "weights_frag", "part_p"], &format!("loom.mma_load_a({staged}, 0, 0)"));
+    let other = g.let_text(&["fv", "values_frag", "part_v"], &other);
+    g.line(&format!("{name} = loom.mma({left}, {other}, {zeros})"));
+    let turned = if transposed { " transposed tiles of" } else { "" };
+    *sentence =
+        format!("the product of {what} where `{first}` is{turned} {sentence}{changed}, and of `{}`", right.name);
+    fragments[0].name = name;
+}
+
+impl Generator {
+    /// A name for a value that no expression reads.
+    fn let_text(&mut self, names: &[&str], value: &str) -> String {
+        let name = self.like(names);
+        self.line(&format!("{name} = {value}"));
+        name
+    }
+}
+
+/// A value that is stored in an array of this type.
+fn stored(g: &mut Generator, value: Expr, ty: Type) -> Expr {
+    if value.ty == ty {
+        return value;
+    }
+    let value = g.constrain(value, Need::Moderate);
+    let words = value.words.clone();
+    let mut cast = Expr::call(&g.cast_name(ty), &[&value], ty, value.range);
+    cast.words = words;
+    cast
+}
+
+/// What a matrix of a result holds to begin with.
+fn begins(adds: bool) -> Values {
+    if adds { Values::Between { low: -1.0, high: 1.0 } } else { Values::Zeros }
+}

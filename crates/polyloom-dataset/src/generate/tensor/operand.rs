@@ -1,0 +1,205 @@
+//! Factors of products: where they are, and by which way they come to the tensor core.
+
+use super::tiling::{Kind, Tiling};
+use crate::generate::domain::Need;
+use crate::generate::expr::Expr;
+use crate::generate::generator::Generator;
+use crate::generate::program::Extent;
+use crate::generate::range::Range;
+use polyloom::{Scalar, Type};
+
+/// How tiles come from global memory to the tensor core.
+#[derive(Clone, PartialEq, Eq)]
+enum Way {
+    /// They are loaded as they are.
+    Direct,
+    /// Through a tile of shared memory: element by element, and these may change on the way.
+    Staged { tile: String, changes: bool },
+    /// By an asynchronous copy to shared memory.
+    Copied { tile: String },
+}
+
+/// A factor.
+pub(super) struct Operand {
+    pub(super) name: String,
+    /// Whether its array is indexed by the column first.
+    pub(super) by_col: bool,
+    /// What its rows count along the axis of batches, in one product.
+    pub(super) extent: u32,
+    /// What is said of it before and after its name.
+    pub(super) before: &'static str,
+    pub(super) after: &'static str,
+    is_left: bool,
+    width: u32,
+    way: Way,
+}
+
+impl Operand {
+    /// A left factor of `m` rows.
+    pub(super) fn left(g: &mut Generator, t: &Tiling, names: &[&str], m: u32, k: u32) -> Operand {
+        Operand::new(g, t, names, [m, k], true)
+    }
+
+    /// A right factor of `k` rows.
+    pub(super) fn right(g: &mut Generator, t: &Tiling, names: &[&str], k: u32, n: u32) -> Operand {
+        Operand::new(g, t, names, [k, n], false)
+    }
+
+    fn new(g: &mut Generator, t: &Tiling, names: &[&str], [rows, cols]: [u32; 2], is_left: bool) -> Operand {
+        let by_col = g.random.one_in(3);
+        let all = [Extent::Is(rows * t.batches), Extent::Is(cols)];
+        let shape = if by_col { [all[1], all[0]] } else { all };
+        let name = g.array_like(names, t.factor.into(), &shape, t.low, t.high);
+        let before = if by_col { "the transpose of " } else { "" };
+        let width = if is_left { 16 } else { t.width };
+        Operand { name, by_col, extent: rows, before, after: "", is_left, width, way: Way::Direct }
+    }
+
+    /// The same array as the right factor, its rows as columns.
+    pub(super) fn transposed(&self) -> Operand {
+        let name = self.name.clone();
+        Operand { name, by_col: !self.by_col, is_left: false, way: Way::Direct, ..*self }
+    }
+
+    /// Chooses its way; what shared memory it needs is declared.
+    pub(super) fn stage(&mut self, g: &mut Generator, t: &Tiling, kind: Kind) {
+        // A tile has one place on its way.
+        let is_single =
+            !matches!((kind, self.is_left), (Kind::Halves | Kind::Gram, _) | (Kind::Wide, false) | (Kind::Tall, true));
+        if !is_single || !g.random.one_in(if t.difficulty > 1 { 2 } else { 3 }) {
+            return;
+        }
+        let tile = g.like(if self.is_left { &["tile", "stage_a", "staged"] } else { &["tile_b", "stage_b", "cache"] });
+        let dtype = g.type_name(t.factor.into());
+        g.line(&format!("{tile} = loom.shared_array(shape=(16, {}), dtype={dtype})", self.width));
+        let copies = self.width == 16 && !self.by_col && matches!(t.factor, Scalar::F16 | Scalar::BF16);
+        self.way = match copies && g.random.one_in(3) {
+            true => Way::Copied { tile },
+            false => Way::Staged { tile, changes: !g.random.one_in(3) },
+        };
+        if matches!(self.way, Way::Staged { changes: true, .. }) {
+            self.after = " with its elements changed";
+        }
+    }
+
+    pub(super) fn is_staged(&self) -> bool {
+        self.way != Way::Direct
+    }
+
+    /// The lanes' part of the tile that begins at this row and column, after the lines that bring it there.
+    pub(super) fn load(&self, g: &mut Generator, t: &Tiling, row: &str, col: &str) -> String {
+        let call = if self.is_left { "loom.mma_load_a" } else { "loom.mma_load_b" };
+        let n = if self.is_left { "" } else { t.n_option() };
+        let name = &self.name;
+        let element = |r: &str, q: &str| match self.by_col {
+            true => format!("{name}[{}, {}]", plus(col, q), plus(row, r)),
+            false => format!("{name}[{}, {}]", plus(row, r), plus(col, q)),
+        };
+        match &self.way {
+            Way::Direct => {
+                let layout = if self.by_col { ", layout=\"col\"" } else { "" };
+                return format!("{call}({name}, {row}, {col}{n}{layout})");
+            }
+            Way::Copied { tile } => {
+                let r = g.let_text(&["r", "rr", "y_at"], "loom.lane_id() // 2");
+                let q = g.let_text(&["s_at", "cc", "x_at"], "loom.lane_id() % 2 * 8");
+                g.line(&format!("loom.async_copy({tile}[{r}, {q}], {}, count=8)", element(&r, &q)));
+                g.line("loom.async_commit()");
+                g.line("loom.async_wait()");
+                g.explain(format!("Tiles of `{name}` are copied to `{tile}` asynchronously."));
+            }
+            Way::Staged { tile, changes: false } => {
+                walk(g, 16, self.width, |g, r, q| g.line(&format!("{tile}[{r}, {q}] = {}", element(r, q))));
+                g.explain(format!("Tiles of `{name}` are kept in `{tile}`."));
+            }
+            Way::Staged { tile, changes: true } => {
+                let mut words = String::new();
+                let clauses = walk(g, 16, self.width, |g, r, q| {
+                    let cast = g.cast_name(t.sum);
+                    let text = format!("{cast}({})", element(r, q));
+                    let raw = g.let_like(&["x", "raw", "item"], &text, t.sum, Range::new(t.low, t.high));
+                    let (value, done) = narrowed(g, t, raw, &t.extras);
+                    g.line(&format!("{tile}[{r}, {q}] = {value}"));
+                    words = done;
+                });
+                let clauses = if clauses.is_empty() { clauses } else { format!(" ({clauses})") };
+                g.explain(format!("Each element of `{name}` becomes {words}{clauses}, in `{tile}`."));
+            }
+        }
+        g.line("loom.sync_threads()");
+        format!("{call}({tile}, 0, 0{n})", tile = self.tile())
+    }
+
+    fn tile(&self) -> &str {
+        match &self.way {
+            Way::Direct => &self.name,
+            Way::Staged { tile, .. } | Way::Copied { tile } => tile,
+        }
+    }
+}
+
+fn plus(place: &str, more: &str) -> String {
+    if place == "0" { more.to_owned() } else { format!("{place} + {more}") }
+}
+
+/// Lines for each element of a tile, by a warp: `body` is given the names of its row and its column there. What it says of
+/// them, in words.
+pub(super) fn walk(
+    g: &mut Generator,
+    height: u32,
+    width: u32,
+    body: impl FnOnce(&mut Generator, &str, &str),
+) -> String {
+    let n = height * width / 32;
+    let e = g.like(&["e", "n_e", "w", "u"]);
+    let head = format!("for {e} in range({n}):");
+    let (rows, cols) = (["r", "rr", "y_at"], ["s_at", "cc", "x_at"]);
+    match g.random.below(3) {
+        // A row is of two lanes.
+        0 if height == 16 => {
+            let r = g.let_text(&rows, "loom.lane_id() // 2");
+            g.line(&head);
+            g.nested(|g| {
+                let q = g.let_text(&cols, &format!("loom.lane_id() % 2 * {n} + {e}"));
+                body(g, &r, &q);
+            })
+        }
+        1 if width < 32 => {
+            let q = g.let_text(&cols, &format!("loom.lane_id() % {width}"));
+            g.line(&head);
+            g.nested(|g| {
+                let r = g.let_text(&rows, &format!("{e} * {} + loom.lane_id() // {width}", 32 / width));
+                body(g, &r, &q);
+            })
+        }
+        _ => {
+            g.line(&head);
+            g.nested(|g| {
+                let p = g.let_text(&["p", "flat", "spot"], &format!("{e} * 32 + loom.lane_id()"));
+                let r = g.let_text(&rows, &format!("{p} // {width}"));
+                let q = g.let_text(&cols, &format!("{p} % {width}"));
+                body(g, &r, &q);
+            })
+        }
+    }
+}
+
+/// A value in the type of the factors that depends on this one, and its words.
+pub(super) fn narrowed(g: &mut Generator, t: &Tiling, raw: usize, others: &[usize]) -> (String, String) {
+    let woven = g.weave(raw, others, 1);
+    // Factors stay small, and whole ones in a byte.
+    let woven = match t.factor.is_float() {
+        true => g.constrain(woven, Need::Moderate),
+        false => {
+            let woven = g.short(woven);
+            let size = Expr::call("loom.abs", &[&woven], t.sum, Range::ANY);
+            Expr::binary("%", &size, &Expr::int(7), t.sum, Range::new(0.0, 6.0))
+        }
+    };
+    let ty: Type = t.factor.into();
+    let text = match ty == Type::F32 {
+        true => woven.text.clone(),
+        false => format!("{}({})", g.type_name(ty), woven.text),
+    };
+    (text, woven.words)
+}
