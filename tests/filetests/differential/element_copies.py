@@ -20,3 +20,4 @@ def kernel(
     a1[i] = loom.max(loom.abs(a1[i]), a0[0])
     if not (a1[i] == loom.vec3(x)):
         a4[i] = a3[i]
+    a4[i] = a3[i] if x > 2.0 else a4[i]

@@ -448,13 +448,22 @@ impl<'a, 'u> Body<'a, 'u> {
 
     /// A value that is stored. An element of truth values may be any byte, of which one of two is stored.
     fn stored(&mut self, value: Value) {
-        let loads = self.folded_inst(value).is_some_and(|inst| self.func.insts[inst].op == Op::ArrayLoad);
-        if loads && self.scalar_of(value) == Some(Scalar::Bool) {
+        if self.scalar_of(value) == Some(Scalar::Bool) && self.is_element(value) {
             self.out.push_str("bool(");
             self.bits(value, Precedence::Any);
             self.out.push(')');
         } else {
             self.bits(value, Precedence::Any);
+        }
+    }
+
+    /// Whether a value is written as an element of an array, or as a choice of two.
+    fn is_element(&self, value: Value) -> bool {
+        let Some(data) = self.folded_inst(value).map(|inst| &self.func.insts[inst]) else { return false };
+        match data.op {
+            Op::ArrayLoad | Op::LoadReadonly => true,
+            Op::Select => self.is_element(data.operands[1]) && self.is_element(data.operands[2]),
+            _ => false,
         }
     }
 
