@@ -72,7 +72,9 @@ pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Re
             let is_told = adjoint.zip(gradient).is_some_and(|(adjoint, gradient)| is_used(gradient, adjoint));
             if is_active && (gradient.is_some() && !is_told || !only_reads(*callee)) {
                 let message = format!("the gradient of `{}` says nothing of the array `{name}`", function.name);
-                refuse(message, "add to `adjoint[x][i]` there, for its parameter `x`, or pass elements of the array");
+                let own = &function.param_names[operand];
+                let help = format!("add to `adjoint[{own}][i]` there, or pass elements of the array");
+                refuse(message, &help);
             } else if let Some((adjoint, gradient)) = adjoint.zip(gradient)
                 && !is_only_added_to(gradient, adjoint)
             {

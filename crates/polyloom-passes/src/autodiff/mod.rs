@@ -39,7 +39,7 @@ pub use function::write_gradients;
 pub use gather::{Stage, split};
 pub use guards::{Argument, Launch};
 pub use plan::{Backward, Needs, TapeExtent};
-pub use races::Race;
+pub use races::{Race, found_in as races_in};
 
 use crate::pipeline::{extract, extract_with_derivatives};
 use crate::transform::{fold, inline, strip_asserts};

@@ -33,7 +33,7 @@ pub struct Race {
     /// Which threads store.
     reach: Reach,
     /// What to say of it.
-    pub diagnostic: Diagnostic,
+    diagnostic: Diagnostic,
 }
 
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Quotient {
 
 impl Race {
     /// Whether threads of a launch come to one element, as far as is known.
-    pub fn happens(&self, launch: &Launch<'_>) -> bool {
+    fn happens(&self, launch: &Launch<'_>) -> bool {
         self.reach.threads(launch).is_some_and(|threads| match &self.conflict {
             Conflict::Stores(axis, sharing) => sharing.is_among(usize::from(*axis), &threads, launch),
             Conflict::Loads(meeting, reach) => {
@@ -165,7 +165,7 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
         }
     });
     let rank = natural_rank(func).max(request.rank);
-    let mut races = accesses.races(func, rank);
+    let mut races = Vec::new();
     for axis in 0..rank {
         if stores.is_empty() {
             break;
@@ -193,7 +193,19 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
             others.push(store);
         }
     }
+    races.extend(accesses.races(func, rank));
     races
+}
+
+/// What to say of a launch that has races: of loads, if no two threads write one element.
+pub fn found_in<'a>(races: &'a [Race], launch: &Launch<'_>) -> Vec<&'a Diagnostic> {
+    let (stores, loads): (Vec<&Race>, Vec<&Race>) =
+        races.iter().partition(|race| matches!(race.conflict, Conflict::Stores(..)));
+    let happening = |races: Vec<&'a Race>| {
+        races.into_iter().filter(|race| race.happens(launch)).map(|race| &race.diagnostic).collect::<Vec<_>>()
+    };
+    let found = happening(stores);
+    if found.is_empty() { happening(loads) } else { found }
 }
 
 /// The stores to arrays, and the loads from them that a derivative flows through.
