@@ -430,6 +430,28 @@ def test_what_does_not_fit_is_refused(define):
     )
 
 
+def test_a_replay_that_writes_is_refused(define):
+    rejected(
+        define,
+        """
+        import polyloom as loom
+        @loom.func
+        def f(n: loom.array(dtype=int), i: int):
+            return n[i]
+        @loom.func_replay(f)
+        def replay_f(n: loom.array(dtype=int), i: int):
+            n[i] = 1
+            return 1
+        @loom.kernel
+        def k(n: loom.array(dtype=int), x: loom.array(dtype=float)):
+            i = loom.tid()
+            x[i] *= float(f(n, i))
+        k.hir(backward=True)
+        """,
+        "`replay_f`, which runs in place of `f` on the way back, writes to memory",
+    )
+
+
 def test_the_command_line_knows_them(tmp_path):
     source = """
 import polyloom as loom

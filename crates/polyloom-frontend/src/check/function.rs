@@ -183,57 +183,7 @@ impl Compilation<'_> {
             return;
         }
         if let Some(gradient) = gradient {
-            let mut all: SmallVec<[Given; 4]> = given.iter().cloned().collect();
-            all.extend(results.iter().map(|ty| Given::Value(*ty)));
-            let Some(def) = gradient.unit.definition(gradient.function) else { return };
-            let file = self.file_of(&gradient.unit);
-            let types = gradient.parameter_types(Some(ParamType::ANY)).unwrap_or_default();
-            if def.parameters.len() != all.len() {
-                let message = format!(
-                    "`{}` takes the {} parameters of `{}` and an adjoint for each of its {} results",
-                    gradient.name(),
-                    given.len(),
-                    handle.name(),
-                    results.len()
-                );
-                let help = "write `adj_ret` behind the parameters of the function, or one such for each result";
-                let span = span_of(file, def.name.range());
-                self.diagnostics.push(Diagnostic::error(Code::TypeMismatch, span, message).help(help));
-                return;
-            }
-            let adjoints = def.parameters.iter_non_variadic_params().zip(&types).skip(given.len());
-            for ((parameter, declared), ty) in
-                adjoints.zip(&results).filter(|((_, declared), ty)| !declared.takes(**ty))
-            {
-                let message = format!(
-                    "`{}` is the adjoint of what `{}` gives, which is `{}`, and not `{}`",
-                    parameter.parameter.name.as_str(),
-                    handle.name(),
-                    ty.python_name(),
-                    declared
-                );
-                let help = format!("write `{}: {}`", parameter.parameter.name.as_str(), ty.python_name());
-                let span = span_of(file, parameter.range());
-                self.diagnostics.push(Diagnostic::error(Code::TypeMismatch, span, message).help(help));
-                return;
-            }
-            self.n_of_gradient = Some(given.len());
-            let found = self.check_instance(&gradient, FunctionKind::Func, &all, call);
-            self.n_of_gradient = None;
-            if found.is_some_and(|found| !self.program.functions[found.0 as usize].results.is_empty()) {
-                let name = gradient.name();
-                let message = format!("`{name}` gives values, and what a gradient gives back is lost");
-                let parameter = def.parameters.iter_non_variadic_params().next();
-                let help = parameter.map_or_else(
-                    || "return nothing".to_owned(),
-                    |first| {
-                        format!("add to `adjoint[{}]` and the like, and return nothing", first.parameter.name.as_str())
-                    },
-                );
-                let span = span_of(file, first_returned(def).unwrap_or_else(|| def.name.range()));
-                self.diagnostics.push(Diagnostic::error(Code::TypeMismatch, span, message).help(help));
-                return;
-            }
+            let Some(found) = self.check_gradient(&gradient, handle, given, &results, call) else { return };
             self.program.functions[id.0 as usize].custom.gradient = found;
         }
         if let Some(replay) = replay {
@@ -249,6 +199,58 @@ impl Compilation<'_> {
             }
             self.program.functions[id.0 as usize].custom.replay = found;
         }
+    }
+
+    /// Checks what carries derivatives through the function `of` for these types; the outer `None` is one that has other
+    /// parameters, or results.
+    fn check_gradient(
+        &mut self,
+        gradient: &FunctionHandle,
+        of: &FunctionHandle,
+        given: &[Given],
+        results: &[ValueType],
+        call: Span,
+    ) -> Option<Option<FunctionId>> {
+        let def = gradient.unit.definition(gradient.function)?;
+        let file = self.file_of(&gradient.unit);
+        let refuse = |this: &mut Self, range: TextRange, message: String, help: String| {
+            let diagnostic = Diagnostic::error(Code::TypeMismatch, span_of(file, range), message).help(help);
+            this.diagnostics.push(diagnostic);
+            None
+        };
+        let (name, of) = (gradient.name(), of.name());
+        let mut all: SmallVec<[Given; 4]> = given.iter().cloned().collect();
+        all.extend(results.iter().map(|ty| Given::Value(*ty)));
+        if def.parameters.len() != all.len() {
+            let (n, n_results) = (given.len(), results.len());
+            let message = format!(
+                "`{name}` takes the {n} parameters of `{of}` and an adjoint for each of its {n_results} results"
+            );
+            let help = "write `adj_ret` behind the parameters of the function, or one such for each result";
+            return refuse(self, def.name.range(), message, help.to_owned());
+        }
+        let types = gradient.parameter_types(Some(ParamType::ANY)).unwrap_or_default();
+        let mut adjoints = def.parameters.iter_non_variadic_params().zip(&types).skip(given.len()).zip(results);
+        if let Some(((parameter, declared), ty)) = adjoints.find(|((_, declared), ty)| !declared.takes(**ty)) {
+            let (adjoint, ty) = (parameter.parameter.name.as_str(), ty.python_name());
+            let message =
+                format!("`{adjoint}` is the adjoint of what `{of}` gives, which is `{ty}`, and not `{declared}`");
+            return refuse(self, parameter.range(), message, format!("write `{adjoint}: {ty}`"));
+        }
+        self.n_of_gradient = Some(given.len());
+        let found = self.check_instance(gradient, FunctionKind::Func, &all, call);
+        self.n_of_gradient = None;
+        if found.is_some_and(|found| !self.program.functions[found.0 as usize].results.is_empty()) {
+            let message = format!("`{name}` gives values, and what a gradient gives back is lost");
+            let first = def.parameters.iter_non_variadic_params().next().filter(|_| !given.is_empty());
+            let help = first.map_or_else(
+                || "return nothing".to_owned(),
+                |first| format!("add to `adjoint[{}]` and the like, and return nothing", first.parameter.name.as_str()),
+            );
+            let range = first_returned(def).unwrap_or_else(|| def.name.range());
+            return refuse(self, range, message, help);
+        }
+        Some(found)
     }
 
     /// Adds to the errors since there were `n_before` for which types a generic function was compiled, and where those

@@ -57,9 +57,15 @@ pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Re
         };
         let only_reads = |id| matches!(CallEffects::of_function(module, id), Effect::Pure | Effect::Read);
         if !only_reads(run) {
-            let message =
-                format!("`{}` writes to memory, and would do so again on the way to its derivative", function.name);
-            refuse(message, "give what runs in its place there, `@func_replay`, which writes nothing");
+            if let Some(replay) = function.replay {
+                let (replay, name) = (&module.functions[replay].name, &function.name);
+                let message = format!("`{replay}`, which runs in place of `{name}` on the way back, writes to memory");
+                refuse(message, "let it give what the other gave, and write nothing");
+            } else {
+                let message =
+                    format!("`{}` writes to memory, and would do so again on the way to its derivative", function.name);
+                refuse(message, "give what runs in its place there, `@func_replay`, which writes nothing");
+            }
         }
         let adjoints = adjoint_arrays(module, function);
         for (operand, &array) in data.operands.iter().enumerate() {

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// The indices of a store and those of a load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Meeting {
-    pairs: SmallVec<[[Sum; 2]; 2]>,
+    pairs: Vec<[Sum; 2]>,
 }
 
 /// The coordinate of a thread: whether of the one that loads, and its axis.
@@ -31,7 +31,7 @@ impl Meeting {
     /// Of the indices of a store and of a load in one array; nothing if they are not known, or if no thread but the one
     /// that stores an element ever loads it.
     pub(super) fn of(func: &Function, stored: &[Value], loaded: &[Value], rank: u8) -> Option<Meeting> {
-        let mut pairs: SmallVec<[[Sum; 2]; 2]> = SmallVec::new();
+        let mut pairs: Vec<[Sum; 2]> = Vec::new();
         for (&one, &other) in stored.iter().zip(loaded) {
             let pair = [Sum::of(func, one)?, Sum::of(func, other)?];
             if !pairs.contains(&pair) {
