@@ -231,12 +231,13 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
             made = data._seen_as(dtype, shape, ndim)
         else:
             made = cls._made(data, dtype, shape, ndim, copy)
+            is_recorded = False
             if _native.recording_level() == 2 and isinstance(made, array):
                 from polyloom import _tape
 
-                _tape.copied(made, data)
-            if isinstance(made, array):
-                made = made.to(where)
+                is_recorded = _tape.copied(made, data)
+            if isinstance(made, array) and where != made.device:
+                made = made._copied_to(where, is_recorded=is_recorded or isinstance(data, array))
         if requires_grad and isinstance(made, array):
             made.requires_grad = True
         return made
@@ -681,8 +682,12 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         where = get_device(device)
         return self if where == self.device else self._copied_to(where, requires_grad)
 
-    def _copied_to(self, device: Device, requires_grad: bool | None = None) -> array:
-        made = uninitialised(self.shape, self.dtype, device).assign(self)
+    def _copied_to(self, device: Device, requires_grad: bool | None = None, is_recorded: bool = True) -> array:
+        made = uninitialised(self.shape, self.dtype, device)
+        if is_recorded:
+            made.assign(self)
+        else:
+            made._set(made._storage, self)
         made.requires_grad = self.requires_grad if requires_grad is None else requires_grad
         return made
 

@@ -118,7 +118,7 @@ class Config:
 
     @tape_memory.setter
     def tape_memory(self, value: int) -> None:
-        if not isinstance(value, int) or value <= 0:
+        if not isinstance(value, int) or not 0 < value < 2**64:
             raise ValueError(f"tape_memory is a number of bytes, not {value!r}")
         object.__setattr__(self, "_tape_memory", value)
 

@@ -229,6 +229,8 @@ def full_like(
 
 def clone(src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None) -> array:
     """A new array with the elements of `src`, on its device unless another is given."""
+    if not isinstance(src, array):
+        return array(src, device=device, requires_grad=bool(requires_grad))  # type: ignore[no-any-return]
     return empty_like(src, device, requires_grad).assign(src)
 
 

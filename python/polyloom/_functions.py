@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyloom import _native, _scalars
-from polyloom._gradients import launch_backward
+from polyloom._gradients import check_kernel, launch_backward
 from polyloom._operations import kept_value
 from polyloom._tape import paused
 from polyloom._views import View, view_of, zeros_like
@@ -50,6 +50,7 @@ class KernelFunction:
     def __init__(
         self, kernel: _native.Kernel, outputs: str | Sequence[str] | Mapping[str, Extents], dim: Extents
     ) -> None:
+        check_kernel(kernel, "function")
         names = kernel.parameter_names
         given: Mapping[str, Extents]
         if isinstance(outputs, Mapping):
@@ -85,6 +86,8 @@ class KernelFunction:
                 raise ValueError(
                     f"kernel '{kernel.key}' writes its input '{name}': an array that it writes is an output"
                 )
+        for name, value, of_parameter in zip(self.inputs, inputs, facts, strict=False):
+            _check_like(kernel.key, name, value, of_parameter)
         extents = []
         for name, wanted, (ndim, _, _, _) in zip(self.outputs, self._extents, facts[n:], strict=True):
             if not ndim:
@@ -131,6 +134,35 @@ def _sample(value: Any) -> Any:
     name = str(dtype).removeprefix("torch.")
     found = getattr(_scalars, "bool_" if name == "bool" else name).numpy
     return np.zeros(tuple(shape), found) if len(shape) else found.type()
+
+
+def _check_like(kernel: str, name: str, value: Any, facts: tuple[int, str, Sequence[int], bool]) -> None:
+    """Refuses an array of another type, or with other dimensions, than a parameter has."""
+    ndim, scalar, inner, _ = facts
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None:
+        if ndim:
+            raise TypeError(f"kernel '{kernel}': its argument '{name}' is an array, not {type(value).__name__}")
+        return
+    found = tuple(shape)
+    components = f", of which the last are {tuple(inner)}" if inner else ""
+    if len(found) != ndim + len(inner) or found[ndim:] != tuple(inner):
+        what = f"an array of {ndim + len(inner)} dimensions{components}" if ndim or inner else "a number"
+        raise ValueError(f"kernel '{kernel}': its argument '{name}' is {what}, not an array of shape {found}")
+    given = str(dtype).removeprefix("torch.")
+    if ndim and given != scalar:
+        raise TypeError(f"kernel '{kernel}': its argument '{name}' is an array of {scalar}, not of {given}")
+
+
+def check_backward(bound: Bound, inputs: Sequence[Any]) -> None:
+    """Refuses functions whose kernel has no gradient, as far as that is known of inputs with `shape` and `dtype`."""
+    facts = bound.kernel._parameters
+    active = [scalar.startswith(("float", "bfloat")) for _, scalar, _, _ in facts]
+    shapes = [getattr(value, "shape", None) for value in inputs] + [each.shape for each in bound.outputs]
+    known = [
+        list(shape) if ndim and shape is not None else None for shape, (ndim, *_) in zip(shapes, facts, strict=True)
+    ]
+    bound.kernel.backward(active, bound.dim, known=known)
 
 
 def run(bound: Bound, inputs: Sequence[Any], outputs: Sequence[Any], device: str) -> None:

@@ -8,6 +8,7 @@ launch of their own finds out.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -125,6 +126,23 @@ def launch_backward(
     for adjoint, part in added:
         adjoint.add(part)
     return n_bytes
+
+
+def check_kernel(kernel: Any, name: str) -> None:
+    """Refuses what is no kernel, as `launch` does."""
+    if not isinstance(kernel, _native.Kernel):
+        raise TypeError(f"{name}() needs a kernel (a function under @polyloom.kernel), not {type(kernel).__name__}")
+
+
+def extents_of(dim: Any) -> tuple[int, ...]:
+    """The extents of a launch, as it is given them."""
+    try:
+        extents = tuple(operator.index(extent) for extent in (dim if hasattr(dim, "__iter__") else (dim,)))
+    except TypeError:
+        raise TypeError(f"dim must be an integer or a tuple of integers, not {dim!r}") from None
+    if any(extent < 0 for extent in extents):
+        raise ValueError(f"dim must not be negative, and is {dim}")
+    return extents
 
 
 def known_of(args: Sequence[Any]) -> list[int | list[int] | None]:

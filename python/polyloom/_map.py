@@ -114,8 +114,9 @@ def map(  # noqa: A001 - Warp's name
             if each.shape != shape:
                 raise ValueError(f"the results have the shape {shape}, and `out` has {each.shape}")
     if math.prod(shape):
-        # What a kernel writes it cannot also be given to read, if the launch is to be differentiated.
-        is_shared = given_out is not None and _native.recording_level() == 2 and _share(given, outputs)
+        # No thread reads what another has written; and what a kernel writes it cannot also be given to read, if the
+        # launch is to be differentiated.
+        is_shared = given_out is not None and _share(given, outputs, _native.recording_level() == 2)
         written = [empty(shape, each.dtype, each.device) for each in outputs] if is_shared else outputs
         _native.launch(kernel, shape, [*given, *written], device=where)
         if is_shared:
@@ -126,12 +127,15 @@ def map(  # noqa: A001 - Warp's name
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def _share(inputs: Sequence[Any], outputs: Sequence[array]) -> bool:
-    """Whether an element of a result is one of another result, of an input, or is at several indices."""
+def _share(inputs: Sequence[Any], outputs: Sequence[array], is_recorded: bool) -> bool:
+    """Whether an element of a result is one of another result, of an input, or is at several indices. Unless the launch
+    is recorded, elements that one thread alone comes to do not count."""
     read, written = ([view_of(each) for each in part if isinstance(each, array)] for part in (inputs, outputs))
     for index, view in enumerate(written):
-        others = (*read, *written[:index])
-        if view is not None and (view.coincides or any(other and view.overlaps(other) for other in others)):
+        if view is None:
+            continue
+        others = [other for other in (*read, *written[:index]) if other and (is_recorded or other.key != view.key)]
+        if is_recorded and view.coincides or any(view.overlaps(other) for other in others):
             return True
     return False
 

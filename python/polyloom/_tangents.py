@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +10,8 @@ import numpy as np
 from polyloom import _native, _tape
 from polyloom._arrays import array
 from polyloom._devices import get_device
-from polyloom._gradients import check_aliases, known_of
-from polyloom._leaves import Leaf, check_like, followed, leaves_of
+from polyloom._gradients import check_aliases, check_kernel, extents_of, known_of
+from polyloom._leaves import Leaf, check_like, followed, leaves_of, place_for
 from polyloom._structs import Struct
 from polyloom._views import view_of, zeros_like
 
@@ -74,7 +73,10 @@ def jvp(
     >>> dot_y
     array([2., 0., 3.], dtype=float32)
     """
+    check_kernel(kernel, "jvp")
     args = [*inputs, *outputs]
+    if not isinstance(tangents, Sequence):
+        raise TypeError(f"tangents are a list with one for each argument, or None, not {type(tangents).__name__}")
     if len(tangents) != len(args):
         raise ValueError(f"tangents are one for each argument, or None: {len(args)}, not {len(tangents)}")
     for index, (arg, tangent) in enumerate(zip(args, tangents, strict=True)):
@@ -84,7 +86,7 @@ def jvp(
             raise ValueError(
                 f"argument {index} is {_described(arg)}; its tangent is one like it, not {_described(tangent)}"
             )
-    extents = tuple(dim) if isinstance(dim, Sequence) else (operator.index(dim),)
+    extents = extents_of(dim)
     place = str(device) if device is not None else str(get_device())
     kernel = kernel.for_arguments(args)
     groups = leaves_of(kernel, args, place)
@@ -95,6 +97,12 @@ def jvp(
         for leaf in of_argument
     ]
     one = kernel._flat
+    for name, leaf, direction, facts in zip(one.parameter_names, leaves, directions, one._parameters, strict=True):
+        if leaf.view is None and leaf.struct is None and direction is not None and place_for(facts) is None:
+            raise ValueError(
+                f"kernel '{one.key}': its argument '{name}' is no floating-point number, and does not move: its "
+                "tangent is None"
+            )
     known = known_of([leaf.value if leaf.view is None else leaf.view for leaf in leaves])
     moving, which, after = one.tangent([direction is not None for direction in directions], extents, known)
     given = [directions[index] or _still(leaves[index]) for index in which]

@@ -144,6 +144,8 @@ class Tape:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self not in _thread.active:
+            raise RuntimeError("the tape is not recording in this thread")
         _thread.active.remove(self)
         self._is_recording = False
         _update_level()
@@ -160,6 +162,8 @@ class Tape:
         arrays : sequence of array
             The arrays that it uses, which have a `grad`.
         """
+        if not callable(backward):
+            raise TypeError(f"record_func() takes a function without parameters, not {type(backward).__name__}")
         for each in arrays:
             if not isinstance(each, array) or each.grad is None:
                 raise ValueError("record_func() takes arrays of the package that have requires_grad=True")
@@ -495,12 +499,19 @@ def put(to: array, key: Any, value: Any) -> None:
         storage[parts] = _arrays._elements_for(storage, value, to.dtype)
 
 
-def copied(made: array, source: Any) -> None:
-    """Called when an array has been made of the elements of another while tapes record."""
+def copied(made: array, source: Any) -> bool:
+    """Called when an array has been made of the elements of another while tapes record; says whether that is recorded.
+
+    What is made of the host's memory, which no tape knows, is where derivatives end.
+    """
     target, view = View(made._storage, made._memory), view_of(source)
     if view is None or not view.is_float or not target.is_float or target.overlaps(view):
-        return
-    _Recording(lambda: Assigned(target, made, source, view)).finish(True)
+        return False
+    with _lock:
+        is_known = isinstance(source, array) or any(tape._history.find(view) for tape in _thread.active)
+    if is_known:
+        _Recording(lambda: Assigned(target, made, source, view)).finish(True)
+    return is_known
 
 
 def refuse(what: str, target: array) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyloom import _native
-from polyloom._functions import Bound, Extents, KernelFunction, run, run_backward
+from polyloom._functions import Bound, Extents, KernelFunction, check_backward, run, run_backward
 
 __all__ = ["function"]
 
@@ -52,9 +52,23 @@ def function(
     """
     of_arrays = KernelFunction(kernel, outputs, dim)
 
-    @jax.custom_vjp  # type: ignore[untyped-decorator]
-    def call(*inputs: Any) -> Any:
-        bound = of_arrays.bind(inputs)
+    def bound_of(inputs: Sequence[Any]) -> Bound:
+        for name, value in zip(of_arrays.inputs, inputs, strict=False):
+            if isinstance(value, (list, tuple, dict)):
+                raise TypeError(
+                    f"kernel '{kernel.key}': its argument '{name}' is an array or a number, not {type(value).__name__}"
+                )
+        return of_arrays.bind(inputs)
+
+    def refused(primals: Any, tangents: Any) -> Any:
+        raise TypeError(
+            f"kernel '{kernel.key}' as a function of JAX has first derivatives in reverse mode alone: for others write "
+            "what it computes in JAX, or record polyloom.jvp with polyloom.Tape"
+        )
+
+    @jax.custom_jvp  # type: ignore[untyped-decorator]
+    def launched(*inputs: Any) -> Any:
+        bound = bound_of(inputs)
 
         def on_host(*values: Any) -> tuple[Any, ...]:
             made = [np.zeros(each.shape, each.dtype) for each in bound.outputs]
@@ -65,12 +79,19 @@ def function(
         results = jax.pure_callback(on_host, shapes, *inputs, vmap_method="sequential")
         return results[0] if len(results) == 1 else tuple(results)
 
-    def forward(*inputs: Any) -> Any:
-        return call(*inputs), inputs
+    launched.defjvp(refused)
 
-    def backward(inputs: Any, gradients: Any) -> Any:
-        bound = of_arrays.bind(inputs)
-        given = gradients if isinstance(gradients, tuple) else (gradients,)
+    @jax.custom_vjp  # type: ignore[untyped-decorator]
+    def call(*inputs: Any) -> Any:
+        return launched(*inputs)
+
+    def forward(*inputs: Any) -> Any:
+        check_backward(bound_of(inputs), inputs)
+        return launched(*inputs), inputs
+
+    @jax.custom_jvp  # type: ignore[untyped-decorator]
+    def went_back(inputs: Any, given: Any) -> Any:
+        bound = bound_of(inputs)
         are_float = [jax.numpy.issubdtype(jax.numpy.result_type(each), jax.numpy.floating) for each in inputs]
 
         def on_host(*values: Any) -> tuple[Any, ...]:
@@ -87,12 +108,19 @@ def function(
 
         shapes = [jax.ShapeDtypeStruct(np.shape(each), jax.numpy.result_type(each)) for each in inputs]
         wanted_shapes = tuple(shape for shape, is_float in zip(shapes, are_float, strict=True) if is_float)
-        floats = [_zeros_if_none(each) for each in given]
-        found = iter(jax.pure_callback(on_host, wanted_shapes, *inputs, *floats, vmap_method="sequential"))
+        return jax.pure_callback(on_host, wanted_shapes, *inputs, *given, vmap_method="sequential")
+
+    went_back.defjvp(refused)
+
+    def backward(inputs: Any, gradients: Any) -> Any:
+        given = gradients if isinstance(gradients, tuple) else (gradients,)
+        found = iter(went_back(inputs, tuple(_zeros_if_none(each) for each in given)))
         # Integers have gradients of a type without values.
         return tuple(
-            next(found) if is_float else np.zeros(shape.shape, jax.dtypes.float0)
-            for shape, is_float in zip(shapes, are_float, strict=True)
+            next(found)
+            if jax.numpy.issubdtype(jax.numpy.result_type(each), jax.numpy.floating)
+            else np.zeros(np.shape(each), jax.dtypes.float0)
+            for each in inputs
         )
 
     call.defvjp(forward, backward)

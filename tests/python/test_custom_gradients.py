@@ -339,7 +339,39 @@ def test_what_does_not_fit_is_refused(define):
         def adj_f(x: float, n: int, adj_ret: float):
             loom.adjoint[n] += 1
         """,
-        "adjoint",
+        "`n` has no adjoint: derivatives are with respect to floating-point numbers",
+    )
+    for line in ("loom.adjoint[b] = x", "loom.adjoint[b] += x", "loom.adjoint[adj_ret] += x"):
+        rejected(
+            define,
+            head
+            + f"""
+        @loom.func_grad(f)
+        def adj_f(x: float, n: int, adj_ret: float):
+            b = x * x
+            {line}
+        """,
+            "has no adjoint: it is no parameter",
+        )
+    rejected(
+        define,
+        head
+        + """
+        @loom.func_grad(f)
+        def adj_f(x: float, n: int, adj_ret: float):
+            return float(n) * adj_ret
+        """,
+        "`adj_f` gives values, and what a gradient gives back is lost",
+    )
+    rejected(
+        define,
+        head
+        + """
+        @loom.func_grad(f)
+        def adj_f(x: float, n: int, adj_ret: loom.float64):
+            loom.adjoint[x] += float(n)
+        """,
+        "`adj_ret` is the adjoint of what `f` gives, which is `float32`, and not `float64`",
     )
     rejected(
         define,
@@ -366,17 +398,17 @@ def test_what_does_not_fit_is_refused(define):
         """
         import polyloom as loom
         @loom.func
-        def f(x: loom.array(dtype=float), i: int):
-            return x[i]
+        def f(of: loom.array(dtype=float), i: int):
+            return of[i]
         @loom.func_grad(f)
-        def adj_f(x: loom.array(dtype=float), i: int, adj_ret: float):
+        def adj_f(of: loom.array(dtype=float), i: int, adj_ret: float):
             pass
         @loom.kernel
         def k(x: loom.array(dtype=float), y: loom.array(dtype=float)):
             y[0] = f(x, 0)
         k.hir(backward=True)
         """,
-        "says nothing of the array `x`",
+        r"says nothing of the array `x`(.|\n)*add to `adjoint\[of\]\[i\]`",
     )
     rejected(
         define,
@@ -395,6 +427,28 @@ def test_what_does_not_fit_is_refused(define):
         k.hir(backward=True)
         """,
         "writes to memory, and would do so again",
+    )
+
+
+def test_a_replay_that_writes_is_refused(define):
+    rejected(
+        define,
+        """
+        import polyloom as loom
+        @loom.func
+        def f(n: loom.array(dtype=int), i: int):
+            return n[i]
+        @loom.func_replay(f)
+        def replay_f(n: loom.array(dtype=int), i: int):
+            n[i] = 1
+            return 1
+        @loom.kernel
+        def k(n: loom.array(dtype=int), x: loom.array(dtype=float)):
+            i = loom.tid()
+            x[i] *= float(f(n, i))
+        k.hir(backward=True)
+        """,
+        "`replay_f`, which runs in place of `f` on the way back, writes to memory",
     )
 
 

@@ -9,6 +9,11 @@ D = loom.array(dtype=f64)
 
 
 @loom.kernel
+def to_one_element(x: D, y: D):
+    y[0] = x[loom.tid()]
+
+
+@loom.kernel
 def oscillate(a: f64, x: D, y: D):
     i = loom.tid()
     y[i] = loom.sin(a * x[i]) * x[i]
@@ -330,6 +335,35 @@ class TestJax:
         found = jax.grad(lambda x: ours(index, x)[0].sum())(x)
         np.testing.assert_allclose(found, 2 * x * np.array([1, 0, 2]))
         assert ours(index, x)[1].tolist() == [3, 1, 3]
+
+    def test_what_is_not_differentiated_is_refused_when_it_is_traced(self, jax, function):
+        jnp = jax.numpy
+        ours, x = function(oscillate, outputs="y"), jnp.linspace(0.0, 1.0, 5)
+
+        def loss(x):
+            return (ours(0.7, x) ** 2).sum()
+
+        for second in (jax.hessian(loss), jax.grad(lambda x: jax.grad(loss)(x).sum())):
+            with pytest.raises(TypeError, match="has first derivatives in reverse mode alone"):
+                jax.jit(second).trace(x)
+        one_element = function(to_one_element, outputs={"y": (1,)}, dim="x")
+        with pytest.raises(loom.CompileError, match="several threads write different numbers"):
+            jax.jit(jax.grad(lambda x: one_element(x).sum())).trace(x)
+        assert one_element(x[:1]).shape == (1,)
+
+    def test_arguments_of_other_types_are_refused(self, jax, function):
+        jnp = jax.numpy
+        ours = function(oscillate, outputs="y")
+        with pytest.raises(TypeError, match="its argument 'x' is an array of float64, not of float32"):
+            ours(0.7, jnp.zeros(3, jnp.float32))
+        with pytest.raises(ValueError, match=r"its argument 'x' is an array of 1 dimensions, not .* of shape \(2, 3\)"):
+            ours(0.7, jnp.zeros((2, 3)))
+        with pytest.raises(ValueError, match=r"its argument 'a' is a number, not an array of shape \(2,\)"):
+            ours(jnp.zeros(2), jnp.zeros(3))
+        with pytest.raises(TypeError, match="its argument 'x' is an array or a number, not list"):
+            ours(0.7, [1.0, 2.0])
+        with pytest.raises(TypeError, match=r"function\(\) needs a kernel"):
+            function(len, outputs="y")
 
     def test_many_at_once(self, jax, function):
         jnp = jax.numpy

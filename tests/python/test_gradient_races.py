@@ -214,3 +214,177 @@ def test_code_that_is_written_out_for_any_launch_comes_with_a_warning(tmp_path):
     done = subprocess.run([*command, "both"], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stderr.startswith("warning[PL0701]: several threads write different numbers to one element of `y`")
     assert subprocess.run([*command, "forward"], capture_output=True, text=True, check=True).stderr == ""
+
+
+@loom.kernel
+def next_one(x: D, y: D, z: D, n: int):
+    i = loom.tid()
+    y[i] = x[i]
+    z[i] = y[i + 1]
+
+
+@loom.kernel
+def of_the_first(x: D, y: D, z: D, n: int):
+    i = loom.tid()
+    if i < n:
+        y[i] = x[i]
+    if i >= n:
+        z[i] = y[i - n]
+
+
+@loom.kernel
+def turned(x: D, y: D, z: D, n: int):
+    i = loom.tid()
+    y[i] = x[i]
+    z[i] = y[n + 8 - i]
+
+
+@loom.kernel
+def spread(x: D, y: D, z: D, n: int):
+    i = loom.tid()
+    if i == 0:
+        y[0] = x[0]
+    z[i] = y[0]
+
+
+@loom.kernel
+def strided(x: D, y: D, z: D, n: int):
+    i = loom.tid()
+    z[i] = y[2 * i + n]
+    y[2 * i] = x[i]
+
+
+@loom.kernel
+def interleaved(x: D, y: D, z: D, n: int):
+    i = loom.tid()
+    y[2 * i] = x[i]
+    z[i] = y[2 * i + 1] * y[2 * i]
+
+
+@loom.kernel
+def multiples(x: D, y: D, z: D, n: int):
+    i = loom.tid()
+    y[3 * i] = x[i]
+    z[i] = y[2 * i + n]
+
+
+@loom.kernel
+def read_by_one(x: D, y: D, z: D, n: int):
+    i = loom.tid()
+    y[i] = x[i]
+    if i == n:
+        z[i] = y[2]
+
+
+# What a thread writes, and what it reads.
+READS: dict[str, tuple[Callable[[int, int], list[int]], Callable[[int, int], list[int]]]] = {
+    "next_one": (lambda i, n: [i], lambda i, n: [i + 1]),
+    "of_the_first": (lambda i, n: [i] * (i < n), lambda i, n: [i - n] * (i >= n)),
+    "turned": (lambda i, n: [i], lambda i, n: [n + 8 - i]),
+    "spread": (lambda i, n: [0] * (i == 0), lambda i, n: [0]),
+    "strided": (lambda i, n: [2 * i], lambda i, n: [2 * i + n]),
+    "interleaved": (lambda i, n: [2 * i], lambda i, n: [2 * i, 2 * i + 1]),
+    "multiples": (lambda i, n: [3 * i], lambda i, n: [2 * i + n]),
+    "read_by_one": (lambda i, n: [i], lambda i, n: [2] * (i == n)),
+}
+READING = [next_one, of_the_first, turned, spread, strided, interleaved, multiples, read_by_one]
+
+
+@pytest.mark.parametrize("kernel", READING, ids=lambda kernel: kernel.key)
+def test_launches_are_refused_where_one_thread_reads_what_another_writes(kernel):
+    writes, reads = READS[kernel.key]
+    n_refused = 0
+    for dim in range(1, 9):
+        for n in range(10):
+            args = [np.arange(9.0), np.zeros(32), np.zeros(9), n]
+            tangents = [np.ones(9), np.zeros(32), np.zeros(9), None]
+            found = []
+            for launch in (taped, lambda *args, tangents=tangents: loom.jvp(*args, tangents=tangents)):
+                try:
+                    launch(kernel, dim, args)
+                    found.append(False)
+                except loom.CompileError as error:
+                    assert "a thread reads an element of `y` that another one writes" in str(error)
+                    found.append(True)
+            pairs = [(i, j) for i in range(dim) for j in range(dim) if i != j]
+            races = any(set(writes(i, n)) & set(reads(j, n)) for i, j in pairs)
+            assert found == [races] * 2, (dim, n)
+            n_refused += races
+    assert n_refused or kernel is interleaved
+
+
+@loom.kernel
+def transposed(y: loom.array2d(dtype=loom.float64)):
+    i, j = loom.tid()
+    if i < j:
+        y[i, j] = y[j, i] * y[i, j]
+
+
+@loom.kernel
+def diagonal(y: loom.array2d(dtype=loom.float64)):
+    i, j = loom.tid()
+    if i > 0:
+        y[i, j] = y[i - 1, j] * y[i, j]
+
+
+@loom.kernel
+def columns(y: loom.array2d(dtype=loom.float64)):
+    """A thread has a row to itself."""
+    i = loom.tid()
+    for j in range(1, y.shape[1]):
+        y[i, j] = y[i, j - 1] * y[i, j]
+
+
+@loom.kernel
+def stencil(x: D, y: D):
+    i = loom.tid()
+    if i > 0 and i + 1 < x.shape[0]:
+        y[i] = x[i - 1] * x[i + 1] * y[i]
+
+
+@loom.kernel
+def unguarded(x: D):
+    i = loom.tid()
+    x[i] = x[i - 1] * x[i]
+
+
+@loom.kernel
+def in_components(x: loom.array(dtype=loom.vec2d)):
+    i = loom.tid()
+    x[i][0] = x[i + 1][0]
+
+
+@loom.kernel
+def in_other_components(x: loom.array(dtype=loom.vec2d)):
+    i = loom.tid()
+    x[i][0] = x[i + 1][1]
+
+
+def test_reads_along_other_axes_and_of_other_arrays():
+    y = np.ones((4, 4))
+    for kernel, dim, args, refused in (
+        # Conditions between two coordinates are not looked at.
+        (transposed, (4, 4), [y], False),
+        (diagonal, (4, 4), [y], True),
+        (diagonal, (2, 4), [y], False),
+        (columns, 4, [y], False),
+        (stencil, 9, [np.ones(9), np.ones(9)], False),
+        (unguarded, 2, [np.ones(9)], True),
+        (unguarded, 1, [np.ones(9)], False),
+        (in_components, 2, [np.ones((9, 2))], True),
+        (in_other_components, 2, [np.ones((9, 2))], False),
+    ):
+        if refused:
+            with pytest.raises(loom.CompileError, match="that another one writes"):
+                taped(kernel, dim, args)
+        else:
+            taped(kernel, dim, args)
+
+
+def test_code_that_reads_what_others_write_comes_with_a_warning():
+    with pytest.warns(UserWarning, match="that another one writes"):
+        next_one.hir(backward=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        of_the_first.hir(backward=True)
+        interleaved.hir(backward=True)

@@ -459,6 +459,36 @@ def test_extrema_of_either_kind_on_what_may_be_one_element_are_refused():
         assert "elements that constant indices tell apart" in str(caught.value)
 
 
+@loom.kernel
+def greatest_and_sum(x: D, y: D):
+    i = loom.tid()
+    loom.atomic_max(y, 0, x[i])
+    loom.atomic_add(y, 1, x[i] * x[i])
+
+
+@loom.kernel
+def greatest_and_read(x: D, y: D, z: D):
+    i = loom.tid()
+    loom.atomic_max(y, 0, x[i])
+    z[i] = x[i] * y[1]
+
+
+@loom.kernel
+def sum_and_read(x: D, y: D, z: D):
+    i = loom.tid()
+    loom.atomic_add(y, 2 * (i % 2), x[i] * x[i])
+    z[i] = x[i] * y[1]
+
+
+def test_elements_that_constant_indices_tell_apart_are_used_in_several_ways():
+    x = np.array([0.3, 0.9, 0.5])
+    for kernel, more in ((greatest_and_sum, []), (greatest_and_read, [np.zeros(3)]), (sum_and_read, [np.zeros(3)])):
+        loom.gradcheck(kernel, [x, np.array([0.0, 0.4, 0.2]), *more], dim=3)
+    y, dot_y = np.array([0.0, 0.4]), np.array([0.0, 2.0])
+    loom.jvp(greatest_and_sum, 3, [x, y], tangents=[np.array([1.0, 2.0, 3.0]), dot_y])
+    np.testing.assert_allclose(dot_y, [2.0, 2.0 + 2 * (0.3 * 1 + 0.9 * 2 + 0.5 * 3)])
+
+
 def test_extrema_of_what_is_read_or_added_to_are_refused():
     @loom.kernel
     def k(x: D, y: D):
@@ -466,8 +496,16 @@ def test_extrema_of_what_is_read_or_added_to_are_refused():
         loom.atomic_min(y, 0, x[i])
         loom.atomic_add(y, 0, x[i])
 
+    @loom.kernel
+    def read(x: D, y: D, n: int):
+        i = loom.tid()
+        loom.atomic_min(y, n, x[i])
+        x[i] = y[1]
+
     with pytest.raises(loom.CompileError, match="atomic_min"):
         k.backward([True, True], [4])
+    with pytest.raises(loom.CompileError, match="elements that constant indices tell apart"):
+        read.backward([True, True], [4])
 
 
 @loom.kernel

@@ -189,6 +189,19 @@ def test_tangents_are_like_their_arguments():
         loom.jvp(squares, 3, [x], [loss], tangents=[np.ones(2), np.zeros(1)])
     with pytest.raises(ValueError, match="its tangent is one like it, not no array but float"):
         loom.jvp(squares, 3, [x], [loss], tangents=[1.0, np.zeros(1)])
+    with pytest.raises(TypeError, match="tangents are a list with one for each argument, or None, not NoneType"):
+        loom.jvp(squares, 3, [x], [loss], tangents=None)
+    with pytest.raises(TypeError, match=r"jvp\(\) needs a kernel"):
+        loom.jvp(len, 3, [x], [loss], tangents=[None, None])
+    with pytest.raises(ValueError, match="dim must not be negative, and is -1"):
+        loom.jvp(squares, -1, [x], [loss], tangents=[None, None])
+
+    @loom.kernel
+    def multiplied(x: D, n: int):
+        x[loom.tid()] *= f64(n)
+
+    with pytest.raises(ValueError, match="its argument 'n' is no floating-point number, and does not move"):
+        loom.jvp(multiplied, 3, [x, 2], tangents=[np.ones(3), 1])
 
 
 def test_arrays_of_the_package_and_generic_kernels():

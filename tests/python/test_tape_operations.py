@@ -1,5 +1,7 @@
 """Tapes: array operations, and what they overwrite."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import polyloom as loom
 import pytest
@@ -207,6 +209,54 @@ def test_making_arrays_is_not_recorded():
         for each in (loom.full(3, 2.0), loom.ones(3), loom.zeros_like(x), loom.full_like(x, 3.0), loom.ones_like(x)):
             assert each.numpy().size
     assert not tape.launches
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_derivatives_end_at_arrays_made_of_memory_that_no_tape_knows(device):
+    values = np.array([1.0, 2.0, 3.0])
+    made = (
+        lambda: loom.array(values, dtype=f64, device=device, requires_grad=True),
+        lambda: loom.array(values.tolist(), dtype=f64, device=device, requires_grad=True),
+        lambda: loom.from_numpy(values.copy(), device=device, requires_grad=True),
+        lambda: loom.clone(values, device=device, requires_grad=True),
+    )
+    for make in made:
+        with loom.Tape() as tape:
+            x, y = make(), loom.zeros(3, dtype=f64, device=device)
+            loom.launch(square, 3, [x], [y], device=device)
+        tape.backward(grads=[(y, 1.0)])
+        np.testing.assert_allclose(x.grad.numpy(), 2 * values)
+        np.testing.assert_allclose(tape.gradients[x].numpy(), 2 * values)
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_derivatives_go_on_through_arrays_made_of_recorded_ones(device):
+    values = np.array([1.0, 2.0, 3.0])
+    x = loom.array(values, dtype=f64)
+    # NumPy's array over memory that a launch has been given is that memory.
+    for source in (lambda y: y, lambda y: y.numpy()):
+        y = loom.zeros(3, dtype=f64)
+        with loom.Tape() as tape:
+            loom.launch(square, 3, [x], [y])
+            c, z = loom.array(source(y), device=device), loom.zeros(3, dtype=f64, device=device)
+            loom.launch(square, 3, [c], [z], device=device)
+        tape.backward(grads=[(z, 1.0)])
+        np.testing.assert_allclose(tape.gradients[x].numpy(), 4 * values**3)
+
+
+def test_operators_in_place_read_what_was_there_before():
+    start = np.array([1.0, 2.0, 3.0, 4.0])
+    for by_tape in (False, True):
+        with loom.Tape() if by_tape else nullcontext():
+            x = loom.array(start, dtype=f64)
+            x *= x[::-1]
+            np.testing.assert_array_equal(x.numpy(), start * start[::-1])
+            x = loom.array(start, dtype=f64)
+            loom.map(loom.neg, x[:3], out=x[1:])
+            np.testing.assert_array_equal(x.numpy(), [1, -1, -2, -3])
+            x = loom.array(start, dtype=f64)
+            x += x[0:1]
+            np.testing.assert_array_equal(x.numpy(), start + 1)
 
 
 def test_keys_are_kept_as_they_were():

@@ -168,6 +168,12 @@ def test_refusals_say_what_to_write_instead():
     for key, described in ((np.zeros(3, np.int32), "of int32"), (1.0, "float")):
         with pytest.raises(KeyError, match=f"arrays of floating-point numbers, not {described}"):
             tape.gradients[key]
+    with pytest.raises(TypeError, match=r"record_func\(\) takes a function without parameters, not int"):
+        loom.Tape().record_func(3, [])
+    with pytest.raises(RuntimeError, match="the tape is not recording in this thread"):
+        loom.Tape().__exit__(None, None, None)
+    with pytest.raises(ValueError, match="tape_memory is a number of bytes"):
+        loom.config.tape_memory = 1 << 70
     square_matrix = loom.array(np.ones((2, 3)), dtype=f64, requires_grad=True)
     square_matrix.grad = np.asfortranarray(np.zeros((2, 3)))
     with pytest.raises(ValueError, match=r"use a view with the array's order of axes, or array\.contiguous\(\)"):

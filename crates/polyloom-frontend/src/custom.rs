@@ -9,7 +9,7 @@ use crate::source::{FunctionInfo, Role, dotted};
 use ruff_python_ast::visitor::transformer::{self, Transformer};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast, Expr, Stmt};
-use ruff_text_size::Ranged;
+use ruff_text_size::{Ranged, TextRange};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions that stand in for a function's own derivative.
@@ -46,18 +46,45 @@ pub(crate) fn adjoint_name(parameter: &str) -> String {
     format!("adjoint[{parameter}]")
 }
 
-/// Whether a function says something of the adjoint of a parameter.
-pub(crate) fn mentions(def: &ast::StmtFunctionDef, adjoint: &str) -> bool {
-    struct Finder<'a>(&'a str, bool);
-    impl<'a> Visitor<'a> for Finder<'_> {
+/// What `x` is in the name `adjoint[x]`.
+pub(crate) fn parameter_of(name: &str) -> Option<&str> {
+    name.strip_prefix("adjoint[")?.strip_suffix(']')
+}
+
+/// The adjoints that a function names, such as `adjoint[x]`, and where.
+pub(crate) fn adjoints_in(def: &ast::StmtFunctionDef) -> Vec<(&str, TextRange)> {
+    struct Finder<'a>(Vec<(&'a str, TextRange)>);
+    impl<'a> Visitor<'a> for Finder<'a> {
         fn visit_expr(&mut self, expr: &'a Expr) {
-            self.1 |= matches!(expr, Expr::Name(name) if name.id == *self.0);
+            if let Expr::Name(name) = expr
+                && parameter_of(&name.id).is_some()
+            {
+                self.0.push((name.id.as_str(), name.range));
+            }
             visitor::walk_expr(self, expr);
         }
     }
-    let mut finder = Finder(adjoint, false);
+    let mut finder = Finder(Vec::new());
     finder.visit_body(&def.body);
-    finder.1
+    finder.0
+}
+
+/// Where a function gives something back by `return`.
+pub(crate) fn first_returned(def: &ast::StmtFunctionDef) -> Option<TextRange> {
+    struct Finder(Option<TextRange>);
+    impl Visitor<'_> for Finder {
+        fn visit_stmt(&mut self, stmt: &Stmt) {
+            if let Stmt::Return(returned) = stmt
+                && let (None, Some(value)) = (self.0, &returned.value)
+            {
+                self.0 = Some(value.range());
+            }
+            visitor::walk_stmt(self, stmt);
+        }
+    }
+    let mut finder = Finder(None);
+    finder.visit_body(&def.body);
+    finder.0
 }
 
 /// Makes `adjoint[x]` a name, in functions that carry derivatives.

@@ -260,7 +260,7 @@ impl FunctionHandle {
         free.len() == n_all
     }
 
-    fn parameter_types(&self, missing: Option<ParamType>) -> Option<SmallVec<[ParamType; 4]>> {
+    pub(crate) fn parameter_types(&self, missing: Option<ParamType>) -> Option<SmallVec<[ParamType; 4]>> {
         let lookup = |path: &[&str]| self.environment.lookup(path);
         let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
         reader.parameter_types(self.unit.definition(self.function)?, missing)

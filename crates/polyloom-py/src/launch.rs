@@ -160,6 +160,9 @@ pub(crate) fn launch<'py>(
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
         (Some(shape), None) if !code.needs_blocks() && device == Device::Cpu => {
+            if let Some(block) = block_dim.filter(|block| !block.is_none()) {
+                three("block_dim", block)?;
+            }
             Dimensions { shape, grid: None, device }
         }
         (shape, _) => Dimensions::new(code, device, shape, grid, block.or(block_dim), shared_bytes)?,

@@ -70,8 +70,7 @@ impl Tangent {
 }
 
 fn refuse_races(kernel: &Kernel, races: &[Race], launch: &Launch<'_>) -> Result<(), CompileError> {
-    let found = races.iter().filter(|race| race.happens(launch));
-    let mut diagnostics: Vec<Diagnostic> = found.map(|race| race.diagnostic.clone()).collect();
+    let mut diagnostics: Vec<Diagnostic> = autodiff::races_in(races, launch).into_iter().cloned().collect();
     diagnostics.dedup();
     if diagnostics.is_empty() { Ok(()) } else { Err(kernel.rejected(diagnostics)) }
 }

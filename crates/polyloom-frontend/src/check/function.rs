@@ -9,7 +9,7 @@ use super::{
     Compilation, Fixed, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Open, Spent,
 };
 use crate::annotation::AnnotationReader;
-use crate::custom::mentions;
+use crate::custom::{adjoints_in, first_returned, parameter_of};
 use crate::decorator;
 use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::param_type::ParamType;
@@ -183,36 +183,74 @@ impl Compilation<'_> {
             return;
         }
         if let Some(gradient) = gradient {
-            let mut all: SmallVec<[Given; 4]> = given.iter().cloned().collect();
-            all.extend(results.iter().map(|ty| Given::Value(*ty)));
-            let n_parameters = gradient.unit.definition(gradient.function).map(|def| def.parameters.len());
-            if n_parameters != Some(all.len()) {
-                let message = format!(
-                    "`{}` takes the {} parameters of `{}` and an adjoint for each of its {} results",
-                    gradient.name(),
-                    given.len(),
-                    handle.name(),
-                    results.len()
-                );
-                let help = "write `adj_ret` behind the parameters of the function, or one such for each result";
-                self.diagnostics.push(Diagnostic::error(Code::TypeMismatch, span, message).help(help));
-                return;
-            }
-            self.n_of_gradient = Some(given.len());
-            let found = self.check_instance(&gradient, FunctionKind::Func, &all, call);
-            self.n_of_gradient = None;
+            let Some(found) = self.check_gradient(&gradient, handle, given, &results, call) else { return };
             self.program.functions[id.0 as usize].custom.gradient = found;
         }
         if let Some(replay) = replay {
             let found = self.check_instance(&replay, FunctionKind::Func, given, call);
             let gives = found.map(|found| &self.program.functions[found.0 as usize].results);
             if gives.is_some_and(|gives| *gives != results) {
+                let file = self.file_of(&replay.unit);
+                let def = replay.unit.definition(replay.function);
+                let span = def.map_or(span, |def| span_of(file, def.name.range()));
                 let message = format!("`{}` gives other types than `{}`", replay.name(), handle.name());
                 let help = "what runs in a function's place gives values of the same types";
                 self.diagnostics.push(Diagnostic::error(Code::TypeMismatch, span, message).help(help));
             }
             self.program.functions[id.0 as usize].custom.replay = found;
         }
+    }
+
+    /// Checks what carries derivatives through the function `of` for these types; the outer `None` is one that has other
+    /// parameters, or results.
+    fn check_gradient(
+        &mut self,
+        gradient: &FunctionHandle,
+        of: &FunctionHandle,
+        given: &[Given],
+        results: &[ValueType],
+        call: Span,
+    ) -> Option<Option<FunctionId>> {
+        let def = gradient.unit.definition(gradient.function)?;
+        let file = self.file_of(&gradient.unit);
+        let refuse = |this: &mut Self, range: TextRange, message: String, help: String| {
+            let diagnostic = Diagnostic::error(Code::TypeMismatch, span_of(file, range), message).help(help);
+            this.diagnostics.push(diagnostic);
+            None
+        };
+        let (name, of) = (gradient.name(), of.name());
+        let mut all: SmallVec<[Given; 4]> = given.iter().cloned().collect();
+        all.extend(results.iter().map(|ty| Given::Value(*ty)));
+        if def.parameters.len() != all.len() {
+            let (n, n_results) = (given.len(), results.len());
+            let message = format!(
+                "`{name}` takes the {n} parameters of `{of}` and an adjoint for each of its {n_results} results"
+            );
+            let help = "write `adj_ret` behind the parameters of the function, or one such for each result";
+            return refuse(self, def.name.range(), message, help.to_owned());
+        }
+        let types = gradient.parameter_types(Some(ParamType::ANY)).unwrap_or_default();
+        let mut adjoints = def.parameters.iter_non_variadic_params().zip(&types).skip(given.len()).zip(results);
+        if let Some(((parameter, declared), ty)) = adjoints.find(|((_, declared), ty)| !declared.takes(**ty)) {
+            let (adjoint, ty) = (parameter.parameter.name.as_str(), ty.python_name());
+            let message =
+                format!("`{adjoint}` is the adjoint of what `{of}` gives, which is `{ty}`, and not `{declared}`");
+            return refuse(self, parameter.range(), message, format!("write `{adjoint}: {ty}`"));
+        }
+        self.n_of_gradient = Some(given.len());
+        let found = self.check_instance(gradient, FunctionKind::Func, &all, call);
+        self.n_of_gradient = None;
+        if found.is_some_and(|found| !self.program.functions[found.0 as usize].results.is_empty()) {
+            let message = format!("`{name}` gives values, and what a gradient gives back is lost");
+            let first = def.parameters.iter_non_variadic_params().next().filter(|_| !given.is_empty());
+            let help = first.map_or_else(
+                || "return nothing".to_owned(),
+                |first| format!("add to `adjoint[{}]` and the like, and return nothing", first.parameter.name.as_str()),
+            );
+            let range = first_returned(def).unwrap_or_else(|| def.name.range());
+            return refuse(self, range, message, help);
+        }
+        Some(found)
     }
 
     /// Adds to the errors since there were `n_before` for which types a generic function was compiled, and where those
@@ -585,8 +623,9 @@ impl<'a> Checker<'_, '_, 'a> {
             })
             .collect();
         let is_array = |ty: Type| ty.as_any_array().is_some();
-        let def = unit.definition(self.function);
-        let with_arrays = moving.iter().any(|(name, ty)| is_array(*ty) && def.is_some_and(|def| mentions(def, name)));
+        let named = unit.definition(self.function).map(adjoints_in).unwrap_or_default();
+        let is_named = |name: &str| named.iter().any(|(adjoint, _)| *adjoint == name);
+        let with_arrays = moving.iter().any(|(name, ty)| is_array(*ty) && is_named(name));
         for (name, ty) in moving {
             if is_array(ty) {
                 if with_arrays {
@@ -604,7 +643,31 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             self.names.insert(name, binding);
         }
+        for (adjoint, range) in named {
+            let Entry::Vacant(entry) = self.names.entry(adjoint) else { continue };
+            entry.insert(Name::Poisoned);
+            self.refuse_adjoint(
+                adjoint,
+                range,
+                info.adjoints.iter().position(|name| **name == *adjoint).filter(|at| *at < n),
+            );
+        }
         self.n_params = self.locals.len();
+    }
+
+    /// Says that there is no such adjoint: of something else than a parameter that moves, which `at` says it is.
+    fn refuse_adjoint(&mut self, adjoint: &str, range: TextRange, at: Option<usize>) {
+        let name = parameter_of(adjoint).unwrap_or(adjoint);
+        let why = match at {
+            Some(_) => "derivatives are with respect to floating-point numbers and what is made of these",
+            None => "it is no parameter of the function that this is the gradient of",
+        };
+        let help = match at {
+            Some(_) => format!("leave `{adjoint}` out"),
+            None => "work out what is to be added to the adjoints of the parameters in variables of its own".to_owned(),
+        };
+        let span = self.span(range);
+        self.reject(Code::NotDifferentiable, span, format!("`{name}` has no adjoint: {why}"), help);
     }
 
     /// A variable that has its value when the function begins.

@@ -8,7 +8,7 @@ use crate::analysis::range::{Index, possibly_negative_indices};
 use cranelift_entity::EntitySet;
 use polyloom_ir::affine::{Affine, Term};
 use polyloom_ir::op::{Derivative, Effect};
-use polyloom_ir::{Function, Imm, Inst, Op, Region, Type, Value, ValueDef, range};
+use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef, range};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -103,38 +103,49 @@ pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
     (0..is_own.len()).map(of).collect()
 }
 
-/// By parameter: whether the kernel does nothing with the array but `atomic_min` and `atomic_max`, and never the one on
-/// an element that it does the other on.
+/// By parameter: whether the kernel uses `atomic_min` and `atomic_max` on elements of the array, and does nothing else
+/// with these, nor the one where it does the other.
 pub(super) fn extrema(func: &Function) -> Vec<bool> {
-    let mut updates: Vec<SmallVec<[Inst; 4]>> = vec![SmallVec::new(); func.params().len()];
-    let mut is_extremum = vec![true; updates.len()];
+    let mut accesses: Vec<SmallVec<[Inst; 4]>> = vec![SmallVec::new(); func.params().len()];
     func.walk(func.body, &mut |inst, data| {
         let Some(param) = data.operands.first().and_then(|&array| func.param_index(array)) else { return };
         if data.op != Op::Dim {
-            is_extremum[param] &= matches!(data.op, Op::AtomicMin | Op::AtomicMax);
-            updates[param].push(inst);
+            accesses[param].push(inst);
         }
     });
     let negative = negative_indices(func);
-    let are_apart = |&one: &Inst, other: &Inst| {
-        func.insts[one].op == func.insts[*other].op || are_other_elements(func, &negative, [one, *other])
+    let op = |inst: Inst| func.insts[inst].op;
+    let is_update = |inst: Inst| matches!(op(inst), Op::AtomicMin | Op::AtomicMax);
+    let are_apart = |one: Inst, other: Inst| {
+        op(one) == op(other)
+            || !is_update(one) && !is_update(other)
+            || are_other_elements(func, &negative, [one, other])
     };
-    let is_one_each = |updates: &[Inst]| {
-        updates.iter().enumerate().all(|(at, one)| updates[..at].iter().all(|other| are_apart(one, other)))
+    let is_extremum = |accesses: SmallVec<[Inst; 4]>| {
+        let mut numbered = accesses.iter().enumerate();
+        accesses.iter().any(|&inst| is_update(inst))
+            && numbered.all(|(at, &one)| accesses[..at].iter().all(|&other| are_apart(one, other)))
     };
-    updates.iter().zip(is_extremum).map(|(updates, is)| is && !updates.is_empty() && is_one_each(updates)).collect()
+    accesses.into_iter().map(is_extremum).collect()
 }
 
-/// Whether two updates are of different elements or components, whichever threads do them: an index of the one is no
-/// multiple of the power of two in all factors away from that of the other.
-fn are_other_elements(func: &Function, negative: &[Index], updates: [Inst; 2]) -> bool {
-    let [one, other] = updates.map(|inst| &func.insts[inst].operands);
-    // A component and the whole that it is of.
-    if one.len() != other.len() {
-        return false;
+/// Where the indices of the element that an instruction loads or updates are among its operands.
+fn indices(data: &InstData) -> Option<std::ops::Range<usize>> {
+    match data.op {
+        Op::ArrayLoad | Op::LoadReadonly => Some(1..data.operands.len()),
+        Op::AtomicAdd | Op::AtomicSub | Op::AtomicMin | Op::AtomicMax => Some(1..data.operands.len() - 1),
+        _ => None,
     }
-    (1..one.len() - 1).any(|operand| {
-        let indices = [one[operand], other[operand]].map(|index| Affine::of(func, index));
+}
+
+/// Whether two loads or updates of an array are of different elements or components, whichever threads do them: an index
+/// of the one is no multiple of the power of two in all factors away from that of the other.
+pub(super) fn are_other_elements(func: &Function, negative: &[Index], accesses: [Inst; 2]) -> bool {
+    let [one, other] = accesses.map(|inst| &func.insts[inst]);
+    let (Some(in_one), Some(in_other)) = (indices(one), indices(other)) else { return false };
+    // Of a component and a whole, the indices of the whole count.
+    (1..in_one.end.min(in_other.end)).any(|operand| {
+        let indices = [one, other].map(|data| Affine::of(func, data.operands[operand]));
         let counts = |inst: Inst| negative.contains(&(inst, operand as u8));
         if let [Some(a), Some(b)] = [indices[0].as_const(), indices[1].as_const()] {
             return a != b && (a < 0) == (b < 0);
@@ -142,7 +153,7 @@ fn are_other_elements(func: &Function, negative: &[Index], updates: [Inst; 2]) -
         let factors = indices.iter().flat_map(|index| index.terms.iter().map(|&(_, factor)| factor));
         // Indices are sums modulo 2^32 or 2^64, which keep their remainders by powers of two alone.
         let factor = 1i64 << factors.fold(0, |all, factor| all | factor).trailing_zeros();
-        (indices[0].offset - indices[1].offset) % factor != 0 && !updates.into_iter().any(counts)
+        (indices[0].offset - indices[1].offset) % factor != 0 && !accesses.into_iter().any(counts)
     })
 }
 

@@ -57,9 +57,15 @@ pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Re
         };
         let only_reads = |id| matches!(CallEffects::of_function(module, id), Effect::Pure | Effect::Read);
         if !only_reads(run) {
-            let message =
-                format!("`{}` writes to memory, and would do so again on the way to its derivative", function.name);
-            refuse(message, "give what runs in its place there, `@func_replay`, which writes nothing");
+            if let Some(replay) = function.replay {
+                let (replay, name) = (&module.functions[replay].name, &function.name);
+                let message = format!("`{replay}`, which runs in place of `{name}` on the way back, writes to memory");
+                refuse(message, "let it give what the other gave, and write nothing");
+            } else {
+                let message =
+                    format!("`{}` writes to memory, and would do so again on the way to its derivative", function.name);
+                refuse(message, "give what runs in its place there, `@func_replay`, which writes nothing");
+            }
         }
         let adjoints = adjoint_arrays(module, function);
         for (operand, &array) in data.operands.iter().enumerate() {
@@ -72,7 +78,9 @@ pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Re
             let is_told = adjoint.zip(gradient).is_some_and(|(adjoint, gradient)| is_used(gradient, adjoint));
             if is_active && (gradient.is_some() && !is_told || !only_reads(*callee)) {
                 let message = format!("the gradient of `{}` says nothing of the array `{name}`", function.name);
-                refuse(message, "add to `adjoint[x][i]` there, for its parameter `x`, or pass elements of the array");
+                let own = &function.param_names[operand];
+                let help = format!("add to `adjoint[{own}][i]` there, or pass elements of the array");
+                refuse(message, &help);
             } else if let Some((adjoint, gradient)) = adjoint.zip(gradient)
                 && !is_only_added_to(gradient, adjoint)
             {

@@ -41,7 +41,7 @@ enum Known {
 
 /// An integer of this type, from what a launch is given.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Sum {
+pub(super) struct Sum {
     terms: SmallVec<[(Known, i64); 2]>,
     offset: i64,
     ty: Scalar,
@@ -68,6 +68,16 @@ impl Reach {
     /// Whether every thread of every launch comes there.
     pub(super) fn is_always(&self) -> bool {
         self.comparisons.is_empty() && !self.is_open
+    }
+
+    /// Whether the same is known to hold there.
+    pub(super) fn is_like(&self, other: &Reach) -> bool {
+        self.is_open == other.is_open && self.comparisons == other.comparisons
+    }
+
+    /// Whether something that is not known has to hold there.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Whether an index that counts down along the thread's coordinate, as `n - 1 - i` does, is not negative, since the
@@ -175,7 +185,7 @@ fn opposite(op: Op) -> Option<Op> {
 }
 
 impl Sum {
-    fn of(func: &Function, value: Value) -> Option<Sum> {
+    pub(super) fn of(func: &Function, value: Value) -> Option<Sum> {
         let ty = func.ty(value).as_scalar().filter(|ty| ty.is_int())?;
         let known = |term: Term| match term {
             Term::Coordinate(axis) => Some(Known::Coordinate(axis)),
@@ -197,6 +207,15 @@ impl Sum {
         Some(Sum { terms: terms?, offset, ty })
     }
 
+    /// The axis of the launch of whose coordinate alone it is made, besides what is the same in all threads.
+    pub(super) fn axis(&self) -> Option<u8> {
+        let mut axes = self.terms.iter().filter_map(|(known, _)| match known {
+            &Known::Coordinate(axis) => Some(axis),
+            _ => None,
+        });
+        axes.next().filter(|_| axes.next().is_none())
+    }
+
     /// The one thing that it is.
     fn as_known(&self) -> Option<Known> {
         match self.terms[..] {
@@ -207,7 +226,7 @@ impl Sum {
 
     /// What is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if that is
     /// not known, or if it may be too large for the integer's type.
-    fn in_launch(&self, launch: &Launch<'_>) -> Option<(i128, SmallVec<[i128; 3]>)> {
+    pub(super) fn in_launch(&self, launch: &Launch<'_>) -> Option<(i128, SmallVec<[i128; 3]>)> {
         let mut constant = i128::from(self.offset);
         let mut factors: SmallVec<[i128; 3]> = launch.dim.iter().map(|_| 0).collect();
         for &(known, factor) in &self.terms {

@@ -26,6 +26,7 @@ mod gather;
 mod guards;
 mod plan;
 mod races;
+mod reads;
 mod rules;
 mod structure;
 mod sums;
@@ -38,7 +39,7 @@ pub use function::write_gradients;
 pub use gather::{Stage, split};
 pub use guards::{Argument, Launch};
 pub use plan::{Backward, Needs, TapeExtent};
-pub use races::Race;
+pub use races::{Race, found_in as races_in};
 
 use crate::pipeline::{extract, extract_with_derivatives};
 use crate::transform::{fold, inline, strip_asserts};
@@ -348,17 +349,24 @@ fn refuse_places_in_blocks(func: &Function) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Loads of arrays that the kernel also updates atomically: what they gave depends on what other threads had done.
+/// Loads of elements that the kernel may also update atomically: what they gave depends on what other threads had done.
 fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
-    let mut updated = EntitySet::new();
-    func.walk(func.body, &mut |_, data| {
+    let mut updates: Vec<(Value, Inst)> = Vec::new();
+    func.walk(func.body, &mut |inst, data| {
         if data.op.info().group == Group::Atomic {
-            updated.insert(data.operands[0]);
+            updates.push((data.operands[0], inst));
         }
     });
+    if updates.is_empty() {
+        return Ok(());
+    }
+    let negative = activity::negative_indices(func);
     let mut errors = Vec::new();
-    func.walk(func.body, &mut |_, data| {
-        let is_updated = |&&operand: &&Value| updated.contains(operand);
+    func.walk(func.body, &mut |inst, data| {
+        let is_updated = |&&operand: &&Value| {
+            let mut of_it = updates.iter().filter(|(array, _)| *array == operand);
+            of_it.any(|&(_, update)| !activity::are_other_elements(func, &negative, [inst, update]))
+        };
         if data.op.info().effect == Effect::Read
             && let Some(&array) = data.operands.iter().find(is_updated)
         {
@@ -366,7 +374,7 @@ fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
             let message = format!(
                 "`{name}` is read and updated atomically in one kernel, so what is read depends on the order of threads"
             );
-            let help = "read it in a kernel of its own";
+            let help = "read it in a kernel of its own, or elements that constant indices tell apart";
             errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
         }
     });

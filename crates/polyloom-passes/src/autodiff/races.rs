@@ -1,15 +1,17 @@
 //! Stores by which several threads of a launch write different numbers to one element: which of them stays is chance,
-//! so what would come back for it means nothing.
+//! so what would come back for it means nothing. So it is with loads of elements that other threads store.
 //!
 //! A store is one of these along an axis of the launch where its value depends on the thread's coordinate along it and
 //! is active, and its indices do not; or where its indices depend on it through one quotient or remainder alone. Two
 //! stores are where their indices differ by a constant number of threads. Conditions that let the threads between two
 //! through ([`super::guards`]) are looked at when a launch is known. What cannot be seen so, such as indices that come
-//! from an array and other conditions, is left alone.
+//! from an array and other conditions, is left alone. Loads are compared with stores when a launch is known
+//! ([`super::reads`]).
 
 use super::Request;
 use super::activity::natural_rank;
 use super::guards::{self, Launch, Reach, Threads};
+use super::reads::Meeting;
 use cranelift_entity::EntitySet;
 use polyloom_ir::affine::{Affine, Term};
 use polyloom_ir::op::{Effect, Group};
@@ -19,19 +21,27 @@ use std::collections::BTreeMap;
 
 /// How many stores before it, of those with the same multiples in their indices, a store is compared with.
 const MAX_OTHERS: usize = 16;
+/// How many pairs of a load and a store are looked at.
+const MAX_MEETINGS: usize = 256;
 /// How many operations that bring threads together are looked at.
 const MAX_CUTS: usize = 16;
 
-/// Threads of a launch that write one element.
+/// Threads of a launch that come to one element, which one of them writes.
 #[derive(Clone, Debug)]
 pub struct Race {
-    /// Along which axis of the launch they are.
-    axis: u8,
-    sharing: Sharing,
+    conflict: Conflict,
     /// Which threads store.
     reach: Reach,
     /// What to say of it.
-    pub diagnostic: Diagnostic,
+    diagnostic: Diagnostic,
+}
+
+#[derive(Clone, Debug)]
+enum Conflict {
+    /// Those along an axis of the launch write it.
+    Stores(u8, Sharing),
+    /// Some of those that come there read it.
+    Loads(Meeting, Reach),
 }
 
 /// Which of the threads along an axis write one element.
@@ -62,20 +72,39 @@ impl Quotient {
 }
 
 impl Race {
-    /// Whether threads of a launch write one element, as far as is known.
-    pub fn happens(&self, launch: &Launch<'_>) -> bool {
-        self.reach.threads(launch).is_some_and(|threads| self.is_among(&threads, launch))
+    /// Whether threads of a launch come to one element, as far as is known.
+    fn happens(&self, launch: &Launch<'_>) -> bool {
+        self.reach.threads(launch).is_some_and(|threads| match &self.conflict {
+            Conflict::Stores(axis, sharing) => sharing.is_among(usize::from(*axis), &threads, launch),
+            Conflict::Loads(meeting, reach) => {
+                reach.threads(launch).is_some_and(|loading| meeting.happens(&threads, &loading, launch))
+            }
+        })
     }
 
-    fn is_among(&self, threads: &Threads, launch: &Launch<'_>) -> bool {
-        let axis = usize::from(self.axis);
+    /// Whether it happens in every launch that has two neighbouring threads along an axis, of so many axes.
+    fn is_of_any_two(&self, along: u8, rank: u8) -> bool {
+        let always = match &self.conflict {
+            Conflict::Stores(axis, sharing) => *axis == along && sharing.is_of_any_two(),
+            Conflict::Loads(_, reach) => {
+                let dim: SmallVec<[u64; 3]> = (0..rank).map(|axis| 1 + u64::from(axis == along)).collect();
+                reach.is_always() && self.happens(&Launch { dim: &dim, arguments: &[] })
+            }
+        };
+        always && self.reach.is_always()
+    }
+}
+
+impl Sharing {
+    /// Whether it is so of threads that come to the store.
+    fn is_among(&self, axis: usize, threads: &Threads, launch: &Launch<'_>) -> bool {
         // Beyond the launch's extents there is one thread.
         let Some(&(first, last)) = threads.get(axis) else { return false };
         let mut others = threads.iter().enumerate().filter(|&(other, _)| other != axis);
         if others.any(|(_, (first, last))| first > last) {
             return false;
         }
-        match &self.sharing {
+        match self {
             &Sharing::Above(n) => last - first >= i128::from(n),
             // Of three neighbours, two have the same.
             Sharing::Quotient(quotient) => {
@@ -91,21 +120,20 @@ impl Race {
         }
     }
 
-    /// Whether it happens in every launch that has two neighbouring threads along its axis.
+    /// Whether it is so of any two neighbours.
     fn is_of_any_two(&self) -> bool {
-        let always = match &self.sharing {
+        match self {
             Sharing::Above(n) => *n == 1,
             Sharing::Quotient(quotient) => quotient.of(0) == quotient.of(1),
             Sharing::Apart(distance, reach) => distance.abs() == 1 && reach.is_always(),
-        };
-        always && self.reach.is_always()
+        }
     }
 }
 
 /// What to say of a kernel that has a race in every launch of more than one thread, however its extents, as many as
 /// `rank`, are.
 pub(super) fn in_any_launch(races: &[Race], rank: u8) -> Option<&Diagnostic> {
-    let certain = |axis: u8| races.iter().find(|race| race.axis == axis && race.is_of_any_two());
+    let certain = |axis: u8| races.iter().find(|race| race.is_of_any_two(axis, rank));
     let first = certain(0)?;
     (1..rank).all(|axis| certain(axis).is_some()).then_some(&first.diagnostic)
 }
@@ -124,8 +152,10 @@ type Form<'a> = (Value, Vec<&'a [(Term, i64)]>);
 /// The stores of a kernel in structured form by which threads overwrite each other's numbers.
 pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value>) -> Vec<Race> {
     let mut stores = Vec::new();
+    let mut accesses = Accesses::default();
     guards::walk(func, &mut |inst, reach| {
         let data = &func.insts[inst];
+        accesses.add(data, reach, active);
         if data.op == Op::ArrayStore
             && let Some((value, place)) = data.operands.split_last()
             && active.contains(*value)
@@ -134,8 +164,9 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
             stores.push(Store { inst, indices, reach: reach.clone() });
         }
     });
+    let rank = natural_rank(func).max(request.rank);
     let mut races = Vec::new();
-    for axis in 0..natural_rank(func).max(request.rank) {
+    for axis in 0..rank {
         if stores.is_empty() {
             break;
         }
@@ -146,7 +177,8 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
         for store in stores.iter().filter(|store| store.reach.is_even(func, &whole)) {
             let mut race = |sharing: Sharing| {
                 let diagnostic = diagnostic(func, store.inst);
-                races.push(Race { axis, sharing, reach: store.reach.clone(), diagnostic });
+                let conflict = Conflict::Stores(axis, sharing);
+                races.push(Race { conflict, reach: store.reach.clone(), diagnostic });
             };
             if let Some(sharing) = cuts.shared_by(&whole, store) {
                 race(sharing);
@@ -161,7 +193,85 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
             others.push(store);
         }
     }
+    races.extend(accesses.races(func, rank));
     races
+}
+
+/// What to say of a launch that has races: of loads, if no two threads write one element.
+pub fn found_in<'a>(races: &'a [Race], launch: &Launch<'_>) -> Vec<&'a Diagnostic> {
+    let (stores, loads): (Vec<&Race>, Vec<&Race>) =
+        races.iter().partition(|race| matches!(race.conflict, Conflict::Stores(..)));
+    let happening = |races: Vec<&'a Race>| {
+        races.into_iter().filter(|race| race.happens(launch)).map(|race| &race.diagnostic).collect::<Vec<_>>()
+    };
+    let found = happening(stores);
+    if found.is_empty() { happening(loads) } else { found }
+}
+
+/// The stores to arrays, and the loads from them that a derivative flows through.
+#[derive(Default)]
+struct Accesses<'a> {
+    stores: Vec<(&'a InstData, Reach)>,
+    loads: Vec<(&'a InstData, Reach)>,
+}
+
+impl<'a> Accesses<'a> {
+    fn add(&mut self, data: &'a InstData, reach: &Reach, active: &EntitySet<Value>) {
+        let is_active = || data.results.iter().any(|&result| active.contains(result));
+        match data.op {
+            _ if reach.is_open() => {}
+            Op::ArrayStore => self.stores.push((data, reach.clone())),
+            Op::ArrayLoad | Op::LoadReadonly if is_active() => self.loads.push((data, reach.clone())),
+            _ => {}
+        }
+    }
+
+    /// The loads of elements that other threads store.
+    fn races(mut self, func: &Function, rank: u8) -> Vec<Race> {
+        let is_stored = |array: Value| self.stores.iter().any(|(store, _)| store.operands[0] == array);
+        self.loads.retain(|(load, _)| is_stored(load.operands[0]));
+        if self.loads.is_empty() {
+            return Vec::new();
+        }
+        let lines: SmallVec<[Dependence<'_>; 3]> = (0..rank).map(|axis| Dependence::on(func, axis, None)).collect();
+        let is_even = |(_, reach): &(&InstData, Reach)| lines.iter().all(|line| reach.is_even(func, line));
+        self.loads.retain(is_even);
+        self.stores.retain(is_even);
+        let mut found: Vec<(Value, Meeting, &Reach, &Reach)> = Vec::new();
+        let mut races = Vec::new();
+        for (load, loading) in &self.loads {
+            for (store, storing) in self.stores.iter().filter(|(store, _)| store.operands[0] == load.operands[0]) {
+                let (stored, loaded) = (&store.operands[1..store.operands.len() - 1], &load.operands[1..]);
+                let Some(meeting) = Meeting::of(func, stored, loaded, rank) else { continue };
+                let array = load.operands[0];
+                let is_known = |(of, known, one, other): &(Value, Meeting, &Reach, &Reach)| {
+                    *of == array && *known == meeting && one.is_like(storing) && other.is_like(loading)
+                };
+                if found.iter().any(is_known) {
+                    continue;
+                }
+                found.push((array, meeting.clone(), storing, loading));
+                races.push(Race {
+                    conflict: Conflict::Loads(meeting, loading.clone()),
+                    reach: storing.clone(),
+                    diagnostic: load_diagnostic(func, load),
+                });
+                if races.len() == MAX_MEETINGS {
+                    return races;
+                }
+            }
+        }
+        races
+    }
+}
+
+fn load_diagnostic(func: &Function, load: &InstData) -> Diagnostic {
+    let name = func.param_index(load.operands[0]).map_or("the array", |index| &*func.param_names[index]);
+    let message = format!(
+        "a thread reads an element of `{name}` that another one writes, and which of the two comes first is chance"
+    );
+    let help = "read it in a kernel of its own, or write to another array";
+    Diagnostic::error(Code::NotDifferentiable, load.span, message).help(help)
 }
 
 /// The operations that bring threads along an axis together, each with what of it is the same.

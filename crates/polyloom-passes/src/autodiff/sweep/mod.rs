@@ -389,7 +389,7 @@ impl<'a> Sweep<'a> {
 /// Why an atomic update whose result is used has no derivative, and what to do about it.
 pub(in crate::autodiff) fn used_update(op: Op) -> (String, &'static str) {
     let message = format!("what `{}` gives depends on the order of threads, and the kernel uses it", op.name());
-    (message, "store it in an array that another kernel reads")
+    (message, "do the update in a kernel of its own, which stores what it gives in an array for this one to read")
 }
 
 /// Why an atomic update of an active array has no derivative, and what to do about it.

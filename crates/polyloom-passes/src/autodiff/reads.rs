@@ -1,0 +1,176 @@
+//! Elements that one thread of a launch stores and another one loads: which of the two comes first is chance.
+//!
+//! Both indices are sums of what a launch is given, so when it is known they are sums of coordinates. Where in each pair
+//! of them no more than one coordinate of each thread occurs, each is an equation in two integers that lie between
+//! bounds, and whether two threads solve all of them can be worked out. Of everything else nothing is known.
+
+use super::guards::{Launch, Sum, Threads};
+use polyloom_ir::{Function, Value};
+use smallvec::SmallVec;
+
+/// The indices of a store and those of a load.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Meeting {
+    pairs: Vec<[Sum; 2]>,
+}
+
+/// The coordinate of a thread: whether of the one that loads, and its axis.
+type Coordinate = (bool, usize);
+
+/// What is known of coordinates once equations are solved.
+#[derive(Default)]
+struct Solved {
+    /// Coordinates that are between two numbers.
+    ranges: SmallVec<[(Coordinate, i128, i128); 4]>,
+    /// Axes along which the two threads' coordinates are in one equation, and whether they are the same in all of its
+    /// solutions.
+    linked: SmallVec<[(usize, bool); 4]>,
+}
+
+impl Meeting {
+    /// Of the indices of a store and of a load in one array; nothing if they are not known, or if no thread but the one
+    /// that stores an element ever loads it.
+    pub(super) fn of(func: &Function, stored: &[Value], loaded: &[Value], rank: u8) -> Option<Meeting> {
+        let mut pairs: Vec<[Sum; 2]> = Vec::new();
+        for (&one, &other) in stored.iter().zip(loaded) {
+            let pair = [Sum::of(func, one)?, Sum::of(func, other)?];
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+        let made = Meeting { pairs };
+        let is_own = |axis: u8| made.pairs.iter().any(|[one, other]| one == other && one.axis() == Some(axis));
+        (!(0..rank).all(is_own)).then_some(made)
+    }
+
+    /// Whether one of the threads that come to the store writes an element that another one, of those that come to the
+    /// load, reads.
+    pub(super) fn happens(&self, storing: &Threads, loading: &Threads, launch: &Launch<'_>) -> bool {
+        self.solved(storing, loading, launch).is_some_and(|solved| {
+            (0..storing.len()).any(|axis| {
+                if let Some(&(_, is_same)) = solved.linked.iter().find(|(linked, _)| *linked == axis) {
+                    return !is_same;
+                }
+                let range = |of: bool, threads: &Threads| {
+                    let found = solved.ranges.iter().find(|(at, _, _)| *at == (of, axis));
+                    found.map_or(threads[axis], |&(_, first, last)| (first, last))
+                };
+                let [one, other] = [range(false, storing), range(true, loading)];
+                one != other || one.0 != one.1
+            })
+        })
+    }
+
+    /// Nothing if no two threads, or a thread by itself, come to one element, or if that is not known.
+    fn solved(&self, storing: &Threads, loading: &Threads, launch: &Launch<'_>) -> Option<Solved> {
+        let is_empty = |threads: &Threads| threads.iter().any(|(first, last)| first > last);
+        if is_empty(storing) || is_empty(loading) {
+            return None;
+        }
+        let mut solved = Solved::default();
+        for sums in &self.pairs {
+            let one = Side::of(&sums[0], false, storing, launch)?;
+            let other = Side::of(&sums[1], true, loading, launch)?;
+            let known = |at: Coordinate| {
+                let is_linked = solved.linked.iter().any(|&(axis, _)| axis == at.1);
+                is_linked || solved.ranges.iter().any(|(of, _, _)| *of == at)
+            };
+            // Equations that have coordinates in common are not solved.
+            if [&one, &other].iter().any(|side| side.at.is_some_and(known)) {
+                return None;
+            }
+            let ends = one.meets(&other)?;
+            let same = ends.iter().all(|[a, b]| a == b);
+            match (one.at, other.at) {
+                (Some((_, a)), Some((_, b))) if a == b => solved.linked.push((a, same)),
+                _ => {
+                    for (side, index) in [(&one, 0), (&other, 1)] {
+                        let [a, b] = ends.map(|end| end[index]);
+                        solved.ranges.extend(side.at.map(|at| (at, a.min(b), a.max(b))));
+                    }
+                }
+            }
+        }
+        Some(solved)
+    }
+}
+
+/// One index in a launch: a constant, and a multiple of one coordinate between two numbers.
+struct Side {
+    constant: i128,
+    factor: i128,
+    at: Option<Coordinate>,
+    range: (i128, i128),
+}
+
+impl Side {
+    /// Nothing if it is not known, has several coordinates, or counts from the end of its axis in all threads.
+    fn of(sum: &Sum, loads: bool, threads: &Threads, launch: &Launch<'_>) -> Option<Side> {
+        let (constant, factors) = sum.in_launch(launch)?;
+        let mut moving = factors.iter().enumerate().filter(|(_, factor)| **factor != 0);
+        let Some((axis, &factor)) = moving.next() else {
+            return (constant >= 0).then_some(Side { constant, factor: 0, at: None, range: (0, 0) });
+        };
+        if moving.next().is_some() {
+            return None;
+        }
+        let (mut first, mut last) = *threads.get(axis)?;
+        // Where the index is not negative.
+        if factor > 0 {
+            first = first.max(-constant.div_euclid(factor));
+        } else {
+            last = last.min(constant.div_euclid(-factor));
+        }
+        (first <= last).then_some(Side { constant, factor, at: Some((loads, axis)), range: (first, last) })
+    }
+
+    /// The two solutions at the ends, of those with which this index of one thread is that of another.
+    fn meets(&self, other: &Side) -> Option<[[i128; 2]; 2]> {
+        // a * x - b * y = c
+        let (a, b, c) = (self.factor, other.factor, other.constant - self.constant);
+        match (a, b) {
+            (0, 0) => (c == 0).then_some([[0, 0]; 2]),
+            (a, 0) => {
+                let x = (c % a == 0).then_some(c / a).filter(|x| (self.range.0..=self.range.1).contains(x))?;
+                Some([[x, 0]; 2])
+            }
+            (0, b) => {
+                let y = (c % b == 0).then_some(-c / b).filter(|y| (other.range.0..=other.range.1).contains(y))?;
+                Some([[0, y]; 2])
+            }
+            (a, b) => {
+                let (divisor, x, y) = bezout(a, -b);
+                if c % divisor != 0 {
+                    return None;
+                }
+                let (x, y) = (x.checked_mul(c / divisor)?, y.checked_mul(c / divisor)?);
+                // All solutions: (x + k * by_x, y + k * by_y).
+                let (by_x, by_y) = (b / divisor, a / divisor);
+                let (low_x, high_x) = multiples(self.range, x, by_x);
+                let (low_y, high_y) = multiples(other.range, y, by_y);
+                let (low, high) = (low_x.max(low_y), high_x.min(high_y));
+                let solution = |k: i128| [x + k * by_x, y + k * by_y];
+                (low <= high).then(|| [solution(low), solution(high)])
+            }
+        }
+    }
+}
+
+/// The `k` with which `start + k * step` is in a range: from one to another.
+fn multiples((first, last): (i128, i128), start: i128, step: i128) -> (i128, i128) {
+    let (low, high) = if step > 0 { (first - start, last - start) } else { (start - last, start - first) };
+    let step = step.abs();
+    (-(-low).div_euclid(step), high.div_euclid(step))
+}
+
+/// The greatest common divisor of two numbers that are not zero, up to its sign, and the multiples that add up to it.
+fn bezout(a: i128, b: i128) -> (i128, i128, i128) {
+    let (mut r, mut s, mut t) = ([a, b], [1, 0], [0, 1]);
+    while r[1] != 0 {
+        let quotient = r[0] / r[1];
+        for pair in [&mut r, &mut s, &mut t] {
+            *pair = [pair[1], pair[0] - quotient * pair[1]];
+        }
+    }
+    (r[0], s[0], t[0])
+}
