@@ -22,6 +22,22 @@ COLUMNS = ("warp_cuda", "warp_cpp")
 # Warp keeps its modules in tables of the process.
 _lock = threading.Lock()
 
+# Warp's defaults, and of what differs between machines, what is so on most: the code is the same whatever a user's
+# settings are.
+_MODULE_OPTIONS = {
+    "default_grid_stride": True,
+    "enable_backward": True,
+    "lineinfo": False,
+    "max_unroll": 16,
+    "mode": "release",
+}
+_OPTIONS = {
+    "enable_tiles_in_stack_memory": False,
+    "enable_vector_component_overwrites": False,
+    "verify_autograd_array_access": False,
+    "verify_fp": False,
+}
+
 # Every version of Warp takes this.
 _PLAIN = """import warp as wp
 
@@ -137,11 +153,13 @@ def _text(name: str, source: str, device: Literal["cuda", "cpu"]) -> str:
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         sys.modules[module.__name__] = module
         try:
+            # A file may set these for itself.
+            wp.set_module_options(_MODULE_OPTIONS | {"deterministic": wp.DeterministicMode.NOT_GUARANTEED}, module)
             exec(compile(source, filename, "exec"), module.__dict__)
             kernel = getattr(module, name)
             # Hashes in names tell versions of a kernel from each other, of which there is one.
             wp.set_module_options({"strip_hash": True}, module)
-            options = kernel.module.resolve_options(wp.config, block_dim=256)
+            options = kernel.module.resolve_options(wp.config, block_dim=256) | _OPTIONS
             options |= {"block_dim": 256, "output_arch": 80 if device == "cuda" else None}
             builder: Any = context.ModuleBuilder(kernel.module, options, target=device)
             written: str = builder.codegen(device)

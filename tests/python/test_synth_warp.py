@@ -66,6 +66,24 @@ def test_files_may_import_warp_by_any_name():
         assert _synth_warp.emit("plain", source) is not None
 
 
+def test_settings_of_warp_change_nothing_in_its_code(monkeypatch):
+    source = PLAIN.format(alias=" as wp", module="wp", function="sin")
+    before = [_synth_warp.text("plain", source, device) for device in ("cuda", "cpu")]
+    for setting, value in {
+        "mode": "debug",
+        "lineinfo": True,
+        "enable_backward": False,
+        "max_unroll": 0,
+        "deterministic": wp.DeterministicMode.GPU_TO_GPU,
+        "verify_fp": True,
+        "default_grid_stride": False,
+    }.items():
+        monkeypatch.setattr(wp.config, setting, value)
+    assert [_synth_warp.text("plain", source, device) for device in ("cuda", "cpu")] == before
+    own = source.replace("import warp as wp\n", "import warp as wp\nwp.set_module_options({'enable_backward': False})\n")
+    assert "plain_cuda_kernel_backward(" not in _synth_warp.text("plain", own, "cuda")
+
+
 def test_what_warp_does_not_take_has_no_code():
     source = PLAIN.format(alias=" as wp", module="wp", function="no_such_function")
     assert _synth_warp.emit("plain", source) is None

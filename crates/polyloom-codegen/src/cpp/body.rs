@@ -463,6 +463,7 @@ impl<'a, 'u> Body<'a, 'u> {
         match data.op {
             Op::ArrayLoad | Op::LoadReadonly => true,
             Op::Select => self.is_element(data.operands[1]) && self.is_element(data.operands[2]),
+            Op::If => self.choices(data).is_some_and(|choices| choices.iter().all(|&choice| self.is_element(choice))),
             _ => false,
         }
     }

@@ -214,15 +214,10 @@ impl Body<'_, '_> {
 
     /// Whether an `if` is `a and b` or `a or b`: which of the two.
     fn logical(&self, data: &InstData) -> Option<Op> {
-        let yielded = |number: usize| {
-            let last = self.func.terminator(data.regions[number])?;
-            self.func.insts[last].operands.first().copied()
-        };
-        let constant = |number: usize| yielded(number).and_then(|value| self.func.as_const(value));
-        match (constant(0), constant(1)) {
+        match self.choices(data)?.map(|choice| self.func.as_const(choice)) {
             _ if data.results.first().map(|&result| self.func.ty(result)) != Some(Type::BOOL) => None,
-            (None, Some(0)) => Some(Op::BitAnd),
-            (Some(1), None) => Some(Op::BitOr),
+            [None, Some(0)] => Some(Op::BitAnd),
+            [Some(1), None] => Some(Op::BitOr),
             _ => None,
         }
     }
@@ -422,12 +417,7 @@ impl Body<'_, '_> {
     }
 
     fn conditional(&mut self, data: &InstData) {
-        let func = self.func;
-        let yielded = |number: usize| {
-            let last = func.terminator(data.regions[number]);
-            last.and_then(|last| func.insts[last].operands.first().copied())
-        };
-        let (Some(then), Some(otherwise)) = (yielded(0), yielded(1)) else { return };
+        let Some([then, otherwise]) = self.choices(data) else { return };
         let condition = data.operands[0];
         match self.logical(data) {
             Some(op) => {
@@ -447,6 +437,15 @@ impl Body<'_, '_> {
                 self.value(otherwise, Precedence::Conditional);
             }
         }
+    }
+
+    /// What the two sides of an `if` with one result give.
+    pub(super) fn choices(&self, data: &InstData) -> Option<[Value; 2]> {
+        let given = |region| {
+            let last = self.func.terminator(region)?;
+            self.func.insts[last].operands.first().copied()
+        };
+        Some([given(data.regions[0])?, given(data.regions[1])?])
     }
 
     /// An operand of `&&` or `||`. Compilers warn of one in the other.
