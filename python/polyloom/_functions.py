@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyloom import _native, _scalars
+from polyloom._arrays import array
 from polyloom._gradients import check_kernel, launch_backward
 from polyloom._operations import kept_value
 from polyloom._tape import paused
@@ -128,28 +129,37 @@ class KernelFunction:
 
 def _sample(value: Any) -> Any:
     """What has the type of an argument, for the choice of a generic kernel."""
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is None or dtype is None:
+    like = _extents_and_type(value)
+    if like is None or isinstance(value, array):
         return value
-    name = str(dtype).removeprefix("torch.")
+    shape, name = like
     found = getattr(_scalars, "bool_" if name == "bool" else name).numpy
-    return np.zeros(tuple(shape), found) if len(shape) else found.type()
+    return np.zeros(shape, found) if shape else found.type()
+
+
+def _extents_and_type(value: Any) -> tuple[tuple[int, ...], str] | None:
+    """The extents of an array, those of components among them, and the name of its scalar type; of others None."""
+    view = view_of(value) if isinstance(value, array) else None
+    if view is not None:
+        scalar = getattr(value.dtype, "_wp_scalar_type_", value.dtype)
+        return view.storage.shape, getattr(scalar, "name", str(value.dtype))
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    return None if shape is None or dtype is None else (tuple(shape), str(dtype).removeprefix("torch."))
 
 
 def _check_like(kernel: str, name: str, value: Any, facts: tuple[int, str, Sequence[int], bool]) -> None:
     """Refuses an array of another type, or with other dimensions, than a parameter has."""
     ndim, scalar, inner, _ = facts
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is None or dtype is None:
+    like = _extents_and_type(value)
+    if like is None:
         if ndim:
             raise TypeError(f"kernel '{kernel}': its argument '{name}' is an array, not {type(value).__name__}")
         return
-    found = tuple(shape)
+    found, given = like
     components = f", of which the last are {tuple(inner)}" if inner else ""
     if len(found) != ndim + len(inner) or found[ndim:] != tuple(inner):
         what = f"an array of {ndim + len(inner)} dimensions{components}" if ndim or inner else "a number"
         raise ValueError(f"kernel '{kernel}': its argument '{name}' is {what}, not an array of shape {found}")
-    given = str(dtype).removeprefix("torch.")
     if ndim and given != scalar:
         raise TypeError(f"kernel '{kernel}': its argument '{name}' is an array of {scalar}, not of {given}")
 

@@ -214,6 +214,23 @@ class TestTorch:
         (found,) = torch.autograd.grad(q.sum(), p)
         torch.testing.assert_close(found, torch.tensor([6.0, 12.0, 18.0], dtype=torch.float64).expand(4, 3))
 
+    def test_arrays_of_our_own_beside_tensors(self, torch, function):
+        p = loom.array(np.arange(12.0).reshape(4, 3), dtype=loom.vec3d)
+        axis = self.tensor(torch, 3)
+        q, _ = function(project, outputs={"q": "p", "sum": 1})(axis, p)
+        of_p = torch.tensor(p.numpy())
+        torch.testing.assert_close(q, (of_p @ axis)[:, None] * axis)
+        (found,) = torch.autograd.grad(q.sum(), axis)
+        (wanted,) = torch.autograd.grad(((of_p @ axis)[:, None] * axis).sum(), axis)
+        torch.testing.assert_close(found, wanted)
+        half = torch.ones(3, dtype=torch.bfloat16)
+        y = function(scale, outputs={"y": "x"})(loom.array([2.0], dtype=loom.bfloat16), half)
+        assert y.dtype is torch.bfloat16 and y.tolist() == [2.0] * 3
+        with pytest.raises(TypeError, match="its argument 'p' is an array of float64, not of float32"):
+            function(project, outputs={"q": "p", "sum": 1})(axis, loom.zeros(4, dtype=loom.vec3))
+        with pytest.raises(ValueError, match=r"of which the last are \(3,\), not an array of shape \(4,\)"):
+            function(project, outputs={"q": "p", "sum": 1})(axis, loom.zeros(4, dtype=loom.float64))
+
     def test_numbers_whose_memory_holds_their_negatives(self, torch, function):
         x = self.tensor(torch, 3)
         negative = torch.view_as_complex(torch.stack([x, x], 1)).conj().imag

@@ -80,7 +80,8 @@ def test_settings_of_warp_change_nothing_in_its_code(monkeypatch):
     }.items():
         monkeypatch.setattr(wp.config, setting, value)
     assert [_synth_warp.text("plain", source, device) for device in ("cuda", "cpu")] == before
-    own = source.replace("import warp as wp\n", "import warp as wp\nwp.set_module_options({'enable_backward': False})\n")
+    options = "wp.set_module_options({'enable_backward': False})"
+    own = source.replace("import warp as wp\n", f"import warp as wp\n{options}\n")
     assert "plain_cuda_kernel_backward(" not in _synth_warp.text("plain", own, "cuda")
 
 
