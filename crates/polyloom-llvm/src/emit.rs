@@ -1,7 +1,7 @@
 //! From a kernel to LLVM IR, assembly, object files and the back end's own object format.
 
 use crate::ir::Ir;
-use crate::target::{self, Processor};
+use crate::target::{self, Processor, Vectorize};
 use inkwell::context::Context;
 use inkwell::module::Module as LlvmModule;
 use polyloom_codegen::{CodegenError, Emit, Object};
@@ -10,12 +10,12 @@ use polyloom_codegen::{CodegenError, Emit, Object};
 pub(crate) const ENTRY: &str = "polyloom_kernel";
 
 /// Readable or linkable forms of what `lower` puts into a module, code for `processor`, in the order of their making:
-/// LLVM IR before what is generated of it, which changes it. `lower` gives whether LLVM may look for vectors in it.
+/// LLVM IR before what is generated of it, which changes it. `lower` gives where LLVM looks for vectors in it.
 pub(crate) fn emit<const N: usize>(
     processor: &Processor,
     name: &str,
     forms: [Emit; N],
-    lower: impl FnOnce(&Ir<'_>) -> Result<bool, CodegenError>,
+    lower: impl FnOnce(&Ir<'_>) -> Result<Vectorize, CodegenError>,
 ) -> Result<[Vec<u8>; N], CodegenError> {
     let context = Context::create();
     let llvm = context.create_module(name);

@@ -71,8 +71,7 @@ impl LlvmBackend {
     ) -> Result<Vec<u8>, CodegenError> {
         let module = &*with_private_updates(module, kernel, variant);
         let [made] = emit::emit(&self.processor, entry, [form], |ir| {
-            let lanes = lower::kernel(ir, &self.processor, self.lanes, module, kernel, variant, entry)?;
-            Ok(lanes == 1)
+            lower::kernel(ir, &self.processor, self.lanes, module, kernel, variant, entry)
         })?;
         Ok(made)
     }

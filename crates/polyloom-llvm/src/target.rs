@@ -171,13 +171,22 @@ const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,e
     loop-unroll<O2>,infer-alignment,instcombine<no-verify-fixpoint>),\
     globaldce";
 
-/// Runs the optimiser. `vectorize` lets LLVM look for vectors in scalar code.
-pub(crate) fn optimize(processor: &Processor, module: &Module<'_>, vectorize: bool) -> Result<(), CodegenError> {
+/// Where LLVM looks for vectors in scalar code.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Vectorize {
+    /// In the iterations of loops.
+    pub(crate) loops: bool,
+    /// In what stands side by side.
+    pub(crate) blocks: bool,
+}
+
+/// Runs the optimiser.
+pub(crate) fn optimize(processor: &Processor, module: &Module<'_>, vectorize: Vectorize) -> Result<(), CodegenError> {
     with_machine(processor, |machine| {
         let options = PassBuilderOptions::create();
-        options.set_loop_vectorization(vectorize);
-        options.set_loop_slp_vectorization(vectorize);
-        options.set_loop_interleaving(vectorize);
+        options.set_loop_vectorization(vectorize.loops);
+        options.set_loop_interleaving(vectorize.loops);
+        options.set_loop_slp_vectorization(vectorize.blocks);
         options.set_loop_unrolling(true);
         let passes = if processor.is_gpu { GPU_PASSES } else { "default<O2>" };
         module.run_passes(passes, machine, options).map_err(|e| CodegenError::new(e.to_string()))

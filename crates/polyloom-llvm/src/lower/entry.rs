@@ -14,7 +14,7 @@ use super::totals::Total;
 use super::values::Edge;
 use super::{BailOut, Exec, Flow, Lower, Rep, Reps, Result, width};
 use crate::ir::*;
-use crate::target::Processor;
+use crate::target::{Processor, Vectorize};
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodegenError, LaunchContext, SiteTable, Variant};
 use polyloom_ir::uniformity::{Context, Uniformity};
@@ -41,7 +41,7 @@ pub(crate) struct Thread {
     pub(crate) context: Val,
 }
 
-/// Lowers a kernel into the module and gives the number of lanes.
+/// Lowers a kernel into the module and gives where LLVM looks for vectors in it: in code for one thread at a time.
 pub(crate) fn kernel(
     ir: &Ir<'_>,
     processor: &Processor,
@@ -50,7 +50,7 @@ pub(crate) fn kernel(
     id: FuncId,
     variant: &Variant,
     name: &str,
-) -> Result<u32> {
+) -> Result<Vectorize> {
     let func = &module.functions[id];
     let disjoint = |index: usize| variant.facts.array(index).disjoint;
     let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
@@ -97,7 +97,8 @@ pub(crate) fn kernel(
     let unit = Unit { totals: &totals, ..unit };
     unit.rows(&mut callees, context, begin, end)?;
     ir.set_fast_math(0);
-    Ok(lanes)
+    let blocks = lanes == 1;
+    Ok(Vectorize { loops: blocks && !width::chooses_again(func, &uniformity), blocks })
 }
 
 /// The flags of floating-point instructions in this mode.

@@ -51,6 +51,21 @@ pub(crate) fn choose(
     if hides_latency(module, func, uniformity, processor) { (lanes * 2).min(64) } else { lanes }
 }
 
+/// Whether iterations of a loop, threads among them, may choose between values as others did before them. LLVM's
+/// vectoriser asks of every value whether all iterations share it, and of its operands again each time it meets them:
+/// through a few choices in a row that takes it hours.
+pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
+    fn within(func: &Function, region: Region, uniformity: Option<&Uniformity>) -> bool {
+        func.regions[region].insts.iter().map(|&inst| &func.insts[inst]).any(|data| {
+            let again = || uniformity.is_none_or(|found| found.shape(data.operands[0]) == Shape::Uniform);
+            let chooses = data.op == Op::If && !data.results.is_empty() && again();
+            let uniformity = uniformity.filter(|_| !matches!(data.op, Op::ForRange | Op::While));
+            chooses || data.regions.iter().any(|&inner| within(func, inner, uniformity))
+        })
+    }
+    within(func, func.body, Some(uniformity))
+}
+
 /// Whether most of the work is moving elements that are no neighbours, as the fields of structs are not: what moves
 /// those of a group one by one takes longer than threads one by one do.
 fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &Variant) -> bool {

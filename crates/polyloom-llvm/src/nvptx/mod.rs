@@ -18,7 +18,7 @@ mod tables;
 mod tensor;
 
 use crate::emit;
-use crate::target::Processor;
+use crate::target::{Processor, Vectorize};
 pub(crate) use lines::Lines;
 use polyloom_codegen::{CodegenError, Emit, GridShape, Variant};
 use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
@@ -67,9 +67,8 @@ impl Nvptx {
         }
         emit::emit(&self.processor, name, forms, |ir| {
             entry::kernel(ir, &self.processor, module, kernel, variant, options, name)?;
-            // LLVM may look for neighbouring loads and stores: its vectors are what 8- and 16-byte accesses are made
-            // of.
-            Ok(true)
+            // Neighbouring loads and stores become wide ones where code is generated.
+            Ok(Vectorize::default())
         })
     }
 }
