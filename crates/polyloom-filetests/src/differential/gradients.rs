@@ -40,12 +40,13 @@ const COARSE: f64 = 1e-5;
 const FINE: f64 = COARSE / 4.618_033_988_749_895;
 
 /// Steps for what neither of these moves: a large number that an argument is added to may have swallowed them. A step
-/// function of numbers of a fair size, `floor` or `sign`, is moved by the near ones, a large number that swallows
-/// `COARSE` perhaps by the far ones alone.
-const NEAR: [f64; 2] = [1.0, 1e3];
+/// function of numbers of a fair size, `floor` or `sign`, is moved by the near ones, and not by their own length, a
+/// large number that swallows `COARSE` perhaps by the wide or far ones alone.
+const NEAR: [f64; 3] = [0.0131, 0.117, 0.731];
+const WIDE: f64 = 731.3;
 const FAR: [f64; 2] = [1e10, 1e20];
 
-/// How close, relatively, the movement by a near step is to the tangent if a large number has swallowed smaller ones: it
+/// How close, relatively, the movement by a near or wide step is to the tangent if a large number has swallowed smaller ones: it
 /// rounds the step.
 const SWALLOWED: f64 = 1e-2;
 
@@ -456,8 +457,9 @@ impl<'a> Run<'a> {
         Ok(noise)
     }
 
-    /// Whether a large number may have swallowed the steps of differences, none of which has moved this number: the
-    /// first wider step that moves it moves it by what the tangent says, or is far wider.
+    /// Whether a large number may have swallowed the steps of differences, none of which has moved this number: one of
+    /// the near steps moves it by what the tangent says (the longer ones what rounds the step, the shorter ones
+    /// what bends), or, if none moves it, the wide one does, or a far one moves it at all.
     fn swallows_steps(
         &self,
         found: &Found,
@@ -465,11 +467,23 @@ impl<'a> Run<'a> {
         (param, index): (usize, usize),
     ) -> Result<bool, Box<Disagreement>> {
         let (here, tangent) = (here[param][index], found.tangents[param][index]);
-        for step in NEAR.into_iter().chain(FAR) {
-            let moved = self.moved(&found.directions, step)?[param][index];
-            if moved.to_bits() != here.to_bits() {
-                let is_linear = ((moved - here) / step - tangent).abs() <= SWALLOWED * tangent.abs();
-                return Ok(is_linear || FAR.contains(&step));
+        // How it moves, and whether as the tangent says.
+        let moves = |step: f64| -> Result<Option<bool>, Box<Disagreement>> {
+            let [ahead, behind] = [step, -step].map(|step| self.moved(&found.directions, step));
+            let (ahead, behind) = (ahead?[param][index], behind?[param][index]);
+            let is_linear = ((ahead - behind) / (2.0 * step) - tangent).abs() <= SWALLOWED * tangent.abs();
+            Ok((ahead.to_bits() != here.to_bits() || behind.to_bits() != here.to_bits()).then_some(is_linear))
+        };
+        let near = [moves(NEAR[0])?, moves(NEAR[1])?, moves(NEAR[2])?];
+        if near.iter().any(Option::is_some) {
+            return Ok(near.contains(&Some(true)));
+        }
+        if let Some(is_linear) = moves(WIDE)? {
+            return Ok(is_linear);
+        }
+        for step in FAR {
+            if moves(step)?.is_some() {
+                return Ok(true);
             }
         }
         Ok(false)
