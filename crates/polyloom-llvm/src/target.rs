@@ -176,8 +176,8 @@ const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,e
 pub(crate) struct Vectorize {
     /// In the iterations of loops.
     pub(crate) loops: bool,
-    /// In what stands side by side.
-    pub(crate) blocks: bool,
+    /// In straight code: superword-level parallelism.
+    pub(crate) slp: bool,
 }
 
 /// Runs the optimiser.
@@ -186,7 +186,7 @@ pub(crate) fn optimize(processor: &Processor, module: &Module<'_>, vectorize: Ve
         let options = PassBuilderOptions::create();
         options.set_loop_vectorization(vectorize.loops);
         options.set_loop_interleaving(vectorize.loops);
-        options.set_loop_slp_vectorization(vectorize.blocks);
+        options.set_loop_slp_vectorization(vectorize.slp);
         options.set_loop_unrolling(true);
         let passes = if processor.is_gpu { GPU_PASSES } else { "default<O2>" };
         module.run_passes(passes, machine, options).map_err(|e| CodegenError::new(e.to_string()))

@@ -97,8 +97,8 @@ pub(crate) fn kernel(
     let unit = Unit { totals: &totals, ..unit };
     unit.rows(&mut callees, context, begin, end)?;
     ir.set_fast_math(0);
-    let blocks = lanes == 1;
-    Ok(Vectorize { loops: blocks && !width::chooses_again(func, &uniformity), blocks })
+    let slp = lanes == 1;
+    Ok(Vectorize { loops: slp && !width::chooses_again(func, &uniformity), slp })
 }
 
 /// The flags of floating-point instructions in this mode.
