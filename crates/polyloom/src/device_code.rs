@@ -13,7 +13,10 @@ pub(crate) struct DeviceCode<D, C> {
     known: PerProcess<Known<D, C>>,
 }
 
-type Known<D, C> = Mutex<Vec<((u8, D), Arc<C>)>>;
+type Known<D, C> = Mutex<Vec<((u8, D), Slot<C>)>>;
+
+/// Code, or none yet. Who waits for it keeps nobody from other code of the kernel.
+type Slot<C> = Arc<Mutex<Option<Arc<C>>>>;
 
 impl<D, C> Default for DeviceCode<D, C> {
     fn default() -> DeviceCode<D, C> {
@@ -44,9 +47,9 @@ impl<D: PartialEq, C> DeviceCode<D, C> {
         arch: Arch,
         load: impl FnOnce(Source<'_>) -> Result<C, CodegenError>,
     ) -> Result<Arc<C>, GpuError> {
-        let mut known = self.known.get().lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (rank, device);
-        if let Some((_, code)) = known.iter().find(|(each, _)| *each == key) {
+        let slot = self.slot((rank, device));
+        let mut made = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = &*made {
             return Ok(code.clone());
         }
         let variant = Variant { launch_rank: rank, facts: Facts::default() };
@@ -54,7 +57,17 @@ impl<D: PartialEq, C> DeviceCode<D, C> {
         let (module, id) = kernel.for_gpus()?;
         let (function, params, entry) = (&module.functions[id], kernel.params().clone(), kernel.gpu_entry());
         let code = Arc::new(load(Source { function, params, ptx, entry })?);
-        known.push((key, code.clone()));
+        *made = Some(code.clone());
         Ok(code)
+    }
+
+    fn slot(&self, key: (u8, D)) -> Slot<C> {
+        let mut known = self.known.get().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slot)) = known.iter().find(|(each, _)| *each == key) {
+            return slot.clone();
+        }
+        let slot = Slot::default();
+        known.push((key, slot.clone()));
+        slot
     }
 }
