@@ -46,8 +46,8 @@ const NEAR: [f64; 3] = [0.0131, 0.117, 0.731];
 const WIDE: f64 = 731.3;
 const FAR: [f64; 2] = [1e10, 1e20];
 
-/// How close, relatively, the movement by a near or wide step is to the tangent if a large number has swallowed smaller ones: it
-/// rounds the step.
+/// How close, relatively, the movement by a near or wide step is to the tangent if a large number has swallowed smaller
+/// ones: it rounds the step.
 const SWALLOWED: f64 = 1e-2;
 
 /// How far the modes may be apart, in multiples of what moves if arguments do by a few units in the last place.
@@ -474,9 +474,15 @@ impl<'a> Run<'a> {
             let is_linear = ((ahead - behind) / (2.0 * step) - tangent).abs() <= SWALLOWED * tangent.abs();
             Ok((ahead.to_bits() != here.to_bits() || behind.to_bits() != here.to_bits()).then_some(is_linear))
         };
-        let near = [moves(NEAR[0])?, moves(NEAR[1])?, moves(NEAR[2])?];
-        if near.iter().any(Option::is_some) {
-            return Ok(near.contains(&Some(true)));
+        let mut is_moved = false;
+        for step in NEAR {
+            match moves(step)? {
+                Some(true) => return Ok(true),
+                found => is_moved |= found.is_some(),
+            }
+        }
+        if is_moved {
+            return Ok(false);
         }
         if let Some(is_linear) = moves(WIDE)? {
             return Ok(is_linear);
