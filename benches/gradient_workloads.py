@@ -55,8 +55,10 @@ def inputs(scale: float) -> dict[str, Inputs]:
     }
 
 
-def kernel_workloads(wp: Any, share: Callable[[Any], Any], no_gradient: Any, scale: float) -> dict[str, Workload]:
-    """The same kernels for Warp and Polyloom: only the import differs."""
+def kernel_workloads(
+    wp: Any, share: Callable[[Any], Any], no_gradient: Any, accumulates: bool, scale: float
+) -> dict[str, Workload]:
+    """The same kernels for Warp and Polyloom: only the import differs, and whether gradients have to be zero first."""
     softening, dt = SOFTENING, DT
 
     @wp.kernel
@@ -132,7 +134,7 @@ def kernel_workloads(wp: Any, share: Callable[[Any], Any], no_gradient: Any, sca
 
         def gradient() -> None:
             forward()
-            for each in zeroed:
+            for each in zeroed if accumulates else ():
                 each.zero_()
             wp.launch(
                 kernel,
@@ -143,6 +145,7 @@ def kernel_workloads(wp: Any, share: Callable[[Any], Any], no_gradient: Any, sca
                 adj_inputs=adjoints,
                 adj_outputs=given_adjoints,
                 device="cpu",
+                **({} if accumulates else {"accumulate": False}),
             )
 
         def prepare() -> None:
@@ -165,13 +168,13 @@ def warp_workloads(scale: float) -> dict[str, Workload]:
 
     warp.config.quiet = True
     warp.init()
-    return kernel_workloads(warp, lambda a: warp.array(a, device="cpu", copy=False), lambda value: value, scale)
+    return kernel_workloads(warp, lambda a: warp.array(a, device="cpu", copy=False), lambda value: value, True, scale)
 
 
 def polyloom_workloads(scale: float) -> dict[str, Workload]:
     import polyloom
 
-    found = kernel_workloads(polyloom, lambda a: polyloom.array(a, copy=False), lambda value: None, scale)
+    found = kernel_workloads(polyloom, lambda a: polyloom.array(a, copy=False), lambda value: None, False, scale)
     loop, seeds = found["time loop"], inputs(scale)["time loop"].output_gradients
 
     def within(limit: int, run: Callable[[], Any]) -> Any:

@@ -1,9 +1,11 @@
 """Measures how long gradients take, against Warp, JAX and PyTorch: `python benches/gradients.py [--quick]`.
 
 Every peer computes the result alone, and the result with its gradient with respect to all arrays; *backward* is the
-difference of the two times. For Polyloom and Warp that is the backward launch and setting the gradients to zero that it
-adds to, for JAX what `jax.vjp` adds to a compiled function, for PyTorch what recording and `torch.autograd.grad` take.
-Nothing is measured whose gradient is not Polyloom's; what Warp gets wrong is said to be wrong.
+difference of the two times. For Polyloom that is the backward launch, which writes the gradients, for Warp that and
+setting the gradients to zero that it adds to, for JAX what `jax.vjp` adds to a compiled function, for PyTorch what
+recording and `torch.autograd.grad` take. PyTorch's gradient of `y` in `a * x + y` is that of the result, in the same
+memory, of which the others make a copy. Nothing is measured whose gradient is not Polyloom's; what Warp gets wrong is
+said to be wrong.
 
 Processes and turns are those of `turns.py`, medians those of `run.py`. The memory of the time loop is what
 `tape.memory.loops` says of Polyloom, and of JAX the temporary memory of the compiled gradient

@@ -195,7 +195,7 @@ def kept(bound: Bound, inputs: Sequence[Any], device: str) -> list[Any]:
 def run_backward(
     bound: Bound, inputs: Sequence[Any], wanted: Sequence[Any], adjoints: Sequence[Any], device: str
 ) -> None:
-    """Adds to the gradients of the inputs.
+    """Computes the gradients of the inputs.
 
     Parameters
     ----------
@@ -204,9 +204,9 @@ def run_backward(
     inputs : sequence
         What it was given.
     wanted : sequence
-        For each input the array to add to, or None.
+        For each input the array that its gradient is written to, or None.
     adjoints : sequence
-        For each output the gradient with respect to it, an array that is used up.
+        For each output the gradient with respect to it, an array that stays as it is.
     """
     views = [
         view_of(value, device) if facts[0] else None
@@ -214,11 +214,15 @@ def run_backward(
     ]
     args: list[Any] = [value if view is None else view for value, view in zip(inputs, views, strict=True)]
     given: list[View | None] = [None if each is None else view_of(each, device) for each in wanted]
+    known = [view for view in views if view is not None]
     for adjoint in adjoints:
         view = view_of(adjoint, device)
         assert view is not None
+        if any(view.overlaps(other) for other in known):
+            view = view.copy()
+        known.append(view)
         # The kernel found zeros there.
         args.append(zeros_like(view))
         given.append(view if view.is_float else None)
     with paused():
-        launch_backward(bound.kernel, bound.dim, args, given, device)
+        launch_backward(bound.kernel, bound.dim, args, given, device, accumulate=False, keep_seeds=True)

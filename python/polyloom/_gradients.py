@@ -17,7 +17,7 @@ import numpy as np
 from polyloom import _native, _scalars
 from polyloom._arrays import array
 from polyloom._config import config
-from polyloom._leaves import Leaf, add_to_field, check_like, followed, leaves_of, place_for
+from polyloom._leaves import Leaf, add_to_field, check_like, clear_field, followed, leaves_of, place_for
 from polyloom._structs import Struct
 from polyloom._views import View, empty, view_of, zeros_like
 
@@ -51,6 +51,8 @@ def launch_backward(
     device: str,
     block: Any = None,
     has_left: bool = False,
+    accumulate: bool = True,
+    keep_seeds: bool = False,
 ) -> int:
     """Runs the backward kernel of a kernel.
 
@@ -70,6 +72,11 @@ def launch_backward(
         The threads of its blocks, where somebody has said how many.
     has_left : bool
         Whether the arrays that replays read (`Backward.left`) are given as the launch has left them.
+    accumulate : bool
+        Whether the adjoints of what the kernel only reads are added to and those of what it only writes are taken.
+        Otherwise the former are written, whatever they held, and the latter are left as they are.
+    keep_seeds : bool
+        Whether, without `accumulate`, the adjoints of what the kernel both reads and writes are left as they are, too.
 
     Returns
     -------
@@ -106,6 +113,8 @@ def launch_backward(
         elif any(adjoint.overlaps(other) for other in given):
             # What the arrays have in common is of both: a part by itself is added in the end.
             part = zeros_like(adjoint)
+            if not accumulate:
+                adjoint.zero()
             added.append((adjoint, part))
             adjoint = part
         given.append(adjoint)
@@ -115,13 +124,21 @@ def launch_backward(
         _run(kernel._strict, dim, left, device, block)
         given += [left[index] for index in backward.after]
     n_bytes = 0
+    extents = [None if adjoint.coincides else adjoint.storage.shape for adjoint in given[: len(backward.adjoints)]]
+    if accumulate:
+        launches = [] if backward.takes_part else backward.launches(dim, extents)
+    else:
+        launches, cleared, copied = backward.overwriting_launches(dim, extents)
+        for number in cleared:
+            given[number].zero()
+        for number in [*copied, *(backward.replaced if keep_seeds else [])]:
+            given[number] = given[number].copy()
     if backward.takes_part:
         backward, plan = _plan(kernel, backward, active, coinciding, dim, args, device, block)
         n_bytes = _run_parts(backward, plan, dim, [*_copied(args, backward.replayed), *given], device, block)
     else:
         arrays = [*_copied(args, backward.replayed), *given]
-        extents = [None if adjoint.coincides else adjoint.storage.shape for adjoint in given[: len(backward.adjoints)]]
-        for launched, shape, numbers in backward.launches(dim, extents):
+        for launched, shape, numbers in launches:
             _run(launched, shape, [*arrays, *numbers], device, block)
     for adjoint, part in added:
         adjoint.add(part)
@@ -287,6 +304,7 @@ def launch_adjoint(
     n_inputs: int,
     adj_inputs: Sequence[Any] | None,
     adj_outputs: Sequence[Any] | None,
+    accumulate: bool,
     device: str,
     block: Any,
 ) -> TapeMemory:
@@ -318,10 +336,16 @@ def launch_adjoint(
     ]
     with _tape.paused():
         values = [leaf.value if leaf.view is None else leaf.view for leaf in held]
-        loops = launch_backward(flat, dim, values, given, device, block)
-    for leaf, adjoint, number in zip(held, wanted, numbers, strict=True):
-        if number is not None:
-            add_to_field(adjoint, leaf.path, number.storage[0])
+        loops = launch_backward(flat, dim, values, given, device, block, accumulate=accumulate)
+    fields = [
+        (adjoint, leaf.path, number)
+        for leaf, adjoint, number in zip(held, wanted, numbers, strict=True)
+        if number is not None
+    ]
+    for adjoint, path, _ in fields if not accumulate else ():
+        clear_field(adjoint, path)
+    for adjoint, path, number in fields:
+        add_to_field(adjoint, path, number.storage[0])
     for each in given if _native.recording_level() else ():
         if each is not None:
             _tape.gone_back(each, f"the backward kernel of '{kernel.key}'")

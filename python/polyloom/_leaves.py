@@ -91,6 +91,12 @@ def add_to_field(value: Any, path: Path, number: Any) -> None:
     setattr(value, path[-1], np.asarray(getattr(value, path[-1])) + number)
 
 
+def clear_field(value: Any, path: Path) -> None:
+    """Sets a number or a vector that is a field of a struct to zero."""
+    value, _ = followed(value, path[:-1])
+    setattr(value, path[-1], np.zeros_like(getattr(value, path[-1])))
+
+
 def check_like(value: Struct, other: Any) -> None:
     """Refuses what is no struct of the same type, as a gradient or tangent of it."""
     if not isinstance(other, Struct) or type(other)._type != type(value)._type:

@@ -97,6 +97,8 @@ class Backward:
     @property
     def adjoints(self) -> list[int]: ...
     @property
+    def replaced(self) -> list[int]: ...
+    @property
     def after(self) -> list[int]: ...
     @property
     def takes_part(self) -> bool: ...
@@ -106,6 +108,9 @@ class Backward:
     def launches(
         self, dim: Sequence[int], adjoints: Sequence[Sequence[int] | None]
     ) -> list[tuple[Kernel, list[int], list[int]]]: ...
+    def overwriting_launches(
+        self, dim: Sequence[int], adjoints: Sequence[Sequence[int] | None]
+    ) -> tuple[list[tuple[Kernel, list[int], list[int]]], list[int], list[int]]: ...
     @property
     def lengths(self) -> list[int | None]: ...
     @property
@@ -267,6 +272,7 @@ def launch(
     adj_outputs: Sequence[Any] | None = None,
     stream: None = None,
     adjoint: Literal[False] = False,
+    accumulate: Literal[True] = True,
     record_tape: bool | None = None,
     max_blocks: int | None = None,
     block_dim: int | Sequence[int] | None = None,
@@ -287,6 +293,7 @@ def launch(
     adj_outputs: Sequence[Any] | None = None,
     stream: None = None,
     adjoint: Literal[False] = False,
+    accumulate: Literal[True] = True,
     record_tape: bool | None = None,
     max_blocks: int | None = None,
     block_dim: int | Sequence[int] | None = None,
@@ -306,6 +313,7 @@ def launch(
     adj_outputs: Sequence[Any] | None = None,
     stream: None = None,
     adjoint: Literal[True],
+    accumulate: bool = True,
     max_blocks: int | None = None,
     block_dim: int | Sequence[int] | None = None,
     block: int | Sequence[int] | None = None,

@@ -100,7 +100,7 @@ def function(
             for value, is_float, (ndim, _, _, _) in zip(arguments, are_float, bound.kernel._parameters, strict=False):
                 # Of what is no array, the gradient is an array of one element.
                 shape = np.shape(value) if ndim else (1, *np.shape(value))
-                wanted.append(np.zeros(shape, np.asarray(value).dtype) if is_float else None)
+                wanted.append(np.empty(shape, np.asarray(value).dtype) if is_float else None)
             adjoints = _adjoints(bound, cotangents)
             run_backward(bound, _given(bound, arguments), wanted, adjoints, "cpu")
             results = zip(wanted, arguments, strict=True)
@@ -135,8 +135,8 @@ def _zeros_if_none(gradient: Any) -> Any:
 
 
 def _adjoints(bound: Bound, cotangents: Sequence[Any]) -> list[Any]:
-    """Gradients of the outputs that may be used up."""
-    return [np.array(each, output.dtype, order="C") for each, output in zip(cotangents, bound.outputs, strict=True)]
+    """Gradients of the outputs as launches take them."""
+    return [np.ascontiguousarray(each, output.dtype) for each, output in zip(cotangents, bound.outputs, strict=True)]
 
 
 def _given(bound: Bound, values: Sequence[Any]) -> list[Any]:

@@ -130,8 +130,8 @@ def _gradients(ctx: Any, inputs: Sequence[Any], gradients: Sequence[Any]) -> lis
     for value, needs, (ndim, _, _, _) in zip(inputs, ctx.needs_input_grad[1:], facts, strict=False):
         # Of what is no array, the gradient is an array of one element.
         shape = (() if ndim else (1,)) + tuple(value.shape) if needs else None
-        wanted.append(torch.zeros(shape, dtype=value.dtype, device=ctx.device) if needs else None)
-    adjoints = [gradient.detach().clone(memory_format=torch.contiguous_format) for gradient in gradients]
+        wanted.append(torch.empty(shape, dtype=value.dtype, device=ctx.device) if needs else None)
+    adjoints = [gradient.detach().contiguous() for gradient in gradients]
     run_backward(ctx.bound, _given(ctx.bound, inputs), wanted, adjoints, ctx.device)
     return [
         None if gradient is None else gradient.reshape(value.shape).to(value.device)

@@ -7,8 +7,8 @@ use crate::session;
 use crate::{arguments, device, packages};
 use polyloom::frontend::{Environment, FunctionHandle, Role, check_function};
 use polyloom::{
-    Arch, DerivativeLaunch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape,
-    LaunchArgument, PtxVersion, Scalar, SourceFile, TapeLimits, TextTarget, Type, UnknownArch,
+    Access, Arch, BackwardLaunch, DerivativeLaunch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget,
+    GridShape, LaunchArgument, Part, PtxVersion, Scalar, SourceFile, TapeLimits, TextTarget, Type, UnknownArch,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
@@ -87,7 +87,7 @@ enum Code {
     Backward(Arc<polyloom::Backward>),
     Sizes(Arc<polyloom::Backward>),
     /// One of the launches that do what the backward kernel does.
-    Stage(Arc<polyloom::Backward>, usize),
+    Part(Arc<polyloom::Backward>, Part),
     Tangent(Arc<polyloom::Tangent>),
     /// What takes the leaves of structs one by one.
     Flat(Arc<polyloom::Kernel>),
@@ -140,7 +140,7 @@ impl Kernel {
     pub(crate) fn name(&self) -> &str {
         match &self.code {
             Code::One(kernel) => kernel.name(),
-            Code::Backward(backward) | Code::Sizes(backward) | Code::Stage(backward, _) => backward.kernel.name(),
+            Code::Backward(backward) | Code::Sizes(backward) | Code::Part(backward, _) => backward.kernel.name(),
             Code::Tangent(tangent) => tangent.kernel.name(),
             Code::Flat(kernel) | Code::Strict(kernel) => kernel.name(),
             Code::Generic(generic) => generic.name(),
@@ -473,10 +473,7 @@ impl Kernel {
                 let missing = || PyRuntimeError::new_err("internal error: the kernel has no tapes");
                 backward.sizes.as_ref().ok_or_else(missing)
             }
-            Code::Stage(backward, number) => {
-                let missing = || PyRuntimeError::new_err("internal error: the kernel has no such stage");
-                backward.stages().get(*number).map(|stage| &stage.kernel).ok_or_else(missing)
-            }
+            Code::Part(backward, part) => Ok(backward.kernel_of(*part)),
             Code::Generic(generic) => {
                 let name = generic.name();
                 let message =
@@ -583,6 +580,16 @@ pub(crate) struct Backward {
     backward: Arc<polyloom::Backward>,
 }
 
+/// Kernels, extents, and numbers that the kernels take last.
+type Launches = Vec<(Kernel, Vec<u64>, Vec<u64>)>;
+
+impl Backward {
+    fn of_parts(&self, launches: Vec<BackwardLaunch>) -> Launches {
+        let kernel = |part| Kernel { code: Code::Part(self.backward.clone(), part), doc: None, text: None };
+        launches.into_iter().map(|launch| (kernel(launch.part), launch.dim, launch.extents)).collect()
+    }
+}
+
 #[pymethods]
 impl Backward {
     /// The backward kernel: it takes the kernel's arguments, adjoints, and arrays as the kernel leaves them. If it
@@ -597,6 +604,13 @@ impl Backward {
     #[getter]
     fn adjoints(&self) -> Vec<usize> {
         self.backward.needs.adjoints.clone()
+    }
+
+    /// Which of the adjoints are of arrays that the kernel both reads and writes.
+    #[getter]
+    fn replaced(&self) -> Vec<usize> {
+        let accesses = self.backward.needs.accesses.iter().enumerate();
+        accesses.filter(|&(_, &access)| access == Access::Both).map(|(number, _)| number).collect()
     }
 
     /// The arrays of which it takes what the kernel leaves in them, behind the adjoints.
@@ -626,22 +640,22 @@ impl Backward {
 
     /// The launches of a kernel that takes no part: of each the kernel, its extents, and numbers that the kernel takes
     /// last. Adjoints come with their extents, or None where elements of one may be one memory.
-    fn launches(
+    fn launches(&self, py: Python<'_>, dim: Vec<u64>, adjoints: Vec<Option<Vec<u64>>>) -> Launches {
+        let adjoints: Vec<_> = adjoints.iter().map(Option::as_deref).collect();
+        self.of_parts(py.detach(|| self.backward.launches(&dim, &adjoints)))
+    }
+
+    /// The launches where gradients are written rather than added to, none of a kernel that takes a part; which of the
+    /// adjoints have to be set to zero before; and of which it has to be given copies.
+    fn overwriting_launches(
         &self,
         py: Python<'_>,
         dim: Vec<u64>,
         adjoints: Vec<Option<Vec<u64>>>,
-    ) -> Vec<(Kernel, Vec<u64>, Vec<u64>)> {
+    ) -> (Launches, Vec<usize>, Vec<usize>) {
         let adjoints: Vec<_> = adjoints.iter().map(Option::as_deref).collect();
-        let launches = py.detach(|| self.backward.launches(&dim, &adjoints));
-        let code = |stage| match stage {
-            None => Code::Backward(self.backward.clone()),
-            Some(number) => Code::Stage(self.backward.clone(), number),
-        };
-        let launches = launches.into_iter();
-        launches
-            .map(|launch| (Kernel { code: code(launch.stage), doc: None, text: None }, launch.dim, launch.extents))
-            .collect()
+        let found = py.detach(|| self.backward.overwriting_launches(&dim, &adjoints));
+        (self.of_parts(found.launches), found.cleared, found.copied)
     }
 
     /// How long loops are, as far as that is known before a launch.

@@ -56,6 +56,10 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     element; of a struct, another, to whose numbers is added. Without one, or for all if the list is left out, it is
 ///     the `grad` of an array that has it, and otherwise none. Gradients of what the kernel wrote are taken, the others
 ///     are added to; none is in the memory of an argument.
+/// accumulate : bool
+///     With `adjoint`, whether gradients are added to. With False, those of arrays and numbers that the kernel only reads
+///     are written, whatever they held, and those of arrays that it only writes are left as they are, which takes less
+///     time; those of arrays that it both reads and writes are replaced, as ever.
 /// record_tape : bool
 ///     Whether an active `Tape` records the launch; with `record_cmd`, those of the `Launch`.
 /// max_blocks, stream
@@ -85,7 +89,7 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 #[pyfunction]
 #[pyo3(signature = (
     kernel, dim = None, inputs = None, outputs = None, device = None, record_cmd = false, *, adj_inputs = None,
-    adj_outputs = None, stream = None, adjoint = false, record_tape = None, max_blocks = None, block_dim = None,
+    adj_outputs = None, stream = None, adjoint = false, accumulate = true, record_tape = None, max_blocks = None, block_dim = None,
     grid = None, block = None, shared_bytes = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "they are those of Warp's function")]
@@ -101,6 +105,7 @@ pub(crate) fn launch<'py>(
     adj_outputs: Option<&Bound<'py, PyAny>>,
     stream: Option<&Bound<'py, PyAny>>,
     adjoint: bool,
+    accumulate: bool,
     record_tape: Option<&Bound<'py, PyAny>>,
     max_blocks: Option<&Bound<'py, PyAny>>,
     block_dim: Option<&Bound<'py, PyAny>>,
@@ -115,6 +120,9 @@ pub(crate) fn launch<'py>(
     let mut gradients = [adj_inputs, adj_outputs].into_iter().flatten();
     if !adjoint && gradients.any(|sequence| sequence.len().is_ok_and(|n| n > 0)) {
         return Err(PyValueError::new_err("adj_inputs and adj_outputs are gradients, for adjoint=True"));
+    }
+    if !adjoint && !accumulate {
+        return Err(PyValueError::new_err("accumulate=False is about gradients, for adjoint=True"));
     }
     let kernel = kernel.cast::<Kernel>().map_err(|_| {
         let name = kernel.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
@@ -156,7 +164,7 @@ pub(crate) fn launch<'py>(
         let Some(dim) = &shape else { return Err(not_over_dim()) };
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
         let lists = [adj_inputs, adj_outputs];
-        return launch_adjoint(kernel, dim, &args, n_inputs, lists, device, block.or(block_dim)).map(Some);
+        return launch_adjoint(kernel, dim, &args, n_inputs, lists, accumulate, device, block.or(block_dim)).map(Some);
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
         (Some(shape), None) if !code.needs_blocks() && device == Device::Cpu => {
@@ -181,19 +189,21 @@ pub(crate) fn launch<'py>(
 }
 
 /// Runs the backward kernel, over these extents, and gives what memory that took.
+#[expect(clippy::too_many_arguments, reason = "they are those of the launch")]
 fn launch_adjoint<'py>(
     kernel: &Bound<'py, Kernel>,
     dim: &Shape,
     args: &Arguments<'_, 'py>,
     n_inputs: usize,
     adjoints: [Option<&Bound<'py, PyAny>>; 2],
+    accumulate: bool,
     device: Device,
     block_dim: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let py = kernel.py();
     let [adj_inputs, adj_outputs] = adjoints.map(|list| list.cloned().unwrap_or_else(|| PyList::empty(py).into_any()));
     let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
-    let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, device.to_string(), block_dim);
+    let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, accumulate, device.to_string(), block_dim);
     py.import("polyloom._gradients")?.call_method1("launch_adjoint", given).map(Bound::unbind)
 }
 

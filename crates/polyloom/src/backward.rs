@@ -4,7 +4,7 @@ use crate::kernel::Kernel;
 use polyloom_frontend::typed_ast::Param;
 use polyloom_frontend::{CompileError, ValueType};
 use polyloom_ir::{Diagnostic, FuncId, Module, Scalar, Severity, Type};
-use polyloom_passes::autodiff::{self, Launch, Needs, Race, Request, TapeExtent};
+use polyloom_passes::autodiff::{self, Access, Launch, Needs, Race, Request, TapeExtent};
 use polyloom_runtime::{PerProcess, without_fork};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -34,6 +34,7 @@ pub struct Backward {
     pub needs: Needs,
     rank: u8,
     stages: OnceLock<Vec<Stage>>,
+    overwriting: OnceLock<Vec<Overwriting>>,
 }
 
 /// One of the launches that do what a backward kernel does.
@@ -43,6 +44,16 @@ pub struct Stage {
     /// Of a kernel that gathers sums, which of [`Needs::adjoints`] it is launched over the elements of; it takes,
     /// last, the extents of the whole launch. Of the one for the rest, which is launched over these, nothing.
     pub over: Option<usize>,
+}
+
+/// The backward kernel, or one of its stages, where gradients are written rather than added to.
+struct Overwriting {
+    kernel: Kernel,
+    /// Which of the adjoints it writes whole, if they have the extents that it is launched over.
+    begun: Vec<usize>,
+    /// Which of the adjoints it writes of arrays that the kernel only writes.
+    taken: Vec<usize>,
+    is_idle: bool,
 }
 
 /// A kernel that computes, beside what a kernel computes, its derivative in a direction.
@@ -126,15 +137,36 @@ pub struct TapePlan {
     pub is_cramped: bool,
 }
 
+/// Which kernel a launch of a backward kernel is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Of which of [`Backward::stages`], unless it is of the kernel itself.
+    pub stage: Option<usize>,
+    /// Whether it writes gradients rather than adding to them.
+    pub overwrites: bool,
+}
+
 /// A launch of a backward kernel without tapes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BackwardLaunch {
-    /// Of which of [`Backward::stages`] it is, unless it is of the kernel itself.
-    pub stage: Option<usize>,
+    /// What is launched.
+    pub part: Part,
     /// Its extents.
     pub dim: Vec<u64>,
     /// Numbers that its kernel takes last.
     pub extents: Vec<u64>,
+}
+
+/// The launches of a backward kernel where gradients are written rather than added to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OverwritingLaunches {
+    /// The launches, in order; none of a kernel that [takes a part](Needs::takes_part) of a launch, which is launched as
+    /// ever.
+    pub launches: Vec<BackwardLaunch>,
+    /// Which of [`Needs::adjoints`] have to be set to zero before.
+    pub cleared: Vec<usize>,
+    /// Of which of the adjoints of arrays that the kernel only writes they have to be given copies.
+    pub copied: Vec<usize>,
 }
 
 impl Backward {
@@ -176,23 +208,68 @@ impl Backward {
     /// extents. Each adjoint comes with its extents, or with none if elements of it may be one memory.
     pub fn launches(&self, dim: &[u64], adjoints: &[Option<&[u64]>]) -> Vec<BackwardLaunch> {
         let n_threads: u64 = dim.iter().product();
+        let part = |stage| Part { stage, overwrites: false };
         let stage = |(number, stage): (usize, &Stage)| match stage.over {
-            None => Some(BackwardLaunch { stage: Some(number), dim: dim.to_vec(), extents: Vec::new() }),
+            None => Some(BackwardLaunch { part: part(Some(number)), dim: dim.to_vec(), extents: Vec::new() }),
             Some(adjoint) => {
                 let elements = adjoints.get(adjoint).copied().flatten()?.get(..dim.len())?;
                 // A thread for each element pays where there are not many more elements than threads.
                 let pays = elements.iter().product::<u64>() <= 2 * n_threads;
-                pays.then(|| BackwardLaunch { stage: Some(number), dim: elements.to_vec(), extents: dim.to_vec() })
+                let part = part(Some(number));
+                pays.then(|| BackwardLaunch { part, dim: elements.to_vec(), extents: dim.to_vec() })
             }
         };
         let in_stages = n_threads <= MOST_IN_STAGES && !self.stages().is_empty() && !adjoints.contains(&None);
         let stages = in_stages.then(|| self.stages().iter().enumerate().map(stage).collect::<Option<Vec<_>>>());
-        stages.flatten().unwrap_or_else(|| vec![BackwardLaunch { stage: None, dim: dim.to_vec(), extents: Vec::new() }])
+        let whole = || BackwardLaunch { part: part(None), dim: dim.to_vec(), extents: Vec::new() };
+        stages.flatten().unwrap_or_else(|| vec![whole()])
     }
 
-    /// The kernel of a launch.
-    pub fn kernel_of(&self, launch: &BackwardLaunch) -> &Kernel {
-        launch.stage.and_then(|stage| self.stages().get(stage)).map_or(&self.kernel, |stage| &stage.kernel)
+    /// The launches where gradients are written rather than added to: those of arrays that the kernel only reads are
+    /// then right whatever was in them, and those of arrays that it only writes stay what they are.
+    pub fn overwriting_launches(&self, dim: &[u64], adjoints: &[Option<&[u64]>]) -> OverwritingLaunches {
+        let accesses = self.needs.accesses.iter().enumerate();
+        let those = |wanted: Access| accesses.clone().filter(move |&(_, &access)| access == wanted);
+        let mut cleared: Vec<usize> = those(Access::Reads).map(|(number, _)| number).collect();
+        let mut copied: Vec<usize> = those(Access::Writes).map(|(number, _)| number).collect();
+        if self.needs.takes_part() {
+            return OverwritingLaunches { launches: Vec::new(), cleared, copied };
+        }
+        let mut launches = self.launches(dim, adjoints);
+        if adjoints.contains(&None) {
+            return OverwritingLaunches { launches, cleared, copied };
+        }
+        copied.clear();
+        launches.retain_mut(|launch| {
+            let Some(made) = self.overwriting(launch.part.stage) else { return true };
+            launch.part.overwrites = true;
+            let is_whole = |adjoint: &usize| adjoints[*adjoint].is_some_and(|shape| shape.starts_with(&launch.dim));
+            cleared.retain(|adjoint| !(made.begun.contains(adjoint) && is_whole(adjoint)));
+            copied.extend(made.taken.iter().copied());
+            !made.is_idle
+        });
+        OverwritingLaunches { launches, cleared, copied }
+    }
+
+    fn overwriting(&self, stage: Option<usize>) -> Option<&Overwriting> {
+        let all = self.overwriting.get_or_init(|| {
+            let kernels = std::iter::once(&self.kernel).chain(self.stages().iter().map(|stage| &stage.kernel));
+            let overwriting = |kernel: &Kernel| {
+                let ((module, id), first) = (kernel.module(), self.needs.replayed.len());
+                let made = without_fork(|| autodiff::overwriting(module, id, first, &self.needs.accesses, self.rank));
+                let autodiff::Overwriting { module, kernel: id, begun, taken, is_idle } = made;
+                Overwriting { kernel: self.kernel.derived(module, id), begun, taken, is_idle }
+            };
+            kernels.map(overwriting).collect()
+        });
+        all.get(stage.map_or(0, |stage| stage + 1))
+    }
+
+    /// The kernel that is launched.
+    pub fn kernel_of(&self, part: Part) -> &Kernel {
+        let plain = part.stage.and_then(|stage| self.stages().get(stage)).map_or(&self.kernel, |stage| &stage.kernel);
+        let made = part.overwrites.then(|| self.overwriting(part.stage)).flatten();
+        made.map_or(plain, |made| &made.kernel)
     }
 
     /// What a launch over so many threads needs, where loops are so long ([`Needs::lengths`]): as many threads at a time
@@ -270,6 +347,7 @@ impl Kernel {
                 needs: made.needs,
                 rank: request.rank,
                 stages: OnceLock::new(),
+                overwriting: OnceLock::new(),
             })
         })
     }

@@ -44,7 +44,7 @@ mod session;
 mod sim;
 mod text;
 
-pub use backward::{Backward, BackwardLaunch, Stage, Tangent, TapeLimits, TapePlan};
+pub use backward::{Backward, BackwardLaunch, OverwritingLaunches, Part, Stage, Tangent, TapeLimits, TapePlan};
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, synchronize};
@@ -64,7 +64,7 @@ pub use polyloom_ir::{
 };
 pub use polyloom_passes::Options as PassOptions;
 pub use polyloom_passes::autodiff::{
-    Argument as LaunchArgument, LONG_LAUNCH, Launch as DerivativeLaunch, Needs, Request as DerivativeRequest,
+    Access, Argument as LaunchArgument, LONG_LAUNCH, Launch as DerivativeLaunch, Needs, Request as DerivativeRequest,
     TapeExtent,
 };
 pub use polyloom_ptx as ptx;

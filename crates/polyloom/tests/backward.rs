@@ -156,7 +156,7 @@ fn stages_are_launched_where_gathering_pays() {
     let whole = |dim: [u64; 2]| vec![(None, dim.to_vec(), vec![])];
     let launches = |dim: [u64; 2], adjoints: [Option<[u64; 2]>; 2]| -> Vec<_> {
         let adjoints = adjoints.each_ref().map(|extents| extents.as_ref().map(|extents| &extents[..]));
-        stencil.launches(&dim, &adjoints).into_iter().map(|l| (l.stage, l.dim, l.extents)).collect()
+        stencil.launches(&dim, &adjoints).into_iter().map(|l| (l.part.stage, l.dim, l.extents)).collect()
     };
     let of = |dim: [u64; 2], x: [u64; 2]| launches(dim, [Some(x), Some(dim)]);
     assert_eq!(of([5, 4], [6, 5]), gathered([6, 5], [5, 4]));
@@ -172,4 +172,26 @@ fn stages_are_launched_where_gathering_pays() {
     assert_eq!(launches([5, 4], [Some([6, 5]), None]), whole([5, 4]));
     let sines = backward("sines", 1, false);
     assert!(sines.stages().is_empty());
+}
+
+#[test]
+fn gradients_are_written_where_threads_have_elements_of_their_own() {
+    let stencil = backward("stencil", 2, false);
+    let launches = |dim: [u64; 2], x: Option<[u64; 2]>| {
+        let found = stencil.overwriting_launches(&dim, &[x.as_ref().map(|x| &x[..]), Some(&dim)]);
+        let launches: Vec<_> = found.launches.into_iter().map(|l| (l.part.stage, l.part.overwrites)).collect();
+        (launches, found.cleared, found.copied)
+    };
+    // What gathers writes all elements, and nothing is left to do.
+    assert_eq!(launches([5, 4], Some([6, 5])), (vec![(Some(0), true)], vec![], vec![]));
+    // What scatters adds to them.
+    assert_eq!(launches([5, 4], Some([6, 7])), (vec![(None, true)], vec![0], vec![]));
+    assert_eq!(
+        launches([5, 4], None),
+        (vec![(None, false)], vec![0], vec![1]),
+        "elements that may be one memory are added to"
+    );
+    // A kernel with tapes is launched as ever.
+    let found = backward("sines", 1, false).overwriting_launches(&[8], &[Some(&[8]), Some(&[8])]);
+    assert_eq!((found.launches.len(), found.cleared, found.copied), (0, vec![0], vec![1]));
 }

@@ -4,8 +4,8 @@ use super::compare::{Arguments, Buffer, Disagreement, Engine, Engines, silently}
 use super::program::Program;
 use super::random::Random;
 use polyloom::{
-    ArgBlock, Backward, Composite, DerivativeLaunch, DerivativeRequest, Kernel, LaunchArgument, LaunchError,
-    LaunchOptions, Scalar, SimOptions, SourceFile, SourceUnit, Tangent, TapeLimits, Type,
+    Access, ArgBlock, Backward, Composite, DerivativeLaunch, DerivativeRequest, Kernel, LaunchArgument, LaunchError,
+    LaunchOptions, OverwritingLaunches, Scalar, SimOptions, SourceFile, SourceUnit, Tangent, TapeLimits, Type,
 };
 use polyloom_ir::Code;
 
@@ -38,6 +38,9 @@ const LIMITS: TapeLimits = TapeLimits { bytes: 4096, n_cores: Some(1) };
 /// as far from such as numbers are.
 const COARSE: f64 = 1e-5;
 const FINE: f64 = COARSE / 4.618_033_988_749_895;
+
+/// One of so many programs has gradients written rather than added to as well.
+const OVERWRITTEN: u64 = 3;
 
 /// Steps for what neither of these moves: a large number that an argument is added to may have swallowed them. A step
 /// function of numbers of a fair size, `floor` or `sign`, is moved by the near ones, and not by their own length, a
@@ -280,6 +283,47 @@ impl<'a> Run<'a> {
 
     /// The gradient of what the kernel leaves, weighted so, unless it fails a check.
     fn reverse(&self, backward: &Backward, weights: &Numbers) -> Result<Option<Numbers>, Box<Disagreement>> {
+        let gradient = self.adjoints(backward, weights, false)?;
+        if self.seed.is_multiple_of(OVERWRITTEN)
+            && !backward.needs.takes_part()
+            && let Some(gradient) = &gradient
+        {
+            let Some(mut written) = self.adjoints(backward, weights, true)? else { return Ok(None) };
+            for (&index, access) in backward.needs.adjoints.iter().zip(&backward.needs.accesses) {
+                let was_there = match access {
+                    Access::Reads => Some(&weights[index]),
+                    _ => None,
+                };
+                let is_scalar = self.kernel.types()[index].as_any_array().is_none();
+                for (number, was_there) in written[index].iter_mut().zip(was_there.into_iter().flatten()) {
+                    *number += if is_scalar { 0.0 } else { *was_there };
+                }
+                if *access == Access::Writes && written[index] != weights[index] {
+                    return Err(disagreement(format!(
+                        "{}: the adjoint of parameter {index} changes",
+                        self.engine.name
+                    )));
+                }
+                if *access == Access::Writes {
+                    written[index].clone_from(&gradient[index]);
+                }
+            }
+            if let Some(apart) = apart(gradient, &written, 1e-9) {
+                let name = self.engine.name;
+                return Err(disagreement(format!("{name}: adjoint {apart}, the latter where it is written")));
+            }
+        }
+        Ok(gradient)
+    }
+
+    /// What the backward kernel leaves in the adjoints, which begin with the weights; where it `overwrites`, what it
+    /// writes there if they begin so.
+    fn adjoints(
+        &self,
+        backward: &Backward,
+        weights: &Numbers,
+        overwrites: bool,
+    ) -> Result<Option<Numbers>, Box<Disagreement>> {
         let (dim, mut args) = self.arguments();
         let (_, like) = self.arguments();
         let adjoint = |&index: &usize| match &like[index] {
@@ -300,7 +344,7 @@ impl<'a> Run<'a> {
         let mut adjoints: Vec<Given> = which.iter().map(adjoint).collect();
         let Ok(mut left) = self.left(&backward.needs.after, &dim)? else { return Ok(None) };
         let mut all: Vec<&mut Given> = args.iter_mut().chain(adjoints.iter_mut()).chain(left.iter_mut()).collect();
-        if self.launch_backward(backward, &dim, &mut all)?.is_err() {
+        if self.launch_backward(backward, &dim, &mut all, overwrites)?.is_err() {
             return Ok(None);
         }
         let mut gradient: Numbers = like.iter().map(|given| vec![0.0; given.numbers().len()]).collect();
@@ -337,6 +381,7 @@ impl<'a> Run<'a> {
         backward: &Backward,
         dim: &[u64],
         given: &mut [&mut Given],
+        overwrites: bool,
     ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
         let number = |extent: u64| Given::Scalars(Scalar::I32, vec![extent]);
         if !backward.needs.takes_part() {
@@ -344,12 +389,31 @@ impl<'a> Run<'a> {
                 Given::Array(buffer) => Some(&buffer.shape[..]),
                 Given::Scalars(..) => None,
             });
-            for launch in backward.launches(dim, &adjoints.collect::<Vec<_>>()) {
+            let adjoints: Vec<_> = adjoints.take(backward.needs.adjoints.len()).collect();
+            let found = match overwrites {
+                true => backward.overwriting_launches(dim, &adjoints),
+                false => OverwritingLaunches {
+                    launches: backward.launches(dim, &adjoints),
+                    cleared: Vec::new(),
+                    copied: Vec::new(),
+                },
+            };
+            let first = self.kernel.types().len();
+            let numbers = |number: &usize| given[first + number].numbers();
+            let kept: Vec<Vec<f64>> = found.copied.iter().map(numbers).collect();
+            for &number in &found.cleared {
+                let nothing = vec![0.0; given[first + number].numbers().len()];
+                given[first + number].set_numbers(&nothing);
+            }
+            for launch in found.launches {
                 let mut extents: Vec<Given> = launch.extents.iter().copied().map(number).collect();
-                let done = self.launch(backward.kernel_of(&launch), &launch.dim, given, &mut extents)?;
+                let done = self.launch(backward.kernel_of(launch.part), &launch.dim, given, &mut extents)?;
                 if done.is_err() {
                     return Ok(done);
                 }
+            }
+            for (number, kept) in found.copied.into_iter().zip(&kept) {
+                given[first + number].set_numbers(kept);
             }
             return Ok(Ok(()));
         }

@@ -24,6 +24,7 @@ mod expand;
 mod function;
 mod gather;
 mod guards;
+mod overwrite;
 mod plan;
 mod races;
 mod reads;
@@ -38,6 +39,7 @@ mod updates;
 pub use function::write_gradients;
 pub use gather::{Stage, split};
 pub use guards::{Argument, Launch};
+pub use overwrite::{Access, Overwriting, overwriting};
 pub use plan::{Backward, Needs, TapeExtent};
 pub use races::{Race, found_in as races_in};
 
@@ -117,7 +119,9 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     let new = custom::without_calls(&rest, new)?;
     let (mut backward, counted) = plan::finish(new, n_params, adjoints, extra, request.rank);
     let needs = &mut backward.needs;
-    needs.writes = custom::without_calls(&rest, forward.clone())?.written_arrays();
+    let without_calls = custom::without_calls(&rest, forward.clone())?;
+    needs.writes = without_calls.written_arrays();
+    needs.accesses = needs.adjoints.iter().map(|&param| overwrite::access(&without_calls, param)).collect();
     needs.left = left;
     needs.races = races;
     if !needs.after.is_empty() {

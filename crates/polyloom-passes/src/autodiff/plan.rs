@@ -1,6 +1,7 @@
 //! The backward kernel as it is handed over: without what nothing needs, and with what a launch has to know.
 
 use super::custom;
+use super::overwrite::Access;
 use super::races::{self, Race};
 use super::sweep::{Array, Row, Sweep, is_used};
 use super::{sums, updates};
@@ -35,6 +36,8 @@ pub struct Backward {
 pub struct Needs {
     /// The parameters that the adjoints are of, in order.
     pub adjoints: Vec<usize>,
+    /// What the kernel does with each of these parameters.
+    pub accesses: Vec<Access>,
     /// The arrays of which, next, those follow that hold what the kernel leaves in them, in the mode `strict`.
     pub after: Vec<usize>,
     /// How long each of the tapes is that follow. Their second extent is the number of threads that have a place on
