@@ -346,6 +346,11 @@ class History:
         for region in self:
             if region.by_key:
                 region.look()
+        self.check_lost()
+
+    def check_lost(self) -> None:
+        """Refuses to go back over what is known to have been lost."""
+        for region in self:
             if region.lost:
                 raise RuntimeError(
                     f"{region.lost} has overwritten an array that a recorded operation needs on the way back: let it "

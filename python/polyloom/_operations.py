@@ -204,6 +204,8 @@ class Called(Operation):
         self.arrays = list(zip(self.needed, given, strict=True))
 
     def play_back(self, playback: Playback) -> None:
+        from polyloom._tape import watched
+
         # It goes by what the arrays and their `grad` hold.
         exchanged: list[tuple[View, View]] = []
         gradients: list[tuple[View, View]] = []
@@ -217,12 +219,14 @@ class Called(Operation):
                 gradients.append((adjoint, grad))
                 grad.assign(adjoint)
         try:
-            self._function()
+            with watched():
+                self._function()
             for adjoint, grad in gradients:
                 adjoint.assign(grad)
         finally:
             for view, held in exchanged:
                 view.assign(held)
+        playback.check()
 
 
 class Playback:
@@ -246,6 +250,10 @@ class Playback:
             if region not in self._before:
                 self._before[region] = region.copy()
             self._before[region].place(view).assign(held)
+
+    def check(self) -> None:
+        """Refuses to go on if something has overwritten what is needed."""
+        self._history.check_lost()
 
     def before(self, view: View) -> View:
         """The array as it was before the operation that is played back."""

@@ -259,14 +259,14 @@ class Tape:
                 playback.put_back(operation)
                 operation.play_back(playback)
             playback.finish()
-        results = [
-            region.gradient.place(each) for region in self._history if region.gradient for each in region.roots()
-        ]
+        for each in self._gradients():
+            gone_back(each, "the way back of a tape")
+
+    def _gradients(self) -> list[View]:
+        """The memory of all gradients there are."""
+        own = [region.gradient.place(each) for region in self._history if region.gradient for each in region.roots()]
         owners = [owner for region in self._history for owner in region.owners.values()]
-        results += [grad for owner in owners if (grad := view_of(owner.grad)) is not None]
-        for tape in _thread.active:
-            for each in results:
-                tape._history.depend(each, "the way back of a tape")
+        return own + [grad for owner in owners if (grad := view_of(owner.grad)) is not None]
 
     def _begin_with(self, playback: Playback, seeds: Iterable[tuple[Any, Any]]) -> None:
         for key, value in seeds:
@@ -325,6 +325,8 @@ class Tape:
                         grad.zero()
             for _, numbers in self._history.structs.values():
                 numbers.clear()
+        for each in self._gradients():
+            overwritten(each.device, each.lo, each.hi, "zero() of a tape")
 
     def reset(self) -> None:
         """Sets all gradients to zero, and forgets what was recorded."""
@@ -396,6 +398,19 @@ def paused() -> Iterator[None]:
         yield
     finally:
         _thread.n_pauses -= 1
+        _update_level()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Lets what this thread does while it is paused be watched, but not recorded."""
+    n_pauses, active = _thread.n_pauses, _thread.active
+    _thread.n_pauses, _thread.active = 0, []
+    _update_level()
+    try:
+        yield
+    finally:
+        _thread.n_pauses, _thread.active = n_pauses, active
         _update_level()
 
 

@@ -249,6 +249,70 @@ def test_changes_that_are_not_recorded_are_refused():
     np.testing.assert_array_equal(tape.gradients[x].numpy(), [2.0] * 3)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("how", ["backward", "zero", "a gradient of its own", "inside"])
+def test_what_other_tapes_write_is_a_change(device, how):
+    """They write the gradients of their arrays, which another tape may have been given."""
+    x = loom.array(X, dtype=f64, device=device, requires_grad=how != "a gradient of its own")
+    if not x.requires_grad:
+        x.grad = loom.zeros(3, dtype=f64, device=device)
+    y, loss = loom.zeros(3, dtype=f64, device=device), loom.zeros(1, dtype=f64, device=device)
+    with loom.Tape() as outer:
+        loom.launch(sum_of_squares, 3, [x.grad], [loss], device=device)
+        with loom.Tape() as tape:
+            loom.launch(square, 3, [x], [y], device=device)
+        if how == "inside":
+            tape.backward(grads=[(y, 1)])
+    if how == "zero":
+        tape.zero()
+    elif how != "inside":
+        tape.backward(grads=[(y, 1)])
+    with pytest.raises(RuntimeError, match="of a tape has overwritten an array that a recorded operation needs"):
+        outer.backward(loss)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_a_recorded_function_writes_is_a_change(device):
+    x, y, loss = (loom.array(values, dtype=f64, device=device) for values in (X, np.zeros(3), [0.0]))
+    z = loom.ones(3, dtype=f64, device=device, requires_grad=True)
+    writes = {
+        "a launch of 'double'": lambda: loom.launch(double, 3, [y], [x], device=device),
+        "an assignment": lambda: x.fill_(3.0),
+    }
+    for what, write in writes.items():
+        with loom.Tape() as other:
+            loom.launch(square, 3, [x], [y], device=device)
+        with loom.Tape() as tape:
+            tape.record_func(write, [z])
+        tape.backward(grads=[(z, 1)])
+        with pytest.raises(RuntimeError, match=f"{what} that is not recorded has overwritten"):
+            other.backward(grads=[(y, 1)])
+        # The way back that calls it is under way then.
+        with loom.Tape() as tape:
+            loom.launch(square, 3, [x], [y], device=device)
+            tape.record_func(write, [z])
+            loom.launch(sum_of_squares, 3, [y], [loss], device=device)
+        with pytest.raises(RuntimeError, match=f"{what} that is not recorded has overwritten"):
+            tape.backward(loss)
+
+
+def test_a_recorded_function_may_have_a_tape_of_its_own():
+    x, y = loom.array(X, dtype=f64, requires_grad=True), loom.zeros(3, dtype=f64, requires_grad=True)
+
+    def again():
+        squared = loom.zeros(3, dtype=f64)
+        with loom.Tape() as inner:
+            loom.launch(square, 3, [x], [squared])
+        inner.backward(grads=[(squared, y.grad)])
+        y.grad.zero_()
+
+    with loom.Tape() as tape:
+        y.assign(X * X)
+        tape.record_func(again, [x, y])
+    tape.backward(grads=[(y, X)])
+    np.testing.assert_allclose(x.grad.numpy(), 2 * X * X)
+
+
 def test_changes_between_recorded_operations_are_refused():
     (x,), (y,) = arrays([3.0, 5.0, 2.0]), arrays([0.0] * 3)
     with pytest.raises(RuntimeError, match="between operations of a tape"), loom.Tape():
