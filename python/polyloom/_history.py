@@ -252,6 +252,12 @@ class History:
         found = regions.overlapping(view.lo, view.hi) if regions is not None else []
         return found[0] if len(found) == 1 and found[0].lo <= view.lo and view.hi <= found[0].hi else None
 
+    def around(self, view: View) -> Region | None:
+        """The region that a view is of, which becomes larger if it is known of a part of the view alone."""
+        regions = self._regions.get(view.device)
+        known = regions is not None and any(regions.overlapping(view.lo, view.hi))
+        return self.region(view) if known else None
+
     def find_owners(self) -> None:
         """Finds the arrays with a gradient that are in its regions, whether operations were given them or not."""
         for owner in owners():

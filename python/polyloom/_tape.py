@@ -42,7 +42,7 @@ class Gradients(Mapping[Any, Any]):
             raise KeyError(f"gradients are of arrays of floating-point numbers, not {_described(key, view)}")
         if not view.storage.size:
             return key
-        region = self._tape._history.find(view)
+        region = self._tape._history.around(view)
         if region is None:
             raise KeyError("the tape has recorded nothing with this array")
         if isinstance(key, array):

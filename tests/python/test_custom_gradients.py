@@ -430,6 +430,27 @@ def test_what_does_not_fit_is_refused(define):
     )
 
 
+def test_what_is_refused_leaves_no_trace():
+    @loom.func
+    def squared(x: float):
+        return x * x
+
+    with pytest.raises(loom.CompileError, match="what a gradient gives back is lost"):
+
+        @loom.func_grad(squared)
+        def adj_squared(x: float, adj_ret: float):
+            return adj_ret * x
+
+    @loom.kernel
+    def squares(x: loom.array(dtype=float)):
+        i = loom.tid()
+        x[i] = squared(x[i])
+
+    x = np.array([3.0], np.float32)
+    loom.launch(squares, 1, [x])
+    assert x[0] == 9.0
+
+
 def test_a_replay_that_writes_is_refused(define):
     rejected(
         define,

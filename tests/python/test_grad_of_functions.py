@@ -188,6 +188,12 @@ def test_texts_have_the_derivative_as_a_function():
             "needs what its loops have carried",
         ),
         (
+            "def f(x: float):\n    for _ in range(4):\n        x *= x\n        if x > 4.0:\n"
+            "            break\n    return x",
+            "grad(f)(x[0])",
+            "needs what its loops have carried",
+        ),
+        (
             "def f(x: float):\n    s = x\n    for _k in range(100000):\n        s = s * x + 1.0\n    return s",
             "grad(f)(x[0])",
             "needs what its loops have carried",

@@ -388,3 +388,192 @@ def test_code_that_reads_what_others_write_comes_with_a_warning():
         warnings.simplefilter("error")
         of_the_first.hir(backward=True)
         interleaved.hir(backward=True)
+
+
+WHOLE = loom.array(dtype=int)
+D2 = loom.array(dtype=loom.float64, ndim=2)
+WRITES_ONE = "several threads write different numbers to one element"
+UPDATES = "a thread writes an element of `y` that another one updates atomically"
+READ_TOO = "a thread reads an element of `{}` that another one writes"
+
+
+@loom.kernel
+def zeroed_by_one(x: D, y: D):
+    i = loom.tid()
+    if i == 0:
+        y[0] = f64(0.0)
+    loom.atomic_add(y, 0, x[i] * x[i])
+
+
+@loom.kernel
+def added_then_stored(x: D, y: D):
+    i = loom.tid()
+    loom.atomic_add(y, 0, x[i] * x[i])
+    if i == 3:
+        y[0] = x[0]
+
+
+@loom.kernel
+def stored_and_added_beside(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i]
+    y[i + 1] += x[i] * x[i]
+
+
+@loom.kernel
+def constant_beside(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i]
+    if i < 3:
+        y[i + 1] = f64(1.0)
+
+
+@loom.kernel
+def boundary(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i]
+    y[0] = f64(1.0)
+
+
+@loom.kernel
+def counted(x: D, y: D, n: WHOLE):
+    i = loom.tid()
+    y[i] = x[i] * f64(n[0])
+    n[0] = n[0] + 1
+
+
+@loom.kernel
+def summed_by_the_last(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i] * x[i]
+    if i == 3:
+        s = f64(0.0)
+        for k in range(4):
+            s += y[k]
+        y[3] = s
+
+
+@loom.kernel
+def summed_in_place(x: D, y: D):
+    i = loom.tid()
+    s = f64(0.0)
+    for k in range(y.shape[0] - 4):
+        s += y[k + i]
+    y[i] = s + x[i]
+
+
+@loom.kernel
+def window(x: D, y: D):
+    i = loom.tid()
+    for k in range(2):
+        y[i + k] = x[i]
+
+
+@loom.kernel
+def window_of_one_number(x: D, y: D):
+    i = loom.tid()
+    for k in range(2):
+        y[i + k] = x[k]
+
+
+@loom.kernel
+def in_a_while_loop(x: D, y: D):
+    i = loom.tid()
+    k = loom.int32(0)
+    while k < 2:
+        y[0] = x[i]
+        k += 1
+
+
+@loom.kernel
+def two_strides(x: D, y: D):
+    i = loom.tid()
+    y[2 * i] = x[i]
+    y[i + 1] = x[i] * x[i]
+
+
+@loom.kernel
+def antidiagonals(x: D2, y: D):
+    i, j = loom.tid()
+    y[i + j] = x[i, j]
+
+
+@loom.kernel
+def wrong_stride(x: D2, y: D):
+    i, j = loom.tid()
+    y[i * 2 + j] = x[i, j]
+
+
+RACING = [
+    (zeroed_by_one, 4, UPDATES),
+    (added_then_stored, 4, UPDATES),
+    (stored_and_added_beside, 4, UPDATES),
+    (constant_beside, 4, WRITES_ONE),
+    (boundary, 4, WRITES_ONE),
+    (counted, 4, READ_TOO.format("n")),
+    (summed_by_the_last, 4, READ_TOO.format("y")),
+    (summed_in_place, 4, READ_TOO.format("y")),
+    (window, 4, WRITES_ONE),
+    (window_of_one_number, 4, WRITES_ONE),
+    (in_a_while_loop, 4, WRITES_ONE),
+    (two_strides, 4, WRITES_ONE),
+    (antidiagonals, (2, 2), WRITES_ONE),
+    (wrong_stride, (2, 3), WRITES_ONE),
+]
+
+
+def given(kernel, dim):
+    arrays = [np.ones(dim), np.zeros(9)]
+    return [*arrays, np.zeros(1, np.int32)] if kernel is counted else arrays
+
+
+@pytest.mark.parametrize(("kernel", "dim", "message"), RACING, ids=lambda value: getattr(value, "key", None))
+def test_races_of_loops_updates_and_constants(kernel, dim, message):
+    args = given(kernel, dim)
+    with pytest.raises(loom.CompileError, match=message):
+        taped(kernel, dim, args)
+    tangents = [np.ones_like(arg) if arg.dtype.kind == "f" else None for arg in args]
+    with pytest.raises(loom.CompileError, match=message):
+        loom.jvp(kernel, dim, args, tangents=tangents)
+    # One thread has nobody to race with.
+    alone = (1,) * np.ndim(args[0])
+    taped(kernel, alone, given(kernel, alone))
+
+
+@loom.kernel
+def blocks_of_four(x: D, y: D):
+    i = loom.tid()
+    for k in range(4):
+        y[4 * i + k] = x[i]
+        y[4 * i + k] += x[i] * y[4 * i + 3 - k]
+
+
+@loom.kernel
+def one_number(x: D, y: D, n: int, a: f64):
+    i = loom.tid()
+    for k in range(n):
+        y[i + k] = a
+        y[k] = a
+
+
+@loom.kernel
+def row_major(x: D2, y: D):
+    i, j = loom.tid()
+    y[i * 3 + j] = x[i, j]
+
+
+@loom.kernel
+def apart(x: D, y: D, n: int):
+    i = loom.tid()
+    y[i] = x[i]
+    loom.atomic_add(y, n, x[i])
+    y[i + n + 1] = f64(0.0)
+
+
+def test_what_does_not_race_is_not_refused():
+    taped(blocks_of_four, 4, [np.ones(4), np.zeros(16)])
+    taped(one_number, 4, [np.ones(4), np.zeros(9), 3, 2.0])
+    taped(row_major, (2, 3), [np.ones((2, 3)), np.zeros(6)])
+    taped(apart, 4, [np.ones(4), np.zeros(9), 4])
+    with pytest.raises(loom.CompileError, match=UPDATES):
+        taped(apart, 4, [np.ones(4), np.zeros(9), 3])

@@ -89,3 +89,22 @@ def test_assignments_to_windows_are_refused():
     with loom.Tape(), pytest.raises(ValueError, match="the last of what is assigned to them"):
         windows.assign(loom.ones((4, 3), dtype=f64))
     assert windows.numpy().max() == 0.0
+
+
+class Foreign:
+    """Elements of an array, of which nobody can see whose they are."""
+
+    def __init__(self, values):
+        self.kept = values
+        self.__array_interface__ = {**values.__array_interface__, "version": 3}
+
+
+def test_a_gradient_of_more_than_was_recorded():
+    x, y = np.arange(1.0, 7.0), np.zeros(3)
+    with loom.Tape() as tape:
+        loom.launch(square, 3, [Foreign(x[:3]), y])
+    for n in (1, 2):
+        tape.backward(grads=[(y, 1)])
+        np.testing.assert_array_equal(tape.gradients[Foreign(x)], n * np.array([2.0, 4.0, 6.0, 0.0, 0.0, 0.0]))
+    with pytest.raises(KeyError):
+        tape.gradients[Foreign(np.zeros(6))]

@@ -30,14 +30,14 @@ impl CustomDerivative {
         self.replay.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets what a function in this role is.
-    pub fn set(&self, role: Role, function: FunctionHandle) {
+    /// Sets what a function in this role is, and gives what it was before.
+    pub fn set(&self, role: Role, function: Option<FunctionHandle>) -> Option<FunctionHandle> {
         let place = match role {
             Role::Gradient => &self.gradient,
             Role::Replay => &self.replay,
-            Role::Kernel | Role::Func => return,
+            Role::Kernel | Role::Func => return None,
         };
-        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(function);
+        std::mem::replace(&mut *place.lock().unwrap_or_else(PoisonError::into_inner), function)
     }
 }
 

@@ -142,7 +142,7 @@ impl File {
         for (other, info) in functions.iter().enumerate() {
             let (Some(role), Some(name)) = (info.role, &info.of) else { continue };
             if *name == of.name && info.enclosing == of.enclosing && handle(other).goes_with(&handle(index)) {
-                custom.set(role, handle(other));
+                custom.set(role, Some(handle(other)));
             }
         }
         custom

@@ -779,8 +779,12 @@ impl Function {
             let message = format!("'{name}' takes what '{own}' takes first: parameters of the same types, in order");
             return Err(PyTypeError::new_err(message));
         };
-        handle.custom.set(role, other.clone());
-        check_function(&handle, &session()?.defaults()).map(drop).map_err(|error| compile_error(py, &error))
+        let before = handle.custom.set(role, Some(other.clone()));
+        check_function(&handle, &session()?.defaults()).map(drop).map_err(|error| {
+            // What is refused leaves no trace.
+            handle.custom.set(role, before);
+            compile_error(py, &error)
+        })
     }
 
     #[getter(__name__)]

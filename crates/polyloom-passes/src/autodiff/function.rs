@@ -10,7 +10,7 @@ use crate::pipeline::reachable_with_derivatives;
 use crate::transform::inline;
 use polyloom_ir::op::Effect;
 use polyloom_ir::{
-    Builder, CallEffects, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type, Value,
+    Builder, CallEffects, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Span, Type, Value,
 };
 use smallvec::SmallVec;
 
@@ -93,12 +93,25 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     if let Some(new) = swept(&forward, function, &rest, &request, &known)? {
         return Ok(new);
     }
-    if let Some(new) = swept(&unroll::unrolled(&forward, &|_| true), function, &rest, &request, &known)? {
+    let unrolled = unroll::unrolled(&forward, &|_| true);
+    if let Some(new) = swept(&unrolled, function, &rest, &request, &known)? {
         return Ok(new);
     }
     let message = format!("the derivative of `{name}` needs what its loops have carried, which `grad` does not keep");
-    let help = "let the loop run as often as a constant says, not too often, or give the derivative with `@func_grad`";
-    refused(function.span, message, help)
+    let help = "let the loop run as often as a constant says, not too often and without `break` and `return` in it, or \
+                give the derivative with `@func_grad`";
+    refused(first_loop(&unrolled).unwrap_or(function.span), message, help)
+}
+
+/// Where the first loop is, if that is known.
+fn first_loop(func: &Function) -> Option<Span> {
+    let mut found = None;
+    func.walk(func.body, &mut |_, data| {
+        if matches!(data.op, Op::ForRange | Op::While) && data.span != Span::NONE {
+            found = found.or(Some(data.span));
+        }
+    });
+    found
 }
 
 /// Both sweeps, unless loops would need tapes. `rest` is what the function calls, and `known` what each of that is in

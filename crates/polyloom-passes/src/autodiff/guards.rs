@@ -37,6 +37,8 @@ enum Known {
     Coordinate(u8),
     Number(usize),
     Extent(usize, u8),
+    /// What a loop counts, in one iteration.
+    Counter(Value),
 }
 
 /// An integer of this type, from what a launch is given.
@@ -58,7 +60,7 @@ struct Comparison {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Reach {
     comparisons: Arc<Vec<Comparison>>,
-    /// The loops around.
+    /// The loops around that run as often in all threads, if what decides that is the same in all.
     loops: Arc<Vec<Inst>>,
     /// Whether something else has to hold as well.
     is_open: bool,
@@ -104,7 +106,20 @@ impl Reach {
 
     /// Whether loops around run as often in all threads that are on a line along an axis.
     pub(super) fn is_even(&self, func: &Function, whole: &Dependence<'_>) -> bool {
-        !self.loops.iter().any(|&inst| func.insts[inst].operands[..3].iter().any(|&bound| whole.contains(bound)))
+        !self.loops.iter().any(|&inst| deciding(func, inst).iter().any(|&value| whole.contains(value)))
+    }
+
+    /// What a loop around counts from, to, and by, if a value is its counter and these are the same in all threads.
+    pub(super) fn bounds(&self, func: &Function, counter: Value) -> Option<[Sum; 3]> {
+        let is_of = |inst: &&Inst| {
+            let data = &func.insts[**inst];
+            data.op == Op::ForRange && func.regions[data.regions[0]].params.first() == Some(&counter)
+        };
+        let &inst = self.loops.iter().find(is_of)?;
+        let bound = |operand: usize| {
+            Sum::of(func, func.insts[inst].operands[operand]).filter(|sum| sum.coordinates().next().is_none())
+        };
+        Some([bound(0)?, bound(1)?, bound(2)?])
     }
 
     /// Adds that a condition holds, or does not.
@@ -161,6 +176,15 @@ impl Reach {
     }
 }
 
+/// What decides how often a loop runs.
+fn deciding(func: &Function, inst: Inst) -> SmallVec<[Value; 3]> {
+    let data = &func.insts[inst];
+    match data.op {
+        Op::ForRange => data.operands[..3].into(),
+        _ => func.terminator(data.regions[0]).map(|last| func.insts[last].operands[..1].into()).unwrap_or_default(),
+    }
+}
+
 fn holds(op: Op, a: i64, b: i64) -> bool {
     match op {
         Op::Lt => a < b,
@@ -186,6 +210,16 @@ fn opposite(op: Op) -> Option<Op> {
 
 impl Sum {
     pub(super) fn of(func: &Function, value: Value) -> Option<Sum> {
+        Sum::in_loops(func, value).filter(|sum| sum.counters().next().is_none())
+    }
+
+    /// The sum of a constant alone.
+    pub(super) fn constant(offset: i64) -> Sum {
+        Sum { terms: SmallVec::new(), offset, ty: Scalar::I64 }
+    }
+
+    /// Also of what loops count.
+    pub(super) fn in_loops(func: &Function, value: Value) -> Option<Sum> {
         let ty = func.ty(value).as_scalar().filter(|ty| ty.is_int())?;
         let known = |term: Term| match term {
             Term::Coordinate(axis) => Some(Known::Coordinate(axis)),
@@ -198,7 +232,8 @@ impl Sum {
                 },
                 ValueDef::Param(..) => {
                     let is_int = matches!(func.ty(value), Type::Scalar(scalar) if scalar.is_int());
-                    func.param_index(value).filter(|_| is_int).map(Known::Number)
+                    let known = func.param_index(value).map_or(Known::Counter(value), Known::Number);
+                    is_int.then_some(known)
                 }
             },
         };
@@ -207,13 +242,37 @@ impl Sum {
         Some(Sum { terms: terms?, offset, ty })
     }
 
-    /// The axis of the launch of whose coordinate alone it is made, besides what is the same in all threads.
-    pub(super) fn axis(&self) -> Option<u8> {
-        let mut axes = self.terms.iter().filter_map(|(known, _)| match known {
+    fn coordinates(&self) -> impl Iterator<Item = u8> {
+        self.terms.iter().filter_map(|(known, _)| match known {
             &Known::Coordinate(axis) => Some(axis),
             _ => None,
-        });
-        axes.next().filter(|_| axes.next().is_none())
+        })
+    }
+
+    /// What loops count, of what it is made of.
+    pub(super) fn counters(&self) -> impl Iterator<Item = Value> {
+        self.terms.iter().filter_map(|(known, _)| match known {
+            &Known::Counter(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    /// The axis of the launch of whose coordinate alone it is made, besides what is the same in all threads at all
+    /// times.
+    pub(super) fn axis(&self) -> Option<u8> {
+        let mut axes = self.coordinates();
+        axes.next().filter(|_| axes.next().is_none() && self.counters().next().is_none())
+    }
+
+    /// The number that it is in a launch, in all threads.
+    pub(super) fn number(&self, launch: &Launch<'_>) -> Option<i128> {
+        let (constant, factors) = self.in_launch(launch)?;
+        factors.iter().all(|&factor| factor == 0).then_some(constant)
+    }
+
+    /// The number that it is in any launch.
+    pub(super) fn as_const(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.offset)
     }
 
     /// The one thing that it is.
@@ -227,6 +286,15 @@ impl Sum {
     /// What is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if that is
     /// not known, or if it may be too large for the integer's type.
     pub(super) fn in_launch(&self, launch: &Launch<'_>) -> Option<(i128, SmallVec<[i128; 3]>)> {
+        self.in_iteration(launch, &[])
+    }
+
+    /// The same where loops count so far.
+    pub(super) fn in_iteration(
+        &self,
+        launch: &Launch<'_>,
+        counters: &[(Value, i128)],
+    ) -> Option<(i128, SmallVec<[i128; 3]>)> {
         let mut constant = i128::from(self.offset);
         let mut factors: SmallVec<[i128; 3]> = launch.dim.iter().map(|_| 0).collect();
         for &(known, factor) in &self.terms {
@@ -239,6 +307,7 @@ impl Sum {
                     }
                     continue;
                 }
+                Known::Counter(counter) => counters.iter().find(|(of, _)| *of == counter)?.1,
                 Known::Number(param) => match launch.arguments.get(param)? {
                     &Argument::Number(number) => i128::from(number),
                     _ => return None,
@@ -327,6 +396,7 @@ fn region(func: &Function, at: Region, reach: &Reach, found: &mut dyn FnMut(Inst
             match data.op {
                 Op::If => within.add(func, data.operands[0], number == 0),
                 Op::ForRange => within.add_loop(func, inst),
+                Op::While => Arc::make_mut(&mut within.loops).push(inst),
                 _ => within.is_open = true,
             }
             region(func, inner, &within, found);

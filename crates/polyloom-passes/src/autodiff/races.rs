@@ -1,27 +1,24 @@
 //! Stores by which several threads of a launch write different numbers to one element: which of them stays is chance,
-//! so what would come back for it means nothing. So it is with loads of elements that other threads store.
+//! so what would come back for it means nothing. So it is with loads and atomic updates of elements that other threads
+//! store.
 //!
-//! A store is one of these along an axis of the launch where its value depends on the thread's coordinate along it and
-//! is active, and its indices do not; or where its indices depend on it through one quotient or remainder alone. Two
-//! stores are where their indices differ by a constant number of threads. Conditions that let the threads between two
-//! through ([`super::guards`]) are looked at when a launch is known. What cannot be seen so, such as indices that come
-//! from an array and other conditions, is left alone. Loads are compared with stores when a launch is known
-//! ([`super::reads`]).
+//! A store is one of these by itself along an axis of the launch where its value depends on the thread's coordinate along
+//! it and is active, and its indices do not; where its indices depend on it through one quotient or remainder alone; and
+//! where going so far along two axes changes no index. Two accesses are compared when a launch is known
+//! ([`super::meetings`]), and so are conditions that let the threads between two through ([`super::guards`]). What cannot
+//! be seen so, such as indices that come from an array and other conditions, is left alone.
 
 use super::Request;
 use super::activity::natural_rank;
-use super::guards::{self, Launch, Reach, Threads};
-use super::reads::Meeting;
+use super::guards::{self, Launch, Reach, Sum};
+use super::meetings::Meeting;
 use cranelift_entity::EntitySet;
 use polyloom_ir::affine::{Affine, Term};
 use polyloom_ir::op::{Effect, Group};
 use polyloom_ir::{Code, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Value, ValueDef};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 
-/// How many stores before it, of those with the same multiples in their indices, a store is compared with.
-const MAX_OTHERS: usize = 16;
-/// How many pairs of a load and a store are looked at.
+/// How many pairs of accesses are looked at.
 const MAX_MEETINGS: usize = 256;
 /// How many operations that bring threads together are looked at.
 const MAX_CUTS: usize = 16;
@@ -38,35 +35,45 @@ pub struct Race {
 
 #[derive(Clone, Debug)]
 enum Conflict {
-    /// Those along an axis of the launch write it.
-    Stores(u8, Sharing),
-    /// Some of those that come there read it.
-    Loads(Meeting, Reach),
+    /// Those along an axis of the launch write it by one store.
+    Along(u8, Sharing),
+    /// Those that are so far apart along two axes do.
+    Across([(u8, u64); 2]),
+    /// One writes it, and another one comes to it by another access.
+    Between(Meeting, Reach, Access),
 }
 
-/// Which of the threads along an axis write one element.
+/// What a thread does with an element that another one stores.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Access {
+    Stores,
+    Updates,
+    Loads,
+}
+
+/// Which of the threads along an axis write one element by one store.
 #[derive(Clone, Debug)]
 enum Sharing {
-    /// Some of more than so many in a row.
-    Above(u64),
+    /// All.
+    All,
+    /// Those that are multiples of a number apart.
+    Remainder(Sum),
     /// Neighbours of which this quotient is the same.
     Quotient(Quotient),
-    /// One, and the one so far along the axis that comes to another store.
-    Apart(i64, Reach),
 }
 
-/// The quotient of a coordinate and a constant, which are added first.
-#[derive(Clone, Copy, Debug)]
+/// The quotient of a coordinate and a number, which is the same in all threads, behind a constant that is added first.
+#[derive(Clone, Debug)]
 struct Quotient {
     offset: i64,
-    by: i64,
+    by: Sum,
     /// Whether it is rounded to zero, and not down.
     truncates: bool,
 }
 
 impl Quotient {
-    fn of(self, coordinate: i128) -> i128 {
-        let (sum, by) = (coordinate + i128::from(self.offset), i128::from(self.by));
+    fn of(&self, coordinate: i128, by: i128) -> i128 {
+        let sum = coordinate + i128::from(self.offset);
         if self.truncates { sum / by } else { sum.div_euclid(by) }
     }
 }
@@ -74,19 +81,30 @@ impl Quotient {
 impl Race {
     /// Whether threads of a launch come to one element, as far as is known.
     fn happens(&self, launch: &Launch<'_>) -> bool {
-        self.reach.threads(launch).is_some_and(|threads| match &self.conflict {
-            Conflict::Stores(axis, sharing) => sharing.is_among(usize::from(*axis), &threads, launch),
-            Conflict::Loads(meeting, reach) => {
-                reach.threads(launch).is_some_and(|loading| meeting.happens(&threads, &loading, launch))
+        let Some(threads) = self.reach.threads(launch) else { return false };
+        if threads.iter().any(|(first, last)| first > last) {
+            return false;
+        }
+        match &self.conflict {
+            // Beyond the launch's extents there is one thread.
+            Conflict::Along(axis, sharing) => {
+                threads.get(usize::from(*axis)).is_some_and(|&(first, last)| sharing.is_among(first, last, launch))
             }
-        })
+            Conflict::Across(moves) => moves.iter().all(|&(axis, distance)| {
+                threads.get(usize::from(axis)).is_some_and(|(first, last)| last - first >= i128::from(distance))
+            }),
+            Conflict::Between(meeting, reach, _) => {
+                reach.threads(launch).is_some_and(|others| meeting.happens(&threads, &others, launch))
+            }
+        }
     }
 
     /// Whether it happens in every launch that has two neighbouring threads along an axis, of so many axes.
     fn is_of_any_two(&self, along: u8, rank: u8) -> bool {
         let always = match &self.conflict {
-            Conflict::Stores(axis, sharing) => *axis == along && sharing.is_of_any_two(),
-            Conflict::Loads(_, reach) => {
+            Conflict::Along(axis, sharing) => *axis == along && sharing.is_of_any_two(),
+            Conflict::Across(_) => false,
+            Conflict::Between(_, reach, _) => {
                 let dim: SmallVec<[u64; 3]> = (0..rank).map(|axis| 1 + u64::from(axis == along)).collect();
                 reach.is_always() && self.happens(&Launch { dim: &dim, arguments: &[] })
             }
@@ -96,26 +114,14 @@ impl Race {
 }
 
 impl Sharing {
-    /// Whether it is so of threads that come to the store.
-    fn is_among(&self, axis: usize, threads: &Threads, launch: &Launch<'_>) -> bool {
-        // Beyond the launch's extents there is one thread.
-        let Some(&(first, last)) = threads.get(axis) else { return false };
-        let mut others = threads.iter().enumerate().filter(|&(other, _)| other != axis);
-        if others.any(|(_, (first, last))| first > last) {
-            return false;
-        }
+    /// Whether it is so of threads from one to another.
+    fn is_among(&self, first: i128, last: i128, launch: &Launch<'_>) -> bool {
         match self {
-            &Sharing::Above(n) => last - first >= i128::from(n),
+            Sharing::All => last > first,
+            Sharing::Remainder(of) => of.number(launch).is_some_and(|number| number >= 1 && last - first >= number),
             // Of three neighbours, two have the same.
-            Sharing::Quotient(quotient) => {
-                last - first >= 2 || last - first == 1 && quotient.of(first) == quotient.of(last)
-            }
-            Sharing::Apart(distance, reach) => reach.threads(launch).is_some_and(|second| {
-                let moved = |at: usize| if at == axis { i128::from(*distance) } else { 0 };
-                threads.iter().zip(&second).enumerate().all(|(at, (one, other))| {
-                    let (first, last) = (one.0 + moved(at), one.1 + moved(at));
-                    first.max(other.0) <= last.min(other.1)
-                })
+            Sharing::Quotient(quotient) => quotient.by.number(launch).is_some_and(|by| {
+                by >= 2 && (last - first >= 2 || last - first == 1 && quotient.of(first, by) == quotient.of(last, by))
             }),
         }
     }
@@ -123,9 +129,9 @@ impl Sharing {
     /// Whether it is so of any two neighbours.
     fn is_of_any_two(&self) -> bool {
         match self {
-            Sharing::Above(n) => *n == 1,
-            Sharing::Quotient(quotient) => quotient.of(0) == quotient.of(1),
-            Sharing::Apart(distance, reach) => distance.abs() == 1 && reach.is_always(),
+            Sharing::All => true,
+            Sharing::Remainder(of) => of.as_const() == Some(1),
+            Sharing::Quotient(_) => self.is_among(0, 1, &Launch { dim: &[2], arguments: &[] }),
         }
     }
 }
@@ -138,140 +144,226 @@ pub(super) fn in_any_launch(races: &[Race], rank: u8) -> Option<&Diagnostic> {
     (1..rank).all(|axis| certain(axis).is_some()).then_some(&first.diagnostic)
 }
 
-/// A store of a value that a derivative flows through.
-struct Store {
-    inst: Inst,
-    /// What its indices are.
-    indices: SmallVec<[Affine; 2]>,
+/// An access of an array.
+struct Found<'a> {
+    data: &'a InstData,
     reach: Reach,
+    /// Whether a derivative flows through what it stores, updates by, or loads.
+    is_active: bool,
 }
 
-/// An array, and the multiples in each of the indices of an element.
-type Form<'a> = (Value, Vec<&'a [(Term, i64)]>);
+impl Found<'_> {
+    fn array(&self) -> Value {
+        self.data.operands[0]
+    }
 
-/// The stores of a kernel in structured form by which threads overwrite each other's numbers.
+    /// What is stored or updated by, and what decides which element it is.
+    fn value(&self) -> Option<Value> {
+        self.data.operands.last().copied()
+    }
+
+    fn indices(&self, access: Access) -> &[Value] {
+        let n_values = usize::from(access != Access::Loads);
+        &self.data.operands[1..self.data.operands.len() - n_values]
+    }
+}
+
+/// The accesses of a kernel in structured form by which threads overwrite each other's numbers, or read them.
 pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value>) -> Vec<Race> {
-    let mut stores = Vec::new();
-    let mut accesses = Accesses::default();
+    let (mut stores, mut updates, mut loads) = (Vec::new(), Vec::new(), Vec::new());
     guards::walk(func, &mut |inst, reach| {
         let data = &func.insts[inst];
-        accesses.add(data, reach, active);
-        if data.op == Op::ArrayStore
-            && let Some((value, place)) = data.operands.split_last()
-            && active.contains(*value)
-        {
-            let indices = place[1..].iter().map(|&index| Affine::of(func, index)).collect();
-            stores.push(Store { inst, indices, reach: reach.clone() });
+        let list = match data.op {
+            Op::ArrayStore => &mut stores,
+            Op::ArrayLoad | Op::LoadReadonly => &mut loads,
+            op if op.combination().is_some() => &mut updates,
+            _ => return,
+        };
+        if !reach.is_open() {
+            let is_active = data.results.iter().chain(data.operands.last()).any(|&value| active.contains(value));
+            list.push(Found { data, reach: reach.clone(), is_active });
         }
     });
+    // What is loaded may decide about what has a derivative, be it an integer.
+    loads.iter_mut().for_each(|load: &mut Found<'_>| load.is_active = true);
+    if stores.is_empty() {
+        return Vec::new();
+    }
     let rank = natural_rank(func).max(request.rank);
+    let lines: SmallVec<[Dependence<'_>; 3]> = (0..rank).map(|axis| Dependence::on(func, axis, None)).collect();
     let mut races = Vec::new();
-    for axis in 0..rank {
-        if stores.is_empty() {
-            break;
-        }
-        let whole = Dependence::on(func, axis, None);
+    for (axis, whole) in (0..rank).zip(&lines) {
         let mut cuts = Cuts::along(func, axis);
-        // By array and multiples, the stores so far.
-        let mut alike: BTreeMap<Form<'_>, Vec<&Store>> = BTreeMap::new();
-        for store in stores.iter().filter(|store| store.reach.is_even(func, &whole)) {
-            let mut race = |sharing: Sharing| {
-                let diagnostic = diagnostic(func, store.inst);
-                let conflict = Conflict::Stores(axis, sharing);
-                races.push(Race { conflict, reach: store.reach.clone(), diagnostic });
-            };
-            if let Some(sharing) = cuts.shared_by(&whole, store) {
-                race(sharing);
-            }
-            let form = store.indices.iter().map(|index| &index.terms[..]).collect();
-            let others = alike.entry((func.insts[store.inst].operands[0], form)).or_default();
-            for other in others.iter().rev().take(MAX_OTHERS) {
-                if let Some(distance) = apart_by(func, axis, &whole, store, other) {
-                    race(Sharing::Apart(distance, other.reach.clone()));
-                }
-            }
-            others.push(store);
+        for store in stores.iter().filter(|store| store.is_active && store.reach.is_even(func, whole)) {
+            races.extend(cuts.shared_by(whole, store).into_iter().map(|sharing| Race {
+                conflict: Conflict::Along(axis, sharing),
+                reach: store.reach.clone(),
+                diagnostic: diagnostic(func, store.data, Access::Stores),
+            }));
         }
     }
-    races.extend(accesses.races(func, rank));
+    // Of threads that do not run the same iterations, nothing is known.
+    let is_even = |found: &Found<'_>| lines.iter().all(|line| found.reach.is_even(func, line));
+    for list in [&mut stores, &mut updates, &mut loads] {
+        list.retain(is_even);
+    }
+    for store in stores.iter().filter(|store| store.is_active) {
+        races.extend(across(func, &lines, store).map(|moves| Race {
+            conflict: Conflict::Across(moves),
+            reach: store.reach.clone(),
+            diagnostic: diagnostic(func, store.data, Access::Stores),
+        }));
+    }
+    let mut pairs = Pairs { func, lines: &lines, in_loops: computed_in_loops(func), known: Vec::new() };
+    for (at, store) in stores.iter().enumerate() {
+        pairs.compare(store, &stores[..=at], Access::Stores, &mut races);
+    }
+    for (others, access) in [(&updates, Access::Updates), (&loads, Access::Loads)] {
+        pairs.known.clear();
+        stores.iter().for_each(|store| pairs.compare(store, others, access, &mut races));
+    }
     races
 }
 
 /// What to say of a launch that has races: of loads, if no two threads write one element.
 pub fn found_in<'a>(races: &'a [Race], launch: &Launch<'_>) -> Vec<&'a Diagnostic> {
-    let (stores, loads): (Vec<&Race>, Vec<&Race>) =
-        races.iter().partition(|race| matches!(race.conflict, Conflict::Stores(..)));
+    let (loads, writes): (Vec<&Race>, Vec<&Race>) =
+        races.iter().partition(|race| matches!(race.conflict, Conflict::Between(_, _, Access::Loads)));
     let happening = |races: Vec<&'a Race>| {
         races.into_iter().filter(|race| race.happens(launch)).map(|race| &race.diagnostic).collect::<Vec<_>>()
     };
-    let found = happening(stores);
+    let found = happening(writes);
     if found.is_empty() { happening(loads) } else { found }
 }
 
-/// The stores to arrays, and the loads from them that a derivative flows through.
-#[derive(Default)]
-struct Accesses<'a> {
-    stores: Vec<(&'a InstData, Reach)>,
-    loads: Vec<(&'a InstData, Reach)>,
+/// Pairs of a store and another access by which different threads may come to one element.
+struct Pairs<'a> {
+    func: &'a Function,
+    /// What differs along each axis.
+    lines: &'a [Dependence<'a>],
+    /// What loops compute, perhaps another number in each iteration.
+    in_loops: EntitySet<Value>,
+    known: Vec<(Value, Meeting, Reach, Reach)>,
 }
 
-impl<'a> Accesses<'a> {
-    fn add(&mut self, data: &'a InstData, reach: &Reach, active: &EntitySet<Value>) {
-        let is_active = || data.results.iter().any(|&result| active.contains(result));
-        match data.op {
-            _ if reach.is_open() => {}
-            Op::ArrayStore => self.stores.push((data, reach.clone())),
-            Op::ArrayLoad | Op::LoadReadonly if is_active() => self.loads.push((data, reach.clone())),
-            _ => {}
-        }
-    }
-
-    /// The loads of elements that other threads store.
-    fn races(mut self, func: &Function, rank: u8) -> Vec<Race> {
-        let is_stored = |array: Value| self.stores.iter().any(|(store, _)| store.operands[0] == array);
-        self.loads.retain(|(load, _)| is_stored(load.operands[0]));
-        if self.loads.is_empty() {
-            return Vec::new();
-        }
-        let lines: SmallVec<[Dependence<'_>; 3]> = (0..rank).map(|axis| Dependence::on(func, axis, None)).collect();
-        let is_even = |(_, reach): &(&InstData, Reach)| lines.iter().all(|line| reach.is_even(func, line));
-        self.loads.retain(is_even);
-        self.stores.retain(is_even);
-        let mut found: Vec<(Value, Meeting, &Reach, &Reach)> = Vec::new();
-        let mut races = Vec::new();
-        for (load, loading) in &self.loads {
-            for (store, storing) in self.stores.iter().filter(|(store, _)| store.operands[0] == load.operands[0]) {
-                let (stored, loaded) = (&store.operands[1..store.operands.len() - 1], &load.operands[1..]);
-                let Some(meeting) = Meeting::of(func, stored, loaded, rank) else { continue };
-                let array = load.operands[0];
-                let is_known = |(of, known, one, other): &(Value, Meeting, &Reach, &Reach)| {
-                    *of == array && *known == meeting && one.is_like(storing) && other.is_like(loading)
-                };
-                if found.iter().any(is_known) {
+impl Pairs<'_> {
+    fn compare(&mut self, store: &Found<'_>, others: &[Found<'_>], access: Access, races: &mut Vec<Race>) {
+        let (array, rank) = (store.array(), self.lines.len() as u8);
+        for other in others.iter().filter(|other| other.array() == array && (store.is_active || other.is_active)) {
+            if self.known.len() == MAX_MEETINGS {
+                return;
+            }
+            let accesses = [(store.indices(Access::Stores), &store.reach), (other.indices(access), &other.reach)];
+            let Some(mut meeting) = Meeting::of(self.func, accesses, rank) else { continue };
+            if access == Access::Stores && self.is_one_number(store.value(), other.value()) {
+                // In the same iteration, all threads store the same.
+                if !meeting.has_counters() || !store.value().is_some_and(|value| self.in_loops.contains(value)) {
                     continue;
                 }
-                found.push((array, meeting.clone(), storing, loading));
-                races.push(Race {
-                    conflict: Conflict::Loads(meeting, loading.clone()),
-                    reach: storing.clone(),
-                    diagnostic: load_diagnostic(func, load),
-                });
-                if races.len() == MAX_MEETINGS {
-                    return races;
-                }
+                meeting.in_other_iterations();
             }
+            // A store by itself has been looked at, but for what it does in several iterations.
+            let is_seen = std::ptr::eq(store, other) && !meeting.has_counters();
+            let is_known = |(of, known, one, two): &(Value, Meeting, Reach, Reach)| {
+                *of == array && *known == meeting && one.is_like(&store.reach) && two.is_like(&other.reach)
+            };
+            if is_seen || self.known.iter().any(is_known) {
+                continue;
+            }
+            self.known.push((array, meeting.clone(), store.reach.clone(), other.reach.clone()));
+            let at = if access == Access::Loads { other.data } else { store.data };
+            races.push(Race {
+                conflict: Conflict::Between(meeting, other.reach.clone(), access),
+                reach: store.reach.clone(),
+                diagnostic: diagnostic(self.func, at, access),
+            });
         }
-        races
+    }
+
+    /// Whether two values are one that is the same in all threads, in any one iteration.
+    fn is_one_number(&self, one: Option<Value>, other: Option<Value>) -> bool {
+        let is_alike = |value: Value| !self.lines.iter().any(|line| line.contains(value));
+        one == other && one.is_some_and(is_alike)
     }
 }
 
-fn load_diagnostic(func: &Function, load: &InstData) -> Diagnostic {
-    let name = func.param_index(load.operands[0]).map_or("the array", |index| &*func.param_names[index]);
-    let message = format!(
-        "a thread reads an element of `{name}` that another one writes, and which of the two comes first is chance"
-    );
-    let help = "read it in a kernel of its own, or write to another array";
-    Diagnostic::error(Code::NotDifferentiable, load.span, message).help(help)
+fn computed_in_loops(func: &Function) -> EntitySet<Value> {
+    let mut found = EntitySet::new();
+    func.walk(func.body, &mut |_, data| {
+        for &region in data.regions.iter().filter(|_| matches!(data.op, Op::ForRange | Op::While)) {
+            found.extend(func.regions[region].params.iter().copied());
+            func.walk(region, &mut |_, data| {
+                found.extend(data.results.iter().copied());
+                data.regions.iter().for_each(|&inner| found.extend(func.regions[inner].params.iter().copied()));
+            });
+        }
+    });
+    found
+}
+
+/// How far along two axes from a thread the next one is that writes the same element by a store, where its number may be
+/// another.
+fn across(func: &Function, lines: &[Dependence<'_>], store: &Found<'_>) -> impl Iterator<Item = [(u8, u64); 2]> {
+    let indices: SmallVec<[Affine; 2]> =
+        store.indices(Access::Stores).iter().map(|&index| Affine::of(func, index)).collect();
+    let differs = |axis: u8, value: Value| lines[usize::from(axis)].contains(value);
+    let factor = |index: &Affine, axis: u8| {
+        let found = index.terms.iter().find(|(term, _)| *term == Term::Coordinate(axis));
+        found.map_or(0, |&(_, factor)| i128::from(factor))
+    };
+    let mut found: SmallVec<[[(u8, u64); 2]; 3]> = SmallVec::new();
+    for b in 1..lines.len() as u8 {
+        for a in 0..b {
+            let is_alike = |(term, _): &(Term, i64)| match *term {
+                Term::Coordinate(_) => true,
+                Term::Value(value) => !differs(a, value) && !differs(b, value),
+            };
+            let rows: SmallVec<[[i128; 2]; 2]> =
+                indices.iter().map(|index| [factor(index, a), factor(index, b)]).filter(|row| *row != [0, 0]).collect();
+            let Some(&[p, q]) = rows.first() else { continue };
+            let are_parallel = rows.iter().all(|[x, y]| x * q == y * p);
+            let moves = store.value().is_some_and(|value| differs(a, value) || differs(b, value));
+            if p == 0 || q == 0 || !are_parallel || !moves || !indices.iter().all(|i| i.terms.iter().all(is_alike)) {
+                continue;
+            }
+            let divisor = gcd(p.unsigned_abs(), q.unsigned_abs());
+            let far = |factor: i128| u64::try_from(factor.unsigned_abs() / divisor).unwrap_or(u64::MAX);
+            found.push([(a, far(q)), (b, far(p))]);
+        }
+    }
+    found.into_iter()
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn diagnostic(func: &Function, at: &InstData, access: Access) -> Diagnostic {
+    let name = func.param_index(at.operands[0]).map_or("the array", |index| &*func.param_names[index]);
+    let (message, help) = match access {
+        Access::Stores => (
+            format!(
+                "several threads write different numbers to one element of `{name}`, and which one stays is chance"
+            ),
+            "add to it with `atomic_add`, find an extremum with `atomic_min` or `atomic_max`, or let one thread store \
+             to each element",
+        ),
+        Access::Updates => (
+            format!(
+                "a thread writes an element of `{name}` that another one updates atomically, and which of the two comes \
+                 first is chance"
+            ),
+            "write it in a kernel of its own that is launched before",
+        ),
+        Access::Loads => (
+            format!(
+                "a thread reads an element of `{name}` that another one writes, and which of the two comes first is \
+                 chance"
+            ),
+            "read it in a kernel of its own, or write to another array",
+        ),
+    };
+    Diagnostic::error(Code::NotDifferentiable, at.span, message).help(help)
 }
 
 /// The operations that bring threads along an axis together, each with what of it is the same.
@@ -299,90 +391,40 @@ impl<'a> Cuts<'a> {
         Cuts { func, axis, known }
     }
 
-    /// Which threads share what a store writes to, if that can be seen.
-    fn shared_by(&mut self, whole: &Dependence<'_>, store: &Store) -> Option<Sharing> {
-        let (&value, place) = self.func.insts[store.inst].operands.split_last()?;
-        let indices = &place[1..];
-        if !whole.contains(value) {
-            return None;
-        }
+    /// Which threads share what a store writes to, as far as that can be seen.
+    fn shared_by(&mut self, whole: &Dependence<'_>, store: &Found<'_>) -> SmallVec<[Sharing; 1]> {
+        let indices = store.indices(Access::Stores);
+        let Some(value) = store.value().filter(|&value| whole.contains(value)) else { return SmallVec::new() };
         if !indices.iter().any(|&index| whole.contains(index)) {
-            return Some(Sharing::Above(1));
+            return SmallVec::from_elem(Sharing::All, 1);
         }
-        let mut found: Option<&Sharing> = None;
+        let mut found = SmallVec::new();
         for (cut, sharing, rest) in &mut self.known {
             let rest = rest.get_or_insert_with(|| Dependence::on(self.func, self.axis, Some(*cut)));
-            let is_alike = !indices.iter().any(|&index| rest.contains(index));
-            if is_alike && rest.contains(value) && found.is_none_or(|found| least(sharing) < least(found)) {
-                found = Some(sharing);
+            if !indices.iter().any(|&index| rest.contains(index)) && rest.contains(value) {
+                found.push(sharing.clone());
             }
         }
-        found.cloned()
-    }
-}
-
-/// So many neighbouring threads, and no more, need not have two that share an element.
-fn least(sharing: &Sharing) -> u64 {
-    match sharing {
-        Sharing::Above(n) => *n,
-        Sharing::Quotient(_) => 2,
-        Sharing::Apart(distance, _) => distance.unsigned_abs(),
+        found
     }
 }
 
 /// Which threads along an axis have the same result of an operation that brings threads together.
 fn bucket(func: &Function, axis: u8, data: &InstData) -> Option<Sharing> {
     let &[of, by] = &data.operands[..] else { return None };
-    let by = Affine::of(func, by).as_const()?;
     let offset = Affine::of(func, of).distance(axis)?;
-    let quotient = |by: i64, truncates: bool| Sharing::Quotient(Quotient { offset, by, truncates });
+    let by = Sum::of(func, by)?;
+    let quotient = |by: Sum, truncates: bool| Sharing::Quotient(Quotient { offset, by, truncates });
     match data.op {
-        Op::Div | Op::FloorDiv => (by >= 2).then(|| quotient(by, data.op == Op::Div)),
-        Op::Rshift => (1..31).contains(&by).then(|| quotient(1 << by, false)),
-        Op::Mod => (by >= 1 && offset >= 0).then_some(Sharing::Above(by.unsigned_abs())),
-        Op::BitAnd if by >= 0 => 1u64.checked_shl(by.count_ones()).map(Sharing::Above),
+        Op::Div | Op::FloorDiv => Some(quotient(by, data.op == Op::Div)),
+        Op::Rshift => by.as_const().filter(|by| (1..31).contains(by)).map(|by| quotient(Sum::constant(1 << by), false)),
+        Op::Mod => (offset >= 0).then_some(Sharing::Remainder(by)),
+        Op::BitAnd => {
+            let mask = by.as_const().filter(|&mask| mask >= 0)?;
+            1i64.checked_shl(mask.count_ones()).map(|n| Sharing::Remainder(Sum::constant(n)))
+        }
         _ => None,
     }
-}
-
-/// How far along an axis from one that comes to the first of these stores the thread is that writes the same element by
-/// the second, if that is constant.
-fn apart_by(func: &Function, axis: u8, whole: &Dependence<'_>, first: &Store, second: &Store) -> Option<i64> {
-    let [one, other] = [first, second].map(|store| func.insts[store.inst].operands.last());
-    if one == other && one.is_some_and(|&value| !whole.contains(value)) {
-        return None;
-    }
-    // What loops count is not the same number in both.
-    let is_fixed = |(term, _): &(Term, i64)| match *term {
-        Term::Coordinate(_) => true,
-        Term::Value(value) => func.param_index(value).is_some(),
-    };
-    let mut distance = None;
-    for (a, b) in first.indices.iter().zip(&second.indices) {
-        if !a.terms.iter().all(is_fixed) {
-            return None;
-        }
-        if a.offset == b.offset {
-            continue;
-        }
-        let (of, factor, _) = a.along_one_axis()?;
-        let apart = a.offset - b.offset;
-        if of != axis || distance.is_some() || apart % factor != 0 {
-            return None;
-        }
-        distance = Some(apart / factor);
-    }
-    distance
-}
-
-fn diagnostic(func: &Function, store: Inst) -> Diagnostic {
-    let data = &func.insts[store];
-    let name = func.param_index(data.operands[0]).map_or("the array", |index| &*func.param_names[index]);
-    let message =
-        format!("several threads write different numbers to one element of `{name}`, and which one stays is chance");
-    let help = "add to it with `atomic_add`, find an extremum with `atomic_min` or `atomic_max`, or let one thread store \
-                to each element";
-    Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help)
 }
 
 /// What may differ between threads that differ in their coordinate along one axis alone.

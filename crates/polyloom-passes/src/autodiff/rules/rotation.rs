@@ -147,7 +147,8 @@ impl Rule<'_, '_> {
         let is_negative = self.b.op(Op::Lt, &[w, nothing]);
         let opposite = self.neg(unit);
         let sign = self.b.op(Op::Select, &[is_negative, opposite, unit]);
-        let (u, c) = (self.mul(v, sign), self.mul(w, sign));
+        // Of a zero with a sign the angle would be that to the other side.
+        let (u, c) = (self.mul(v, sign), self.b.op(Op::Abs, &[w]));
         let length = self.b.op(Op::Length, &[u]);
         let angle = self.b.op(Op::Atan2, &[length, c]);
         let turned = self.mul(t, angle);

@@ -1,20 +1,32 @@
-//! Elements that one thread of a launch stores and another one loads: which of the two comes first is chance.
+//! Elements that one thread of a launch stores and another one loads, stores or updates: which of the two comes first is
+//! chance.
 //!
-//! Both indices are sums of what a launch is given, so when it is known they are sums of coordinates. Where in each pair
-//! of them no more than one coordinate of each thread occurs, each is an equation in two integers that lie between
-//! bounds, and whether two threads solve all of them can be worked out. Of everything else nothing is known.
+//! Both indices are sums of what a launch is given and of what loops count, so when it is known they are, in an iteration,
+//! sums of coordinates. Where in each pair of them no more than one coordinate of each thread occurs, each is an equation
+//! in two integers that lie between bounds, and whether two threads solve all of them can be worked out. Of loops the
+//! first iterations are looked at, and the last. Of everything else nothing is known.
 
-use super::guards::{Launch, Sum, Threads};
+use super::guards::{Launch, Reach, Sum, Threads};
 use polyloom_ir::{Function, Value};
 use smallvec::SmallVec;
 
-/// The indices of a store and those of a load.
+/// Of how many iterations of the loops around an access the indices are looked at.
+const MAX_ITERATIONS: usize = 8;
+
+/// The indices of a store, and those of another access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Meeting {
     pairs: Vec<[Sum; 2]>,
+    /// What the loops around each of the two accesses count, as far as indices go by it: from, to, and by what.
+    counters: [Vec<(Value, [Sum; 3])>; 2],
+    /// Whether it counts only if the two are in different iterations.
+    is_apart: bool,
 }
 
-/// The coordinate of a thread: whether of the one that loads, and its axis.
+/// What loops count in one iteration.
+type Iteration = SmallVec<[(Value, i128); 2]>;
+
+/// The coordinate of a thread: whether of the one that comes to the other access, and its axis.
 type Coordinate = (bool, usize);
 
 /// What is known of coordinates once equations are solved.
@@ -28,25 +40,54 @@ struct Solved {
 }
 
 impl Meeting {
-    /// Of the indices of a store and of a load in one array; nothing if they are not known, or if no thread but the one
-    /// that stores an element ever loads it.
-    pub(super) fn of(func: &Function, stored: &[Value], loaded: &[Value], rank: u8) -> Option<Meeting> {
+    /// Of the indices of two accesses of one array, with what holds where they are; nothing if they are not known, or if
+    /// no other thread ever comes to the element that a thread comes to.
+    pub(super) fn of(func: &Function, accesses: [(&[Value], &Reach); 2], rank: u8) -> Option<Meeting> {
+        let [(stored, storing), (other, reaching)] = accesses;
         let mut pairs: Vec<[Sum; 2]> = Vec::new();
-        for (&one, &other) in stored.iter().zip(loaded) {
-            let pair = [Sum::of(func, one)?, Sum::of(func, other)?];
+        for (&one, &other) in stored.iter().zip(other) {
+            let pair = [Sum::in_loops(func, one)?, Sum::in_loops(func, other)?];
             if !pairs.contains(&pair) {
                 pairs.push(pair);
             }
         }
-        let made = Meeting { pairs };
+        let mut counters = [Vec::new(), Vec::new()];
+        for (side, reach) in [storing, reaching].into_iter().enumerate() {
+            for counter in pairs.iter().flat_map(|pair| pair[side].counters()) {
+                if counters[side].iter().all(|(known, _)| *known != counter) {
+                    counters[side].push((counter, reach.bounds(func, counter)?));
+                }
+            }
+        }
+        let made = Meeting { pairs, counters, is_apart: false };
         let is_own = |axis: u8| made.pairs.iter().any(|[one, other]| one == other && one.axis() == Some(axis));
         (!(0..rank).all(is_own)).then_some(made)
     }
 
+    /// Whether indices go by what loops count.
+    pub(super) fn has_counters(&self) -> bool {
+        self.counters.iter().any(|counters| !counters.is_empty())
+    }
+
+    /// Leaves aside what happens in one iteration.
+    pub(super) fn in_other_iterations(&mut self) {
+        self.is_apart = true;
+    }
+
     /// Whether one of the threads that come to the store writes an element that another one, of those that come to the
-    /// load, reads.
-    pub(super) fn happens(&self, storing: &Threads, loading: &Threads, launch: &Launch<'_>) -> bool {
-        self.solved(storing, loading, launch).is_some_and(|solved| {
+    /// other access, comes to by that.
+    pub(super) fn happens(&self, storing: &Threads, others: &Threads, launch: &Launch<'_>) -> bool {
+        let [first, second] = self.counters.each_ref().map(|counters| iterations(counters, launch));
+        let mut pairs = first.iter().flat_map(|one| second.iter().map(move |other| [one, other]));
+        pairs.any(|iterations| {
+            let is_left_aside = self.is_apart && iterations[0] == iterations[1];
+            !is_left_aside && self.happens_in(iterations, [storing, others], launch)
+        })
+    }
+
+    fn happens_in(&self, iterations: [&Iteration; 2], threads: [&Threads; 2], launch: &Launch<'_>) -> bool {
+        let [storing, others] = threads;
+        self.solved(iterations, threads, launch).is_some_and(|solved| {
             (0..storing.len()).any(|axis| {
                 if let Some(&(_, is_same)) = solved.linked.iter().find(|(linked, _)| *linked == axis) {
                     return !is_same;
@@ -55,22 +96,24 @@ impl Meeting {
                     let found = solved.ranges.iter().find(|(at, _, _)| *at == (of, axis));
                     found.map_or(threads[axis], |&(_, first, last)| (first, last))
                 };
-                let [one, other] = [range(false, storing), range(true, loading)];
+                let [one, other] = [range(false, storing), range(true, others)];
                 one != other || one.0 != one.1
             })
         })
     }
 
     /// Nothing if no two threads, or a thread by itself, come to one element, or if that is not known.
-    fn solved(&self, storing: &Threads, loading: &Threads, launch: &Launch<'_>) -> Option<Solved> {
-        let is_empty = |threads: &Threads| threads.iter().any(|(first, last)| first > last);
-        if is_empty(storing) || is_empty(loading) {
+    fn solved(&self, iterations: [&Iteration; 2], threads: [&Threads; 2], launch: &Launch<'_>) -> Option<Solved> {
+        if threads.iter().any(|threads| threads.iter().any(|(first, last)| first > last)) {
             return None;
         }
         let mut solved = Solved::default();
         for sums in &self.pairs {
-            let one = Side::of(&sums[0], false, storing, launch)?;
-            let other = Side::of(&sums[1], true, loading, launch)?;
+            let side = |side: usize| {
+                let in_launch = sums[side].in_iteration(launch, iterations[side])?;
+                Side::of(in_launch, side == 1, threads[side])
+            };
+            let (one, other) = (side(0)?, side(1)?);
             let known = |at: Coordinate| {
                 let is_linked = solved.linked.iter().any(|&(axis, _)| axis == at.1);
                 is_linked || solved.ranges.iter().any(|(of, _, _)| *of == at)
@@ -95,6 +138,28 @@ impl Meeting {
     }
 }
 
+/// What loops count in iterations of them, in a launch; in none, if how far they count is not known.
+fn iterations(counters: &[(Value, [Sum; 3])], launch: &Launch<'_>) -> Vec<Iteration> {
+    let mut found = vec![Iteration::new()];
+    for (counter, bounds) in counters {
+        let [Some(start), Some(end), Some(step)] = bounds.each_ref().map(|bound| bound.number(launch)) else {
+            return Vec::new();
+        };
+        let n = match step.signum() {
+            0 => 0,
+            sign => ((end - start) * sign + step.abs() - 1).max(0) / step.abs(),
+        };
+        let most = i128::try_from(MAX_ITERATIONS).unwrap_or(1) - 1;
+        let numbers: SmallVec<[i128; 8]> = (0..n.min(most)).chain((n > most).then_some(n - 1)).collect();
+        let with = |iteration: &Iteration| {
+            let more = numbers.iter().map(|number| (*counter, start + number * step));
+            more.map(|more| iteration.iter().copied().chain([more]).collect()).collect::<Vec<Iteration>>()
+        };
+        found = found.iter().flat_map(with).take(MAX_ITERATIONS).collect();
+    }
+    found
+}
+
 /// One index in a launch: a constant, and a multiple of one coordinate between two numbers.
 struct Side {
     constant: i128,
@@ -105,8 +170,7 @@ struct Side {
 
 impl Side {
     /// Nothing if it is not known, has several coordinates, or counts from the end of its axis in all threads.
-    fn of(sum: &Sum, loads: bool, threads: &Threads, launch: &Launch<'_>) -> Option<Side> {
-        let (constant, factors) = sum.in_launch(launch)?;
+    fn of((constant, factors): (i128, SmallVec<[i128; 3]>), is_other: bool, threads: &Threads) -> Option<Side> {
         let mut moving = factors.iter().enumerate().filter(|(_, factor)| **factor != 0);
         let Some((axis, &factor)) = moving.next() else {
             return (constant >= 0).then_some(Side { constant, factor: 0, at: None, range: (0, 0) });
@@ -121,7 +185,7 @@ impl Side {
         } else {
             last = last.min(constant.div_euclid(-factor));
         }
-        (first <= last).then_some(Side { constant, factor, at: Some((loads, axis)), range: (first, last) })
+        (first <= last).then_some(Side { constant, factor, at: Some((is_other, axis)), range: (first, last) })
     }
 
     /// The two solutions at the ends, of those with which this index of one thread is that of another.
