@@ -1,11 +1,11 @@
 """Measures how long gradients take, against Warp, JAX and PyTorch: `python benches/gradients.py [--quick]`.
 
-Every peer computes the result alone, and the result with its gradient with respect to all arrays; *backward* is the
-difference of the two times. For Polyloom that is the backward launch, which writes the gradients, for Warp that and
-setting the gradients to zero that it adds to, for JAX what `jax.vjp` adds to a compiled function, for PyTorch what
-recording and `torch.autograd.grad` take. PyTorch's gradient of `y` in `a * x + y` is that of the result, in the same
-memory, of which the others make a copy. Nothing is measured whose gradient is not Polyloom's; what Warp gets wrong is
-said to be wrong.
+Every peer computes the result alone, and the result with its gradient with respect to all arrays: how long the latter
+takes is what is compared, since some peers do more on the way forward to have less to do on the way back. For Polyloom
+it is the launch and the backward launch, which writes the gradients, for Warp these and setting the gradients to zero
+that it adds to, for JAX a compiled function of `jax.vjp`, for PyTorch the function and `torch.autograd.grad`. PyTorch's
+gradient of `y` in `a * x + y` is that of the result, in the same memory, of which the others make a copy. Nothing is
+measured whose gradient is not Polyloom's; what Warp gets wrong is said to be wrong.
 
 Processes and turns are those of `turns.py`, medians those of `run.py`. The memory of the time loop is what
 `tape.memory.loops` says of Polyloom, and of JAX the temporary memory of the compiled gradient
@@ -79,7 +79,7 @@ def serve(peer: str, scale: float, expected: Path) -> None:
 
 
 class Found(NamedTuple):
-    # By peer, number of threads and workload: seconds of the forward pass and of the way back, by round.
+    # By peer, number of threads and workload: seconds of the forward pass alone, and with the way back, by round.
     rounds: dict[tuple[str, int, str], list[tuple[float, float]]]
     states: dict[tuple[str, str], str]
     memory: dict[tuple[str, str], int]
@@ -88,11 +88,11 @@ class Found(NamedTuple):
     def forward(self, *key: Any) -> float:
         return statistics.median(forward for forward, _ in self.rounds[key])
 
-    def backward(self, *key: Any) -> float:
-        return statistics.median(backward for _, backward in self.rounds[key])
+    def both(self, *key: Any) -> float:
+        return statistics.median(both for _, both in self.rounds[key])
 
-    def over_forward(self, *key: Any) -> float:
-        return statistics.median(backward / forward for forward, backward in self.rounds[key])
+    def backward_over_forward(self, *key: Any) -> float:
+        return statistics.median((both - forward) / forward for forward, both in self.rounds[key])
 
     def over_own(self, peer: str, threads: int, name: str) -> float:
         pairs = zip(self.rounds[peer, threads, name], self.rounds[OWN, threads, name], strict=True)
@@ -120,8 +120,8 @@ def collect(rounds: int, scale: float) -> Found:
                 has_turns = [peer for peer in servers if found.states.get((peer, name)) == "right"]
                 for index in range(rounds):
                     for peer in turns.in_turn(has_turns, index):
-                        forward, both = (servers[peer].turn(f"{kind} {name}") for kind in ("forward", "gradient"))
-                        found.rounds.setdefault((peer, threads, name), []).append((forward, both - forward))
+                        times = tuple(servers[peer].turn(f"{kind} {name}") for kind in ("forward", "gradient"))
+                        found.rounds.setdefault((peer, threads, name), []).append(times)
             for server in servers.values():
                 server.close()
     return found
@@ -138,39 +138,42 @@ def section(rounds: int = 15, scale: float = 1.0) -> list[str]:
         "",
         "## Gradients",
         "",
-        "The way back, and how many times as long as the forward pass it takes; of peers, also how many times",
-        f"Polyloom's (`benches/gradients.py`). Peers: {versions or 'none'}."
-        + "".join(f" {peer} is not installed." for peer in found.missing),
+        "A result and its gradient: how long both take, and in brackets how many times as long as the result alone the",
+        "way back takes beside it; of peers, too, how many times as long as Polyloom (`benches/gradients.py`). Peers:",
+        f"{versions or 'none'}." + "".join(f" {peer} is not installed." for peer in found.missing),
         "",
     ]
     for threads in (1, 2):
         lines += [
-            f"| {threads} thread{'s' * (threads > 1)} | forward | backward | "
-            + " | ".join(f"{peer}, backward" for peer in present)
+            f"| {threads} thread{'s' * (threads > 1)} | result alone | with its gradient | "
+            + " | ".join(present)
             + " |",
             "|---|---|---|" + "---|" * len(present),
         ]
         for name in WORKLOADS:
             own = (OWN, threads, name)
-            row = [pretty(found.forward(*own)), f"{pretty(found.backward(*own))} ({found.over_forward(*own):.2f}×)"]
+            row = [
+                pretty(found.forward(*own)),
+                f"{pretty(found.both(*own))} ({found.backward_over_forward(*own):.2f}×)",
+            ]
             for peer in present:
+                key = (peer, threads, name)
                 if found.states[peer, name] == WRONG:
                     row.append("its gradient is wrong")
-                    continue
-                key = (peer, threads, name)
-                times = f"{found.over_forward(*key):.2f}×; {found.over_own(*key):.2f}× ours"
-                row.append(f"{pretty(found.backward(*key))} ({times})")
+                else:
+                    back = found.backward_over_forward(*key)
+                    row.append(f"{pretty(found.both(*key))} ({back:.2f}×): **{found.over_own(*key):.2f}×**")
             lines.append(f"| {name} | " + " | ".join(row) + " |")
         lines.append("")
     lines += [
         f"What the way back through the time loop of {gradient_workloads.STEPS} steps keeps of the forward pass:",
         "",
-        "| | memory | backward, 1 thread | 2 threads |",
+        "| | memory | result and gradient, 1 thread | 2 threads |",
         "|---|---|---|---|",
     ]
     for (peer, name), size in found.memory.items():
         label = peer + name.removeprefix("time loop")
-        times = " | ".join(pretty(found.backward(peer, threads, name)) for threads in (1, 2))
+        times = " | ".join(pretty(found.both(peer, threads, name)) for threads in (1, 2))
         lines.append(f"| {label} | {size / 1e6:.3g} MB | {times} |")
     return lines
 

@@ -25,6 +25,13 @@ def func_grad(forward_fn: Any) -> Callable[[F], F]:
         A function under `@func`, of numbers, vectors and their like, and of arrays. To the gradient of an array `x` the
         function adds element by element: `adjoint[x][i] += a`.
 
+    Raises
+    ------
+    TypeError
+        If the other is no function under `@func`, or takes other types.
+    CompileError
+        If the function gives values, or has other mistakes; it is then forgotten.
+
     Examples
     --------
     >>> import numpy as np, polyloom as loom
@@ -57,6 +64,34 @@ def func_replay(forward_fn: Any) -> Callable[[F], F]:
     ----------
     forward_fn : Function
         A function under `@func`.
+
+    Raises
+    ------
+    TypeError
+        If the other is no function under `@func`, or takes other types.
+    CompileError
+        If the function writes to memory, or has other mistakes; it is then forgotten.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> @loom.func
+    ... def noted(log: loom.array(dtype=float), x: float):
+    ...     log[loom.tid()] = x
+    ...     return loom.exp(x)
+    >>> @loom.func_replay(noted)
+    ... def replay_noted(log: loom.array(dtype=float), x: float):
+    ...     return loom.exp(x)
+    >>> @loom.kernel
+    ... def doubled(x: loom.array(dtype=float), log: loom.array(dtype=float), y: loom.array(dtype=float)):
+    ...     i = loom.tid()
+    ...     y[i] = 2.0 * noted(log, x[i])
+    >>> x, log, y = np.zeros(2, np.float32), np.ones(2, np.float32), np.zeros(2, np.float32)
+    >>> with loom.Tape() as tape:
+    ...     loom.launch(doubled, 2, [x, log], [y])
+    >>> tape.backward(grads=[(y, 1.0)])
+    >>> tape.gradients[x]
+    array([2., 2.], dtype=float32)
     """
     return _stand_in("func_replay", forward_fn)
 
@@ -71,6 +106,13 @@ def grad(function: Callable[..., Any]) -> Callable[..., Any]:
     ----------
     function : Function
         A function under `@func` that gives one floating-point number, and reads memory at most.
+
+    Raises
+    ------
+    CompileError
+        In a kernel, if the function has no derivative, or one that loops would have to be recorded for.
+    TypeError
+        Outside of kernels.
 
     Examples
     --------

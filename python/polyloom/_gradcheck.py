@@ -61,7 +61,15 @@ class ArgumentCheck:
 
 @dataclass(frozen=True)
 class GradcheckReport:
-    """What `gradcheck` found. It is true if all gradients agree, and its text is a table."""
+    """What `gradcheck` found. It is true if all gradients agree, and its text is a table.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    arguments : tuple of ArgumentCheck
+        What was found of each argument that has derivatives.
+    """
 
     kernel: str
     arguments: tuple[ArgumentCheck, ...]

@@ -55,8 +55,7 @@ def jvp(
     Raises
     ------
     CompileError
-        Where the kernel has no derivative, or threads of the launch write different numbers to one element: what to
-        write instead.
+        Where the kernel has no derivative, or threads of the launch race: what to write instead.
     ValueError
         If the tangents are not like the arguments, or what the kernel writes has elements in common with anything else.
 

@@ -118,7 +118,13 @@ class Tape:
 
     @property
     def gradients(self) -> Gradients:
-        """The gradients of the arrays that were recorded."""
+        """The gradients of the arrays that were recorded, by array or struct: `tape.gradients[x]` is like `x`.
+
+        Raises
+        ------
+        KeyError
+            By the mapping, for an array that nothing was recorded with, or not one of floating-point numbers.
+        """
         return Gradients(self)
 
     @property
@@ -161,6 +167,28 @@ class Tape:
             hold now.
         arrays : sequence of array
             The arrays that it uses, which have a `grad`.
+
+        Raises
+        ------
+        TypeError
+            If `backward` cannot be called.
+        ValueError
+            If an array has no `grad`.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> x = loom.array([3.0], dtype=float, requires_grad=True)
+        >>> y = loom.zeros(1, requires_grad=True)
+        >>> def doubled_backward():
+        ...     x.grad.assign(x.grad + 2.0 * y.grad)
+        ...     y.grad.zero_()
+        >>> with loom.Tape() as tape:
+        ...     made = y.assign(2.0 * x.numpy())
+        ...     tape.record_func(doubled_backward, [x, y])
+        >>> tape.backward(y)
+        >>> x.grad
+        array([2.], dtype=float32)
         """
         if not callable(backward):
             raise TypeError(f"record_func() takes a function without parameters, not {type(backward).__name__}")
@@ -238,6 +266,16 @@ class Tape:
         grads : mapping or sequence of pairs, optional
             Arrays, and the gradients that they begin with. Without either, what was computed begins with its `grad`,
             which is zero afterwards.
+
+        Raises
+        ------
+        RuntimeError
+            If something that was not recorded has overwritten what the way back needs, or what it begins with.
+        ValueError
+            If there is nothing to begin with, a gradient has another shape than its array, or two arrays have a `grad`
+            in one memory.
+        TypeError
+            If a gradient is not of real numbers.
         """
         seeds = _pairs(grads)
         if loss is not None:

@@ -39,6 +39,14 @@ def function(
     callable
         It takes the kernel's other arguments, arrays and numbers, and gives an array, or as many as there are outputs.
 
+    Raises
+    ------
+    TypeError, ValueError
+        Here if the outputs are not the kernel's last parameters. In a call, if an argument does not fit its parameter,
+        or the kernel writes an input or takes structs.
+    CompileError
+        In a call whose gradient is asked for, if the kernel has none.
+
     Examples
     --------
     >>> import jax, polyloom as loom, polyloom.jax

@@ -37,6 +37,14 @@ def function(
         It takes the kernel's other arguments: tensors of one device for arrays, and for numbers and vectors tensors or
         values. It gives a tensor, or as many as there are outputs.
 
+    Raises
+    ------
+    TypeError, ValueError
+        Here if the outputs are not the kernel's last parameters. In a call, if an argument does not fit its parameter,
+        or the kernel writes an input or takes structs.
+    CompileError
+        In a call whose gradient is asked for, if the kernel has none.
+
     Examples
     --------
     >>> import torch, polyloom as loom, polyloom.torch

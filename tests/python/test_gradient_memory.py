@@ -172,3 +172,27 @@ def test_elements_that_loops_move_to_are_all_recorded(tape_memory):
         at = at if k == 0 else np.sin(at)
         expected += slope
     np.testing.assert_allclose(tape.gradients[x][:, 0], expected, rtol=1e-12)
+
+
+@loom.kernel
+def powers(x: D, n: int, out: D):
+    i = loom.tid()
+    v = x[i]
+    for _ in range(n):
+        v = v * v + f64(0.1)
+    out[i] = v
+
+
+def test_neighbouring_threads_have_neighbouring_places_on_tapes():
+    n, steps = 128, 20
+    x, gradient, seed = np.full(n, 0.5), np.zeros(n), np.ones(n)
+    loom.sim.configure(counters=True)
+    try:
+        adjoints = {"adj_inputs": [gradient, None], "adj_outputs": [seed]}
+        memory = loom.launch(powers, n, [x, steps], [np.zeros(n)], adjoint=True, **adjoints, device="sim:0")
+        report = loom.sim.last_report()
+    finally:
+        loom.sim.configure(counters=False)
+    assert memory.loops == 8 * n * steps
+    # A warp stores once in each step, and moves no byte that it does not ask for.
+    assert report["global_stores"] >= steps * n // 32 and report["coalescing"] == 1.0

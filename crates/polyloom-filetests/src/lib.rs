@@ -18,6 +18,7 @@
 //! | `test pass NAME[, NAME…]` | HIR | the module after the passes, each run on every function and verified after |
 //! | `test prepare` | HIR | every kernel as back ends get it |
 //! | `test hir` | Python | the HIR of every kernel, verified |
+//! | `test backward` | Python | the HIR of every kernel's backward kernel |
 //! | `test ast` | Python | the typed AST of every kernel |
 //! | `test cpp`, `test cuda` | HIR or Python | every kernel as C++ or CUDA C++ text, without the prelude |
 //! | `test diagnostics` | Python | all diagnostics, rendered |

@@ -69,6 +69,10 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 /// ------
 /// TypeError, ValueError, OverflowError
 ///     If an argument does not fit; the message names it.
+/// CompileError
+///     With `adjoint` or under a `Tape`, if the kernel has no derivative, or the launch none since its threads race.
+/// RuntimeError
+///     Under a `Tape`, if something that is not recorded has changed an array.
 /// DeviceError
 ///     If the device is not there, has too little memory, or fails.
 /// LaunchError

@@ -70,7 +70,7 @@ pub struct Tangent {
 }
 
 impl Tangent {
-    /// Refuses launches in which several threads write different numbers to one element.
+    /// Refuses launches whose threads race.
     ///
     /// # Errors
     ///
@@ -93,20 +93,31 @@ pub(crate) struct Derivatives {
     tangent: Known<Tangent>,
 }
 
-type Known<T> = PerProcess<Mutex<Vec<(Request, Arc<T>)>>>;
+type Known<T> = PerProcess<Mutex<Vec<(Request, Slot<T>)>>>;
+/// What is made of a request, once it is.
+type Slot<T> = Arc<Mutex<Option<Arc<T>>>>;
 
-/// What is known of this request, or else what `make` makes of it.
+/// What is known of this request, or else what `make` makes of it; others need not wait for that.
 fn known<T>(
     known: &Known<T>,
     request: &Request,
     make: impl FnOnce() -> Result<T, CompileError>,
 ) -> Result<Arc<T>, CompileError> {
-    let mut known = known.get().lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, made)) = known.iter().find(|(key, _)| key == request) {
+    let slot = {
+        let mut known = known.get().lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|(key, _)| key == request).map(|(_, slot)| slot.clone());
+        found.unwrap_or_else(|| {
+            let slot = Slot::default();
+            known.push((request.clone(), slot.clone()));
+            slot
+        })
+    };
+    let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(made) = &*slot {
         return Ok(made.clone());
     }
     let made = Arc::new(make()?);
-    known.push((request.clone(), made.clone()));
+    *slot = Some(made.clone());
     Ok(made)
 }
 
@@ -188,7 +199,7 @@ impl Backward {
         })
     }
 
-    /// Refuses launches in which several threads write different numbers to one element.
+    /// Refuses launches whose threads race.
     ///
     /// # Errors
     ///
@@ -197,8 +208,8 @@ impl Backward {
         refuse_races(&self.kernel, &self.needs.races, launch)
     }
 
-    /// What to warn of where code is written out, which is for any launch: that several threads write different numbers
-    /// to one element in each that has more than one thread.
+    /// What to warn of where code is written out, which is for any launch: that threads race in each that has more than
+    /// one.
     pub fn warning(&self) -> Option<CompileError> {
         let race = self.needs.race_in_any_launch(self.rank)?;
         Some(self.kernel.rejected(vec![Diagnostic { severity: Severity::Warning, ..race.clone() }]))

@@ -1,5 +1,6 @@
 //! What each kind of file test does with its input.
 
+mod backward;
 mod compiled;
 mod differential;
 mod hir;
@@ -25,6 +26,7 @@ type Output = Result<Option<String>, String>;
 pub fn run(case: &Case) -> Output {
     match case.test.as_str() {
         "parse" => hir::parse(case).map(Some),
+        "backward" => backward::backward(case).map(Some),
         "differential" => differential::differential(case).map(|()| None),
         "gradients" => differential::gradients(case).map(|()| None),
         "verify" => hir::verify(case).map(Some),

@@ -1,14 +1,15 @@
 //! Differentiation: from a kernel, its backward kernel, and the kernel of its derivative in a direction.
 //!
 //! ```text
-//! kernel ── expand, inline ──┬─► structured ── activity ──► sweeps ── clean ──► backward kernel
+//! kernel ── expand, inline ──┬─► structured ── races ── elements ── activity ──► sweeps ── sums ──► backward kernel
 //!                            └─► activity ── tangents ── clean ──► kernel with tangents
 //! ```
 //!
 //! For each active array `x` of the kernel, the backward kernel takes another, `adj_x`, with the same shape. The
 //! caller fills in the adjoints of what the kernel wrote; the backward kernel adds what follows to the adjoints of
 //! what it read. Of a scalar, the adjoint is an array of one element. The arrays of the kernel itself hold what they
-//! held before the kernel ran; those that it both reads and writes are written again, so callers pass copies of them.
+//! held before the kernel ran, but for those that replays read ([`Needs::left`]), which hold what it has left; those that
+//! it both reads and writes are written again, so callers pass copies of them.
 //!
 //! The kernel with tangents takes for each active parameter `x` another, `dot_x`, of the same type: in which direction
 //! it moves. It does what the kernel does, and leaves in `dot_x` in which direction that moves what is in `x`.
@@ -204,7 +205,7 @@ pub struct Tangent {
     /// The kernel's arrays of which, behind the tangents, those follow that hold what the kernel leaves in them, in the
     /// mode `strict`.
     pub after: Vec<usize>,
-    /// Launches that write different numbers to one element have no derivative.
+    /// Launches whose threads race have no derivative.
     pub races: Vec<Race>,
 }
 

@@ -61,7 +61,7 @@ pub struct Needs {
     /// Whether loops record what they read of rows that are the threads' own: [`Request::rows`](super::Request::rows)
     /// would bound that.
     pub records_rows: bool,
-    /// Launches that write different numbers to one element have no gradient.
+    /// Launches whose threads race have no gradient.
     pub races: Vec<Race>,
 }
 
@@ -72,8 +72,7 @@ impl Needs {
         !self.tapes.is_empty() || !self.segments.is_empty()
     }
 
-    /// What to say of a kernel that several threads write different numbers to one element in, in every launch of so
-    /// many dimensions that has more than one thread.
+    /// What to say of a kernel whose threads race in every launch of so many dimensions that has more than one thread.
     pub fn race_in_any_launch(&self, rank: u8) -> Option<&Diagnostic> {
         races::in_any_launch(&self.races, rank)
     }
