@@ -75,23 +75,26 @@ def func_replay(forward_fn: Any) -> Callable[[F], F]:
     Examples
     --------
     >>> import numpy as np, polyloom as loom
+    >>> ints = loom.array(dtype=int)
     >>> @loom.func
-    ... def noted(log: loom.array(dtype=float), x: float):
-    ...     log[loom.tid()] = x
-    ...     return loom.exp(x)
-    >>> @loom.func_replay(noted)
-    ... def replay_noted(log: loom.array(dtype=float), x: float):
-    ...     return loom.exp(x)
+    ... def place(counter: ints, places: ints, thread: int):
+    ...     places[thread] = loom.atomic_add(counter, 0, 1)
+    ...     return places[thread]
+    >>> @loom.func_replay(place)
+    ... def same_place(counter: ints, places: ints, thread: int):
+    ...     return places[thread]
     >>> @loom.kernel
-    ... def doubled(x: loom.array(dtype=float), log: loom.array(dtype=float), y: loom.array(dtype=float)):
+    ... def kept(x: loom.array(dtype=float), counter: ints, places: ints, y: loom.array(dtype=float)):
     ...     i = loom.tid()
-    ...     y[i] = 2.0 * noted(log, x[i])
-    >>> x, log, y = np.zeros(2, np.float32), np.ones(2, np.float32), np.zeros(2, np.float32)
+    ...     if x[i] > 0.0:
+    ...         y[place(counter, places, i)] = x[i] * x[i]
+    >>> x, y = np.array([1.0, -2.0, 3.0], np.float32), np.zeros(3, np.float32)
+    >>> counter, places = np.zeros(1, np.int32), np.zeros(3, np.int32)
     >>> with loom.Tape() as tape:
-    ...     loom.launch(doubled, 2, [x, log], [y])
+    ...     loom.launch(kept, 3, [x, counter, places], [y])
     >>> tape.backward(grads=[(y, 1.0)])
     >>> tape.gradients[x]
-    array([2., 2.], dtype=float32)
+    array([2., 0., 6.], dtype=float32)
     """
     return _stand_in("func_replay", forward_fn)
 

@@ -57,8 +57,16 @@ pub(crate) fn choose(
 pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
     fn within(func: &Function, region: Region, uniformity: Option<&Uniformity>) -> bool {
         func.regions[region].insts.iter().map(|&inst| &func.insts[inst]).any(|data| {
-            let again = || uniformity.is_none_or(|found| found.shape(data.operands[0]) == Shape::Uniform);
-            let chooses = data.op == Op::If && !data.results.is_empty() && again();
+            // A loop of a few iterations is written out, with a choice behind each.
+            let decision = match data.op {
+                Op::If => data.operands.first().copied(),
+                Op::While => {
+                    func.terminator(data.regions[0]).and_then(|last| func.insts[last].operands.first().copied())
+                }
+                _ => None,
+            };
+            let is_again = |value| uniformity.is_none_or(|found| found.shape(value) == Shape::Uniform);
+            let chooses = !data.results.is_empty() && decision.is_some_and(is_again);
             let uniformity = uniformity.filter(|_| !matches!(data.op, Op::ForRange | Op::While));
             chooses || data.regions.iter().any(|&inner| within(func, inner, uniformity))
         })
