@@ -239,6 +239,8 @@ class History:
 
     def __init__(self) -> None:
         self._regions: dict[str, Intervals[Region]] = {}
+        # By device and addresses, the regions that have been found since there was a new one.
+        self._found: dict[tuple[str, int, int], Region] = {}
         # The structs that launches were given, by identity, with the gradients of their numbers by the names of fields.
         self.structs: dict[int, tuple[Any, dict[tuple[str, ...], Any]]] = {}
 
@@ -248,9 +250,16 @@ class History:
 
     def find(self, view: View) -> Region | None:
         """The region that a view is of, if it is known."""
+        place = view.device, view.lo, view.hi
+        known = self._found.get(place)
+        if known is not None:
+            return known
         regions = self._regions.get(view.device)
         found = regions.overlapping(view.lo, view.hi) if regions is not None else []
-        return found[0] if len(found) == 1 and found[0].lo <= view.lo and view.hi <= found[0].hi else None
+        if len(found) != 1 or view.lo < found[0].lo or found[0].hi < view.hi:
+            return None
+        self._found[place] = found[0]
+        return found[0]
 
     def around(self, view: View) -> Region | None:
         """The region that a view is of, which becomes larger if it is known of a part of the view alone."""
@@ -331,6 +340,7 @@ class History:
             regions.remove(each)
             _move(each, made)
         regions.add(made)
+        self._found.clear()
         return made
 
     def outside(self, device: str, lo: int, hi: int, what: str) -> None:

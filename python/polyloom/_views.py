@@ -61,7 +61,7 @@ class View:
         """What two views of the same elements have in common."""
         if self._key is None:
             storage = self.storage
-            self._key = self.device, storage.ctypes.data, storage.shape, storage.strides, storage.dtype.str
+            self._key = self.device, self.lo, storage.shape, storage.strides, storage.dtype.str
         return self._key
 
     @property
