@@ -260,7 +260,8 @@ def produce(
     ValueError
         If a setting is not one that there is, or not that of the data set to go on with.
     FileExistsError
-        If the folder holds a data set and `resume` is false; with ``engine="ray"`` also if it holds anything else.
+        If the folder holds a data set and `resume` is false, or something else that is in the way, or another run
+        writes to it.
     RuntimeError
         If a thousand indices in a row give no row, or a back end does not work here. With ``engine="ray"`` these
         are of files without a row.
@@ -269,6 +270,13 @@ def produce(
     """
     if count is None and source is None:
         raise ValueError("say how many rows to generate, or give the `source` that has the kernels")
+    for name, value, known in (("emitter", emitter, ("polyloom", "warp")), ("engine", engine, ("local", "ray"))):
+        if value not in known:
+            raise ValueError(f"there is no {name} {value!r}; there are {known[0]!r} and {known[1]!r}")
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs is {jobs}: rows are made by one thread at least")
+    if isinstance(categories, str) or isinstance(columns, str):
+        raise TypeError("categories and columns are lists of names, not one string")
     settings = json.loads(_native.dataset_settings(count or 0, seed))
     settings["count"] = count
     settings.update(verify=verify, dedup=dedup, device=device, format=format)
@@ -281,6 +289,8 @@ def produce(
         unknown = [name for name in wanted if name not in known]
         if unknown:
             raise ValueError(f"there is no column {unknown[0]!r}; there are {', '.join(known)}")
+        if not wanted:
+            raise ValueError("a row has one column at least")
         settings["columns"] = [name for name in known if name in wanted]
     emit = None
     if emitter == "warp":

@@ -138,6 +138,20 @@ fn kernels_like_those_to_leave_out_are_left_out() {
     assert_success(&produce(&second, &["--count", "20", "--exclude", &jsonl, "--exclude", &python]));
     let manifest = fs::read_to_string(Path::new(&second).join("manifest.json")).expect("there is a manifest");
     assert!(manifest.contains("\"excluded\": 2"), "{manifest}");
+    // Other objects that have a kernel's text, and files that have none.
+    let (_keep, third) = folder("dataset-without-others");
+    let other = keep.file("others.jsonl", &json!({"prompt": 1, "python_source": row["python_source"]}).to_string());
+    assert_success(&produce(&third, &["--count", "20", "--exclude", &other]));
+    for (name, text_of, message) in [
+        ("none.py", "x = 1\n", "has no kernel to leave out"),
+        ("rows.txt", "{}", "files of .py or .jsonl"),
+        ("empty.jsonl", "\n", "has no kernel to leave out"),
+        ("no_source.jsonl", "{}", "line 1: missing field `python_source`"),
+    ] {
+        let (_keep, fourth) = folder("dataset-without-nothing");
+        let output = produce(&fourth, &["--count", "20", "--exclude", &keep.file(name, text_of)]);
+        assert!(!output.status.success() && text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
 }
 
 #[test]
@@ -162,6 +176,146 @@ fn a_folder_that_cannot_be_written_is_one_error() {
     assert_eq!(output.status.code(), Some(1));
     let message = text(&output.stderr);
     assert!(message.lines().count() == 1 && message.contains("file/set"), "{message}");
+}
+
+#[test]
+fn what_is_in_the_way_stays_what_it_is() {
+    let (keep, path) = folder("dataset-in-the-way");
+    for inner in ["data", "keys", "rejects"] {
+        fs::create_dir_all(Path::new(&path).join(inner)).expect("a folder for the test");
+    }
+    for (name, is_in_the_way) in [
+        ("data/notes.txt", true),
+        ("keys/id", true),
+        ("rejects/.hidden", true),
+        ("README.md", true),
+        ("other.txt", false),
+    ] {
+        let file = keep.file(&format!("set/{name}"), "mine");
+        let output = produce(&path, &["--count", "5", "--resume"]);
+        if is_in_the_way {
+            assert_eq!(output.status.code(), Some(1), "{name}");
+            let message = text(&output.stderr);
+            assert!(message.contains(&format!("`{name}` is in the way: write to another folder")), "{message}");
+        } else {
+            assert_success(&output);
+        }
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), "mine");
+        fs::remove_file(&file).expect("it can be removed");
+    }
+    // Nor is anything removed that has no name of a run's files, once there is a data set.
+    let notes = keep.file("set/data/notes.txt", "mine");
+    let left = [keep.file("set/data/train-00009.jsonl", "left"), keep.file("set/keys/00009.bin.tmp", "left")];
+    assert_success(&produce(&path, &["--count", "5", "--resume"]));
+    assert!(Path::new(&notes).exists() && left.iter().all(|left| !Path::new(left).exists()));
+    let output = validate(&path);
+    assert!(text(&output.stdout).contains("data/notes.txt: is not in the manifest"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn one_run_writes_to_a_folder() {
+    let (_keep, path) = folder("dataset-two-runs");
+    let run = |seed: &str| {
+        let more = ["--count", "100000", "--seed", seed, "--resume"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_polyloom"));
+        command.args(["dataset", "produce", "--output", &path]).args(QUICK).args(more);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the command runs")
+    };
+    let mut first = run("1");
+    while !Path::new(&path).join("data/train-00000.jsonl").exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for seed in ["1", "2"] {
+        let second = run(seed).wait_with_output().expect("it ends");
+        assert_eq!(second.status.code(), Some(1));
+        assert!(text(&second.stderr).contains("another run is writing to it"), "{}", text(&second.stderr));
+    }
+    first.kill().expect("it can be killed");
+    first.wait().expect("it ends");
+}
+
+#[test]
+fn files_that_are_gone_or_changed_are_one_error() {
+    let (_keep, path) = folder("dataset-changed");
+    assert_success(&produce(&path, &["--count", "60"]));
+    let file = Path::new(&path).join("data/train-00001.jsonl");
+    let bytes = fs::read(&file).expect("it is there");
+    let (_keep, merged) = folder("dataset-changed-merged");
+    let message = |output: Output| {
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stderr)
+    };
+    // As many bytes, and fewer, and none.
+    fs::write(&file, [&bytes[..9], b"X", &bytes[10..]].concat()).expect("it can be written");
+    let found = message(polyloom(&["dataset", "merge", "--output", &merged, &path]));
+    assert!(found.contains("data/train-00001.jsonl is not what the manifest says: put back"), "{found}");
+    fs::write(&file, &bytes[1..]).expect("it can be written");
+    let found = message(produce(&path, &["--count", "60", "--resume"]));
+    assert!(found.contains("data/train-00001.jsonl is not what the manifest says: put back"), "{found}");
+    fs::remove_file(&file).expect("it can be removed");
+    let found = message(produce(&path, &["--count", "60", "--resume"]));
+    assert!(found.contains("data/train-00001.jsonl is gone: put it back"), "{found}");
+    // What was interrupted begins anew.
+    fs::write(&file, &bytes).expect("it can be written");
+    assert_success(&polyloom(&["dataset", "merge", "--output", &merged, &path]));
+    let whole = files(&merged);
+    let found = message(polyloom(&["dataset", "merge", "--output", &merged, &path]));
+    assert!(found.contains("a data set of 60 rows is in the way"), "{found}");
+    let manifest = Path::new(&merged).join("manifest.json");
+    let mut begun: Value = serde_json::from_slice(&whole[Path::new("manifest.json")]).expect("it is JSON");
+    begun["is_finished"] = json!(false);
+    begun["chunks"].as_array_mut().expect("a list").truncate(1);
+    fs::write(&manifest, begun.to_string()).expect("it can be written");
+    assert_success(&polyloom(&["dataset", "merge", "--output", &merged, &path]));
+    assert!(files(&merged).into_iter().all(|(name, bytes)| name == Path::new("stats.json") || whole[&name] == bytes));
+}
+
+#[test]
+fn a_data_set_has_a_row() {
+    let (_keep, path) = folder("dataset-no-row");
+    let output = produce(&path, &["--count", "0"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("the count is 0"), "{}", text(&output.stderr));
+    assert!(!Path::new(&path).exists());
+}
+
+#[test]
+fn what_says_of_a_data_set_what_it_is_not_is_found() {
+    let (_keep, path) = folder("dataset-description");
+    assert_success(&produce(&path, &["--count", "30"]));
+    let good = files(&path);
+    let in_json = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut value: Value = serde_json::from_slice(&good[Path::new(name)]).expect("it is JSON");
+        change(&mut value);
+        (name.to_owned(), value.to_string())
+    };
+    let row = good[Path::new("data/train-00000.jsonl")].clone();
+    let cases = [
+        (
+            in_json("stats.json", &|stats| stats["total_pairs"] = json!(9000)),
+            "stats.json: is not what the manifest gives",
+        ),
+        (in_json("manifest.json", &|it| it["is_finished"] = json!(false)), "is not finished"),
+        (in_json("manifest.json", &|it| it["chunks"] = json!([])), "data/train-00000.jsonl: is not in the manifest"),
+        (
+            in_json("manifest.json", &|it| it["settings"]["arch"] = json!("sm_90")),
+            "arch is sm_80, the manifest says sm_90",
+        ),
+        (("README.md".to_owned(), "# Mine".to_owned()), "README.md: is not what the manifest gives"),
+        (("data/train-99999.jsonl".to_owned(), text(&row)), "data/train-99999.jsonl: is not in the manifest"),
+    ];
+    for ((name, changed), expected) in cases {
+        fs::write(Path::new(&path).join(&name), changed).expect("it can be written");
+        let output = validate(&path);
+        let found = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{name}: {found}");
+        assert!(found.contains(expected), "{name}: {found}");
+        match good.get(Path::new(&name)) {
+            Some(bytes) => fs::write(Path::new(&path).join(&name), bytes).expect("it can be written"),
+            None => fs::remove_file(Path::new(&path).join(&name)).expect("it can be removed"),
+        }
+    }
+    assert_success(&validate(&path));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Kernels that no row may be like: those of a test that a model is to be judged by.
 
-use crate::row::Row;
 use crate::text::hashes;
 use crate::verify::Verifier;
 use polyloom::{Arch, CompileError, SessionError, SourceFile, SourceUnit};
+use serde::Deserialize;
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,15 @@ pub enum ExcludeError {
     Session(#[from] SessionError),
 }
 
-/// The structures of all kernels of these files: `.py`, or `.jsonl` with rows of a data set.
+/// What counts of a line of JSON: there may be more.
+#[derive(Deserialize)]
+struct ToExclude {
+    python_source: String,
+    kernel_name: Option<String>,
+}
+
+/// The structures of all kernels of these files: `.py`, or `.jsonl` of objects with `python_source`, such as the rows of
+/// a data set; without `kernel_name`, all kernels of that.
 ///
 /// # Errors
 ///
@@ -40,6 +48,7 @@ pub enum ExcludeError {
 pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
     let verifier = Verifier::new(Arch::DEFAULT)?;
     let mut found = HashSet::new();
+    let mut n_kernels = 0;
     for path in files {
         let text = std::fs::read_to_string(path).map_err(|error| ExcludeError::File { path: path.clone(), error })?;
         let wrong = |what: String| ExcludeError::Kernel { path: path.clone(), what };
@@ -48,16 +57,32 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
             found.insert(u128::from_str_radix(&hashes(source, &kernel).structure, 16).unwrap_or_default());
             Ok(())
         };
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
-            for (line, text) in text.lines().enumerate() {
-                let row: Row =
-                    serde_json::from_str(text).map_err(|error| wrong(format!("line {}: {error}", line + 1)))?;
-                add(&row.python_source, &row.kernel_name)?;
+        let before = n_kernels;
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("jsonl") => {
+                for (line, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
+                    let at_line = |what: String| wrong(format!("line {}: {what}", line + 1));
+                    let row: ToExclude = serde_json::from_str(text).map_err(|error| at_line(error.to_string()))?;
+                    let names = match row.kernel_name {
+                        Some(name) => BTreeSet::from([name]),
+                        None => kernels(path, &row.python_source).map_err(|error| at_line(error.to_string()))?,
+                    };
+                    for name in names {
+                        add(&row.python_source, &name)?;
+                        n_kernels += 1;
+                    }
+                }
             }
-        } else {
-            for name in kernels(path, &text).map_err(|error| wrong(error.to_string()))? {
-                add(&text, &name)?;
+            Some("py") => {
+                for name in kernels(path, &text).map_err(|error| wrong(error.to_string()))? {
+                    add(&text, &name)?;
+                    n_kernels += 1;
+                }
             }
+            _ => return Err(wrong("kernels to leave out are in files of .py or .jsonl".to_owned())),
+        }
+        if n_kernels == before {
+            return Err(wrong("has no kernel to leave out".to_owned()));
         }
     }
     Ok(found)

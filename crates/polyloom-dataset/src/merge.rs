@@ -4,7 +4,7 @@
 //! indices. The keys of rows are what that takes to be in memory, and not the rows: these are read and written once.
 
 use crate::produce::{
-    Chunk, Format, Lines, Manifest, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS, Selection, create_folders,
+    Chunk, Format, Lines, Manifest, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS, Selection, claimed,
     describe, read_chunk_keys, read_lines,
 };
 use crate::row::Row;
@@ -34,9 +34,6 @@ pub fn columns_to_merge_by(columns: &[String]) -> Vec<&'static str> {
 pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(Manifest, Progress), ProduceError> {
     let started = Instant::now();
     let file = |path: &Path, error| ProduceError::File { path: path.to_owned(), error };
-    if let Some(there) = Manifest::read(output).map_err(|error| file(output, error))? {
-        return Err(ProduceError::Exists { folder: output.to_owned(), rows: there.rows() });
-    }
     let mut manifests = Vec::new();
     for folder in shards {
         let manifest = Manifest::read(folder).map_err(|error| file(folder, error))?;
@@ -54,8 +51,17 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         return Err(ProduceError::Setting(message));
     }
     (settings.shard, settings.end, settings.count) = (None, None, count);
-    create_folders(output)?;
-    let mut manifest = Manifest { settings: settings.clone(), chunks: Vec::new(), is_finished: false };
+    if count == Some(0) {
+        return Err(ProduceError::Setting("the count is 0: a data set has one row at least".to_owned()));
+    }
+    let (_lock, found) = claimed(output)?;
+    // One that was interrupted begins anew.
+    if let Some(there) = found.filter(|there| there.is_finished || there.settings != settings) {
+        let what = format!("a data set of {} rows", there.rows());
+        return Err(ProduceError::InTheWay { folder: output.to_owned(), what });
+    }
+    let mut manifest = Manifest::begun(&settings, output).map_err(|error| file(output, error))?;
+    manifest.clean(output).map_err(|error| file(output, error))?;
     let known = RwLock::new(HashSet::new());
     let sketch = settings.most_alike.map(Sketch::new);
     let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
@@ -72,6 +78,9 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
             verifier: &verifier,
             format: settings.format,
         };
+        for of_shard in &chunk.files {
+            of_shard.check(folder).map_err(|error| file(folder, error))?;
+        }
         let left = count.map(|count| count - progress.rows);
         let n_taken = merging.run(left).map_err(|error| file(folder, error))?;
         progress.rows += n_taken;
@@ -101,7 +110,7 @@ fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, 
         let first = &manifests[0].1.settings;
         (settings.shard, settings.first, settings.end, settings.count) =
             (first.shard, first.first, first.end, first.count);
-        let differences = settings.differences(first);
+        let differences = first.differences(&settings);
         if !differences.is_empty() {
             return Err(ProduceError::OtherSettings { folder: folder.to_path_buf(), differences });
         }

@@ -3,9 +3,12 @@
 //! A row is compiled anew from its Python text. All code that it holds has to be what comes out, byte for byte, so that
 //! a character more or less anywhere is found; and the kernel is proved right once more to the level that the row says.
 
+use crate::card::{Summary, card};
 use crate::found::programs;
 use crate::generate::{Category, Program};
-use crate::produce::{Lines, Manifest, Settings, categories, drafts, key, read_lines, split_name};
+use crate::produce::{
+    DESCRIPTION, Lines, Manifest, STATS, Settings, categories, drafts, key, read_lines, split_name, unique_ratios,
+};
 use crate::row::{Row, all_columns};
 use crate::text::{Device, GENERATOR, Place, Texts, hashes};
 use crate::tools::{Emitter, Tools, WARP, WARP_VERSION, wants_warp};
@@ -178,15 +181,48 @@ pub fn validate(folder: &Path, jobs: usize, emitter: Result<Emitter<'_>, String>
             quality.findings.push(found(0, "", format!("has {n_rows} rows, the manifest says {}", file.rows)));
         }
     }
+    let whole = |file: &str, what: String| Finding { file: file.to_owned(), line: 0, id: String::new(), what };
     if quality.rows != manifest.rows() {
-        quality.findings.push(Finding {
-            file: "manifest.json".to_owned(),
-            line: 0,
-            id: String::new(),
-            what: format!("lists {} rows, the files have {}", manifest.rows(), quality.rows),
-        });
+        let what = format!("lists {} rows, the files have {}", manifest.rows(), quality.rows);
+        quality.findings.push(whole("manifest.json", what));
+    }
+    if !manifest.is_finished {
+        let what = "the run that makes the data set is not finished: produce --resume goes on with it";
+        quality.findings.push(whole("manifest.json", what.to_owned()));
+    }
+    for path in manifest.unlisted(folder).map_err(at(folder.to_owned()))? {
+        quality.findings.push(whole(&path, "is not in the manifest".to_owned()));
+    }
+    if manifest.is_finished {
+        let found = description(&manifest, folder);
+        quality.findings.extend(found.into_iter().map(|(file, what)| whole(file, what)));
     }
     Ok(quality)
+}
+
+/// What is wrong with the files beside the rows, with their names.
+fn description(manifest: &Manifest, folder: &Path) -> Vec<(&'static str, String)> {
+    // Without the keys that it takes, nothing is known: they are found to be wrong themselves.
+    let Ok(unique) = unique_ratios(manifest, folder) else { return Vec::new() };
+    let json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text);
+    let without_time = |mut value: serde_json::Value| {
+        if let serde_json::Value::Object(fields) = &mut value {
+            fields.retain(|name, _| !["generation_time_seconds", "pairs_per_second"].contains(&name.as_str()));
+        }
+        value
+    };
+    let expected = serde_json::to_vec(&Summary::new(manifest, unique, 0, 0.0)).and_then(|text| json(&text));
+    let is_stats = |text: &[u8]| match (json(text), &expected) {
+        (Ok(there), Ok(expected)) => without_time(there) == without_time(expected.clone()),
+        _ => false,
+    };
+    let is_card = |text: &[u8]| text == card(manifest, unique).as_bytes();
+    let wrong = DESCRIPTION.into_iter().filter_map(|name| match std::fs::read(folder.join(name)) {
+        Ok(text) if if name == STATS { is_stats(&text) } else { is_card(&text) } => None,
+        Ok(_) => Some((name, "is not what the manifest gives".to_owned())),
+        Err(error) => Some((name, format!("cannot be read: {error}"))),
+    });
+    wrong.collect()
 }
 
 /// `column a`, or `columns a, b and c`.
@@ -281,6 +317,17 @@ fn compare(
         let wanted = manifest.settings.verify;
         wrong.push(format!("is verified to `{}`, the manifest says `{wanted}`", metadata.verified));
     }
+    for (what, is, wanted) in [("device", &row.device, &settings.device), ("arch", &metadata.arch, &settings.arch)] {
+        if is != wanted {
+            wrong.push(format!("{what} is {is}, the manifest says {wanted}"));
+        }
+    }
+    if metadata.origin.is_some() && settings.source.is_none() {
+        wrong.push("has the origin of a kernel of a file, and was generated".to_owned());
+    }
+    if !metadata.generation_time_ms.map_or(!settings.timings, |time| settings.timings && time >= 0.0) {
+        wrong.push("does not say how long it took to make as the manifest has it".to_owned());
+    }
     let text = |reject: Box<Reject>| reject.to_string();
     let source = settings.source.as_ref();
     if source.is_none() {
@@ -331,6 +378,9 @@ fn compare(
         if have.get(name) != want.get(name) {
             wrong.push(difference(name, have.get(name), want.get(name)));
         }
+    }
+    for name in all_columns().filter(|name| !wants(name) && have.get(*name).is_some_and(|value| !value.is_null())) {
+        wrong.push(format!("{name} is there, and the data set has no such column"));
     }
     // What is not what a run made is not run: it may ask for any memory.
     if !wrong.is_empty() {

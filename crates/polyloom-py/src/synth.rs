@@ -118,8 +118,10 @@ fn failure(error: ProduceError) -> PyErr {
     let message = error.to_string();
     match error {
         ProduceError::Setting(_) | ProduceError::OtherSettings { .. } => PyValueError::new_err(message),
-        ProduceError::Exists { .. } => PyFileExistsError::new_err(message),
-        ProduceError::File { .. } => PyOSError::new_err(message),
+        ProduceError::Exists { .. } | ProduceError::InTheWay { .. } | ProduceError::Busy(_) => {
+            PyFileExistsError::new_err(message)
+        }
+        ProduceError::File { .. } | ProduceError::Stopped { .. } => PyOSError::new_err(message),
         ProduceError::Session(_) | ProduceError::Interrupted | ProduceError::Barren { .. } => {
             PyRuntimeError::new_err(message)
         }

@@ -357,7 +357,10 @@ fn run_validate(arguments: &Validate) -> Outcome {
     print(text.as_bytes())?;
     match quality.findings.len() {
         0 => Ok(()),
-        n => Err(Failure::Failed(format!("{n} findings: this data set is not what it should be"))),
+        n => {
+            let findings = if n == 1 { "finding" } else { "findings" };
+            Err(Failure::Failed(format!("{n} {findings}: this data set is not what it should be")))
+        }
     }
 }
 

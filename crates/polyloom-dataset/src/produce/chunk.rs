@@ -19,6 +19,23 @@ pub(crate) const FOLDERS: [&str; 3] = ["data", "rejects", "keys"];
 /// Parts of a data set, and how many of a hundred structures are in each.
 pub(crate) const SPLITS: [(&str, u128); 3] = [("train", 90), ("validation", 5), ("test", 5)];
 
+/// Whether a path is that of a file of a chunk.
+pub(super) fn is_file_name(path: &str) -> bool {
+    let Some((folder, name)) = path.split_once('/') else { return false };
+    let Some((stem, extension)) = name.split_once('.') else { return false };
+    let number = match folder {
+        "data" => {
+            let is_known =
+                [Format::Jsonl, Format::JsonlZstd, Format::Parquet].iter().any(|f| f.extension() == extension);
+            let mut numbers = SPLITS.iter().filter_map(|(split, _)| stem.strip_prefix(split)?.strip_prefix('-'));
+            numbers.next().filter(|_| is_known)
+        }
+        "rejects" => Some(stem).filter(|_| extension == "jsonl"),
+        _ => Some(stem).filter(|_| folder == "keys" && extension == "bin"),
+    };
+    number.is_some_and(|digits| digits.len() >= 5 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// A chunk that is being written.
 pub(crate) struct OpenChunk<'a> {
     folder: PathBuf,
@@ -233,7 +250,7 @@ pub(crate) fn read_chunk_keys(chunk: &Chunk, folder: &Path) -> io::Result<Vec<Ke
     for file in chunk.files.iter().filter(|file| file.path.starts_with("keys/")) {
         let bytes = fs::read(folder.join(&file.path))?;
         if blake3::hash(&bytes).to_hex().as_str() != file.blake3 {
-            return Err(io::Error::other(format!("{} is not what the manifest says", file.path)));
+            return Err(file.changed());
         }
         keys.extend(bytes.as_chunks::<{ Keys::BYTES }>().0.iter().map(Keys::from_bytes));
     }

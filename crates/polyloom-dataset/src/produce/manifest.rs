@@ -3,15 +3,19 @@
 //! Files are written under temporary names, synced, renamed, and then listed here, which is itself replaced in one step.
 //! What is not listed was not finished and is removed when the run goes on, so that a run may be killed at any moment.
 
-use super::chunk::SPLITS;
+use super::chunk::{FOLDERS, SPLITS, is_file_name};
 use super::settings::Settings;
 use crate::statistics::{Histogram, Statistics};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::collections::HashSet;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-const NAME: &str = "manifest.json";
+pub(crate) const NAME: &str = "manifest.json";
+/// How the names of files end that are not complete.
+const TEMPORARY: &str = ".tmp";
 
 /// The list of what is finished.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -70,6 +74,13 @@ impl Manifest {
         serde_json::from_slice(&text).map(Some).map_err(io::Error::other)
     }
 
+    /// A data set without rows, which is in the folder.
+    pub(crate) fn begun(settings: &Settings, folder: &Path) -> io::Result<Manifest> {
+        let manifest = Manifest { settings: settings.clone(), chunks: Vec::new(), is_finished: false };
+        manifest.write(folder)?;
+        Ok(manifest)
+    }
+
     /// Replaces the manifest of a folder in one step.
     ///
     /// # Errors
@@ -122,28 +133,108 @@ impl Manifest {
         SPLITS.iter().map(|(name, _)| *name).filter(|name| is_there(name)).collect()
     }
 
-    /// Removes what a run that was interrupted has left in the folders for files: all that is not listed.
+    /// Removes what a run that was interrupted has left in the folders for files: what has the name of such a file and is
+    /// not listed.
     ///
     /// # Errors
     ///
     /// If a folder cannot be read or a file not removed.
-    pub fn clean(&self, folder: &Path, inner: &[&str]) -> io::Result<()> {
-        let listed: Vec<PathBuf> =
-            self.chunks.iter().flat_map(|chunk| &chunk.files).map(|file| folder.join(&file.path)).collect();
-        for inner in inner {
-            let entries = match fs::read_dir(folder.join(inner)) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            for entry in entries {
-                let path = entry?.path();
-                if path.is_file() && !listed.contains(&path) {
-                    fs::remove_file(path)?;
-                }
+    pub(crate) fn clean(&self, folder: &Path) -> io::Result<()> {
+        for path in self.unlisted(folder)? {
+            if is_file_name(path.strip_suffix(TEMPORARY).unwrap_or(&path)) {
+                fs::remove_file(folder.join(path))?;
             }
         }
         Ok(())
+    }
+
+    /// What is in the folders for files and is not listed.
+    ///
+    /// # Errors
+    ///
+    /// If a folder cannot be read.
+    pub(crate) fn unlisted(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let listed: HashSet<&str> =
+            self.chunks.iter().flat_map(|chunk| &chunk.files).map(|file| file.path.as_str()).collect();
+        let found = FOLDERS.iter().map(|inner| Ok((inner, names(&folder.join(inner))?)));
+        let found: Vec<(&&str, Vec<String>)> = found.collect::<io::Result<_>>()?;
+        let paths =
+            found.into_iter().flat_map(|(inner, names)| names.into_iter().map(move |name| format!("{inner}/{name}")));
+        let mut unlisted: Vec<String> = paths.filter(|path| !listed.contains(path.as_str())).collect();
+        unlisted.sort_unstable();
+        Ok(unlisted)
+    }
+
+    /// Refuses to go on with files that are not there, or that are shorter or longer than they were.
+    ///
+    /// # Errors
+    ///
+    /// Which file it is.
+    pub(crate) fn check(&self, folder: &Path) -> io::Result<()> {
+        for file in self.chunks.iter().flat_map(|chunk| &chunk.files) {
+            match fs::metadata(folder.join(&file.path)) {
+                Ok(found) if found.len() == file.bytes => {}
+                Ok(_) => return Err(file.changed()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(io::Error::new(error.kind(), format!("{} is gone: put it back", file.path)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FileRecord {
+    /// Refuses a file that is not what it was.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or has changed.
+    pub(crate) fn check(&self, folder: &Path) -> io::Result<()> {
+        let mut hash = blake3::Hasher::new();
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path));
+        let mut file = File::open(folder.join(&self.path)).map_err(named)?;
+        io::copy(&mut file, &mut hash).map_err(named)?;
+        if hash.finalize().to_hex().as_str() == self.blake3 { Ok(()) } else { Err(self.changed()) }
+    }
+
+    pub(crate) fn changed(&self) -> io::Error {
+        io::Error::other(format!("{} is not what the manifest says: put back what was written", self.path))
+    }
+}
+
+/// What is in a folder; nothing if there is none.
+pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+/// How long a run waits for another that may be about to end, as one that was killed is.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A folder that one run writes to, as long as this is there.
+pub(crate) struct Lock {
+    _held: Option<File>,
+}
+
+impl Lock {
+    /// Nothing if another run writes to the folder and goes on with that. Where folders cannot be locked, nobody is kept
+    /// out.
+    pub(crate) fn of(folder: &Path) -> Option<Lock> {
+        let file = File::open(folder.join(FOLDERS[0])).ok();
+        let begun = Instant::now();
+        while let Some(Err(TryLockError::WouldBlock)) = file.as_ref().map(File::try_lock) {
+            if begun.elapsed() >= PATIENCE {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(Lock { _held: file })
     }
 }
 
@@ -169,7 +260,7 @@ pub(crate) struct TemporaryFile {
 impl TemporaryFile {
     /// A file that will have this path in the folder, whose own folder must exist.
     pub(crate) fn create(folder: &Path, path: &str) -> io::Result<TemporaryFile> {
-        let temporary = folder.join(format!("{path}.tmp"));
+        let temporary = folder.join(format!("{path}{TEMPORARY}"));
         let file = io::BufWriter::with_capacity(1 << 16, File::create(&temporary)?);
         Ok(TemporaryFile {
             folder: folder.to_owned(),

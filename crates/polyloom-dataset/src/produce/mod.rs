@@ -23,7 +23,7 @@ use crate::text::{Device, Texts};
 use crate::tools::{Emitter, Tools, wants_warp};
 use crate::verify::Verifier;
 use chunk::read_keys;
-use manifest::replace;
+use manifest::{Lock, replace};
 use polyloom::{Arch, SessionError};
 use std::collections::HashSet;
 use std::io;
@@ -55,10 +55,29 @@ pub enum ProduceError {
         /// The settings that differ, with both values.
         differences: Vec<String>,
     },
+    /// Something else stands where a data set is to be written.
+    #[error("{}: {what} is in the way: write to another folder", folder.display())]
+    InTheWay {
+        /// The folder.
+        folder: PathBuf,
+        /// What is there.
+        what: String,
+    },
+    /// Another run writes to the folder.
+    #[error("{}: another run is writing to it", .0.display())]
+    Busy(PathBuf),
     /// A file cannot be read or written.
-    #[error("{}: {error}; what was finished before is kept, --resume goes on with it", path.display())]
+    #[error("{}: {error}", path.display())]
     File {
         /// The file or folder.
+        path: PathBuf,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// A file cannot be written while rows are made.
+    #[error("{}: {error}; what was finished before is kept, --resume goes on with it", path.display())]
+    Stopped {
+        /// The folder.
         path: PathBuf,
         /// What is wrong.
         error: io::Error,
@@ -81,6 +100,11 @@ pub enum ProduceError {
     #[error(transparent)]
     Session(#[from] SessionError),
 }
+
+/// What stands beside the rows.
+pub(crate) const DESCRIPTION: [&str; 2] = [README, STATS];
+const README: &str = "README.md";
+pub(crate) const STATS: &str = "stats.json";
 
 /// After so many indices without a row, a run that is to reach a number of rows ends.
 const MOST_BARREN: u64 = 1000;
@@ -132,9 +156,13 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     }
     let tools = Tools::find(&settings.columns, &texts, how.emitter).map_err(ProduceError::Setting)?;
     let settings = &Settings { tools: tools.versions().map_err(ProduceError::Setting)?, ..settings.clone() };
-    create_folders(folder)?;
-    let mut manifest = begin(settings, folder, how.resume)?;
-    manifest.clean(folder, &FOLDERS).map_err(at(folder))?;
+    if settings.count == Some(0) {
+        return Err(ProduceError::Setting("the count is 0: a data set has one row at least".to_owned()));
+    }
+    let categories = if how.source.is_some() { Vec::new() } else { categories(settings)? };
+    let (_lock, found) = claimed(folder)?;
+    let mut manifest = begin(settings, folder, found, how.resume)?;
+    manifest.clean(folder).map_err(at(folder))?;
     // What a part of a data set has too many of, only the whole can tell.
     let mut sketch = settings.most_alike.filter(|_| settings.count.is_some()).map(Sketch::new);
     let mut known = HashSet::new();
@@ -151,7 +179,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     let mut progress = Progress { rows: manifest.rows(), wanted: settings.count, ..Progress::default() };
     if manifest.is_finished {
         // What comes last may not have been written.
-        if !folder.join("README.md").exists() {
+        if !folder.join(README).exists() {
             describe(&manifest, folder, &progress)?;
         }
         return Ok((manifest, progress));
@@ -159,7 +187,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     let work = Work {
         settings,
         tools,
-        categories: if how.source.is_some() { Vec::new() } else { categories(settings)? },
+        categories,
         source: settings.source.as_ref().zip(how.source),
         texts,
         known: &known,
@@ -182,11 +210,11 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     work.in_order(manifest.next(), verifiers, |done| {
         let number = done.index / settings.indices_per_chunk;
         if let Some(full) = chunk.take_if(|open| open.number() != number) {
-            full.finish(&mut manifest, false).map_err(at(folder))?;
+            full.finish(&mut manifest, false).map_err(stopped(folder))?;
         }
         let open = match &mut chunk {
             Some(open) => open,
-            none => none.insert(OpenChunk::new(folder, settings, number, done.index).map_err(at(folder))?),
+            none => none.insert(OpenChunk::new(folder, settings, number, done.index).map_err(stopped(folder))?),
         };
         progress.rejects += done.rejects.len() as u64;
         let refused = match &done.made {
@@ -202,7 +230,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
             let rejected = || done.rejects.last().map(|last| last.reject.to_string());
             barren_since = Some(refused.map(str::to_owned).or_else(rejected).unwrap_or_default());
         }
-        open.add(&done, refused).map_err(at(folder))?;
+        open.add(&done, refused).map_err(stopped(folder))?;
         progress.time = started.elapsed();
         if told.elapsed() >= Duration::from_millis(100) {
             told = Instant::now();
@@ -216,7 +244,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         Some(open) => open.finish(&mut manifest, true),
         None => manifest.finish(folder),
     }
-    .map_err(at(folder))?;
+    .map_err(stopped(folder))?;
     progress.time = started.elapsed();
     let _ = (how.observe)(&progress);
     describe(&manifest, folder, &progress)?;
@@ -232,10 +260,10 @@ pub(crate) fn describe(manifest: &Manifest, folder: &Path, progress: &Progress) 
         let unique = unique_ratios(manifest, folder)?;
         let summary = Summary::new(manifest, unique, progress.made, progress.time.as_secs_f64());
         let text = serde_json::to_string_pretty(&summary).map_err(io::Error::other)?;
-        replace(folder, "stats.json", format!("{text}\n").as_bytes())?;
-        replace(folder, "README.md", card(manifest, unique).as_bytes())
+        replace(folder, STATS, format!("{text}\n").as_bytes())?;
+        replace(folder, README, card(manifest, unique).as_bytes())
     };
-    written().map_err(|error| ProduceError::File { path: folder.to_owned(), error })
+    written().map_err(stopped(folder))
 }
 
 /// Which rows are taken: those that are not known, and of those that are nearly alike so many.
@@ -280,7 +308,7 @@ pub fn rows(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<Row>>> 
 }
 
 /// How many kernels are different.
-fn unique_ratios(manifest: &Manifest, folder: &Path) -> io::Result<UniqueRatios> {
+pub(crate) fn unique_ratios(manifest: &Manifest, folder: &Path) -> io::Result<UniqueRatios> {
     // One kind at a time: that is all of the memory that it takes.
     let ratio = |dedup: Dedup| -> io::Result<f64> {
         let mut keys = Vec::new();
@@ -298,21 +326,40 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
     move |error| ProduceError::File { path, error }
 }
 
-/// Creates the folders that files are in.
-pub(crate) fn create_folders(folder: &Path) -> Result<(), ProduceError> {
+fn stopped(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
+    let path = path.to_owned();
+    move |error| ProduceError::Stopped { path, error }
+}
+
+/// A folder for this run alone, with the folders for files in it, and the manifest that it holds. Where it holds none,
+/// nothing may be in the way of what will be written.
+pub(crate) fn claimed(folder: &Path) -> Result<(Lock, Option<Manifest>), ProduceError> {
+    let busy = || ProduceError::Busy(folder.to_owned());
+    let read = || Manifest::read(folder).map_err(at(&folder.join(manifest::NAME)));
+    if read()?.is_none() {
+        Lock::of(folder).ok_or_else(busy)?;
+        for name in FOLDERS {
+            if let Some(inner) = manifest::names(&folder.join(name)).map_err(at(&folder.join(name)))?.first() {
+                return Err(ProduceError::InTheWay { folder: folder.to_owned(), what: format!("`{name}/{inner}`") });
+            }
+        }
+        if let Some(name) = DESCRIPTION.into_iter().find(|name| folder.join(name).exists()) {
+            return Err(ProduceError::InTheWay { folder: folder.to_owned(), what: format!("`{name}`") });
+        }
+    }
     for inner in FOLDERS {
         let path = folder.join(inner);
         std::fs::create_dir_all(&path).map_err(at(&path))?;
     }
-    Ok(())
+    let lock = Lock::of(folder).ok_or_else(busy)?;
+    // Another run may have been there meanwhile.
+    Ok((lock, read()?))
 }
 
-/// The manifest to begin with.
-fn begin(settings: &Settings, folder: &Path, resume: bool) -> Result<Manifest, ProduceError> {
-    let read = Manifest::read(folder);
-    let found = read.map_err(|error| ProduceError::File { path: folder.join("manifest.json"), error })?;
+/// The manifest to begin with, which is in the folder.
+fn begin(settings: &Settings, folder: &Path, found: Option<Manifest>, resume: bool) -> Result<Manifest, ProduceError> {
     let Some(found) = found else {
-        return Ok(Manifest { settings: settings.clone(), chunks: Vec::new(), is_finished: false });
+        return Manifest::begun(settings, folder).map_err(at(folder));
     };
     if !resume {
         return Err(ProduceError::Exists { folder: folder.to_owned(), rows: found.rows() });
@@ -321,6 +368,7 @@ fn begin(settings: &Settings, folder: &Path, resume: bool) -> Result<Manifest, P
     if !differences.is_empty() {
         return Err(ProduceError::OtherSettings { folder: folder.to_owned(), differences });
     }
+    found.check(folder).map_err(at(folder))?;
     Ok(found)
 }
 

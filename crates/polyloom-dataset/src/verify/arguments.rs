@@ -131,6 +131,16 @@ impl Argument {
         }
     }
 
+    /// Whether it differs by more than rounding may make of numbers that cancel.
+    pub(super) fn is_moved_from(&self, other: &Argument) -> bool {
+        let rounding = if self.elem.is_float() { ROUNDING * self.epsilon() } else { 0.0 };
+        let moves = |index: usize| {
+            let (a, b) = (self.number(index), other.number(index));
+            (a - b).abs() > rounding * a.abs().max(b.abs())
+        };
+        self != other && (0..self.n).any(moves)
+    }
+
     /// The numbers that may have derivatives: all of them, or none of integers.
     pub(super) fn numbers(&self) -> Vec<f64> {
         let n = if self.elem.is_float() { self.n } else { 0 };
@@ -179,6 +189,9 @@ impl Argument {
         (index * width, width)
     }
 }
+
+/// So many units in the last place may be what rounding leaves of numbers that cancel.
+const ROUNDING: f64 = 32.0;
 
 /// A number from 0 to 1.
 fn fraction(random: &mut Random) -> f64 {

@@ -151,7 +151,7 @@ fn matters(program: &Program, kernel: &Kernel, quick: &Kernel, runs: &[Ran]) -> 
         let mut moved = given.clone();
         moved.all[index] = other.all[index].clone();
         launch(kernel, &mut moved)?;
-        let differs = |at: usize| at != index && moved.all[at] != left.all[at];
+        let differs = |at: usize| at != index && moved.all[at].is_moved_from(&left.all[at]);
         // What it writes itself differs where that is not what it was given.
         let own = quick.writes(index) && given.all[index] != left.all[index];
         Ok::<bool, Box<Reject>>((0..program.inputs.len()).any(differs) || own)
