@@ -259,6 +259,8 @@ def produce(
     ------
     ValueError
         If a setting is not one that there is, or not that of the data set to go on with.
+    TypeError
+        If one string is given for a list of names.
     FileExistsError
         If the folder holds a data set and `resume` is false, or something else that is in the way, or another run
         writes to it.
@@ -270,9 +272,9 @@ def produce(
     """
     if count is None and source is None:
         raise ValueError("say how many rows to generate, or give the `source` that has the kernels")
-    for name, value, known in (("emitter", emitter, ("polyloom", "warp")), ("engine", engine, ("local", "ray"))):
-        if value not in known:
-            raise ValueError(f"there is no {name} {value!r}; there are {known[0]!r} and {known[1]!r}")
+    for name, value, one, other in (("emitter", emitter, "polyloom", "warp"), ("engine", engine, "local", "ray")):
+        if value not in (one, other):
+            raise ValueError(f"there is no {name} {value!r}; there are {one!r} and {other!r}")
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}: rows are made by one thread at least")
     if isinstance(categories, str) or isinstance(columns, str):

@@ -156,6 +156,22 @@ def test_a_data_set_from_python(tmp_path):
         synth.produce(60, tmp_path / "other", columns=["score"])
 
 
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"emitter": "nvcc"}, ValueError, "there is no emitter 'nvcc'; there are 'polyloom' and 'warp'"),
+        ({"engine": "dask"}, ValueError, "there is no engine 'dask'; there are 'local' and 'ray'"),
+        ({"jobs": 0}, ValueError, "jobs is 0: rows are made by one thread at least"),
+        ({"columns": []}, ValueError, "a row has one column at least"),
+        ({"categories": "scan"}, TypeError, "lists of names, not one string"),
+    ],
+)
+def test_settings_that_there_are_not_are_named(tmp_path, wrong, error, message):
+    with pytest.raises(error, match=message):
+        synth.produce(1, tmp_path / "set", **wrong)
+    assert not (tmp_path / "set").exists()
+
+
 def test_a_run_that_is_ended_goes_on(tmp_path):
     def stop(rows, rejects, seconds):
         raise KeyboardInterrupt
