@@ -532,6 +532,8 @@ fn files_without_kernels_are_one_error() {
     let output = polyloom(&["dataset", "produce", "--output", &set, "--from", &file]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("no kernel is in"), "{}", text(&output.stderr));
+    let output = polyloom(&["dataset", "produce", "--output", &set, "--from", "/dev/null"]);
+    assert!(text(&output.stderr).contains("/dev/null: is neither a file nor a folder"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -253,7 +253,7 @@ fn run_stats(arguments: &Stats) -> Outcome {
 }
 
 /// Most lines of a histogram that are printed.
-const MOST_LINES: usize = 12;
+const MOST_LINES: usize = 20;
 
 /// Numbers by their names, those below another set in, the most frequent first.
 fn describe(value: &serde_json::Value, depth: usize, text: &mut String) {

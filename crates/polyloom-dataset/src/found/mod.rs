@@ -187,9 +187,14 @@ pub(crate) fn depends_on_inputs(reason: Reason) -> bool {
 /// round in a circle.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), SourceError> {
     let at = |error| SourceError { path: path.to_owned(), error };
-    if !fs::metadata(path).map_err(at)?.is_dir() {
+    let kind = fs::metadata(path).map_err(at)?.file_type();
+    if kind.is_file() {
         files.push(path.to_owned());
         return Ok(());
+    }
+    // One end of a pipe would wait for the other.
+    if !kind.is_dir() {
+        return Err(at(io::Error::other("is neither a file nor a folder")));
     }
     for entry in fs::read_dir(path).map_err(at)? {
         let entry = entry.map_err(at)?;
