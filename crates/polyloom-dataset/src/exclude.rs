@@ -48,7 +48,6 @@ struct ToExclude {
 pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
     let verifier = Verifier::new(Arch::DEFAULT)?;
     let mut found = HashSet::new();
-    let mut n_kernels = 0;
     for path in files {
         let text = std::fs::read_to_string(path).map_err(|error| ExcludeError::File { path: path.clone(), error })?;
         let wrong = |what: String| ExcludeError::Kernel { path: path.clone(), what };
@@ -57,7 +56,7 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
             found.insert(u128::from_str_radix(&hashes(source, &kernel).structure, 16).unwrap_or_default());
             Ok(())
         };
-        let before = n_kernels;
+        let mut n_kernels = 0;
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("jsonl") => {
                 for (line, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -81,7 +80,7 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
             }
             _ => return Err(wrong("kernels to leave out are in files of .py or .jsonl".to_owned())),
         }
-        if n_kernels == before {
+        if n_kernels == 0 {
             return Err(wrong("has no kernel to leave out".to_owned()));
         }
     }

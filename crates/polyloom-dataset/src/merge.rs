@@ -5,7 +5,7 @@
 
 use crate::produce::{
     Chunk, Format, Lines, Manifest, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS, Selection, claimed,
-    describe, read_chunk_keys, read_lines,
+    describe, read_chunk_keys, read_lines, refuse_none,
 };
 use crate::row::Row;
 use crate::similarity::Sketch;
@@ -51,9 +51,7 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         return Err(ProduceError::Setting(message));
     }
     (settings.shard, settings.end, settings.count) = (None, None, count);
-    if count == Some(0) {
-        return Err(ProduceError::Setting("the count is 0: a data set has one row at least".to_owned()));
-    }
+    refuse_none(count)?;
     let (_lock, found) = claimed(output)?;
     // One that was interrupted begins anew.
     if let Some(there) = found.filter(|there| there.is_finished || there.settings != settings) {

@@ -10,9 +10,9 @@ use polyloom_frontend::{CompileError, Compiled};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
-use polyloom_ir::{Diagnostic, FloatMode, FuncId, Function, Module, Op, SourceMap, Type, check_archs};
+use polyloom_ir::{Diagnostic, FloatMode, FuncId, Function, Module, SourceMap, Type, check_archs};
 use polyloom_passes::analysis::canonical::{canonical_hash, structure_hash};
-use polyloom_passes::autodiff::write_gradients;
+use polyloom_passes::autodiff::{natural_rank, write_gradients};
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::in_double::in_double;
@@ -372,16 +372,8 @@ impl Kernel {
 
     /// The rank of launch it is written for: how many coordinates of the thread it asks for, at least one.
     pub fn natural_rank(&self) -> u8 {
-        let function = self.function();
-        let mut rank = 1;
-        for function in self.module.functions.values().chain([function]) {
-            function.walk(function.body, &mut |_, data| {
-                if let (Op::Tid, polyloom_ir::Imm::Axis(axis)) = (data.op, &data.imm) {
-                    rank = rank.max(axis + 1);
-                }
-            });
-        }
-        rank
+        let functions = self.module.functions.values().chain([self.function()]);
+        functions.map(natural_rank).max().unwrap_or(1)
     }
 
     /// Runs the kernel over a grid of threads and returns when all have run.

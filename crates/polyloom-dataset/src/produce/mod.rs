@@ -156,9 +156,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     }
     let tools = Tools::find(&settings.columns, &texts, how.emitter).map_err(ProduceError::Setting)?;
     let settings = &Settings { tools: tools.versions().map_err(ProduceError::Setting)?, ..settings.clone() };
-    if settings.count == Some(0) {
-        return Err(ProduceError::Setting("the count is 0: a data set has one row at least".to_owned()));
-    }
+    refuse_none(settings.count)?;
     let categories = if how.source.is_some() { Vec::new() } else { categories(settings)? };
     let (_lock, found) = claimed(folder)?;
     let mut manifest = begin(settings, folder, found, how.resume)?;
@@ -329,6 +327,12 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
 fn stopped(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
     let path = path.to_owned();
     move |error| ProduceError::Stopped { path, error }
+}
+
+/// Refuses a data set without rows.
+pub(crate) fn refuse_none(count: Option<u64>) -> Result<(), ProduceError> {
+    let message = "the count is 0: a data set has one row at least";
+    if count == Some(0) { Err(ProduceError::Setting(message.to_owned())) } else { Ok(()) }
 }
 
 /// A folder for this run alone, with the folders for files in it, and the manifest that it holds. Where it holds none,

@@ -293,22 +293,18 @@ impl<'a> Run<'a> {
         {
             let Some(mut written) = self.adjoints(backward, weights, true)? else { return Ok(None) };
             for (&index, access) in backward.needs.adjoints.iter().zip(&backward.needs.accesses) {
-                let was_there = match access {
-                    Access::Reads => Some(&weights[index]),
-                    _ => None,
-                };
-                let is_scalar = self.kernel.types()[index].as_any_array().is_none();
-                for (number, was_there) in written[index].iter_mut().zip(was_there.into_iter().flatten()) {
-                    *number += if is_scalar { 0.0 } else { *was_there };
-                }
-                if *access == Access::Writes && written[index] != weights[index] {
-                    return Err(disagreement(format!(
-                        "{}: the adjoint of parameter {index} changes",
-                        self.engine.name
-                    )));
-                }
-                if *access == Access::Writes {
-                    written[index].clone_from(&gradient[index]);
+                let is_array = self.kernel.types()[index].as_any_array().is_some();
+                match access {
+                    // What is added to began with the weights, and the adjoint of a number with zero.
+                    Access::Reads if is_array => {
+                        written[index].iter_mut().zip(&weights[index]).for_each(|(number, began)| *number += began);
+                    }
+                    Access::Writes if written[index] != weights[index] => {
+                        let name = self.engine.name;
+                        return Err(disagreement(format!("{name}: the adjoint of parameter {index} changes")));
+                    }
+                    Access::Writes => written[index].clone_from(&gradient[index]),
+                    _ => {}
                 }
             }
             if let Some(apart) = apart(gradient, &written, 1e-9) {

@@ -2,7 +2,7 @@
 
 use super::python;
 use crate::case::Case;
-use polyloom_ir::{Function, FunctionKind, Imm, Op};
+use polyloom_ir::FunctionKind;
 use polyloom_passes::autodiff::{self, Request};
 
 /// The backward kernels with respect to all parameters; with the option `checkpoints` or `rows` those with checkpoints,
@@ -12,7 +12,7 @@ pub(super) fn backward(case: &Case) -> Result<String, String> {
     for module in python::modules(case)? {
         let kernels = module.functions.iter().filter(|(_, function)| function.kind == FunctionKind::Kernel);
         for (id, function) in kernels {
-            let rank = rank(function);
+            let rank = autodiff::natural_rank(function);
             let rows = case.has_option("rows");
             let request = Request {
                 checkpoints: rows || case.has_option("checkpoints"),
@@ -38,15 +38,4 @@ pub(super) fn backward(case: &Case) -> Result<String, String> {
         }
     }
     Ok(texts.join("\n"))
-}
-
-/// How many coordinates a kernel asks for.
-fn rank(function: &Function) -> u8 {
-    let mut rank = 1;
-    function.walk(function.body, &mut |_, data| {
-        if let (Op::Tid, &Imm::Axis(axis)) = (data.op, &data.imm) {
-            rank = rank.max(axis + 1);
-        }
-    });
-    rank
 }

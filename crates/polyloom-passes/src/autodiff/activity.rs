@@ -357,7 +357,7 @@ pub(super) fn counts_from_end(func: &Function, negative: &[Index], (access, oper
 }
 
 /// How many coordinates the kernel asks for.
-pub(super) fn natural_rank(func: &Function) -> u8 {
+pub fn natural_rank(func: &Function) -> u8 {
     let mut rank = 1;
     func.walk(func.body, &mut |_, data| {
         if let (Op::Tid, &Imm::Axis(axis)) = (data.op, &data.imm) {

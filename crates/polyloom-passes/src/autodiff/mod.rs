@@ -37,6 +37,7 @@ mod tangent;
 mod unroll;
 mod updates;
 
+pub use activity::natural_rank;
 pub use function::write_gradients;
 pub use gather::{Stage, split};
 pub use guards::{Argument, Launch};

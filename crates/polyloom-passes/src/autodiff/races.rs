@@ -40,12 +40,12 @@ enum Conflict {
     /// Those that are so far apart along two axes do.
     Across([(u8, u64); 2]),
     /// One writes it, and another one comes to it by another access.
-    Between(Meeting, Reach, Access),
+    Between(Meeting, Reach, AccessKind),
 }
 
 /// What a thread does with an element that another one stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Access {
+enum AccessKind {
     Stores,
     Updates,
     Loads,
@@ -162,8 +162,8 @@ impl Found<'_> {
         self.data.operands.last().copied()
     }
 
-    fn indices(&self, access: Access) -> &[Value] {
-        let n_values = usize::from(access != Access::Loads);
+    fn indices(&self, access: AccessKind) -> &[Value] {
+        let n_values = usize::from(access != AccessKind::Loads);
         &self.data.operands[1..self.data.operands.len() - n_values]
     }
 }
@@ -198,7 +198,7 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
             races.extend(cuts.shared_by(whole, store).into_iter().map(|sharing| Race {
                 conflict: Conflict::Along(axis, sharing),
                 reach: store.reach.clone(),
-                diagnostic: diagnostic(func, store.data, Access::Stores),
+                diagnostic: diagnostic(func, store.data, AccessKind::Stores),
             }));
         }
     }
@@ -211,14 +211,14 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
         races.extend(across(func, &lines, store).map(|moves| Race {
             conflict: Conflict::Across(moves),
             reach: store.reach.clone(),
-            diagnostic: diagnostic(func, store.data, Access::Stores),
+            diagnostic: diagnostic(func, store.data, AccessKind::Stores),
         }));
     }
     let mut pairs = Pairs { func, lines: &lines, in_loops: computed_in_loops(func), known: Vec::new() };
     for (at, store) in stores.iter().enumerate() {
-        pairs.compare(store, &stores[..=at], Access::Stores, &mut races);
+        pairs.compare(store, &stores[..=at], AccessKind::Stores, &mut races);
     }
-    for (others, access) in [(&updates, Access::Updates), (&loads, Access::Loads)] {
+    for (others, access) in [(&updates, AccessKind::Updates), (&loads, AccessKind::Loads)] {
         pairs.known.clear();
         stores.iter().for_each(|store| pairs.compare(store, others, access, &mut races));
     }
@@ -228,7 +228,7 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
 /// What to say of a launch that has races: of loads, if no two threads write one element.
 pub fn found_in<'a>(races: &'a [Race], launch: &Launch<'_>) -> Vec<&'a Diagnostic> {
     let (loads, writes): (Vec<&Race>, Vec<&Race>) =
-        races.iter().partition(|race| matches!(race.conflict, Conflict::Between(_, _, Access::Loads)));
+        races.iter().partition(|race| matches!(race.conflict, Conflict::Between(_, _, AccessKind::Loads)));
     let happening = |races: Vec<&'a Race>| {
         races.into_iter().filter(|race| race.happens(launch)).map(|race| &race.diagnostic).collect::<Vec<_>>()
     };
@@ -247,15 +247,15 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    fn compare(&mut self, store: &Found<'_>, others: &[Found<'_>], access: Access, races: &mut Vec<Race>) {
+    fn compare(&mut self, store: &Found<'_>, others: &[Found<'_>], access: AccessKind, races: &mut Vec<Race>) {
         let (array, rank) = (store.array(), self.lines.len() as u8);
         for other in others.iter().filter(|other| other.array() == array && (store.is_active || other.is_active)) {
             if self.known.len() == MAX_MEETINGS {
                 return;
             }
-            let accesses = [(store.indices(Access::Stores), &store.reach), (other.indices(access), &other.reach)];
+            let accesses = [(store.indices(AccessKind::Stores), &store.reach), (other.indices(access), &other.reach)];
             let Some(mut meeting) = Meeting::of(self.func, accesses, rank) else { continue };
-            if access == Access::Stores && self.is_one_number(store.value(), other.value()) {
+            if access == AccessKind::Stores && self.is_one_number(store.value(), other.value()) {
                 // In the same iteration, all threads store the same.
                 if !meeting.has_counters() || !store.value().is_some_and(|value| self.in_loops.contains(value)) {
                     continue;
@@ -271,7 +271,7 @@ impl Pairs<'_> {
                 continue;
             }
             self.known.push((array, meeting.clone(), store.reach.clone(), other.reach.clone()));
-            let at = if access == Access::Loads { other.data } else { store.data };
+            let at = if access == AccessKind::Loads { other.data } else { store.data };
             races.push(Race {
                 conflict: Conflict::Between(meeting, other.reach.clone(), access),
                 reach: store.reach.clone(),
@@ -305,7 +305,7 @@ fn computed_in_loops(func: &Function) -> EntitySet<Value> {
 /// another.
 fn across(func: &Function, lines: &[Dependence<'_>], store: &Found<'_>) -> impl Iterator<Item = [(u8, u64); 2]> {
     let indices: SmallVec<[Affine; 2]> =
-        store.indices(Access::Stores).iter().map(|&index| Affine::of(func, index)).collect();
+        store.indices(AccessKind::Stores).iter().map(|&index| Affine::of(func, index)).collect();
     let differs = |axis: u8, value: Value| lines[usize::from(axis)].contains(value);
     let factor = |index: &Affine, axis: u8| {
         let found = index.terms.iter().find(|(term, _)| *term == Term::Coordinate(axis));
@@ -338,24 +338,24 @@ fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn diagnostic(func: &Function, at: &InstData, access: Access) -> Diagnostic {
+fn diagnostic(func: &Function, at: &InstData, access: AccessKind) -> Diagnostic {
     let name = func.param_index(at.operands[0]).map_or("the array", |index| &*func.param_names[index]);
     let (message, help) = match access {
-        Access::Stores => (
+        AccessKind::Stores => (
             format!(
                 "several threads write different numbers to one element of `{name}`, and which one stays is chance"
             ),
             "add to it with `atomic_add`, find an extremum with `atomic_min` or `atomic_max`, or let one thread store \
              to each element",
         ),
-        Access::Updates => (
+        AccessKind::Updates => (
             format!(
                 "a thread writes an element of `{name}` that another one updates atomically, and which of the two comes \
                  first is chance"
             ),
             "write it in a kernel of its own that is launched before",
         ),
-        Access::Loads => (
+        AccessKind::Loads => (
             format!(
                 "a thread reads an element of `{name}` that another one writes, and which of the two comes first is \
                  chance"
@@ -393,7 +393,7 @@ impl<'a> Cuts<'a> {
 
     /// Which threads share what a store writes to, as far as that can be seen.
     fn shared_by(&mut self, whole: &Dependence<'_>, store: &Found<'_>) -> SmallVec<[Sharing; 1]> {
-        let indices = store.indices(Access::Stores);
+        let indices = store.indices(AccessKind::Stores);
         let Some(value) = store.value().filter(|&value| whole.contains(value)) else { return SmallVec::new() };
         if !indices.iter().any(|&index| whole.contains(index)) {
             return SmallVec::from_elem(Sharing::All, 1);
