@@ -9,7 +9,7 @@ use crate::produce::{
 };
 use crate::row::Row;
 use crate::similarity::Sketch;
-use crate::statistics::{OpCounts, Statistics};
+use crate::statistics::OpCounts;
 use crate::verify::Verifier;
 use polyloom::Arch;
 use std::collections::HashSet;
@@ -61,7 +61,8 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
     let mut manifest = Manifest::begun(&settings, output).map_err(|error| file(output, error))?;
     manifest.clean(output).map_err(|error| file(output, error))?;
     let known = RwLock::new(HashSet::new());
-    let sketch = settings.most_alike.map(Sketch::new);
+    let n_rows = count.unwrap_or_else(|| manifests.iter().map(|(_, manifest)| manifest.rows()).sum());
+    let sketch = settings.most_alike.map(|most| Sketch::new(most, n_rows));
     let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
     let mut progress = Progress { wanted: count, ..Progress::default() };
     let verifier = Verifier::new(Arch::DEFAULT)?;
@@ -155,7 +156,6 @@ impl Merging<'_, '_, '_> {
             rows.push(self.lines(&format!("data/{name}-"), self.format)?);
         }
         let mut rejects = self.lines("rejects/", Format::Jsonl)?.into_iter().flatten().peekable();
-        let mut statistics = Statistics::default();
         let (mut n_taken, mut end) = (0, self.chunk.end);
         let mut keys = read_chunk_keys(self.chunk, self.folder)?.into_iter().peekable();
         loop {
@@ -177,7 +177,7 @@ impl Merging<'_, '_, '_> {
                         self.open.reject(&RejectRecord::of_index(keys.index, reason))?;
                         continue;
                     }
-                    self.count(&line, &mut statistics)?;
+                    self.count(&line)?;
                     self.open.add_line(&keys, &line)?;
                     n_taken += 1;
                     if most.is_some_and(|most| n_taken >= most) {
@@ -188,16 +188,16 @@ impl Merging<'_, '_, '_> {
                 (_, None) => break,
             }
         }
-        self.open.set_statistics(statistics, end);
+        self.open.set_end(end);
         Ok(n_taken)
     }
 
     /// Counts a row. What is counted of ops stands in no column: the kernel is compiled for it.
-    fn count(&self, line: &[u8], statistics: &mut Statistics) -> io::Result<()> {
+    fn count(&mut self, line: &[u8]) -> io::Result<()> {
         let row: Row = serde_json::from_slice(line)?;
         let kernel = self.verifier.compile(&row.kernel_name, &row.python_source);
         let kernel = kernel.map_err(|reject| io::Error::other(reject.detail))?;
-        statistics.add(&row, &OpCounts::of(&kernel));
+        self.open.count(&row, &OpCounts::of(&kernel));
         Ok(())
     }
 }

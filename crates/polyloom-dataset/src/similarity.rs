@@ -9,7 +9,7 @@
 //! then and never one too few.
 
 use polyloom::{Function, Kernel, Op};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 const N_BANDS: usize = 4;
 const ROWS: usize = 8;
@@ -40,9 +40,9 @@ pub(crate) fn bands(kernel: &Kernel) -> Bands {
 }
 
 /// An op with the ops that its operands come from, as a number.
-fn shingles(function: &Function) -> HashSet<u64> {
-    let mut origins = HashMap::new();
-    let mut shingles = HashSet::new();
+fn shingles(function: &Function) -> FxHashSet<u64> {
+    let mut origins = FxHashMap::default();
+    let mut shingles = FxHashSet::default();
     function.walk(function.body, &mut |_, data| {
         let origin = |value| origins.get(value).map_or(u64::MAX, |&op: &Op| op as u64);
         let hash = data.operands.iter().fold(mix(data.op as u64), |hash, operand| mix(hash ^ origin(operand)));
@@ -54,23 +54,28 @@ fn shingles(function: &Function) -> HashSet<u64> {
 
 /// How many kernels had each band.
 pub(crate) struct Sketch {
+    /// As many for each of the bands, twice.
     counts: Vec<u8>,
     most: u8,
 }
 
 impl Sketch {
-    /// Places for each of the bands, twice: 64 MiB in all.
-    const PLACES: usize = 1 << 23;
+    /// Most places for a band: 64 MiB in all.
+    const MOST_PLACES: u64 = 1 << 23;
+    /// Fewest.
+    const FEWEST_PLACES: u64 = 1 << 14;
 
-    /// A sketch that holds no more than `most` kernels that are nearly alike.
-    pub(crate) fn new(most: u8) -> Sketch {
-        Sketch { counts: vec![0; Sketch::PLACES * N_BANDS * 2], most }
+    /// A sketch that holds no more than `most` kernels that are nearly alike, of `n_rows` in all. Small sets do without
+    /// most of the memory: what is not touched is not cleared.
+    pub(crate) fn new(most: u8, n_rows: u64) -> Sketch {
+        let n_places = n_rows.saturating_mul(4).clamp(Sketch::FEWEST_PLACES, Sketch::MOST_PLACES).next_power_of_two();
+        Sketch { counts: vec![0; n_places as usize * N_BANDS * 2], most }
     }
 
     /// Counts a kernel, unless there are too many like it.
     pub(crate) fn take(&mut self, bands: &Bands) -> bool {
         let is_full = |places: [usize; 2]| places.iter().all(|&place| self.counts[place] >= self.most);
-        if (0..N_BANDS).any(|band| is_full(Sketch::places(band, bands[band]))) {
+        if (0..N_BANDS).any(|band| is_full(self.places(band, bands[band]))) {
             return false;
         }
         self.count(bands);
@@ -80,14 +85,15 @@ impl Sketch {
     /// Counts a kernel.
     pub(crate) fn count(&mut self, bands: &Bands) {
         for (band, &hash) in bands.iter().enumerate() {
-            for place in Sketch::places(band, hash) {
+            for place in self.places(band, hash) {
                 self.counts[place] = self.counts[place].saturating_add(1);
             }
         }
     }
 
-    fn places(band: usize, hash: u64) -> [usize; 2] {
-        let place = |row: usize, hash: u64| (2 * band + row) * Sketch::PLACES + hash as usize % Sketch::PLACES;
+    fn places(&self, band: usize, hash: u64) -> [usize; 2] {
+        let n_places = self.counts.len() / (2 * N_BANDS);
+        let place = |row: usize, hash: u64| (2 * band + row) * n_places + hash as usize % n_places;
         [place(0, hash), place(1, mix(hash))]
     }
 }
@@ -98,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_sketch_holds_so_many_of_a_kind() {
-        let mut sketch = Sketch::new(3);
+        let mut sketch = Sketch::new(3, 100);
         let kind = [1, 2, 3, 4];
         assert!((0..3).all(|_| sketch.take(&kind)));
         // One band in common is enough.

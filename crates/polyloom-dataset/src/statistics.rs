@@ -1,9 +1,11 @@
 //! What a data set is made of, in numbers. Statistics of chunks add up to those of the whole.
 
 use crate::row::Row;
+use crate::text::n_lines;
 use polyloom::{Function, Kernel, Op};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// How often each thing occurs.
 pub type Histogram = BTreeMap<String, u64>;
@@ -41,15 +43,15 @@ pub struct Statistics {
 /// What is counted of a kernel and stands in no column.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpCounts {
-    ops: HashMap<Op, u64>,
-    bigrams: HashMap<(Op, Op), u64>,
+    ops: FxHashMap<Op, u64>,
+    bigrams: FxHashMap<(Op, Op), u64>,
 }
 
 impl OpCounts {
     pub(crate) fn of(kernel: &Kernel) -> OpCounts {
         let function: &Function = kernel.function();
         let mut counts = OpCounts::default();
-        let mut origins = HashMap::new();
+        let mut origins = FxHashMap::default();
         function.walk(function.body, &mut |_, data| {
             *counts.ops.entry(data.op).or_default() += 1;
             for operand in &data.operands {
@@ -61,6 +63,16 @@ impl OpCounts {
         });
         counts
     }
+
+    /// Adds what is counted of other kernels.
+    pub(crate) fn merge(&mut self, other: &OpCounts) {
+        for (&op, n) in &other.ops {
+            *self.ops.entry(op).or_default() += n;
+        }
+        for (&bigram, n) in &other.bigrams {
+            *self.bigrams.entry(bigram).or_default() += n;
+        }
+    }
 }
 
 fn count(histogram: &mut Histogram, name: impl Into<String>, n: u64) {
@@ -68,18 +80,12 @@ fn count(histogram: &mut Histogram, name: impl Into<String>, n: u64) {
 }
 
 impl Statistics {
-    /// Adds a row.
-    pub(crate) fn add(&mut self, row: &Row, counts: &OpCounts) {
+    /// Adds a row, but for its ops.
+    pub(crate) fn add(&mut self, row: &Row) {
         self.rows += 1;
         count(&mut self.categories, &row.category, 1);
-        let n_lines = row.python_source.lines().count() / 10 * 10;
+        let n_lines = n_lines(&row.python_source) / 10 * 10;
         count(&mut self.python_lines, format!("{n_lines:03} to {:03}", n_lines + 9), 1);
-        for (op, &n) in &counts.ops {
-            count(&mut self.ops, op.name(), n);
-        }
-        for ((origin, op), &n) in &counts.bigrams {
-            count(&mut self.op_bigrams, format!("{} {}", origin.name(), op.name()), n);
-        }
         let Some(metadata) = &row.metadata else { return };
         self.forward_lines += metadata.forward_lines as u64;
         self.backward_lines += metadata.backward_lines as u64;
@@ -89,6 +95,16 @@ impl Statistics {
         count(&mut self.depth, format!("{:02}", metadata.depth), 1);
         for input in &metadata.inputs {
             count(&mut self.dtypes, &input.dtype, 1);
+        }
+    }
+
+    /// Adds the ops of rows.
+    pub(crate) fn add_ops(&mut self, counts: &OpCounts) {
+        for (op, &n) in &counts.ops {
+            count(&mut self.ops, op.name(), n);
+        }
+        for ((origin, op), &n) in &counts.bigrams {
+            count(&mut self.op_bigrams, format!("{} {}", origin.name(), op.name()), n);
         }
     }
 

@@ -9,6 +9,7 @@ use polyloom::{
     Arch, Backward, Code, DerivativeRequest, Form, Function, GpuError, GpuForm, GpuTarget, Kernel, Op, TextTarget,
     cuda_devices,
 };
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -143,8 +144,7 @@ impl Texts {
         let ptx_backward = ptx_backward.map(|kernel| kernel.emit_gpu(GpuForm::Ptx, &self.gpu_target()).map_err(beyond));
         let ptx_backward = ptx_backward.transpose()?;
         let hir = self.wants("hir").then(|| kernel.emit(Form::Hir, None).map_err(failed)).transpose()?;
-        let lines =
-            |texts: [&Option<String>; 3]| texts.into_iter().flatten().next().map_or(0, |text| text.lines().count());
+        let lines = |texts: [&Option<String>; 3]| texts.into_iter().flatten().next().map_or(0, |text| n_lines(text));
         let sees_gpu = cuda_devices().is_ok_and(|devices| !devices.is_empty());
         let metadata = Metadata {
             device: self.device.name().to_owned(),
@@ -190,6 +190,13 @@ impl Texts {
             ..Row::default()
         })
     }
+}
+
+/// How many lines a text has whose last line ends like all others. Texts are long, and `str::lines` looks for ends one by
+/// one; sums of bytes, of no more than fit a byte, become vector code.
+pub(crate) fn n_lines(text: &str) -> usize {
+    let of = |bytes: &[u8]| bytes.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>();
+    text.as_bytes().chunks(255).map(|bytes| usize::from(of(bytes))).sum()
 }
 
 /// The hashes of a text and its kernel.
@@ -238,7 +245,7 @@ fn ops(function: &Function) -> Vec<String> {
 
 /// The most operations one after the other, each of which takes the result of the one before.
 fn depth(function: &Function) -> usize {
-    let mut depths = std::collections::HashMap::new();
+    let mut depths = FxHashMap::default();
     let mut most = 0;
     function.walk(function.body, &mut |_, data| {
         let deepest = data.operands.iter().filter_map(|operand| depths.get(operand)).copied().max().unwrap_or(0);

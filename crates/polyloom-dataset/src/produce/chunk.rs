@@ -5,9 +5,9 @@ use super::settings::{Dedup, Format, Settings};
 use super::sink::Sink;
 use super::work::{Done, Key, Made, Rejected};
 use crate::Hashes;
-use crate::row::Selected;
+use crate::row::{Row, Selected};
 use crate::similarity::Bands;
-use crate::statistics::Statistics;
+use crate::statistics::OpCounts;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Write as _};
@@ -46,6 +46,7 @@ pub(crate) struct OpenChunk<'a> {
     rejects: Option<Sink>,
     keys: TemporaryFile,
     rows: u64,
+    op_counts: OpCounts,
 }
 
 impl<'a> OpenChunk<'a> {
@@ -59,6 +60,7 @@ impl<'a> OpenChunk<'a> {
             rejects: None,
             keys: TemporaryFile::create(folder, &format!("keys/{number:05}.bin"))?,
             rows: 0,
+            op_counts: OpCounts::default(),
         })
     }
 
@@ -84,7 +86,7 @@ impl<'a> OpenChunk<'a> {
             (Some(made), None) => {
                 let Made { row, keys, op_counts } = &**made;
                 let line = serde_json::to_vec(&Selected { row, columns: &self.settings.columns })?;
-                self.chunk.statistics.add(row, op_counts);
+                self.count(row, op_counts);
                 self.add_line(keys, &line)
             }
             // A kernel of a file has said already why it is rejected: there is no other for its index.
@@ -122,14 +124,21 @@ impl<'a> OpenChunk<'a> {
         self.keys.write_all(&keys.to_bytes())
     }
 
-    /// The statistics of the rows that were added as lines, and the index after the last.
-    pub(crate) fn set_statistics(&mut self, statistics: Statistics, end: u64) {
-        (self.chunk.statistics, self.chunk.end) = (statistics, end);
+    /// Counts a row for the statistics.
+    pub(crate) fn count(&mut self, row: &Row, op_counts: &OpCounts) {
+        self.chunk.statistics.add(row);
+        self.op_counts.merge(op_counts);
+    }
+
+    /// Sets the index after the last that was looked at.
+    pub(crate) fn set_end(&mut self, end: u64) {
+        self.chunk.end = end;
     }
 
     /// Gives the files their names and lists them.
     pub(crate) fn finish(self, manifest: &mut Manifest, is_last: bool) -> io::Result<()> {
         let mut chunk = self.chunk;
+        chunk.statistics.add_ops(&self.op_counts);
         let sinks = self.splits.into_iter().flatten().chain(self.rejects);
         chunk.files = sinks.map(Sink::finish).collect::<io::Result<_>>()?;
         chunk.files.push(FileRecord { rows: self.rows, ..self.keys.finish()? });

@@ -162,7 +162,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     let mut manifest = begin(settings, folder, found, how.resume)?;
     manifest.clean(folder).map_err(at(folder))?;
     // What a part of a data set has too many of, only the whole can tell.
-    let mut sketch = settings.most_alike.filter(|_| settings.count.is_some()).map(Sketch::new);
+    let mut sketch = settings.most_alike.zip(settings.count).map(|(most, count)| Sketch::new(most, count));
     let mut known = HashSet::new();
     let mut after_last_row = settings.first;
     read_keys(&manifest, folder, |keys| {

@@ -203,7 +203,7 @@ impl Work<'_> {
         mut take: impl FnMut(Done) -> Result<bool, E>,
     ) -> Result<(), E> {
         let indices = || self.settings.indices(first).fuse();
-        let queue = Queue { state: Mutex::new(State::new(indices())), changed: Condvar::new() };
+        let queue = Queue::new(indices());
         std::thread::scope(|scope| {
             for verifier in verifiers {
                 let queue = &queue;
@@ -251,7 +251,10 @@ pub(crate) fn key(hashes: &Hashes, dedup: Dedup) -> Key {
 /// Indices to work on and what has come of them.
 struct Queue<I> {
     state: Mutex<State<I>>,
-    changed: Condvar,
+    /// What is waited for in the taking is there.
+    arrived: Condvar,
+    /// Threads may go on with further indices, or end.
+    has_room: Condvar,
 }
 
 struct State<I> {
@@ -259,29 +262,30 @@ struct State<I> {
     done: BTreeMap<u64, Done>,
     /// How many have been drawn and not taken yet.
     n_ahead: usize,
+    /// The index that is waited for in the taking.
+    wanted: Option<u64>,
+    /// Threads that wait for room.
+    n_waiting: usize,
     is_over: bool,
 }
 
-impl<I> State<I> {
-    fn new(indices: I) -> State<I> {
-        State { indices, done: BTreeMap::new(), n_ahead: 0, is_over: false }
-    }
-}
-
 impl<I: Iterator<Item = u64>> Queue<I> {
+    fn new(indices: I) -> Queue<I> {
+        let state = State { indices, done: BTreeMap::new(), n_ahead: 0, wanted: None, n_waiting: 0, is_over: false };
+        Queue { state: Mutex::new(state), arrived: Condvar::new(), has_room: Condvar::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<I>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State<I>>) -> MutexGuard<'a, State<I>> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next index to work on.
     fn draw(&self) -> Option<u64> {
         let mut state = self.lock();
         while !state.is_over && state.n_ahead >= AHEAD {
-            state = self.wait(state);
+            state.n_waiting += 1;
+            state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.n_waiting -= 1;
         }
         if state.is_over {
             return None;
@@ -292,8 +296,14 @@ impl<I: Iterator<Item = u64>> Queue<I> {
     }
 
     fn give(&self, done: Done) {
-        self.lock().done.insert(done.index, done);
-        self.changed.notify_all();
+        let mut state = self.lock();
+        // Waking a thread costs as much as a small part of a row does, even if none waits.
+        let is_wanted = state.wanted == Some(done.index);
+        state.done.insert(done.index, done);
+        drop(state);
+        if is_wanted {
+            self.arrived.notify_one();
+        }
     }
 
     /// What has come of an index, once it is there: the threads work on all of them.
@@ -301,11 +311,15 @@ impl<I: Iterator<Item = u64>> Queue<I> {
         let mut state = self.lock();
         loop {
             if let Some(done) = state.done.remove(&index) {
+                state.wanted = None;
                 state.n_ahead -= 1;
-                self.changed.notify_all();
+                if state.n_waiting > 0 {
+                    self.has_room.notify_one();
+                }
                 return done;
             }
-            state = self.wait(state);
+            state.wanted = Some(index);
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -316,6 +330,6 @@ struct StopWhenDropped<'a, I: Iterator<Item = u64>>(&'a Queue<I>);
 impl<I: Iterator<Item = u64>> Drop for StopWhenDropped<'_, I> {
     fn drop(&mut self) {
         self.0.lock().is_over = true;
-        self.0.changed.notify_all();
+        self.0.has_room.notify_all();
     }
 }

@@ -13,7 +13,8 @@ pub(super) fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
     let [first, second, third] = match program.dim.len() {
         _ if kernel.needs_blocks() => [1, 2, 3].map(|n_blocks| n_blocks * kernel.block_size()),
         1 => [7, 12, 39],
-        _ => [7, 12, 18],
+        2 => [5, 6, 9],
+        _ => [4, 5, 7],
     };
     [([first, 5, 3, 2], 1), ([second, 4, 6, 3], 2), ([third, 9, 2, 5], 0x0bad_cafe)]
 }
