@@ -26,12 +26,13 @@ from polyloom import _native
 from polyloom._errors import CompileError
 from polyloom._native import Kernel
 
-__all__ = ["CATEGORIES", "SynthesisedKernel", "extract_ir", "generate_kernel", "produce"]
+__all__ = ["CATEGORIES", "SynthesisedKernel", "extract_ir", "generate_kernel", "merge", "produce"]
 
 CATEGORIES: tuple[str, ...] = tuple(_native.kernel_categories())
 """What generated kernels may be examples of."""
 
 Device = Literal["cuda", "cpu", "both"]
+_SEEDS = range(2**64)
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,9 @@ def generate_kernel(category: str, seed: int) -> SynthesisedKernel:
     Raises
     ------
     ValueError
-        If there is no such category.
+        If there is no such category, or the seed is beyond these.
     """
+    _check_seed(seed)
     name, source, difficulty = _native.generate_kernel(category, seed)
     return SynthesisedKernel(name, category, source, difficulty, seed)
 
@@ -133,7 +135,18 @@ def extract_ir(
         what `device` asks for of ``cuda_forward``, ``cuda_backward``, ``llvm_ir_forward``,
         ``ptx_forward``, ``ptx_backward``, ``cpp_forward`` and ``cpp_backward``. Those of the
         backward kernel are None if the kernel has no derivative.
+
+    Raises
+    ------
+    TypeError
+        If `kernel` is neither of these.
+    ValueError
+        If there is no such device or architecture, or Warp's code is asked for of a kernel without text.
+    CompileError
+        If the kernel does not compile.
     """
+    if not isinstance(kernel, (Kernel, SynthesisedKernel)):
+        raise TypeError(f"a kernel is wanted, not {type(kernel).__name__}")
     if device not in ("cuda", "cpu", "both"):
         raise ValueError(f"there is no device {device!r}; there are 'cuda', 'cpu' and 'both'")
     source = kernel.source
@@ -187,6 +200,7 @@ def produce(
     seed: int = 0,
     categories: Iterable[str] | None = None,
     verify: Literal["parse", "compile", "run", "grad", "full"] = "full",
+    nvrtc: bool = True,
     dedup: Literal["exact", "alpha", "structure"] = "structure",
     columns: Iterable[str] | None = None,
     format: Literal["jsonl", "jsonl.zst", "parquet"] = "jsonl",
@@ -195,6 +209,8 @@ def produce(
     emitter: Literal["polyloom", "warp"] = "polyloom",
     timings: bool = False,
     indices_per_file: int = 10_000,
+    index_range: tuple[int, int] | None = None,
+    shard: tuple[int, int] | None = None,
     exclude: Iterable[str | os.PathLike[str]] = (),
     engine: Literal["local", "ray"] = "local",
     jobs: int | None = None,
@@ -206,7 +222,7 @@ def produce(
     Parameters
     ----------
     count : int or None
-        How many rows; None for all kernels of `source`.
+        How many rows; None for all kernels of `source`, or all that `index_range` gives.
     output : path
         The folder to write to.
     source : path or iterable of path, optional
@@ -219,6 +235,9 @@ def produce(
         Some of `CATEGORIES`; by default all, as many rows of each.
     verify : str
         The level that every row must pass.
+    nvrtc : bool
+        Whether, at the level ``full``, NVRTC compiles the CUDA C++ of every row where it is installed. It takes most
+        of the time then.
     dedup : str
         What tells rows from each other.
     columns : iterable of str, optional
@@ -237,8 +256,12 @@ def produce(
         Whether rows say how long they took to make, in which no two runs are alike.
     indices_per_file : int
         How many indices are finished together: a run that is interrupted loses no more than these.
+    index_range : (int, int), optional
+        The first index and the one after the last: the rows of these, as many as there are. `count` is None then.
+    shard : (int, int), optional
+        Which part of the data set to make, from 0, and how many parts there are: `merge` puts them together.
     exclude : iterable of path
-        Files, ``.py`` or ``.jsonl``, of kernels that no row may be like.
+        Files, ``.py``, ``.jsonl``, ``.jsonl.zst`` or ``.parquet``, of kernels that no row may be like.
     engine : str
         ``local`` for threads of this process, ``ray`` for tasks of a Ray cluster (``pip install polyloom[ray]``),
         one for each `indices_per_file` indices. All its machines have to see `output`.
@@ -265,23 +288,33 @@ def produce(
         If the folder holds a data set and `resume` is false, or something else that is in the way, or another run
         writes to it.
     RuntimeError
-        If a thousand indices in a row give no row, or a back end does not work here. With ``engine="ray"`` these
-        are of files without a row.
+        If a thousand indices in a row give no row, no kernel of `source` does, or a back end does not work here. With
+        ``engine="ray"`` these are of files without a row.
     OSError
         If a file cannot be written. What was finished before is kept.
     """
-    if count is None and source is None:
+    if count is None and source is None and index_range is None:
         raise ValueError("say how many rows to generate, or give the `source` that has the kernels")
-    for name, value, one, other in (("emitter", emitter, "polyloom", "warp"), ("engine", engine, "local", "ray")):
-        if value not in (one, other):
-            raise ValueError(f"there is no {name} {value!r}; there are {one!r} and {other!r}")
+    if count is not None and count < 1:
+        raise ValueError(f"the count is {count}: a data set has one row at least")
+    _check_seed(seed)
+    if indices_per_file < 1:
+        raise ValueError(f"indices_per_file is {indices_per_file}: it is 1 at least")
+    _check_choices(
+        level=(verify, ("parse", "compile", "run", "grad", "full")),
+        dedup=(dedup, ("exact", "alpha", "structure")),
+        format=(format, ("jsonl", "jsonl.zst", "parquet")),
+        device=(device, ("cuda", "cpu", "both")),
+        emitter=(emitter, ("polyloom", "warp")),
+        engine=(engine, ("local", "ray")),
+    )
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}: rows are made by one thread at least")
     if isinstance(categories, str) or isinstance(columns, str):
         raise TypeError("categories and columns are lists of names, not one string")
     settings = json.loads(_native.dataset_settings(count or 0, seed))
     settings["count"] = count
-    settings.update(verify=verify, dedup=dedup, device=device, format=format)
+    settings.update(verify=verify, nvrtc=nvrtc, dedup=dedup, device=device, format=format)
     settings.update(timings=timings, indices_per_chunk=indices_per_file)
     if categories is not None:
         settings["categories"] = list(categories)
@@ -307,11 +340,23 @@ def produce(
         settings["columns"] += [name for name in _synth_warp.COLUMNS if name not in settings["columns"]]
     if arch is not None:
         settings["arch"] = arch
+    if index_range is not None:
+        first, end = index_range
+        if count is not None or shard is not None or not 0 <= first < end:
+            raise ValueError("index_range is a first index and a greater one, with neither count nor shard")
+        settings.update(first=first, end=end)
+    if shard is not None:
+        number, of = shard
+        if not 0 <= number < of:
+            raise ValueError(f"there is no shard {number} of {of}: the first is 0")
+        settings = json.loads(_native.dataset_part(json.dumps(settings), number, of))
     folder = os.fspath(output)
     excluded = [os.fspath(path) for path in exclude]
     if engine == "ray":
         if source is not None or emit is not None or count is None:
             raise ValueError("engine='ray' makes generated kernels, with this compiler: for others it is 'local'")
+        if shard is not None:
+            raise ValueError("engine='ray' makes all shards itself")
         from polyloom import _synth_ray
 
         _synth_ray.produce(settings, folder, jobs=jobs or 1, resume=resume, exclude=excluded, progress=progress)
@@ -323,3 +368,49 @@ def produce(
     _native.produce_dataset(json.dumps(settings), folder, n_jobs, resume, excluded, found, emit, progress)
     statistics: dict[str, Any] = json.loads(Path(folder, "stats.json").read_text())
     return statistics
+
+
+def merge(
+    shards: Iterable[str | os.PathLike[str]], output: str | os.PathLike[str], count: int | None = None
+) -> dict[str, Any]:
+    """Puts the shards of a data set together, as ``polyloom dataset merge`` does.
+
+    Parameters
+    ----------
+    shards : iterable of path
+        The folders of all shards, in any order.
+    output : path
+        The folder to write to: what one run would have written.
+    count : int, optional
+        How many rows to write; by default all.
+
+    Returns
+    -------
+    dict
+        What ``stats.json`` holds. Its ``total_pairs`` are fewer than `count` if the shards have no more.
+
+    Raises
+    ------
+    ValueError
+        If these are not all shards of one data set, or one of them is not finished.
+    FileExistsError
+        If something is in the way in the folder.
+    OSError
+        If a file cannot be read or written, or is not what its manifest says.
+    """
+    folder = os.fspath(output)
+    _native.merge_datasets([os.fspath(shard) for shard in shards], folder, count)
+    statistics: dict[str, Any] = json.loads(Path(folder, "stats.json").read_text())
+    return statistics
+
+
+def _check_seed(seed: int) -> None:
+    if seed not in _SEEDS:
+        raise ValueError(f"the seed is {seed}: it is from 0 to 2**64 - 1")
+
+
+def _check_choices(**choices: tuple[str, tuple[str, ...]]) -> None:
+    for name, (value, known) in choices.items():
+        if value not in known:
+            *all_but_last, last = (repr(one) for one in known)
+            raise ValueError(f"there is no {name} {value!r}; there are {', '.join(all_but_last)} and {last}")

@@ -121,6 +121,68 @@ def test_columns_of_nvidias_tools(tmp_path):
         synth.produce(len(synth.CATEGORIES), tmp_path / "set", seed=3, columns=columns, resume=True)
 
 
+def test_nvrtc_compiles_rows_of_the_highest_level(tmp_path):
+    if nvidia.find("lib/libnvrtc.so.13") is None:
+        pytest.skip("NVRTC is not installed (PyPI: nvidia-cuda-nvrtc)")
+    settings = {"categories": ["arithmetic"], "columns": ["id", "kernel_name", "category", "python_source"]}
+    synth.produce(3, tmp_path / "with", **settings)
+    synth.produce(3, tmp_path / "without", nvrtc=False, **settings)
+    synth.produce(3, tmp_path / "lower", verify="grad", **settings)
+    # It has no bearing on the rows.
+    assert rows_of(tmp_path / "with") == rows_of(tmp_path / "without")
+    versions = [
+        json.loads((tmp_path / name / "manifest.json").read_text())["chunks"][0].get("nvrtc")
+        for name in ("with", "without", "lower")
+    ]
+    assert versions[0].startswith("13.") and versions[1:] == [None, None]
+    said = f"NVRTC {versions[0]} has compiled the CUDA C++ of 3 rows"
+    assert said in (tmp_path / "with" / "README.md").read_text()
+    assert "NVRTC" not in (tmp_path / "without" / "README.md").read_text()
+
+
+def test_parts_make_together_what_one_run_makes(tmp_path):
+    columns = ["id", "kernel_name", "category", "python_source", "metadata"]
+    settings = {"seed": 4, "verify": "compile", "columns": columns, "indices_per_file": 20}
+    synth.produce(100, tmp_path / "whole", **settings)
+    for number in range(2):
+        synth.produce(100, tmp_path / f"part-{number}", shard=(number, 2), **settings)
+    merged = synth.merge([tmp_path / "part-0", tmp_path / "part-1"], tmp_path / "merged", 100)
+    assert merged["total_pairs"] == 100
+    for name in ("manifest.json", "README.md"):
+        assert (tmp_path / "merged" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    synth.produce(None, tmp_path / "some", index_range=(30, 40), **settings)
+    some = {row["id"] for row in rows_of(tmp_path / "some")}
+    assert some == {row["id"] for row in rows_of(tmp_path / "whole") if 30 <= row["metadata"]["index"] < 40}
+
+
+@pytest.mark.parametrize(
+    ("count", "settings", "message"),
+    [
+        (5, {"verify": "most"}, "there is no level 'most'; there are 'parse', 'compile', 'run', 'grad' and 'full'"),
+        (5, {"dedup": "names"}, "there is no dedup 'names'"),
+        (5, {"format": "csv"}, "there is no format 'csv'"),
+        (5, {"device": "tpu"}, "there is no device 'tpu'; there are 'cuda', 'cpu' and 'both'"),
+        (5, {"engine": "spark"}, "there is no engine 'spark'; there are 'local' and 'ray'"),
+        (5, {"seed": -1}, "the seed is -1: it is from 0"),
+        (5, {"jobs": -2}, "jobs is -2"),
+        (5, {"indices_per_file": 0}, "indices_per_file is 0"),
+        (-5, {}, "the count is -5"),
+        (5, {"shard": (2, 2)}, "there is no shard 2 of 2"),
+        (5, {"index_range": (0, 5)}, "index_range is a first index and a greater one, with neither count nor shard"),
+        (None, {"index_range": (5, 5)}, "index_range is a first index and a greater one"),
+    ],
+)
+def test_settings_that_there_are_not(tmp_path, count, settings, message):
+    with pytest.raises(ValueError, match=message):
+        synth.produce(count, tmp_path / "set", **settings)
+    assert not (tmp_path / "set").exists()
+
+
+def test_what_is_no_kernel_has_no_code():
+    with pytest.raises(TypeError, match="a kernel is wanted, not str"):
+        synth.extract_ir("x = 1")
+
+
 def test_rows_say_how_long_they_took_if_they_are_asked(tmp_path):
     settings = {"verify": "compile", "columns": ["id", "metadata"]}
     synth.produce(5, tmp_path / "timed", timings=True, **settings)

@@ -54,6 +54,8 @@ enum Failure {
     Failed(String),
     /// The command line asks for something that makes no sense; the message says what.
     Usage(String),
+    /// Ctrl-C has ended it; the message says what is left.
+    Interrupted(String),
     /// Everything has been said already.
     Silent,
 }
@@ -97,6 +99,10 @@ pub fn run(arguments: Vec<String>) -> i32 {
         Err(Failure::Usage(message)) => {
             eprintln!("polyloom: {message}");
             2
+        }
+        Err(Failure::Interrupted(message)) => {
+            eprintln!("polyloom: {message}");
+            dataset::INTERRUPTED
         }
     }
 }

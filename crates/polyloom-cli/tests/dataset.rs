@@ -109,6 +109,60 @@ fn a_run_that_is_killed_fifty_times_ends_with_the_same_bytes() {
 }
 
 #[test]
+fn ctrl_c_ends_a_run_that_can_be_gone_on_with() {
+    let (_keep, unbroken) = folder("dataset-uninterrupted");
+    let more = ["--count", "2000", "--verify", "compile", "--columns", ROW, "--indices-per-file", "100"];
+    let run =
+        |path: &str, last: &[&str]| polyloom(&[&["dataset", "produce", "--output", path][..], &more, last].concat());
+    assert_success(&run(&unbroken, &[]));
+    let (_keep, interrupted) = folder("dataset-interrupted");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_polyloom"));
+    command.args(["dataset", "produce", "--output", &interrupted]).args(more);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
+    while !Path::new(&interrupted).join("data/train-00000.jsonl").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let asked = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(asked.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).ends_with("--resume goes on with it\n"), "{}", text(&output.stderr));
+    assert_success(&run(&interrupted, &["--resume"]));
+    assert_same(&unbroken, &interrupted);
+}
+
+#[test]
+fn what_makes_no_sense_is_one_error() {
+    let (keep, set) = folder("dataset-no-sense");
+    let bad = keep
+        .file("bad.py", "import polyloom as loom\n\n\n@loom.kernel\ndef f(x: loom.array(dtype=float)):\n    g(x)\n");
+    for (arguments, message) in [
+        (&["--count", "1", "--jobs", "0"][..], "'0' for '--jobs <J>': it is a number from 1"),
+        (&["--from", &bad, "--category", "a\nb"], "the category \"a\\nb\" is no name"),
+        (&["--from", &bad, "--license", " "], "the licence \" \" is no name"),
+        (&["--from", &bad], "none of the kernels became a row"),
+    ] {
+        let output = produce(&set, arguments);
+        assert!(!output.status.success() && text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+}
+
+/// What kernels print is no part of what the command prints.
+#[test]
+fn kernels_that_print_are_silent() {
+    let (keep, set) = folder("dataset-prints");
+    let source = "import polyloom as loom\n\n\n@loom.kernel\ndef f(x: loom.array(dtype=float)):\n    i = loom.tid()\n    \
+                  x[i] = 2.0 * x[i]\n    print(12345)\n";
+    let file = keep.file("prints.py", source);
+    let output = polyloom(&["dataset", "produce", "--output", &set, "--from", &file]);
+    assert_success(&output);
+    assert!(!text(&output.stdout).contains("12345"), "{}", text(&output.stdout));
+    let output = validate(&set);
+    assert_success(&output);
+    assert!(!text(&output.stdout).contains("12345"), "{}", text(&output.stdout));
+}
+
+#[test]
 fn shards_make_together_what_one_run_makes() {
     let (_keep, whole) = folder("dataset-one-run");
     assert_success(&produce(&whole, &["--count", "150"]));
@@ -142,9 +196,23 @@ fn kernels_like_those_to_leave_out_are_left_out() {
     let (_keep, third) = folder("dataset-without-others");
     let other = keep.file("others.jsonl", &json!({"prompt": 1, "python_source": row["python_source"]}).to_string());
     assert_success(&produce(&third, &["--count", "20", "--exclude", &other]));
+    // Rows in the other formats.
+    for (name, more) in [("dataset-zstd", &["--zstd"][..]), ("dataset-parquet", &["--format", "parquet"])] {
+        let (_keep, all) = folder(name);
+        assert_success(&produce(&all, &[&["--count", "20"], more].concat()));
+        let mut excluding = vec!["--count".to_owned(), "20".to_owned()];
+        for entry in fs::read_dir(Path::new(&all).join("data")).expect("there are rows") {
+            let path = entry.expect("it can be read").path().display().to_string();
+            excluding.extend(["--exclude".to_owned(), path]);
+        }
+        let (_keep, without) = folder("dataset-without-all");
+        assert_success(&produce(&without, &excluding.iter().map(String::as_str).collect::<Vec<_>>()));
+        let manifest = fs::read_to_string(Path::new(&without).join("manifest.json")).expect("there is a manifest");
+        assert!(manifest.contains("\"excluded\": 20"), "{manifest}");
+    }
     for (name, text_of, message) in [
         ("none.py", "x = 1\n", "has no kernel to leave out"),
-        ("rows.txt", "{}", "files of .py or .jsonl"),
+        ("rows.txt", "{}", "files of .py, .jsonl, .jsonl.zst or .parquet"),
         ("empty.jsonl", "\n", "has no kernel to leave out"),
         ("no_source.jsonl", "{}", "line 1: missing field `python_source`"),
     ] {

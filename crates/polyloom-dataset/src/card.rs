@@ -1,8 +1,9 @@
 //! What stands beside the rows: `stats.json`, and `README.md`, the data card that the Hugging Face hub shows.
 
-use crate::produce::{Manifest, Settings};
+use crate::produce::{Chunk, Manifest, Settings};
 use crate::statistics::{Histogram, Statistics};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// How many different kernels there are at each level, over how many rows there are.
@@ -106,6 +107,13 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
         if level <= manifest.settings.verify {
             let _ = writeln!(text, "| `{}` | {what} |", level.name());
         }
+    }
+    let with_nvrtc = |chunk: &&Chunk| chunk.nvrtc.is_some();
+    let versions: BTreeSet<&str> = manifest.chunks.iter().filter_map(|chunk| chunk.nvrtc.as_deref()).collect();
+    if !versions.is_empty() {
+        let n: u64 = manifest.chunks.iter().filter(with_nvrtc).map(|chunk| chunk.statistics.rows).sum();
+        let versions = versions.into_iter().collect::<Vec<_>>().join(" and ");
+        let _ = writeln!(text, "\nNVRTC {versions} has compiled the CUDA C++ of {n} rows, forward and backward.");
     }
     let _ = writeln!(
         text,

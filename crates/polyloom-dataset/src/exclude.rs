@@ -1,5 +1,6 @@
 //! Kernels that no row may be like: those of a test that a model is to be judged by.
 
+use crate::produce::{Format, read_lines};
 use crate::text::hashes;
 use crate::verify::Verifier;
 use polyloom::{Arch, CompileError, SessionError, SourceFile, SourceUnit};
@@ -39,8 +40,8 @@ struct ToExclude {
     kernel_name: Option<String>,
 }
 
-/// The structures of all kernels of these files: `.py`, or `.jsonl` of objects with `python_source`, such as the rows of
-/// a data set; without `kernel_name`, all kernels of that.
+/// The structures of all kernels of these files: `.py`, or `.jsonl`, `.jsonl.zst` or `.parquet` of objects with
+/// `python_source`, such as the rows of a data set; without `kernel_name`, all kernels of that.
 ///
 /// # Errors
 ///
@@ -49,7 +50,7 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
     let verifier = Verifier::new(Arch::DEFAULT)?;
     let mut found = HashSet::new();
     for path in files {
-        let text = std::fs::read_to_string(path).map_err(|error| ExcludeError::File { path: path.clone(), error })?;
+        let unread = |error| ExcludeError::File { path: path.clone(), error };
         let wrong = |what: String| ExcludeError::Kernel { path: path.clone(), what };
         let mut add = |source: &str, name: &str| -> Result<(), ExcludeError> {
             let kernel = verifier.compile(name, source).map_err(|reject| wrong(reject.detail))?;
@@ -57,11 +58,15 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
             Ok(())
         };
         let mut n_kernels = 0;
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("jsonl") => {
-                for (line, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
+        match format(path) {
+            Some(format) => {
+                for (line, text) in read_lines(path, format).map_err(unread)?.enumerate() {
+                    let text = text.map_err(unread)?;
+                    if text.trim_ascii().is_empty() {
+                        continue;
+                    }
                     let at_line = |what: String| wrong(format!("line {}: {what}", line + 1));
-                    let row: ToExclude = serde_json::from_str(text).map_err(|error| at_line(error.to_string()))?;
+                    let row: ToExclude = serde_json::from_slice(&text).map_err(|error| at_line(error.to_string()))?;
                     let names = match row.kernel_name {
                         Some(name) => BTreeSet::from([name]),
                         None => kernels(path, &row.python_source).map_err(|error| at_line(error.to_string()))?,
@@ -72,19 +77,30 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
                     }
                 }
             }
-            Some("py") => {
+            None if path.extension().is_some_and(|extension| extension == "py") => {
+                let text = std::fs::read_to_string(path).map_err(unread)?;
                 for name in kernels(path, &text).map_err(|error| wrong(error.to_string()))? {
                     add(&text, &name)?;
                     n_kernels += 1;
                 }
             }
-            _ => return Err(wrong("kernels to leave out are in files of .py or .jsonl".to_owned())),
+            None => {
+                let message = "kernels to leave out are in files of .py, .jsonl, .jsonl.zst or .parquet";
+                return Err(wrong(message.to_owned()));
+            }
         }
         if n_kernels == 0 {
             return Err(wrong("has no kernel to leave out".to_owned()));
         }
     }
     Ok(found)
+}
+
+/// The format of a file of rows, by how its name ends.
+fn format(path: &Path) -> Option<Format> {
+    let name = path.file_name()?.to_string_lossy();
+    let all = [Format::Jsonl, Format::JsonlZstd, Format::Parquet];
+    all.into_iter().find(|format| name.ends_with(&format!(".{}", format.extension())))
 }
 
 /// The names of a file's kernels.

@@ -69,6 +69,7 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
     for (folder, chunk) in &chunks {
         let number = chunk.first / settings.indices_per_chunk;
         let mut open = OpenChunk::new(output, &settings, number, chunk.first).map_err(|error| file(output, error))?;
+        open = open.with_nvrtc(chunk.nvrtc.as_deref());
         let mut merging = Merging {
             folder,
             chunk,

@@ -1,11 +1,12 @@
-//! Columns by what others have made: NVIDIA's compiler and assembler, and Warp. They are asked for by name alone, since
-//! what is in them depends on what the machine has.
+//! What others have made: NVIDIA's compiler and assembler, and Warp. Columns by them are asked for by name alone, since what
+//! is in them depends on what the machine has; NVIDIA's compiler proves rows right besides, where it is installed.
 
 use crate::generate::Program;
+use crate::produce::Settings;
 use crate::row::Row;
-use crate::text::{Device, Texts};
-use crate::verify::{Reason, Reject};
-use polyloom::{Arch, CodegenError, Nvrtc, Ptxas};
+use crate::text::{Device, Texts, backward};
+use crate::verify::{Level, Reason, Reject};
+use polyloom::{Arch, CodegenError, Kernel, Nvrtc, Ptxas, TextTarget};
 use std::collections::BTreeMap;
 
 /// Gives Warp's CUDA C++ and C++ of a kernel, by its name and its text; none of one that Warp does not take. It runs the
@@ -21,9 +22,11 @@ pub struct Emitter<'a> {
     pub emit: &'a Emit<'a>,
 }
 
-/// What makes the columns that are asked for.
+/// What makes the columns that are asked for, and what proves rows right beside the compiler's own engines.
 pub(crate) struct Tools<'a> {
     nvrtc: Option<Nvrtc>,
+    /// NVRTC again, with its version.
+    proof: Option<(Nvrtc, String)>,
     ptxas: Option<Ptxas>,
     emitter: Option<Emitter<'a>>,
 }
@@ -60,12 +63,18 @@ fn wants(columns: &[String], names: &[&str]) -> bool {
 }
 
 impl<'a> Tools<'a> {
-    /// The tools for these columns.
+    /// The tools for these settings; `may_prove` says whether NVRTC may prove rows right if it is there.
     ///
     /// # Errors
     ///
-    /// What of them the machine lacks, or does not know the architecture.
-    pub(crate) fn find(columns: &[String], texts: &Texts, emitter: Option<Emitter<'a>>) -> Result<Tools<'a>, String> {
+    /// What columns need that the machine lacks, or that does not know the architecture.
+    pub(crate) fn find(
+        settings: &Settings,
+        texts: &Texts,
+        may_prove: bool,
+        emitter: Option<Emitter<'a>>,
+    ) -> Result<Tools<'a>, String> {
+        let columns = &settings.columns;
         let (nvrtc, ptxas) = (wants(columns, &NVRTC), wants(columns, &PTXAS));
         if (nvrtc || ptxas) && texts.device == Device::Cpu {
             return Err("NVIDIA's tools are for the device `cuda`, or `both`".to_owned());
@@ -78,7 +87,39 @@ impl<'a> Tools<'a> {
         if let Some(ptxas) = &ptxas {
             ptxas.log(NOTHING, texts.arch).map_err(|error| error.to_string())?;
         }
-        Ok(Tools { nvrtc, ptxas, emitter })
+        let proves = may_prove && settings.verify >= Level::Full && texts.device != Device::Cpu;
+        let proof = || {
+            let nvrtc = Nvrtc::find().ok().filter(|nvrtc| nvrtc.compile("", texts.arch).is_ok())?;
+            let version = nvrtc.version().ok()?;
+            Some((nvrtc, version))
+        };
+        Ok(Tools { nvrtc, proof: proves.then(proof).flatten(), ptxas, emitter })
+    }
+
+    /// The version of NVRTC, if it proves rows right.
+    pub(crate) fn proof(&self) -> Option<&str> {
+        self.proof.as_ref().map(|(_, version)| version.as_str())
+    }
+
+    /// Has NVRTC compile the kernel's CUDA C++, forward and backward, if it proves rows right and has not done so for the
+    /// row's columns.
+    ///
+    /// # Errors
+    ///
+    /// If it does not take what the compiler has written.
+    pub(crate) fn prove(&self, kernel: &Kernel, row: &Row, arch: Arch) -> Result<(), Box<Reject>> {
+        let Some((nvrtc, _)) = &self.proof else { return Ok(()) };
+        let compile = |kernel: &Kernel, done: &Option<String>| -> Result<(), Box<Reject>> {
+            if done.is_none() {
+                nvrtc.compile(&kernel.text(TextTarget::Cuda, false).map_err(failed)?, arch).map_err(failed)?;
+            }
+            Ok(())
+        };
+        compile(kernel, &row.nvrtc_ptx_forward)?;
+        match backward(kernel)? {
+            Some(backward) => compile(&backward.kernel, &row.nvrtc_ptx_backward),
+            None => Ok(()),
+        }
     }
 
     /// Whether Warp is among them.

@@ -51,6 +51,8 @@ pub struct Quality {
     pub levels: BTreeMap<Level, u64>,
     /// Rows with a backward kernel.
     pub with_backward: u64,
+    /// The version of NVRTC that has compiled the CUDA C++ of all rows, if it has.
+    pub nvrtc: Option<String>,
     /// Why Warp's columns were not looked at, if there are some and they were not.
     pub warp_unchecked: Option<String>,
     /// All that is wrong.
@@ -91,12 +93,18 @@ pub enum ValidateError {
     Session(#[from] SessionError),
 }
 
-/// Proves a data set right; Warp's columns by `emitter`, or else nothing is said of them but why there is none.
+/// Proves a data set right; Warp's columns by `emitter`, or else nothing is said of them but why there is none. `nvrtc` says
+/// whether NVRTC compiles the CUDA C++ of rows of the highest level, if it is installed.
 ///
 /// # Errors
 ///
 /// Where it cannot be looked at. What is wrong with it is part of the result.
-pub fn validate(folder: &Path, jobs: usize, emitter: Result<Emitter<'_>, String>) -> Result<Quality, ValidateError> {
+pub fn validate(
+    folder: &Path,
+    jobs: usize,
+    nvrtc: bool,
+    emitter: Result<Emitter<'_>, String>,
+) -> Result<Quality, ValidateError> {
     let at = |path: PathBuf| move |error| ValidateError::File { path, error };
     let manifest = Manifest::read(folder).map_err(at(folder.join("manifest.json")))?;
     let manifest = manifest.ok_or_else(|| ValidateError::NoManifest(folder.to_owned()))?;
@@ -112,7 +120,8 @@ pub fn validate(folder: &Path, jobs: usize, emitter: Result<Emitter<'_>, String>
     let mut quality = Quality::default();
     let emitter = wants_warp(&settings.columns).then(|| usable(emitter, settings));
     let emitter = emitter.and_then(|usable| usable.map_err(|why| quality.warp_unchecked = Some(why)).ok());
-    let tools = tools(settings, emitter).map_err(ValidateError::Tool)?;
+    let tools = tools(settings, nvrtc, emitter).map_err(ValidateError::Tool)?;
+    quality.nvrtc = tools.proof().map(str::to_owned);
     let mut versions = tools.versions().map_err(ValidateError::Tool)?;
     if quality.warp_unchecked.is_some()
         && let Some(version) = settings.tools.get(WARP_VERSION)
@@ -387,16 +396,18 @@ fn compare(
         return Ok(());
     }
     verifier.verify(&program, &kernel, metadata.verified, || Ok(code)).map_err(text)?;
-    match &row.nvrtc_ptx_forward {
-        Some(ptx) if metadata.verified >= Level::Full => verifier.simulate(&program, &kernel, ptx).map_err(text),
-        _ => Ok(()),
+    if let Some(ptx) = &row.nvrtc_ptx_forward
+        && metadata.verified >= Level::Full
+    {
+        verifier.simulate(&program, &kernel, ptx).map_err(text)?;
     }
+    tools.prove(&kernel, row, arch).map_err(text)
 }
 
 /// What makes columns again that the compiler alone does not make.
-fn tools<'a>(settings: &Settings, emitter: Option<Emitter<'a>>) -> Result<Tools<'a>, String> {
+fn tools<'a>(settings: &Settings, nvrtc: bool, emitter: Option<Emitter<'a>>) -> Result<Tools<'a>, String> {
     let (device, arch) = (settings.device.parse()?, settings.arch.parse().unwrap_or(Arch::DEFAULT));
-    Tools::find(&settings.columns, &Texts { device, arch, columns: settings.columns.clone() }, emitter)
+    Tools::find(settings, &Texts { device, arch, columns: settings.columns.clone() }, nvrtc, emitter)
 }
 
 /// The emitter, if it is the one that made the data set.

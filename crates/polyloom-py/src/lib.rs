@@ -124,6 +124,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(synth::kernel_categories, module)?)?;
     module.add_function(wrap_pyfunction!(synth::generate_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(synth::dataset_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(synth::dataset_part, module)?)?;
     module.add_function(wrap_pyfunction!(synth::produce_dataset, module)?)?;
     module.add_function(wrap_pyfunction!(synth::merge_datasets, module)?)?;
     module.add_function(wrap_pyfunction!(synth::dataset_columns_to_merge_by, module)?)?;

@@ -1,7 +1,7 @@
 //! Data sets of kernels, for `polyloom.synth`.
 
 use crate::packages;
-use polyloom_dataset::{Category, Emitter, How, ProduceError, Settings, Source, fingerprint, structures};
+use polyloom_dataset::{Category, Emitter, How, ProduceError, Settings, Shard, Source, fingerprint, structures};
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
@@ -25,6 +25,15 @@ pub(crate) fn generate_kernel(category: &str, seed: u64) -> PyResult<(String, St
 #[pyfunction]
 pub(crate) fn dataset_settings(count: u64, seed: u64) -> PyResult<String> {
     serde_json::to_string(&Settings::new(count, seed)).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// The settings, as JSON, of the part of this number, from 0, of so many that make the data set of these settings.
+#[pyfunction]
+pub(crate) fn dataset_part(settings: &str, number: u64, of: u64) -> PyResult<String> {
+    let wrong = |error: serde_json::Error| PyValueError::new_err(error.to_string());
+    let mut settings: Settings = serde_json::from_str(settings).map_err(wrong)?;
+    settings.take_part(Shard { number, of });
+    serde_json::to_string(&settings).map_err(wrong)
 }
 
 /// Writes a data set; of kernels of files, if `source` says which, of what category they are and under which licence.
@@ -97,8 +106,14 @@ pub(crate) fn produce_dataset(
 
 /// Puts the shards of a data set together, and gives how many rows there are then.
 #[pyfunction]
-pub(crate) fn merge_datasets(py: Python<'_>, shards: Vec<PathBuf>, output: PathBuf, count: u64) -> PyResult<u64> {
-    let (_, progress) = py.detach(|| polyloom_dataset::merge(&shards, &output, Some(count))).map_err(failure)?;
+#[pyo3(signature = (shards, output, count))]
+pub(crate) fn merge_datasets(
+    py: Python<'_>,
+    shards: Vec<PathBuf>,
+    output: PathBuf,
+    count: Option<u64>,
+) -> PyResult<u64> {
+    let (_, progress) = py.detach(|| polyloom_dataset::merge(&shards, &output, count)).map_err(failure)?;
     Ok(progress.rows)
 }
 
@@ -122,8 +137,9 @@ fn failure(error: ProduceError) -> PyErr {
             PyFileExistsError::new_err(message)
         }
         ProduceError::File { .. } | ProduceError::Stopped { .. } => PyOSError::new_err(message),
-        ProduceError::Session(_) | ProduceError::Interrupted | ProduceError::Barren { .. } => {
-            PyRuntimeError::new_err(message)
-        }
+        ProduceError::Session(_)
+        | ProduceError::Interrupted
+        | ProduceError::Barren { .. }
+        | ProduceError::NoRows { .. } => PyRuntimeError::new_err(message),
     }
 }

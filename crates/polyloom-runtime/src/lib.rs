@@ -35,5 +35,5 @@ pub use device::staging::{HostArray, Placement, Staged};
 pub use device::{CudaInfo, Device, DeviceFailure, Memory, Word};
 pub use error::{LaunchError, Trap};
 pub use fork::{PerProcess, without_fork};
-pub use print::{PrintSink, set_print_sink};
+pub use print::{PrintSink, set_print_sink, without_prints};
 pub use sim::{SimKernel, SimModule, SimOptions, run as run_on_simulator};

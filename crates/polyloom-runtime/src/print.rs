@@ -3,6 +3,7 @@
 //! Each `print` of a thread is one piece of text, written whole. A launch hands text to the sink from the thread that
 //! called it and in the order a sequential run would print, whichever threads ran the kernel.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -25,9 +26,25 @@ pub fn set_print_sink(sink: Sink) {
     SINK.store(Box::into_raw(Box::new(sink)), Ordering::Release);
 }
 
+thread_local! {
+    static IS_SILENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does something in which the kernels that this thread launches print nothing.
+pub fn without_prints<R>(work: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_SILENT.set(self.0);
+        }
+    }
+    let _restore = Restore(IS_SILENT.replace(true));
+    work()
+}
+
 /// Writes text to the sink. A sink that panics loses the text.
 pub(crate) fn write(text: &str) {
-    if text.is_empty() {
+    if text.is_empty() || IS_SILENT.get() {
         return;
     }
     // SAFETY: a non-null pointer comes from `Box::into_raw` in `set_print_sink` and is never freed.

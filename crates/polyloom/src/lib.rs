@@ -72,7 +72,7 @@ pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,
     HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Params, Placement, PrintSink, SimKernel, SimModule,
     SimOptions, Staged, Tier, TierPolicy, Trap, checksum, clear_memory, close_background, num_threads,
-    run_on_simulator, set_num_threads, set_print_sink,
+    run_on_simulator, set_num_threads, set_print_sink, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

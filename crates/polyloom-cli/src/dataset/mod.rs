@@ -1,5 +1,6 @@
 //! `polyloom dataset`: data sets of kernels.
 
+mod interrupt;
 mod ray;
 mod show;
 mod warp;
@@ -7,8 +8,8 @@ mod warp;
 use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
-    Category, Dedup, Emitter, Finding, Format, How, Level, Manifest, Progress, Settings, Shard, Source, ValidateError,
-    all_columns, fingerprint, merge, produce, structures, validate, wants_warp,
+    Category, Dedup, Emitter, Finding, Format, How, Level, Manifest, ProduceError, Progress, Settings, Shard, Source,
+    ValidateError, all_columns, fingerprint, merge, produce, structures, validate, wants_warp,
 };
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -16,6 +17,9 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use warp::Warp;
+
+/// The exit status of a command that Ctrl-C has ended.
+pub(crate) const INTERRUPTED: i32 = interrupt::STATUS;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -85,8 +89,11 @@ struct Validate {
     #[arg(long, value_name = "DIR")]
     input: PathBuf,
     /// How many threads look at rows; by default one for each core
-    #[arg(long, value_name = "J")]
+    #[arg(long, value_name = "J", value_parser = from_one::<NonZero<usize>>)]
     jobs: Option<NonZero<usize>>,
+    /// Leave NVRTC out, which compiles the CUDA C++ of rows of the level `full` where it is installed
+    #[arg(long)]
+    no_nvrtc: bool,
 }
 
 #[derive(clap::Args)]
@@ -116,11 +123,15 @@ struct Produce {
     #[arg(long, value_name = "A..B", conflicts_with = "count")]
     index_range: Option<IndexRange>,
     /// How many threads make rows; by default one for each core
-    #[arg(long, value_name = "J")]
+    #[arg(long, value_name = "J", value_parser = from_one::<NonZero<usize>>)]
     jobs: Option<NonZero<usize>>,
     /// The level of verification that rows must pass: parse, compile, run, grad or full
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     verify: Level,
+    /// Leave NVRTC out, which at the level `full` compiles the CUDA C++ of every row where it is installed, and takes most
+    /// of the time
+    #[arg(long)]
+    no_nvrtc: bool,
     /// What tells rows from each other
     #[arg(long, value_enum, default_value_t = Telling::Structure)]
     dedup: Telling,
@@ -140,12 +151,12 @@ struct Produce {
     #[arg(long, value_name = "sm_NN")]
     arch: Option<polyloom::Arch>,
     /// Indices whose rows are finished together: a run that is interrupted loses no more than these
-    #[arg(long, value_name = "N", default_value = "10000")]
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = from_one::<NonZero<u64>>)]
     indices_per_file: NonZero<u64>,
     /// Make the i-th of N parts of the data set, such as 0/4, which `merge` puts together
     #[arg(long, value_name = "I/N", conflicts_with = "index_range")]
     shard: Option<ShardOf>,
-    /// Leave out kernels that are like those of these files, .py or .jsonl
+    /// Leave out kernels that are like those of these files: .py, .jsonl, .jsonl.zst or .parquet
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// Go on with what the folder holds
@@ -181,6 +192,10 @@ enum Telling {
     Alpha,
     /// Their code without names and values of constants
     Structure,
+}
+
+fn from_one<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "it is a number from 1".to_owned())
 }
 
 #[derive(Clone, Copy)]
@@ -334,7 +349,8 @@ fn run_validate(arguments: &Validate) -> Outcome {
         Ok(warp) => Ok(Emitter { version: warp.version(), emit: &emit }),
         Err(why) => Err(why.clone()),
     };
-    let quality = validate(&arguments.input, jobs(arguments.jobs), emitter).map_err(|error| match error {
+    let done = validate(&arguments.input, jobs(arguments.jobs), !arguments.no_nvrtc, emitter);
+    let quality = done.map_err(|error| match error {
         ValidateError::MissingColumns(_) => Failure::Usage(error.to_string()),
         error => Failure::Failed(error.to_string()),
     })?;
@@ -346,6 +362,9 @@ fn run_validate(arguments: &Validate) -> Outcome {
     let _ = writeln!(text, "right again to the level");
     for (level, n) in &quality.levels {
         let _ = writeln!(text, "  {:<20} {n:>10}", level.name());
+    }
+    if let Some(version) = &quality.nvrtc {
+        let _ = writeln!(text, "NVRTC {version} has compiled all CUDA C++");
     }
     if let Some(why) = &quality.warp_unchecked {
         let _ = writeln!(text, "Warp's columns were not checked: {why}");
@@ -379,10 +398,7 @@ fn run_produce(arguments: &Produce) -> Outcome {
         (settings.first, settings.end) = (range.first, Some(range.end));
     }
     if let Some(ShardOf(shard)) = arguments.shard {
-        (settings.shard, settings.count) = (Some(shard), None);
-        // So many indices give as many rows, with room for those that are known already.
-        let end = |count: u64| (count + count / 4).next_multiple_of(settings.indices_per_chunk);
-        settings.end = arguments.count.map(end);
+        settings.take_part(shard);
     }
     let source = if arguments.from.is_empty() { None } else { Some(source(arguments, &mut settings)?) };
     if !arguments.categories.is_empty() {
@@ -393,6 +409,7 @@ fn run_produce(arguments: &Produce) -> Outcome {
         settings.columns = all_columns().filter(asked).map(str::to_owned).collect();
     }
     settings.verify = arguments.verify;
+    settings.nvrtc = !arguments.no_nvrtc;
     settings.dedup = match arguments.dedup {
         Telling::Exact => Dedup::Exact,
         Telling::Alpha => Dedup::Alpha,
@@ -418,12 +435,13 @@ fn run_produce(arguments: &Produce) -> Outcome {
     }
     let jobs = jobs(arguments.jobs);
     let shows = std::io::stderr().is_terminal();
+    interrupt::listen();
     let mut observe = |progress: &Progress| {
         if shows {
             eprint!("\r{}\x1b[K", bar(progress));
             let _ = std::io::stderr().flush();
         }
-        ControlFlow::Continue(())
+        if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let excluded = structures(&arguments.exclude).map_err(|error| Failure::Failed(error.to_string()))?;
     settings.excluded = fingerprint(&excluded);
@@ -439,7 +457,10 @@ fn run_produce(arguments: &Produce) -> Outcome {
     if shows {
         eprintln!();
     }
-    let (manifest, progress) = done.map_err(|error| Failure::Failed(error.to_string()))?;
+    let (manifest, progress) = done.map_err(|error| match error {
+        ProduceError::Interrupted => Failure::Interrupted(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    })?;
     print(table(&manifest, &progress).as_bytes())
 }
 
@@ -465,7 +486,13 @@ fn bar(progress: &Progress) -> String {
     } else {
         let _ = write!(text, "{} rows", progress.rows);
     }
-    let _ = write!(text, ", {speed:.0} a second, {} rejected, {} known", progress.rejects, progress.duplicates);
+    let _ = write!(text, ", {speed:.0} a second, {} rejected", progress.rejects);
+    if progress.duplicates > 0 {
+        let _ = write!(text, ", {} known", progress.duplicates);
+    }
+    if progress.is_with_nvrtc {
+        text.push_str(", NVRTC compiles too (--no-nvrtc leaves it out)");
+    }
     if let Some(wanted) = progress.wanted {
         let left = wanted.saturating_sub(progress.rows) as f64 / speed.max(1e-3);
         let _ = write!(text, ", {left:.0} s left");
@@ -479,6 +506,9 @@ fn table(manifest: &Manifest, progress: &Progress) -> String {
     let speed = progress.made as f64 / seconds.max(1e-3);
     let mut text = format!("{} rows; {} made in {seconds:.1} s, {speed:.0} a second\n", manifest.rows(), progress.made);
     for (title, sums) in [("rows", manifest.statistics().categories), ("not taken", manifest.rejects())] {
+        if sums.is_empty() {
+            continue;
+        }
         let _ = writeln!(text, "{title}");
         for (name, n) in sums {
             let _ = writeln!(text, "  {name:<20} {n:>10}");

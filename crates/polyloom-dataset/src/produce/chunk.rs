@@ -64,6 +64,12 @@ impl<'a> OpenChunk<'a> {
         })
     }
 
+    /// Notes the version of NVRTC that compiles the CUDA C++ of all rows.
+    pub(crate) fn with_nvrtc(mut self, version: Option<&str>) -> OpenChunk<'a> {
+        self.chunk.nvrtc = version.map(str::to_owned);
+        self
+    }
+
     /// Which chunk of the data set it is.
     pub(super) fn number(&self) -> u64 {
         self.number

@@ -43,6 +43,9 @@ pub struct Chunk {
     pub statistics: Statistics,
     /// Kernels that were not taken, by reason.
     pub rejects: Histogram,
+    /// The version of NVRTC that has compiled the CUDA C++ of all rows, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvrtc: Option<String>,
 }
 
 /// A file.

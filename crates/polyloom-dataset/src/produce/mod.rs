@@ -96,6 +96,14 @@ pub enum ProduceError {
         /// The rows.
         rows: u64,
     },
+    /// No kernel of the files that kernels are found in became a row.
+    #[error("none of the kernels became a row: {} says why of {rejects}", path.display())]
+    NoRows {
+        /// Where it stands.
+        path: PathBuf,
+        /// How many were rejected.
+        rejects: u64,
+    },
     /// A back end does not work here.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -122,6 +130,8 @@ pub struct Progress {
     pub rejects: u64,
     /// Rows that were there before.
     pub duplicates: u64,
+    /// Whether NVRTC compiles the CUDA C++ of every row.
+    pub is_with_nvrtc: bool,
     /// Since the run began.
     pub time: Duration,
 }
@@ -154,9 +164,19 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         let message = "Warp's columns are made in Python alone: polyloom.synth.produce(…, emitter=\"warp\")";
         return Err(ProduceError::Setting(message.to_owned()));
     }
-    let tools = Tools::find(&settings.columns, &texts, how.emitter).map_err(ProduceError::Setting)?;
+    let tools = Tools::find(settings, &texts, settings.nvrtc, how.emitter).map_err(ProduceError::Setting)?;
     let settings = &Settings { tools: tools.versions().map_err(ProduceError::Setting)?, ..settings.clone() };
     refuse_none(settings.count)?;
+    if let Some(SourceSettings { category, license, .. }) = &settings.source {
+        let is_name = |text: &str| !text.trim().is_empty() && !text.contains(char::is_control);
+        for (what, text) in [("category", category), ("licence", license)] {
+            if !is_name(text) {
+                return Err(ProduceError::Setting(format!(
+                    "the {what} {text:?} is no name: it is empty or has a line end"
+                )));
+            }
+        }
+    }
     let categories = if how.source.is_some() { Vec::new() } else { categories(settings)? };
     let (_lock, found) = claimed(folder)?;
     let mut manifest = begin(settings, folder, found, how.resume)?;
@@ -174,7 +194,13 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     })
     .map_err(at(folder))?;
     let known = RwLock::new(known);
-    let mut progress = Progress { rows: manifest.rows(), wanted: settings.count, ..Progress::default() };
+    let nvrtc = tools.proof().map(str::to_owned);
+    let mut progress = Progress {
+        rows: manifest.rows(),
+        wanted: settings.count,
+        is_with_nvrtc: nvrtc.is_some(),
+        ..Progress::default()
+    };
     if manifest.is_finished {
         // What comes last may not have been written.
         if !folder.join(README).exists() {
@@ -212,7 +238,10 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         }
         let open = match &mut chunk {
             Some(open) => open,
-            none => none.insert(OpenChunk::new(folder, settings, number, done.index).map_err(stopped(folder))?),
+            none => {
+                let open = OpenChunk::new(folder, settings, number, done.index).map_err(stopped(folder))?;
+                none.insert(open.with_nvrtc(nvrtc.as_deref()))
+            }
         };
         progress.rejects += done.rejects.len() as u64;
         let refused = match &done.made {
@@ -248,6 +277,9 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     describe(&manifest, folder, &progress)?;
     match barren_since {
         Some(why) => Err(ProduceError::Barren { why, rows: progress.rows }),
+        None if progress.rows == 0 && settings.source.is_some() && settings.shard.is_none() => {
+            Err(ProduceError::NoRows { path: folder.join("rejects"), rejects: manifest.rejects().values().sum() })
+        }
         None => Ok((manifest, progress)),
     }
 }

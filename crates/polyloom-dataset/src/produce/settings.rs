@@ -28,6 +28,10 @@ pub struct Settings {
     pub categories: Vec<String>,
     /// The level that a row must pass.
     pub verify: Level,
+    /// Whether, at the highest level, NVRTC compiles the CUDA C++ of every row, where it is installed. Chunks say whether
+    /// it was.
+    #[serde(default)]
+    pub nvrtc: bool,
     /// What tells rows from each other: `exact`, `alpha` or `structure`.
     pub dedup: Dedup,
     /// How many kernels that are nearly alike are taken; none if there is no limit. Of runs of some indices, whatever
@@ -128,6 +132,7 @@ impl Settings {
             count: Some(count),
             categories: Category::ALL.iter().map(|category| category.name().to_owned()).collect(),
             verify: Level::ALL[Level::ALL.len() - 1],
+            nvrtc: true,
             dedup: Dedup::Structure,
             most_alike: Some(50),
             device: "both".to_owned(),
@@ -141,6 +146,14 @@ impl Settings {
             timings: false,
             format: Format::Jsonl,
         }
+    }
+
+    /// Makes one of several parts. So many indices as there are rows wanted in all give as many, with room for those that
+    /// are known already; merging takes no more than are wanted.
+    pub fn take_part(&mut self, shard: Shard) {
+        let end = |count: u64| count.saturating_add(count / 4).next_multiple_of(self.indices_per_chunk);
+        self.end = self.count.take().map(end);
+        self.shard = Some(shard);
     }
 
     /// Takes kernels from files instead of generating them.

@@ -187,6 +187,7 @@ impl Work<'_> {
         {
             verifier.simulate(program, kernel, ptx)?;
         }
+        self.tools.prove(kernel, &row, self.texts.arch)?;
         Ok(Some(Made { row, keys, op_counts: OpCounts::of(kernel) }))
     }
 

@@ -4,7 +4,7 @@ use super::arguments::{Argument, Arguments, Extents, block};
 use super::{Reason, Reject};
 use crate::generate::{Program, Values};
 use polyloom::ptx::Sanitizers;
-use polyloom::{Kernel, LaunchError, LaunchOptions, Op, SimKernel, SimOptions};
+use polyloom::{Kernel, LaunchError, LaunchOptions, Op, SimKernel, SimOptions, without_prints};
 
 /// The sets of arguments that a kernel is run on: extents, and a seed. The generator has seen the first two; what it might
 /// have fitted a kernel to is not in the third. Where threads work together they fill whole blocks; else more of them
@@ -78,7 +78,7 @@ pub(super) fn simulate(
         let dim = got.dim.clone();
         let block = block(kernel, &mut got.all).map_err(|error| Reject::new(Reason::Failed, error))?;
         // SAFETY: as in `launch`; the simulator checks every address.
-        let done = unsafe { simulated.launch(&dim, &block, &LaunchOptions::default(), &sim) };
+        let done = without_prints(|| unsafe { simulated.launch(&dim, &block, &LaunchOptions::default(), &sim) });
         match done {
             Ok(_) => compare(program, &expected, &got)?,
             Err(LaunchError::Simulator(fault)) => return Err(Reject::new(Reason::Sanitizer, fault)),
@@ -102,7 +102,7 @@ pub(super) fn launch_over<'a>(
     let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
     // SAFETY: the arguments outlive the launch, and the block says how large they are; the interpreter, which comes
     // first, checks all indices.
-    let done = unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) };
+    let done = without_prints(|| unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) });
     done.map_err(|error| match error {
         LaunchError::Trap(trap) => Reject::new(Reason::Trap, kernel.explain(&trap).message),
         LaunchError::StepLimit { .. } => Reject::new(Reason::Endless, error),
