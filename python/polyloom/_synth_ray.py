@@ -116,7 +116,7 @@ def produce(
                 break
             chunks = json.loads((merged / "manifest.json").read_text())["chunks"]
             shutil.rmtree(merged)
-            given = [chunk["statistics"]["rows"] for chunk in chunks]
+            given = [chunk["rows"] for chunk in chunks]
             together = _Barren(count)
             for chunk, n_rows in zip(chunks, given, strict=True):
                 together.add(chunk["end"] - chunk["first"], n_rows, chunk["rejects"])

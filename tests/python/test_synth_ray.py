@@ -182,7 +182,7 @@ def test_a_run_whose_ranges_have_no_more_rows_for_each_other_ends(cluster, tmp_p
             {
                 "first": 250 * chunk,
                 "end": 250 * (chunk + 1),
-                "statistics": {"rows": 0 if chunk else 200},
+                "rows": 0 if chunk else 200,
                 "rejects": {"duplicate": 250} if chunk else {},
             }
             for chunk in range(len(folders))

@@ -45,7 +45,7 @@ pub struct Summary {
 impl Summary {
     /// The summary of a finished data set.
     pub(crate) fn new(manifest: &Manifest, unique: UniqueRatios, made: u64, seconds: f64) -> Summary {
-        let statistics = manifest.statistics();
+        let statistics = manifest.statistics.clone();
         let ratio = |sum: u64, n: u64| if n == 0 { 0.0 } else { sum as f64 / n as f64 };
         Summary {
             total_pairs: statistics.rows,
@@ -65,7 +65,7 @@ impl Summary {
 /// The data card.
 pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
     let Settings { seed, device, arch, columns, format, source, .. } = &manifest.settings;
-    let statistics = manifest.statistics();
+    let statistics = &manifest.statistics;
     let n = statistics.rows;
     let size = match n {
         0..1_000 => "n<1K",
@@ -111,7 +111,7 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
     let with_nvrtc = |chunk: &&Chunk| chunk.nvrtc.is_some();
     let versions: BTreeSet<&str> = manifest.chunks.iter().filter_map(|chunk| chunk.nvrtc.as_deref()).collect();
     if !versions.is_empty() {
-        let n: u64 = manifest.chunks.iter().filter(with_nvrtc).map(|chunk| chunk.statistics.rows).sum();
+        let n: u64 = manifest.chunks.iter().filter(with_nvrtc).map(|chunk| chunk.rows).sum();
         let versions = versions.into_iter().collect::<Vec<_>>().join(" and ");
         let _ = writeln!(text, "\nNVRTC {versions} has compiled the CUDA C++ of {n} rows, forward and backward.");
     }

@@ -10,6 +10,7 @@ mod found;
 mod generate;
 mod merge;
 mod produce;
+mod repeats;
 mod row;
 mod similarity;
 mod statistics;

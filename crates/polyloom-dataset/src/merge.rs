@@ -1,21 +1,21 @@
 //! Putting the shards of a data set together: the rows are those of one run that made all chunks itself.
 //!
-//! Each shard has told its rows from each other; here the rows of all are gone through once more in the order of their
-//! indices. The keys of rows are what that takes to be in memory, and not the rows: these are read and written once.
+//! Each shard has told its rows from each other. Here the keys of all are gone through first, a part of them at a time, for
+//! rows that are like one of another shard; then the rows, in the order of their indices, which are read and written once.
 
 use crate::produce::{
-    Chunk, Format, Lines, Manifest, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS, Selection, claimed,
-    describe, read_chunk_keys, read_lines, refuse_none,
+    Chunk, DUPLICATE, Format, Lines, Manifest, NEARLY_ALIKE, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS,
+    claimed, describe, read_chunk_keys, read_lines, refuse_none,
 };
+use crate::repeats::{KEYS_AT_A_TIME, repeats};
 use crate::row::Row;
-use crate::similarity::Sketch;
+use crate::similarity::{Bands, Sketch};
 use crate::statistics::OpCounts;
 use crate::verify::Verifier;
 use polyloom::Arch;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::RwLock;
 use std::time::Instant;
 
 /// The columns by which rows are counted.
@@ -60,10 +60,15 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
     }
     let mut manifest = Manifest::begun(&settings, output).map_err(|error| file(output, error))?;
     manifest.clean(output).map_err(|error| file(output, error))?;
-    let known = RwLock::new(HashSet::new());
     let n_rows = count.unwrap_or_else(|| manifests.iter().map(|(_, manifest)| manifest.rows()).sum());
     let sketch = settings.most_alike.map(|most| Sketch::new(most, n_rows));
-    let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
+    for (folder, chunk) in &chunks {
+        for of_shard in &chunk.files {
+            of_shard.check(folder).map_err(|error| file(folder, error))?;
+        }
+    }
+    let repeats = repeats(&chunks, settings.dedup, KEYS_AT_A_TIME).map_err(|error| file(output, error))?;
+    let mut selection = Selection { repeats, sketch, refused: HashSet::new(), number: 0 };
     let mut progress = Progress { wanted: count, ..Progress::default() };
     let verifier = Verifier::new(Arch::DEFAULT)?;
     for (folder, chunk) in &chunks {
@@ -78,9 +83,6 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
             verifier: &verifier,
             format: settings.format,
         };
-        for of_shard in &chunk.files {
-            of_shard.check(folder).map_err(|error| file(folder, error))?;
-        }
         let left = count.map(|count| count - progress.rows);
         let n_taken = merging.run(left).map_err(|error| file(folder, error))?;
         progress.rows += n_taken;
@@ -133,17 +135,44 @@ fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, 
     Ok(chunks)
 }
 
+/// Which rows of the shards are taken: those that one run would have taken.
+struct Selection {
+    /// By the number of a row, the first that has its key.
+    repeats: HashMap<u64, u64>,
+    sketch: Option<Sketch>,
+    /// Rows that too many are nearly like: what repeats them is like no row that is taken.
+    refused: HashSet<u64>,
+    /// The row that comes next.
+    number: u64,
+}
+
+impl Selection {
+    /// Why the next row is not taken.
+    fn refuses_next(&mut self, bands: &Bands) -> Option<&'static str> {
+        let number = self.number;
+        self.number += 1;
+        if self.repeats.get(&number).is_some_and(|first| !self.refused.contains(first)) {
+            return Some(DUPLICATE);
+        }
+        if self.sketch.as_mut().is_some_and(|sketch| !sketch.take(bands)) {
+            self.refused.insert(number);
+            return Some(NEARLY_ALIKE);
+        }
+        None
+    }
+}
+
 /// A chunk of a shard on its way into the data set.
-struct Merging<'a, 'b, 'c> {
+struct Merging<'a, 'b> {
     folder: &'a Path,
     chunk: &'a Chunk,
     open: &'a mut OpenChunk<'b>,
-    selection: &'a mut Selection<'c>,
+    selection: &'a mut Selection,
     verifier: &'a Verifier,
     format: Format,
 }
 
-impl Merging<'_, '_, '_> {
+impl Merging<'_, '_> {
     fn lines(&self, prefix: &str, format: Format) -> io::Result<Option<Lines>> {
         let found = self.chunk.files.iter().find(|file| file.path.starts_with(prefix));
         found.map(|found| read_lines(&self.folder.join(&found.path), format)).transpose()
@@ -174,7 +203,7 @@ impl Merging<'_, '_, '_> {
                 (_, Some(_)) => {
                     let Some(keys) = keys.next() else { return Err(lost()) };
                     let line = rows[keys.split()].as_mut().and_then(Iterator::next).ok_or_else(lost)??;
-                    if let Some(reason) = self.selection.refuses(&keys) {
+                    if let Some(reason) = self.selection.refuses_next(&keys.bands) {
                         self.open.reject(&RejectRecord::of_index(keys.index, reason))?;
                         continue;
                     }

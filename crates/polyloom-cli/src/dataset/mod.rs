@@ -505,7 +505,7 @@ fn table(manifest: &Manifest, progress: &Progress) -> String {
     let seconds = progress.time.as_secs_f64();
     let speed = progress.made as f64 / seconds.max(1e-3);
     let mut text = format!("{} rows; {} made in {seconds:.1} s, {speed:.0} a second\n", manifest.rows(), progress.made);
-    for (title, sums) in [("rows", manifest.statistics().categories), ("not taken", manifest.rejects())] {
+    for (title, sums) in [("rows", &manifest.statistics.categories), ("not taken", &manifest.rejects())] {
         if sums.is_empty() {
             continue;
         }

@@ -30,7 +30,7 @@ pub(super) fn run(settings: &Settings, output: &Path, jobs: usize, resume: bool,
     let manifest = Manifest::read(output).ok().flatten();
     let manifest = manifest.ok_or_else(|| Failure::Failed(format!("{} holds no data set", output.display())))?;
     let mut text = format!("{} rows\n", manifest.rows());
-    for (name, n) in manifest.statistics().categories {
+    for (name, n) in &manifest.statistics.categories {
         let _ = writeln!(text, "  {name:<20} {n:>10}");
     }
     print(text.as_bytes())

@@ -7,7 +7,7 @@ use super::work::{Done, Key, Made, Rejected};
 use crate::Hashes;
 use crate::row::{Row, Selected};
 use crate::similarity::Bands;
-use crate::statistics::OpCounts;
+use crate::statistics::{OpCounts, Statistics};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Write as _};
@@ -45,7 +45,7 @@ pub(crate) struct OpenChunk<'a> {
     splits: [Option<Sink>; SPLITS.len()],
     rejects: Option<Sink>,
     keys: TemporaryFile,
-    rows: u64,
+    statistics: Statistics,
     op_counts: OpCounts,
 }
 
@@ -59,7 +59,7 @@ impl<'a> OpenChunk<'a> {
             splits: [const { None }; SPLITS.len()],
             rejects: None,
             keys: TemporaryFile::create(folder, &format!("keys/{number:05}.bin"))?,
-            rows: 0,
+            statistics: Statistics::default(),
             op_counts: OpCounts::default(),
         })
     }
@@ -126,13 +126,13 @@ impl<'a> OpenChunk<'a> {
             }
         };
         writer.line(line)?;
-        self.rows += 1;
+        self.chunk.rows += 1;
         self.keys.write_all(&keys.to_bytes())
     }
 
     /// Counts a row for the statistics.
     pub(crate) fn count(&mut self, row: &Row, op_counts: &OpCounts) {
-        self.chunk.statistics.add(row);
+        self.statistics.add(row);
         self.op_counts.merge(op_counts);
     }
 
@@ -144,10 +144,12 @@ impl<'a> OpenChunk<'a> {
     /// Gives the files their names and lists them.
     pub(crate) fn finish(self, manifest: &mut Manifest, is_last: bool) -> io::Result<()> {
         let mut chunk = self.chunk;
-        chunk.statistics.add_ops(&self.op_counts);
+        let mut statistics = self.statistics;
+        statistics.add_ops(&self.op_counts);
         let sinks = self.splits.into_iter().flatten().chain(self.rejects);
         chunk.files = sinks.map(Sink::finish).collect::<io::Result<_>>()?;
-        chunk.files.push(FileRecord { rows: self.rows, ..self.keys.finish()? });
+        chunk.files.push(FileRecord { rows: chunk.rows, ..self.keys.finish()? });
+        manifest.statistics.merge(&statistics);
         manifest.chunks.push(chunk);
         manifest.is_finished = is_last;
         manifest.write(&self.folder)

@@ -23,7 +23,9 @@ const TEMPORARY: &str = ".tmp";
 pub struct Manifest {
     /// What the run was asked for.
     pub settings: Settings,
-    /// The chunks, in order.
+    /// What the rows of all chunks are made of.
+    pub statistics: Statistics,
+    /// The chunks, in order. There may be thousands, and the file is written anew for each: they hold little.
     pub chunks: Vec<Chunk>,
     /// Whether the run is finished.
     pub is_finished: bool,
@@ -37,10 +39,10 @@ pub struct Chunk {
     pub first: u64,
     /// The index after the last.
     pub end: u64,
+    /// How many rows it has.
+    pub rows: u64,
     /// The files.
     pub files: Vec<FileRecord>,
-    /// What its rows are made of.
-    pub statistics: Statistics,
     /// Kernels that were not taken, by reason.
     pub rejects: Histogram,
     /// The version of NVRTC that has compiled the CUDA C++ of all rows, if it has.
@@ -79,7 +81,8 @@ impl Manifest {
 
     /// A data set without rows, which is in the folder.
     pub(crate) fn begun(settings: &Settings, folder: &Path) -> io::Result<Manifest> {
-        let manifest = Manifest { settings: settings.clone(), chunks: Vec::new(), is_finished: false };
+        let (settings, statistics) = (settings.clone(), Statistics::default());
+        let manifest = Manifest { settings, statistics, chunks: Vec::new(), is_finished: false };
         manifest.write(folder)?;
         Ok(manifest)
     }
@@ -108,14 +111,7 @@ impl Manifest {
 
     /// How many rows there are.
     pub fn rows(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.statistics.rows).sum()
-    }
-
-    /// What all rows are made of.
-    pub fn statistics(&self) -> Statistics {
-        let mut sum = Statistics::default();
-        self.chunks.iter().for_each(|chunk| sum.merge(&chunk.statistics));
-        sum
+        self.chunks.iter().map(|chunk| chunk.rows).sum()
     }
 
     /// Kernels that were not taken, by reason.

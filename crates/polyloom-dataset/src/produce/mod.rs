@@ -12,11 +12,12 @@ pub use settings::{Dedup, Format, Settings, Shard, SourceSettings};
 
 pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, read_chunk_keys, split_name};
 pub(crate) use sink::{Lines, read_lines};
-pub(crate) use work::{drafts, key};
+pub(crate) use work::{Key, drafts, key};
 
 use crate::card::{Summary, UniqueRatios, card};
 use crate::found::Source;
 use crate::generate::Category;
+use crate::repeats::{Located, n_different};
 use crate::row::Row;
 use crate::similarity::Sketch;
 use crate::text::{Device, Texts};
@@ -246,7 +247,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         progress.rejects += done.rejects.len() as u64;
         let refused = match &done.made {
             Some(made) => selection.refuses(&made.keys),
-            None => done.is_known.then_some("duplicate"),
+            None => done.is_known.then_some(DUPLICATE),
         };
         let is_new = done.made.is_some() && refused.is_none();
         progress.duplicates += u64::from(refused.is_some());
@@ -296,23 +297,28 @@ pub(crate) fn describe(manifest: &Manifest, folder: &Path, progress: &Progress) 
     written().map_err(stopped(folder))
 }
 
+/// Why a row is not taken that is like one that is.
+pub(crate) const DUPLICATE: &str = "duplicate";
+/// Why a row is not taken that too many are nearly like.
+pub(crate) const NEARLY_ALIKE: &str = "nearly_alike";
+
 /// Which rows are taken: those that are not known, and of those that are nearly alike so many.
-pub(crate) struct Selection<'a> {
-    pub(crate) dedup: Dedup,
-    pub(crate) known: &'a RwLock<HashSet<work::Key>>,
-    pub(crate) sketch: Option<Sketch>,
+struct Selection<'a> {
+    dedup: Dedup,
+    known: &'a RwLock<HashSet<work::Key>>,
+    sketch: Option<Sketch>,
 }
 
 impl Selection<'_> {
     /// Why a row is not taken. One that is taken is known from now on.
-    pub(crate) fn refuses(&mut self, keys: &Keys) -> Option<&'static str> {
+    fn refuses(&mut self, keys: &Keys) -> Option<&'static str> {
         let key = keys.key(self.dedup);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.contains(&key) {
-            return Some("duplicate");
+            return Some(DUPLICATE);
         }
         if self.sketch.as_mut().is_some_and(|sketch| !sketch.take(&keys.bands)) {
-            return Some("nearly_alike");
+            return Some(NEARLY_ALIKE);
         }
         known.insert(key);
         None
@@ -339,15 +345,9 @@ pub fn rows(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<Row>>> 
 
 /// How many kernels are different.
 pub(crate) fn unique_ratios(manifest: &Manifest, folder: &Path) -> io::Result<UniqueRatios> {
-    // One kind at a time: that is all of the memory that it takes.
-    let ratio = |dedup: Dedup| -> io::Result<f64> {
-        let mut keys = Vec::new();
-        read_keys(manifest, folder, |all| keys.push(all.key(dedup)))?;
-        let n = keys.len().max(1);
-        keys.sort_unstable();
-        keys.dedup();
-        Ok(keys.len() as f64 / n as f64)
-    };
+    let chunks: Vec<Located<'_>> = manifest.chunks.iter().map(|chunk| (folder, chunk)).collect();
+    let ratio =
+        |dedup: Dedup| -> io::Result<f64> { Ok(n_different(&chunks, dedup)? as f64 / manifest.rows().max(1) as f64) };
     Ok(UniqueRatios { exact: ratio(Dedup::Exact)?, alpha: ratio(Dedup::Alpha)?, structure: ratio(Dedup::Structure)? })
 }
 
@@ -427,6 +427,7 @@ fn texts(settings: &Settings) -> Result<Texts, ProduceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::repeats::repeats;
 
     fn made(settings: &Settings, folder: &Path) -> Result<(Manifest, Progress), ProduceError> {
         let observe = &mut |_: &Progress| ControlFlow::Continue(());
@@ -456,6 +457,19 @@ mod tests {
             path
         });
         let (merged, _) = crate::merge(&shards, &folder.join("merged"), Some(200)).expect("they fit");
+        // However few keys are in memory at a time, the same rows repeat others.
+        let found = shards.each_ref().map(|path| Manifest::read(path).expect("it can be read").expect("it is there"));
+        let chunks: Vec<Located<'_>> = shards
+            .iter()
+            .zip(&found)
+            .flat_map(|(path, manifest)| manifest.chunks.iter().map(move |chunk| (path.as_path(), chunk)))
+            .collect();
+        let twice = [&chunks[..], &chunks].concat();
+        let all_at_once = repeats(&twice, Dedup::Structure, 1 << 20).expect("it can be read");
+        assert!(all_at_once.len() as u64 >= found.iter().map(Manifest::rows).sum());
+        for n_keys in [1, 7, 100] {
+            assert_eq!(repeats(&twice, Dedup::Structure, n_keys).expect("it can be read"), all_at_once);
+        }
         let _ = std::fs::remove_dir_all(&folder);
         let files = |manifest: &Manifest| -> Vec<String> {
             let files = manifest.chunks.iter().flat_map(|chunk| &chunk.files);
