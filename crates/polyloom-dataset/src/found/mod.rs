@@ -170,6 +170,7 @@ pub(crate) fn depends_on_inputs(reason: Reason) -> bool {
         Reason::Trap
         | Reason::Endless
         | Reason::Sanitizer
+        | Reason::GradientInexact
         | Reason::GradientNotFinite
         | Reason::NotFinite
         | Reason::Constant

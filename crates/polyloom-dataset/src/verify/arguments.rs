@@ -40,6 +40,20 @@ impl Arguments {
     }
 }
 
+impl Arguments {
+    /// The same but for the last digits of floats.
+    pub(super) fn nudged(&self) -> Arguments {
+        let mut nudged = self.clone();
+        for argument in &mut nudged.all {
+            let step = 2.0 * argument.epsilon();
+            let numbers = argument.numbers();
+            let moved = numbers.iter().enumerate().map(|(i, x)| x * if i % 2 == 0 { 1.0 + step } else { 1.0 - step });
+            argument.set_numbers(&moved.collect::<Vec<_>>());
+        }
+        nudged
+    }
+}
+
 /// A block of arguments for a launch of the kernel, which reads and writes their memory.
 pub(super) fn block<'a>(
     kernel: &Kernel,

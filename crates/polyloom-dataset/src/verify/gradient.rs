@@ -16,6 +16,8 @@ const COARSE: f64 = 1e-4;
 const FINE: f64 = 1e-5;
 /// How far differences of the two steps may be apart, over their size, where a kernel is called smooth.
 const SMOOTH: f64 = 1e-5;
+/// How far the two modes may be apart, over their size, in double precision.
+const DOUBLE: f64 = 1e-8;
 /// Derivatives beyond this are no use to anybody, and differences do not resolve what is beside them.
 const LARGE: f64 = 1e6;
 
@@ -33,6 +35,31 @@ struct Found {
     tangents: Numbers,
     weights: Numbers,
     adjoints: Numbers,
+}
+
+impl Found {
+    /// What the weighted sum of what is left changes by if the arguments move in the directions: by forward mode, by reverse
+    /// mode, and the size of the terms that these are sums of.
+    fn changes(&self) -> (f64, f64, f64) {
+        let (mut forward, mut reverse, mut size) = (0.0, 0.0, 0.0);
+        for (weight, tangent) in self.weights.iter().flatten().zip(self.tangents.iter().flatten()) {
+            forward += weight * tangent;
+            size += f64::abs(weight * tangent);
+        }
+        for (adjoint, direction) in self.adjoints.iter().flatten().zip(self.directions.iter().flatten()) {
+            reverse += adjoint * direction;
+            size += f64::abs(adjoint * direction);
+        }
+        (forward, reverse, size)
+    }
+
+    /// Whether a change of the arguments in their last digits moves the derivatives to about as far as the two modes may be
+    /// apart: then what they are apart by is rounding.
+    fn moves_to(&self, nudged: &Found) -> bool {
+        let ((forward, reverse, size), (nudged_forward, nudged_reverse, _)) = (self.changes(), nudged.changes());
+        let moved = (forward - nudged_forward).abs().max((reverse - nudged_reverse).abs());
+        moved > 0.1 * DOUBLE * size.max(1e-3)
+    }
 }
 
 /// A way back, and on what it is gone: the backward kernel, and the one that finds the lengths of its loops.
@@ -58,7 +85,7 @@ pub(super) fn check(
     let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
     let way_back = WayBack { backward: &compiled, kernel: &back, sizes: sizes.as_ref() };
     let found = derivatives(interpreted, &way_back, &arguments)?;
-    modes_agree(&found, 1e-4)?;
+    let agree = modes_agree(&found, 1e-4);
     let quick = adjoints(interpreted, &WayBack { kernel: &compiled.kernel, ..way_back }, &arguments, &found.weights)?;
     let sums = || {
         let summing = WayBack { kernel: &compiled.kernel.on(magnitudes), ..way_back };
@@ -66,13 +93,19 @@ pub(super) fn check(
     };
     engines_agree(program, &arguments, &found, &quick, sums)?;
     // Of noise, which has no form in double precision, differences tell nothing.
-    let Some(double) = interpreted.in_double() else { return Ok(()) };
+    let Some(double) = interpreted.in_double() else { return agree };
     let arguments = Arguments::draw(program, &double, &extents, seed);
-    let Some(back) = backward(&double)? else { return Ok(()) };
+    let Some(back) = backward(&double)? else { return agree };
     let way_back = WayBack { backward: &back, kernel: &back.kernel, sizes: back.sizes.as_ref() };
     let found = derivatives(&double, &way_back, &arguments)?;
-    modes_agree(&found, 1e-8)?;
-    differences_agree(program, &double, &arguments, &found)
+    if let Err(reject) = modes_agree(&found, DOUBLE) {
+        let nudged = derivatives(&double, &way_back, &arguments.nudged())?;
+        let reason = if found.moves_to(&nudged) { Reason::GradientInexact } else { Reason::Gradient };
+        return Err(Reject::new(reason, reject.detail));
+    }
+    differences_agree(program, &double, &arguments, &found)?;
+    // In double precision they are the derivative: what they differ by is rounding of steps that cancel.
+    agree.map_err(|reject| Reject::new(Reason::GradientInexact, reject.detail))
 }
 
 fn wrong(detail: String) -> Box<Reject> {
@@ -194,15 +227,7 @@ fn reverse(way_back: &WayBack<'_>, arguments: &Arguments, all: &mut [Argument]) 
 
 /// A weighted sum of what is left moves as much by one mode as by the other.
 fn modes_agree(found: &Found, tolerance: f64) -> Checked<()> {
-    let (mut forward, mut reverse, mut size) = (0.0, 0.0, 0.0);
-    for (weight, tangent) in found.weights.iter().flatten().zip(found.tangents.iter().flatten()) {
-        forward += weight * tangent;
-        size += f64::abs(weight * tangent);
-    }
-    for (adjoint, direction) in found.adjoints.iter().flatten().zip(found.directions.iter().flatten()) {
-        reverse += adjoint * direction;
-        size += f64::abs(adjoint * direction);
-    }
+    let (forward, reverse, size) = found.changes();
     match (forward - reverse).abs() <= tolerance * size.max(1e-3) {
         true => Ok(()),
         false => Err(wrong(format!("forward mode gives {forward:e}, reverse mode {reverse:e}"))),

@@ -109,6 +109,8 @@ reasons! {
     Sanitizer = "sanitizer",
     /// Its backward kernel, forward mode and differences do not agree: a fault of the compiler.
     Gradient = "gradient",
+    /// Rounding leaves nothing of its derivatives, which are right in double precision.
+    GradientInexact = "gradient_inexact",
     /// A derivative is infinite or NaN.
     GradientNotFinite = "gradient_not_finite",
     /// It leaves infinities or NaN.
@@ -313,22 +315,52 @@ def scale(x: loom.array(dtype=float), factor: float, out: loom.array(dtype=float
         let kernel = verifier.compile("scale", source).expect("it compiles");
         for n in [2858, 2866, 2872] {
             let all = vec![Extent::Is(n)];
-            let input = |name: &str, shape: &[Extent], values| {
-                let (name, dtype) = (name.to_owned(), "float32".to_owned());
-                Input { name, dtype, shape: shape.to_vec(), values }
-            };
             let (x, factor) = (Values::Between { low: -2.0, high: 2.0 }, Values::Between { low: -1.0, high: 1.0 });
-            let program = Program {
-                name: "scale".to_owned(),
-                category: "arithmetic".into(),
-                difficulty: 0,
-                source: source.to_owned(),
-                inputs: vec![input("x", &all, x), input("factor", &[], factor), input("out", &all, Values::Zeros)],
-                dim: all,
-            };
+            let inputs = vec![
+                input("x", "float32", &all, x),
+                input("factor", "float32", &[], factor),
+                input("out", "float32", &all, Values::Zeros),
+            ];
+            let program = program("scale", source, inputs, all);
             let done = verifier.verify(&program, &kernel, Level::Grad, || Ok(GpuCode::default()));
             assert!(done.is_ok(), "{n}: {done:?}");
         }
+    }
+
+    /// The inverse of a matrix that is singular but for rounding.
+    #[test]
+    fn derivatives_of_which_rounding_leaves_nothing_are_no_fault() {
+        let source = "import polyloom as loom
+
+
+@loom.kernel
+def invert(a: loom.array(dtype=loom.mat22d), s: loom.array(dtype=loom.float64), out: loom.array(dtype=loom.float64)):
+    i = loom.tid()
+    m = loom.cw_div(a[i], a[i] * s[i])
+    out[i] = loom.inverse(m)[0, 0]
+";
+        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let kernel = verifier.compile("invert", source).expect("it compiles");
+        let all = vec![Extent::Is(7)];
+        let between = Values::Between { low: 0.3, high: 1.7 };
+        let inputs = vec![
+            input("a", "mat22d", &all, between.clone()),
+            input("s", "float64", &all, between),
+            input("out", "float64", &all, Values::Zeros),
+        ];
+        let program = program("invert", source, inputs, all);
+        let done = verifier.verify(&program, &kernel, Level::Grad, || Ok(GpuCode::default()));
+        assert_eq!(done.err().map(|reject| reject.reason), Some(Reason::GradientInexact));
+    }
+
+    fn input(name: &str, dtype: &str, shape: &[Extent], values: Values) -> Input {
+        let (name, dtype) = (name.to_owned(), dtype.to_owned());
+        Input { name, dtype, shape: shape.to_vec(), values }
+    }
+
+    fn program(name: &str, source: &str, inputs: Vec<Input>, dim: Vec<Extent>) -> Program {
+        let (name, source) = (name.to_owned(), source.to_owned());
+        Program { name, category: "arithmetic".into(), difficulty: 0, source, inputs, dim }
     }
 
     #[test]
