@@ -144,14 +144,14 @@ impl Generator {
             self.line(&format!("{keyword} {}:", condition.text));
             let done = self.nested(|g| g.arm(targets, depth));
             let lead = if arm == 0 { "where" } else { "else where" };
-            clauses.push(format!("{lead} {}, {done}", condition.words));
+            clauses.push(format!("{lead} {}, {}", condition.words, inner(&done)));
         }
         if with_else {
             self.line("else:");
             let done = self.nested(|g| g.arm(targets, depth));
-            clauses.push(format!("elsewhere {done}"));
+            clauses.push(format!("elsewhere {}", inner(&done)));
         }
-        let sentence = clauses.join(". ");
+        let sentence = clauses.join("; ");
         self.explain(format!("{}.", super::generator::capitalised(&sentence)));
     }
 
@@ -185,7 +185,8 @@ impl Generator {
         let value = self.variable(ty, 1);
         let value = self.with_unused_from(value, first);
         let value = self.constrain(value, Need::Moderate);
-        let value = self.short(value);
+        let value = self.more_than_bare(value);
+        let value = self.fitting(value);
         let (text, words) = match self.random.below(4) {
             0 => {
                 self.variables[target].used = true;
@@ -215,7 +216,7 @@ impl Generator {
         let value = self.variable(ty, 2);
         let value = self.with_unused_from(value, first);
         let value = self.constrain(value, Need::Moderate);
-        let value = self.short(value);
+        let value = self.fitting(value);
         let is_number = ty.as_composite().is_none();
         // The larger of numbers one of which always is, is no change.
         let start = self.variables[target].start;
@@ -612,6 +613,14 @@ impl Generator {
         self.must_be_read(total);
         let of = if sign.is_empty() { x.words } else { format!("minus {}", x.words) };
         self.explain(format!("`{sum}` is {n} terms of {what} of {of}."));
+    }
+}
+
+/// What a branch does, as a part of a sentence about all of them.
+fn inner(done: &str) -> String {
+    match done.contains("where ") && done.contains("; ") {
+        true => format!("({done})"),
+        false => done.replace("; ", ", "),
     }
 }
 

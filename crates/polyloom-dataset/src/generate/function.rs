@@ -67,7 +67,7 @@ impl Generator {
             self.import("from typing import Any");
         }
         let arrow = if generic || self.random.one_in(2) { String::new() } else { self.type_name(result) };
-        let words = self.item(&name, &heads, |g| {
+        let told = self.item(&name, &heads, |g| {
             for (name, &ty) in names.iter().zip(&params) {
                 g.declare(name.clone(), format!("`{name}`"), ty, g.param_range(ty));
             }
@@ -92,8 +92,7 @@ impl Generator {
             arrow
         });
         self.names.take(&name);
-        let (first, rest) = (names.join("`, `"), if names.len() > 1 { "s" } else { "" });
-        self.explain(format!("`{name}` gives, for parameter{rest} `{first}`: {words}."));
+        self.explain(told.sentence(&format!("{name}({})", names.join(", "))));
         self.functions.push(Function { name, params, result, range, is_called: false });
     }
 
@@ -128,7 +127,7 @@ impl Generator {
         let heads: Vec<(String, String)> =
             params.iter().zip([first, second]).map(|(name, ty)| (name.clone(), self.type_name(ty))).collect();
         let mut ranges = [Range::ANY; 2];
-        let words = self.item(&name, &heads, |g| {
+        let told = self.item(&name, &heads, |g| {
             for (name, ty) in params.iter().zip([first, second]) {
                 g.declare(name.clone(), format!("`{name}`"), ty, g.param_range(ty));
             }
@@ -139,11 +138,11 @@ impl Generator {
             let b = g.constrain(b, Need::Finite);
             ranges = [a.range, b.range];
             g.line(&format!("return {}, {}", a.text, b.text));
-            g.say(format!("{}, and {}", a.words, b.words));
+            g.say(format!("{} and {}", a.words, b.words));
             String::new()
         });
         self.names.take(&name);
-        self.explain(format!("`{name}` gives two results for `{}`: {words}.", params.join("` and `")));
+        self.explain(told.sentence(&format!("{name}({})", params.join(", "))));
         (name, [(first, ranges[0]), (second, ranges[1])])
     }
 
@@ -159,7 +158,7 @@ impl Generator {
         let names: Vec<String> = results.iter().map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
         let args = args.join(", ");
         self.line(&format!("{} = {name}({args})", names.join(", ")));
-        self.explain(format!("Let `{}` be what `{name}` gives for `{args}`.", names.join("` and `")));
+        self.explain(format!("`{}` are the results of `{name}({args})`.", names.join("` and `")));
         for (name, &(ty, range)) in names.iter().zip(results) {
             self.declare(name.clone(), format!("`{name}`"), ty, range);
         }

@@ -7,6 +7,8 @@
 mod atomics;
 mod blocks;
 mod composite;
+mod constrain;
+mod docstring;
 mod domain;
 mod draws;
 mod elementwise;
@@ -19,6 +21,7 @@ mod program;
 mod range;
 mod reads;
 mod rows;
+mod sense;
 mod stencil;
 mod structure;
 mod tensor;

@@ -235,7 +235,7 @@ impl Generator {
         let arrow = if self.random.one_in(2) { self.type_name(real) } else { String::new() };
         let mut range = Range::ANY;
         let leaves = of.leaves();
-        let words = self.item(&name, &heads, |g| {
+        let told = self.item(&name, &heads, |g| {
             let fields = g.fields(&param, &leaves);
             for &field in &fields {
                 g.variables[field].is_free = true;
@@ -254,7 +254,8 @@ impl Generator {
             arrow
         });
         self.names.take(&name);
-        self.explain(format!("`{name}` gives {words}."));
+        let params: Vec<&str> = heads.iter().map(|(name, _)| name.as_str()).collect();
+        self.explain(told.sentence(&format!("{name}({})", params.join(", "))));
         let mut call = format!("{name}({base})");
         if with_more {
             let arg = self.variable(real, 1);

@@ -1,13 +1,19 @@
-//! Expressions in words, for docstrings.
+//! Expressions in words, for docstrings: the outermost operation in prose, what it is of as formulas.
+
+use smallvec::SmallVec;
 
 /// What functions give, `{}` being their operands.
-const NOUNS: [(&str, &str); 62] = [
+const NOUNS: [(&str, &str); 71] = [
     ("abs", "the absolute value of {}"),
     ("acos", "the inverse cosine of {}"),
+    ("acosh", "the inverse hyperbolic cosine of {}"),
     ("argmax", "the position of the largest component of {}"),
     ("argmin", "the position of the smallest component of {}"),
     ("asin", "the inverse sine of {}"),
+    ("asinh", "the inverse hyperbolic sine of {}"),
     ("atan", "the inverse tangent of {}"),
+    ("atan2", "the angle whose tangent is {} over {}"),
+    ("atanh", "the inverse hyperbolic tangent of {}"),
     ("bit_count", "the number of set bits of {}"),
     ("cbrt", "the cube root of {}"),
     ("ceil", "{} rounded up"),
@@ -30,6 +36,7 @@ const NOUNS: [(&str, &str); 62] = [
     ("expm1", "the exponential of {} less one"),
     ("float", "{} as a float"),
     ("floor", "{} rounded down"),
+    ("fma", "{} times {} plus {}"),
     ("frac", "the fractional part of {}"),
     ("get_diag", "the diagonal of {}"),
     ("hypot", "the hypotenuse over {} and {}"),
@@ -44,6 +51,8 @@ const NOUNS: [(&str, &str); 62] = [
     ("log2", "the binary logarithm of {}"),
     ("max", "the larger of {} and {}"),
     ("min", "the smaller of {} and {}"),
+    ("noise", "the noise at {}"),
+    ("norm_l1", "the sum of the absolute components of {}"),
     ("normalize", "the direction of {}"),
     ("outer", "the outer product of {} and {}"),
     ("pow", "{} to the power of {}"),
@@ -58,7 +67,9 @@ const NOUNS: [(&str, &str); 62] = [
     ("sin", "the sine of {}"),
     ("sinh", "the hyperbolic sine of {}"),
     ("skew", "the cross-product matrix of {}"),
+    ("smoothstep", "the smooth step of {2} from {0} to {1}"),
     ("sqrt", "the square root of {}"),
+    ("step", "the unit step of {}"),
     ("tan", "the tangent of {}"),
     ("tanh", "the hyperbolic tangent of {}"),
     ("trace", "the trace of {}"),
@@ -92,6 +103,9 @@ pub(super) fn binary(operator: &str, a: &str, b: &str) -> String {
         "**" => "{} to the power of {}",
         _ => "{} with {}",
     };
+    if operator == "*" && a == b {
+        return format!("the square of {a}");
+    }
     fill(noun, &[a, b])
 }
 
@@ -104,17 +118,33 @@ pub(super) fn unary(operator: &str, x: &str) -> String {
     }
 }
 
-/// `NAME(args)`.
-pub(super) fn call(name: &str, args: &[&str]) -> String {
+/// A condition that does not hold, of which `text` is the code.
+pub(super) fn negated(condition: &str, text: &str) -> String {
+    let verbs = [(" is ", " is not "), (" equals ", " does not equal "), (" differs ", " does not differ ")];
+    let mut found = verbs.iter().filter(|(verb, _)| condition.contains(verb));
+    match (found.next(), found.next()) {
+        (Some((verb, negated)), None) if condition.matches(verb).count() == 1 => condition.replacen(verb, negated, 1),
+        _ => formula(text),
+    }
+}
+
+/// Code as the docstring has it: without the package.
+pub(super) fn formula(text: &str) -> String {
+    format!("`{}`", text.replace("wp.", "").replace("loom.", ""))
+}
+
+/// `NAME(args)`, of which `text` is the code.
+pub(super) fn call(name: &str, args: &[String], text: &str) -> String {
     let name = name.rsplit('.').next().unwrap_or(name);
+    let args: SmallVec<[&str; 4]> = args.iter().map(String::as_str).collect();
     if name == "where"
-        && let [condition, yes, no] = args
+        && let [condition, yes, no] = args[..]
     {
-        return format!("{yes} where {condition} and {no} elsewhere");
+        return format!("{yes} where {condition} holds and {no} elsewhere");
     }
     match NOUNS.binary_search_by_key(&name, |(known, _)| known) {
-        Ok(at) if NOUNS[at].1.matches('{').count() == args.len() => fill(NOUNS[at].1, args),
-        _ => format!("`{name}` of {}", list(args)),
+        Ok(at) if NOUNS[at].1.matches('{').count() == args.len() => fill(NOUNS[at].1, &args),
+        _ => formula(text),
     }
 }
 
@@ -163,10 +193,13 @@ mod tests {
 
     #[test]
     fn calls_read_as_sentences() {
-        assert_eq!(call("wp.sin", &["`x`"]), "the sine of `x`");
-        assert_eq!(call("wp.quat_rotate", &["`q`", "`v`"]), "`v` rotated by `q`");
-        assert_eq!(call("wp.unheard_of", &["`a`", "2.0", "`b`"]), "`unheard_of` of `a`, 2.0 and `b`");
+        let args = |of: &[&str]| -> Vec<String> { of.iter().map(|&arg| arg.to_owned()).collect() };
+        assert_eq!(call("wp.sin", &args(&["`x`"]), "wp.sin(x)"), "the sine of `x`");
+        assert_eq!(call("wp.quat_rotate", &args(&["`q`", "`v`"]), ""), "`v` rotated by `q`");
+        assert_eq!(call("wp.unheard_of", &args(&["`a`"]), "wp.unheard_of(a)"), "`unheard_of(a)`");
         assert_eq!(part(".x", "`p`"), "`p.x`");
         assert_eq!(part("[0]", "the sum of `p` and `q`"), "component `[0]` of the sum of `p` and `q`");
+        assert_eq!(negated("`a` is less than 2", "not a < 2"), "`a` is not less than 2");
+        assert_eq!(binary("*", "`a`", "`a`"), "the square of `a`");
     }
 }

@@ -395,7 +395,7 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
     let n = g.random.pick(&[4, 8, 16]);
     let f = g.like(&["integrand", "f", "curve"]);
     let param = g.like(&["x", "t_at"]);
-    let words = g.item(&f, &[(param.clone(), "float".to_owned())], |g| {
+    let told = g.item(&f, &[(param.clone(), "float".to_owned())], |g| {
         g.declare(param.clone(), format!("`{param}`"), Type::F32, Range::within(2.0));
         let count = g.random.below(1 + usize::from(difficulty) / 2);
         g.statements(count, 1);
@@ -406,7 +406,7 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
         g.say(value.words);
         String::new()
     });
-    g.explain(format!("`{f}` gives {words}."));
+    g.explain(told.sentence(&format!("{f}({param})")));
     let h = g.ranged_like(
         &["h", "width", "dx"],
         &format!("({high} - {low}) / {n}.0"),
