@@ -77,7 +77,7 @@ pub(super) struct Generator {
     /// Whether no statement can stand before the one that is being written.
     pub(super) inline: bool,
     /// Whether computations have comments now and then in place of sentences in the docstring.
-    comments: bool,
+    pub(super) comments: bool,
     /// Whether the docstring says `` `x` is `` rather than `` let `x` be ``.
     states: bool,
     /// The first line of the docstring, if something says it better than the category.
@@ -626,6 +626,9 @@ impl Generator {
 
     /// The same under a name.
     pub(super) fn finish_as(mut self, name: &str, category: Category, difficulty: u8) -> Option<Program> {
+        // What a kernel writes comes last.
+        let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
+        self.params.sort_by_key(is_output);
         let package = self.package;
         let mut source: String = self.imports.iter().map(|line| format!("{line}\n\n")).collect();
         source.push_str(match package {

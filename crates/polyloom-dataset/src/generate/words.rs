@@ -17,7 +17,7 @@ const NOUNS: [(&str, &str); 71] = [
     ("bit_count", "the number of set bits of {}"),
     ("cbrt", "the cube root of {}"),
     ("ceil", "{} rounded up"),
-    ("clamp", "{} limited to {} to {}"),
+    ("clamp", "{} limited to the range from {} to {}"),
     ("copysign", "{} with the sign of {}"),
     ("cos", "the cosine of {}"),
     ("cosh", "the hyperbolic cosine of {}"),
