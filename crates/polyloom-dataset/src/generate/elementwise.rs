@@ -10,11 +10,12 @@ use polyloom::{Composite, MAX_DIMS, Random, Scalar, Type};
 pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Option<Program> {
     let mut g = begin(random, category);
     g.parameters(difficulty);
-    let depth = 1 + usize::from(difficulty > 1);
-    let more = if difficulty > 2 { g.random.below(usize::from(difficulty).pow(2)) } else { 0 };
-    g.statements(usize::from(difficulty) * 2 + more, depth);
-    g.gap();
-    g.outputs(1 + depth);
+    let goal = g.goal(difficulty);
+    g.fill(goal - 1, difficulty);
+    if difficulty > 0 {
+        g.gap();
+    }
+    g.outputs(1 + usize::from(difficulty > 0));
     g.finish(category, difficulty)
 }
 

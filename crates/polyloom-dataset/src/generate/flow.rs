@@ -22,10 +22,18 @@ pub(super) fn branches(random: Random, difficulty: u8) -> Option<Program> {
     if g.random.one_in(5) {
         g.early_return();
     }
-    let n_branches = 1 + g.random.below(1 + size);
-    for _ in 0..n_branches {
+    let goal = g.goal(difficulty);
+    for at in 0..12 {
+        if at > 0 && g.n_lines() >= goal {
+            break;
+        }
         g.gap();
         match g.random.below(5) {
+            _ if difficulty == 0 => {
+                let ty = g.some_type();
+                let chosen = g.conditional(ty, 1);
+                g.assign_new(chosen);
+            }
             0 => {
                 let (ty, depth) = (g.some_type(), 1 + g.random.below(2));
                 let chosen = g.conditional(ty, depth);
@@ -49,8 +57,11 @@ pub(super) fn loops(random: Random, difficulty: u8) -> Option<Program> {
     let size = usize::from(difficulty);
     let n_before = g.random.below(1 + size);
     g.statements(n_before, 1);
-    let n_loops = 1 + g.random.below(1 + size / 2);
-    for _ in 0..n_loops {
+    let goal = g.goal(difficulty);
+    for at in 0..8 {
+        if at > 0 && g.n_lines() >= goal {
+            break;
+        }
         g.gap();
         match g.random.below(8) {
             0 => g.polynomial(),
@@ -112,7 +123,7 @@ impl Generator {
     }
 
     /// An `if` that changes variables, which it makes.
-    fn branch(&mut self, depth: usize) {
+    pub(super) fn branch(&mut self, depth: usize) {
         let ty = self.some_type();
         let start = match self.random.one_in(4) {
             true => self.constant(ty),
@@ -282,7 +293,7 @@ impl Generator {
     }
 
     /// A loop of any kind, with loops in it if `depth` allows.
-    fn any_loop(&mut self, depth: usize) {
+    pub(super) fn any_loop(&mut self, depth: usize) {
         let targets = self.accumulators();
         for &target in &targets {
             self.variables[target].is_free = true;

@@ -22,13 +22,19 @@ pub(super) struct Function {
 /// A kernel whose work is done by functions.
 pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let mut g = super::elementwise::begin(random, Category::Function);
-    let n_functions = 1 + g.random.below(2 + usize::from(difficulty) / 2);
+    let n_functions = match difficulty {
+        0 | 1 => 1,
+        2 => 1 + g.random.below(2),
+        3 => 2 + g.random.below(2),
+        _ => 4 + g.random.below(2),
+    };
     for _ in 0..n_functions {
         g.function(difficulty);
     }
-    let pair = g.random.one_in(3).then(|| g.function_of_two());
+    let pair = (difficulty > 0 && g.random.one_in(3)).then(|| g.function_of_two());
     g.parameters(difficulty);
-    g.statements(usize::from(difficulty), 2);
+    let goal = g.goal(difficulty) * 2 / 3;
+    g.fill(if difficulty > 0 { goal } else { 0 }, difficulty);
     if let Some(pair) = pair {
         g.call_for_two(&pair);
     }

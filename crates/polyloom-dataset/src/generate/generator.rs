@@ -1,5 +1,6 @@
 //! What a kernel is while it is being written: its names, its variables, its lines.
 
+use super::difficulty;
 use super::docstring::{self, Known, Sentence, Told};
 use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
@@ -15,7 +16,7 @@ use std::fmt::Write as _;
 const LINE: usize = 88;
 
 /// The most lines of a file.
-const LONGEST: usize = 96;
+const LONGEST: usize = 150;
 
 /// Something an expression can read.
 #[derive(Clone, Debug)]
@@ -324,6 +325,11 @@ impl Generator {
 
     /// The same, not read yet.
     pub(super) fn assign_new(&mut self, expr: Expr) -> usize {
+        // Another name for a variable says nothing.
+        let is_name = expr.text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if is_name && expr.is_bare() {
+            return expr.uses[0];
+        }
         let name = self.names.draw(&mut self.random, Role::Local);
         if self.comments {
             // A formula is what the line itself says.
@@ -648,6 +654,10 @@ impl Generator {
         }
         self.reads.scan(&self.lines);
         let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
+        // What a kernel was meant to be is not always what it has become.
+        let bodies = self.items.iter().flat_map(|item| item.lines().filter(|line| line.starts_with(' ')));
+        let _ = difficulty;
+        let difficulty = difficulty::of_lines(bodies.chain(self.lines.iter().map(String::as_str)))?;
         let fits = !is_idle && source.lines().all(|line| line.len() <= LINE) && source.lines().count() <= LONGEST;
         let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
         let dim = self.dim;

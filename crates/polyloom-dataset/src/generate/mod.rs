@@ -8,6 +8,7 @@ mod atomics;
 mod blocks;
 mod composite;
 mod constrain;
+mod difficulty;
 mod docstring;
 mod domain;
 mod draws;

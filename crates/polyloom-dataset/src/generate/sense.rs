@@ -24,7 +24,7 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         (Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc, _) => a.range.high - a.range.low < 2.0,
         (Op::Frac, _) => a.range.low >= 0.0 && a.range.high <= 1.0,
         (Op::Neg, _) => a.text.starts_with('-'),
-        (Op::Min | Op::Max, [b]) => same(b) || a.range.low >= b.range.high || b.range.low >= a.range.high,
+        (Op::Min | Op::Max, [b]) => same(b) || a.text.trim_start_matches('-') == b.text.trim_start_matches('-') || a.range.low >= b.range.high || b.range.low >= a.range.high,
         (Op::Copysign, [b]) => same(b) || one_sign(b.range) || one_sign(a.range) && a.range.low < 0.0,
         (Op::Add | Op::Sub, [b]) => {
             let is_sum = op == Op::Add;

@@ -122,8 +122,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         results.push(g.method(&main, &base, difficulty));
     }
     fields.extend(&results);
-    let n = g.random.below(1 + usize::from(difficulty) * 2);
-    g.work(&mut fields, n, 1 + usize::from(difficulty > 2));
+    let goal = g.goal(difficulty);
+    g.work_until(&mut fields, goal - 1, 1 + usize::from(difficulty > 2));
     g.gap();
     if in_place {
         g.update(&whole_name, &base, &leaves, named, difficulty)?;

@@ -492,7 +492,7 @@ impl Generator {
 
     /// The expression, or a new variable if a line with an assignment of it would be long.
     pub(super) fn fitting(&mut self, expr: Expr) -> Expr {
-        if expr.text.len() > 56 && !self.inline { self.name(expr) } else { expr }
+        if expr.text.len() > 62 && !self.inline { self.name(expr) } else { expr }
     }
 
     /// The expression, or a new variable that has its value if its text is long.

@@ -158,7 +158,7 @@ impl Generator {
             1 => 1,
             2 => 1 + self.random.below(2),
             3 => 2 + self.random.below(2),
-            _ => 4 + self.random.below(4),
+            _ => 6 + self.random.below(6),
         };
         let value = self.changed(base, count, true);
         self.write_to(names, value);

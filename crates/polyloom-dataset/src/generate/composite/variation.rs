@@ -22,12 +22,22 @@ const OF_RESULTS: [Change; 22] = [
     shaped, squared, deviating, quantized, capped, calibrated, tabulated, compressed, eased, with_residual,
 ];
 
+/// The same, without the least.
+const LONG: [Change; 14] = [
+    masked, decayed, blended, limited, activated, thresholded, shaped, quantized, capped, calibrated, tabulated,
+    compressed, eased, corrected,
+];
+
 impl Generator {
     /// The value after so many changes.
     pub(super) fn changed(&mut self, base: usize, count: usize, is_result: bool) -> Expr {
         let mut value = self.read(base);
         let mut done: Vec<usize> = Vec::new();
-        let list: &[Change] = if is_result { &OF_RESULTS } else { &ANYWHERE };
+        let list: &[Change] = match count {
+            _ if !is_result => &ANYWHERE,
+            5.. => &LONG,
+            _ => &OF_RESULTS,
+        };
         for step in 0..count {
             for _ in 0..4 {
                 let at = self.random.below(list.len());
