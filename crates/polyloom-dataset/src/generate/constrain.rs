@@ -124,7 +124,7 @@ impl Generator {
                     let factor = self.number(factor);
                     Expr::binary("*", &factor, &expr, ty, factor.range * range)
                 }
-                7 if size <= 1e3 => {
+                7 if size <= 1e3 && expr.text.len() <= 10 => {
                     let square = Expr::binary("*", &expr, &expr, ty, range.squared());
                     let more = Expr::binary("+", &self.number(1.0), &square, ty, square.range + Range::of(1.0));
                     let root = self.named_call(Op::Sqrt, &more, more.range.rising(f64::sqrt));
@@ -150,8 +150,10 @@ impl Generator {
                 _ => continue,
             };
         }
-        if size <= 1e3 && self.random.one_in(2) {
-            return self.clamped(&expr, -most.min(2.0), most.min(2.0));
+        match self.random.below(4) {
+            0 | 1 => return self.clamped(&expr, -most.min(2.0), most.min(2.0)),
+            2 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, Range::within(1.6)),
+            _ => {}
         }
         let more = self.not_negative(expr.clone());
         let more = self.short(more);

@@ -114,26 +114,18 @@ fn names_of(code: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The docstring's lines: the first, and what follows it.
-pub(super) fn body(
+pub(super) fn body<'a>(
     random: &mut Random,
-    known: &mut Known<'_>,
+    mut known: Known<'a>,
     summary: Option<String>,
-    sentences: &[Sentence],
+    sentences: &'a [Sentence],
 ) -> (Option<String>, String) {
+    let summary = summary.filter(|line| line.len() <= FIRST);
+
     let total: usize = sentences.iter().map(|sentence| sentence.text.len() + 1).sum();
     let is_brief = total > LONGEST || total > LONG && random.one_in(2);
-    let texts: Vec<String> = sentences
-        .iter()
-        .filter(|sentence| !(is_brief && sentence.is_detail))
-        .map(|sentence| sentence.text.clone())
-        .collect();
-    let mut names = Known(known.0.clone());
-    let mut kept: Vec<&str> = Vec::new();
-    for text in &texts {
-        if names.take_in(text) {
-            kept.push(text);
-        }
-    }
+    let told = sentences.iter().filter(|sentence| !(is_brief && sentence.is_detail));
+    let kept: Vec<&str> = told.map(|sentence| sentence.text.as_str()).filter(|text| known.take_in(text)).collect();
     // Of one result the whole docstring is what it is.
     if let [one] = kept[..]
         && summary.is_none()

@@ -1,7 +1,7 @@
 //! Expressions: text, with what is known of their values.
 
 use super::range::Range;
-use super::words;
+use super::words::{self, Operand};
 use polyloom::{Op, Type};
 use smallvec::{SmallVec, smallvec};
 
@@ -105,11 +105,14 @@ impl Expr {
     }
 
     /// The words of an operand: of what is computed its formula.
-    fn operand(&self) -> String {
-        match self.words.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
-            Some(name) if !name.contains('`') => self.words.clone(),
-            None if self.is_constant() && self.head.is_none() && !self.words.contains(' ') => self.words.clone(),
-            _ => words::formula(&self.text),
+    fn operand(&self) -> Operand<'_> {
+        let inner = self.words.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+        match inner {
+            Some(name) if !name.contains('`') => Operand::Words(&self.words),
+            None if self.is_constant() && self.head.is_none() && !self.words.contains(' ') => {
+                Operand::Words(&self.words)
+            }
+            _ => Operand::Code(&self.text),
         }
     }
 
@@ -121,7 +124,20 @@ impl Expr {
 
     /// The text where an operator binds this tightly.
     fn within(&self, binding: Binding) -> String {
-        if self.binding < binding { format!("({})", self.text) } else { self.text.clone() }
+        let mut text = String::with_capacity(self.text.len() + 2);
+        self.push_within(binding, &mut text);
+        text
+    }
+
+    fn push_within(&self, binding: Binding, text: &mut String) {
+        let in_parentheses = self.binding < binding;
+        if in_parentheses {
+            text.push('(');
+        }
+        text.push_str(&self.text);
+        if in_parentheses {
+            text.push(')');
+        }
     }
 
     fn of(parts: &[&Expr], text: String, words: String, binding: Binding, ty: Type, range: Range) -> Expr {
@@ -162,8 +178,13 @@ impl Expr {
         // As formatters write it: powers of simple operands without spaces.
         let is_simple = |x: &Expr| x.binding >= Binding::Sign && !x.text.contains(['(', '[']);
         let gap = if binding == Binding::Power && is_simple(a) && is_simple(b) { "" } else { " " };
-        let text = format!("{}{gap}{operator}{gap}{}", a.within(left), b.within(tighter(binding)));
-        let words = words::binary(operator, &a.operand(), &b.operand());
+        let mut text = String::with_capacity(a.text.len() + b.text.len() + 8);
+        a.push_within(left, &mut text);
+        for part in [gap, operator, gap] {
+            text.push_str(part);
+        }
+        b.push_within(tighter(binding), &mut text);
+        let words = words::binary(operator, a.operand(), b.operand());
         let parts = Parts::of_operator(operator, &a.parts, &b.parts);
         let head = match operator {
             "+" => Some(Op::Add),
@@ -182,7 +203,8 @@ impl Expr {
     pub(super) fn unary(operator: &str, x: &Expr, ty: Type, range: Range) -> Expr {
         let (binding, gap) = if operator == "not" { (Binding::Not, " ") } else { (Binding::Sign, "") };
         let text = format!("{operator}{gap}{}", x.within(binding));
-        let words = if operator == "not" { words::negated(&x.words, &text) } else { words::unary(operator, &x.operand()) };
+        let words =
+            if operator == "not" { words::negated(&x.words, &text) } else { words::unary(operator, x.operand()) };
         let mut expr = Expr::of(&[x], text, words, binding, ty, range);
         if operator == "not" {
             expr.head = Some(Op::Unot);
@@ -196,9 +218,15 @@ impl Expr {
 
     /// `NAME(args)`.
     pub(super) fn call(name: &str, args: &[&Expr], ty: Type, range: Range) -> Expr {
-        let text = args.iter().map(|arg| arg.text.as_str()).collect::<Vec<_>>().join(", ");
-        let text = format!("{name}({text})");
-        let operands: SmallVec<[String; 4]> = args.iter().map(|arg| arg.operand()).collect();
+        let length = args.iter().map(|arg| arg.text.len() + 2).sum::<usize>();
+        let mut text = String::with_capacity(name.len() + length);
+        text.push_str(name);
+        for (at, arg) in args.iter().enumerate() {
+            text.push_str(if at == 0 { "(" } else { ", " });
+            text.push_str(&arg.text);
+        }
+        text.push_str(if args.is_empty() { "()" } else { ")" });
+        let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|arg| arg.operand()).collect();
         let words = words::call(name, &operands, &text);
         Expr::of(args, text, words, Binding::Atom, ty, range)
     }
@@ -207,7 +235,7 @@ impl Expr {
     pub(super) fn conditional(condition: &Expr, yes: &Expr, no: &Expr, range: Range) -> Expr {
         let [first, middle] = [yes, condition].map(|part| part.within(Binding::Or));
         let text = format!("{first} if {middle} else {}", no.within(Binding::Or));
-        let words = format!("{} if {}, else {}", yes.operand(), condition.words, no.operand());
+        let words = words::fill("{} if {}, else {}", &[yes.operand(), Operand::Words(&condition.words), no.operand()]);
         Expr::of(&[condition, yes, no], text, words, Binding::Conditional, yes.ty, range)
     }
 
@@ -228,7 +256,7 @@ impl Expr {
 
     /// `x.NAME`, `x[0]`: `suffix` with what is before it.
     pub(super) fn part(x: &Expr, suffix: &str, ty: Type) -> Expr {
-        let words = words::part(suffix, &x.operand());
+        let words = words::part(suffix, x.operand());
         let text = format!("{}{suffix}", x.within(Binding::Atom));
         let parts = Parts::of(&text);
         Expr { parts, ..Expr::of(&[x], text, words, Binding::Atom, ty, x.range) }

@@ -8,9 +8,11 @@ use super::names::{self, Names, Role};
 use super::program::{Category, Extent, Input, Program, Values};
 use super::range::Range;
 use super::reads::Reads;
-use super::values::{OVERLOADS, is_in_warp};
+use super::values::{Choices, OVERLOADS, is_in_warp};
+use super::words;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 /// The line length of Python's formatters.
 const LINE: usize = 88;
@@ -58,6 +60,8 @@ pub(super) struct Generator {
     pub(super) variables: Vec<Variable>,
     /// Which of [`OVERLOADS`] this kernel may call.
     pub(super) kept: Vec<bool>,
+    /// What gives the types that have been asked for.
+    pub(super) choices: Vec<(Type, Rc<Choices>)>,
     /// The types of its values.
     pub(super) composites: Vec<Composite>,
     pub(super) scalars: Vec<Scalar>,
@@ -128,6 +132,7 @@ impl Generator {
             package: if shared { "wp" } else { "loom" },
             variables: Vec::new(),
             kept,
+            choices: Vec::new(),
             composites,
             scalars,
             real,
@@ -266,7 +271,12 @@ impl Generator {
 
     /// Adds a line of the kernel.
     pub(super) fn line(&mut self, text: &str) {
-        self.lines.push(format!("{}{text}", "    ".repeat(self.indent)));
+        let mut line = String::with_capacity(4 * self.indent + text.len());
+        for _ in 0..self.indent {
+            line.push_str("    ");
+        }
+        line.push_str(text);
+        self.lines.push(line);
     }
 
     /// Finds out what is read: expressions that were given up have read nothing.
@@ -314,7 +324,8 @@ impl Generator {
     /// Puts a comment before the last line.
     pub(super) fn comment_last(&mut self, text: &str) {
         let at = self.lines.len().saturating_sub(1);
-        self.lines.insert(at, format!("{}# {}.", "    ".repeat(self.indent), capitalised(text)));
+        let text = words::without_package(text);
+        self.lines.insert(at, format!("{}# {}.", "    ".repeat(self.indent), capitalised(&text)));
     }
 
     /// A variable with this value.
@@ -334,7 +345,7 @@ impl Generator {
         if self.comments {
             // A formula is what the line itself says.
             if expr.words.starts_with("the ") && expr.words.len() < 70 && self.random.one_in(4) {
-                self.line(&format!("# {}.", capitalised(&expr.words)));
+                self.line(&format!("# {}.", capitalised(&words::without_package(&expr.words))));
             }
         } else if self.states {
             self.explain(format!("`{name}` is {}.", expr.words));
@@ -636,7 +647,10 @@ impl Generator {
         let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
         self.params.sort_by_key(is_output);
         let package = self.package;
-        let mut source: String = self.imports.iter().map(|line| format!("{line}\n\n")).collect();
+        let mut source = String::with_capacity(4096);
+        for line in &self.imports {
+            let _ = write!(source, "{line}\n\n");
+        }
         source.push_str(match package {
             "wp" => "import warp as wp\n\n\n",
             _ => "import polyloom as loom\n\n\n",
@@ -650,7 +664,8 @@ impl Generator {
         write_head(name, &params, "", &mut source);
         self.write_doc(category, &mut source);
         for line in &self.lines {
-            let _ = writeln!(source, "{line}");
+            source.push_str(line);
+            source.push('\n');
         }
         self.reads.scan(&self.lines);
         let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
@@ -669,10 +684,16 @@ impl Generator {
         let is_output = |param: &&Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
         let (outputs, inputs): (Vec<&Parameter>, Vec<&Parameter>) = self.params.iter().partition(is_output);
         let [outputs, inputs] = [outputs, inputs].map(|of| of.into_iter().map(Parameter::name).collect::<Vec<_>>());
+        if self.comments {
+            self.doc.retain(|sentence| !sentence.is_detail);
+        }
+        for sentence in self.doc.iter_mut().filter(|sentence| sentence.text.contains('.')) {
+            sentence.text = words::without_package(&sentence.text);
+        }
         let names = self.params.iter().map(Parameter::name).chain(self.indices.iter().map(String::as_str));
-        let mut known = Known::new(names);
+        let known = Known::new(names);
         let given = self.summary.take();
-        let (line, rest) = docstring::body(&mut self.random, &mut known, given, &self.doc);
+        let (line, rest) = docstring::body(&mut self.random, known, given, &self.doc);
         let line = line.unwrap_or_else(|| docstring::summary(&mut self.random, category, &inputs, &outputs));
         if rest.is_empty() {
             let _ = writeln!(source, "    \"\"\"{line}\"\"\"");

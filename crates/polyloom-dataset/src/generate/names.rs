@@ -2,7 +2,6 @@
 
 use super::program::Category;
 use polyloom::{Op, Random, Type};
-use std::collections::HashSet;
 
 const SCALARS: [&str; 32] = [
     "alpha",
@@ -149,7 +148,7 @@ const FUNCTIONS: [&str; 20] = [
 
 /// The names of a kernel: each once, and none that Python or the package has another meaning for.
 #[derive(Clone, Default)]
-pub(super) struct Names(HashSet<String>);
+pub(super) struct Names(Vec<String>);
 
 /// What a name is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -186,7 +185,11 @@ impl Names {
 
     /// Takes this name; false if it is taken.
     pub(super) fn take(&mut self, name: &str) -> bool {
-        self.0.insert(name.to_owned())
+        let is_new = self.0.iter().all(|known| known != name);
+        if is_new {
+            self.0.push(name.to_owned());
+        }
+        is_new
     }
 }
 

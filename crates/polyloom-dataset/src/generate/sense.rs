@@ -24,11 +24,17 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         (Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc, _) => a.range.high - a.range.low < 2.0,
         (Op::Frac, _) => a.range.low >= 0.0 && a.range.high <= 1.0,
         (Op::Neg, _) => a.text.starts_with('-'),
-        (Op::Min | Op::Max, [b]) => same(b) || a.text.trim_start_matches('-') == b.text.trim_start_matches('-') || a.range.low >= b.range.high || b.range.low >= a.range.high,
+        (Op::Min | Op::Max, [b]) => {
+            same(b)
+                || a.text.trim_start_matches('-') == b.text.trim_start_matches('-')
+                || a.range.low >= b.range.high
+                || b.range.low >= a.range.high
+        }
         (Op::Copysign, [b]) => same(b) || one_sign(b.range) || one_sign(a.range) && a.range.low < 0.0,
         (Op::Add | Op::Sub, [b]) => {
             let is_sum = op == Op::Add;
-            let of_one = (a.uses == b.uses && a.uses.len() == 1) && (a.parts.share(&b.parts) || b.text.contains(&a.text));
+            let of_one =
+                (a.uses == b.uses && a.uses.len() == 1) && (a.parts.share(&b.parts) || b.text.contains(&a.text));
             let repeats = !is_sum && b.is_bare() && a.text.contains(b.text.as_str());
             let signed = b.text.starts_with('-') || b.head == Some(Op::Neg);
             let idle = neutral(b, 0.0) || is_sum && neutral(a, 0.0);
@@ -51,10 +57,10 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
 /// Whether one builtin takes back what the other has done, or has nothing left to do behind it.
 fn undoes(outer: Op, inner: Op) -> bool {
     use Op::{
-        Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Ceil, Clamp, Copysign, Cos, Cosh, Degrees, Diag, Erf, Erfc, Erfcinv,
-        Erfinv, Exp, Exp2, Expm1, Floor, Frac, GetDiag, Invert, Length, LengthSq, Log, Log1p, Log2, Log10, Max, Min, Neg,
-        Normalize, Pow, QuatInverse, Radians, Rint, Round, Rsqrt, Sign, Sin, Sinh, Sqrt, Step, Tan, Tanh, Transpose,
-        Trunc,
+        Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Ceil, Clamp, Copysign, Cos, Cosh, Degrees, Diag, Erf, Erfc,
+        Erfcinv, Erfinv, Exp, Exp2, Expm1, Floor, Frac, GetDiag, Invert, Length, LengthSq, Log, Log1p, Log2, Log10,
+        Max, Min, Neg, Normalize, Pow, QuatInverse, Radians, Rint, Round, Rsqrt, Sign, Sin, Sinh, Sqrt, Step, Tan,
+        Tanh, Transpose, Trunc,
     };
     let rounds = |op| matches!(op, Floor | Ceil | Round | Rint | Trunc);
     if rounds(outer) {

@@ -2,12 +2,13 @@
 
 use super::domain::{Need, need, result};
 use super::expr::{Binding, Expr};
-use super::generator::{Generator, name_of};
+use super::generator::{Generator, Variable, name_of};
 use super::range::Range;
 use super::sense::{is_flat, is_pointless};
 use polyloom::op::{Choose, Group, Signature, Spelling, TypeClass};
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// The longest text that becomes part of a longer one; what is longer gets a name first.
@@ -18,6 +19,15 @@ const LONG: usize = 34;
 pub(super) struct Overload {
     pub(super) op: Op,
     signature: &'static Signature,
+}
+
+/// What of all that a kernel gives a type.
+pub(super) struct Choices {
+    ops: Vec<Op>,
+    /// Those of them that are plain arithmetic.
+    common: Vec<Op>,
+    /// The overloads, those of an op beside each other.
+    overloads: Vec<Overload>,
 }
 
 /// All of them, as the op table has them.
@@ -205,6 +215,22 @@ impl Generator {
         self.leaf_of_variable(ty).unwrap_or_else(|| self.leaf(ty))
     }
 
+    fn choices_for(&mut self, ty: Type) -> Rc<Choices> {
+        if let Some((_, known)) = self.choices.iter().find(|(known, _)| *known == ty) {
+            return Rc::clone(known);
+        }
+        let mut overloads: Vec<Overload> =
+            giving(ty).iter().filter(|&&at| self.kept[at]).map(|&at| OVERLOADS[at]).collect();
+        overloads.sort_by_key(|overload| overload.op);
+        let mut ops: Vec<Op> = overloads.iter().map(|overload| overload.op).collect();
+        ops.dedup();
+        let is_common = |op: &Op| matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div);
+        let common = ops.iter().copied().filter(is_common).collect();
+        let choices = Rc::new(Choices { ops, common, overloads });
+        self.choices.push((ty, Rc::clone(&choices)));
+        choices
+    }
+
     /// A call of a builtin that gives this type.
     fn operation(&mut self, ty: Type, depth: usize) -> Option<Expr> {
         if !self.functions.is_empty()
@@ -213,26 +239,23 @@ impl Generator {
         {
             return Some(call);
         }
-        let fits: Vec<Overload> = giving(ty).iter().filter(|&&at| self.kept[at]).map(|&at| OVERLOADS[at]).collect();
-        let mut ops: Vec<Op> = fits.iter().map(|overload| overload.op).collect();
-        ops.dedup();
-        if ops.is_empty() {
+        let choices = self.choices_for(ty);
+        if choices.ops.is_empty() {
             return None;
         }
         // Arithmetic is most of what programs do.
-        let common: Vec<Op> =
-            ops.iter().copied().filter(|op| matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div)).collect();
-        let op = match common.is_empty() || self.random.below(100) >= self.arithmetic {
-            true => self.random.pick(&ops),
-            false => self.random.pick(&common),
+        let op = match choices.common.is_empty() || self.random.below(100) >= self.arithmetic {
+            true => self.random.pick(&choices.ops),
+            false => self.random.pick(&choices.common),
         };
         let divides = ty == self.whole && matches!(op, Op::Div | Op::Rshift | Op::Mod);
         let is_step = matches!(op, Op::Step | Op::Nonzero | Op::Sign | Op::Copysign | Op::Clamp | Op::Smoothstep);
         if (is_flat(op) || divides) && !self.random.one_in(if is_step { 12 } else { 6 }) {
             return None;
         }
-        let of_op: Vec<Overload> = fits.into_iter().filter(|overload| overload.op == op).collect();
-        let overload = self.random.pick(&of_op);
+        let first = choices.overloads.partition_point(|overload| overload.op < op);
+        let n = choices.overloads[first..].iter().take_while(|overload| overload.op == op).count();
+        let overload = choices.overloads[first + self.random.below(n)];
         let mut choose = OfKernel { random: &mut self.random, composites: &self.composites, scalars: &self.scalars };
         let types = overload.signature.operand_types(ty, &mut choose)?;
         if self.is_shared() && !is_in_warp_of(op, &types) {
@@ -342,47 +365,64 @@ impl Generator {
 
     /// A variable of the type, or made of one; what has not been used comes first.
     pub(super) fn leaf_of_variable(&mut self, ty: Type) -> Option<Expr> {
-        let visible = |generator: &Generator, fits: &dyn Fn(Type) -> bool| -> Vec<usize> {
-            let of = |index: &usize| generator.variables[*index].visible && fits(generator.variables[*index].ty);
-            let all: Vec<usize> = (0..generator.variables.len()).filter(of).collect();
-            let unused: Vec<usize> = all.iter().copied().filter(|&index| !generator.variables[index].used).collect();
-            if unused.is_empty() { all } else { unused }
-        };
-        let of_type = visible(self, &|known| known == ty);
-        if !of_type.is_empty() && !self.random.one_in(6) {
-            let index = self.random.pick(&of_type);
-            return Some(self.read(index));
+        let of_type = self.candidates(|known| known == ty);
+        if of_type > 0 && !self.random.one_in(6) {
+            return self.candidate(of_type, |known| known == ty);
         }
         let Type::Scalar(scalar) = ty else {
-            return if of_type.is_empty() {
-                self.built(ty)
-            } else {
-                Some(self.read(self.random.clone().pick(&of_type)))
+            return match of_type {
+                0 => self.built(ty),
+                _ => self.candidate(of_type, |known| known == ty),
             };
         };
-        let parts = visible(self, &|known| known.as_composite().is_some_and(|composite| composite.elem() == scalar));
-        if !parts.is_empty() && (of_type.is_empty() || self.random.one_in(2)) {
-            let index = self.random.pick(&parts);
-            let whole = self.read(index);
+        let has_parts = |known: Type| known.as_composite().is_some_and(|composite| composite.elem() == scalar);
+        let parts = self.candidates(has_parts);
+        if parts > 0 && (of_type == 0 || self.random.one_in(2)) {
+            let whole = self.candidate(parts, has_parts)?;
             return Some(self.component(&whole));
         }
-        if !of_type.is_empty() {
-            let index = self.random.pick(&of_type);
-            return Some(self.read(index));
+        if of_type > 0 {
+            return self.candidate(of_type, |known| known == ty);
         }
-        if ty == self.real {
-            let ints = visible(self, &|known| known == Type::I32 || known == self.whole);
-            let index = (!ints.is_empty()).then(|| self.random.pick(&ints))?;
-            let int = self.read(index);
+        let (real, whole) = (self.real, self.whole);
+        if ty == real {
+            let is_int = |known| known == Type::I32 || known == whole;
+            let ints = self.candidates(is_int);
+            let int = self.candidate(ints, is_int)?;
             return Some(self.cast(int, ty));
         }
-        if ty == self.whole {
-            let floats = visible(self, &|known| known == self.real);
-            let index = (!floats.is_empty()).then(|| self.random.pick(&floats))?;
-            let float = self.read(index);
+        if ty == whole {
+            let floats = self.candidates(|known| known == real);
+            let float = self.candidate(floats, |known| known == real)?;
             return Some(self.as_whole(float));
         }
         None
+    }
+
+    /// How many variables there are to choose among: what has not been used comes first.
+    fn candidates(&self, fits: impl Fn(Type) -> bool) -> usize {
+        let (mut all, mut unused) = (0, 0);
+        for variable in self.variables.iter().filter(|variable| variable.visible && fits(variable.ty)) {
+            all += 1;
+            unused += usize::from(!variable.used);
+        }
+        if unused > 0 { unused } else { all }
+    }
+
+    /// One of so many.
+    fn candidate(&mut self, count: usize, fits: impl Fn(Type) -> bool) -> Option<Expr> {
+        if count == 0 {
+            return None;
+        }
+        let of = |variable: &&Variable| variable.visible && fits(variable.ty);
+        let is_unused = self.variables.iter().filter(of).any(|variable| !variable.used);
+        let at = self.random.below(count);
+        let mut places = (0..self.variables.len()).filter(|&index| {
+            let variable = &self.variables[index];
+            variable.visible && fits(variable.ty) && !(is_unused && variable.used)
+        });
+        let index = places.nth(at)?;
+        Some(self.read(index))
     }
 
     /// The value in another type of numbers.

@@ -2,6 +2,26 @@
 
 use smallvec::SmallVec;
 
+/// An operand: words, or code that stands in backticks.
+#[derive(Clone, Copy)]
+pub(super) enum Operand<'a> {
+    Words(&'a str),
+    Code(&'a str),
+}
+
+impl Operand<'_> {
+    fn push_to(self, text: &mut String) {
+        match self {
+            Operand::Words(words) => text.push_str(words),
+            Operand::Code(code) => {
+                text.push('`');
+                text.push_str(code);
+                text.push('`');
+            }
+        }
+    }
+}
+
 /// What functions give, `{}` being their operands.
 const NOUNS: [(&str, &str); 71] = [
     ("abs", "the absolute value of {}"),
@@ -78,7 +98,7 @@ const NOUNS: [(&str, &str); 71] = [
 ];
 
 /// `a OPERATOR b`.
-pub(super) fn binary(operator: &str, a: &str, b: &str) -> String {
+pub(super) fn binary(operator: &str, a: Operand<'_>, b: Operand<'_>) -> String {
     let noun = match operator {
         "+" => "the sum of {} and {}",
         "-" => "the difference of {} and {}",
@@ -103,18 +123,18 @@ pub(super) fn binary(operator: &str, a: &str, b: &str) -> String {
         "**" => "{} to the power of {}",
         _ => "{} with {}",
     };
-    if operator == "*" && a == b {
-        return format!("the square of {a}");
+    match (operator, a, b) {
+        ("*", Operand::Words(first), Operand::Words(second)) if first == second => fill("the square of {}", &[a]),
+        _ => fill(noun, &[a, b]),
     }
-    fill(noun, &[a, b])
 }
 
 /// `OPERATOR x`.
-pub(super) fn unary(operator: &str, x: &str) -> String {
+pub(super) fn unary(operator: &str, x: Operand<'_>) -> String {
     match operator {
-        "-" => format!("minus {x}"),
-        "~" => format!("the inverted bits of {x}"),
-        _ => format!("not {x}"),
+        "-" => fill("minus {}", &[x]),
+        "~" => fill("the inverted bits of {}", &[x]),
+        _ => fill("not {}", &[x]),
     }
 }
 
@@ -128,37 +148,45 @@ pub(super) fn negated(condition: &str, text: &str) -> String {
     }
 }
 
-/// Code as the docstring has it: without the package.
+/// Code in a sentence.
 pub(super) fn formula(text: &str) -> String {
-    format!("`{}`", text.replace("wp.", "").replace("loom.", ""))
+    fill("{}", &[Operand::Code(text)])
+}
+
+/// A sentence without the names by which its code calls the package.
+pub(super) fn without_package(sentence: &str) -> String {
+    if sentence.contains("wp.") || sentence.contains("loom.") {
+        return sentence.replace("wp.", "").replace("loom.", "");
+    }
+    sentence.to_owned()
 }
 
 /// `NAME(args)`, of which `text` is the code.
-pub(super) fn call(name: &str, args: &[String], text: &str) -> String {
+pub(super) fn call(name: &str, args: &[Operand<'_>], text: &str) -> String {
     let name = name.rsplit('.').next().unwrap_or(name);
-    let args: SmallVec<[&str; 4]> = args.iter().map(String::as_str).collect();
     if name == "where"
-        && let [condition, yes, no] = args[..]
+        && let &[condition, yes, no] = args
     {
-        return format!("{yes} where {condition} holds and {no} elsewhere");
+        return fill("{} where {} holds and {} elsewhere", &[yes, condition, no]);
     }
     match NOUNS.binary_search_by_key(&name, |(known, _)| known) {
-        Ok(at) if NOUNS[at].1.matches('{').count() == args.len() => fill(NOUNS[at].1, &args),
+        Ok(at) if NOUNS[at].1.matches('{').count() == args.len() => fill(NOUNS[at].1, args),
         _ => formula(text),
     }
 }
 
 /// A component.
-pub(super) fn part(suffix: &str, x: &str) -> String {
-    match x.strip_suffix('`') {
-        Some(name) if x.matches('`').count() == 2 => format!("{name}{suffix}`"),
-        _ => format!("component `{suffix}` of {x}"),
+pub(super) fn part(suffix: &str, x: Operand<'_>) -> String {
+    match x {
+        Operand::Words(words) if words.ends_with('`') => format!("{}{suffix}`", words.trim_end_matches('`')),
+        Operand::Code(code) => format!("`({code}){suffix}`"),
+        Operand::Words(words) => format!("component `{suffix}` of {words}"),
     }
 }
 
 /// The noun with operands in place of `{}`, or of `{0}` and the like.
-fn fill(noun: &str, args: &[&str]) -> String {
-    let mut text = String::with_capacity(noun.len() + args.iter().map(|arg| arg.len()).sum::<usize>());
+pub(super) fn fill(noun: &str, args: &[Operand<'_>]) -> String {
+    let mut text = String::with_capacity(noun.len() + 48);
     let mut rest = noun;
     let mut next = 0;
     while let Some((before, after)) = rest.split_once('{') {
@@ -166,20 +194,13 @@ fn fill(noun: &str, args: &[&str]) -> String {
         let Some((number, after)) = after.split_once('}') else { break };
         let at = number.parse().unwrap_or(next);
         next = at + 1;
-        text.push_str(args.get(at).copied().unwrap_or_default());
+        if let Some(arg) = args.get(at) {
+            arg.push_to(&mut text);
+        }
         rest = after;
     }
     text.push_str(rest);
     text
-}
-
-/// `a, b and c`.
-pub(super) fn list(items: &[&str]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }
 
 #[cfg(test)]
@@ -193,13 +214,15 @@ mod tests {
 
     #[test]
     fn calls_read_as_sentences() {
-        let args = |of: &[&str]| -> Vec<String> { of.iter().map(|&arg| arg.to_owned()).collect() };
-        assert_eq!(call("wp.sin", &args(&["`x`"]), "wp.sin(x)"), "the sine of `x`");
-        assert_eq!(call("wp.quat_rotate", &args(&["`q`", "`v`"]), ""), "`v` rotated by `q`");
-        assert_eq!(call("wp.unheard_of", &args(&["`a`"]), "wp.unheard_of(a)"), "`unheard_of(a)`");
-        assert_eq!(part(".x", "`p`"), "`p.x`");
-        assert_eq!(part("[0]", "the sum of `p` and `q`"), "component `[0]` of the sum of `p` and `q`");
+        use Operand::{Code, Words};
+        assert_eq!(call("wp.sin", &[Words("`x`")], "wp.sin(x)"), "the sine of `x`");
+        assert_eq!(call("wp.quat_rotate", &[Words("`q`"), Words("`v`")], ""), "`v` rotated by `q`");
+        assert_eq!(call("wp.unheard_of", &[Words("`a`")], "wp.unheard_of(a)"), "`wp.unheard_of(a)`");
+        assert_eq!(without_package("`wp.unheard_of(a)` is `loom.sin(a)`"), "`unheard_of(a)` is `sin(a)`");
+        assert_eq!(part(".x", Words("`p`")), "`p.x`");
+        assert_eq!(part("[0]", Code("p + q")), "`(p + q)[0]`");
         assert_eq!(negated("`a` is less than 2", "not a < 2"), "`a` is not less than 2");
-        assert_eq!(binary("*", "`a`", "`a`"), "the square of `a`");
+        assert_eq!(binary("*", Words("`a`"), Words("`a`")), "the square of `a`");
+        assert_eq!(binary("-", Words("`a`"), Code("b + 1")), "the difference of `a` and `b + 1`");
     }
 }

@@ -135,7 +135,8 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
             g.line(&format!("if {j} == i:"));
             g.nested(|g| g.line("continue"));
         }
-        let d = g.set_like(&["d", "offset", "delta", "r"], &format!("{array}[{j}] - {own_text}"), ty, 4.0, "the offset");
+        let d =
+            g.set_like(&["d", "offset", "delta", "r"], &format!("{array}[{j}] - {own_text}"), ty, 4.0, "the offset");
         let d_text = g.text(d);
         let square =
             if g.random.one_in(2) { format!("{dot}({d_text}, {d_text})") } else { format!("{length}({d_text})") };
@@ -161,10 +162,7 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
         g.explain(format!("`{total_text}` adds up the offsets `{d_text}` times `{}`", g.text(w)));
     });
     let others = if skips { "each other body" } else { "each body" };
-    g.explain(format!(
-        "For {others} `{j}` of `{array}`, with distances softened by `{soft_text}`: {}.",
-        done
-    ));
+    g.explain(format!("For {others} `{j}` of `{array}`, with distances softened by `{soft_text}`: {}.", done));
     g.must_be_read(total);
     g.written(&["forces", "out", "acceleration", "result"], total, difficulty);
     g.sum_up(format!("Add up what all bodies at `{array}` with the masses `{masses}` do to each of them."));

@@ -18,14 +18,46 @@ const ANYWHERE: [Change; 8] = [scaled, weighted, limited, divided, masked, decay
 
 /// Changes of what is about to be kept.
 const OF_RESULTS: [Change; 22] = [
-    scaled, weighted, limited, divided, masked, decayed, blended, modulated, shifted, corrected, activated, thresholded,
-    shaped, squared, deviating, quantized, capped, calibrated, tabulated, compressed, eased, with_residual,
+    scaled,
+    weighted,
+    limited,
+    divided,
+    masked,
+    decayed,
+    blended,
+    modulated,
+    shifted,
+    corrected,
+    activated,
+    thresholded,
+    shaped,
+    squared,
+    deviating,
+    quantized,
+    capped,
+    calibrated,
+    tabulated,
+    compressed,
+    eased,
+    with_residual,
 ];
 
 /// The same, without the least.
 const LONG: [Change; 14] = [
-    masked, decayed, blended, limited, activated, thresholded, shaped, quantized, capped, calibrated, tabulated,
-    compressed, eased, corrected,
+    masked,
+    decayed,
+    blended,
+    limited,
+    activated,
+    thresholded,
+    shaped,
+    quantized,
+    capped,
+    calibrated,
+    tabulated,
+    compressed,
+    eased,
+    corrected,
 ];
 
 impl Generator {
@@ -304,7 +336,9 @@ fn squared(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str]
         true if x.range.low < 0.0 && g.random.one_in(2) => {
             Some((call(g, Op::Abs, &[x], x.range.abs()), &["magnitude", "absolute_value"]))
         }
-        true if x.is_bare() => Some((Expr::binary("*", x, x, elem, x.range.squared()), &["squared", "energy", "power"])),
+        true if x.is_bare() => {
+            Some((Expr::binary("*", x, x, elem, x.range.squared()), &["squared", "energy", "power"]))
+        }
         true => None,
         false => {
             let op = g.random.pick(&[Op::Length, Op::LengthSq]);
