@@ -112,8 +112,12 @@ impl Generator {
                     self.named_call(op, &expr, Range::within(1.0))
                 }
                 3 if most > 2.0 && size <= 1e3 && !levelled => self.named_call(Op::Atan, &expr, Range::within(1.6)),
-                4 if size <= 40.0 => {
-                    let bound = self.random.pick(&[1.0_f64, 1.0, 2.0, 2.5, 3.0]).min(most);
+                4 => {
+                    let bound = self.random.pick(&[1.0_f64, 1.5, 2.0, 2.5, 3.0]).min(most);
+                    // What is often beyond its limits says little.
+                    if size > 5.0 * bound {
+                        continue;
+                    }
                     self.clamped(&expr, if range.low < 0.0 { -bound } else { 0.0 }, bound)
                 }
                 // Only what is bounded can be brought to a size by a factor.
@@ -150,9 +154,10 @@ impl Generator {
                 _ => continue,
             };
         }
-        match self.random.below(4) {
-            0 | 1 => return self.clamped(&expr, -most.min(2.0), most.min(2.0)),
-            2 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, Range::within(1.6)),
+        match self.random.below(8) {
+            0 | 1 => return self.clamped(&expr, -most.min(3.0), most.min(3.0)),
+            2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, Range::within(1.6)),
+            5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
             _ => {}
         }
         let more = self.not_negative(expr.clone());

@@ -120,8 +120,6 @@ pub(super) fn body<'a>(
     summary: Option<String>,
     sentences: &'a [Sentence],
 ) -> (Option<String>, String) {
-    let summary = summary.filter(|line| line.len() <= FIRST);
-
     let total: usize = sentences.iter().map(|sentence| sentence.text.len() + 1).sum();
     let is_brief = total > LONGEST || total > LONG && random.one_in(2);
     let told = sentences.iter().filter(|sentence| !(is_brief && sentence.is_detail));
@@ -143,7 +141,10 @@ pub(super) fn body<'a>(
         };
         return (Some(line), String::new());
     }
-    (summary, kept.join(" "))
+    let rest = kept.join(" ");
+    // Without more to say the line ends with quotes.
+    let room = if rest.is_empty() { FIRST } else { FIRST + 3 };
+    (summary.filter(|line| line.len() <= room), rest)
 }
 
 /// A line that sums up what a kernel does.
@@ -160,7 +161,7 @@ pub(super) fn summary(random: &mut Random, category: Category, inputs: &[&str], 
             vec![format!("Compute {outs} from {ins} by cases."), format!("Choose {outs} by conditions on {ins}.")]
         }
         Category::Loop => {
-            vec![format!("Compute {outs} from {ins} by iteration."), format!("Iterate over {ins} to get {outs}.")]
+            vec![format!("Compute {outs} from {ins} by iteration."), format!("Compute {outs} from {ins} with loops.")]
         }
         Category::Struct => vec![
             format!("Compute {outs} for each of `{first}`{}.", with("with")),
@@ -181,7 +182,7 @@ pub(super) fn summary(random: &mut Random, category: Category, inputs: &[&str], 
         ],
         Category::Random => vec![
             format!("Compute {outs} from random numbers and {ins}."),
-            format!("Perturb {ins} at random and store {outs}."),
+            format!("Draw random numbers and combine them with {ins} into {outs}."),
         ],
         Category::Atomic => vec![
             format!("Collect {ins} in {outs} over all threads."),

@@ -237,10 +237,11 @@ impl Generator {
             let (a, b) = if self.random.one_in(2) { (a, b) } else { (b, a) };
             let cancels = |is_sum| a.parts.cancel(&b.parts, is_sum);
             let (operator, range) = match (a.ty == b.ty, self.random.below(3)) {
-                (true, _) if cancels(true) && cancels(false) && a.range.size() * b.range.size() < 1e4 => {
-                    ("*", a.range * b.range)
-                }
-                (true, 0) if !cancels(false) => ("-", a.range - b.range),
+                (true, _) if cancels(true) && cancels(false) => match a.ty.as_composite() {
+                    None if a.range.size() * b.range.size() < 1e4 => ("*", a.range * b.range),
+                    _ => ("+", a.range + b.range),
+                },
+                (true, 0) if !cancels(false) && !b.text.starts_with('-') => ("-", a.range - b.range),
                 (true, _) if cancels(true) => ("-", a.range - b.range),
                 (true, 1) if a.ty == self.real && a.range.size() * b.range.size() < 1e4 => ("*", a.range * b.range),
                 (true, _) => ("+", a.range + b.range),

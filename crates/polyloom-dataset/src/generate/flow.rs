@@ -129,7 +129,8 @@ impl Generator {
             true => self.constant(ty),
             false => {
                 let value = self.variable(ty, 1);
-                self.constrain(value, Need::Moderate)
+                let value = self.constrain(value, Need::Moderate);
+                if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
             }
         };
         let range = Range::within(if ty == self.whole { 128.0 } else { 8.0 }).or(start.range);
@@ -267,7 +268,8 @@ impl Generator {
                 let start = match self.random.below(4) {
                     0 | 3 => {
                         let value = self.variable(ty, 1);
-                        self.constrain(value, Need::Moderate)
+                        let value = self.constrain(value, Need::Moderate);
+                        if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
                     }
                     1 => self.constant(ty),
                     _ => self.zero(ty),
@@ -425,7 +427,8 @@ impl Generator {
         let fraction = self.cast(index, real);
         let scaled = match self.random.below(3) {
             0 => {
-                let factor = self.constant(real);
+                let factor = self.pick_number(&[0.5, 0.25, 0.1, 2.0, 1.5, 0.2]);
+                let factor = self.number_of(real, factor.range.low);
                 let range = fraction.range * factor.range;
                 Expr::binary("*", &fraction, &factor, real, range)
             }
@@ -530,7 +533,8 @@ impl Generator {
         let x = self.variable(real, 1);
         let x = self.constrain(x, Need::Unit);
         let x = self.name(x);
-        let n = Extent::Is(3 + self.random.below(5) as u32);
+        let count = 3 + self.random.below(5);
+        let n = Extent::Is(count as u32);
         let coefs = self.array_like(&["coefs", "poly", "coefficients", "taps"], real, &[n], -1.0, 1.0);
         let zero = self.zero(real);
         let total = self.mutable(&zero, Range::within(8.0));
@@ -540,7 +544,7 @@ impl Generator {
         let (range, from) = match self.random.below(3) {
             0 => (format!("range({n})"), "first"),
             1 => (format!("range({coefs}.shape[0])"), "first"),
-            _ => (format!("range({n} - 1, -1, -1)"), "last"),
+            _ => (format!("range({}, -1, -1)", count - 1), "last"),
         };
         self.line(&format!("for {index} in {range}:"));
         self.nested(|g| g.line(&format!("{name} = {name} * {} + {coefs}[{index}]", x.text)));

@@ -1,7 +1,5 @@
 //! Expressions in words, for docstrings: the outermost operation in prose, what it is of as formulas.
 
-use smallvec::SmallVec;
-
 /// An operand: words, or code that stands in backticks.
 #[derive(Clone, Copy)]
 pub(super) enum Operand<'a> {

@@ -366,7 +366,7 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
     let range = Range::new(if kind == 2 { -2.0 } else { 0.0 }, 10.0);
     let loss = g.ranged_like(&["loss", "nll", "cost"], &loss, Type::F32, range, what);
     g.written(&["losses", "out", "result"], loss, difficulty);
-    g.sum_up(format!("Compute the loss of a classifier with the logits `{x}` for the classes `{label}`."));
+    g.sum_up(format!("Compute the loss of a classifier from `{x}` for the classes `{label}`."));
     [
         g.random.pick(&["cross_entropy", "nll_loss", "classifier_loss"]),
         g.random.pick(&["focal_loss", "focal_cross_entropy"]),
@@ -449,6 +449,7 @@ pub(super) fn nearest_centroid(g: &mut Generator, difficulty: u8) -> &'static st
     let (best_text, label_text) = (g.text(best), g.text(label));
     let j = g.like(&["j", "c", "k"]);
     let (length, norm, dot) = (g.builtin("length"), g.builtin("norm_l1"), g.builtin("dot"));
+    let weighted = g.random.one_in(3);
     g.line(&format!("for {j} in range({centers}.shape[0]):"));
     let done = g.nested(|g| {
         let d = g.set_like(&["delta", "diff"], &format!("{x} - {centers}[{j}]"), ty, 4.0, "");
@@ -459,8 +460,15 @@ pub(super) fn nearest_centroid(g: &mut Generator, difficulty: u8) -> &'static st
             _ => (format!("{norm}({d})"), "the distance from the center along the axes"),
         };
         let dist = g.ranged_like(&["dist", "d2", "gap"], &text, Type::F32, Range::new(0.0, 70.0), what);
-        let dist = g.varied(dist, difficulty);
-        let dist = g.text(dist);
+        let mut dist = g.text(dist);
+        if weighted {
+            let weights = g.array_like(&["priors", "penalty", "center_weights"], Type::F32, &[Extent::Is(n)], 0.5, 1.5);
+            let what = format!("that distance weighted by `{weights}`");
+            let value = format!("{dist} * {weights}[{j}]");
+            let index =
+                g.ranged_like(&["cost_j", "penalized", "effective"], &value, Type::F32, Range::new(0.0, 105.0), &what);
+            dist = g.text(index);
+        }
         g.line(&format!("if {dist} < {best_text}:"));
         g.nested(|g| {
             g.line(&format!("{best_text} = {dist}"));

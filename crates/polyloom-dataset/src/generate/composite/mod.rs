@@ -158,10 +158,16 @@ impl Generator {
             1 => 1,
             2 => 1 + self.random.below(2),
             3 => 2 + self.random.below(2),
-            _ => 6 + self.random.below(6),
+            _ => 5 + self.random.below(3),
         };
         let value = self.changed(base, count, true);
         self.write_to(names, value);
+        // The most difficult kernels keep the result in two ways.
+        if difficulty > 3 {
+            let count = 5 + self.random.below(3);
+            let value = self.changed(base, count, true);
+            self.write_to(&["diagnostic", "display_value", "logged", "monitor"], value);
+        }
     }
 
     /// Writes a result as it is.

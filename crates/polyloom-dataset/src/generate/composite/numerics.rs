@@ -386,7 +386,8 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
         _ => format!("float({count_text}) / float({limit})"),
     };
     let what = ["that count", "the count, smoothed by the logarithm of the distance", "the share of the iterations"];
-    let value = g.set_like(&["shade", "value", "level"], &value, Type::F32, 64.0, what[shade]);
+    let range = Range::new(if shade == 1 { -4.0 } else { 0.0 }, if shade == 2 { 1.0 } else { 16.0 });
+    let value = g.ranged_like(&["shade", "value", "level"], &value, Type::F32, range, what[shade]);
     g.written(&["image", "out", "levels_out"], value, difficulty);
     match (julia, kind) {
         (true, 0) => g.sum_up("Count how long points of the plane stay bounded under a quadratic map.".to_owned()),
@@ -491,7 +492,6 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
             Range::new(0.0, 1.0),
             "the input",
         );
-        let x = g.varied(x, difficulty);
         let x = g.text(x);
         g.explain(format!("`{now_text}` leaks and takes in `{x}`"));
         g.line(&format!("{now_text} = {clamp}({now_text} * (1.0 - {leak}) + {x}, -4.0, 4.0)"));

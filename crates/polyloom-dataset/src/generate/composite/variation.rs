@@ -72,7 +72,8 @@ impl Generator {
         };
         for step in 0..count {
             for _ in 0..4 {
-                let at = self.random.below(list.len());
+                let among = if count >= 5 && step < 4 { N_LONGEST } else { list.len() };
+                let at = self.random.below(among);
                 if done.contains(&at) {
                     continue;
                 }
@@ -162,16 +163,20 @@ fn limited(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str]
     let zero = g.number(0.0);
     match g.random.below(3) {
         0 => {
-            let bound = g.random.pick(&[1.0, 2.0, 0.5, 1.5, 5.0]);
-            let bound = if bound < 0.8 * x.range.high { bound } else { 0.5 * x.range.high.min(2.0) };
+            let bound = match x.range.high > 3.0 {
+                true => g.random.pick(&[2.0, 3.0, 4.0, 5.0]),
+                false => (g.random.pick(&[0.5, 0.6, 0.75]) * x.range.high * 20.0).round() / 20.0,
+            };
             let (low, high) = (g.number(if signed { -bound } else { 0.0 }), g.number(bound));
             let range = Range::new(low.range.low, bound);
             (bound > 0.2).then(|| (call(g, Op::Clamp, &[x, &low, &high], range), &["clipped", "limited"][..]))
         }
         _ => {
-            let limit = g.own_number(&["limit", "max_value", "bound", "ceiling"], 0.5, 2.0);
+            let high = x.range.size();
+            let (low, high) = if high > 3.0 { (1.0, 4.0) } else { (0.4 * high, 0.8 * high) };
+            let limit = g.own_number(&["limit", "max_value", "bound", "ceiling"], low, high);
             let low = if signed { Expr::unary("-", &limit, Type::F32, -limit.range) } else { zero };
-            let range = Range::new(if signed { -2.0 } else { 0.0 }, 2.0);
+            let range = Range::new(if signed { -high } else { 0.0 }, high);
             Some((call(g, Op::Clamp, &[x, &low, &limit], range), &["clipped", "limited", "bounded"]))
         }
     }
@@ -403,7 +408,9 @@ fn tabulated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static st
     let n = g.random.pick(&[8, 16, 32]);
     let table = g.array_like(&["table", "lut", "response_curve", "transfer"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
     let (clamp, min) = (g.builtin("clamp"), g.builtin("min"));
-    let step = g.random.pick(&["2.0", "4.0"]);
+    let room = f64::from(n) / 2.0;
+    let fits = [4.0, 2.0, 1.0, 0.5].into_iter().find(|step| step * x.range.size() <= room);
+    let step = g.real(fits.unwrap_or(0.25));
     let middle = if x.range.low < 0.0 { format!(" + {}.0", n / 2) } else { String::new() };
     let inner = x.within_product();
     let place = g.like(&["place", "slot", "table_place"]);
