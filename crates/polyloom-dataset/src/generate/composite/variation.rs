@@ -44,21 +44,24 @@ const OF_RESULTS: [Change; 22] = [
 
 /// The same, without the least.
 const LONG: [Change; 14] = [
+    tabulated,
+    calibrated,
+    compressed,
+    eased,
+    thresholded,
     masked,
     decayed,
     blended,
     limited,
     activated,
-    thresholded,
     shaped,
     quantized,
     capped,
-    calibrated,
-    tabulated,
-    compressed,
-    eased,
     corrected,
 ];
+
+/// How many of those are several lines.
+const N_LONGEST: usize = 5;
 
 impl Generator {
     /// The value after so many changes.
