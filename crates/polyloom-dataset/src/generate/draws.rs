@@ -141,13 +141,14 @@ impl Generator {
                 g.draw(state);
             }
             if g.random.one_in(2) {
-                g.statements(1, 1);
+                g.without(vec![total], |g| g.statements(1, 1));
             }
             let real = g.real;
-            let value = match g.variables[drawn].ty == real {
+            // A product with what begins with zero stays there.
+            let value = g.without(vec![total], |g| match g.variables[drawn].ty == real {
                 true => g.weave(drawn, &[], 1),
                 false => g.variable(real, 1),
-            };
+            });
             let value = g.with_unused_from(value, first);
             let value = g.constrain(value, Need::Moderate);
             let value = g.short(value);

@@ -357,7 +357,7 @@ impl Generator {
     }
 
     /// Statements that do not read these variables.
-    fn without<T>(&mut self, hidden: Vec<usize>, body: impl FnOnce(&mut Generator) -> T) -> T {
+    pub(super) fn without<T>(&mut self, hidden: Vec<usize>, body: impl FnOnce(&mut Generator) -> T) -> T {
         let before: Vec<bool> =
             hidden.iter().map(|&index| std::mem::replace(&mut self.variables[index].visible, false)).collect();
         let done = body(self);

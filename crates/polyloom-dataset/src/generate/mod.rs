@@ -68,4 +68,6 @@ fn draft(category: Category, difficulty: u8, random: Random) -> Option<Program> 
 }
 
 #[cfg(test)]
+mod quality;
+#[cfg(test)]
 mod tests;

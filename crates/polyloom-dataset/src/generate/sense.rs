@@ -19,18 +19,22 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
     let one_sign = |range: Range| range.low >= 0.0 || range.high <= 0.0;
     let neutral = |x: &Expr, number: f64| x.is_constant() && x.range.low == number;
     let same = |b: &Expr| a.text == b.text;
+    let is_power = matches!(op, Op::Mul | Op::CwMul | Op::Dot | Op::Ddot | Op::SpatialDot | Op::Select | Op::Fma);
+    if !is_power && rest.first().is_some_and(same) {
+        return true;
+    }
     match (op, rest) {
+        // A root takes back a square.
+        (Op::Sqrt, _) if a.head == Some(Op::Mul) => a.parts.factors.windows(2).any(|pair| pair[0] == pair[1]),
         (Op::Sign | Op::Step | Op::Nonzero | Op::Abs, _) => one_sign(a.range),
         (Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc, _) => a.range.high - a.range.low < 2.0,
         (Op::Frac, _) => a.range.low >= 0.0 && a.range.high <= 1.0,
         (Op::Neg, _) => a.text.starts_with('-'),
         (Op::Min | Op::Max, [b]) => {
-            same(b)
-                || a.text.trim_start_matches('-') == b.text.trim_start_matches('-')
-                || a.range.low >= b.range.high
-                || b.range.low >= a.range.high
+            let opposite = a.text.trim_start_matches('-') == b.text.trim_start_matches('-');
+            opposite || a.range.low >= b.range.high || b.range.low >= a.range.high
         }
-        (Op::Copysign, [b]) => same(b) || one_sign(b.range) || one_sign(a.range) && a.range.low < 0.0,
+        (Op::Copysign, [b]) => one_sign(b.range) || one_sign(a.range) && a.range.low < 0.0,
         (Op::Add | Op::Sub, [b]) => {
             let is_sum = op == Op::Add;
             let of_one =
@@ -38,17 +42,16 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
             let repeats = !is_sum && b.is_bare() && a.text.contains(b.text.as_str());
             let signed = b.text.starts_with('-') || b.head == Some(Op::Neg);
             let idle = neutral(b, 0.0) || is_sum && neutral(a, 0.0);
-            same(b) || idle || signed || repeats || of_one && !a.uses.is_empty() || a.parts.cancel(&b.parts, is_sum)
+            idle || signed || repeats || of_one && !a.uses.is_empty() || a.parts.cancel(&b.parts, is_sum)
         }
         (Op::Mul | Op::CwMul, [b]) => [0.0, 1.0].iter().any(|&n| neutral(a, n) || neutral(b, n)),
-        (Op::Div | Op::FloorDiv | Op::CwDiv, [b]) => same(b) || neutral(b, 1.0) || a.parts.share(&b.parts),
-        (Op::Mod, [b]) => same(b) || neutral(b, 1.0) || a.range.low >= 0.0 && a.range.high < b.range.low,
-        (Op::Pow, [b]) => same(b) || neutral(b, 1.0) || neutral(b, 0.0) || neutral(a, 1.0),
-        (Op::Lerp, [b, t]) => same(b) || neutral(t, 0.0) || neutral(t, 1.0),
+        (Op::Div | Op::FloorDiv | Op::CwDiv, [b]) => neutral(b, 1.0) || a.parts.share(&b.parts),
+        (Op::Mod, [b]) => neutral(b, 1.0) || a.range.low >= 0.0 && a.range.high < b.range.low,
+        (Op::Pow, [b]) => neutral(b, 1.0) || neutral(b, 0.0) || neutral(a, 1.0),
+        (Op::Lerp, [_, t]) => neutral(t, 0.0) || neutral(t, 1.0),
         (Op::Select, [b, c]) => b.text == c.text || a.head == Some(Op::Unot),
-        (Op::BitAnd | Op::BitOr | Op::BitXor, [b]) => same(b) || neutral(b, 0.0),
-        (Op::Lshift | Op::Rshift, [b]) => same(b) || neutral(b, 0.0) || neutral(a, 0.0),
-        (Op::Hypot | Op::Atan2 | Op::Cross | Op::Outer | Op::QuatSlerp, [b, ..]) => same(b),
+        (Op::BitAnd | Op::BitOr | Op::BitXor, [b]) => neutral(b, 0.0),
+        (Op::Lshift | Op::Rshift, [b]) => neutral(b, 0.0) || neutral(a, 0.0),
         (Op::Fma, [b, c]) => same(b) && b.text == c.text || neutral(a, 1.0) || neutral(b, 1.0),
         _ => false,
     }

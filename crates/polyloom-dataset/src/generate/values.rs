@@ -469,7 +469,13 @@ impl Generator {
                 Expr::part(whole, [".x", ".y", ".z", ".w"][at], elem)
             }
             [rows, cols] => {
-                let (row, col) = (self.random.below(rows.into()), self.random.below(cols.into()));
+                let (row, mut col) = (self.random.below(rows.into()), self.random.below(cols.into()));
+                // The others are zeros.
+                match whole.head {
+                    Some(Op::Diag) => col = row,
+                    Some(Op::Skew) if col == row => col = (row + 1) % usize::from(cols),
+                    _ => {}
+                }
                 Expr::part(whole, &format!("[{row}, {col}]"), elem)
             }
             _ => {

@@ -154,8 +154,8 @@ impl Generator {
     /// Writes a result after changes, the more the more difficult the kernel is.
     fn written(&mut self, names: &[&str], base: usize, difficulty: u8) {
         let count = match difficulty {
-            0 => self.random.below(2),
-            1 => 1,
+            0 => usize::from(!self.random.one_in(6)),
+            1 => 1 + usize::from(self.random.one_in(3)),
             2 => 1 + self.random.below(2),
             3 => 2 + self.random.below(2),
             _ => 5 + self.random.below(3),
