@@ -45,10 +45,11 @@ fn docstrings_introduce_what_is_no_parameter() {
     for program in kernels(60) {
         let (doc, code) = parts(&program.source);
         let head = code.split(".kernel").nth(1).and_then(|rest| rest.split("):\n").next()).unwrap_or_default();
-        let indices = code.lines().find(|line| line.contains(".tid()")).unwrap_or_default();
+        let is_index = |line: &&str| line.contains(".tid()") || line.contains("_idx()");
+        let indices: Vec<&str> = code.lines().filter(is_index).filter_map(|line| line.split('=').next()).collect();
         let functions = code.lines().filter_map(|line| line.strip_prefix("def "));
         let functions: Vec<&str> = functions.filter_map(|line| line.split('(').next()).collect();
-        let names = words(head).chain(words(indices)).chain(functions);
+        let names = words(head).chain(indices.into_iter().flat_map(words)).chain(functions);
         let mut known = docstring::Known::new(names);
         let text = doc.split_whitespace().collect::<Vec<_>>().join(" ");
         let sentences: Vec<&str> = text.split_inclusive(". ").map(str::trim).collect();
@@ -155,7 +156,8 @@ fn difficulty_orders_kernels_by_length() {
     let mut of_category = BTreeMap::<String, BTreeSet<u8>>::new();
     for program in kernels(100) {
         let (_, code) = parts(&program.source);
-        let n_lines = statements(&code).filter(|line| line.contains([' ', '('])).count();
+        let is_body = |line: &&str| line.starts_with("    ") && !line.ends_with(',');
+        let n_lines = code.lines().filter(is_body).count();
         lengths.entry(program.difficulty).or_default().push(n_lines);
         of_category.entry(program.category.into_owned()).or_default().insert(program.difficulty);
     }

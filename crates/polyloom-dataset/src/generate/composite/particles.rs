@@ -503,7 +503,10 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
             ),
             _ => (format!("-{} * {x_text} + {y_text}", texts[2]), format!("-{} * {x_text} - {y_text}", texts[3])),
         };
-        let dx = g.set_like(&["dx", "fx"], &dx, Type::F32, 16.0, "the rate of the first");
+        let dx = match dx == y_text {
+            true => y,
+            false => g.set_like(&["dx", "fx"], &dx, Type::F32, 16.0, "the rate of the first"),
+        };
         let dy = g.set_like(&["dy", "fy"], &dy, Type::F32, 16.0, "the rate of the second");
         let dy = g.varied(dy, difficulty);
         let (clamp, bounded) = (g.builtin("clamp"), g.random.one_in(2));
