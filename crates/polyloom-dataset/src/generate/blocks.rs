@@ -45,7 +45,12 @@ fn begin_block(g: &mut Generator, sizes: &[u32], ty: Type, difficulty: u8) -> (B
     let source = g.array_like(&names, ty, &shape, low, high);
     let text = format!("{source}[{index}]");
     let element = match g.random.one_in(2) {
-        true => g.let_like(&["x", "v", "value", "own", "item"], &text, ty, Range::new(low, high)),
+        true => {
+            let own = g.let_like(&["x", "v", "value", "own", "item"], &text, ty, Range::new(low, high));
+            let name = g.text(own);
+            g.explain(format!("`{name}` is `{text}`."));
+            own
+        }
         false => g.declare(text, format!("`{source}`"), ty, Range::new(low, high)),
     };
     let mut extras = Vec::new();

@@ -55,7 +55,7 @@ impl Generator {
             if self.n_lines() >= goal {
                 break;
             }
-            match self.random.below(12) {
+            match self.random.below(if difficulty > 3 { 8 } else { 12 }) {
                 0 if difficulty > 2 => {
                     self.gap();
                     self.branch(usize::from(difficulty > 3));
@@ -64,7 +64,7 @@ impl Generator {
                     self.gap();
                     self.any_loop(usize::from(difficulty > 3));
                 }
-                2 if difficulty > 3 => {
+                2 if difficulty > 2 => {
                     self.gap();
                     self.statements(1, depth);
                 }
@@ -78,6 +78,9 @@ impl Generator {
         for _ in 0..LONGEST {
             if self.n_lines() >= goal {
                 break;
+            }
+            if self.random.one_in(5) {
+                self.gap();
             }
             self.work(seen, 1, depth);
         }

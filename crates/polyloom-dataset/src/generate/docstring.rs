@@ -72,14 +72,16 @@ impl<'a> Known<'a> {
 
 /// Whether a name between these is said to be something.
 fn introduces(lead: &str, rest: &str) -> bool {
-    const AFTER: [&str; 9] =
-        [" is ", " are ", " starts ", " adds up ", " counts ", " gives ", ", `", " and `", " holds "];
-    const BEFORE: [&str; 6] = ["et ", "or each ", "In ", "as long as ", "As long as ", "into "];
-    if BEFORE.iter().any(|word| lead.ends_with(word)) {
+    const ANYWHERE: [&str; 2] = [" starts as ", " being "];
+    const AFTER: [&str; 7] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives ", " grows by "];
+    const BEFORE: [&str; 8] =
+        ["et ", "or each ", "In ", "as long as ", "As long as ", "the mean ", "the coordinates ", "Inside the grid "];
+    if BEFORE.iter().any(|word| lead.ends_with(word)) || ANYWHERE.iter().any(|word| rest.starts_with(word)) {
         return true;
     }
     let begins = lead.is_empty() || [". ", "; ", ": ", ", "].iter().any(|end| lead.ends_with(end));
-    begins && AFTER[..6].iter().chain(&AFTER[8..]).any(|word| rest.starts_with(word))
+    let lists = [", `", " and `"].iter().any(|next| rest.starts_with(next)) && rest.contains("` are ");
+    begins && (lists || AFTER.iter().any(|word| rest.starts_with(word)))
 }
 
 /// What stands in backticks, and where.

@@ -202,7 +202,9 @@ impl Expr {
     /// `-x`, `~x`, `not x`.
     pub(super) fn unary(operator: &str, x: &Expr, ty: Type, range: Range) -> Expr {
         let (binding, gap) = if operator == "not" { (Binding::Not, " ") } else { (Binding::Sign, "") };
-        let text = format!("{operator}{gap}{}", x.within(binding));
+        // As formatters write it: a power has parentheses behind a sign.
+        let text =
+            format!("{operator}{gap}{}", x.within(if x.binding == Binding::Power { Binding::Atom } else { binding }));
         let words =
             if operator == "not" { words::negated(&x.words, &text) } else { words::unary(operator, x.operand()) };
         let mut expr = Expr::of(&[x], text, words, binding, ty, range);

@@ -86,7 +86,12 @@ impl Row {
         let mut found = Vec::new();
         for ((element, &ty), &range) in self.elements.iter().zip(&self.types).zip(&self.ranges) {
             let index = match g.random.one_in(2) {
-                true => g.let_like(&["x", "v", "item", "e", "value", "cur"], element, ty, range),
+                true => {
+                    let index = g.let_like(&["x", "v", "item", "e", "value", "cur"], element, ty, range);
+                    let name = g.text(index);
+                    g.explain(format!("`{name}` is `{element}`"));
+                    index
+                }
                 false => {
                     let name = element.split('[').next().unwrap_or(element).to_owned();
                     g.declare(element.clone(), format!("the element of `{name}`"), ty, range)

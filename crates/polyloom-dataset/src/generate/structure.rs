@@ -288,7 +288,7 @@ impl Generator {
                 true => format!("{base}.{}", leaf.path),
                 false => format!("{whole}[{index}].{}", leaf.path),
             };
-            self.say(format!("`{}` of `{whole}` becomes {}.", leaf.path, value.words));
+            self.say(format!("`{whole}.{}` becomes {}.", leaf.path, value.words));
             lines.push((target, value));
         }
         // A value that reads a field which has changed is another than the docstring says.
@@ -340,7 +340,7 @@ impl Generator {
                 Expr::atom(text, leaf.ty, leaf.range)
             };
             self.line(&format!("{fresh}.{} = {}", leaf.path, value.text));
-            self.say(format!("`{}` of `{out}` is {}.", leaf.path, value.words));
+            self.say(format!("`{out}.{}` is {}.", leaf.path, value.words));
         }
         let index = self.indices[0].clone();
         self.line(&format!("{out}[{index}] = {fresh}"));

@@ -418,7 +418,7 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
     });
     let which = if causal { " up to the query's own place" } else { "" };
     g.explain(format!("For each `{j}` of `{keys}`{which}: {done}."));
-    g.explain(format!("`{sum_text}` adds up `{values}` with these weights, `{total}` the weights."));
+    g.explain(format!("`{sum_text}` adds up `{values}` with these weights; `{total}` adds up the weights."));
     g.must_be_read(sum);
     let mean = g.set_like(
         &["answer", "context", "attended"],
