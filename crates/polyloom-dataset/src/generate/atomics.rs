@@ -6,15 +6,20 @@ use super::expr::{Binding, Expr};
 use super::generator::Generator;
 use super::program::{Category, Extent, Program};
 use super::range::Range;
-use polyloom::{Random, Type};
+use polyloom::{Op, Random, Type};
 
 /// A kernel of atomics.
 pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let mut g = begin(random, Category::Atomic);
     g.parameters(difficulty);
-    let n = g.random.below(1 + usize::from(difficulty));
-    g.statements(n, 1 + usize::from(difficulty > 2));
-    let n_updates = 1 + g.random.below(1 + usize::from(difficulty) / 2);
+    let goal = g.goal(difficulty);
+    let n_updates = match difficulty {
+        0 | 1 => 1,
+        2 => 1 + g.random.below(2),
+        3 => 2 + g.random.below(2),
+        _ => 3 + g.random.below(3),
+    };
+    g.fill(goal.saturating_sub(3 * n_updates), difficulty);
     for at in 0..n_updates {
         g.gap();
         if g.random.one_in(4) {
@@ -74,7 +79,10 @@ impl Generator {
                 let name = self.zeros_like(&["counts", "hits", "histogram", "bins", "tally"], Type::I32, &shape);
                 let step = self.short(step);
                 self.add(&name, &index, &step);
-                self.say(format!("`{name}` counts {} {at}.", step.words));
+                self.say(match step.is_constant() {
+                    true => format!("`{name}` counts the threads {at}."),
+                    false => format!("`{name}` adds up {} {at}.", step.words),
+                });
             }
             2 | 3 => {
                 let value = self.computed(real, 1);
@@ -154,6 +162,17 @@ impl Generator {
         }
     }
 
+    /// A fraction that is about to be made a whole number: rounded in some way, or cut off.
+    fn stepped(&mut self, value: Expr) -> Expr {
+        let range = value.range.rising(f64::floor).or(value.range.rising(f64::ceil));
+        match self.random.below(6) {
+            0 => self.named_call(Op::Floor, &value, range),
+            1 => self.named_call(Op::Round, &value, range),
+            2 => self.named_call(Op::Ceil, &value, range),
+            _ => value,
+        }
+    }
+
     fn whole_or_real(&mut self) -> Type {
         let types: Vec<Type> = self.types().into_iter().filter(|ty| ty.as_composite().is_none()).collect();
         self.random.pick(&types)
@@ -169,8 +188,8 @@ impl Generator {
                 let steps = self.pick_number(&[2.0, 4.0, 8.0]);
                 let scaled = Expr::binary("*", &value, &steps, ty, value.range * steps.range);
                 let range = scaled.range.rising(f64::floor);
-                let floor = Expr::call(&self.builtin("floor"), &[&scaled], ty, range);
-                Expr::call("int", &[&floor], Type::I32, range)
+                let inner = self.stepped(scaled);
+                Expr::call("int", &[&inner], Type::I32, range)
             }
             _ => Expr::call("int", &[&value], Type::I32, value.range),
         };
@@ -203,8 +222,9 @@ impl Generator {
         let scale = self.pick_number(&[2.0, 4.0, 5.0, 8.0, 10.0]);
         let scaled = Expr::binary("*", &value, &scale, real, value.range * scale.range);
         let scaled = self.constrain(scaled, Need::Finite);
-        let floor = Expr::call(&self.builtin("floor"), &[&scaled], real, scaled.range);
-        let whole = Expr::call("int", &[&floor], Type::I32, scaled.range.rising(f64::floor));
+        let range_of_whole = scaled.range.rising(f64::floor).or(scaled.range.rising(f64::ceil));
+        let inner = self.stepped(scaled);
+        let whole = Expr::call("int", &[&inner], Type::I32, range_of_whole);
         let whole = self.short(whole);
         let bin = match self.random.below(2) {
             0 => {

@@ -45,7 +45,12 @@ fn begin_block(g: &mut Generator, sizes: &[u32], ty: Type, difficulty: u8) -> (B
     let source = g.array_like(&names, ty, &shape, low, high);
     let text = format!("{source}[{index}]");
     let element = match g.random.one_in(2) {
-        true => g.let_like(&["x", "v", "value", "own", "item"], &text, ty, Range::new(low, high)),
+        true => {
+            let own = g.let_like(&["x", "v", "value", "own", "item"], &text, ty, Range::new(low, high));
+            let name = g.text(own);
+            g.explain(format!("`{name}` is `{text}`."));
+            own
+        }
         false => g.declare(text, format!("`{source}`"), ty, Range::new(low, high)),
     };
     let mut extras = Vec::new();
@@ -102,8 +107,8 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
     if g.random.one_in(2) {
         seen.push(element);
     }
-    let n_more = g.random.below(1 + usize::from(difficulty));
-    g.work(&mut seen, n_more, 1);
+    let goal = g.goal(difficulty);
+    g.work_until(&mut seen, goal - 1, 1 + usize::from(difficulty > 2));
     let depth = g.some_depth(difficulty).max(usize::from(difficulty > 0));
     let result = g.concluded(own[0], &seen, depth);
     g.finish_block(&block, result);
@@ -321,8 +326,11 @@ pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
         _ => g.assign_new(value),
     };
     let mut seen: Vec<usize> = extras.clone();
-    let n_steps = 1 + g.random.below(1 + usize::from(difficulty).min(3));
-    for _ in 0..n_steps {
+    let goal = g.goal(difficulty);
+    for at in 0..12 {
+        if at > 0 && g.n_lines() + 2 >= goal {
+            break;
+        }
         g.gap();
         let next = exchange(&mut g, ty, own, &extras);
         seen.extend([own, next]);

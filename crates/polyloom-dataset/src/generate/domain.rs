@@ -57,11 +57,11 @@ impl Need {
 pub(super) fn need(op: Op, operand: usize) -> Need {
     match (op, operand) {
         (Op::Div | Op::FloorDiv | Op::Mod | Op::CwDiv, 1) => Need::NotZero,
-        (Op::Log | Op::Log2 | Op::Log10 | Op::Rsqrt, _) | (Op::Pow, 0) => Need::Positive,
-        (Op::Log1p | Op::Sqrt, _) => Need::NotNegative,
+        // At zero the slope of a root is infinite.
+        (Op::Log | Op::Log2 | Op::Log10 | Op::Sqrt | Op::Rsqrt, _) | (Op::Pow, 0) => Need::Positive,
+        (Op::Log1p, _) => Need::NotNegative,
         (Op::Acosh, _) => Need::AtLeastOne,
-        (Op::Asin | Op::Acos, _) => Need::Unit,
-        (Op::Atanh | Op::Erfinv, _) | (Op::Tan, _) => Need::InsideUnit,
+        (Op::Asin | Op::Acos | Op::Atanh | Op::Erfinv | Op::Tan, _) => Need::InsideUnit,
         (Op::Erfcinv, _) => Need::InsideTwo,
         (Op::Lerp | Op::QuatSlerp, 2) => Need::Fraction,
         (Op::Exp | Op::Exp2 | Op::Expm1 | Op::Sinh | Op::Cosh, _) | (Op::Pow, 1) => Need::Moderate,

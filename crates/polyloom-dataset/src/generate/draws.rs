@@ -61,8 +61,11 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         false => g.line(&format!("{state} = {init}({seed}, {number})")),
     }
     g.say("Each thread has random numbers of its own.");
-    let n = 1 + g.random.below(2 + usize::from(difficulty) / 2);
-    for _ in 0..n {
+    let goal = g.goal(difficulty);
+    for at in 0..16 {
+        if at > 0 && g.n_lines() + 2 >= goal {
+            break;
+        }
         match g.random.below(6) {
             0 | 1 => g.estimate(&state, difficulty),
             2 => g.noise(&state),
@@ -74,7 +77,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
             g.statements(1, 1);
         }
     }
-    let more = g.random.below(1 + usize::from(difficulty));
+    let more = g.random.below(1 + usize::from(difficulty.min(2)));
     g.statements(more, 1);
     g.gap();
     g.outputs(1 + usize::from(difficulty > 1));
@@ -138,13 +141,14 @@ impl Generator {
                 g.draw(state);
             }
             if g.random.one_in(2) {
-                g.statements(1, 1);
+                g.without(vec![total], |g| g.statements(1, 1));
             }
             let real = g.real;
-            let value = match g.variables[drawn].ty == real {
+            // A product with what begins with zero stays there.
+            let value = g.without(vec![total], |g| match g.variables[drawn].ty == real {
                 true => g.weave(drawn, &[], 1),
                 false => g.variable(real, 1),
-            };
+            });
             let value = g.with_unused_from(value, first);
             let value = g.constrain(value, Need::Moderate);
             let value = g.short(value);

@@ -10,11 +10,12 @@ use polyloom::{Composite, MAX_DIMS, Random, Scalar, Type};
 pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Option<Program> {
     let mut g = begin(random, category);
     g.parameters(difficulty);
-    let depth = 1 + usize::from(difficulty > 1);
-    let more = if difficulty > 2 { g.random.below(usize::from(difficulty).pow(2)) } else { 0 };
-    g.statements(usize::from(difficulty) * 2 + more, depth);
-    g.gap();
-    g.outputs(1 + depth);
+    let goal = g.goal(difficulty);
+    g.fill(goal - 1, difficulty);
+    if difficulty > 0 {
+        g.gap();
+    }
+    g.outputs(1 + usize::from(difficulty > 0));
     g.finish(category, difficulty)
 }
 
@@ -139,14 +140,40 @@ impl Generator {
 
     /// A value that is more than a variable under another name.
     pub(super) fn computed(&mut self, ty: Type, depth: usize) -> Expr {
-        let mut value = self.variable(ty, depth);
-        for _ in 0..3 {
-            if value.uses.len() > 1 || value.binding != super::expr::Binding::Atom || value.text.contains('(') {
-                break;
+        for _ in 0..4 {
+            let value = self.variable(ty, depth);
+            if !value.is_bare() {
+                return value;
             }
-            value = self.variable(ty, depth);
         }
-        value
+        let value = self.variable(ty, depth);
+        self.more_than_bare(value)
+    }
+
+    /// The value, or something made of it if it is a variable and nothing else.
+    pub(super) fn more_than_bare(&mut self, value: Expr) -> Expr {
+        if !value.is_bare() {
+            return value;
+        }
+        let ty = value.ty;
+        let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
+        let number = match elem {
+            _ if elem == self.whole && ty == elem => self.int(self.random.clone().pick(&[2, 3, 5, 7])),
+            Type::Scalar(scalar) if scalar.is_float() => {
+                let number = self.random.pick(&[0.5, 2.0, 0.25, 1.5, 0.75, 3.0, 0.8, 1.25]);
+                self.number_of(elem, number)
+            }
+            _ => return value,
+        };
+        let is_moved = ty == elem && self.random.one_in(3);
+        let (operator, range) = match is_moved {
+            true => (self.random.pick(&["+", "-"]), value.range + number.range.or(-number.range)),
+            false => ("*", value.range * number.range),
+        };
+        match operator == "*" && self.random.one_in(2) {
+            true => Expr::binary(operator, &number, &value, ty, range),
+            false => Expr::binary(operator, &value, &number, ty, range),
+        }
     }
 
     /// Writes outputs, the last of which takes in all that nothing has read.
@@ -182,6 +209,7 @@ impl Generator {
         if element == value.text {
             return;
         }
+        self.outer = value.head;
         self.line(&format!("{element} = {}", value.text));
         self.say(format!("`{name}` is {}.", value.words));
     }
@@ -207,8 +235,14 @@ impl Generator {
             let other = self.converted(other, value.ty);
             let (a, b) = (self.short(value), self.short(other));
             let (a, b) = if self.random.one_in(2) { (a, b) } else { (b, a) };
+            let cancels = |is_sum| a.parts.cancel(&b.parts, is_sum);
             let (operator, range) = match (a.ty == b.ty, self.random.below(3)) {
-                (true, 0) => ("-", a.range - b.range),
+                (true, _) if cancels(true) && cancels(false) => match a.ty.as_composite() {
+                    None if a.range.size() * b.range.size() < 1e4 => ("*", a.range * b.range),
+                    _ => ("+", a.range + b.range),
+                },
+                (true, 0) if !cancels(false) && !b.text.starts_with('-') => ("-", a.range - b.range),
+                (true, _) if cancels(true) => ("-", a.range - b.range),
                 (true, 1) if a.ty == self.real && a.range.size() * b.range.size() < 1e4 => ("*", a.range * b.range),
                 (true, _) => ("+", a.range + b.range),
                 (false, _) => ("*", a.range * b.range),

@@ -1,9 +1,9 @@
 //! Expressions: text, with what is known of their values.
 
 use super::range::Range;
-use super::words;
-use polyloom::Type;
-use smallvec::SmallVec;
+use super::words::{self, Operand};
+use polyloom::{Op, Type};
+use smallvec::{SmallVec, smallvec};
 
 /// How tightly the outermost operator of an expression binds, loosest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -35,18 +35,65 @@ pub(super) struct Expr {
     pub(super) range: Range,
     /// The variables in it, by number.
     pub(super) uses: SmallVec<[usize; 4]>,
+    /// The builtin that gives it.
+    pub(super) head: Option<Op>,
+    /// What it is a sum of, and a product of.
+    pub(super) parts: Parts,
+}
+
+/// What a value is a sum of, each part by the hash of its text and negative if it is taken away, and a product of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    pub(super) terms: SmallVec<[i64; 4]>,
+    pub(super) factors: SmallVec<[i64; 4]>,
+}
+
+impl Parts {
+    /// Of what has a name, or is an element.
+    pub(super) fn of(text: &str) -> Parts {
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        let id = (hash >> 1) as i64;
+        Parts { terms: smallvec![id], factors: smallvec![id] }
+    }
+
+    fn of_operator(operator: &str, a: &Parts, b: &Parts) -> Parts {
+        let (mut terms, mut factors) = (SmallVec::new(), SmallVec::new());
+        match operator {
+            "+" => terms.extend(a.terms.iter().chain(&b.terms).copied()),
+            "-" => terms.extend(a.terms.iter().copied().chain(b.terms.iter().map(|term| -term))),
+            "*" => factors.extend(a.factors.iter().chain(&b.factors).copied()),
+            "/" => factors.extend(a.factors.iter().copied()),
+            _ => {}
+        }
+        Parts { terms, factors }
+    }
+
+    /// Whether something is added and taken away in the sum of both, or in the difference.
+    pub(super) fn cancel(&self, other: &Parts, is_sum: bool) -> bool {
+        let sign = if is_sum { -1 } else { 1 };
+        self.terms.iter().any(|term| other.terms.contains(&(sign * term)))
+    }
+
+    /// Whether something is a factor of both.
+    pub(super) fn share(&self, other: &Parts) -> bool {
+        self.factors.iter().any(|factor| other.factors.contains(factor))
+    }
 }
 
 impl Expr {
     /// A name.
     pub(super) fn atom(text: impl Into<String>, ty: Type, range: Range) -> Expr {
         let text = text.into();
-        Expr { words: format!("`{text}`"), text, binding: Binding::Atom, ty, range, uses: SmallVec::new() }
+        let (words, parts) = (format!("`{text}`"), Parts::of(&text));
+        Expr { words, text, binding: Binding::Atom, ty, range, uses: SmallVec::new(), head: None, parts }
     }
 
     fn number(text: String, negative: bool, ty: Type, range: Range) -> Expr {
         let binding = if negative { Binding::Sign } else { Binding::Atom };
-        Expr { words: text.clone(), text, binding, ty, range, uses: SmallVec::new() }
+        let (words, parts) = (text.clone(), Parts::default());
+        Expr { words, text, binding, ty, range, uses: SmallVec::new(), head: None, parts }
     }
 
     pub(super) fn float(number: f64) -> Expr {
@@ -57,22 +104,47 @@ impl Expr {
         Expr::number(number.to_string(), number < 0, Type::I32, Range::of(number.into()))
     }
 
-    /// Whether it is a sum of variables and numbers.
-    pub(super) fn is_sum(&self) -> bool {
-        let calls = self.text.as_bytes().windows(2).any(|pair| pair[1] == b'(' && pair[0].is_ascii_alphanumeric());
-        !calls && !self.text.contains(['*', '/', '%', '@', '<', '>', '&', '|', '^', '~'])
+    /// The words of an operand: of what is computed its formula.
+    fn operand(&self) -> Operand<'_> {
+        let inner = self.words.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+        match inner {
+            Some(name) if !name.contains('`') => Operand::Words(&self.words),
+            None if self.is_constant() && self.head.is_none() && !self.words.contains(' ') => {
+                Operand::Words(&self.words)
+            }
+            _ => Operand::Code(&self.text),
+        }
+    }
+
+    /// The same with the builtin that it is a call of.
+    pub(super) fn by(mut self, op: Op) -> Expr {
+        self.head = Some(op);
+        self
     }
 
     /// The text where an operator binds this tightly.
     fn within(&self, binding: Binding) -> String {
-        if self.binding < binding { format!("({})", self.text) } else { self.text.clone() }
+        let mut text = String::with_capacity(self.text.len() + 2);
+        self.push_within(binding, &mut text);
+        text
+    }
+
+    fn push_within(&self, binding: Binding, text: &mut String) {
+        let in_parentheses = self.binding < binding;
+        if in_parentheses {
+            text.push('(');
+        }
+        text.push_str(&self.text);
+        if in_parentheses {
+            text.push(')');
+        }
     }
 
     fn of(parts: &[&Expr], text: String, words: String, binding: Binding, ty: Type, range: Range) -> Expr {
         let mut uses: SmallVec<[usize; 4]> = parts.iter().flat_map(|part| part.uses.iter().copied()).collect();
         uses.sort_unstable();
         uses.dedup();
-        Expr { text, words, binding, ty, range, uses }
+        Expr { text, words, binding, ty, range, uses, head: None, parts: Parts::default() }
     }
 
     /// `a OPERATOR b`.
@@ -106,30 +178,66 @@ impl Expr {
         // As formatters write it: powers of simple operands without spaces.
         let is_simple = |x: &Expr| x.binding >= Binding::Sign && !x.text.contains(['(', '[']);
         let gap = if binding == Binding::Power && is_simple(a) && is_simple(b) { "" } else { " " };
-        let text = format!("{}{gap}{operator}{gap}{}", a.within(left), b.within(tighter(binding)));
-        let words = words::binary(operator, &a.words, &b.words);
-        Expr::of(&[a, b], text, words, binding, ty, range)
+        let mut text = String::with_capacity(a.text.len() + b.text.len() + 8);
+        a.push_within(left, &mut text);
+        for part in [gap, operator, gap] {
+            text.push_str(part);
+        }
+        b.push_within(tighter(binding), &mut text);
+        let words = words::binary(operator, a.operand(), b.operand());
+        let parts = Parts::of_operator(operator, &a.parts, &b.parts);
+        let head = match operator {
+            "+" => Some(Op::Add),
+            "-" => Some(Op::Sub),
+            "*" | "@" => Some(Op::Mul),
+            "/" => Some(Op::Div),
+            "//" => Some(Op::FloorDiv),
+            "%" => Some(Op::Mod),
+            "**" => Some(Op::Pow),
+            _ => None,
+        };
+        Expr { parts, head, ..Expr::of(&[a, b], text, words, binding, ty, range) }
     }
 
     /// `-x`, `~x`, `not x`.
     pub(super) fn unary(operator: &str, x: &Expr, ty: Type, range: Range) -> Expr {
         let (binding, gap) = if operator == "not" { (Binding::Not, " ") } else { (Binding::Sign, "") };
-        let text = format!("{operator}{gap}{}", x.within(binding));
-        Expr::of(&[x], text, words::unary(operator, &x.words), binding, ty, range)
+        // As formatters write it: a power has parentheses behind a sign.
+        let text =
+            format!("{operator}{gap}{}", x.within(if x.binding == Binding::Power { Binding::Atom } else { binding }));
+        let words =
+            if operator == "not" { words::negated(&x.words, &text) } else { words::unary(operator, x.operand()) };
+        let mut expr = Expr::of(&[x], text, words, binding, ty, range);
+        if operator == "not" {
+            expr.head = Some(Op::Unot);
+        } else if operator == "-" {
+            expr.head = Some(Op::Neg);
+            expr.parts.terms.extend(x.parts.terms.iter().map(|term| -term));
+            expr.parts.factors.clone_from(&x.parts.factors);
+        }
+        expr
     }
 
     /// `NAME(args)`.
     pub(super) fn call(name: &str, args: &[&Expr], ty: Type, range: Range) -> Expr {
-        let text = args.iter().map(|arg| arg.text.as_str()).collect::<Vec<_>>().join(", ");
-        let words: Vec<&str> = args.iter().map(|arg| arg.words.as_str()).collect();
-        Expr::of(args, format!("{name}({text})"), words::call(name, &words), Binding::Atom, ty, range)
+        let length = args.iter().map(|arg| arg.text.len() + 2).sum::<usize>();
+        let mut text = String::with_capacity(name.len() + length);
+        text.push_str(name);
+        for (at, arg) in args.iter().enumerate() {
+            text.push_str(if at == 0 { "(" } else { ", " });
+            text.push_str(&arg.text);
+        }
+        text.push_str(if args.is_empty() { "()" } else { ")" });
+        let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|arg| arg.operand()).collect();
+        let words = words::call(name, &operands, &text);
+        Expr::of(args, text, words, Binding::Atom, ty, range)
     }
 
     /// `yes if condition else no`.
     pub(super) fn conditional(condition: &Expr, yes: &Expr, no: &Expr, range: Range) -> Expr {
         let [first, middle] = [yes, condition].map(|part| part.within(Binding::Or));
         let text = format!("{first} if {middle} else {}", no.within(Binding::Or));
-        let words = format!("{} if {}, else {}", yes.words, condition.words, no.words);
+        let words = words::fill("{} if {}, else {}", &[yes.operand(), Operand::Words(&condition.words), no.operand()]);
         Expr::of(&[condition, yes, no], text, words, Binding::Conditional, yes.ty, range)
     }
 
@@ -150,8 +258,15 @@ impl Expr {
 
     /// `x.NAME`, `x[0]`: `suffix` with what is before it.
     pub(super) fn part(x: &Expr, suffix: &str, ty: Type) -> Expr {
-        let words = words::part(suffix, &x.words);
-        Expr::of(&[x], format!("{}{suffix}", x.within(Binding::Atom)), words, Binding::Atom, ty, x.range)
+        let words = words::part(suffix, x.operand());
+        let text = format!("{}{suffix}", x.within(Binding::Atom));
+        let parts = Parts::of(&text);
+        Expr { parts, ..Expr::of(&[x], text, words, Binding::Atom, ty, x.range) }
+    }
+
+    /// Whether it is a variable, or an element, and nothing else.
+    pub(super) fn is_bare(&self) -> bool {
+        self.uses.len() == 1 && self.binding == Binding::Atom && !self.text.contains('(')
     }
 
     /// Whether it is a number.

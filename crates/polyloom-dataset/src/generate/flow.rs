@@ -22,10 +22,18 @@ pub(super) fn branches(random: Random, difficulty: u8) -> Option<Program> {
     if g.random.one_in(5) {
         g.early_return();
     }
-    let n_branches = 1 + g.random.below(1 + size);
-    for _ in 0..n_branches {
+    let goal = g.goal(difficulty);
+    for at in 0..12 {
+        if at > 0 && g.n_lines() >= goal {
+            break;
+        }
         g.gap();
         match g.random.below(5) {
+            _ if difficulty == 0 => {
+                let ty = g.some_type();
+                let chosen = g.conditional(ty, 1);
+                g.assign_new(chosen);
+            }
             0 => {
                 let (ty, depth) = (g.some_type(), 1 + g.random.below(2));
                 let chosen = g.conditional(ty, depth);
@@ -49,8 +57,11 @@ pub(super) fn loops(random: Random, difficulty: u8) -> Option<Program> {
     let size = usize::from(difficulty);
     let n_before = g.random.below(1 + size);
     g.statements(n_before, 1);
-    let n_loops = 1 + g.random.below(1 + size / 2);
-    for _ in 0..n_loops {
+    let goal = g.goal(difficulty);
+    for at in 0..8 {
+        if at > 0 && g.n_lines() >= goal {
+            break;
+        }
         g.gap();
         match g.random.below(8) {
             0 => g.polynomial(),
@@ -112,13 +123,14 @@ impl Generator {
     }
 
     /// An `if` that changes variables, which it makes.
-    fn branch(&mut self, depth: usize) {
+    pub(super) fn branch(&mut self, depth: usize) {
         let ty = self.some_type();
         let start = match self.random.one_in(4) {
             true => self.constant(ty),
             false => {
                 let value = self.variable(ty, 1);
-                self.constrain(value, Need::Moderate)
+                let value = self.constrain(value, Need::Moderate);
+                if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
             }
         };
         let range = Range::within(if ty == self.whole { 128.0 } else { 8.0 }).or(start.range);
@@ -144,14 +156,14 @@ impl Generator {
             self.line(&format!("{keyword} {}:", condition.text));
             let done = self.nested(|g| g.arm(targets, depth));
             let lead = if arm == 0 { "where" } else { "else where" };
-            clauses.push(format!("{lead} {}, {done}", condition.words));
+            clauses.push(format!("{lead} {}, {}", condition.words, inner(&done)));
         }
         if with_else {
             self.line("else:");
             let done = self.nested(|g| g.arm(targets, depth));
-            clauses.push(format!("elsewhere {done}"));
+            clauses.push(format!("elsewhere {}", inner(&done)));
         }
-        let sentence = clauses.join(". ");
+        let sentence = clauses.join("; ");
         self.explain(format!("{}.", super::generator::capitalised(&sentence)));
     }
 
@@ -185,7 +197,8 @@ impl Generator {
         let value = self.variable(ty, 1);
         let value = self.with_unused_from(value, first);
         let value = self.constrain(value, Need::Moderate);
-        let value = self.short(value);
+        let value = self.more_than_bare(value);
+        let value = self.fitting(value);
         let (text, words) = match self.random.below(4) {
             0 => {
                 self.variables[target].used = true;
@@ -215,7 +228,7 @@ impl Generator {
         let value = self.variable(ty, 2);
         let value = self.with_unused_from(value, first);
         let value = self.constrain(value, Need::Moderate);
-        let value = self.short(value);
+        let value = self.fitting(value);
         let is_number = ty.as_composite().is_none();
         // The larger of numbers one of which always is, is no change.
         let start = self.variables[target].start;
@@ -255,7 +268,8 @@ impl Generator {
                 let start = match self.random.below(4) {
                     0 | 3 => {
                         let value = self.variable(ty, 1);
-                        self.constrain(value, Need::Moderate)
+                        let value = self.constrain(value, Need::Moderate);
+                        if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
                     }
                     1 => self.constant(ty),
                     _ => self.zero(ty),
@@ -281,7 +295,7 @@ impl Generator {
     }
 
     /// A loop of any kind, with loops in it if `depth` allows.
-    fn any_loop(&mut self, depth: usize) {
+    pub(super) fn any_loop(&mut self, depth: usize) {
         let targets = self.accumulators();
         for &target in &targets {
             self.variables[target].is_free = true;
@@ -343,7 +357,7 @@ impl Generator {
     }
 
     /// Statements that do not read these variables.
-    fn without<T>(&mut self, hidden: Vec<usize>, body: impl FnOnce(&mut Generator) -> T) -> T {
+    pub(super) fn without<T>(&mut self, hidden: Vec<usize>, body: impl FnOnce(&mut Generator) -> T) -> T {
         let before: Vec<bool> =
             hidden.iter().map(|&index| std::mem::replace(&mut self.variables[index].visible, false)).collect();
         let done = body(self);
@@ -413,7 +427,8 @@ impl Generator {
         let fraction = self.cast(index, real);
         let scaled = match self.random.below(3) {
             0 => {
-                let factor = self.constant(real);
+                let factor = self.pick_number(&[0.5, 0.25, 0.1, 2.0, 1.5, 0.2]);
+                let factor = self.number_of(real, factor.range.low);
                 let range = fraction.range * factor.range;
                 Expr::binary("*", &fraction, &factor, real, range)
             }
@@ -518,7 +533,8 @@ impl Generator {
         let x = self.variable(real, 1);
         let x = self.constrain(x, Need::Unit);
         let x = self.name(x);
-        let n = Extent::Is(3 + self.random.below(5) as u32);
+        let count = 3 + self.random.below(5);
+        let n = Extent::Is(count as u32);
         let coefs = self.array_like(&["coefs", "poly", "coefficients", "taps"], real, &[n], -1.0, 1.0);
         let zero = self.zero(real);
         let total = self.mutable(&zero, Range::within(8.0));
@@ -528,7 +544,7 @@ impl Generator {
         let (range, from) = match self.random.below(3) {
             0 => (format!("range({n})"), "first"),
             1 => (format!("range({coefs}.shape[0])"), "first"),
-            _ => (format!("range({n} - 1, -1, -1)"), "last"),
+            _ => (format!("range({}, -1, -1)", count - 1), "last"),
         };
         self.line(&format!("for {index} in {range}:"));
         self.nested(|g| g.line(&format!("{name} = {name} * {} + {coefs}[{index}]", x.text)));
@@ -612,6 +628,14 @@ impl Generator {
         self.must_be_read(total);
         let of = if sign.is_empty() { x.words } else { format!("minus {}", x.words) };
         self.explain(format!("`{sum}` is {n} terms of {what} of {of}."));
+    }
+}
+
+/// What a branch does, as a part of a sentence about all of them.
+fn inner(done: &str) -> String {
+    match done.contains("where ") && done.contains("; ") {
+        true => format!("({done})"),
+        false => done.replace("; ", ", "),
     }
 }
 

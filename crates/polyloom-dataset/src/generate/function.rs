@@ -22,13 +22,19 @@ pub(super) struct Function {
 /// A kernel whose work is done by functions.
 pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let mut g = super::elementwise::begin(random, Category::Function);
-    let n_functions = 1 + g.random.below(2 + usize::from(difficulty) / 2);
+    let n_functions = match difficulty {
+        0 | 1 => 1,
+        2 => 1 + g.random.below(2),
+        3 => 2 + g.random.below(2),
+        _ => 4 + g.random.below(2),
+    };
     for _ in 0..n_functions {
         g.function(difficulty);
     }
-    let pair = g.random.one_in(3).then(|| g.function_of_two());
+    let pair = (difficulty > 0 && g.random.one_in(3)).then(|| g.function_of_two());
     g.parameters(difficulty);
-    g.statements(usize::from(difficulty), 2);
+    let goal = g.goal(difficulty) * 2 / 3;
+    g.fill(if difficulty > 0 { goal } else { 0 }, difficulty);
     if let Some(pair) = pair {
         g.call_for_two(&pair);
     }
@@ -67,7 +73,7 @@ impl Generator {
             self.import("from typing import Any");
         }
         let arrow = if generic || self.random.one_in(2) { String::new() } else { self.type_name(result) };
-        let words = self.item(&name, &heads, |g| {
+        let told = self.item(&name, &heads, |g| {
             for (name, &ty) in names.iter().zip(&params) {
                 g.declare(name.clone(), format!("`{name}`"), ty, g.param_range(ty));
             }
@@ -92,8 +98,7 @@ impl Generator {
             arrow
         });
         self.names.take(&name);
-        let (first, rest) = (names.join("`, `"), if names.len() > 1 { "s" } else { "" });
-        self.explain(format!("`{name}` gives, for parameter{rest} `{first}`: {words}."));
+        self.explain(told.sentence(&format!("{name}({})", names.join(", "))));
         self.functions.push(Function { name, params, result, range, is_called: false });
     }
 
@@ -128,7 +133,7 @@ impl Generator {
         let heads: Vec<(String, String)> =
             params.iter().zip([first, second]).map(|(name, ty)| (name.clone(), self.type_name(ty))).collect();
         let mut ranges = [Range::ANY; 2];
-        let words = self.item(&name, &heads, |g| {
+        let told = self.item(&name, &heads, |g| {
             for (name, ty) in params.iter().zip([first, second]) {
                 g.declare(name.clone(), format!("`{name}`"), ty, g.param_range(ty));
             }
@@ -139,11 +144,11 @@ impl Generator {
             let b = g.constrain(b, Need::Finite);
             ranges = [a.range, b.range];
             g.line(&format!("return {}, {}", a.text, b.text));
-            g.say(format!("{}, and {}", a.words, b.words));
+            g.say(format!("{} and {}", a.words, b.words));
             String::new()
         });
         self.names.take(&name);
-        self.explain(format!("`{name}` gives two results for `{}`: {words}.", params.join("` and `")));
+        self.explain(told.sentence(&format!("{name}({})", params.join(", "))));
         (name, [(first, ranges[0]), (second, ranges[1])])
     }
 
@@ -159,7 +164,7 @@ impl Generator {
         let names: Vec<String> = results.iter().map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
         let args = args.join(", ");
         self.line(&format!("{} = {name}({args})", names.join(", ")));
-        self.explain(format!("Let `{}` be what `{name}` gives for `{args}`.", names.join("` and `")));
+        self.explain(format!("`{}` are the results of `{name}({args})`.", names.join("` and `")));
         for (name, &(ty, range)) in names.iter().zip(results) {
             self.declare(name.clone(), format!("`{name}`"), ty, range);
         }

@@ -1,20 +1,24 @@
 //! What a kernel is while it is being written: its names, its variables, its lines.
 
-use super::expr::{Binding, Expr};
+use super::difficulty;
+use super::docstring::{self, Known, Sentence, Told};
+use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
-use super::names::{Names, Role};
+use super::names::{self, Names, Role};
 use super::program::{Category, Extent, Input, Program, Values};
 use super::range::Range;
 use super::reads::Reads;
-use super::values::{OVERLOADS, is_in_warp};
-use polyloom::{Composite, Random, Scalar, Type};
+use super::values::{Choices, OVERLOADS, is_in_warp};
+use super::words;
+use polyloom::{Composite, Op, Random, Scalar, Type};
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 /// The line length of Python's formatters.
 const LINE: usize = 88;
 
 /// The most lines of a file.
-const LONGEST: usize = 96;
+const LONGEST: usize = 150;
 
 /// Something an expression can read.
 #[derive(Clone, Debug)]
@@ -36,19 +40,15 @@ pub(super) struct Variable {
     pub(super) is_free: bool,
     /// Whether it is in scope.
     pub(super) visible: bool,
+    /// What is known of the value that it was given.
+    head: Option<Op>,
+    parts: Parts,
 }
 
 /// A parameter as it is written, and what is passed for it: of a struct a record for each leaf.
 struct Parameter {
     text: String,
     inputs: Vec<Input>,
-}
-
-/// A sentence of the docstring.
-struct Sentence {
-    text: String,
-    /// Whether it says how something is computed on the way, and not what the kernel leaves.
-    is_detail: bool,
 }
 
 /// A kernel in the making.
@@ -60,6 +60,8 @@ pub(super) struct Generator {
     pub(super) variables: Vec<Variable>,
     /// Which of [`OVERLOADS`] this kernel may call.
     pub(super) kept: Vec<bool>,
+    /// What gives the types that have been asked for.
+    pub(super) choices: Vec<(Type, Rc<Choices>)>,
     /// The types of its values.
     pub(super) composites: Vec<Composite>,
     pub(super) scalars: Vec<Scalar>,
@@ -79,8 +81,14 @@ pub(super) struct Generator {
     pub(super) named_components: bool,
     /// Whether no statement can stand before the one that is being written.
     pub(super) inline: bool,
-    /// How often of a hundred a computation has a comment in place of a sentence in the docstring.
-    comments: usize,
+    /// Whether computations have comments now and then in place of sentences in the docstring.
+    pub(super) comments: bool,
+    /// Whether the docstring says `` `x` is `` rather than `` let `x` be ``.
+    states: bool,
+    /// The first line of the docstring, if something says it better than the category.
+    summary: Option<String>,
+    /// What the last result comes from.
+    pub(super) outer: Option<Op>,
     lines: Vec<String>,
     reads: Reads,
     indent: usize,
@@ -115,7 +123,7 @@ impl Generator {
         }
         let arithmetic = random.pick(&[20, 40, 60, 80]);
         let (at_sign, powers_called, named_components) = (random.one_in(2), random.one_in(2), random.one_in(2));
-        let comments = random.pick(&[0, 0, 0, 10, 30]);
+        let (comments, states) = (random.one_in(5), random.one_in(2));
         let of = |fits: fn(Scalar) -> bool, other| scalars.iter().copied().find(|&s| fits(s)).unwrap_or(other).into();
         let (real, whole) = (of(Scalar::is_float, Scalar::F32), of(Scalar::is_int, Scalar::I32));
         Generator {
@@ -124,6 +132,7 @@ impl Generator {
             package: if shared { "wp" } else { "loom" },
             variables: Vec::new(),
             kept,
+            choices: Vec::new(),
             composites,
             scalars,
             real,
@@ -135,6 +144,9 @@ impl Generator {
             named_components,
             inline: false,
             comments,
+            states,
+            summary: None,
+            outer: None,
             lines: Vec::new(),
             reads: Reads::default(),
             indent: 1,
@@ -166,6 +178,9 @@ impl Generator {
         let mut expr = Expr::atom(variable.text.clone(), variable.ty, variable.range);
         expr.words.clone_from(&variable.words);
         expr.uses.push(index);
+        expr.head = variable.head;
+        expr.parts.terms.extend(variable.parts.terms.iter().copied());
+        expr.parts.factors.extend(variable.parts.factors.iter().copied());
         expr
     }
 
@@ -182,6 +197,8 @@ impl Generator {
             start: range,
             is_free: false,
             visible: true,
+            head: None,
+            parts: Parts::default(),
         });
         self.variables.len() - 1
     }
@@ -254,7 +271,12 @@ impl Generator {
 
     /// Adds a line of the kernel.
     pub(super) fn line(&mut self, text: &str) {
-        self.lines.push(format!("{}{text}", "    ".repeat(self.indent)));
+        let mut line = String::with_capacity(4 * self.indent + text.len());
+        for _ in 0..self.indent {
+            line.push_str("    ");
+        }
+        line.push_str(text);
+        self.lines.push(line);
     }
 
     /// Finds out what is read: expressions that were given up have read nothing.
@@ -302,7 +324,8 @@ impl Generator {
     /// Puts a comment before the last line.
     pub(super) fn comment_last(&mut self, text: &str) {
         let at = self.lines.len().saturating_sub(1);
-        self.lines.insert(at, format!("{}# {}.", "    ".repeat(self.indent), capitalised(text)));
+        let text = words::without_package(text);
+        self.lines.insert(at, format!("{}# {}.", "    ".repeat(self.indent), capitalised(&text)));
     }
 
     /// A variable with this value.
@@ -313,16 +336,27 @@ impl Generator {
 
     /// The same, not read yet.
     pub(super) fn assign_new(&mut self, expr: Expr) -> usize {
+        // Another name for a variable says nothing.
+        let is_name = expr.text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if is_name && expr.is_bare() {
+            return expr.uses[0];
+        }
         let name = self.names.draw(&mut self.random, Role::Local);
-        let comment = capitalised(&expr.words);
-        if self.random.below(100) < self.comments && comment.len() < 70 {
-            self.line(&format!("# {comment}."));
+        if self.comments {
+            // A formula is what the line itself says.
+            if expr.words.starts_with("the ") && expr.words.len() < 70 && self.random.one_in(4) {
+                self.line(&format!("# {}.", capitalised(&words::without_package(&expr.words))));
+            }
+        } else if self.states {
+            self.explain(format!("`{name}` is {}.", expr.words));
         } else {
             self.explain(format!("Let `{name}` be {}.", expr.words));
         }
         self.line(&format!("{name} = {}", expr.text));
         let index = self.declare(name.clone(), format!("`{name}`"), expr.ty, expr.range);
         self.variables[index].varies = self.differs(&expr);
+        self.variables[index].head = expr.head;
+        self.variables[index].parts = expr.parts;
         index
     }
 
@@ -360,7 +394,7 @@ impl Generator {
             variable.visible = false;
         }
         let clauses: Vec<String> = self.doc.drain(n_sentences..).map(|sentence| as_clause(&sentence.text)).collect();
-        clauses.join("; ")
+        joined(&clauses)
     }
 
     /// Expressions inside read these variables alone.
@@ -382,8 +416,10 @@ impl Generator {
         name: &str,
         params: &[(String, String)],
         body: impl FnOnce(&mut Generator) -> String,
-    ) -> String {
+    ) -> Told {
         let names = self.names.clone();
+        let (states, comments) = (self.states, self.comments);
+        (self.states, self.comments) = (true, false);
         let n_variables = self.variables.len();
         let hidden: Vec<bool> =
             self.variables.iter_mut().map(|variable| std::mem::replace(&mut variable.visible, false)).collect();
@@ -405,6 +441,7 @@ impl Generator {
             variable.visible = was;
         }
         self.names = names;
+        (self.states, self.comments) = (states, comments);
         let params: Vec<String> = params.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
         let mut text = format!("@{}.func\n", self.package);
         write_head(name, &params, &returned, &mut text);
@@ -412,8 +449,12 @@ impl Generator {
             let _ = writeln!(text, "{line}");
         }
         self.items.push(text);
-        let clauses: Vec<String> = sentences.iter().map(|sentence| as_clause(&sentence.text)).collect();
-        clauses.join("; ")
+        let (steps, results): (Vec<Sentence>, Vec<Sentence>) =
+            sentences.into_iter().partition(|sentence| sentence.is_detail);
+        Told {
+            steps: steps.iter().map(|sentence| as_clause(&sentence.text)).collect(),
+            result: results.iter().map(|sentence| sentence.text.as_str()).collect::<Vec<_>>().join(", "),
+        }
     }
 
     /// Something else before the kernel.
@@ -574,16 +615,42 @@ impl Generator {
         self.line(&format!("{indices} = {}()", self.builtin("tid")));
     }
 
+    /// Says what the kernel does in one line.
+    pub(super) fn sum_up(&mut self, summary: String) {
+        self.summary = Some(summary);
+    }
+
     /// The file, if its lines are no longer than Python's formatters leave them.
     pub(super) fn finish(mut self, category: Category, difficulty: u8) -> Option<Program> {
-        let name = self.names.draw(&mut self.random, Role::Kernel);
+        let verb = self.random.pick(names::verbs(category, self.outer));
+        let (kind, second) = (self.random.below(6), self.random.one_in(3));
+        let name = match self.arrays()[..] {
+            [] => format!("{verb}_values"),
+            [first, other, ..] if kind == 0 => format!("{verb}_{first}_and_{other}"),
+            [_, other, ..] if second => format!("{verb}_{other}"),
+            [first, ..] => format!("{verb}_{first}"),
+        };
+        let name = if self.names.take(&name) { name } else { format!("{name}_kernel") };
         self.finish_as(&name, category, difficulty)
+    }
+
+    /// The arrays that the kernel is given, by name.
+    fn arrays(&self) -> Vec<&str> {
+        let is_given = |input: &Input| !matches!(input.values, Values::Zeros) && !input.shape.is_empty();
+        let given = self.params.iter().filter(|param| param.inputs.iter().all(is_given));
+        given.map(Parameter::name).collect()
     }
 
     /// The same under a name.
     pub(super) fn finish_as(mut self, name: &str, category: Category, difficulty: u8) -> Option<Program> {
+        // What a kernel writes comes last.
+        let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
+        self.params.sort_by_key(is_output);
         let package = self.package;
-        let mut source: String = self.imports.iter().map(|line| format!("{line}\n\n")).collect();
+        let mut source = String::with_capacity(4096);
+        for line in &self.imports {
+            let _ = write!(source, "{line}\n\n");
+        }
         source.push_str(match package {
             "wp" => "import warp as wp\n\n\n",
             _ => "import polyloom as loom\n\n\n",
@@ -595,12 +662,17 @@ impl Generator {
         let _ = writeln!(source, "@{package}.kernel{options}");
         let params: Vec<String> = self.params.iter().map(|param| param.text.clone()).collect();
         write_head(name, &params, "", &mut source);
-        self.write_doc(name, &mut source);
+        self.write_doc(category, &mut source);
         for line in &self.lines {
-            let _ = writeln!(source, "{line}");
+            source.push_str(line);
+            source.push('\n');
         }
         self.reads.scan(&self.lines);
         let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
+        // What a kernel was meant to be is not always what it has become.
+        let bodies = self.items.iter().flat_map(|item| item.lines().filter(|line| line.starts_with(' ')));
+        let _ = difficulty;
+        let difficulty = difficulty::of_lines(bodies.chain(self.lines.iter().map(String::as_str)))?;
         let fits = !is_idle && source.lines().all(|line| line.len() <= LINE) && source.lines().count() <= LONGEST;
         let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
         let dim = self.dim;
@@ -608,25 +680,49 @@ impl Generator {
         fits.then_some(Program { name: name.to_owned(), category, difficulty, source, inputs, dim })
     }
 
-    fn write_doc(&mut self, name: &str, source: &mut String) {
-        if self.doc.len() > 7 && self.random.one_in(2) {
+    fn write_doc(&mut self, category: Category, source: &mut String) {
+        let is_output = |param: &&Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
+        let (outputs, inputs): (Vec<&Parameter>, Vec<&Parameter>) = self.params.iter().partition(is_output);
+        let [outputs, inputs] = [outputs, inputs].map(|of| of.into_iter().map(Parameter::name).collect::<Vec<_>>());
+        if self.comments {
             self.doc.retain(|sentence| !sentence.is_detail);
         }
-        let title = capitalised(&name.replace('_', " "));
-        let sentences: Vec<String> = self.doc.iter().map(|sentence| sentence.text.replace("``", "`")).collect();
-        match &sentences[..] {
-            [one] if one.len() + 10 <= LINE => {
-                let _ = writeln!(source, "    \"\"\"{one}\"\"\"");
-            }
-            _ => {
-                let _ = writeln!(source, "    \"\"\"{title}.\n");
-                for line in wrapped(&sentences.join(" "), LINE - 4) {
-                    let _ = writeln!(source, "    {line}");
-                }
-                let _ = writeln!(source, "    \"\"\"");
-            }
+        for sentence in self.doc.iter_mut().filter(|sentence| sentence.text.contains('.')) {
+            sentence.text = words::without_package(&sentence.text);
         }
+        let names = self.params.iter().map(Parameter::name).chain(self.indices.iter().map(String::as_str));
+        let known = Known::new(names);
+        let given = self.summary.take();
+        let (line, rest) = docstring::body(&mut self.random, known, given, &self.doc);
+        let line = line.unwrap_or_else(|| docstring::summary(&mut self.random, category, &inputs, &outputs));
+        if rest.is_empty() {
+            let _ = writeln!(source, "    \"\"\"{line}\"\"\"");
+            return;
+        }
+        let _ = writeln!(source, "    \"\"\"{line}\n");
+        for line in wrapped(&rest, LINE - 4) {
+            let _ = writeln!(source, "    {line}");
+        }
+        let _ = writeln!(source, "    \"\"\"");
     }
+}
+
+impl Parameter {
+    fn name(&self) -> &str {
+        self.text.split(':').next().unwrap_or_default()
+    }
+}
+
+/// Clauses one after the other; such as have parts of their own stand in parentheses.
+fn joined(clauses: &[String]) -> String {
+    let parts: Vec<String> = match clauses {
+        [one] => vec![one.clone()],
+        _ => clauses
+            .iter()
+            .map(|clause| if clause.contains("; ") { format!("({clause})") } else { clause.clone() })
+            .collect(),
+    };
+    parts.join("; ")
 }
 
 /// What the package calls a type.

@@ -7,6 +7,9 @@
 mod atomics;
 mod blocks;
 mod composite;
+mod constrain;
+mod difficulty;
+mod docstring;
 mod domain;
 mod draws;
 mod elementwise;
@@ -19,6 +22,7 @@ mod program;
 mod range;
 mod reads;
 mod rows;
+mod sense;
 mod stencil;
 mod structure;
 mod tensor;
@@ -63,5 +67,7 @@ fn draft(category: Category, difficulty: u8, random: Random) -> Option<Program> 
     }
 }
 
+#[cfg(test)]
+mod quality;
 #[cfg(test)]
 mod tests;

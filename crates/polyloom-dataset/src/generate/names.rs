@@ -1,93 +1,7 @@
 //! What a programmer would call things.
 
-use polyloom::{Random, Type};
-use std::collections::HashSet;
-
-const VERBS: [&str; 40] = [
-    "accumulate",
-    "adjust",
-    "advance",
-    "apply",
-    "attenuate",
-    "balance",
-    "blend",
-    "combine",
-    "compute",
-    "damp",
-    "diffuse",
-    "encode",
-    "estimate",
-    "evaluate",
-    "filter",
-    "fold",
-    "integrate",
-    "interpolate",
-    "limit",
-    "map",
-    "measure",
-    "mix",
-    "modulate",
-    "normalize",
-    "perturb",
-    "project",
-    "propagate",
-    "rate",
-    "refine",
-    "relax",
-    "remap",
-    "resample",
-    "rescale",
-    "score",
-    "shape",
-    "shift",
-    "smooth",
-    "track",
-    "transform",
-    "update",
-];
-
-const SUBJECTS: [&str; 40] = [
-    "activation",
-    "albedo",
-    "amplitude",
-    "brightness",
-    "charge",
-    "concentration",
-    "contrast",
-    "current",
-    "density",
-    "depth",
-    "displacement",
-    "divergence",
-    "elevation",
-    "energy",
-    "error",
-    "exposure",
-    "field",
-    "flux",
-    "friction",
-    "gain",
-    "gradient",
-    "heat",
-    "humidity",
-    "intensity",
-    "latency",
-    "load",
-    "luminance",
-    "moisture",
-    "phase",
-    "potential",
-    "power",
-    "pressure",
-    "response",
-    "roughness",
-    "salinity",
-    "signal",
-    "strain",
-    "temperature",
-    "tension",
-    "velocity",
-];
+use super::program::Category;
+use polyloom::{Op, Random, Type};
 
 const SCALARS: [&str; 32] = [
     "alpha",
@@ -234,12 +148,11 @@ const FUNCTIONS: [&str; 20] = [
 
 /// The names of a kernel: each once, and none that Python or the package has another meaning for.
 #[derive(Clone, Default)]
-pub(super) struct Names(HashSet<String>);
+pub(super) struct Names(Vec<String>);
 
 /// What a name is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    Kernel,
     Function,
     /// A parameter that is no array.
     Scalar,
@@ -253,7 +166,6 @@ impl Names {
     pub(super) fn draw(&mut self, random: &mut Random, role: Role) -> String {
         for attempt in 0.. {
             let mut name = match role {
-                Role::Kernel => format!("{}_{}", random.pick(&VERBS), random.pick(&SUBJECTS)),
                 Role::Function => random.pick(&FUNCTIONS).to_owned(),
                 Role::Scalar => random.pick(&SCALARS).to_owned(),
                 Role::Output => random.pick(&OUTPUTS).to_owned(),
@@ -273,7 +185,54 @@ impl Names {
 
     /// Takes this name; false if it is taken.
     pub(super) fn take(&mut self, name: &str) -> bool {
-        self.0.insert(name.to_owned())
+        let is_new = self.0.iter().all(|known| known != name);
+        if is_new {
+            self.0.push(name.to_owned());
+        }
+        is_new
+    }
+}
+
+/// What a kernel does, by its category and the operation that its result comes from.
+pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static str] {
+    match category {
+        Category::Reduction => &["reduce", "summarize", "aggregate", "pool", "collapse", "fold"],
+        Category::Scan => &["scan", "accumulate", "track", "run_along", "sweep", "filter"],
+        Category::Stencil => &["smooth", "diffuse", "relax", "stencil", "filter", "step"],
+        Category::Random => &["sample", "perturb", "jitter", "randomize", "simulate", "draw"],
+        Category::Atomic => &["collect", "bin", "histogram", "tally", "scatter", "gather_totals_of"],
+        Category::SharedMemory => &["tile", "block", "share", "stage", "exchange"],
+        Category::Warp => &["shuffle", "warp_exchange", "lane_mix", "warp_combine", "vote_on"],
+        Category::ControlFlow => &["classify", "choose", "switch", "gate", "select", "branch_on"],
+        Category::Loop => &["iterate", "refine", "approximate", "evolve", "expand", "converge"],
+        Category::TensorCore => &["multiply", "matmul", "project", "gemm", "contract"],
+        _ => verbs_of(outer),
+    }
+}
+
+fn verbs_of(outer: Option<Op>) -> &'static [&'static str] {
+    match outer {
+        Some(Op::Add) => &["combine", "offset", "add_to", "shift", "superpose"],
+        Some(Op::Sub) => &["compare", "subtract_from", "contrast", "correct", "center"],
+        Some(Op::Mul | Op::CwMul) => &["scale", "weigh", "modulate", "amplify", "apply_gain_to"],
+        Some(Op::Div | Op::CwDiv) => &["normalize", "divide", "rescale", "relate", "attenuate"],
+        Some(Op::Mod | Op::Frac) => &["wrap", "fold", "reduce_range_of"],
+        Some(Op::Min | Op::Max | Op::Clamp) => &["bound", "limit", "clip", "cap"],
+        Some(Op::Tanh | Op::Erf | Op::Atan | Op::Smoothstep) => &["saturate", "squash", "soften", "compress"],
+        Some(Op::Sin | Op::Cos | Op::Tan) => &["oscillate", "modulate_phase_of", "wave_of", "warp"],
+        Some(Op::Exp | Op::Exp2 | Op::Expm1 | Op::Cosh | Op::Sinh) => &["exponentiate", "grow", "amplify", "inflate"],
+        Some(Op::Log | Op::Log2 | Op::Log10 | Op::Log1p) => &["log_scale", "compress", "take_log_of"],
+        Some(Op::Sqrt | Op::Cbrt | Op::Rsqrt | Op::Pow) => &["raise", "shape", "power_of", "gamma_correct"],
+        Some(Op::Abs | Op::Length | Op::LengthSq | Op::NormL1 | Op::Hypot) => &["measure", "magnitude_of", "size_of"],
+        Some(Op::Lerp | Op::QuatSlerp) => &["blend", "interpolate", "mix"],
+        Some(Op::Dot | Op::Cross | Op::Outer | Op::Ddot) => &["project", "correlate", "contract"],
+        Some(Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc) => &["quantize", "round", "discretize"],
+        Some(Op::Normalize) => &["normalize", "direction_of"],
+        Some(Op::QuatRotate | Op::QuatRotateInv) => &["rotate", "turn", "orient"],
+        Some(Op::BitAnd | Op::BitOr | Op::BitXor | Op::Lshift | Op::Rshift) => &["encode", "pack", "mask"],
+        Some(Op::Neg | Op::Invert) => &["invert", "negate", "flip"],
+        Some(Op::Transpose | Op::Inverse) => &["transform", "map", "invert"],
+        _ => &["evaluate", "transform", "compute", "map", "derive"],
     }
 }
 

@@ -86,7 +86,12 @@ impl Row {
         let mut found = Vec::new();
         for ((element, &ty), &range) in self.elements.iter().zip(&self.types).zip(&self.ranges) {
             let index = match g.random.one_in(2) {
-                true => g.let_like(&["x", "v", "item", "e", "value", "cur"], element, ty, range),
+                true => {
+                    let index = g.let_like(&["x", "v", "item", "e", "value", "cur"], element, ty, range);
+                    let name = g.text(index);
+                    g.explain(format!("`{name}` is `{element}`"));
+                    index
+                }
                 false => {
                     let name = element.split('[').next().unwrap_or(element).to_owned();
                     g.declare(element.clone(), format!("the element of `{name}`"), ty, range)
@@ -103,7 +108,7 @@ impl Row {
 }
 
 /// A value of an element, all elements read: what is reduced.
-fn term(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8) -> Expr {
+fn term(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, goal: usize) -> Expr {
     let mark = g.mark();
     let loaded = row.loaded(g);
     let mut seen: Vec<usize> = loaded.clone();
@@ -111,8 +116,13 @@ fn term(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8) -> Expr 
     if g.random.one_in(4) {
         seen.push(g.declare_index(&row.index.clone(), Type::I32, Range::new(0.0, LONGEST)));
     }
-    let n = g.random.below(1 + usize::from(difficulty).div_ceil(2));
+    let n = match difficulty {
+        0 => 0,
+        1 | 2 => g.random.below(2),
+        _ => 1 + g.random.below(4),
+    };
     g.work(&mut seen, n, 1);
+    g.work_until(&mut seen, goal, 1 + usize::from(difficulty > 3));
     let depth = g.some_depth(difficulty).max(g.random.below(3).min(1));
     let value = g.weave(loaded[0], &seen, depth);
     let value = g.with_unused_from(value, mark);
@@ -125,14 +135,20 @@ pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
     let mut g = begin(random, Category::Reduction);
     let row = rows(&mut g, difficulty);
     let mut extras = g.extras(difficulty);
-    let n = 1 + g.random.below(1 + usize::from(difficulty) / 2);
+    let goal = g.goal(difficulty);
     let mut results = Vec::new();
-    for at in 0..n {
+    for at in 0..8 {
+        if at > 0 && g.n_lines() + 4 >= goal {
+            break;
+        }
         g.gap();
         results.push(reduce(&mut g, &row, &extras, difficulty, at));
     }
     extras.extend(&results);
     g.gap();
+    if difficulty > 2 {
+        g.work_until(&mut extras, goal - 1, 2);
+    }
     let base = results[0];
     let depth = g.some_depth(difficulty.max(1));
     let value = g.concluded(base, &extras, depth);
@@ -172,7 +188,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             g.taken(&[best]);
             g.line(&head);
             let done = g.nested(|g| {
-                let value = term(g, row, extras, difficulty);
+                let value = term(g, row, extras, difficulty, 0);
                 let (sign, call) = if largest { (">", "max") } else { ("<", "min") };
                 let place = place.map(|place| g.text(place));
                 if let Some(place) = &place {
@@ -223,7 +239,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             g.taken(&[count]);
             g.line(&head);
             let done = g.nested(|g| {
-                let value = term(g, row, extras, difficulty);
+                let value = term(g, row, extras, difficulty, 0);
                 let limit = g.threshold(&value);
                 let sign = g.random.pick(&["<", ">"]);
                 g.line(&format!("if {} {sign} {}:", value.text, limit.text));
@@ -274,7 +290,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             g.taken(&[product]);
             g.line(&head);
             let done = g.nested(|g| {
-                let value = term(g, row, extras, difficulty);
+                let value = term(g, row, extras, difficulty, 0);
                 let value = g.constrain(value, Need::Unit);
                 let value = g.short(value);
                 let (one, small) = (g.real(1.0), g.pick_number(&[0.1, 0.05, 0.02]));
@@ -317,7 +333,7 @@ fn sum(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, name: &st
                 g.say(format!("skip elements of `{first}` less than {}", limit.words));
             }
         }
-        let value = term(g, row, extras, difficulty);
+        let value = term(g, row, extras, difficulty, 0);
         let value = if value.ty == ty { value } else { g.cast(value, ty) };
         g.line(&format!("{name} += {}", value.text));
         g.say(format!("`{name}` grows by {}", value.words));
@@ -334,7 +350,13 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
     let extras = g.extras(difficulty);
     let ty = row.types[0];
     let (real, is_number) = (g.real, row.types[0].as_composite().is_none());
-    let n = 1 + usize::from(difficulty > 1 && g.random.one_in(2));
+    let n = match difficulty {
+        0 | 1 => 1,
+        2 => 1 + g.random.below(2),
+        3 => 2,
+        _ => 2 + g.random.below(3),
+    };
+    let goal = g.goal(difficulty);
     let reverse = g.random.one_in(4);
     // What is carried along the row.
     let mut carried = Vec::new();
@@ -387,7 +409,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
         if exclusive {
             write(g, &seen, &element, &name, difficulty);
         }
-        let value = term(g, &row, &extras, difficulty);
+        let value = term(g, &row, &extras, difficulty, goal.saturating_sub(2 + carried.len()));
         let value = match previous {
             Some(previous) => {
                 let value = g.name(value);

@@ -165,7 +165,7 @@ impl Stencil {
                 g.explain(format!("`{name}` is {words}."));
                 index
             }
-            1 if self.ty == real => {
+            1 if self.ty == real && neighbours.len() > 1 => {
                 let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
                 let call = g.builtin(if g.random.clone().one_in(2) { "max" } else { "min" });
                 let text =
@@ -175,8 +175,8 @@ impl Stencil {
             _ => center,
         };
         seen.extend(extras.iter());
-        let n = g.random.below(2 + usize::from(difficulty) / 2);
-        g.work(&mut seen, n, 1);
+        let goal = g.goal(difficulty);
+        g.work_until(&mut seen, goal - 1, 1 + usize::from(difficulty > 2));
         let depth = g.some_depth(difficulty).max(1);
         g.concluded(base, &seen, depth)
     }

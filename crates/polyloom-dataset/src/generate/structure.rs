@@ -122,8 +122,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         results.push(g.method(&main, &base, difficulty));
     }
     fields.extend(&results);
-    let n = g.random.below(1 + usize::from(difficulty) * 2);
-    g.work(&mut fields, n, 1 + usize::from(difficulty > 2));
+    let goal = g.goal(difficulty);
+    g.work_until(&mut fields, goal - 1, 1 + usize::from(difficulty > 2));
     g.gap();
     if in_place {
         g.update(&whole_name, &base, &leaves, named, difficulty)?;
@@ -235,7 +235,7 @@ impl Generator {
         let arrow = if self.random.one_in(2) { self.type_name(real) } else { String::new() };
         let mut range = Range::ANY;
         let leaves = of.leaves();
-        let words = self.item(&name, &heads, |g| {
+        let told = self.item(&name, &heads, |g| {
             let fields = g.fields(&param, &leaves);
             for &field in &fields {
                 g.variables[field].is_free = true;
@@ -254,7 +254,8 @@ impl Generator {
             arrow
         });
         self.names.take(&name);
-        self.explain(format!("`{name}` gives {words}."));
+        let params: Vec<&str> = heads.iter().map(|(name, _)| name.as_str()).collect();
+        self.explain(told.sentence(&format!("{name}({})", params.join(", "))));
         let mut call = format!("{name}({base})");
         if with_more {
             let arg = self.variable(real, 1);
@@ -287,7 +288,7 @@ impl Generator {
                 true => format!("{base}.{}", leaf.path),
                 false => format!("{whole}[{index}].{}", leaf.path),
             };
-            self.say(format!("`{}` of `{whole}` becomes {}.", leaf.path, value.words));
+            self.say(format!("`{whole}.{}` becomes {}.", leaf.path, value.words));
             lines.push((target, value));
         }
         // A value that reads a field which has changed is another than the docstring says.
@@ -339,7 +340,7 @@ impl Generator {
                 Expr::atom(text, leaf.ty, leaf.range)
             };
             self.line(&format!("{fresh}.{} = {}", leaf.path, value.text));
-            self.say(format!("`{}` of `{out}` is {}.", leaf.path, value.words));
+            self.say(format!("`{out}.{}` is {}.", leaf.path, value.words));
         }
         let index = self.indices[0].clone();
         self.line(&format!("{out}[{index}] = {fresh}"));

@@ -2,11 +2,13 @@
 
 use super::domain::{Need, need, result};
 use super::expr::{Binding, Expr};
-use super::generator::{Generator, name_of};
+use super::generator::{Generator, Variable, name_of};
 use super::range::Range;
+use super::sense::{is_flat, is_pointless};
 use polyloom::op::{Choose, Group, Signature, Spelling, TypeClass};
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// The longest text that becomes part of a longer one; what is longer gets a name first.
@@ -17,6 +19,15 @@ const LONG: usize = 34;
 pub(super) struct Overload {
     pub(super) op: Op,
     signature: &'static Signature,
+}
+
+/// What of all that a kernel gives a type.
+pub(super) struct Choices {
+    ops: Vec<Op>,
+    /// Those of them that are plain arithmetic.
+    common: Vec<Op>,
+    /// The overloads, those of an op beside each other.
+    overloads: Vec<Overload>,
 }
 
 /// All of them, as the op table has them.
@@ -107,25 +118,6 @@ impl Choose for OfKernel<'_> {
     fn extent(&mut self) -> u16 {
         let known: Vec<u16> = self.composites.iter().filter_map(|c| c.shape().first().copied()).collect();
         if known.is_empty() { 3 } else { self.random.pick(&known) }
-    }
-}
-
-/// Whether it maps many numbers to one: seldom what a program wants.
-fn is_flat(op: Op) -> bool {
-    use Op::{Ceil, Floor, FloorDiv, Nonzero, Rint, Round, Sign, Step, Trunc};
-    matches!(op, Ceil | Floor | FloorDiv | Nonzero | Rint | Round | Sign | Step | Trunc | Op::Not | Op::BitAnd)
-}
-
-/// Whether the operands leave nothing open: what takes the sign of a number that has one sign, the larger of numbers one of
-/// which always is, or the difference of sums in which a variable cancels.
-fn is_settled(op: Op, args: &[Expr]) -> bool {
-    let [a, rest @ ..] = args else { return false };
-    match (op, rest) {
-        (Op::Sign | Op::Step | Op::Nonzero, _) => a.range.low >= 0.0 || a.range.high <= 0.0,
-        (Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc, _) => a.range.high - a.range.low < 2.0,
-        (Op::Min | Op::Max, [b]) => a.range.low >= b.range.high || b.range.low >= a.range.high,
-        (Op::Sub, [b]) => a.is_sum() && b.is_sum() && a.uses.iter().any(|index| b.uses.contains(index)),
-        _ => false,
     }
 }
 
@@ -223,6 +215,22 @@ impl Generator {
         self.leaf_of_variable(ty).unwrap_or_else(|| self.leaf(ty))
     }
 
+    fn choices_for(&mut self, ty: Type) -> Rc<Choices> {
+        if let Some((_, known)) = self.choices.iter().find(|(known, _)| *known == ty) {
+            return Rc::clone(known);
+        }
+        let mut overloads: Vec<Overload> =
+            giving(ty).iter().filter(|&&at| self.kept[at]).map(|&at| OVERLOADS[at]).collect();
+        overloads.sort_by_key(|overload| overload.op);
+        let mut ops: Vec<Op> = overloads.iter().map(|overload| overload.op).collect();
+        ops.dedup();
+        let is_common = |op: &Op| matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div);
+        let common = ops.iter().copied().filter(is_common).collect();
+        let choices = Rc::new(Choices { ops, common, overloads });
+        self.choices.push((ty, Rc::clone(&choices)));
+        choices
+    }
+
     /// A call of a builtin that gives this type.
     fn operation(&mut self, ty: Type, depth: usize) -> Option<Expr> {
         if !self.functions.is_empty()
@@ -231,26 +239,23 @@ impl Generator {
         {
             return Some(call);
         }
-        let fits: Vec<Overload> = giving(ty).iter().filter(|&&at| self.kept[at]).map(|&at| OVERLOADS[at]).collect();
-        let mut ops: Vec<Op> = fits.iter().map(|overload| overload.op).collect();
-        ops.dedup();
-        if ops.is_empty() {
+        let choices = self.choices_for(ty);
+        if choices.ops.is_empty() {
             return None;
         }
         // Arithmetic is most of what programs do.
-        let common: Vec<Op> =
-            ops.iter().copied().filter(|op| matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div)).collect();
-        let op = match common.is_empty() || self.random.below(100) >= self.arithmetic {
-            true => self.random.pick(&ops),
-            false => self.random.pick(&common),
+        let op = match choices.common.is_empty() || self.random.below(100) >= self.arithmetic {
+            true => self.random.pick(&choices.ops),
+            false => self.random.pick(&choices.common),
         };
         let divides = ty == self.whole && matches!(op, Op::Div | Op::Rshift | Op::Mod);
         let is_step = matches!(op, Op::Step | Op::Nonzero | Op::Sign | Op::Copysign | Op::Clamp | Op::Smoothstep);
         if (is_flat(op) || divides) && !self.random.one_in(if is_step { 12 } else { 6 }) {
             return None;
         }
-        let of_op: Vec<Overload> = fits.into_iter().filter(|overload| overload.op == op).collect();
-        let overload = self.random.pick(&of_op);
+        let first = choices.overloads.partition_point(|overload| overload.op < op);
+        let n = choices.overloads[first..].iter().take_while(|overload| overload.op == op).count();
+        let overload = choices.overloads[first + self.random.below(n)];
         let mut choose = OfKernel { random: &mut self.random, composites: &self.composites, scalars: &self.scalars };
         let types = overload.signature.operand_types(ty, &mut choose)?;
         if self.is_shared() && !is_in_warp_of(op, &types) {
@@ -274,37 +279,15 @@ impl Generator {
                 (Op::Select, Type::BOOL) => self.condition(depth - 1),
                 // Axes, each once.
                 (Op::QuatFromEuler | Op::QuatToEuler, Type::I32) => Expr::int((first_axis + index as i32) % 3),
-                // A branch on nothing, bounds without a value between them: operands that vary come first.
-                _ if index == 0 => self.variable(operand, depth - 1),
-                _ => self.value(operand, depth - 1),
+                _ => self.operand(operand, need(op, index), index == 0, depth - 1),
             };
-            args.push(self.constrain(arg, need(op, index)));
+            args.push(arg);
         }
-        if is_settled(op, &args) {
+        if is_pointless(op, &args) {
             return None;
         }
         if (op == Op::Clamp || op == Op::Smoothstep) && !self.bounds(op, &mut args) {
             return None;
-        }
-        let last = args.len() - 1;
-        let same = last > 0 && (args[0].text == args[1].text || args[last].text == args[last - 1].text);
-        if same && !matches!(op, Op::Mul | Op::Dot | Op::CwMul) || args.iter().all(|arg| arg.uses.is_empty()) {
-            return None;
-        }
-        if op == Op::Neg && args[0].text.starts_with('-') {
-            return None;
-        }
-        if let [a, b] = &args[..] {
-            let neutral = |x: &Expr, number: f64| x.is_constant() && x.range.low == number;
-            let idle = match op {
-                Op::Add | Op::Sub | Op::BitOr | Op::BitXor | Op::Lshift | Op::Rshift => neutral(b, 0.0),
-                Op::Mul | Op::CwMul => [0.0, 1.0].iter().any(|&n| neutral(a, n) || neutral(b, n)),
-                Op::Div | Op::FloorDiv | Op::Mod => neutral(b, 1.0),
-                _ => false,
-            };
-            if idle || op == Op::Add && neutral(a, 0.0) {
-                return None;
-            }
         }
         let n = types[0].as_composite().map_or(1, Composite::n_components);
         let ranges: Vec<Range> = args.iter().map(|arg| arg.range).collect();
@@ -320,9 +303,25 @@ impl Generator {
                 let is_product = op == Op::Mul && is_matrix(a.ty) && b.ty.as_composite().is_some();
                 Expr::binary(if is_product && self.at_sign { "@" } else { operator }, a, b, ty, range)
             }
-            (Spelling::Operator(operator), [x]) => Expr::unary(operator, x, ty, range),
-            _ => Expr::call(&self.builtin(op.name()), &refs, ty, range),
+            (Spelling::Operator(operator), [x]) => Expr::unary(operator, x, ty, range).by(op),
+            _ => Expr::call(&self.builtin(op.name()), &refs, ty, range).by(op),
         })
+    }
+
+    /// An operand as it is needed: rather one of which it is known than one that is made so.
+    fn operand(&mut self, ty: Type, need: Need, varies: bool, depth: usize) -> Expr {
+        for attempt in 0..3 {
+            let depth = if attempt < 2 { depth } else { 0 };
+            // A branch on nothing, bounds without a value between them: operands that vary come first.
+            let arg = if varies { self.variable(ty, depth) } else { self.value(ty, depth) };
+            if need.is_met_by(arg.range) || need == Need::Finite {
+                return self.constrain(arg, need);
+            }
+            if attempt == 2 {
+                return self.constrain(arg, need);
+            }
+        }
+        self.constant(ty)
     }
 
     /// Makes the bounds among the operands constants in order, with room between them for what is bounded, if it has any.
@@ -336,11 +335,12 @@ impl Generator {
             (low, high) = (a.range.low.max(-1e3), (a.range.low.max(-1e3) + most - least).min(a.range.high));
         }
         let room = high - low;
-        if room < 4.0 * step {
+        if room < 8.0 * step {
             return false;
         }
-        low = ((low + room * self.random.below(8) as f64 / 20.0) / step).round() * step;
-        high = ((high - room * self.random.below(8) as f64 / 20.0) / step).round() * step;
+        // Bounds that nothing passes bound nothing.
+        low = ((low + room * (2 + self.random.below(6)) as f64 / 20.0) / step).round() * step;
+        high = ((high - room * (2 + self.random.below(6)) as f64 / 20.0) / step).round() * step;
         let (low, high) = match is_whole {
             true => (self.int(low as i32), self.int(high as i32)),
             false => (self.number((low * 100.0).round() / 100.0), self.number((high * 100.0).round() / 100.0)),
@@ -365,47 +365,64 @@ impl Generator {
 
     /// A variable of the type, or made of one; what has not been used comes first.
     pub(super) fn leaf_of_variable(&mut self, ty: Type) -> Option<Expr> {
-        let visible = |generator: &Generator, fits: &dyn Fn(Type) -> bool| -> Vec<usize> {
-            let of = |index: &usize| generator.variables[*index].visible && fits(generator.variables[*index].ty);
-            let all: Vec<usize> = (0..generator.variables.len()).filter(of).collect();
-            let unused: Vec<usize> = all.iter().copied().filter(|&index| !generator.variables[index].used).collect();
-            if unused.is_empty() { all } else { unused }
-        };
-        let of_type = visible(self, &|known| known == ty);
-        if !of_type.is_empty() && !self.random.one_in(6) {
-            let index = self.random.pick(&of_type);
-            return Some(self.read(index));
+        let of_type = self.candidates(|known| known == ty);
+        if of_type > 0 && !self.random.one_in(6) {
+            return self.candidate(of_type, |known| known == ty);
         }
         let Type::Scalar(scalar) = ty else {
-            return if of_type.is_empty() {
-                self.built(ty)
-            } else {
-                Some(self.read(self.random.clone().pick(&of_type)))
+            return match of_type {
+                0 => self.built(ty),
+                _ => self.candidate(of_type, |known| known == ty),
             };
         };
-        let parts = visible(self, &|known| known.as_composite().is_some_and(|composite| composite.elem() == scalar));
-        if !parts.is_empty() && (of_type.is_empty() || self.random.one_in(2)) {
-            let index = self.random.pick(&parts);
-            let whole = self.read(index);
+        let has_parts = |known: Type| known.as_composite().is_some_and(|composite| composite.elem() == scalar);
+        let parts = self.candidates(has_parts);
+        if parts > 0 && (of_type == 0 || self.random.one_in(2)) {
+            let whole = self.candidate(parts, has_parts)?;
             return Some(self.component(&whole));
         }
-        if !of_type.is_empty() {
-            let index = self.random.pick(&of_type);
-            return Some(self.read(index));
+        if of_type > 0 {
+            return self.candidate(of_type, |known| known == ty);
         }
-        if ty == self.real {
-            let ints = visible(self, &|known| known == Type::I32 || known == self.whole);
-            let index = (!ints.is_empty()).then(|| self.random.pick(&ints))?;
-            let int = self.read(index);
+        let (real, whole) = (self.real, self.whole);
+        if ty == real {
+            let is_int = |known| known == Type::I32 || known == whole;
+            let ints = self.candidates(is_int);
+            let int = self.candidate(ints, is_int)?;
             return Some(self.cast(int, ty));
         }
-        if ty == self.whole {
-            let floats = visible(self, &|known| known == self.real);
-            let index = (!floats.is_empty()).then(|| self.random.pick(&floats))?;
-            let float = self.read(index);
+        if ty == whole {
+            let floats = self.candidates(|known| known == real);
+            let float = self.candidate(floats, |known| known == real)?;
             return Some(self.as_whole(float));
         }
         None
+    }
+
+    /// How many variables there are to choose among: what has not been used comes first.
+    fn candidates(&self, fits: impl Fn(Type) -> bool) -> usize {
+        let (mut all, mut unused) = (0, 0);
+        for variable in self.variables.iter().filter(|variable| variable.visible && fits(variable.ty)) {
+            all += 1;
+            unused += usize::from(!variable.used);
+        }
+        if unused > 0 { unused } else { all }
+    }
+
+    /// One of so many.
+    fn candidate(&mut self, count: usize, fits: impl Fn(Type) -> bool) -> Option<Expr> {
+        if count == 0 {
+            return None;
+        }
+        let of = |variable: &&Variable| variable.visible && fits(variable.ty);
+        let is_unused = self.variables.iter().filter(of).any(|variable| !variable.used);
+        let at = self.random.below(count);
+        let mut places = (0..self.variables.len()).filter(|&index| {
+            let variable = &self.variables[index];
+            variable.visible && fits(variable.ty) && !(is_unused && variable.used)
+        });
+        let index = places.nth(at)?;
+        Some(self.read(index))
     }
 
     /// The value in another type of numbers.
@@ -424,18 +441,22 @@ impl Generator {
         let need = if value.range.size() * steps > 1e5 { Need::Moderate } else { Need::Finite };
         let mut value = self.constrain(value, need);
         if self.whole.as_scalar().is_some_and(Scalar::is_unsigned_int) && value.range.low < 0.0 {
-            value = self.named_call("abs", &value, value.range.abs());
+            value = self.named_call(Op::Abs, &value, value.range.abs());
         }
         let value = self.short(value);
-        let scaled = Expr::binary("*", &value, &self.number(steps), self.real, value.range * Range::of(steps));
+        let steps = self.number(steps);
+        let (a, b) = if self.random.one_in(2) { (&value, &steps) } else { (&steps, &value) };
+        let scaled = Expr::binary("*", a, b, self.real, a.range * b.range);
         let scaled = self.constrain(scaled, Need::Finite);
-        let range = scaled.range.rising(f64::floor);
-        let inner = match self.random.one_in(3) {
-            true => scaled,
-            false => Expr::call(&self.builtin("floor"), &[&scaled], self.real, range),
+        let (floor, ceil) = (scaled.range.rising(f64::floor), scaled.range.rising(f64::ceil));
+        let inner = match self.random.below(8) {
+            0 => self.named_call(Op::Floor, &scaled, floor),
+            1 => self.named_call(Op::Round, &scaled, floor.or(ceil)),
+            2 => self.named_call(Op::Ceil, &scaled, ceil),
+            3 if self.real == Type::F32 || !self.is_shared() => self.named_call(Op::Rint, &scaled, floor.or(ceil)),
+            _ => scaled,
         };
-        let range = range.or(inner.range.rising(f64::ceil));
-        Expr::call(&self.cast_name(self.whole), &[&inner], self.whole, range)
+        Expr::call(&self.cast_name(self.whole), &[&inner], self.whole, floor.or(ceil))
     }
 
     /// A component of a composite.
@@ -448,7 +469,13 @@ impl Generator {
                 Expr::part(whole, [".x", ".y", ".z", ".w"][at], elem)
             }
             [rows, cols] => {
-                let (row, col) = (self.random.below(rows.into()), self.random.below(cols.into()));
+                let (row, mut col) = (self.random.below(rows.into()), self.random.below(cols.into()));
+                // The others are zeros.
+                match whole.head {
+                    Some(Op::Diag) => col = row,
+                    Some(Op::Skew) if col == row => col = (row + 1) % usize::from(cols),
+                    _ => {}
+                }
                 Expr::part(whole, &format!("[{row}, {col}]"), elem)
             }
             _ => {
@@ -509,148 +536,9 @@ impl Generator {
         }
     }
 
-    /// The expression, or one made of it that is as needed.
-    pub(super) fn constrain(&mut self, expr: Expr, need: Need) -> Expr {
-        if need.is_met_by(expr.range) {
-            return expr;
-        }
-        let ty = expr.ty;
-        if ty.as_composite().is_some() {
-            return self.constrain_composite(expr, need);
-        }
-        let expr = self.short(expr);
-        if ty == self.real {
-            return self.constrain_float(expr, need);
-        }
-        if ty != self.whole {
-            return expr;
-        }
-        let modulus = match need {
-            Need::Shift => 5,
-            _ => self.random.pick(&[16, 31, 64, 100, 128]),
-        };
-        let (rest, size) = match ty.as_scalar().is_some_and(Scalar::is_unsigned_int) || expr.range.low >= 0.0 {
-            true => {
-                let rest = Expr::binary("%", &expr, &self.int(modulus), ty, Range::new(0.0, f64::from(modulus - 1)));
-                (rest.clone(), rest)
-            }
-            false => {
-                let rest = Expr::binary("%", &expr, &self.int(modulus), ty, Range::within(f64::from(modulus - 1)));
-                let size = self.named_call("abs", &rest, Range::new(0.0, f64::from(modulus - 1)));
-                (rest, size)
-            }
-        };
-        match need {
-            Need::Finite | Need::Moderate | Need::Small => rest,
-            Need::NotZero | Need::Positive | Need::AtLeastOne => {
-                let range = size.range + Range::of(1.0);
-                Expr::binary("+", &self.int(1), &size, ty, range)
-            }
-            _ => size,
-        }
-    }
-
-    fn constrain_float(&mut self, expr: Expr, need: Need) -> Expr {
-        let ty = self.real;
-        let range = expr.range;
-        let tame = range.size() <= 300.0;
-        match need {
-            // Only what is bounded can be bounded by more arithmetic.
-            Need::Finite | Need::Moderate | Need::Small | Need::Unit => match self.random.below(5) {
-                0 if range.size() <= 4.0 => self.named_call("tanh", &expr, Range::within(1.0)),
-                1 if need != Need::Unit && range.size() <= 12.0 => self.clamped(&expr, -3.0, 3.0),
-                3 if tame => self.named_call("sin", &expr, Range::within(1.0)),
-                // Of numbers of which nothing is known one may be infinite.
-                _ if range.size() > 1e30 => self.clamped(&expr, -1.0, 1.0),
-                _ if need == Need::Finite && range.size() > 1e3 && self.random.one_in(2) => {
-                    let size = self.named_call("abs", &expr, range.abs());
-                    let more = Expr::binary("+", &self.number(1.0), &size, ty, range.abs() + Range::of(1.0));
-                    let range = more.range.rising(f64::ln);
-                    Expr::call(&self.builtin("log"), &[&more], ty, range)
-                }
-                _ => {
-                    let size = self.named_call("abs", &expr, range.abs());
-                    let more = Expr::binary("+", &self.number(1.0), &size, ty, range.abs() + Range::of(1.0));
-                    Expr::binary("/", &expr, &more, ty, Range::within(1.0))
-                }
-            },
-            Need::InsideUnit => {
-                let unit = self.constrain_float(expr, Need::Unit);
-                let unit = self.short(unit);
-                Expr::binary("*", &self.number(0.9), &unit, ty, Range::within(0.9))
-            }
-            Need::Fraction => match self.random.below(2) {
-                0 => self.clamped(&expr, 0.0, 1.0),
-                _ if tame => {
-                    let wave = self.named_call("cos", &expr, Range::within(1.0));
-                    let half = Expr::binary("*", &self.number(0.5), &wave, ty, Range::within(0.5));
-                    Expr::binary("+", &self.number(0.5), &half, ty, Range::new(0.0, 1.0))
-                }
-                _ => self.clamped(&expr, 0.0, 1.0),
-            },
-            Need::InsideTwo => self.clamped(&expr, 0.1, 1.9),
-            Need::Shift => expr,
-            Need::NotNegative => match self.random.below(3) {
-                0 if range.size() <= 50.0 => Expr::binary("*", &expr, &expr, ty, Range::new(0.0, range.size().powi(2))),
-                1 => self.named_call2("max", &expr, &self.number(0.0), range.max(Range::of(0.0))),
-                _ => self.named_call("abs", &expr, range.abs()),
-            },
-            Need::Positive | Need::NotZero | Need::AtLeastOne => {
-                let not_negative = self.constrain_float(expr, Need::NotNegative);
-                let not_negative = self.short(not_negative);
-                let least = match need {
-                    Need::AtLeastOne => 1.0,
-                    _ => self.random.pick(&[1.0, 0.5, 0.1, 2.0]),
-                };
-                let range = not_negative.range + Range::of(least);
-                let sum = match self.random.one_in(2) {
-                    true => Expr::binary("+", &not_negative, &self.number(least), ty, range),
-                    false => Expr::binary("+", &self.number(least), &not_negative, ty, range),
-                };
-                if need.is_met_by(sum.range) { sum } else { self.clamped(&sum, least, 50.0) }
-            }
-        }
-    }
-
-    fn constrain_composite(&mut self, expr: Expr, need: Need) -> Expr {
-        let ty = expr.ty;
-        if ty.as_composite().is_none_or(|composite| !composite.elem().is_float()) {
-            return expr;
-        }
-        let expr = self.short(expr);
-        match (need, ty.as_composite()) {
-            // A vector of zeros, or of what rounding has left of them, has no direction.
-            (Need::Finite | Need::Moderate, Some(Composite::Vector { elem, .. })) => {
-                let number = Type::Scalar(elem);
-                let length = Expr::call(&self.builtin("length"), &[&expr], number, Range::new(0.0, f64::INFINITY));
-                let more =
-                    Expr::binary("+", &self.number_of(number, 1.0), &length, number, Range::new(1.0, f64::INFINITY));
-                Expr::binary("/", &expr, &more, ty, Range::within(1.0))
-            }
-            (Need::Finite | Need::Moderate, _) => {
-                let scale = self.number(0.01);
-                Expr::binary("*", &scale, &expr, ty, expr.range * scale.range)
-            }
-            // An offset makes zero unlikely; running the kernel tells.
-            (Need::NotZero | Need::Positive, Some(Composite::Vector { .. })) => {
-                let offset = self.constant(ty);
-                Expr::binary("+", &expr, &offset, ty, expr.range + offset.range)
-            }
-            _ => expr,
-        }
-    }
-
-    fn named_call(&mut self, name: &str, x: &Expr, range: Range) -> Expr {
-        Expr::call(&self.builtin(name), &[x], x.ty, range)
-    }
-
-    fn named_call2(&mut self, name: &str, x: &Expr, y: &Expr, range: Range) -> Expr {
-        Expr::call(&self.builtin(name), &[x, y], x.ty, range)
-    }
-
-    fn clamped(&mut self, x: &Expr, low: f64, high: f64) -> Expr {
-        let args = [x, &self.number(low), &self.number(high)];
-        Expr::call(&self.builtin("clamp"), &args, x.ty, Range::new(low, high))
+    /// The expression, or a new variable if a line with an assignment of it would be long.
+    pub(super) fn fitting(&mut self, expr: Expr) -> Expr {
+        if expr.text.len() > 62 && !self.inline { self.name(expr) } else { expr }
     }
 
     /// The expression, or a new variable that has its value if its text is long.

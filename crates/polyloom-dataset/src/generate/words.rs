@@ -1,17 +1,41 @@
-//! Expressions in words, for docstrings.
+//! Expressions in words, for docstrings: the outermost operation in prose, what it is of as formulas.
+
+/// An operand: words, or code that stands in backticks.
+#[derive(Clone, Copy)]
+pub(super) enum Operand<'a> {
+    Words(&'a str),
+    Code(&'a str),
+}
+
+impl Operand<'_> {
+    fn push_to(self, text: &mut String) {
+        match self {
+            Operand::Words(words) => text.push_str(words),
+            Operand::Code(code) => {
+                text.push('`');
+                text.push_str(code);
+                text.push('`');
+            }
+        }
+    }
+}
 
 /// What functions give, `{}` being their operands.
-const NOUNS: [(&str, &str); 62] = [
+const NOUNS: [(&str, &str); 71] = [
     ("abs", "the absolute value of {}"),
     ("acos", "the inverse cosine of {}"),
+    ("acosh", "the inverse hyperbolic cosine of {}"),
     ("argmax", "the position of the largest component of {}"),
     ("argmin", "the position of the smallest component of {}"),
     ("asin", "the inverse sine of {}"),
+    ("asinh", "the inverse hyperbolic sine of {}"),
     ("atan", "the inverse tangent of {}"),
+    ("atan2", "the angle whose tangent is {} over {}"),
+    ("atanh", "the inverse hyperbolic tangent of {}"),
     ("bit_count", "the number of set bits of {}"),
     ("cbrt", "the cube root of {}"),
     ("ceil", "{} rounded up"),
-    ("clamp", "{} limited to {} to {}"),
+    ("clamp", "{} limited to the range from {} to {}"),
     ("copysign", "{} with the sign of {}"),
     ("cos", "the cosine of {}"),
     ("cosh", "the hyperbolic cosine of {}"),
@@ -30,6 +54,7 @@ const NOUNS: [(&str, &str); 62] = [
     ("expm1", "the exponential of {} less one"),
     ("float", "{} as a float"),
     ("floor", "{} rounded down"),
+    ("fma", "{} times {} plus {}"),
     ("frac", "the fractional part of {}"),
     ("get_diag", "the diagonal of {}"),
     ("hypot", "the hypotenuse over {} and {}"),
@@ -44,6 +69,8 @@ const NOUNS: [(&str, &str); 62] = [
     ("log2", "the binary logarithm of {}"),
     ("max", "the larger of {} and {}"),
     ("min", "the smaller of {} and {}"),
+    ("noise", "the noise at {}"),
+    ("norm_l1", "the sum of the absolute components of {}"),
     ("normalize", "the direction of {}"),
     ("outer", "the outer product of {} and {}"),
     ("pow", "{} to the power of {}"),
@@ -58,7 +85,9 @@ const NOUNS: [(&str, &str); 62] = [
     ("sin", "the sine of {}"),
     ("sinh", "the hyperbolic sine of {}"),
     ("skew", "the cross-product matrix of {}"),
+    ("smoothstep", "the smooth step of {2} from {0} to {1}"),
     ("sqrt", "the square root of {}"),
+    ("step", "the unit step of {}"),
     ("tan", "the tangent of {}"),
     ("tanh", "the hyperbolic tangent of {}"),
     ("trace", "the trace of {}"),
@@ -67,7 +96,7 @@ const NOUNS: [(&str, &str); 62] = [
 ];
 
 /// `a OPERATOR b`.
-pub(super) fn binary(operator: &str, a: &str, b: &str) -> String {
+pub(super) fn binary(operator: &str, a: Operand<'_>, b: Operand<'_>) -> String {
     let noun = match operator {
         "+" => "the sum of {} and {}",
         "-" => "the difference of {} and {}",
@@ -92,43 +121,70 @@ pub(super) fn binary(operator: &str, a: &str, b: &str) -> String {
         "**" => "{} to the power of {}",
         _ => "{} with {}",
     };
-    fill(noun, &[a, b])
+    match (operator, a, b) {
+        ("*", Operand::Words(first), Operand::Words(second)) if first == second => fill("the square of {}", &[a]),
+        _ => fill(noun, &[a, b]),
+    }
 }
 
 /// `OPERATOR x`.
-pub(super) fn unary(operator: &str, x: &str) -> String {
+pub(super) fn unary(operator: &str, x: Operand<'_>) -> String {
     match operator {
-        "-" => format!("minus {x}"),
-        "~" => format!("the inverted bits of {x}"),
-        _ => format!("not {x}"),
+        "-" => fill("minus {}", &[x]),
+        "~" => fill("the inverted bits of {}", &[x]),
+        _ => fill("not {}", &[x]),
     }
 }
 
-/// `NAME(args)`.
-pub(super) fn call(name: &str, args: &[&str]) -> String {
+/// A condition that does not hold, of which `text` is the code.
+pub(super) fn negated(condition: &str, text: &str) -> String {
+    let verbs = [(" is ", " is not "), (" equals ", " does not equal "), (" differs ", " does not differ ")];
+    let mut found = verbs.iter().filter(|(verb, _)| condition.contains(verb));
+    match (found.next(), found.next()) {
+        (Some((verb, negated)), None) if condition.matches(verb).count() == 1 => condition.replacen(verb, negated, 1),
+        _ => formula(text),
+    }
+}
+
+/// Code in a sentence.
+pub(super) fn formula(text: &str) -> String {
+    fill("{}", &[Operand::Code(text)])
+}
+
+/// A sentence without the names by which its code calls the package.
+pub(super) fn without_package(sentence: &str) -> String {
+    if sentence.contains("wp.") || sentence.contains("loom.") {
+        return sentence.replace("wp.", "").replace("loom.", "");
+    }
+    sentence.to_owned()
+}
+
+/// `NAME(args)`, of which `text` is the code.
+pub(super) fn call(name: &str, args: &[Operand<'_>], text: &str) -> String {
     let name = name.rsplit('.').next().unwrap_or(name);
     if name == "where"
-        && let [condition, yes, no] = args
+        && let &[condition, yes, no] = args
     {
-        return format!("{yes} where {condition} and {no} elsewhere");
+        return fill("{} where {} holds and {} elsewhere", &[yes, condition, no]);
     }
     match NOUNS.binary_search_by_key(&name, |(known, _)| known) {
         Ok(at) if NOUNS[at].1.matches('{').count() == args.len() => fill(NOUNS[at].1, args),
-        _ => format!("`{name}` of {}", list(args)),
+        _ => formula(text),
     }
 }
 
 /// A component.
-pub(super) fn part(suffix: &str, x: &str) -> String {
-    match x.strip_suffix('`') {
-        Some(name) if x.matches('`').count() == 2 => format!("{name}{suffix}`"),
-        _ => format!("component `{suffix}` of {x}"),
+pub(super) fn part(suffix: &str, x: Operand<'_>) -> String {
+    match x {
+        Operand::Words(words) if words.ends_with('`') => format!("{}{suffix}`", words.trim_end_matches('`')),
+        Operand::Code(code) => format!("`({code}){suffix}`"),
+        Operand::Words(words) => format!("component `{suffix}` of {words}"),
     }
 }
 
 /// The noun with operands in place of `{}`, or of `{0}` and the like.
-fn fill(noun: &str, args: &[&str]) -> String {
-    let mut text = String::with_capacity(noun.len() + args.iter().map(|arg| arg.len()).sum::<usize>());
+pub(super) fn fill(noun: &str, args: &[Operand<'_>]) -> String {
+    let mut text = String::with_capacity(noun.len() + 48);
     let mut rest = noun;
     let mut next = 0;
     while let Some((before, after)) = rest.split_once('{') {
@@ -136,20 +192,13 @@ fn fill(noun: &str, args: &[&str]) -> String {
         let Some((number, after)) = after.split_once('}') else { break };
         let at = number.parse().unwrap_or(next);
         next = at + 1;
-        text.push_str(args.get(at).copied().unwrap_or_default());
+        if let Some(arg) = args.get(at) {
+            arg.push_to(&mut text);
+        }
         rest = after;
     }
     text.push_str(rest);
     text
-}
-
-/// `a, b and c`.
-pub(super) fn list(items: &[&str]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }
 
 #[cfg(test)]
@@ -163,10 +212,15 @@ mod tests {
 
     #[test]
     fn calls_read_as_sentences() {
-        assert_eq!(call("wp.sin", &["`x`"]), "the sine of `x`");
-        assert_eq!(call("wp.quat_rotate", &["`q`", "`v`"]), "`v` rotated by `q`");
-        assert_eq!(call("wp.unheard_of", &["`a`", "2.0", "`b`"]), "`unheard_of` of `a`, 2.0 and `b`");
-        assert_eq!(part(".x", "`p`"), "`p.x`");
-        assert_eq!(part("[0]", "the sum of `p` and `q`"), "component `[0]` of the sum of `p` and `q`");
+        use Operand::{Code, Words};
+        assert_eq!(call("wp.sin", &[Words("`x`")], "wp.sin(x)"), "the sine of `x`");
+        assert_eq!(call("wp.quat_rotate", &[Words("`q`"), Words("`v`")], ""), "`v` rotated by `q`");
+        assert_eq!(call("wp.unheard_of", &[Words("`a`")], "wp.unheard_of(a)"), "`wp.unheard_of(a)`");
+        assert_eq!(without_package("`wp.unheard_of(a)` is `loom.sin(a)`"), "`unheard_of(a)` is `sin(a)`");
+        assert_eq!(part(".x", Words("`p`")), "`p.x`");
+        assert_eq!(part("[0]", Code("p + q")), "`(p + q)[0]`");
+        assert_eq!(negated("`a` is less than 2", "not a < 2"), "`a` is not less than 2");
+        assert_eq!(binary("*", Words("`a`"), Words("`a`")), "the square of `a`");
+        assert_eq!(binary("-", Words("`a`"), Code("b + 1")), "the difference of `a` and `b + 1`");
     }
 }

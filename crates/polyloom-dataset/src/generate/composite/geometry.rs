@@ -28,7 +28,6 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
     };
     let radius = g.number_like(&["radius", "size"], 0.5, 1.5);
     let radius = g.text(radius);
-    let mut extras = g.extras(difficulty);
     let (dot, sqrt) = (g.builtin("dot"), g.builtin("sqrt"));
     let oc = g.set_like(
         &["oc", "rel", "offset"],
@@ -48,7 +47,6 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
         40.0,
         "the discriminant",
     );
-    extras.extend([b, disc]);
     let disc = g.text(disc);
     let miss = g.random.pick(&["-1.0", "100.0", "0.0"]);
     let t = g.starting(&["t", "hit", "depth"], Type::F32, miss, 100.0);
@@ -78,12 +76,17 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
             &format!("({oc} + {t_text} * {direction}) / {radius}"),
             VEC3,
             100.0,
-            "the normal there",
+            "the normal of the sphere there",
         );
-        g.written(&["normals", "out_n", "surfaces"], normal, &[], 0);
+        g.kept(&["normals", "out_n", "surfaces"], normal);
     }
-    g.written(&["hits", "out", "depths"], t, &extras, difficulty);
-    g.random.pick(&["ray_sphere", "intersect_sphere", "trace_ball", "sphere_depth"])
+    g.written(&["hits", "out", "depths"], t, difficulty);
+    let (from, along) = (origin.replace("[i]", ""), direction.replace("[i]", ""));
+    g.sum_up(format!("Intersect rays from `{from}` along `{along}` with a sphere."));
+    match kind {
+        2 => g.random.pick(&["sphere_chord", "sphere_thickness", "chord_length"]),
+        _ => g.random.pick(&["ray_sphere", "intersect_sphere", "trace_ball", "sphere_depth"]),
+    }
 }
 
 /// Distances to shapes.
@@ -91,9 +94,12 @@ pub(super) fn distance_field(g: &mut Generator, difficulty: u8) -> &'static str 
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let p = g.element_like(&["points", "position", "queries"], VEC3, -2.0, 2.0);
-    let extras = g.extras(difficulty);
-    let p = g.varied(p, &extras, difficulty / 2);
-    let p = g.set_like(&["p", "q", "at"], &format!("{} * 1.0", g.text(p)), VEC3, 4.0, "");
+    let points = g.text(p).replace("[i]", "");
+    let p = g.varied(p, difficulty);
+    let p = match g.text(p).ends_with(']') {
+        true => g.set_like(&["p", "q", "at"], &g.text(p), VEC3, 4.0, ""),
+        false => p,
+    };
     let p_text = g.text(p);
     let (length, max, min, abs) = (g.builtin("length"), g.builtin("max"), g.builtin("min"), g.builtin("abs"));
     let (vec2, vec3) = (g.builtin("vec2"), g.builtin("vec3"));
@@ -158,9 +164,9 @@ pub(super) fn distance_field(g: &mut Generator, difficulty: u8) -> &'static str 
             }
         });
     }
-    let mut seen = extras.clone();
-    seen.push(p);
-    g.written(&["distances", "out", "field"], joined.unwrap_or(p), &seen, difficulty);
+    g.written(&["distances", "out", "field"], joined.unwrap_or(p), difficulty);
+    let shapes = if n == 1 { "a shape".to_owned() } else { format!("{n} shapes that are joined") };
+    g.sum_up(format!("Evaluate the signed distance of `{points}` to {shapes}."));
     g.random.pick(&["evaluate_sdf", "scene_distance", "shape_field", "signed_distance"])
 }
 
@@ -173,7 +179,6 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
     let light = g.like(&["light_dir", "sun", "to_light"]);
     g.param(&light, VEC3, Vec::new(), Values::Unit);
     let color = g.element_like(&["albedo", "colors", "base_color"], VEC3, 0.0, 1.0);
-    let mut extras = g.extras(difficulty);
     let n = g.set_like(&["n", "normal"], &format!("{normals}[i]"), VEC3, 1.0, "");
     let n = g.text(n);
     let (dot, max, pow) = (g.builtin("dot"), g.builtin("max"), g.builtin("pow"));
@@ -189,8 +194,7 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
         Range::new(0.0, 1.0),
         "how much light falls there",
     );
-    extras.push(diffuse);
-    let diffuse = g.varied(diffuse, &extras, difficulty);
+    let diffuse = g.varied(diffuse, difficulty);
     let (diffuse, color) = (g.text(diffuse), g.text(color));
     let mut total = g.set_like(
         &["shade", "lit_color", "reflected"],
@@ -199,7 +203,8 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
         4.0,
         "the light that is thrown back",
     );
-    if g.random.one_in(2) {
+    let glossy = g.random.one_in(2);
+    if glossy {
         let view = g.like(&["view_dirs", "to_eye", "view"]);
         g.param(&view, VEC3, vec![N0], Values::Unit);
         let gloss = g.number_like(&["shininess", "gloss", "exponent"], 2.0, 16.0);
@@ -245,8 +250,12 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
             "both together",
         );
     }
-    g.written(&["pixels", "out", "radiance"], total, &extras, difficulty);
-    g.random.pick(&["shade_pixels", "phong_shading", "lambert_shading", "light_surface"])
+    g.written(&["pixels", "out", "radiance"], total, difficulty);
+    g.sum_up(format!("Light surfaces with the normals `{normals}` from the direction `{light}`."));
+    match glossy {
+        true => g.random.pick(&["phong_shading", "shade_glossy", "light_with_highlight"]),
+        false => g.random.pick(&["lambert_shading", "shade_pixels", "light_surface"]),
+    }
 }
 
 /// Points as a camera sees them.
@@ -254,8 +263,8 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let p = g.element_like(&["points", "vertices", "world"], VEC3, -1.0, 1.0);
-    let mut extras = g.extras(difficulty);
-    let p = g.varied(p, &extras, difficulty / 2);
+    let points = g.text(p).replace("[i]", "");
+    let p = g.varied(p, difficulty);
     let p_text = g.text(p);
     let seen = match g.random.below(3) {
         0 => {
@@ -297,7 +306,6 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
         }
     };
     let local = g.text(seen);
-    extras.push(seen);
     let (max, abs) = (g.builtin("max"), g.builtin("abs"));
     let z = g.ranged_like(
         &["z", "depth", "away"],
@@ -318,9 +326,9 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
             80.0,
             "where it appears",
         );
-        g.written(&["pixels", "out", "screen_points"], at, &extras, difficulty);
+        g.written(&["pixels", "out", "screen_points"], at, difficulty);
         if g.random.one_in(2) {
-            g.written(&["depths", "z_buffer"], z, &[], difficulty);
+            g.kept(&["depths", "z_buffer"], z);
         }
     } else {
         let size = g.set_like(
@@ -330,8 +338,9 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
             80.0,
             "how far off the axis it appears",
         );
-        g.written(&["offsets", "out", "result"], size, &extras, difficulty);
+        g.written(&["offsets", "out", "result"], size, difficulty);
     }
+    g.sum_up(format!("Project `{points}` to where a camera with the focal length `{focal}` sees them."));
     g.random.pick(&["project_points", "camera_transform", "to_screen", "view_points"])
 }
 
@@ -343,7 +352,6 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
     let vertices = g.array_like(&["vertices", "points", "nodes"], VEC3, &[Extent::Is(n)], -1.0, 1.0);
     let faces =
         g.array_like(&["faces", "triangles", "elements"], Type::I32, &[N0, Extent::Is(3)], 0.0, f64::from(n - 1));
-    let mut extras = g.extras(difficulty);
     let corner: Vec<String> = [["a", "p0"], ["b", "p1"], ["c", "p2"]]
         .iter()
         .enumerate()
@@ -362,7 +370,8 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
         "the normal, twice as long as the area",
     );
     let n_text = g.text(normal);
-    let (text, what) = match g.random.below(5) {
+    let kind = g.random.below(5);
+    let (text, what) = match kind {
         0 => (format!("0.5 * {length}({n_text})"), "the area"),
         1 => (format!("{dot}({n_text}, {a}) / 6.0"), "the volume of the cone to the origin"),
         2 => (format!("{length}({b} - {a}) + {length}({c} - {b}) + {length}({a} - {c})"), "the length of the edges"),
@@ -370,19 +379,25 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
         _ => (format!("{dot}({n_text}, {n_text}) / ({dot}({b} - {a}, {b} - {a}) + 0.1)"), "the square of the height"),
     };
     let value = g.set_like(&["value", "area", "measure", "amount"], &text, Type::F32, 3e3, what);
-    extras.push(value);
     if g.random.one_in(2) {
         let weights = g.array_like(&["heat", "scalars", "mass"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
         let mean = format!("({weights}[{faces}[i, 0]] + {weights}[{faces}[i, 1]] + {weights}[{faces}[i, 2]]) / 3.0");
-        extras.push(g.set_like(&["mean", "at_middle"], &mean, Type::F32, 1.0, "the mean at the corners"));
-        let last = extras[extras.len() - 1];
-        g.must_be_read(last);
+        let what = format!("the mean of `{weights}` at the corners");
+        let mean = g.set_like(&["mean", "at_middle"], &mean, Type::F32, 1.0, &what);
+        g.kept(&["face_values", "means", "middle_values"], mean);
     }
     if g.random.one_in(3) {
-        g.written(&["normals", "out_n"], normal, &extras, 0);
+        g.kept(&["normals", "out_n"], normal);
     }
-    g.written(&["areas", "out", "result"], value, &extras, difficulty);
-    g.random.pick(&["triangle_areas", "face_geometry", "element_measure", "mesh_quality"])
+    g.written(&["measures", "out", "result"], value, difficulty);
+    g.sum_up(format!("Measure the triangles `{faces}` of a mesh with the vertices `{vertices}`."));
+    [
+        g.random.pick(&["triangle_areas", "face_areas"]),
+        g.random.pick(&["cone_volumes", "mesh_volume_parts"]),
+        g.random.pick(&["triangle_perimeters", "edge_lengths"]),
+        g.random.pick(&["edge_products", "corner_products"]),
+        g.random.pick(&["triangle_heights", "mesh_quality"]),
+    ][kind]
 }
 
 /// Images between their pixels.
@@ -395,7 +410,6 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
         g.element_like(&["u", "xs", "s_coord"], Type::F32, 0.0, f64::from(cols - 1)),
         g.element_like(&["v", "ys", "t_coord"], Type::F32, 0.0, f64::from(rows - 1)),
     );
-    let extras = g.extras(difficulty);
     let (u, v) = (g.text(u), g.text(v));
     let (clamp, floor, min) = (g.builtin("clamp"), g.builtin("floor"), g.builtin("min"));
     let (x, y) = match g.random.one_in(2) {
@@ -452,9 +466,8 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
         2.0,
         &format!("`{image}` between its pixels"),
     );
-    let mut seen = extras.clone();
-    seen.extend([tx, ty]);
-    g.written(&["samples", "out", "resampled"], value, &seen, difficulty);
+    g.written(&["samples", "out", "resampled"], value, difficulty);
+    g.sum_up(format!("Sample `{image}` between its pixels by bilinear interpolation."));
     g.random.pick(&["bilinear_sample", "sample_texture", "resample_image", "interpolate_grid"])
 }
 
@@ -464,7 +477,6 @@ pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0, N1], &["y", "x"]);
     let color = g.element_like(&["hdr", "image", "radiance"], VEC3, 0.0, 4.0);
     let exposure = g.number_like(&["exposure", "gain"], 0.5, 2.0);
-    let extras = g.extras(difficulty);
     let (color, exposure) = (g.text(color), g.text(exposure));
     let c = g.ranged_like(
         &["c", "exposed", "scaled"],
@@ -483,12 +495,11 @@ pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
         Range::new(0.0, 8.0),
         "its luminance",
     );
-    let mut seen = extras.clone();
-    let l_varied = g.varied(l, &seen, difficulty / 2);
-    seen.push(l);
+    let l_varied = g.varied(l, difficulty);
     let l_text = g.text(l_varied);
     let (abs, exp, pow, max) = (g.builtin("abs"), g.builtin("exp"), g.builtin("pow"), g.builtin("max"));
-    let factor = match g.random.below(4) {
+    let kind = g.random.below(4);
+    let factor = match kind {
         0 => format!("1.0 / (1.0 + {abs}({l_text}))"),
         1 => {
             let white = g.number_like(&["white", "burn_out"], 1.0, 4.0);
@@ -517,9 +528,14 @@ pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
             600.0,
             "the same, less saturated",
         );
-        g.written(&["out", "pixels", "graded_image"], toned, &seen, difficulty);
+        g.written(&["out", "pixels", "graded_image"], toned, difficulty);
     } else {
-        g.written(&["out", "pixels", "display"], mapped, &seen, difficulty);
+        g.written(&["out", "pixels", "display"], mapped, difficulty);
     }
-    g.random.pick(&["tone_map", "grade_colors", "expose_image", "reinhard"])
+    g.sum_up(format!("Map the colours `{}` to the range of a screen.", color.replace("[y, x]", "")));
+    match kind {
+        0 | 1 => g.random.pick(&["reinhard", "tone_map", "compress_highlights"]),
+        2 => g.random.pick(&["exponential_tone_map", "filmic_exposure", "expose_image"]),
+        _ => g.random.pick(&["gamma_tone_map", "grade_colors", "power_curve"]),
+    }
 }

@@ -16,7 +16,6 @@ fn write_rows(
     g: &mut Generator,
     names: &[&str],
     n: &str,
-    extras: &[usize],
     difficulty: u8,
     body: impl FnOnce(&mut Generator, &str) -> usize,
 ) {
@@ -24,11 +23,9 @@ fn write_rows(
     let k = g.like(&["k", "c", "col", "m"]);
     g.line(&format!("for {k} in range({n}):"));
     let done = g.nested(|g| {
-        let first = g.mark();
         let base = body(g, &k);
-        let depth = g.some_depth(difficulty);
-        let value = g.weave(base, extras, depth);
-        let value = g.with_unused_from(value, first);
+        let count = [0, 1, 1, 2, 4][usize::from(difficulty.min(4))] + g.random.below(2);
+        let value = g.changed(base, count, true);
         let value = g.constrain(value, crate::generate::domain::Need::Finite);
         g.line(&format!("{out}[i, {k}] = {}", value.text));
         g.say(format!("`{out}` there is {}", value.words));
@@ -41,7 +38,6 @@ pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let x = matrix(g, &["logits", "scores", "x"], -2.0, 2.0);
     let heat = g.number_like(&["temperature", "tau", "sharpness"], 0.5, 2.0);
-    let extras = g.extras(difficulty);
     let heat = g.text(heat);
     let n = g.like(&["n", "n_cols", "width"]);
     g.line(&format!("{n} = {x}.shape[1]"));
@@ -58,30 +54,25 @@ pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
     g.line(&format!("for {j} in range({n}):"));
     g.nested(|g| g.line(&format!("{total} += {}", part.replace("{}", &j))));
     g.explain(format!(
-        "`{best}` is the largest of the row of `{x}`, `{total}` the sum \
-         of the exponentials of what lies below it, times `{heat}`."
+        "`{best}` is the largest of the row of `{x}`. `{total}` is the sum of the exponentials of the row less \
+         `{best}`, times `{heat}`."
     ));
     if g.random.one_in(2) {
         let log = g.builtin("log");
-        write_rows(g, &["out", "log_probs", "result"], &n, &extras, difficulty, |g, k| {
-            g.set_like(&["y", "lp"], &format!("({x}[i, {k}] - {best}) * {heat} - {log}({total})"), Type::F32, 20.0, "")
+        write_rows(g, &["out", "log_probs", "result"], &n, difficulty, |g, k| {
+            let value = format!("({x}[i, {k}] - {best}) * {heat} - {log}({total})");
+            g.set_like(&["y", "lp"], &value, Type::F32, 20.0, "the logarithm of the share")
         });
+        g.sum_up(format!("Compute the log-softmax of the rows of `{x}`, scaled by `{heat}`."));
+        g.random.pick(&["log_softmax", "log_softmax_rows", "row_log_probs"])
     } else {
-        write_rows(g, &["out", "probs", "weights"], &n, &extras, difficulty, |g, k| {
+        write_rows(g, &["out", "probs", "weights"], &n, difficulty, |g, k| {
             let share = format!("{} / {total}", part.replace("{}", k));
-            g.ranged_like(&["p", "share", "y"], &share, Type::F32, Range::new(0.0, 1.0), "")
+            g.ranged_like(&["p", "share", "y"], &share, Type::F32, Range::new(0.0, 1.0), "the share of the sum")
         });
+        g.sum_up(format!("Compute the softmax of the rows of `{x}`, scaled by `{heat}`."));
+        g.random.pick(&["softmax_rows", "softmax", "normalize_scores", "soft_assign"])
     }
-    leftover(g, &extras);
-    g.random.pick(&["softmax_rows", "log_softmax", "normalize_scores", "soft_assign"])
-}
-
-/// Extras that nothing has read are added to an output of their own.
-fn leftover(g: &mut Generator, extras: &[usize]) {
-    g.review();
-    let unread: Vec<usize> = extras.iter().copied().filter(|&index| !g.variables[index].used).collect();
-    let Some(&first) = unread.first() else { return };
-    g.written(&["summary", "extra", "scaled_extra"], first, &unread, 2);
 }
 
 /// Rows with mean zero and spread one.
@@ -89,7 +80,6 @@ pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let x = matrix(g, &["x", "hidden", "features"], -2.0, 2.0);
     let scale = g.array_like(&["gamma", "weight", "gain"], Type::F32, &[N1], 0.5, 1.5);
-    let extras = g.extras(difficulty);
     let n = g.like(&["n", "dim", "width"]);
     g.line(&format!("{n} = {x}.shape[1]"));
     let rms = g.random.one_in(2);
@@ -124,14 +114,18 @@ pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
     );
     let inv = g.text(inv);
     let bias = g.random.one_in(2).then(|| g.array_like(&["beta", "bias", "shift"], Type::F32, &[N1], -0.5, 0.5));
-    write_rows(g, &["out", "normed", "y"], &n, &extras, difficulty, |g, k| {
+    write_rows(g, &["out", "normed", "y"], &n, difficulty, |g, k| {
         let from = mean.as_ref().map_or(format!("{x}[i, {k}]"), |mean| format!("({x}[i, {k}] - {mean})"));
         let text = format!("{from} * {inv} * {scale}[{k}]");
         let text = bias.as_ref().map_or(text.clone(), |bias| format!("{text} + {bias}[{k}]"));
         g.set_like(&["value", "z", "normed_x"], &text, Type::F32, 200.0, "the element, normalised and scaled")
     });
-    leftover(g, &extras);
-    if rms { "rms_norm" } else { "layer_norm" }
+    if rms {
+        g.sum_up(format!("Divide the rows of `{x}` by their root mean square and scale them by `{scale}`."));
+        return g.random.pick(&["rms_norm", "rms_normalize"]);
+    }
+    g.sum_up(format!("Normalise the rows of `{x}` to mean zero and spread one, scaled by `{scale}`."));
+    g.random.pick(&["layer_norm", "normalize_rows"])
 }
 
 /// A matrix product with what follows it.
@@ -153,39 +147,45 @@ pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
         -1.0,
         1.0,
     );
-    let mut extras = g.extras(difficulty);
     let total = g.starting(&["total", "acc", "s"], Type::F32, "0.0", 32.0);
     let total_text = g.text(total);
     let k = g.like(&["k", "m", "p"]);
     g.line(&format!("for {k} in range({a}.shape[{}]):", usize::from(!ta)));
-    g.nested(|g| {
-        let (a, b) = (
+    let done = g.nested(|g| {
+        let (left, right) = (
             if ta { format!("{a}[{k}, i]") } else { format!("{a}[i, {k}]") },
             if tb { format!("{b}[j, {k}]") } else { format!("{b}[{k}, j]") },
         );
-        let x = g.declare(a.clone(), "the left factor".to_owned(), Type::F32, Range::within(1.0));
+        let x = g.declare(left.clone(), format!("`{left}`"), Type::F32, Range::within(1.0));
         g.taken(&[x]);
-        match g.random.one_in(3) {
-            true => {
-                let x = g.varied(x, &[], difficulty.max(1));
-                g.line(&format!("{total_text} += {} * {b}", g.text(x)));
-            }
-            false => g.line(&format!("{total_text} += {a} * {b}")),
-        }
+        let x = g.varied(x, difficulty);
+        let x = g.text(x);
+        g.line(&format!("{total_text} += {x} * {right}"));
+        let (line, column) = (if ta { "column" } else { "row" }, if tb { "row" } else { "column" });
+        g.explain(match x == left {
+            true => format!("`{total_text}` is the product of a {line} of `{a}` and a {column} of `{b}`"),
+            false => format!("`{total_text}` adds up `{x}` times the element of a {column} of `{b}`"),
+        });
     });
-    g.explain(format!("`{total_text}` is a product of a row of `{a}` and a column of `{b}`."));
+    match done.contains("; ") {
+        true => g.explain(format!("For each `{k}`: {done}.")),
+        false => g.explain(format!("{done}.")),
+    }
     g.must_be_read(total);
-    if g.random.one_in(2) {
+    let biased = g.random.one_in(2);
+    let mut sum = total;
+    if biased {
         let bias = g.array_like(&["bias", "offset_j", "shift"], Type::F32, &[N1], -1.0, 1.0);
-        extras.push(g.declare(format!("{bias}[j]"), format!("`{bias}`"), Type::F32, Range::within(1.0)));
+        let with_bias = format!("{total_text} + {bias}[j]");
+        let what = format!("the sum with the bias `{bias}` of the column");
+        sum = g.set_like(&["with_bias", "affine", "pre"], &with_bias, Type::F32, 33.0, &what);
     }
-    if g.random.one_in(2) {
-        let old = g.element_like(&["c", "residual", "previous"], Type::F32, -1.0, 1.0);
-        g.must_be_read(old);
-        extras.push(old);
+    g.written(&["out", "product", "result"], sum, difficulty);
+    g.sum_up(format!("Multiply the matrices `{a}` and `{b}`, one element of the product a thread."));
+    match biased {
+        true => g.random.pick(&["dense_layer", "linear_forward", "affine_layer"]),
+        false => g.random.pick(&["matmul", "gemm", "matrix_product"]),
     }
-    g.written(&["out", "product", "result"], total, &extras, difficulty);
-    g.random.pick(&["matmul", "dense_layer", "gemm", "linear_forward"])
 }
 
 /// A nonlinearity, and its derivative perhaps.
@@ -195,8 +195,8 @@ pub(super) fn activation(g: &mut Generator, difficulty: u8) -> &'static str {
         false => g.threads_over(&[N0], &["i"]),
     }
     let x = g.element_like(&["x", "pre", "inputs", "z_in"], Type::F32, -3.0, 3.0);
-    let mut extras = g.extras(difficulty);
-    let x = g.varied(x, &extras, difficulty);
+    let input = g.text(x).split('[').next().unwrap_or_default().to_owned();
+    let x = g.varied(x, difficulty);
     let x = g.constrained_name(x);
     let x_text = g.text(x);
     let call = |name: &str, g: &Generator| g.builtin(name);
@@ -217,8 +217,9 @@ pub(super) fn activation(g: &mut Generator, difficulty: u8) -> &'static str {
     };
     let at = g.random.below(8);
     let (text, name) = spelled(&x_text, at);
-    let y = g.set_like(&["y", "act", "f"], &text, Type::F32, 60.0, &format!("the function {name}"));
-    extras.push(x);
+    let shown = x_text.split('[').next().unwrap_or_default().to_owned();
+    let what = format!("the {name} of `{shown}` with the parameter `{s}`");
+    let y = g.set_like(&["y", "act", "f"], &text, Type::F32, 60.0, &what);
     if g.random.one_in(2) {
         let (y_text, h) = (g.text(y), "0.01");
         let near = g.like(&["near", "ahead", "x_h"]);
@@ -233,9 +234,10 @@ pub(super) fn activation(g: &mut Generator, difficulty: u8) -> &'static str {
             60.0,
             "the slope by a difference",
         );
-        g.written(&["slopes", "derivatives", "grads"], slope, &[], difficulty);
+        g.kept(&["slopes", "derivatives", "grads"], slope);
     }
-    g.written(&["out", "activated", "result"], y, &extras, difficulty);
+    g.written(&["out", "layer_out", "result"], y, difficulty);
+    g.sum_up(format!("Apply the {name} activation to `{input}`, element by element."));
     [
         "swish_layer",
         "gelu_layer",
@@ -256,7 +258,6 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
     let m = g.element_like(&["momentum", "m_state", "velocity"], Type::F32, -0.5, 0.5);
     let rate = g.number_like(&["lr", "learning_rate", "rate"], 0.01, 0.1);
     let keep = g.number_like(&["beta1", "mu", "keep"], 0.5, 0.95);
-    let extras = g.extras(difficulty);
     let texts = [w, d, m, rate, keep].map(|index| g.text(index));
     let mut grad = g.set_like(&["gw", "slope", "g_now"], &texts[1], Type::F32, 1.0, "");
     if g.random.one_in(2) {
@@ -270,7 +271,7 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
             "the gradient with weight decay",
         );
     }
-    let grad = g.varied(grad, &extras, difficulty);
+    let grad = g.varied(grad, difficulty);
     let grad = g.text(grad);
     let next = g.set_like(
         &["m_next", "avg", "m1"],
@@ -280,7 +281,8 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
         "the running mean of the gradient",
     );
     let m1 = g.text(next);
-    let change = match g.random.below(3) {
+    let kind = g.random.below(3);
+    let change = match kind {
         0 => {
             let v = g.element_like(&["second", "v_state", "squares"], Type::F32, 0.01, 0.5);
             let keep = g.number_like(&["beta2", "keep_sq"], 0.8, 0.99);
@@ -303,15 +305,21 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
         }
     };
     let change = g.set_like(&["change", "delta", "update"], &change, Type::F32, 40.0, "the step");
+    let change = g.varied(change, difficulty);
     let change_text = g.text(change);
     g.line(&format!("{} = {m1}", texts[2]));
     g.line(&format!("{} = {} - {change_text}", texts[0], texts[0]));
     g.say("Weights and their running means are updated in place.");
-    leftover(g, &extras);
-    if g.random.one_in(3) {
-        g.written(&["changes", "steps_taken", "log"], change, &[], difficulty);
+    if g.random.one_in(3) || difficulty > 2 {
+        g.written(&["changes", "steps_taken", "log"], change, difficulty);
     }
-    g.random.pick(&["optimizer_step", "adam_step", "momentum_step", "update_weights"])
+    let (how, name) = [
+        ("an Adam-like step", g.random.pick(&["adam_step", "adaptive_step", "adam_update"])),
+        ("a step with Nesterov's momentum", g.random.pick(&["nesterov_step", "momentum_step", "momentum_update"])),
+        ("a step of bounded size", g.random.pick(&["soft_sign_step", "bounded_step", "clipped_momentum_step"])),
+    ][kind];
+    g.sum_up(format!("Update the weights `{}` from the gradients `{}` by {how}.", bare(&texts[0]), bare(&texts[1])));
+    name
 }
 
 /// The loss of a classifier.
@@ -320,7 +328,6 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
     let classes = g.random.pick(&[4, 5, 8, 10]);
     let x = g.array_like(&["logits", "scores", "outputs"], Type::F32, &[N0, Extent::Is(classes)], -2.0, 2.0);
     let label = g.array_like(&["labels", "targets", "classes"], Type::I32, &[N0], 0.0, f64::from(classes - 1));
-    let extras = g.extras(difficulty);
     let exp = g.builtin("exp");
     let total = g.starting(&["total", "norm", "z"], Type::F32, "0.0", 80.0);
     let total_text = g.text(total);
@@ -329,7 +336,8 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
     g.line(&format!("for {j} in range({n}):"));
     g.nested(|g| g.line(&format!("{total_text} += {exp}({x}[i, {j}])")));
     let log = g.builtin("log");
-    let loss = match g.random.below(3) {
+    let kind = g.random.below(3);
+    let loss = match kind {
         0 => format!("{log}({total_text}) - {x}[i, {label}[i]]"),
         1 => {
             let p = g.ranged_like(
@@ -349,9 +357,21 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
             format!("{log}({total_text}) - (1.0 - {smooth}) * {x}[i, {label}[i]]")
         }
     };
-    let loss = g.set_like(&["loss", "nll", "cost"], &loss, Type::F32, 10.0, "the cross entropy");
-    g.written(&["losses", "out", "result"], loss, &extras, difficulty);
-    g.random.pick(&["cross_entropy", "nll_loss", "focal_loss", "classifier_loss"])
+    let what = [
+        "the negative logarithm of the share of the right class",
+        "the focal loss",
+        "the cross entropy with the logit of the right class damped by the smoothing",
+    ][kind];
+    g.explain(format!("`{total_text}` is the sum of the exponentials of the row of `{x}`."));
+    let range = Range::new(if kind == 2 { -2.0 } else { 0.0 }, 10.0);
+    let loss = g.ranged_like(&["loss", "nll", "cost"], &loss, Type::F32, range, what);
+    g.written(&["losses", "out", "result"], loss, difficulty);
+    g.sum_up(format!("Compute the loss of a classifier from `{x}` for the classes `{label}`."));
+    [
+        g.random.pick(&["cross_entropy", "nll_loss", "classifier_loss"]),
+        g.random.pick(&["focal_loss", "focal_cross_entropy"]),
+        g.random.pick(&["smoothed_cross_entropy", "soft_label_loss"]),
+    ][kind]
 }
 
 /// One query over all keys.
@@ -362,7 +382,6 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
     let q = g.element_like(&["queries", "q", "asks"], ty, -1.0, 1.0);
     let keys = g.array_like(&["keys", "k", "memory"], ty, &[N1], -1.0, 1.0);
     let values = g.array_like(&["values", "v", "content"], ty, &[N1], -1.0, 1.0);
-    let extras = g.extras(difficulty);
     let scale = g.number_like(&["scale", "inv_temp"], 0.3, 1.0);
     let (q, scale) = (g.text(q), g.text(scale));
     let (dot, exp, zero) = (g.builtin("dot"), g.builtin("exp"), g.type_name(ty));
@@ -372,7 +391,7 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
     let j = g.like(&["j", "n", "m"]);
     g.line(&format!("for {j} in range({keys}.shape[0]):"));
     let causal = g.random.one_in(3);
-    g.nested(|g| {
+    let done = g.nested(|g| {
         if causal {
             g.line(&format!("if {j} > i:"));
             g.nested(|g| g.line("break"));
@@ -382,25 +401,24 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
             &format!("{scale} * {dot}({q}, {keys}[{j}])"),
             Type::F32,
             4.0,
-            "",
+            "how the key matches the query",
         );
-        let score = g.varied(score, &extras, difficulty);
+        let score = g.varied(score, difficulty);
         let score = g.constrained_name(score);
         let w = g.ranged_like(
             &["w", "weight_j"],
             &format!("{exp}({})", g.text(score)),
             Type::F32,
             Range::new(0.0, 3e3),
-            "",
+            &format!("the exponential of `{}`", g.text(score)),
         );
         let w = g.text(w);
         g.line(&format!("{total} += {w}"));
         g.line(&format!("{sum_text} += {w} * {values}[{j}]"));
     });
-    g.explain(format!(
-        "`{sum_text}` adds up `{values}`, weighted by exponentials of how `{keys}` match; \
-         `{total}` adds up the weights."
-    ));
+    let which = if causal { " up to the query's own place" } else { "" };
+    g.explain(format!("For each `{j}` of `{keys}`{which}: {done}."));
+    g.explain(format!("`{sum_text}` adds up `{values}` with these weights; `{total}` adds up the weights."));
     g.must_be_read(sum);
     let mean = g.set_like(
         &["answer", "context", "attended"],
@@ -409,8 +427,12 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
         1.0,
         "their weighted mean",
     );
-    g.written(&["out", "contexts", "result"], mean, &extras, difficulty);
-    g.random.pick(&["attention_row", "soft_lookup", "attend", "weighted_recall"])
+    g.written(&["out", "contexts", "result"], mean, difficulty);
+    g.sum_up(format!("Attend from each query of `{}` to `{keys}` and mix `{values}`.", bare(&q)));
+    match causal {
+        true => g.random.pick(&["causal_attention", "masked_attention", "attend_to_past"]),
+        false => g.random.pick(&["attention_row", "soft_lookup", "attend", "weighted_recall"]),
+    }
 }
 
 /// The nearest of several centers.
@@ -421,38 +443,52 @@ pub(super) fn nearest_centroid(g: &mut Generator, difficulty: u8) -> &'static st
     let x = g.element_like(&["points", "samples", "features"], ty, -2.0, 2.0);
     let n = g.random.pick(&[4, 6, 8]);
     let centers = g.array_like(&["centroids", "centers", "means"], ty, &[Extent::Is(n)], -2.0, 2.0);
-    let extras = g.extras(difficulty);
     let x = g.text(x);
     let best = g.starting(&["best", "nearest", "closest"], Type::F32, "1000.0", 100.0);
     let label = g.starting(&["label", "winner", "which"], Type::I32, "0", 8.0);
     let (best_text, label_text) = (g.text(best), g.text(label));
     let j = g.like(&["j", "c", "k"]);
     let (length, norm, dot) = (g.builtin("length"), g.builtin("norm_l1"), g.builtin("dot"));
+    let weighted = g.random.one_in(3);
     g.line(&format!("for {j} in range({centers}.shape[0]):"));
-    g.nested(|g| {
+    let done = g.nested(|g| {
         let d = g.set_like(&["delta", "diff"], &format!("{x} - {centers}[{j}]"), ty, 4.0, "");
         let d = g.text(d);
-        let text = match g.random.below(3) {
-            0 => format!("{dot}({d}, {d})"),
-            1 => format!("{length}({d})"),
-            _ => format!("{norm}({d})"),
+        let (text, what) = match g.random.below(3) {
+            0 => (format!("{dot}({d}, {d})"), "the squared distance from the center"),
+            1 => (format!("{length}({d})"), "the distance from the center"),
+            _ => (format!("{norm}({d})"), "the distance from the center along the axes"),
         };
-        let dist = g.ranged_like(&["dist", "d2", "gap"], &text, Type::F32, Range::new(0.0, 70.0), "");
-        let dist = g.varied(dist, &extras, difficulty);
-        let dist = g.text(dist);
+        let dist = g.ranged_like(&["dist", "d2", "gap"], &text, Type::F32, Range::new(0.0, 70.0), what);
+        let mut dist = g.text(dist);
+        if weighted {
+            let weights = g.array_like(&["priors", "penalty", "center_weights"], Type::F32, &[Extent::Is(n)], 0.5, 1.5);
+            let what = format!("that distance weighted by `{weights}`");
+            let value = format!("{dist} * {weights}[{j}]");
+            let index =
+                g.ranged_like(&["cost_j", "penalized", "effective"], &value, Type::F32, Range::new(0.0, 105.0), &what);
+            dist = g.text(index);
+        }
         g.line(&format!("if {dist} < {best_text}:"));
         g.nested(|g| {
             g.line(&format!("{best_text} = {dist}"));
             g.line(&format!("{label_text} = {j}"));
         });
+        g.explain(format!("`{best_text}` is the least `{dist}` so far, `{label_text}` its place"));
     });
-    g.explain(format!("`{label_text}` is the nearest of `{centers}`, `{best_text}` its distance."));
+    g.explain(format!("For each `{j}` of `{centers}`: {done}."));
     let out = g.zeros_like(&["labels", "assigned", "cluster"], Type::I32, &[N0]);
     g.line(&format!("{out}[i] = {label_text}"));
     g.say(format!("`{out}` is `{label_text}`."));
     g.must_be_read(best);
-    g.written(&["distances", "out", "costs"], best, &extras, difficulty);
+    g.written(&["distances", "out", "costs"], best, difficulty);
+    g.sum_up(format!("Find for each of `{}` the center in `{centers}` that it belongs to.", bare(&x)));
     g.random.pick(&["assign_clusters", "nearest_centroid", "kmeans_assign", "quantize_points"])
+}
+
+/// The array of an element.
+fn bare(element: &str) -> &str {
+    element.split('[').next().unwrap_or(element)
 }
 
 impl Generator {

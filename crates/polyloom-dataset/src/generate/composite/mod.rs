@@ -4,8 +4,11 @@ mod geometry;
 mod learning;
 mod numerics;
 mod particles;
+mod variation;
 
+use super::domain::Need;
 use super::elementwise::begin;
+use super::expr::Expr;
 use super::generator::Generator;
 use super::program::{Category, Extent, Program};
 use super::range::Range;
@@ -108,7 +111,7 @@ impl Generator {
         let index = self.let_like(names, value, ty, range);
         if !what.is_empty() {
             let name = self.text(index);
-            if self.random.one_in(3) && what.len() < 70 {
+            if self.comments && what.len() < 70 {
                 // The comment goes before the line that it is about.
                 self.comment_last(what);
             } else {
@@ -119,19 +122,19 @@ impl Generator {
         index
     }
 
-    /// A value that replaces `base`, woven of it and of others, under a new name.
-    fn varied(&mut self, base: usize, others: &[usize], difficulty: u8) -> usize {
-        let depth = self.some_depth(difficulty);
-        if depth == 0 {
+    /// The value with a change now and then, under a new name: the skeleton goes on with that.
+    fn varied(&mut self, base: usize, difficulty: u8) -> usize {
+        let often = [5, 4, 3, 2, 2][usize::from(difficulty.min(4))];
+        if !self.random.one_in(often) {
             return base;
         }
-        let value = self.weave(base, others, depth);
-        if value.uses.as_slice() == [base] && value.text == self.text(base) {
-            return base;
+        let count = 1 + usize::from(difficulty > 2 && self.random.one_in(2));
+        let value = self.changed(base, count, false);
+        if value.is_bare() {
+            return value.uses[0];
         }
-        let index = self.assign_new(value);
-        self.taken(&[index]);
-        index
+        let named = self.named_like(&["adjusted", "modified", "tuned"], value);
+        named.uses[0]
     }
 
     /// A variable that a loop of the skeleton changes.
@@ -148,12 +151,39 @@ impl Generator {
         index
     }
 
-    /// Writes a result woven of `base` and others; it takes in what nothing else has read.
-    fn written(&mut self, names: &[&str], base: usize, others: &[usize], difficulty: u8) {
-        let depth = self.some_depth(difficulty).max(usize::from(self.random.below(4) > 0));
-        let value = self.concluded(base, others, depth);
-        let dim = [N0, N1, Extent::Free(2)];
-        let name = self.zeros_like(names, value.ty, &dim[..self.indices.len()]);
+    /// Writes a result after changes, the more the more difficult the kernel is.
+    fn written(&mut self, names: &[&str], base: usize, difficulty: u8) {
+        let count = match difficulty {
+            0 => usize::from(!self.random.one_in(6)),
+            1 => 1 + usize::from(self.random.one_in(3)),
+            2 => 1 + self.random.below(2),
+            3 => 2 + self.random.below(2),
+            _ => 5 + self.random.below(3),
+        };
+        let value = self.changed(base, count, true);
+        self.write_to(names, value);
+        // The most difficult kernels keep the result in two ways.
+        if difficulty > 3 {
+            let count = 5 + self.random.below(3);
+            let value = self.changed(base, count, true);
+            self.write_to(&["diagnostic", "display_value", "logged", "monitor"], value);
+        }
+    }
+
+    /// Writes a result as it is.
+    fn kept(&mut self, names: &[&str], base: usize) {
+        let value = self.read(base);
+        self.write_to(names, value);
+    }
+
+    fn write_to(&mut self, names: &[&str], value: Expr) {
+        let value = self.constrain(value, Need::Finite);
+        let halves = value.ty == Type::F32 && value.range.size() < 1e3 && self.random.one_in(10);
+        let value = match halves {
+            true => Expr::call(&self.builtin("float16"), &[&value], Type::Scalar(Scalar::F16), value.range),
+            false => value,
+        };
+        let name = self.zeros_like(names, value.ty, variation::of_threads(self.indices.len()));
         let at = self.indices.join(", ");
         self.line(&format!("{name}[{at}] = {}", value.text));
         self.say(format!("`{name}` is {}.", value.words));

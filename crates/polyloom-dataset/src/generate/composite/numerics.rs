@@ -16,7 +16,6 @@ pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
     let size = g.random.pick(&[3, 3, 5]);
     let shape = vec![Extent::Is(size); rank];
     let taps = g.array_like(&["kernel", "taps", "filter_weights"], Type::F32, &shape, -0.5, 1.0);
-    let extras = g.extras(difficulty);
     let total = g.starting(&["total", "acc", "s"], Type::F32, "0.0", 30.0);
     let total_text = g.text(total);
     let half = size / 2;
@@ -56,12 +55,14 @@ pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
         }
     });
     let edge = if guarded { "zeros beyond the edge" } else { "the edge repeated" };
-    g.explain(format!("`{total_text}` is the sum of `{array}` around the element weighted by `{taps}`, with {edge}."));
+    g.explain(format!("`{total_text}` is the sum of the {size} neighbours along each axis, weighted by `{taps}`."));
     g.must_be_read(total);
-    let mut seen = vec![x];
-    seen.extend(extras);
-    g.written(&["out", "filtered", "result"], total, &seen, difficulty);
-    if rank == 1 { "convolve_signal" } else { "convolve_image" }
+    g.written(&["out", "filtered", "result"], total, difficulty);
+    g.sum_up(format!("Filter `{array}` with the weights `{taps}` around each element, {edge}."));
+    match rank {
+        1 => g.random.pick(&["convolve_signal", "filter_signal", "fir_filter"]),
+        _ => g.random.pick(&["convolve_image", "filter_image", "apply_filter"]),
+    }
 }
 
 /// What a flow carries along.
@@ -71,15 +72,14 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
     let speed = g.element_like(&["speed", "wind", "u"], Type::F32, -2.0, 2.0);
     let array = g.text(q).replace("[i]", "");
     let dt = g.number_like(&["dt", "h"], 0.1, 0.5);
-    let mut extras = g.extras(difficulty);
-    extras.push(q);
-    let (speed, dt) = (g.varied(speed, &extras, difficulty / 2), g.text(dt));
+    let (speed, dt) = (g.varied(speed, difficulty), g.text(dt));
     let speed = g.text(speed);
     let n = g.like(&["n", "size"]);
     g.line(&format!("{n} = {array}.shape[0]"));
-    let value = match g.random.below(2) {
+    let upwind = g.random.one_in(2);
+    let value = match upwind {
         // Where it came from.
-        0 => {
+        false => {
             let (clamp, floor, min) = (g.builtin("clamp"), g.builtin("floor"), g.builtin("min"));
             let from = g.ranged_like(
                 &["back", "origin", "src"],
@@ -103,7 +103,7 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
             )
         }
         // Upwind differences.
-        _ => {
+        true => {
             let (left, right) = (g.like(&["il", "prev"]), g.like(&["ir", "next_i"]));
             g.line(&format!("{left} = (i + {n} - 1) % {n}"));
             g.line(&format!("{right} = (i + 1) % {n}"));
@@ -111,17 +111,22 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
             let slope = g.text(slope);
             g.line(&format!("if {speed} > 0.0:"));
             g.nested(|g| g.line(&format!("{slope} = {array}[i] - {array}[{left}]")));
+            g.explain(format!("`{slope}` is the difference to the neighbour that the flow comes from."));
             g.set_like(
                 &["carried", "value", "moved"],
                 &format!("{array}[i] - {dt} * {speed} * {slope}"),
                 Type::F32,
                 60.0,
-                "the element less what the flow takes away upwind",
+                "the element after a step of the flow",
             )
         }
     };
-    g.written(&["out", "advected", "next_q"], value, &extras, difficulty);
-    g.random.pick(&["advect", "transport_step", "semi_lagrangian", "upwind_step"])
+    g.written(&["out", "advected", "next_q"], value, difficulty);
+    g.sum_up(format!("Carry `{array}` along with the flow for a step of `{dt}`."));
+    match upwind {
+        true => g.random.pick(&["upwind_step", "advect_upwind", "transport_step"]),
+        false => g.random.pick(&["semi_lagrangian", "advect", "backtrace_step"]),
+    }
 }
 
 /// A step of a solver for Poisson's equation.
@@ -131,8 +136,7 @@ pub(super) fn jacobi(g: &mut Generator, difficulty: u8) -> &'static str {
     let f = g.element_like(&["source", "rhs", "charge"], Type::F32, -1.0, 1.0);
     let array = g.text(u).replace("[i, j]", "");
     let h = g.number_like(&["h", "spacing"], 0.1, 0.5);
-    let mut extras = g.extras(difficulty);
-    let f = g.varied(f, &extras, difficulty / 2);
+    let f = g.varied(f, difficulty);
     let (f, h) = (g.text(f), g.text(h));
     let total = g.starting(&["total", "around", "s"], Type::F32, "0.0", 4.0);
     let total_text = g.text(total);
@@ -151,7 +155,7 @@ pub(super) fn jacobi(g: &mut Generator, difficulty: u8) -> &'static str {
         &format!("0.25 * ({total_text} + {h} * {h} * {f})"),
         Type::F32,
         4.0,
-        "what they and the source ask for",
+        "the value that solves the equation there",
     );
     let next_text = g.text(next);
     let value = match g.random.below(3) {
@@ -178,8 +182,8 @@ pub(super) fn jacobi(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         _ => next,
     };
-    extras.push(u);
-    g.written(&["out", "next_potential", "result"], value, &extras, difficulty);
+    g.written(&["out", "next_potential", "result"], value, difficulty);
+    g.sum_up(format!("Do a Jacobi step for Poisson's equation with the unknown `{array}`."));
     g.random.pick(&["jacobi_step", "relax_potential", "poisson_sweep", "solve_step"])
 }
 
@@ -191,7 +195,6 @@ pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
         g.element_like(&["b", "v", "inhibitor"], Type::F32, 0.1, 1.0),
     );
     let (feed, kill) = (g.number_like(&["feed", "rate"], 0.02, 0.1), g.number_like(&["kill", "decay"], 0.02, 0.1));
-    let extras = g.extras(difficulty);
     let arrays = [a, b].map(|index| g.text(index).replace("[i]", ""));
     let n = g.like(&["n", "size"]);
     let (left, right) = (g.like(&["il", "prev"]), g.like(&["ir", "next_i"]));
@@ -215,9 +218,7 @@ pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
         _ => format!("{ta} * (1.0 - {ta}) * ({ta} - {tf})"),
     };
     let r = g.set_like(&["r", "react", "rate_now"], &reaction, Type::F32, 2.0, "the reaction");
-    let mut seen = vec![a, b];
-    seen.extend(&extras);
-    let r = g.varied(r, &seen, difficulty);
+    let r = g.varied(r, difficulty);
     let [la, lb, r] = [la, lb, r].map(|index| g.text(index));
     let na = g.set_like(
         &["next_a", "a1"],
@@ -233,9 +234,14 @@ pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
         40.0,
         "the second after the step",
     );
-    g.written(&["out_a", "new_a"], na, &extras, difficulty);
-    g.written(&["out_b", "new_b"], nb, &[], difficulty);
-    g.random.pick(&["reaction_diffusion", "gray_scott", "morphogen_step", "excitable_medium"])
+    g.written(&["out_a", "new_a"], na, difficulty);
+    g.kept(&["out_b", "new_b"], nb);
+    g.sum_up(format!("Let `{}` and `{}` react and spread for a step.", arrays[0], arrays[1]));
+    [
+        g.random.pick(&["gray_scott", "reaction_diffusion"]),
+        g.random.pick(&["fitzhugh_nagumo", "excitable_medium"]),
+        g.random.pick(&["bistable_front", "morphogen_step"]),
+    ][kind]
 }
 
 /// Prices of options.
@@ -245,7 +251,6 @@ pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
     let k = g.element_like(&["strike", "strikes"], Type::F32, 0.5, 2.0);
     let t = g.element_like(&["expiry", "maturity", "years"], Type::F32, 0.2, 2.0);
     let (rate, vol) = (g.number_like(&["rate", "r"], 0.01, 0.1), g.number_like(&["volatility", "sigma"], 0.1, 0.5));
-    let mut extras = g.extras(difficulty);
     let [s, k, t, rate, vol] = [s, k, t, rate, vol].map(|index| g.text(index));
     let (sqrt, log, exp) = (g.builtin("sqrt"), g.builtin("log"), g.builtin("exp"));
     let normal = g.like(&["normal_cdf", "cdf", "phi"]);
@@ -307,9 +312,10 @@ pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
             "its vega and the discounted strike",
         ),
     };
+    g.explain(format!("`{normal}(x)` approximates the normal distribution up to `x`."));
     let value = g.set_like(&["value", "premium", "option"], &value, Type::F32, 10.0, what);
-    extras.push(spread);
-    g.written(&["prices", "out", "premiums"], value, &extras, difficulty);
+    g.written(&["prices", "out", "premiums"], value, difficulty);
+    g.sum_up("Value options on assets by the Black-Scholes formula.".to_owned());
     g.random.pick(&["black_scholes", "price_options", "option_premium", "value_contracts"])
 }
 
@@ -320,7 +326,6 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
         g.element_like(&["re", "real_part", "cr"], Type::F32, -1.5, 0.5),
         g.element_like(&["im", "imag_part", "ci"], Type::F32, -1.0, 1.0),
     );
-    let extras = g.extras(difficulty);
     let julia = g.random.one_in(2);
     let [cx, cy] = [cx, cy].map(|index| g.text(index));
     let (start, add) = match julia {
@@ -339,9 +344,10 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
         true => g.scalar_like(&["max_iter", "limit", "n_max"], Type::I32, 4.0, 12.0),
         false => n.to_string(),
     };
+    let kind = g.random.below(3);
     let step = |g: &mut Generator| {
         let t = g.like(&["t", "nx", "tmp"]);
-        let (first, second) = match g.random.below(3) {
+        let (first, second) = match kind {
             0 => (format!("{zx} * {zx} - {zy} * {zy} + {}", add[0]), format!("2.0 * {zx} * {zy} + {}", add[1])),
             1 => {
                 let abs = g.builtin("abs");
@@ -367,10 +373,11 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
         });
     }
     g.explain(format!(
-        "`{count_text}` counts the iterations of a square and a sum in the plane until the \
-         point `{zx}`, `{zy}` is more than 2 away."
+        "`{count_text}` counts the iterations until the point with the coordinates `{zx}` and `{zy}` is more than 2 \
+         away."
     ));
-    let value = match g.random.below(3) {
+    let shade = g.random.below(3);
+    let value = match shade {
         0 => format!("float({count_text})"),
         1 => {
             let (log, max) = (g.builtin("log"), g.builtin("max"));
@@ -378,9 +385,22 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         _ => format!("float({count_text}) / float({limit})"),
     };
-    let value = g.set_like(&["shade", "value", "level"], &value, Type::F32, 64.0, "");
-    g.written(&["image", "out", "levels_out"], value, &extras, difficulty);
-    g.random.pick(&["mandelbrot", "escape_time", "julia_set", "fractal_levels"])
+    let what = ["that count", "the count, smoothed by the logarithm of the distance", "the share of the iterations"];
+    let range = Range::new(if shade == 1 { -4.0 } else { 0.0 }, if shade == 2 { 1.0 } else { 16.0 });
+    let value = g.ranged_like(&["shade", "value", "level"], &value, Type::F32, range, what[shade]);
+    g.written(&["image", "out", "levels_out"], value, difficulty);
+    match (julia, kind) {
+        (true, 0) => g.sum_up("Count how long points of the plane stay bounded under a quadratic map.".to_owned()),
+        (true, _) => g.sum_up("Count how long points of the plane stay bounded under a folded map.".to_owned()),
+        _ => g.sum_up("Count the iterations until a quadratic map escapes, for each parameter.".to_owned()),
+    }
+    match (julia, kind) {
+        (true, 0) => g.random.pick(&["julia_set", "julia_levels", "escape_time"]),
+        (true, _) => g.random.pick(&["folded_julia", "fractal_levels"]),
+        (false, 0) => g.random.pick(&["mandelbrot", "escape_time", "mandelbrot_levels"]),
+        (false, 1) => g.random.pick(&["burning_ship", "ship_levels"]),
+        _ => g.random.pick(&["tricorn", "mandelbar"]),
+    }
 }
 
 /// Integrals by sums.
@@ -390,12 +410,11 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
         g.element_like(&["lower", "start", "a"], Type::F32, -1.0, 0.0),
         g.element_like(&["upper", "stop", "b"], Type::F32, 0.5, 2.0),
     );
-    let extras = g.extras(difficulty);
     let [low, high] = [low, high].map(|index| g.text(index));
     let n = g.random.pick(&[4, 8, 16]);
     let f = g.like(&["integrand", "f", "curve"]);
     let param = g.like(&["x", "t_at"]);
-    let words = g.item(&f, &[(param.clone(), "float".to_owned())], |g| {
+    let told = g.item(&f, &[(param.clone(), "float".to_owned())], |g| {
         g.declare(param.clone(), format!("`{param}`"), Type::F32, Range::within(2.0));
         let count = g.random.below(1 + usize::from(difficulty) / 2);
         g.statements(count, 1);
@@ -406,7 +425,7 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
         g.say(value.words);
         String::new()
     });
-    g.explain(format!("`{f}` gives {words}."));
+    g.explain(told.sentence(&format!("{f}({param})")));
     let h = g.ranged_like(
         &["h", "width", "dx"],
         &format!("({high} - {low}) / {n}.0"),
@@ -437,7 +456,8 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
         100.0,
         &format!("the integral of `{f}` by {rule}"),
     );
-    g.written(&["integrals", "out", "areas"], value, &extras, difficulty);
+    g.written(&["integrals", "out", "areas"], value, difficulty);
+    g.sum_up(format!("Integrate `{f}` from `{}` to `{}` by {rule}.", low.replace("[i]", ""), high.replace("[i]", "")));
     ["integrate_midpoint", "integrate_trapezoid", "integrate_simpson"][kind]
 }
 
@@ -448,7 +468,6 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
     let drive = g.array_like(&["current", "drive", "inputs"], Type::F32, &[N0, N1], 0.0, 1.0);
     let (leak, limit) =
         (g.number_like(&["leak", "decay"], 0.05, 0.3), g.number_like(&["threshold", "v_max"], 0.8, 1.2));
-    let extras = g.extras(difficulty);
     let [v, leak, limit] = [v, leak, limit].map(|index| g.text(index));
     let now = g.starting(&["now", "u", "charge"], Type::F32, &v, 4.0);
     let spikes = g.starting(&["spikes", "fired", "n_spikes"], Type::I32, "0", 32.0);
@@ -458,7 +477,7 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
     let t = g.like(&["t", "step", "k"]);
     let clamp = g.builtin("clamp");
     g.line(&format!("for {t} in range({drive}.shape[1]):"));
-    g.nested(|g| {
+    let done = g.nested(|g| {
         if let Some(rest) = &rest {
             g.line(&format!("if {rest} > 0:"));
             g.nested(|g| {
@@ -471,10 +490,10 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
             &format!("{drive}[i, {t}]"),
             Type::F32,
             Range::new(0.0, 1.0),
-            "",
+            "the input",
         );
-        let x = g.varied(x, &extras, difficulty);
         let x = g.text(x);
+        g.explain(format!("`{now_text}` leaks and takes in `{x}`"));
         g.line(&format!("{now_text} = {clamp}({now_text} * (1.0 - {leak}) + {x}, -4.0, 4.0)"));
         g.line(&format!("if {now_text} > {limit}:"));
         g.nested(|g| {
@@ -486,13 +505,14 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
             }
         });
     });
-    g.explain(format!(
-        "`{now_text}` leaks, takes in `{drive}`, and fires above `{limit}`, which `{spikes_text}` counts."
-    ));
+    g.explain(format!("For each step `{t}`: {done}."));
+    let waits = if rest.is_some() { " After firing, two steps are left out." } else { "" };
+    g.explain(format!("`{spikes_text}` counts how often it fires, which is above `{limit}`.{waits}"));
     let out = g.zeros_like(&["spike_counts", "events"], Type::I32, &[N0]);
     g.line(&format!("{out}[i] = {spikes_text}"));
     g.say(format!("`{out}` is `{spikes_text}`."));
     g.must_be_read(now);
-    g.written(&["final_potential", "out", "states"], now, &extras, difficulty);
+    g.written(&["final_potential", "out", "states"], now, difficulty);
+    g.sum_up(format!("Simulate neurons that leak, take in `{drive}` and fire."));
     g.random.pick(&["integrate_and_fire", "spiking_neurons", "leaky_units", "count_spikes"])
 }

@@ -20,8 +20,6 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
     let v = g.element_like(&["velocity", "v", "speed"], ty, -2.0, 2.0);
     let dt = g.number_like(&["dt", "h", "step_size"], 0.01, 0.1);
     let (x_text, v_text, dt_text) = (g.text(x), g.text(v), g.text(dt));
-    let mut others = vec![x, v];
-    others.extend(g.extras(difficulty));
     let pull = ["0.0, -9.81, 0.0", "0.0, -9.8", "0.0, 0.0, -9.81"];
     let p = g.builtin(name);
     let pull = match name {
@@ -55,7 +53,7 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         _ => a,
     };
-    let a = g.varied(a, &others, difficulty);
+    let a = g.varied(a, difficulty);
     let a_text = g.text(a);
     let new_v = g.set_like(
         &["v_next", "new_v", "v1"],
@@ -64,12 +62,16 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
         4.0,
         "the new velocity",
     );
-    let moved = match g.random.below(3) {
-        0 => format!("{x_text} + {v_text} * {dt_text}"),
-        1 => format!("{x_text} + {} * {dt_text}", g.text(new_v)),
-        _ => format!("{x_text} + 0.5 * ({v_text} + {}) * {dt_text}", g.text(new_v)),
+    let scheme = g.random.below(3);
+    let (moved, what) = match scheme {
+        0 => (format!("{x_text} + {v_text} * {dt_text}"), "the new position by the old velocity"),
+        1 => (format!("{x_text} + {} * {dt_text}", g.text(new_v)), "the new position by the new velocity"),
+        _ => (
+            format!("{x_text} + 0.5 * ({v_text} + {}) * {dt_text}", g.text(new_v)),
+            "the new position by the mean of both velocities",
+        ),
     };
-    let new_x = g.set_like(&["x_next", "new_x", "x1", "moved"], &moved, ty, 4.0, "the new position");
+    let new_x = g.set_like(&["x_next", "new_x", "x1", "moved"], &moved, ty, 4.0, what);
     if g.random.one_in(2) {
         let bounce = g.number_like(&["restitution", "bounce", "elasticity"], 0.2, 0.9);
         let floor = g.number_like(&["floor_height", "ground"], -1.0, 0.0);
@@ -88,20 +90,25 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
             g.line(&format!("{new_x} = {p}({at})"));
             g.line(&format!("{new_v} = {p}({back})"));
         });
-        g.explain(format!("Below `{floor}` it bounces with `{bounce}`."));
+        g.explain(format!("Below the height `{floor}` it bounces back with the restitution `{bounce}`."));
     }
     g.gap();
     if g.random.one_in(2) {
-        let both = g.concluded(new_v, &others, 0);
-        g.line(&format!("{v_text} = {}", both.text));
+        let kept = g.changed(new_v, usize::from(difficulty > 1), false);
+        g.line(&format!("{v_text} = {}", kept.text));
         g.line(&format!("{x_text} = {}", g.text(new_x)));
         g.say("Positions and velocities are updated in place.");
     } else {
-        others.push(new_v);
-        g.written(&["moved_to", "next_position", "out"], new_x, &others, difficulty);
-        g.written(&["next_velocity", "sped", "out_v"], new_v, &[], 0);
+        g.written(&["moved_to", "next_position", "out"], new_x, difficulty);
+        g.written(&["next_velocity", "sped", "out_v"], new_v, 0);
     }
-    g.random.pick(&["integrate_particles", "advance_particles", "particle_step", "move_particles"])
+    let (x, v) = (x_text.replace("[i]", ""), v_text.replace("[i]", ""));
+    g.sum_up(format!("Advance particles at `{x}` with the velocities `{v}` by a step of `{dt_text}`."));
+    [
+        g.random.pick(&["euler_step", "advance_particles", "move_particles"]),
+        g.random.pick(&["symplectic_euler_step", "integrate_particles", "particle_step"]),
+        g.random.pick(&["trapezoid_step", "midpoint_particles", "advance_positions"]),
+    ][scheme]
 }
 
 /// The pull of all bodies on each.
@@ -113,7 +120,6 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
     let mass = g.element_like(&["mass", "weight", "charge"], Type::F32, 0.1, 1.0);
     let masses = g.text(mass).replace("[i]", "");
     let soft = g.number_like(&["softening", "eps", "soft"], 0.1, 0.5);
-    let extras = g.extras(difficulty);
     let here = g.text(x);
     let own = g.set_like(&["xi", "here", "own", "p"], &here, ty, 2.0, "");
     let p = g.builtin(name);
@@ -122,14 +128,15 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
     let j = g.like(&["j", "other", "n"]);
     let (dot, length) = (g.builtin("dot"), g.builtin("length_sq"));
     let sqrt = g.builtin("sqrt");
-    let skips = g.random.one_in(2);
+    let (skips, law) = (g.random.one_in(2), g.random.below(4));
     g.line(&format!("for {j} in range({array}.shape[0]):"));
-    g.nested(|g| {
+    let done = g.nested(|g| {
         if skips {
             g.line(&format!("if {j} == i:"));
             g.nested(|g| g.line("continue"));
         }
-        let d = g.set_like(&["d", "offset", "delta", "r"], &format!("{array}[{j}] - {own_text}"), ty, 4.0, "");
+        let d =
+            g.set_like(&["d", "offset", "delta", "r"], &format!("{array}[{j}] - {own_text}"), ty, 4.0, "the offset");
         let d_text = g.text(d);
         let square =
             if g.random.one_in(2) { format!("{dot}({d_text}, {d_text})") } else { format!("{length}({d_text})") };
@@ -142,29 +149,29 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
             "",
         );
         let d2_text = g.text(d2);
-        let strength = match g.random.below(4) {
-            0 => format!("{masses}[{j}] / ({d2_text} * {sqrt}({d2_text}))"),
-            1 => format!("{masses}[{j}] / {d2_text}"),
-            2 => format!("{masses}[{j}] / {sqrt}({d2_text})"),
-            _ => {
-                let exp = g.builtin("exp");
-                format!("{masses}[{j}] * {exp}(-{d2_text})")
-            }
+        let exp = g.builtin("exp");
+        let (strength, what) = match law {
+            0 => (format!("{masses}[{j}] / ({d2_text} * {sqrt}({d2_text}))"), "the mass over the cube of the distance"),
+            1 => (format!("{masses}[{j}] / {d2_text}"), "the mass over the square of the distance"),
+            2 => (format!("{masses}[{j}] / {sqrt}({d2_text})"), "the mass over the distance"),
+            _ => (format!("{masses}[{j}] * {exp}(-{d2_text})"), "the mass times a Gaussian of the distance"),
         };
-        let w = g.set_like(&["w", "strength", "s", "factor"], &strength, Type::F32, 20.0, "");
-        let mut seen = extras.clone();
-        seen.push(d2);
-        let w = g.varied(w, &seen, difficulty);
+        let w = g.ranged_like(&["w", "strength", "s", "factor"], &strength, Type::F32, Range::new(0.0, 20.0), what);
+        let w = g.varied(w, difficulty);
         g.line(&format!("{total_text} += {} * {d_text}", g.text(w)));
+        g.explain(format!("`{total_text}` adds up the offsets `{d_text}` times `{}`", g.text(w)));
     });
-    g.explain(format!(
-        "`{total_text}` adds up the pulls of all bodies in `{array}`, weighted by `{masses}` and their distance."
-    ));
+    let others = if skips { "each other body" } else { "each body" };
+    g.explain(format!("For {others} `{j}` of `{array}`, with distances softened by `{soft_text}`: {}.", done));
     g.must_be_read(total);
-    let mut seen = vec![mass, own];
-    seen.extend(&extras);
-    g.written(&["forces", "out", "acceleration", "result"], total, &seen, difficulty);
-    g.random.pick(&["gravity_forces", "n_body", "pairwise_pull", "body_forces"])
+    g.written(&["forces", "out", "acceleration", "result"], total, difficulty);
+    g.sum_up(format!("Add up what all bodies at `{array}` with the masses `{masses}` do to each of them."));
+    [
+        g.random.pick(&["gravity_forces", "n_body", "gravitational_pull"]),
+        g.random.pick(&["planar_gravity", "inverse_distance_forces"]),
+        g.random.pick(&["constant_pull", "unit_attraction"]),
+        g.random.pick(&["gaussian_attraction", "short_range_pull"]),
+    ][law]
 }
 
 /// Lennard-Jones forces and energies.
@@ -174,7 +181,6 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
     let x = g.element_like(&["atoms", "position", "sites"], ty, -2.0, 2.0);
     let array = g.text(x).replace("[i]", "");
     let (sigma, depth) = (g.number_like(&["sigma", "radius"], 0.4, 0.8), g.number_like(&["epsilon", "well"], 0.1, 1.0));
-    let extras = g.extras(difficulty);
     let forces = g.random.one_in(2);
     let p = g.builtin(name);
     let total = match forces {
@@ -189,9 +195,9 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
         g.text(cut)
     });
     g.line(&format!("for {j} in range({array}.shape[0]):"));
-    g.nested(|g| {
+    let done = g.nested(|g| {
         g.line(&format!("if {j} != i:"));
-        g.nested(|g| {
+        let pair = g.nested(|g| {
             let d = g.set_like(&["d", "delta", "gap"], &format!("{array}[i] - {array}[{j}]"), ty, 4.0, "");
             let d = g.text(d);
             // Close pairs are held apart so that powers stay finite.
@@ -200,7 +206,7 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
                 &format!("{max}({dot}({d}, {d}), 0.25)"),
                 Type::F32,
                 Range::new(0.25, 50.0),
-                "",
+                "the squared distance, at least 0.25",
             );
             let r2_text = g.text(r2);
             let s2 = g.ranged_like(
@@ -214,14 +220,15 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
             let s6 =
                 g.ranged_like(&["s6", "inv6"], &format!("{s2} * {s2} * {s2}"), Type::F32, Range::new(0.0, 27.0), "");
             let s6 = g.text(s6);
-            let value = match forces {
-                true => format!("24.0 * {} * (2.0 * {s6} * {s6} - {s6}) / {r2_text}", texts.2),
-                false => format!("4.0 * {} * ({s6} * {s6} - {s6})", texts.2),
+            let (value, what) = match forces {
+                true => (
+                    format!("24.0 * {} * (2.0 * {s6} * {s6} - {s6}) / {r2_text}", texts.2),
+                    "the Lennard-Jones force over the distance",
+                ),
+                false => (format!("4.0 * {} * ({s6} * {s6} - {s6})", texts.2), "the Lennard-Jones energy of the pair"),
             };
-            let w = g.set_like(&["w", "magnitude", "pair"], &value, Type::F32, 1e4, "");
-            let mut seen = vec![r2];
-            seen.extend(&extras);
-            let w = g.varied(w, &seen, difficulty);
+            let w = g.set_like(&["w", "magnitude", "pair"], &value, Type::F32, 1e4, what);
+            let w = g.varied(w, difficulty);
             let w = g.text(w);
             let added = if forces { format!("{} += {w} * {d}", texts.0) } else { format!("{} += {w}", texts.0) };
             match &cut {
@@ -231,14 +238,23 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
                 }
                 None => g.line(&added),
             }
+            let within = cut.as_ref().map_or(String::new(), |cut| format!(" within the distance `{cut}`"));
+            g.explain(match forces {
+                true => format!("`{}` adds up `{w}` times the offset of the atoms{within}", texts.0),
+                false => format!("`{}` adds up `{w}`{within}", texts.0),
+            });
         });
+        g.explain(pair);
     });
-    let what = if forces { "forces" } else { "energies" };
-    g.explain(format!("`{}` adds up the Lennard-Jones {what} of an atom with all others.", texts.0));
+    g.explain(format!("For each other atom `{j}` of `{array}`: {done}."));
     g.must_be_read(total);
-    let bounded = total;
-    g.written(&["out", "result", "energies", "lj"], bounded, &extras, difficulty);
-    g.random.pick(&["lennard_jones", "lj_pairs", "van_der_waals", "pair_interaction"])
+    g.written(&["out", "result", "lj_out", "lj"], total, difficulty);
+    let what = if forces { "forces" } else { "energies" };
+    g.sum_up(format!("Compute the Lennard-Jones {what} of the atoms at `{array}`."));
+    match forces {
+        true => g.random.pick(&["lennard_jones_forces", "lj_forces", "van_der_waals_forces"]),
+        false => g.random.pick(&["lennard_jones_energies", "lj_energies", "pair_potential"]),
+    }
 }
 
 /// Springs between neighbours of a chain.
@@ -246,12 +262,9 @@ pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
     let (ty, name) = space(g);
     g.threads_over(&[N0], &["i"]);
     let x = g.element_like(&["position", "nodes", "x"], ty, -2.0, 2.0);
-    let v = g.element_like(&["velocity", "v"], ty, -1.0, 1.0);
     let array = g.text(x).replace("[i]", "");
     let stiff = g.number_like(&["stiffness", "k_spring"], 1.0, 10.0);
     let rest = g.number_like(&["rest_length", "rest"], 0.2, 1.0);
-    let mut extras = g.extras(difficulty);
-    extras.push(v);
     let p = g.builtin(name);
     let total = g.starting(&["force", "f", "total"], ty, &format!("{p}()"), 100.0);
     let texts = (g.text(total), g.text(stiff), g.text(rest));
@@ -269,7 +282,8 @@ pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
             String::new()
         });
     }
-    let sides: &[(&str, &str)] = match g.random.below(3) {
+    let reach = g.random.below(3);
+    let sides: &[(&str, &str)] = match reach {
         0 => &[("i > 0", "i - 1"), ("i + 1 < {n}", "i + 1")],
         1 => &[("i + 1 < {n}", "i + 1"), ("i + 2 < {n}", "i + 2")],
         _ => &[("i > 0", "i - 1"), ("i + 1 < {n}", "i + 1"), ("i > 1", "i - 2"), ("i + 2 < {n}", "i + 2")],
@@ -290,17 +304,22 @@ pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
         });
     }
     g.explain(format!(
-        "Springs of the stiffness `{}` and the length `{}` join neighbours; `{}` is their force.",
-        texts.1, texts.2, texts.0
+        "Springs of the stiffness `{}` and the length `{}` join an element with {}; `{}` is their force.",
+        texts.1,
+        texts.2,
+        ["both neighbours", "the next two", "the next two on either side"][reach],
+        texts.0
     ));
     if g.random.one_in(2) {
+        let v = g.element_like(&["velocity", "v"], ty, -1.0, 1.0);
         let damp = g.number_like(&["damping", "drag"], 0.0, 1.0);
         let (damp, v) = (g.text(damp), g.text(v));
         g.line(&format!("{} -= {damp} * {v}", texts.0));
+        g.explain(format!("`{damp}` times `{}` is taken from it.", v.replace("[i]", "")));
     }
     g.must_be_read(total);
-    g.must_be_read(v);
-    g.written(&["forces", "out", "result"], total, &extras, difficulty);
+    g.written(&["forces", "out", "result"], total, difficulty);
+    g.sum_up(format!("Compute the forces of springs along the chain `{array}`."));
     g.random.pick(&["spring_forces", "chain_forces", "rope_forces", "bond_forces"])
 }
 
@@ -312,7 +331,6 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
     let v = g.element_like(&["velocity", "v", "motion"], VEC3, -2.0, 2.0);
     let (x, v) = (g.text(x), g.text(v));
     let (dot, length) = (g.builtin("dot"), g.builtin("length"));
-    let mut extras = g.extras(difficulty);
     let bounce = g.number_like(&["restitution", "bounce"], 0.1, 0.9);
     let bounce = g.text(bounce);
     let (normal, gap) = match g.random.one_in(2) {
@@ -357,8 +375,7 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
         "the speed along the normal",
     );
     let vn = g.text(closing);
-    extras.extend([gap, closing]);
-    let out = g.starting(&["after", "v_out", "reflected"], VEC3, &format!("{v} * 1.0"), 20.0);
+    let out = g.starting(&["after", "v_out", "reflected"], VEC3, &v, 20.0);
     let out_text = g.text(out);
     let condition = g.random.pick(&["{g} < 0.0 and {v} < 0.0", "{v} < 0.0", "{g} < 0.2 and {v} < 0.1"]);
     g.line(&format!("if {}:", condition.replace("{g}", &gap_text).replace("{v}", &vn)));
@@ -366,18 +383,28 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
         let friction = g.number_like(&["friction", "mu"], 0.0, 0.5);
         g.text(friction)
     });
-    g.nested(|g| {
+    let (closing, met) = (condition.contains("{g}"), condition.contains("0.2"));
+    let done = g.nested(|g| {
         let push =
             g.set_like(&["impulse", "kick", "change"], &format!("-(1.0 + {bounce}) * {vn}"), Type::F32, 16.0, "");
-        let push = g.varied(push, &extras, difficulty);
+        let push = g.varied(push, difficulty);
         g.line(&format!("{out_text} = {v} + {} * {normal}", g.text(push)));
+        let (push, v_name) = (g.text(push), v.replace("[i]", ""));
+        g.explain(format!("`{out_text}` is `{v_name}` plus `{push}` along the normal"));
         if let Some(friction) = friction {
             g.line(&format!("{out_text} -= {friction} * ({v} - {vn} * {normal})"));
+            g.explain(format!("the sideways part loses the share `{friction}`"));
         }
     });
-    g.explain(format!("Where they meet, `{out_text}` is `{}` thrown back along the normal.", v.replace("[i]", "")));
+    let when = match (closing, met) {
+        (true, false) => "Where the surfaces overlap and approach",
+        (true, true) => "Where the surfaces are close and approach",
+        _ => "Where the surfaces approach",
+    };
+    g.explain(format!("{when}, {done}; elsewhere the velocity stays as it is."));
+    g.sum_up(format!("Work out the velocities `{}` after a contact.", v.replace("[i]", "")));
     g.must_be_read(out);
-    g.written(&["out", "new_velocity", "result"], out, &extras, difficulty);
+    g.written(&["out", "new_velocity", "result"], out, difficulty);
     g.random.pick(&["resolve_contact", "collision_response", "bounce_off", "contact_velocity"])
 }
 
@@ -390,9 +417,7 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
     let rate = g.element_like(&["omega", "spin", "angular_velocity"], VEC3, -2.0, 2.0);
     let dt = g.number_like(&["dt", "h"], 0.01, 0.1);
     let dt = g.text(dt);
-    let mut extras = g.extras(difficulty);
-    extras.push(rate);
-    let rate = g.varied(rate, &extras, difficulty);
+    let rate = g.varied(rate, difficulty);
     let rate = g.text(rate);
     let (quat, normalize) = (g.builtin("quat"), g.builtin("normalize"));
     let q = g.set_like(&["q", "rot", "now"], &format!("{name}[i]"), QUAT, 1.0, "");
@@ -427,7 +452,8 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
     let next_text = g.text(next);
     let out = g.zeros_like(&["next_orientation", "out_q", "turned_to"], QUAT, &[N0]);
     g.line(&format!("{out}[i] = {next_text}"));
-    g.say(format!("`{out}` is `{name}` turned by a step."));
+    g.say(format!("`{out}` is `{name}` turned by a step of `{dt}`."));
+    g.sum_up(format!("Turn the rotations `{name}` by their angular velocities over a step of `{dt}`."));
     let arm = g.element_like(&["offset", "arm", "lever"], VEC3, -1.0, 1.0);
     let arm = g.text(arm);
     let rotate = g.builtin(g.random.clone().pick(&["quat_rotate", "quat_rotate_inv"]));
@@ -438,7 +464,7 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
         2.0,
         "the lever turned by it",
     );
-    g.written(&["tips", "out", "ends"], tip, &extras, difficulty);
+    g.written(&["tips", "out", "ends"], tip, difficulty);
     g.random.pick(&["integrate_rotation", "spin_bodies", "rotate_frames", "attitude_step"])
 }
 
@@ -452,7 +478,6 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
     let (ka, kb) =
         (g.number_like(&["alpha", "k1", "growth"], 0.5, 1.5), g.number_like(&["beta", "k2", "loss"], 0.1, 0.8));
     let n = g.random.pick(&[4, 8, 10]);
-    let extras = g.extras(difficulty);
     let texts = [a, b, ka, kb].map(|index| g.text(index));
     let x = g.starting(&["x", "p", "theta"], Type::F32, &texts[0], 8.0);
     let y = g.starting(&["y", "q", "omega"], Type::F32, &texts[1], 8.0);
@@ -465,7 +490,7 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
         false => n.to_string(),
     };
     g.line(&format!("for {step} in range({count}):"));
-    g.nested(|g| {
+    let done = g.nested(|g| {
         let (dx, dy) = match kind {
             0 => (y_text.clone(), format!("-{} * {sin}({x_text}) - {} * {y_text}", texts[2], texts[3])),
             1 => (
@@ -478,10 +503,17 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
             ),
             _ => (format!("-{} * {x_text} + {y_text}", texts[2]), format!("-{} * {x_text} - {y_text}", texts[3])),
         };
-        let dx = g.set_like(&["dx", "fx"], &dx, Type::F32, 16.0, "");
-        let dy = g.set_like(&["dy", "fy"], &dy, Type::F32, 16.0, "");
-        let dy = g.varied(dy, &extras, difficulty);
+        let dx = match dx == y_text {
+            true => y,
+            false => g.set_like(&["dx", "fx"], &dx, Type::F32, 16.0, "the rate of the first"),
+        };
+        let dy = g.set_like(&["dy", "fy"], &dy, Type::F32, 16.0, "the rate of the second");
+        let dy = g.varied(dy, difficulty);
         let (clamp, bounded) = (g.builtin("clamp"), g.random.one_in(2));
+        g.explain(format!("`{x_text}` changes at the rate `{}` and `{y_text}` at `{}`", g.text(dx), g.text(dy)));
+        if bounded {
+            g.explain(format!("`{y_text}` stays within 8 of zero"));
+        }
         g.line(&format!("{x_text} += {dt} * {}", g.text(dx)));
         match bounded {
             true => g.line(&format!("{y_text} = {clamp}({y_text} + {dt} * {}, -8.0, 8.0)", g.text(dy))),
@@ -489,11 +521,16 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
         }
     });
     let what = ["a damped pendulum", "predators and prey", "a van der Pol oscillator", "a linear system"][kind];
-    g.explain(format!("`{x_text}` and `{y_text}` follow {what} by Euler's method in steps of {dt}."));
+    g.explain(format!("`{x_text}` and `{y_text}` follow {what} by Euler's method in steps of {dt}: {done}."));
     g.must_be_read(x);
     g.must_be_read(y);
-    let mut seen = vec![y];
-    seen.extend(extras);
-    g.written(&["out", "final_state", "result"], x, &seen, difficulty);
-    g.random.pick(&["integrate_ode", "euler_steps", "oscillator", "simulate_system"])
+    g.written(&["out", "final_state", "result"], x, difficulty);
+    g.kept(&["final_rate", "out_rate", "second_state"], y);
+    g.sum_up(format!("Integrate {what} for each pair of initial values."));
+    [
+        g.random.pick(&["damped_pendulum", "integrate_pendulum"]),
+        g.random.pick(&["lotka_volterra", "predator_prey"]),
+        g.random.pick(&["van_der_pol", "relaxation_oscillator"]),
+        g.random.pick(&["linear_system", "integrate_linear_ode"]),
+    ][kind]
 }

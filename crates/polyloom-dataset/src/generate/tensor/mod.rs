@@ -185,6 +185,8 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
             return multiply(g, t, kind, factors, fragments, &place);
         };
         let index = match by_block {
+            true if t.inner == 1 && number.contains(' ') => format!("loom.block_idx() + ({number})"),
+            true if t.inner == 1 => format!("loom.block_idx() + {number}"),
             true => format!("loom.block_idx() * {} + {number}", t.inner),
             false => number,
         };

@@ -124,7 +124,10 @@ impl Tiling {
         let block = match &self.batch {
             None => "loom.block_idx()".to_owned(),
             Some(batch) => {
-                g.line(&format!("{batch} = loom.block_idx() // {}", rows * cols));
+                g.line(&match rows * cols {
+                    1 => format!("{batch} = loom.block_idx()"),
+                    n => format!("{batch} = loom.block_idx() // {n}"),
+                });
                 match rows * cols {
                     1 => "0".to_owned(),
                     n => {

@@ -1,0 +1,480 @@
+//! What programs do to a result before they keep it: scaling, limits, masks, activations, blending, calibration.
+//!
+//! Each change has a name that says what it is, brings the inputs that it needs, and describes itself by its expression,
+//! so that a docstring stays true however they are combined.
+
+use super::{N0, N1};
+use crate::generate::expr::Expr;
+use crate::generate::generator::Generator;
+use crate::generate::program::Extent;
+use crate::generate::range::Range;
+use polyloom::{Op, Type};
+
+/// A change of a value, if it suits it, and names for the outcome.
+type Change = fn(&mut Generator, &Expr) -> Option<(Expr, &'static [&'static str])>;
+
+/// Changes that suit numbers and vectors, wherever they occur.
+const ANYWHERE: [Change; 8] = [scaled, weighted, limited, divided, masked, decayed, blended, modulated];
+
+/// Changes of what is about to be kept.
+const OF_RESULTS: [Change; 22] = [
+    scaled,
+    weighted,
+    limited,
+    divided,
+    masked,
+    decayed,
+    blended,
+    modulated,
+    shifted,
+    corrected,
+    activated,
+    thresholded,
+    shaped,
+    squared,
+    deviating,
+    quantized,
+    capped,
+    calibrated,
+    tabulated,
+    compressed,
+    eased,
+    with_residual,
+];
+
+/// The same, without the least.
+const LONG: [Change; 14] = [
+    tabulated,
+    calibrated,
+    compressed,
+    eased,
+    thresholded,
+    masked,
+    decayed,
+    blended,
+    limited,
+    activated,
+    shaped,
+    quantized,
+    capped,
+    corrected,
+];
+
+/// How many of those are several lines.
+const N_LONGEST: usize = 5;
+
+impl Generator {
+    /// The value after so many changes.
+    pub(super) fn changed(&mut self, base: usize, count: usize, is_result: bool) -> Expr {
+        let mut value = self.read(base);
+        let mut done: Vec<usize> = Vec::new();
+        let list: &[Change] = match count {
+            _ if !is_result => &ANYWHERE,
+            5.. => &LONG,
+            _ => &OF_RESULTS,
+        };
+        for step in 0..count {
+            for _ in 0..4 {
+                let among = if count >= 5 && step < 4 { N_LONGEST } else { list.len() };
+                let at = self.random.below(among);
+                if done.contains(&at) {
+                    continue;
+                }
+                if let Some((next, names)) = list[at](self, &value) {
+                    done.push(at);
+                    let is_last = step + 1 == count;
+                    let is_short = next.text.len() < if is_last { 56 } else { 24 };
+                    // What is still short is part of what comes next, or of the assignment.
+                    value = match next.is_bare() || is_short && self.random.below(3) < 1 + usize::from(is_last) {
+                        true => next,
+                        false => self.named_like(names, next),
+                    };
+                    break;
+                }
+            }
+        }
+        value
+    }
+
+    /// A new variable under one of these names.
+    pub(super) fn named_like(&mut self, names: &[&str], value: Expr) -> Expr {
+        let index = self.ranged_like(names, &value.text, value.ty, value.range, "");
+        let name = self.text(index);
+        self.explain(format!("`{name}` is {}.", value.words));
+        self.read(index)
+    }
+
+    fn own_element(&mut self, names: &[&str], ty: Type, low: f64, high: f64) -> Expr {
+        let index = self.element_like(names, ty, low, high);
+        self.read(index)
+    }
+
+    fn own_number(&mut self, names: &[&str], low: f64, high: f64) -> Expr {
+        let index = self.number_like(names, low, high);
+        self.read(index)
+    }
+}
+
+fn is_number(x: &Expr) -> bool {
+    x.ty == Type::F32
+}
+
+fn product(g: &mut Generator, x: &Expr, factor: &Expr) -> Expr {
+    let range = x.range * factor.range;
+    match g.random.one_in(2) {
+        true => Expr::binary("*", x, factor, x.ty, range),
+        false => Expr::binary("*", factor, x, x.ty, range),
+    }
+}
+
+fn call(g: &Generator, op: Op, args: &[&Expr], range: Range) -> Expr {
+    Expr::call(&g.builtin(op.name()), args, args[0].ty, range).by(op)
+}
+
+fn scaled(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let factor = match g.random.below(4) {
+        0 => g.pick_number(&[0.5, 2.0, 0.25, 0.1, 1.5, 4.0, 10.0]),
+        _ => g.own_number(&["gain", "scale", "strength", "factor", "amplitude", "multiplier"], 0.25, 2.0),
+    };
+    Some((product(g, x, &factor), &["scaled", "amplified", "boosted"]))
+}
+
+fn weighted(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let names = &["weights", "importance", "coverage", "confidence", "density", "mass_fraction", "visibility", "share"];
+    let weight = g.own_element(names, Type::F32, 0.1, 1.0);
+    Some((product(g, x, &weight), &["weighted", "scaled_by_weight"]))
+}
+
+fn limited(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    if !is_number(x) {
+        // The length is limited, and not the components.
+        let most = g.own_number(&["max_length", "max_norm", "limit", "max_speed"], 0.5, 2.0);
+        let (tiny, one) = (g.number(0.0001), g.number(1.0));
+        let elem = Type::F32;
+        let length = Expr::call(&g.builtin("length"), &[x], elem, Range::new(0.0, 1e4)).by(Op::Length);
+        let length = Expr::binary("+", &length, &tiny, elem, Range::new(1e-4, 1e4));
+        let length = g.named_like(&["norm_now", "size_now", "reach_now"], length);
+        let ratio = Expr::binary("/", &most, &length, elem, Range::new(0.0, 1e4));
+        let factor = call(g, Op::Min, &[&one, &ratio], Range::new(0.0, 1.0));
+        let range = Range::within(2.0);
+        return Some((Expr::binary("*", x, &factor, x.ty, range), &["limited", "clipped"]));
+    }
+    if x.range.size() < 0.5 || x.head == Some(Op::Clamp) {
+        return None;
+    }
+    let signed = x.range.low < 0.0;
+    let zero = g.number(0.0);
+    match g.random.below(3) {
+        0 => {
+            let bound = match x.range.high > 3.0 {
+                true => g.random.pick(&[2.0, 3.0, 4.0, 5.0]),
+                false => (g.random.pick(&[0.5, 0.6, 0.75]) * x.range.high * 20.0).round() / 20.0,
+            };
+            let (low, high) = (g.number(if signed { -bound } else { 0.0 }), g.number(bound));
+            let range = Range::new(low.range.low, bound);
+            (bound > 0.2).then(|| (call(g, Op::Clamp, &[x, &low, &high], range), &["clipped", "limited"][..]))
+        }
+        _ => {
+            let high = x.range.size();
+            let (low, high) = if high > 3.0 { (1.0, 4.0) } else { (0.4 * high, 0.8 * high) };
+            let limit = g.own_number(&["limit", "max_value", "bound", "ceiling"], low, high);
+            let low = if signed { Expr::unary("-", &limit, Type::F32, -limit.range) } else { zero };
+            let range = Range::new(if signed { -high } else { 0.0 }, high);
+            Some((call(g, Op::Clamp, &[x, &low, &limit], range), &["clipped", "limited", "bounded"]))
+        }
+    }
+}
+
+fn divided(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let names = &["normalizer", "reference", "unit", "full_scale", "baseline_scale"];
+    let divisor = match g.random.one_in(3) {
+        true => g.own_element(&["reference", "capacity", "calibration", "expected"], Type::F32, 0.5, 2.0),
+        false => g.own_number(names, 0.5, 4.0),
+    };
+    let range = x.range / divisor.range;
+    Some((Expr::binary("/", x, &divisor, x.ty, range), &["relative", "normalized", "ratio"]))
+}
+
+fn masked(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let mask = g.own_element(&["mask", "active", "valid", "enabled", "inside"], Type::I32, 0.0, 1.0);
+    let (none, one) = (Expr::int(0), Expr::int(1));
+    let truth = Range::new(0.0, 1.0);
+    let test = match g.random.below(3) {
+        0 => Expr::binary(">", &mask, &none, Type::BOOL, truth),
+        1 => Expr::binary("==", &mask, &one, Type::BOOL, truth),
+        _ => Expr::binary("!=", &mask, &none, Type::BOOL, truth),
+    };
+    let zero = match is_number(x) {
+        true => g.number(g.random.clone().pick(&[0.0, 0.0, -1.0, 1.0])),
+        false => g.zero(x.ty),
+    };
+    let range = x.range.or(zero.range);
+    match g.random.below(3) {
+        0 => Some((product(g, x, &Expr::call("float", &[&mask], Type::F32, truth)), &["masked", "kept"])),
+        1 => Some((Expr::conditional(&test, x, &zero, range), &["masked", "kept", "gated"])),
+        _ => {
+            let mut chosen = Expr::call(&g.builtin("where"), &[&test, x, &zero], x.ty, range);
+            chosen.words = format!("`{}` where {} and {} elsewhere", x.text, test.words, zero.words);
+            Some((chosen, &["masked", "kept", "selected"]))
+        }
+    }
+}
+
+fn decayed(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let rate = g.own_number(&["decay_rate", "absorption", "extinction", "loss_rate"], 0.1, 1.0);
+    let along = g.own_element(&["age", "elapsed", "path_length", "optical_depth", "distance"], Type::F32, 0.0, 2.0);
+    let minus = Expr::unary("-", &rate, Type::F32, -rate.range);
+    let power = Expr::binary("*", &minus, &along, Type::F32, minus.range * along.range);
+    let factor = call(g, Op::Exp, &[&power], Range::new(0.1, 1.0));
+    Some((product(g, x, &factor), &["decayed", "attenuated", "faded"]))
+}
+
+fn blended(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let old = g.own_element(&["previous", "history", "old_value", "last_result"], x.ty, -1.0, 1.0);
+    let share = g.own_number(&["blend", "momentum", "smoothing", "inertia"], 0.1, 0.9);
+    let range = x.range.or(old.range);
+    if g.random.one_in(2) {
+        let mixed = Expr::call(&g.builtin("lerp"), &[x, &old, &share], x.ty, range).by(Op::Lerp);
+        return Some((mixed, &["blended", "smoothed", "averaged"]));
+    }
+    let one = g.number(1.0);
+    let other = Expr::binary("-", &one, &share, Type::F32, one.range - share.range);
+    let (a, b) = (
+        Expr::binary("*", &share, &old, x.ty, share.range * old.range),
+        Expr::binary("*", &other, x, x.ty, other.range * x.range),
+    );
+    Some((Expr::binary("+", &a, &b, x.ty, range), &["blended", "smoothed", "averaged"]))
+}
+
+fn modulated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let phase = g.own_element(&["phase", "carrier_angle", "carrier_phase"], Type::F32, -1.2, 1.2);
+    let op = g.random.pick(&[Op::Cos, Op::Cos, Op::Sin]);
+    let wave = call(g, op, &[&phase], Range::within(1.0));
+    Some((product(g, x, &wave), &["modulated", "projected", "in_phase"]))
+}
+
+fn shifted(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let bias = match is_number(x) {
+        true => g.own_number(&["bias", "offset", "baseline", "pedestal"], -1.0, 1.0),
+        false => {
+            let name = g.scalar_like(&["bias", "offset", "drift", "translation"], x.ty, -1.0, 1.0);
+            Expr::atom(name, x.ty, Range::within(1.0))
+        }
+    };
+    Some((Expr::binary("+", x, &bias, x.ty, x.range + bias.range), &["shifted", "biased", "offset_by"]))
+}
+
+fn corrected(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let dark = g.own_element(&["background", "dark_level", "correction", "drift_field"], x.ty, -1.0, 1.0);
+    Some((Expr::binary("-", x, &dark, x.ty, x.range - dark.range), &["corrected", "net", "cleaned"]))
+}
+
+fn with_residual(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let skip = g.own_element(&["residual", "skip", "carry_over", "base_value"], x.ty, -1.0, 1.0);
+    Some((Expr::binary("+", x, &skip, x.ty, x.range + skip.range), &["combined", "summed", "with_skip"]))
+}
+
+fn activated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let tame = is_number(x) && x.range.size() <= 40.0;
+    if !tame || x.range.low >= 0.0 {
+        return None;
+    }
+    let (zero, one) = (g.number(0.0), g.number(1.0));
+    let names: &[&str] = &["activated", "response", "squashed"];
+    let minus = Expr::unary("-", x, x.ty, -x.range);
+    Some(match g.random.below(5) {
+        0 => (call(g, Op::Max, &[x, &zero], x.range.max(Range::of(0.0))), &["rectified", "positive_part"]),
+        1 => (call(g, Op::Tanh, &[x], Range::within(1.0)), names),
+        2 => {
+            let power = call(g, Op::Exp, &[&minus], Range::new(0.0, 1e18));
+            let more = Expr::binary("+", &one, &power, x.ty, Range::new(1.0, 1e18));
+            (Expr::binary("/", &one, &more, x.ty, Range::new(0.0, 1.0)), &["probability", "activated", "gate"])
+        }
+        3 => {
+            let power = call(g, Op::Exp, &[x], Range::new(0.0, 1e18));
+            let more = Expr::binary("+", &one, &power, x.ty, Range::new(1.0, 1e18));
+            (call(g, Op::Log, &[&more], Range::new(0.0, 41.0)), &["softened", "activated"])
+        }
+        _ => {
+            let leak = g.pick_number(&[0.01, 0.1, 0.2]);
+            let leaked = Expr::binary("*", &leak, x, x.ty, leak.range * x.range);
+            (call(g, Op::Max, &[x, &leaked], x.range), &["rectified", "activated"])
+        }
+    })
+}
+
+fn thresholded(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    if !is_number(x) {
+        return None;
+    }
+    let zero = g.number(0.0);
+    let cut = g.own_number(&["threshold", "noise_floor", "dead_zone", "tolerance"], 0.05, 0.4);
+    let size = if x.range.low >= 0.0 { x.clone() } else { call(g, Op::Abs, &[x], x.range.abs()) };
+    let test = Expr::binary("<", &size, &cut, Type::BOOL, Range::new(0.0, 1.0));
+    let range = x.range.or(Range::of(0.0));
+    if g.random.one_in(2) {
+        return Some((Expr::conditional(&test, &zero, x, range), &["thresholded", "denoised"]));
+    }
+    let names = &["denoised", "thresholded", "significant"];
+    let at = g.ranged_like(names, &format!("float({})", x.text), Type::F32, range, "");
+    let name = g.text(at);
+    g.line(&format!("if {}:", test.text));
+    g.nested(|g| g.line(&format!("{name} = 0.0")));
+    g.explain(format!("`{name}` is `{}`, or zero where {}.", x.text, test.words));
+    Some((g.read(at), names))
+}
+
+fn shaped(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    if !is_number(x) || x.range.high < 0.2 || x.range.size() > 1e3 {
+        return None;
+    }
+    let gamma = g.own_number(&["gamma", "exponent", "hardness", "contrast"], 0.5, 2.0);
+    let least = g.number(0.01);
+    let base = call(g, Op::Max, &[x, &least], Range::new(0.01, x.range.high));
+    let high = x.range.high.max(1.0).powi(2);
+    Some((call(g, Op::Pow, &[&base, &gamma], Range::new(0.0, high)), &["shaped", "gamma_corrected", "curved"]))
+}
+
+fn squared(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    if x.range.size() > 100.0 {
+        return None;
+    }
+    let elem = Type::F32;
+    match is_number(x) {
+        true if x.range.low < 0.0 && g.random.one_in(2) => {
+            Some((call(g, Op::Abs, &[x], x.range.abs()), &["magnitude", "absolute_value"]))
+        }
+        true if x.is_bare() => {
+            Some((Expr::binary("*", x, x, elem, x.range.squared()), &["squared", "energy", "power"]))
+        }
+        true => None,
+        false => {
+            let op = g.random.pick(&[Op::Length, Op::LengthSq]);
+            let range = Range::new(0.0, 4.0 * x.range.size().powi(2) + 4.0);
+            let length = Expr::call(&g.builtin(op.name()), &[x], elem, range).by(op);
+            Some((length, &["magnitude", "norm", "intensity"]))
+        }
+    }
+}
+
+fn deviating(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let wanted = g.own_element(&["target", "expected_value", "desired", "measured", "setpoint"], x.ty, -1.0, 1.0);
+    let (a, b) = if g.random.one_in(2) { (x, &wanted) } else { (&wanted, x) };
+    Some((Expr::binary("-", a, b, x.ty, a.range - b.range), &["error", "deviation", "mismatch"]))
+}
+
+fn quantized(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    if !is_number(x) || x.range.size() > 1e4 {
+        return None;
+    }
+    let step = g.own_number(&["quantum", "bin_width", "resolution"], 0.01, 0.1);
+    let steps = Expr::binary("/", x, &step, Type::F32, x.range / step.range);
+    let op = g.random.pick(&[Op::Floor, Op::Round, Op::Rint]);
+    let whole = call(g, op, &[&steps], steps.range);
+    Some((Expr::binary("*", &whole, &step, Type::F32, x.range), &["quantized", "snapped", "rounded"]))
+}
+
+fn capped(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    if !is_number(x) || x.range.size() < 0.5 {
+        return None;
+    }
+    let (op, names): (Op, &[&str]) = match g.random.one_in(2) && x.range.low < 0.5 {
+        true => (Op::Max, &["lower_bound", "floor_level", "minimum"]),
+        false => (Op::Min, &["capacity_limit", "upper_bound", "saturation_level"]),
+    };
+    let bound = g.own_element(names, Type::F32, if op == Op::Max { -1.0 } else { 0.0 }, 1.0);
+    let range = if op == Op::Max { x.range.max(bound.range) } else { x.range.min(bound.range) };
+    Some((call(g, op, &[x, &bound], range), &["bounded", "capped", "admissible"]))
+}
+
+fn calibrated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    if !is_number(x) || x.range.size() > 8.0 {
+        return None;
+    }
+    let n = g.random.pick(&[3, 4, 5]);
+    let coefs = g.array_like(&["coefs", "calibration_coefs", "poly"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
+    let names = &["calibrated", "poly_value", "fitted"];
+    let bound = (0..n).map(|power| x.range.size().max(1.0).powi(power as i32)).sum::<f64>();
+    let at = g.ranged_like(names, "float(0.0)", Type::F32, Range::within(bound), "");
+    let (name, k) = (g.text(at), g.like(&["order", "term_idx", "power_idx"]));
+    g.line(&format!("for {k} in range({n}):"));
+    let inner = x.within_product();
+    g.nested(|g| g.line(&format!("{name} = {name} * {inner} + {coefs}[{k}]")));
+    g.explain(format!("`{name}` is the polynomial in `{}` with the coefficients `{coefs}`.", x.text));
+    Some((g.read(at), names))
+}
+
+fn tabulated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    if !is_number(x) || x.range.size() > 1e4 {
+        return None;
+    }
+    let n = g.random.pick(&[8, 16, 32]);
+    let table = g.array_like(&["table", "lut", "response_curve", "transfer"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
+    let (clamp, min) = (g.builtin("clamp"), g.builtin("min"));
+    let room = f64::from(n) / 2.0;
+    let fits = [4.0, 2.0, 1.0, 0.5].into_iter().find(|step| step * x.range.size() <= room);
+    let step = g.real(fits.unwrap_or(0.25));
+    let middle = if x.range.low < 0.0 { format!(" + {}.0", n / 2) } else { String::new() };
+    let inner = x.within_product();
+    let place = g.like(&["place", "slot", "table_place"]);
+    g.line(&format!("{place} = {clamp}({step} * {inner}{middle}, 0.0, {}.0)", n - 1));
+    let (low, high) = (g.like(&["below", "lower_idx", "k0"]), g.like(&["above", "upper_idx", "k1"]));
+    g.line(&format!("{low} = int({place})"));
+    g.line(&format!("{high} = {min}({low} + 1, {})", n - 1));
+    let share = g.like(&["weight_up", "part_up", "share_above"]);
+    g.line(&format!("{share} = {place} - float({low})"));
+    let (lerp, names) = (g.builtin("lerp"), &["looked_up", "from_table", "mapped_value"]);
+    let value = match g.random.one_in(2) {
+        true => format!("{lerp}({table}[{low}], {table}[{high}], {share})"),
+        false => format!("(1.0 - {share}) * {table}[{low}] + {share} * {table}[{high}]"),
+    };
+    let what = format!("looked up in `{table}` for `{}`, between its entries by interpolation", x.text);
+    let at = g.ranged_like(names, &value, Type::F32, Range::within(1.0), &what);
+    Some((g.read(at), names))
+}
+
+fn compressed(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    if !is_number(x) || x.range.high < 0.5 {
+        return None;
+    }
+    let knee = g.own_number(&["knee", "soft_limit", "onset"], 0.2, 0.5);
+    let slope = g.own_number(&["compression", "residual_slope", "roll_off"], 0.1, 0.6);
+    let names = &["compressed", "rolled_off", "limited_softly"];
+    let at = g.ranged_like(names, &format!("float({})", x.text), Type::F32, x.range.or(Range::of(0.0)), "");
+    let (name, knee, slope) = (g.text(at), knee.text, slope.text);
+    g.line(&format!("if {name} > {knee}:"));
+    g.nested(|g| g.line(&format!("{name} = {knee} + {slope} * ({name} - {knee})")));
+    if x.range.low < -0.5 && g.random.one_in(2) {
+        g.line(&format!("elif {name} < -{knee}:"));
+        g.nested(|g| g.line(&format!("{name} = -{knee} + {slope} * ({name} + {knee})")));
+        g.explain(format!("`{name}` is `{}`, beyond plus and minus `{knee}` with the slope `{slope}`.", x.text));
+    } else {
+        g.explain(format!("`{name}` is `{}`, above `{knee}` with the slope `{slope}`.", x.text));
+    }
+    Some((g.read(at), names))
+}
+
+fn eased(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+    let start = g.own_element(&["state", "filter_state", "memory", "level_before"], x.ty, -1.0, 1.0);
+    let rate = g.own_number(&["ease", "follow_rate", "adaptation"], 0.1, 0.9);
+    let rounds = g.random.pick(&["2", "3", "4"]);
+    let names = &["eased", "followed", "settled"];
+    let value = if is_number(x) { format!("float({})", start.text) } else { start.text.clone() };
+    let at = g.ranged_like(names, &value, x.ty, x.range.or(start.range), "");
+    let (name, k) = (g.text(at), g.like(&["round_idx", "sweep", "relax_it"]));
+    let target = x.clone();
+    let target = if target.is_bare() { target } else { g.named_like(&["goal", "aim"], target) };
+    g.line(&format!("for {k} in range({rounds}):"));
+    g.nested(|g| g.line(&format!("{name} += {} * ({} - {name})", rate.text, target.text)));
+    g.explain(format!(
+        "`{name}` is what {} comes to in {rounds} steps towards `{}` at the rate `{}`.",
+        start.words, target.text, rate.text
+    ));
+    Some((g.read(at), names))
+}
+
+/// The extents of arrays with an element for each thread.
+pub(super) fn of_threads(n: usize) -> &'static [Extent] {
+    const DIM: [Extent; 3] = [N0, N1, Extent::Free(2)];
+    &DIM[..n]
+}

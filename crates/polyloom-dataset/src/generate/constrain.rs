@@ -1,0 +1,256 @@
+//! What brings values to where functions are defined, where nothing that is known of them is enough.
+
+use super::domain::Need;
+use super::expr::Expr;
+use super::generator::Generator;
+use super::range::Range;
+use polyloom::{Composite, Op, Scalar, Type};
+
+impl Generator {
+    /// The expression, or one made of it that is as needed.
+    pub(super) fn constrain(&mut self, expr: Expr, need: Need) -> Expr {
+        if need.is_met_by(expr.range) {
+            return expr;
+        }
+        let ty = expr.ty;
+        if ty.as_composite().is_some() {
+            return self.constrain_composite(expr, need);
+        }
+        let expr = self.short(expr);
+        if ty == self.real {
+            return self.constrain_float(expr, need);
+        }
+        if ty != self.whole || matches!(need, Need::Moderate | Need::Small) && expr.range.size() <= 128.0 {
+            return expr;
+        }
+        let modulus = match need {
+            Need::Shift => 5,
+            _ => self.random.pick(&[16, 31, 64, 100, 128]),
+        };
+        let (rest, size) = match ty.as_scalar().is_some_and(Scalar::is_unsigned_int) || expr.range.low >= 0.0 {
+            true => {
+                let rest = Expr::binary("%", &expr, &self.int(modulus), ty, Range::new(0.0, f64::from(modulus - 1)));
+                (rest.clone(), rest)
+            }
+            false => {
+                let rest = Expr::binary("%", &expr, &self.int(modulus), ty, Range::within(f64::from(modulus - 1)));
+                let size = self.named_call(Op::Abs, &rest, Range::new(0.0, f64::from(modulus - 1)));
+                (rest, size)
+            }
+        };
+        match need {
+            Need::Finite | Need::Moderate | Need::Small => rest,
+            Need::NotZero | Need::Positive | Need::AtLeastOne => {
+                let range = size.range + Range::of(1.0);
+                Expr::binary("+", &self.int(1), &size, ty, range)
+            }
+            _ => size,
+        }
+    }
+
+    fn constrain_float(&mut self, expr: Expr, need: Need) -> Expr {
+        let ty = self.real;
+        match need {
+            Need::Finite | Need::Moderate | Need::Small | Need::Unit => self.bounded(expr, need),
+            Need::InsideUnit if expr.range.size() <= 20.0 && !self.random.one_in(3) => {
+                let wanted = 0.95 / expr.range.size();
+                let factor = [0.9, 0.8, 0.5, 0.4, 0.3, 0.25, 0.1].into_iter().find(|&factor| factor <= wanted);
+                let factor = self.number(factor.unwrap_or(0.04));
+                let range = factor.range * expr.range;
+                Expr::binary("*", &factor, &expr, ty, range)
+            }
+            Need::InsideUnit => {
+                let unit = self.constrain_float(expr, Need::Unit);
+                let unit = self.short(unit);
+                let most = self.random.pick(&[0.9, 0.95, 0.8]);
+                let range = unit.range * Range::of(most);
+                Expr::binary("*", &self.number(most), &unit, ty, range)
+            }
+            Need::Fraction => self.fraction(expr),
+            Need::InsideTwo => self.clamped(&expr, 0.1, 1.9),
+            Need::Shift => expr,
+            Need::NotNegative => self.not_negative(expr),
+            Need::Positive | Need::NotZero | Need::AtLeastOne => {
+                let least = match need {
+                    Need::AtLeastOne => 1.0,
+                    _ => self.random.pick(&[1.0, 0.5, 0.1, 2.0, 0.25, 1.5]),
+                };
+                if self.random.one_in(4) && expr.range.low < least && expr.range.high > least + 1.0 {
+                    return self.named_call2(Op::Max, &expr, &self.number(least), expr.range.max(Range::of(least)));
+                }
+                let not_negative = match expr.range.low >= 0.0 {
+                    true => expr,
+                    false => self.not_negative(expr),
+                };
+                let not_negative = self.short(not_negative);
+                let range = not_negative.range + Range::of(least);
+                let sum = match self.random.one_in(2) {
+                    true => Expr::binary("+", &not_negative, &self.number(least), ty, range),
+                    false => Expr::binary("+", &self.number(least), &not_negative, ty, range),
+                };
+                if need.is_met_by(sum.range) { sum } else { self.clamped(&sum, least, 50.0) }
+            }
+        }
+    }
+
+    /// A value of bounded size: by a function that levels off, by a wave, by limits, or by being scaled.
+    fn bounded(&mut self, expr: Expr, need: Need) -> Expr {
+        let (ty, range) = (self.real, expr.range);
+        let size = range.size();
+        let most = match need {
+            Need::Unit => 1.0,
+            Need::Small => 3.0,
+            Need::Moderate => 8.0,
+            _ => 1e5,
+        };
+        let levelled = matches!(expr.head, Some(Op::Tanh | Op::Sin | Op::Cos | Op::Clamp | Op::Atan));
+        for _ in 0..4 {
+            return match self.random.below(9) {
+                0 if size <= 6.0 && !levelled => self.named_call(Op::Tanh, &expr, Range::within(1.0)),
+                1 | 2 if size <= 100.0 && !levelled => {
+                    let op = self.random.pick(&[Op::Sin, Op::Cos]);
+                    self.named_call(op, &expr, Range::within(1.0))
+                }
+                3 if most > 2.0 && size <= 1e3 && !levelled => self.named_call(Op::Atan, &expr, Range::within(1.6)),
+                4 => {
+                    let bound = self.random.pick(&[1.0_f64, 1.5, 2.0, 2.5, 3.0]).min(most);
+                    // What is often beyond its limits says little.
+                    if size > 5.0 * bound {
+                        continue;
+                    }
+                    self.clamped(&expr, if range.low < 0.0 { -bound } else { 0.0 }, bound)
+                }
+                // Only what is bounded can be brought to a size by a factor.
+                5 | 6 if size <= 50.0 * most => {
+                    let wanted = most / size;
+                    let factor = [0.5, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01].into_iter().find(|&factor| factor <= wanted);
+                    let Some(factor) = factor else { continue };
+                    let factor = self.number(factor);
+                    Expr::binary("*", &factor, &expr, ty, factor.range * range)
+                }
+                7 if size <= 1e3 && expr.text.len() <= 10 => {
+                    let square = Expr::binary("*", &expr, &expr, ty, range.squared());
+                    let more = Expr::binary("+", &self.number(1.0), &square, ty, square.range + Range::of(1.0));
+                    let root = self.named_call(Op::Sqrt, &more, more.range.rising(f64::sqrt));
+                    Expr::binary("/", &expr, &root, ty, Range::within(1.0))
+                }
+                8 if size <= 1e3 && most > 1.0 && range.low < 0.0 => {
+                    let divisor = self.number(self.random.clone().pick(&[2.0, 1.5, 3.0, 2.5]));
+                    if divisor.range.high > most {
+                        continue;
+                    }
+                    let range = if self.is_shared() { divisor.range.or(-divisor.range) } else { Range::within(3.0) };
+                    Expr::binary("%", &expr, &divisor, ty, range)
+                }
+                // Of numbers of which nothing is known one may be infinite.
+                _ if size > 1e30 => self.clamped(&expr, -1.0, 1.0),
+                _ if need == Need::Finite && size > 1e3 && !matches!(expr.head, Some(Op::Log)) => {
+                    let not_negative = self.not_negative(expr);
+                    let not_negative = self.short(not_negative);
+                    let range = not_negative.range + Range::of(1.0);
+                    let more = Expr::binary("+", &self.number(1.0), &not_negative, ty, range);
+                    self.named_call(Op::Log, &more, range.rising(f64::ln))
+                }
+                _ => continue,
+            };
+        }
+        match self.random.below(8) {
+            0 | 1 => return self.clamped(&expr, -most.min(3.0), most.min(3.0)),
+            2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, Range::within(1.6)),
+            5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
+            _ => {}
+        }
+        let more = self.not_negative(expr.clone());
+        let more = self.short(more);
+        let more = Expr::binary("+", &self.number(1.0), &more, ty, more.range + Range::of(1.0));
+        let range = if more.text.contains("max") { Range::within(size) } else { Range::within(1.0) };
+        match need.is_met_by(range) {
+            true => Expr::binary("/", &expr, &more, ty, range),
+            false => self.clamped(&expr, -1.0, 1.0),
+        }
+    }
+
+    /// A value from 0 to 1.
+    fn fraction(&mut self, expr: Expr) -> Expr {
+        let (ty, range) = (self.real, expr.range);
+        match self.random.below(6) {
+            0 | 1 if range.size() <= 100.0 => {
+                let op = self.random.pick(&[Op::Cos, Op::Sin]);
+                let wave = self.named_call(op, &expr, Range::within(1.0));
+                let half = Expr::binary("*", &self.number(0.5), &wave, ty, Range::within(0.5));
+                Expr::binary("+", &self.number(0.5), &half, ty, Range::new(0.0, 1.0))
+            }
+            2 if range.size() <= 1e3 => {
+                let low = self.number(self.random.clone().pick(&[-1.0, 0.0, -0.5]));
+                let high = self.number(self.random.clone().pick(&[1.0, 2.0, 1.5]));
+                let call = self.builtin("smoothstep");
+                Expr::call(&call, &[&low, &high, &expr], ty, Range::new(0.0, 1.0)).by(Op::Smoothstep)
+            }
+            3 if (1.0..=1e3).contains(&range.size()) => self.named_call(Op::Frac, &expr, Range::new(0.0, 1.0)),
+            _ => self.clamped(&expr, 0.0, 1.0),
+        }
+    }
+
+    /// A value that is at least zero.
+    fn not_negative(&mut self, expr: Expr) -> Expr {
+        let (ty, range) = (self.real, expr.range);
+        if range.low >= 0.0 && range.high <= 1e5 {
+            return expr;
+        }
+        match self.random.below(4) {
+            0 | 1 if range.size() <= 50.0 => Expr::binary("*", &expr, &expr, ty, range.squared()),
+            2 if range.high > 0.5 => self.named_call2(Op::Max, &expr, &self.number(0.0), range.max(Range::of(0.0))),
+            _ => self.named_call(Op::Abs, &expr, range.abs()),
+        }
+    }
+
+    fn constrain_composite(&mut self, expr: Expr, need: Need) -> Expr {
+        let ty = expr.ty;
+        if ty.as_composite().is_none_or(|composite| !composite.elem().is_float()) {
+            return expr;
+        }
+        let expr = self.short(expr);
+        match (need, ty.as_composite()) {
+            (Need::Finite | Need::Moderate, Some(Composite::Vector { elem, .. })) => {
+                let number = Type::Scalar(elem);
+                let size = expr.range.size();
+                if size <= 400.0 && !self.random.one_in(4) {
+                    let factor = [0.5, 0.25, 0.1, 0.05, 0.02].into_iter().find(|factor| factor * size <= 8.0);
+                    let factor = self.number_of(number, factor.unwrap_or(0.02));
+                    return Expr::binary("*", &factor, &expr, ty, expr.range * factor.range);
+                }
+                let infinite = Range::new(1.0, f64::INFINITY);
+                let (op, bound) = if self.random.one_in(2) { (Op::Length, 1.0) } else { (Op::LengthSq, 0.5) };
+                let length = Expr::call(&self.builtin(op.name()), &[&expr], number, infinite).by(op);
+                let more = Expr::binary("+", &self.number_of(number, 1.0), &length, number, infinite);
+                Expr::binary("/", &expr, &more, ty, Range::within(bound))
+            }
+            (Need::Finite | Need::Moderate, _) => {
+                let wanted = 50.0 / expr.range.size();
+                let fits = [0.5, 0.25, 0.1, 0.05].into_iter().filter(|&factor| factor <= wanted);
+                let factors: Vec<f64> = fits.chain([0.02, 0.01]).collect();
+                let scale = self.pick_number(&factors);
+                Expr::binary("*", &scale, &expr, ty, expr.range * scale.range)
+            }
+            // An offset makes zero unlikely; running the kernel tells.
+            (Need::NotZero | Need::Positive, Some(Composite::Vector { .. })) => {
+                let offset = self.constant(ty);
+                Expr::binary("+", &expr, &offset, ty, expr.range + offset.range)
+            }
+            _ => expr,
+        }
+    }
+
+    pub(super) fn named_call(&mut self, op: Op, x: &Expr, range: Range) -> Expr {
+        Expr::call(&self.builtin(op.name()), &[x], x.ty, range).by(op)
+    }
+
+    fn named_call2(&mut self, op: Op, x: &Expr, y: &Expr, range: Range) -> Expr {
+        Expr::call(&self.builtin(op.name()), &[x, y], x.ty, range).by(op)
+    }
+
+    fn clamped(&mut self, x: &Expr, low: f64, high: f64) -> Expr {
+        let args = [x, &self.number(low), &self.number(high)];
+        Expr::call(&self.builtin("clamp"), &args, x.ty, Range::new(low, high)).by(Op::Clamp)
+    }
+}

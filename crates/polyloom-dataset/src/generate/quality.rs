@@ -1,0 +1,177 @@
+//! What a reader of kernels taken at random would stumble over.
+
+use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Kernels of all categories.
+fn kernels(n: u64) -> impl Iterator<Item = Program> {
+    Category::ALL.iter().flat_map(move |&category| (0..n).map(move |seed| generate(category, 77_000 + seed)))
+}
+
+/// A kernel's docstring and the rest of the text.
+fn parts(source: &str) -> (String, String) {
+    let mut parts = source.splitn(3, "\"\"\"");
+    let before = parts.next().unwrap_or_default();
+    let doc = parts.next().expect("there is a docstring");
+    (doc.to_owned(), format!("{before}{}", parts.next().unwrap_or_default()))
+}
+
+fn words(code: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    code.split(move |c| !is_part(c)).filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+}
+
+/// Statements without what they are indented by, and without comments.
+fn statements(code: &str) -> impl Iterator<Item = &str> {
+    code.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+#[test]
+fn docstrings_use_names_that_the_code_has() {
+    for program in kernels(100) {
+        let (doc, code) = parts(&program.source);
+        let known: BTreeSet<&str> = words(&code).collect();
+        for span in doc.split('`').skip(1).step_by(2) {
+            for word in words(span) {
+                let is_number = span.contains(&format!(".0{word}"));
+                assert!(known.contains(word) || is_number, "`{word}`\n{}", program.source);
+            }
+        }
+    }
+}
+
+#[test]
+fn docstrings_introduce_what_is_no_parameter() {
+    for program in kernels(60) {
+        let (doc, code) = parts(&program.source);
+        let head = code.split(".kernel").nth(1).and_then(|rest| rest.split("):\n").next()).unwrap_or_default();
+        let is_index = |line: &&str| line.contains(".tid()") || line.contains("_idx()");
+        let indices: Vec<&str> = code.lines().filter(is_index).filter_map(|line| line.split('=').next()).collect();
+        let functions = code.lines().filter_map(|line| line.strip_prefix("def "));
+        let functions: Vec<&str> = functions.filter_map(|line| line.split('(').next()).collect();
+        let names = words(head).chain(indices.into_iter().flat_map(words)).chain(functions);
+        let mut known = docstring::Known::new(names);
+        let text = doc.split_whitespace().collect::<Vec<_>>().join(" ");
+        let sentences: Vec<&str> = text.split_inclusive(". ").map(str::trim).collect();
+        for sentence in &sentences {
+            assert!(known.take_in(sentence), "{sentence}\n{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn the_first_line_sums_up_what_the_kernel_does() {
+    for program in kernels(60) {
+        let (doc, _) = parts(&program.source);
+        let first = doc.lines().next().unwrap_or_default();
+        assert!(first.ends_with('.') && first.starts_with(|c: char| c.is_ascii_uppercase()), "{first}");
+        assert_ne!(first.trim_end_matches('.').to_lowercase(), program.name.replace('_', " "));
+        assert!(first.contains('`') || program.category == "composite", "{first}");
+    }
+}
+
+#[test]
+fn docstrings_are_sentences() {
+    for program in kernels(100) {
+        let (doc, _) = parts(&program.source);
+        let text = doc.split_whitespace().collect::<Vec<_>>().join(" ");
+        for wrong in ["``", "be let", "gives let", "is let", " . ", "..", "; .", ": .", ". else", ". where", "`. `, "] {
+            assert!(!text.contains(wrong), "{wrong}\n{}", program.source);
+        }
+        assert_eq!(text.matches('(').count(), text.matches(')').count(), "{}", program.source);
+    }
+}
+
+#[test]
+fn nothing_has_two_names() {
+    for program in kernels(100) {
+        let (_, code) = parts(&program.source);
+        let targets: Vec<&str> = statements(&code).filter_map(|line| line.split([' ', ',']).next()).collect();
+        for line in statements(&code) {
+            let Some((target, value)) = line.split_once(" = ") else { continue };
+            let is_name = |text: &str| words(text).next() == Some(text);
+            let is_alias = is_name(target) && is_name(value);
+            let times = targets.iter().filter(|&&name| name == target).count();
+            assert!(!is_alias || times > 1, "{line}\n{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn nothing_cancels() {
+    let pairs = [
+        "abs(P.abs(",
+        "log(P.exp(",
+        "exp(P.log(",
+        "sqrt(P.sqrt(",
+        "tanh(P.atanh(",
+        "sin(P.asin(",
+        "asin(P.sin(",
+        "radians(P.degrees(",
+        "degrees(P.radians(",
+        "normalize(P.normalize(",
+        "floor(P.round(",
+        "round(P.floor(",
+        "transpose(P.transpose(",
+        "frac(P.frac(",
+        "sign(P.sign(",
+        "(--",
+        "- -",
+        " / 1.0\n",
+        " * 1.0\n",
+        " + 0.0\n",
+        " ** 1.0\n",
+        "= 1.0 * ",
+    ];
+    let mut n_found = BTreeMap::<&str, usize>::new();
+    for program in kernels(100) {
+        let source = program.source.replace("wp.", "P.").replace("loom.", "P.");
+        for pair in pairs {
+            if source.contains(pair) {
+                *n_found.entry(pair).or_default() += 1;
+            }
+        }
+    }
+    // What an expression is made of later may bring two signs together.
+    assert!(n_found.values().sum::<usize>() <= 5, "{n_found:?}");
+}
+
+#[test]
+fn no_guard_is_everywhere() {
+    let (mut n, mut found) = (0, [0; 3]);
+    for program in kernels(100) {
+        n += 1;
+        let source = program.source.replace("wp.", "").replace("loom.", "");
+        let divides = ["/ (1.0 + abs(", "/ (1.0 + length(", "/ (float64(1.0) + abs("];
+        found[0] += usize::from(divides.iter().any(|guard| source.contains(guard)));
+        found[1] += usize::from(source.contains("int(floor("));
+        found[2] += usize::from(source.contains("sqrt(1.0 + "));
+    }
+    assert!(found.iter().all(|&found| found * 100 <= 13 * n), "{found:?} of {n}");
+}
+
+#[test]
+fn difficulty_orders_kernels_by_length() {
+    let mut lengths = BTreeMap::<u8, Vec<usize>>::new();
+    let mut of_category = BTreeMap::<String, BTreeSet<u8>>::new();
+    for program in kernels(100) {
+        let (_, code) = parts(&program.source);
+        let is_body = |line: &&str| line.starts_with("    ") && !line.ends_with(',');
+        let n_lines = code.lines().filter(is_body).count();
+        lengths.entry(program.difficulty).or_default().push(n_lines);
+        of_category.entry(program.category.into_owned()).or_default().insert(program.difficulty);
+    }
+    let medians: Vec<usize> = lengths
+        .values_mut()
+        .map(|lengths| {
+            lengths.sort_unstable();
+            lengths[lengths.len() / 2]
+        })
+        .collect();
+    assert_eq!(medians.len(), 5);
+    assert!(medians.windows(2).all(|pair| pair[1] * 2 > pair[0] * 3), "{medians:?}");
+    assert!(medians[4] >= 40, "{medians:?}");
+    for (category, found) in of_category {
+        assert!(found.len() >= 3 && found.contains(&4), "{category}: {found:?}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Operations that no programmer would write: what cancels, what changes nothing, what is known beforehand.
+
+use super::expr::Expr;
+use super::range::Range;
+use polyloom::Op;
+
+/// Whether it maps many numbers to one: seldom what a program wants.
+pub(super) fn is_flat(op: Op) -> bool {
+    use Op::{Ceil, Floor, FloorDiv, Nonzero, Rint, Round, Sign, Step, Trunc};
+    matches!(op, Ceil | Floor | FloorDiv | Nonzero | Rint | Round | Sign | Step | Trunc | Op::Not | Op::BitAnd)
+}
+
+/// Whether the operation says nothing, or says it in a roundabout way.
+pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
+    let [a, rest @ ..] = args else { return false };
+    if args.iter().all(|arg| arg.uses.is_empty()) || a.head.is_some_and(|inner| undoes(op, inner)) {
+        return true;
+    }
+    let one_sign = |range: Range| range.low >= 0.0 || range.high <= 0.0;
+    let neutral = |x: &Expr, number: f64| x.is_constant() && x.range.low == number;
+    let same = |b: &Expr| a.text == b.text;
+    let is_power = matches!(op, Op::Mul | Op::CwMul | Op::Dot | Op::Ddot | Op::SpatialDot | Op::Select | Op::Fma);
+    if !is_power && rest.first().is_some_and(same) {
+        return true;
+    }
+    match (op, rest) {
+        // A root takes back a square.
+        (Op::Sqrt, _) if a.head == Some(Op::Mul) => a.parts.factors.windows(2).any(|pair| pair[0] == pair[1]),
+        (Op::Sign | Op::Step | Op::Nonzero | Op::Abs, _) => one_sign(a.range),
+        (Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc, _) => a.range.high - a.range.low < 2.0,
+        (Op::Frac, _) => a.range.low >= 0.0 && a.range.high <= 1.0,
+        (Op::Neg, _) => a.text.starts_with('-'),
+        (Op::Min | Op::Max, [b]) => {
+            let opposite = a.text.trim_start_matches('-') == b.text.trim_start_matches('-');
+            opposite || a.range.low >= b.range.high || b.range.low >= a.range.high
+        }
+        (Op::Copysign, [b]) => one_sign(b.range) || one_sign(a.range) && a.range.low < 0.0,
+        (Op::Add | Op::Sub, [b]) => {
+            let is_sum = op == Op::Add;
+            let of_one =
+                (a.uses == b.uses && a.uses.len() == 1) && (a.parts.share(&b.parts) || b.text.contains(&a.text));
+            let repeats = !is_sum && b.is_bare() && a.text.contains(b.text.as_str());
+            let signed = b.text.starts_with('-') || b.head == Some(Op::Neg);
+            let idle = neutral(b, 0.0) || is_sum && neutral(a, 0.0);
+            idle || signed || repeats || of_one && !a.uses.is_empty() || a.parts.cancel(&b.parts, is_sum)
+        }
+        (Op::Mul | Op::CwMul, [b]) => [0.0, 1.0].iter().any(|&n| neutral(a, n) || neutral(b, n)),
+        (Op::Div | Op::FloorDiv | Op::CwDiv, [b]) => neutral(b, 1.0) || a.parts.share(&b.parts),
+        (Op::Mod, [b]) => neutral(b, 1.0) || a.range.low >= 0.0 && a.range.high < b.range.low,
+        (Op::Pow, [b]) => neutral(b, 1.0) || neutral(b, 0.0) || neutral(a, 1.0),
+        (Op::Lerp, [_, t]) => neutral(t, 0.0) || neutral(t, 1.0),
+        (Op::Select, [b, c]) => b.text == c.text || a.head == Some(Op::Unot),
+        (Op::BitAnd | Op::BitOr | Op::BitXor, [b]) => neutral(b, 0.0),
+        (Op::Lshift | Op::Rshift, [b]) => neutral(b, 0.0) || neutral(a, 0.0),
+        (Op::Fma, [b, c]) => same(b) && b.text == c.text || neutral(a, 1.0) || neutral(b, 1.0),
+        _ => false,
+    }
+}
+
+/// Whether one builtin takes back what the other has done, or has nothing left to do behind it.
+fn undoes(outer: Op, inner: Op) -> bool {
+    use Op::{
+        Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Ceil, Clamp, Copysign, Cos, Cosh, Degrees, Diag, Erf, Erfc,
+        Erfcinv, Erfinv, Exp, Exp2, Expm1, Floor, Frac, GetDiag, Invert, Length, LengthSq, Log, Log1p, Log2, Log10,
+        Max, Min, Neg, Normalize, Pow, QuatInverse, Radians, Rint, Round, Rsqrt, Sign, Sin, Sinh, Sqrt, Step, Tan,
+        Tanh, Transpose, Trunc,
+    };
+    let rounds = |op| matches!(op, Floor | Ceil | Round | Rint | Trunc);
+    if rounds(outer) {
+        return rounds(inner) || matches!(inner, Sign | Step);
+    }
+    match outer {
+        Exp | Exp2 | Expm1 => matches!(inner, Log | Log1p | Log2 | Log10 | Exp | Exp2 | Expm1),
+        Log | Log1p | Log2 | Log10 => {
+            matches!(inner, Exp | Exp2 | Expm1 | Pow | Sqrt | Log | Log1p | Log2 | Log10)
+        }
+        Asin | Acos | Atan => matches!(inner, Sin | Cos | Tan | Asin | Acos | Atan),
+        Sin | Cos | Tan => matches!(inner, Asin | Acos | Atan | Sin | Cos | Tan),
+        Asinh | Acosh | Atanh => matches!(inner, Sinh | Cosh | Tanh | Asinh | Acosh | Atanh),
+        Sinh | Cosh | Tanh => matches!(inner, Asinh | Acosh | Atanh | Sinh | Cosh | Tanh | Erf),
+        Erfinv => inner == Erf,
+        Erf => matches!(inner, Erfinv | Tanh | Erf),
+        Erfcinv => inner == Erfc,
+        Erfc => matches!(inner, Erfcinv | Erf | Erfc),
+        Abs => matches!(inner, Abs | Neg | Copysign | Sqrt | Exp | Length | Sign),
+        Neg => inner == Neg,
+        Degrees | Radians => matches!(inner, Degrees | Radians),
+        Transpose | QuatInverse | Invert | Frac | Normalize | Diag | Clamp | Sign => {
+            inner == outer || outer == Diag && inner == GetDiag
+        }
+        Length | LengthSq => inner == Normalize,
+        Sqrt | Rsqrt => matches!(inner, LengthSq | Pow | Sqrt | Rsqrt | Exp),
+        Min | Max => inner == outer || inner == Clamp,
+        Op::Determinant | Op::Trace => inner == Transpose,
+        Op::Inverse => inner == Op::Inverse,
+        _ => false,
+    }
+}
