@@ -10,7 +10,7 @@ const LONG: usize = 430;
 const LONGEST: usize = 900;
 
 /// The longest first line, with what else is in it.
-const FIRST: usize = 78;
+const FIRST: usize = 75;
 
 /// A sentence of the docstring.
 pub(super) struct Sentence {
@@ -145,7 +145,7 @@ pub(super) fn body<'a>(
     }
     let rest = kept.join(" ");
     // Without more to say the line ends with quotes.
-    let room = if rest.is_empty() { FIRST } else { FIRST + 3 };
+    let room = if rest.is_empty() { FIRST + 3 } else { FIRST + 6 };
     (summary.filter(|line| line.len() <= room), rest)
 }
 
