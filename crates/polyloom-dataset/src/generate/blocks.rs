@@ -452,12 +452,13 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
             let limit = g.threshold(&x);
             let sign = g.random.pick(&["<", ">"]);
             let mut test = format!("{} {sign} {}", x.text, limit.text);
-            let mut words = format!("{} {sign} {}", x.words, limit.words);
+            let word = if sign == "<" { "less" } else { "more" };
+            let mut words = format!("{} {word} than {}", x.words, limit.words);
             if let Some(&extra) = extras.first().filter(|_| g.random.clone().one_in(3)) {
                 let other = g.read(extra);
                 if other.ty == ty {
                     test = format!("{} {sign} {}", x.text, other.text);
-                    words = format!("{} {sign} {}", x.words, other.words);
+                    words = format!("{} {word} than {}", x.words, other.words);
                 }
             }
             let real = g.real;

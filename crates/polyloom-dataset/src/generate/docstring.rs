@@ -9,8 +9,11 @@ use polyloom::Random;
 const LONG: usize = 430;
 const LONGEST: usize = 900;
 
+/// The longest sentence of a docstring that is brief.
+const LONG_SENTENCE: usize = 300;
+
 /// The longest first line, with what else is in it.
-const FIRST: usize = 78;
+const FIRST: usize = 75;
 
 /// A sentence of the docstring.
 pub(super) struct Sentence {
@@ -124,7 +127,8 @@ pub(super) fn body<'a>(
 ) -> (Option<String>, String) {
     let total: usize = sentences.iter().map(|sentence| sentence.text.len() + 1).sum();
     let is_brief = total > LONGEST || total > LONG && random.one_in(2);
-    let told = sentences.iter().filter(|sentence| !(is_brief && sentence.is_detail));
+    let is_told = |sentence: &&Sentence| !(is_brief && (sentence.is_detail || sentence.text.len() > LONG_SENTENCE));
+    let told = sentences.iter().filter(is_told);
     let kept: Vec<&str> = told.map(|sentence| sentence.text.as_str()).filter(|text| known.take_in(text)).collect();
     // Of one result the whole docstring is what it is.
     if let [one] = kept[..]
@@ -145,7 +149,7 @@ pub(super) fn body<'a>(
     }
     let rest = kept.join(" ");
     // Without more to say the line ends with quotes.
-    let room = if rest.is_empty() { FIRST } else { FIRST + 3 };
+    let room = if rest.is_empty() { FIRST + 3 } else { FIRST + 6 };
     (summary.filter(|line| line.len() <= room), rest)
 }
 

@@ -93,7 +93,19 @@ impl Generator {
             .collect();
         let (name, ty, mut range) = self.random.pick(&fits);
         let mut args = state.to_owned();
-        let mut words = format!("a draw of `{name}`");
+        let mut words = match name {
+            "randf" => "a random number from 0 to 1",
+            "randn" => "a normally distributed random number",
+            "sample_unit_ring" => "a random point on the unit circle",
+            "sample_unit_disk" => "a random point in the unit disk",
+            "sample_unit_square" => "a random point in the unit square",
+            "sample_triangle" => "a random pair of barycentric coordinates",
+            "sample_unit_sphere_surface" => "a random direction",
+            "sample_unit_sphere" => "a random point in the unit ball",
+            "sample_unit_cube" => "a random point in the unit cube",
+            _ => "a random point in the unit hemisphere",
+        }
+        .to_owned();
         if self.random.one_in(8) && self.scalars.contains(&Scalar::I32) {
             let (low, high) = (self.random.below(4), 6 + self.random.below(20));
             let call = self.builtin("randi");

@@ -87,6 +87,8 @@ pub(super) struct Generator {
     states: bool,
     /// The first line of the docstring, if something says it better than the category.
     summary: Option<String>,
+    /// Whether threads go along columns.
+    pub(super) by_column: bool,
     /// What the last result comes from.
     pub(super) outer: Option<Op>,
     lines: Vec<String>,
@@ -147,6 +149,7 @@ impl Generator {
             states,
             summary: None,
             outer: None,
+            by_column: false,
             lines: Vec::new(),
             reads: Reads::default(),
             indent: 1,
@@ -694,7 +697,13 @@ impl Generator {
         let known = Known::new(names);
         let given = self.summary.take();
         let (line, rest) = docstring::body(&mut self.random, known, given, &self.doc);
-        let line = line.unwrap_or_else(|| docstring::summary(&mut self.random, category, &inputs, &outputs));
+        let line = line.unwrap_or_else(|| {
+            let line = docstring::summary(&mut self.random, category, &inputs, &outputs);
+            match self.by_column {
+                true => line.replace("each row of", "each column of").replace("the rows of", "the columns of"),
+                false => line,
+            }
+        });
         if rest.is_empty() {
             let _ = writeln!(source, "    \"\"\"{line}\"\"\"");
             return;

@@ -34,6 +34,7 @@ fn rows(g: &mut Generator, difficulty: u8) -> Row {
     g.threads_over(&dim, names);
     let last = Extent::Free(outer as u8);
     let first_axis = rank == 2 && g.random.one_in(4);
+    g.by_column = first_axis;
     let shape: Vec<Extent> = if first_axis { vec![last, dim[0]] } else { dim.iter().copied().chain([last]).collect() };
     let index = g.like(&["j", "k", "c", "col", "n", "m"]);
     let indices = match first_axis {
@@ -102,6 +103,14 @@ impl Row {
         found
     }
 
+    fn first(&self) -> &str {
+        self.elements[0].split('[').next().unwrap_or_default()
+    }
+
+    fn is_column(&self) -> bool {
+        self.elements[0].contains(&format!("[{},", self.index))
+    }
+
     fn head(&self) -> String {
         format!("for {} in range({}):", self.index, self.extent)
     }
@@ -154,6 +163,8 @@ pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
     let value = g.concluded(base, &extras, depth);
     if g.random.one_in(6) && value.ty == g.real {
         let name = g.zeros_like(&["highest", "peak", "largest"], value.ty, &[Extent::Is(1)]);
+        let (line, first) = (if row.is_column() { "columns" } else { "rows" }, row.first());
+        g.sum_up(format!("Find the largest of what the {line} of `{first}` come to, in `{name}`."));
         let call = g.builtin("atomic_max");
         let value = g.constrain(value, Need::NotNegative);
         g.line(&format!("{call}({name}, 0, {})", value.text));

@@ -115,7 +115,10 @@ impl Stencil {
         });
         g.line("else:");
         g.nested(|g| g.line(&format!("{element} = {here}")));
-        g.say(format!("Inside the grid {done}; at its edges `{name}` is a copy of `{}`.", self.source));
+        match done.len() < 300 {
+            true => g.say(format!("Inside the grid {done}; at its edges `{name}` is a copy of `{}`.", self.source)),
+            false => g.say(format!("At the edges of the grid `{name}` is a copy of `{}`.", self.source)),
+        }
         Some(())
     }
 
@@ -131,6 +134,12 @@ impl Stencil {
             return g.concluded(total, &extras, depth);
         }
         let neighbours = self.neighbours(g, difficulty);
+        let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let verb = if names.len() == 1 { "is its neighbour" } else { "are its neighbours" };
+        let middle = g.text(center);
+        g.explain(format!("`{middle}` is the element itself."));
+        g.explain(format!("{} {verb}.", super::docstring::list(&names)));
         let mut seen = neighbours.clone();
         seen.push(center);
         let real = g.real;
@@ -143,7 +152,8 @@ impl Stencil {
         if !words.is_empty() {
             g.say(words);
         }
-        let base = match g.random.below(4) {
+        let base = match g.random.below(6) {
+            4 | 5 => self.differences(g, &neighbours).unwrap_or(center),
             0 => {
                 let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
                 let n = names.len() as f64;
@@ -177,8 +187,55 @@ impl Stencil {
         seen.extend(extras.iter());
         let goal = g.goal(difficulty);
         g.work_until(&mut seen, goal - 1, 1 + usize::from(difficulty > 2));
-        let depth = g.some_depth(difficulty).max(1);
+        let depth = g.some_depth(difficulty).max(1 + usize::from(g.random.one_in(2)));
         g.concluded(base, &seen, depth)
+    }
+
+    /// Central differences along the axes, or what is made of them.
+    fn differences(&self, g: &mut Generator, neighbours: &[usize]) -> Option<usize> {
+        const PAIRS: [(&str, &str, &[&str]); 3] = [
+            ("left", "right", &["dx", "slope_x"]),
+            ("down", "up", &["dy", "slope_y"]),
+            ("back", "front", &["dz", "slope_z"]),
+        ];
+        let elem = self.ty.as_composite().map_or(self.ty, |composite| composite.elem().into());
+        let half = g.number_of(elem, 0.5).text;
+        let has = |g: &Generator, name: &str| neighbours.iter().any(|&index| g.variables[index].text == name);
+        let mut found = Vec::new();
+        for (low, high, names) in PAIRS {
+            if has(g, low) && has(g, high) {
+                let index =
+                    g.let_like(names, &format!("{half} * ({high} - {low})"), self.ty, self.range.or(-self.range));
+                let name = g.text(index);
+                g.explain(format!("`{name}` is half the difference of `{high}` and `{low}`."));
+                found.push(index);
+            }
+        }
+        let names: Vec<String> = found.iter().map(|&index| g.text(index)).collect();
+        let first = *found.first()?;
+        if self.ty.as_composite().is_some() || names.len() < 2 && g.random.one_in(2) {
+            return (names.len() == 1).then_some(first);
+        }
+        let size = self.range.size();
+        let squares: Vec<String> = names.iter().map(|name| format!("{name} * {name}")).collect();
+        let (abs, sqrt, max) = (g.builtin("abs"), g.builtin("sqrt"), g.builtin("max"));
+        let sizes: Vec<String> = names.iter().map(|name| format!("{abs}({name})")).collect();
+        let n = names.len() as f64;
+        let (text, what, high) = match g.random.below(4) {
+            0 => (squares.join(" + "), "the squared slope", n * size * size),
+            1 => {
+                (format!("{sqrt}({} + {half})", squares.join(" + ")), "the slope, rounded off at zero", n * size + 1.0)
+            }
+            2 => (sizes.join(" + "), "the sum of the slopes along the axes", n * size),
+            _ => {
+                let text = sizes.iter().skip(1).fold(sizes[0].clone(), |text, next| format!("{max}({text}, {next})"));
+                (text, "the largest slope along an axis", size)
+            }
+        };
+        let index = g.let_like(&["steepness", "edge", "roughness", "grad_size"], &text, self.ty, Range::new(0.0, high));
+        let name = g.text(index);
+        g.explain(format!("`{name}` is {what}."));
+        Some(index)
     }
 
     /// Neighbours as variables.

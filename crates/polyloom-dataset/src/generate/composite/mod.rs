@@ -124,7 +124,7 @@ impl Generator {
 
     /// The value with a change now and then, under a new name: the skeleton goes on with that.
     fn varied(&mut self, base: usize, difficulty: u8) -> usize {
-        let often = [5, 4, 3, 2, 2][usize::from(difficulty.min(4))];
+        let often = [3, 3, 2, 2, 2][usize::from(difficulty.min(4))];
         if !self.random.one_in(often) {
             return base;
         }
@@ -154,10 +154,10 @@ impl Generator {
     /// Writes a result after changes, the more the more difficult the kernel is.
     fn written(&mut self, names: &[&str], base: usize, difficulty: u8) {
         let count = match difficulty {
-            0 => usize::from(!self.random.one_in(6)),
-            1 => 1 + usize::from(self.random.one_in(3)),
-            2 => 1 + self.random.below(2),
-            3 => 2 + self.random.below(2),
+            0 => 1 + usize::from(self.random.one_in(3)),
+            1 => 1 + self.random.below(2),
+            2 => 2 + self.random.below(2),
+            3 => 3 + self.random.below(2),
             _ => 5 + self.random.below(3),
         };
         let value = self.changed(base, count, true);
