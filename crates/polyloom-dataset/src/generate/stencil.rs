@@ -55,7 +55,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
             Some(())
         }
     }?;
-    g.finish(Category::Stencil, difficulty)
+    g.finish(Category::Stencil)
 }
 
 struct Stencil {
