@@ -166,6 +166,11 @@ impl Generator {
         match self.random.below(8) {
             0 | 1 => return self.clamped(&expr, -most.min(3.0), most.min(3.0)),
             2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, Range::within(1.6)),
+            2..=4 if size <= 1e6 && !levelled => {
+                let angle = self.named_call(Op::Atan, &expr, Range::within(1.6));
+                let share = self.number(0.6);
+                return Expr::binary("*", &share, &angle, ty, Range::within(0.96));
+            }
             5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
             _ => {}
         }

@@ -27,6 +27,8 @@ pub(super) struct Variable {
     pub(super) used: bool,
     /// The line from which on it has to be read.
     since: usize,
+    /// The same, once something has been found to read it since.
+    found_since: Option<usize>,
     /// Whether threads see different values.
     pub(super) varies: bool,
     /// What it begins with, of a variable that statements change.
@@ -191,6 +193,7 @@ impl Generator {
             range,
             used: false,
             since: 0,
+            found_since: None,
             varies: true,
             start: range,
             is_free: false,
@@ -281,15 +284,21 @@ impl Generator {
     pub(super) fn review(&mut self) {
         self.reads.scan(&self.lines);
         for variable in &mut self.variables {
+            // Lines are not taken back.
+            if variable.found_since == Some(variable.since) {
+                variable.used = true;
+                continue;
+            }
             let text = &variable.text;
             // A field of an element is its own variable, any element of an array the array.
             if text.contains("].") {
                 variable.used = self.lines.iter().any(|line| line.contains(text.as_str()));
-                continue;
+            } else {
+                let name = text.split('[').next().unwrap_or(text);
+                let name = name.rsplit('(').next().unwrap_or(name);
+                variable.used = self.reads.last_of(name).is_some_and(|at| at >= variable.since);
             }
-            let name = text.split('[').next().unwrap_or(text);
-            let name = name.rsplit('(').next().unwrap_or(name);
-            variable.used = self.reads.last_of(name).is_some_and(|at| at >= variable.since);
+            variable.found_since = variable.used.then_some(variable.since);
         }
     }
 
