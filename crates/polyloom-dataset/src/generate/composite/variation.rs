@@ -1,7 +1,7 @@
 //! What programs do to a result before they keep it: scaling, limits, masks, activations, blending, calibration.
 //!
-//! Each change has a name that says what it is, brings the inputs that it needs, and describes itself by its expression,
-//! so that a docstring stays true however they are combined.
+//! Each change has a name that says what it is, brings the inputs that it needs, and describes itself by its
+//! expression, so that a docstring stays true however they are combined.
 
 use super::{N0, N1};
 use crate::generate::expr::Expr;
