@@ -35,7 +35,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
             g.update_shared(at + 1 == n_updates, difficulty);
         }
     }
-    g.finish(Category::Atomic, difficulty)
+    g.finish(Category::Atomic)
 }
 
 impl Generator {

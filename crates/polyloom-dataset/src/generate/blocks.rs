@@ -112,7 +112,7 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
     let depth = g.some_depth(difficulty).max(usize::from(difficulty > 0));
     let result = g.concluded(own[0], &seen, depth);
     g.finish_block(&block, result);
-    g.finish(Category::SharedMemory, difficulty)
+    g.finish(Category::SharedMemory)
 }
 
 /// What threads read of a tile of 8 by 8.
@@ -363,7 +363,7 @@ pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
     } else {
         g.finish_block(&block, result);
     }
-    g.finish(Category::Warp, difficulty)
+    g.finish(Category::Warp)
 }
 
 /// What lanes give each other: a new variable.

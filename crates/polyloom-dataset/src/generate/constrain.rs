@@ -16,6 +16,15 @@ impl Generator {
         if ty.as_composite().is_some() {
             return self.constrain_composite(expr, need);
         }
+        // A number is written as one that fits.
+        if ty == self.real && expr.is_constant() {
+            let number = match need {
+                Need::Fraction | Need::Unit | Need::InsideUnit => self.random.pick(&[0.25, 0.5, 0.75, 0.1, 0.3, 0.8]),
+                Need::AtLeastOne | Need::Positive | Need::NotZero => self.random.pick(&[1.5, 2.0, 3.0, 2.5]),
+                _ => self.random.pick(&[0.5, 1.5, 1.25, 0.75]),
+            };
+            return self.number(number);
+        }
         let expr = self.short(expr);
         if ty == self.real {
             return self.constrain_float(expr, need);
@@ -157,6 +166,11 @@ impl Generator {
         match self.random.below(8) {
             0 | 1 => return self.clamped(&expr, -most.min(3.0), most.min(3.0)),
             2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, Range::within(1.6)),
+            2..=4 if size <= 1e6 && !levelled => {
+                let angle = self.named_call(Op::Atan, &expr, Range::within(1.6));
+                let share = self.number(0.6);
+                return Expr::binary("*", &share, &angle, ty, Range::within(0.96));
+            }
             5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
             _ => {}
         }

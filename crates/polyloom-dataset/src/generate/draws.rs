@@ -81,7 +81,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     g.statements(more, 1);
     g.gap();
     g.outputs(1 + usize::from(difficulty > 1));
-    g.finish(Category::Random, difficulty)
+    g.finish(Category::Random)
 }
 
 impl Generator {

@@ -16,7 +16,7 @@ pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Optio
         g.gap();
     }
     g.outputs(1 + usize::from(difficulty > 0));
-    g.finish(category, difficulty)
+    g.finish(category)
 }
 
 /// A kernel in the making, of the category's types.

@@ -47,7 +47,7 @@ pub(super) fn branches(random: Random, difficulty: u8) -> Option<Program> {
     }
     g.gap();
     g.outputs(1 + usize::from(difficulty > 1));
-    g.finish(Category::ControlFlow, difficulty)
+    g.finish(Category::ControlFlow)
 }
 
 /// A kernel about loops.
@@ -75,7 +75,7 @@ pub(super) fn loops(random: Random, difficulty: u8) -> Option<Program> {
     }
     g.gap();
     g.outputs(1 + usize::from(difficulty > 2));
-    g.finish(Category::Loop, difficulty)
+    g.finish(Category::Loop)
 }
 
 impl Generator {

@@ -46,7 +46,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     }
     g.gap();
     g.outputs(1 + usize::from(difficulty > 1));
-    g.finish(Category::Function, difficulty)
+    g.finish(Category::Function)
 }
 
 impl Generator {

@@ -1,11 +1,12 @@
 //! What a kernel is while it is being written: its names, its variables, its lines.
 
-use super::difficulty;
-use super::docstring::{self, Known, Sentence, Told};
+mod finish;
+
+use super::docstring::{Sentence, Told};
 use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
-use super::names::{self, Names, Role};
-use super::program::{Category, Extent, Input, Program, Values};
+use super::names::{Names, Role};
+use super::program::{Extent, Input, Values};
 use super::range::Range;
 use super::reads::Reads;
 use super::values::{Choices, OVERLOADS, is_in_warp};
@@ -13,12 +14,6 @@ use super::words;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use std::fmt::Write as _;
 use std::rc::Rc;
-
-/// The line length of Python's formatters.
-const LINE: usize = 88;
-
-/// The most lines of a file.
-const LONGEST: usize = 150;
 
 /// Something an expression can read.
 #[derive(Clone, Debug)]
@@ -32,6 +27,8 @@ pub(super) struct Variable {
     pub(super) used: bool,
     /// The line from which on it has to be read.
     since: usize,
+    /// The same, once something has been found to read it since.
+    found_since: Option<usize>,
     /// Whether threads see different values.
     pub(super) varies: bool,
     /// What it begins with, of a variable that statements change.
@@ -196,6 +193,7 @@ impl Generator {
             range,
             used: false,
             since: 0,
+            found_since: None,
             varies: true,
             start: range,
             is_free: false,
@@ -286,15 +284,21 @@ impl Generator {
     pub(super) fn review(&mut self) {
         self.reads.scan(&self.lines);
         for variable in &mut self.variables {
+            // Lines are not taken back.
+            if variable.found_since == Some(variable.since) {
+                variable.used = true;
+                continue;
+            }
             let text = &variable.text;
             // A field of an element is its own variable, any element of an array the array.
             if text.contains("].") {
                 variable.used = self.lines.iter().any(|line| line.contains(text.as_str()));
-                continue;
+            } else {
+                let name = text.split('[').next().unwrap_or(text);
+                let name = name.rsplit('(').next().unwrap_or(name);
+                variable.used = self.reads.last_of(name).is_some_and(|at| at >= variable.since);
             }
-            let name = text.split('[').next().unwrap_or(text);
-            let name = name.rsplit('(').next().unwrap_or(name);
-            variable.used = self.reads.last_of(name).is_some_and(|at| at >= variable.since);
+            variable.found_since = variable.used.then_some(variable.since);
         }
     }
 
@@ -447,7 +451,7 @@ impl Generator {
         (self.states, self.comments) = (states, comments);
         let params: Vec<String> = params.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
         let mut text = format!("@{}.func\n", self.package);
-        write_head(name, &params, &returned, &mut text);
+        finish::write_head(name, &params, &returned, &mut text);
         for line in lines {
             let _ = writeln!(text, "{line}");
         }
@@ -622,104 +626,6 @@ impl Generator {
     pub(super) fn sum_up(&mut self, summary: String) {
         self.summary = Some(summary);
     }
-
-    /// The file, if its lines are no longer than Python's formatters leave them.
-    pub(super) fn finish(mut self, category: Category, difficulty: u8) -> Option<Program> {
-        let verb = self.random.pick(names::verbs(category, self.outer));
-        let (kind, second) = (self.random.below(6), self.random.one_in(3));
-        let name = match self.arrays()[..] {
-            [] => format!("{verb}_values"),
-            [first, other, ..] if kind == 0 => format!("{verb}_{first}_and_{other}"),
-            [_, other, ..] if second => format!("{verb}_{other}"),
-            [first, ..] => format!("{verb}_{first}"),
-        };
-        let name = if self.names.take(&name) { name } else { format!("{name}_kernel") };
-        self.finish_as(&name, category, difficulty)
-    }
-
-    /// The arrays that the kernel is given, by name.
-    fn arrays(&self) -> Vec<&str> {
-        let is_given = |input: &Input| !matches!(input.values, Values::Zeros) && !input.shape.is_empty();
-        let given = self.params.iter().filter(|param| param.inputs.iter().all(is_given));
-        given.map(Parameter::name).collect()
-    }
-
-    /// The same under a name.
-    pub(super) fn finish_as(mut self, name: &str, category: Category, difficulty: u8) -> Option<Program> {
-        // What a kernel writes comes last.
-        let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
-        self.params.sort_by_key(is_output);
-        let package = self.package;
-        let mut source = String::with_capacity(4096);
-        for line in &self.imports {
-            let _ = write!(source, "{line}\n\n");
-        }
-        source.push_str(match package {
-            "wp" => "import warp as wp\n\n\n",
-            _ => "import polyloom as loom\n\n\n",
-        });
-        for item in &self.items {
-            let _ = write!(source, "{item}\n\n");
-        }
-        let options = self.block_dim.map(|n| format!("(block_dim={n})")).unwrap_or_default();
-        let _ = writeln!(source, "@{package}.kernel{options}");
-        let params: Vec<String> = self.params.iter().map(|param| param.text.clone()).collect();
-        write_head(name, &params, "", &mut source);
-        self.write_doc(category, &mut source);
-        for line in &self.lines {
-            source.push_str(line);
-            source.push('\n');
-        }
-        self.reads.scan(&self.lines);
-        let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
-        // What a kernel was meant to be is not always what it has become.
-        let bodies = self.items.iter().flat_map(|item| item.lines().filter(|line| line.starts_with(' ')));
-        let _ = difficulty;
-        let difficulty = difficulty::of_lines(bodies.chain(self.lines.iter().map(String::as_str)))?;
-        let fits = !is_idle && source.lines().all(|line| line.len() <= LINE) && source.lines().count() <= LONGEST;
-        let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
-        let dim = self.dim;
-        let category = category.name().into();
-        fits.then_some(Program { name: name.to_owned(), category, difficulty, source, inputs, dim })
-    }
-
-    fn write_doc(&mut self, category: Category, source: &mut String) {
-        let is_output = |param: &&Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
-        let (outputs, inputs): (Vec<&Parameter>, Vec<&Parameter>) = self.params.iter().partition(is_output);
-        let [outputs, inputs] = [outputs, inputs].map(|of| of.into_iter().map(Parameter::name).collect::<Vec<_>>());
-        if self.comments {
-            self.doc.retain(|sentence| !sentence.is_detail);
-        }
-        for sentence in self.doc.iter_mut().filter(|sentence| sentence.text.contains('.')) {
-            sentence.text = words::without_package(&sentence.text);
-        }
-        let names = self.params.iter().map(Parameter::name).chain(self.indices.iter().map(String::as_str));
-        let known = Known::new(names);
-        let given = self.summary.take();
-        let (line, rest) = docstring::body(&mut self.random, known, given, &self.doc);
-        let line = line.unwrap_or_else(|| {
-            let line = docstring::summary(&mut self.random, category, &inputs, &outputs);
-            match self.by_column {
-                true => line.replace("each row of", "each column of").replace("the rows of", "the columns of"),
-                false => line,
-            }
-        });
-        if rest.is_empty() {
-            let _ = writeln!(source, "    \"\"\"{line}\"\"\"");
-            return;
-        }
-        let _ = writeln!(source, "    \"\"\"{line}\n");
-        for line in wrapped(&rest, LINE - 4) {
-            let _ = writeln!(source, "    {line}");
-        }
-        let _ = writeln!(source, "    \"\"\"");
-    }
-}
-
-impl Parameter {
-    fn name(&self) -> &str {
-        self.text.split(':').next().unwrap_or_default()
-    }
 }
 
 /// Clauses one after the other; such as have parts of their own stand in parentheses.
@@ -747,21 +653,6 @@ pub(super) fn name_of(ty: Type) -> String {
     }
 }
 
-/// The first line of a function, or several if it is too long.
-fn write_head(name: &str, params: &[String], returned: &str, source: &mut String) {
-    let arrow = if returned.is_empty() { String::new() } else { format!(" -> {returned}") };
-    let head = format!("def {name}({}){arrow}:", params.join(", "));
-    if head.len() <= LINE {
-        let _ = writeln!(source, "{head}");
-        return;
-    }
-    let _ = writeln!(source, "def {name}(");
-    for param in params {
-        let _ = writeln!(source, "    {param},");
-    }
-    let _ = writeln!(source, "){arrow}:");
-}
-
 /// A sentence as a part of another.
 fn as_clause(sentence: &str) -> String {
     let clause = sentence.trim_end_matches('.');
@@ -776,23 +667,6 @@ fn as_clause(sentence: &str) -> String {
 pub(super) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| format!("{}{}", first.to_ascii_uppercase(), chars.as_str())).unwrap_or_default()
-}
-
-/// Words in lines of this length, broken between words.
-fn wrapped(text: &str, length: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.len() - 1;
-        if !lines[last].is_empty() && lines[last].len() + 1 + word.len() > length {
-            lines.push(word.to_owned());
-        } else {
-            if !lines[last].is_empty() {
-                lines[last].push(' ');
-            }
-            lines[last].push_str(word);
-        }
-    }
-    lines
 }
 
 /// What no kernel is without.

@@ -172,7 +172,7 @@ pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
     } else {
         g.store(value);
     }
-    g.finish(Category::Reduction, difficulty)
+    g.finish(Category::Reduction)
 }
 
 fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: usize) -> usize {
@@ -452,7 +452,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
     if unread.is_some() {
         return None;
     }
-    g.finish(Category::Scan, difficulty)
+    g.finish(Category::Scan)
 }
 
 /// One step of what is carried.

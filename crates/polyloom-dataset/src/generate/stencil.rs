@@ -55,7 +55,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
             Some(())
         }
     }?;
-    g.finish(Category::Stencil, difficulty)
+    g.finish(Category::Stencil)
 }
 
 struct Stencil {
@@ -164,9 +164,13 @@ impl Stencil {
                     0 => {
                         let count = g.number_of(elem, n).text;
                         let middle = g.text(center);
-                        (format!("{sum} - {count} * {middle}"), "the discrete Laplacian")
+                        match neighbours.len() {
+                            1 => (format!("{sum} - {middle}"), "the difference to the neighbour"),
+                            _ => (format!("{sum} - {count} * {middle}"), "the discrete Laplacian"),
+                        }
                     }
-                    1 => (format!("({sum}) / {}", g.number_of(elem, n).text), "the mean of the neighbours"),
+                    1 if n > 1.0 => (format!("({sum}) / {}", g.number_of(elem, n).text), "the mean of the neighbours"),
+                    _ if n == 1.0 => (format!("{} * {sum}", g.number_of(elem, 0.5).text), "half the neighbour"),
                     _ => (format!("{} * ({sum})", g.number_of(elem, 0.5 / n).text), "half the mean of the neighbours"),
                 };
                 let names = ["lap", "laplacian", "average", "spread", "flux", "mean"];

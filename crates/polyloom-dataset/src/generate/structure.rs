@@ -132,7 +132,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     } else {
         g.outputs(1 + usize::from(difficulty > 1));
     }
-    g.finish(Category::Struct, difficulty)
+    g.finish(Category::Struct)
 }
 
 impl Generator {

@@ -310,18 +310,14 @@ impl Generator {
 
     /// An operand as it is needed: rather one of which it is known than one that is made so.
     fn operand(&mut self, ty: Type, need: Need, varies: bool, depth: usize) -> Expr {
-        for attempt in 0..3 {
-            let depth = if attempt < 2 { depth } else { 0 };
-            // A branch on nothing, bounds without a value between them: operands that vary come first.
-            let arg = if varies { self.variable(ty, depth) } else { self.value(ty, depth) };
-            if need.is_met_by(arg.range) || need == Need::Finite {
-                return self.constrain(arg, need);
-            }
-            if attempt == 2 {
-                return self.constrain(arg, need);
-            }
+        // A branch on nothing, bounds without a value between them: operands that vary come first.
+        let arg = if varies { self.variable(ty, depth) } else { self.value(ty, depth) };
+        if need == Need::Finite || need.is_met_by(arg.range) {
+            return self.constrain(arg, need);
         }
-        self.constant(ty)
+        let simple = if varies { self.variable(ty, 0) } else { self.leaf(ty) };
+        let arg = if need.is_met_by(simple.range) || self.random.one_in(2) { simple } else { arg };
+        self.constrain(arg, need)
     }
 
     /// Makes the bounds among the operands constants in order, with room between them for what is bounded, if it has any.

@@ -122,7 +122,11 @@ pub(super) fn binary(operator: &str, a: Operand<'_>, b: Operand<'_>) -> String {
         _ => "{} with {}",
     };
     match (operator, a, b) {
-        ("*", Operand::Words(first), Operand::Words(second)) if first == second => fill("the square of {}", &[a]),
+        ("*", Operand::Words(first), Operand::Words(second)) | ("*", Operand::Code(first), Operand::Code(second))
+            if first == second =>
+        {
+            fill("the square of {}", &[a])
+        }
         _ => fill(noun, &[a, b]),
     }
 }

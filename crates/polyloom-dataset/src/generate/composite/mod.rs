@@ -58,7 +58,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     // A skeleton with nothing woven in is one kernel.
     let name = skeleton(&mut g, difficulty.max(2));
     g.names.take(name);
-    g.finish_as(name, Category::Composite, difficulty)
+    g.finish_as(name, Category::Composite)
 }
 
 const VEC2: Type = Type::Composite(Composite::Vector { elem: Scalar::F32, len: 2 });

@@ -1,7 +1,7 @@
 //! What programs do to a result before they keep it: scaling, limits, masks, activations, blending, calibration.
 //!
-//! Each change has a name that says what it is, brings the inputs that it needs, and describes itself by its expression,
-//! so that a docstring stays true however they are combined.
+//! Each change has a name that says what it is, brings the inputs that it needs, and describes itself by its
+//! expression, so that a docstring stays true however they are combined.
 
 use super::{N0, N1};
 use crate::generate::expr::Expr;
@@ -412,7 +412,7 @@ fn tabulated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static st
     let table = g.array_like(&["table", "lut", "response_curve", "transfer"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
     let (clamp, min) = (g.builtin("clamp"), g.builtin("min"));
     let room = f64::from(n) / 2.0;
-    let fits = [4.0, 2.0, 1.0, 0.5].into_iter().find(|step| step * x.range.size() <= room);
+    let fits = [4.0, 2.0, 1.5, 0.5].into_iter().find(|step| step * x.range.size() <= room);
     let step = g.real(fits.unwrap_or(0.25));
     let middle = if x.range.low < 0.0 { format!(" + {}.0", n / 2) } else { String::new() };
     let inner = x.within_product();

@@ -71,7 +71,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     if t.extras.iter().any(|&index| !g.variables[index].used) {
         return None;
     }
-    g.finish(Category::TensorCore, difficulty)
+    g.finish(Category::TensorCore)
 }
 
 /// The factors, as parameters: left and right ones in turn.

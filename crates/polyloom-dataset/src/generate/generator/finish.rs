@@ -1,0 +1,146 @@
+//! The file of a kernel that is written: its name, its docstring, and whether formatters would leave it as it is.
+
+use super::{Generator, Parameter};
+use crate::generate::difficulty;
+use crate::generate::docstring::{self, Known};
+use crate::generate::names;
+use crate::generate::program::{Category, Input, Program, Values};
+use crate::generate::words;
+use std::fmt::Write as _;
+
+/// The line length of Python's formatters.
+const LINE: usize = 88;
+
+/// The most lines of a file.
+const LONGEST: usize = 150;
+
+impl Generator {
+    /// The file, if its lines are no longer than Python's formatters leave them.
+    pub(in crate::generate) fn finish(mut self, category: Category) -> Option<Program> {
+        let verb = self.random.pick(names::verbs(category, self.outer));
+        let (kind, second) = (self.random.below(6), self.random.one_in(3));
+        let name = match self.arrays()[..] {
+            [] => format!("{verb}_values"),
+            [first, other, ..] if kind == 0 => format!("{verb}_{first}_and_{other}"),
+            [_, other, ..] if second => format!("{verb}_{other}"),
+            [first, ..] => format!("{verb}_{first}"),
+        };
+        let name = if self.names.take(&name) { name } else { format!("{name}_kernel") };
+        self.finish_as(&name, category)
+    }
+
+    /// The arrays that the kernel is given, by name.
+    fn arrays(&self) -> Vec<&str> {
+        let is_given = |input: &Input| !matches!(input.values, Values::Zeros) && !input.shape.is_empty();
+        let given = self.params.iter().filter(|param| param.inputs.iter().all(is_given));
+        given.map(Parameter::name).collect()
+    }
+
+    /// The same under a name.
+    pub(in crate::generate) fn finish_as(mut self, name: &str, category: Category) -> Option<Program> {
+        // What a kernel writes comes last.
+        let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
+        self.params.sort_by_key(is_output);
+        let package = self.package;
+        let mut source = String::with_capacity(4096);
+        for line in &self.imports {
+            let _ = write!(source, "{line}\n\n");
+        }
+        source.push_str(match package {
+            "wp" => "import warp as wp\n\n\n",
+            _ => "import polyloom as loom\n\n\n",
+        });
+        for item in &self.items {
+            let _ = write!(source, "{item}\n\n");
+        }
+        let options = self.block_dim.map(|n| format!("(block_dim={n})")).unwrap_or_default();
+        let _ = writeln!(source, "@{package}.kernel{options}");
+        let params: Vec<String> = self.params.iter().map(|param| param.text.clone()).collect();
+        write_head(name, &params, "", &mut source);
+        self.write_doc(category, &mut source);
+        for line in &self.lines {
+            source.push_str(line);
+            source.push('\n');
+        }
+        self.reads.scan(&self.lines);
+        let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
+        // What a kernel was meant to be is not always what it has become.
+        let bodies = self.items.iter().flat_map(|item| item.lines().filter(|line| line.starts_with(' ')));
+        let difficulty = difficulty::of_lines(bodies.chain(self.lines.iter().map(String::as_str)))?;
+        let fits = !is_idle && source.lines().all(|line| line.len() <= LINE) && source.lines().count() <= LONGEST;
+        let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
+        let dim = self.dim;
+        let category = category.name().into();
+        fits.then_some(Program { name: name.to_owned(), category, difficulty, source, inputs, dim })
+    }
+
+    fn write_doc(&mut self, category: Category, source: &mut String) {
+        let is_output = |param: &&Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
+        let (outputs, inputs): (Vec<&Parameter>, Vec<&Parameter>) = self.params.iter().partition(is_output);
+        let [outputs, inputs] = [outputs, inputs].map(|of| of.into_iter().map(Parameter::name).collect::<Vec<_>>());
+        if self.comments {
+            self.doc.retain(|sentence| !sentence.is_detail);
+        }
+        for sentence in self.doc.iter_mut().filter(|sentence| sentence.text.contains('.')) {
+            sentence.text = words::without_package(&sentence.text);
+        }
+        let names = self.params.iter().map(Parameter::name).chain(self.indices.iter().map(String::as_str));
+        let known = Known::new(names);
+        let given = self.summary.take();
+        let (line, rest) = docstring::body(&mut self.random, known, given, &self.doc);
+        let line = line.unwrap_or_else(|| {
+            let line = docstring::summary(&mut self.random, category, &inputs, &outputs);
+            match self.by_column {
+                true => line.replace("each row of", "each column of").replace("the rows of", "the columns of"),
+                false => line,
+            }
+        });
+        if rest.is_empty() {
+            let _ = writeln!(source, "    \"\"\"{line}\"\"\"");
+            return;
+        }
+        let _ = writeln!(source, "    \"\"\"{line}\n");
+        for line in wrapped(&rest, LINE - 4) {
+            let _ = writeln!(source, "    {line}");
+        }
+        let _ = writeln!(source, "    \"\"\"");
+    }
+}
+
+impl Parameter {
+    fn name(&self) -> &str {
+        self.text.split(':').next().unwrap_or_default()
+    }
+}
+
+/// The first line of a function, or several if it is too long.
+pub(super) fn write_head(name: &str, params: &[String], returned: &str, source: &mut String) {
+    let arrow = if returned.is_empty() { String::new() } else { format!(" -> {returned}") };
+    let head = format!("def {name}({}){arrow}:", params.join(", "));
+    if head.len() <= LINE {
+        let _ = writeln!(source, "{head}");
+        return;
+    }
+    let _ = writeln!(source, "def {name}(");
+    for param in params {
+        let _ = writeln!(source, "    {param},");
+    }
+    let _ = writeln!(source, "){arrow}:");
+}
+
+/// Words in lines of this length, broken between words.
+fn wrapped(text: &str, length: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && lines[last].len() + 1 + word.len() > length {
+            lines.push(word.to_owned());
+        } else {
+            if !lines[last].is_empty() {
+                lines[last].push(' ');
+            }
+            lines[last].push_str(word);
+        }
+    }
+    lines
+}
