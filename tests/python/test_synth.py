@@ -187,8 +187,13 @@ def test_rows_say_how_long_they_took_if_they_are_asked(tmp_path):
     settings = {"verify": "compile", "columns": ["id", "metadata"]}
     synth.produce(5, tmp_path / "timed", timings=True, **settings)
     assert all(row["metadata"]["generation_time_ms"] > 0 for row in rows_of(tmp_path / "timed"))
+    there = [row["metadata"]["cuda_available_at_generation"] for row in rows_of(tmp_path / "timed")]
+    assert there == [loom.is_cuda_available()] * 5
     synth.produce(5, tmp_path / "plain", **settings)
-    assert all(row["metadata"]["generation_time_ms"] is None for row in rows_of(tmp_path / "plain"))
+    for row in rows_of(tmp_path / "plain"):
+        # What is not the same on all machines.
+        assert row["metadata"]["generation_time_ms"] is None
+        assert row["metadata"]["cuda_available_at_generation"] is None and row["metadata"]["codegen_only"]
 
 
 def rows_of(folder: Path) -> list[dict]:

@@ -2,7 +2,7 @@
 
 use super::{Folder, polyloom};
 use polyloom::Arch;
-use polyloom_dataset::{Category, GpuCode, Level, Program, Row, Verifier};
+use polyloom_dataset::{Category, GpuCode, Level, Manifest, Program, Row, Settings, Verifier};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -79,7 +79,7 @@ fn a_run_that_is_killed_fifty_times_ends_with_the_same_bytes() {
     let more = ["--count", "240", "--jobs", "2"];
     assert_success(&produce(&unbroken, &more));
     let (_keep, killed) = folder("dataset-killed");
-    let mut n_killed = 0;
+    let (mut n_killed, mut n_with_rows) = (0, 0);
     let mut wait = 7;
     while n_killed < 50 {
         let mut run = Command::new(env!("CARGO_BIN_EXE_polyloom"))
@@ -101,11 +101,39 @@ fn a_run_that_is_killed_fifty_times_ends_with_the_same_bytes() {
                 run.kill().expect("it can be killed");
                 run.wait().expect("it ends");
                 n_killed += 1;
+                n_with_rows += u32::from(Path::new(&killed).join("data/train-00000.jsonl").exists());
             }
         }
     }
+    assert!(n_with_rows >= 10, "{n_with_rows} of 50 runs were killed with rows on the disk");
     assert_success(&produce(&killed, &[&more[..], &["--resume"]].concat()));
     assert_same(&unbroken, &killed);
+}
+
+/// Where files may not grow, as on a full disk, a write fails in the middle of a run.
+#[test]
+fn a_write_that_fails_is_one_error_that_loses_nothing() {
+    let (_keep, unbroken) = folder("dataset-whole");
+    let more = ["--count", "120", "--seed", "9", "--jobs", "2"];
+    assert_success(&produce(&unbroken, &more));
+    let (_keep, full) = folder("dataset-full");
+    // Files of 24 indices are less than half as long as those of 120.
+    let longest =
+        files(&unbroken).iter().filter(|(name, _)| name.starts_with("data")).map(|(_, bytes)| bytes.len()).max();
+    let blocks = longest.expect("there are rows") / 512 - 1;
+    let limited = format!("ulimit -f {blocks}; trap '' XFSZ; exec \"$@\"");
+    let arguments = ["dataset", "produce", "--output", &full].into_iter().chain(QUICK).chain(more);
+    let output = Command::new("sh")
+        .args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_polyloom")])
+        .args(arguments)
+        .output()
+        .expect("the command runs");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.ends_with("--resume goes on with it\n"), "{message}");
+    assert_success(&produce(&full, &[&more[..], &["--resume"]].concat()));
+    assert_same(&unbroken, &full);
 }
 
 #[test]
@@ -642,12 +670,15 @@ fn a_data_set_without_what_rows_are_proved_by_is_one_error() {
     assert_eq!((out.as_str(), message.as_str()), ("", wanted));
 }
 
-/// The sample is of an earlier version, whose code may be another: what its rows say of themselves has to hold.
+/// The sample is of this generator; the compiler's code may be another by now: what its rows say of themselves has to hold.
 #[test]
 fn rows_of_the_sample_are_right() {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/dataset");
     let rows: Vec<Row> = polyloom_dataset::rows(&sample).expect("it is there").map(|row| row.expect("a row")).collect();
     assert_eq!(rows.len(), 200);
+    let manifest = Manifest::read(&sample).expect("it can be read").expect("it is there");
+    assert_eq!(manifest.settings.generator, Settings::new(1, 0).generator, "make dataset-sample");
+    let mut n_corrupted = 0;
     let categories: BTreeSet<&str> = rows.iter().map(|row| row.category.as_str()).collect();
     assert_eq!(categories, Category::ALL.iter().map(|category| category.name()).collect());
     let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
@@ -664,7 +695,14 @@ fn rows_of_the_sample_are_right() {
         };
         let verified = verifier.compile(&program.name, &program.source).and_then(|kernel| {
             verifier.verify(&program, &kernel, Level::Grad, || Ok(GpuCode::default()))?;
-            verifier.simulate(&program, &kernel, row.ptx_forward.as_deref().unwrap_or_default())
+            verifier.simulate(&program, &kernel, row.ptx_forward.as_deref().unwrap_or_default())?;
+            let Some(ptx) = &row.ptx_backward else { return Ok(()) };
+            verifier.simulate_backward(&program, &kernel, ptx)?;
+            let wrong = ptx.replacen("mul.rn.f32", "add.rn.f32", 1);
+            if wrong != *ptx && verifier.simulate_backward(&program, &kernel, &wrong).is_err() {
+                n_corrupted += 1;
+            }
+            Ok(())
         });
         assert!(verified.is_ok(), "{}: {verified:?}", row.id);
         for code in [&row.cuda_forward, &row.cpp_forward, &row.ptx_forward, &row.llvm_ir_forward, &row.hir] {
@@ -672,6 +710,8 @@ fn rows_of_the_sample_are_right() {
         }
         assert_eq!(metadata.has_backward, row.cuda_backward.is_some() && row.ptx_backward.is_some());
     }
+    // Not every product has a part in a derivative.
+    assert!(n_corrupted >= 5, "{n_corrupted} wrong backward kernels are found");
 }
 
 /// A data set whose first file of rows is changed, and the manifest with it, so that checksums are right again.

@@ -126,6 +126,7 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
     for (name, n) in &statistics.categories {
         let _ = writeln!(text, "| {name} | {n} |");
     }
+    text.push_str("\nNo level covers C++, which is written and not compiled.\n");
     let _ = writeln!(
         text,
         "\nColumns: {}.\n",

@@ -108,10 +108,11 @@ pub struct Metadata {
     pub backward_lines: usize,
     /// Milliseconds from seed to row, if the run was asked for them: with them no two runs write the same bytes.
     pub generation_time_ms: Option<f64>,
-    /// Whether the code was made where no GPU could run it.
+    /// Whether no GPU has run the code: always, the simulator does.
     pub codegen_only: bool,
-    /// Whether NVIDIA's driver saw a GPU when the code was made.
-    pub cuda_available_at_generation: bool,
+    /// Whether NVIDIA's driver saw a GPU when the code was made, if the run was asked how long rows took: it is not the same
+    /// on all machines.
+    pub cuda_available_at_generation: Option<bool>,
     /// The highest level of verification that the row has passed.
     pub verified: Level,
     /// The architecture that PTX and LLVM IR are for.

@@ -7,7 +7,6 @@ use crate::tools::made_of;
 use crate::verify::{Level, Reason, Reject};
 use polyloom::{
     Arch, Backward, Code, DerivativeRequest, Form, Function, GpuError, GpuForm, GpuTarget, Kernel, Op, TextTarget,
-    cuda_devices,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -79,6 +78,8 @@ pub struct Texts {
 pub struct GpuCode {
     /// PTX, which the simulator runs.
     pub(crate) ptx: Option<String>,
+    /// PTX of the backward kernel, which it runs too.
+    pub(crate) ptx_backward: Option<String>,
     llvm_ir: Option<String>,
 }
 
@@ -101,14 +102,19 @@ impl Texts {
     /// Where the back end does not take the kernel.
     pub fn gpu_code(&self, kernel: &Kernel, level: Level) -> Result<GpuCode, Box<Reject>> {
         let target = self.gpu_target();
+        let ptx_backward = match self.wants("ptx_backward") {
+            true => backward(kernel)?.map(|backward| backward.kernel.emit_gpu(GpuForm::Ptx, &target)),
+            false => None,
+        };
+        let ptx_backward = ptx_backward.transpose().map_err(beyond)?;
         if self.wants("llvm_ir_forward") {
             let forms = [GpuForm::LlvmIrOptimized, GpuForm::Ptx];
             let [llvm_ir, ptx] = kernel.emit_gpu_forms(forms, &target).map_err(beyond)?;
-            return Ok(GpuCode { ptx: Some(ptx), llvm_ir: Some(llvm_ir) });
+            return Ok(GpuCode { ptx: Some(ptx), ptx_backward, llvm_ir: Some(llvm_ir) });
         }
         let needs_ptx = self.wants("ptx_forward") || level >= Level::Full;
         let ptx = needs_ptx.then(|| kernel.emit_gpu(GpuForm::Ptx, &target).map_err(beyond)).transpose()?;
-        Ok(GpuCode { ptx, llvm_ir: None })
+        Ok(GpuCode { ptx, ptx_backward, llvm_ir: None })
     }
 
     fn gpu_target(&self) -> GpuTarget {
@@ -140,20 +146,17 @@ impl Texts {
         let cpp_forward = text("cpp_forward", Some(kernel), TextTarget::Cpp)?;
         let cpp_backward = text("cpp_backward", of_backward, TextTarget::Cpp)?;
         let ptx_forward = code.ptx.filter(|_| self.wants("ptx_forward"));
-        let ptx_backward = of_backward.filter(|_| self.wants("ptx_backward"));
-        let ptx_backward = ptx_backward.map(|kernel| kernel.emit_gpu(GpuForm::Ptx, &self.gpu_target()).map_err(beyond));
-        let ptx_backward = ptx_backward.transpose()?;
+        let ptx_backward = code.ptx_backward;
         let hir = self.wants("hir").then(|| kernel.emit(Form::Hir, None).map_err(failed)).transpose()?;
         let lines = |texts: [&Option<String>; 3]| texts.into_iter().flatten().next().map_or(0, |text| n_lines(text));
-        let sees_gpu = cuda_devices().is_ok_and(|devices| !devices.is_empty());
         let metadata = Metadata {
             device: self.device.name().to_owned(),
             has_backward: backward.is_some(),
             forward_lines: lines([&cuda_forward, &cpp_forward, &ptx_forward]),
             backward_lines: lines([&cuda_backward, &cpp_backward, &ptx_backward]),
             generation_time_ms: None,
-            codegen_only: !sees_gpu,
-            cuda_available_at_generation: sees_gpu,
+            codegen_only: true,
+            cuda_available_at_generation: None,
             verified,
             arch: self.arch.to_string(),
             inputs: program.inputs.clone(),

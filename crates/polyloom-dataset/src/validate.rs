@@ -334,7 +334,8 @@ fn compare(
     if metadata.origin.is_some() && settings.source.is_none() {
         wrong.push("has the origin of a kernel of a file, and was generated".to_owned());
     }
-    if !metadata.generation_time_ms.map_or(!settings.timings, |time| settings.timings && time >= 0.0) {
+    let is_timed = metadata.generation_time_ms.map_or(!settings.timings, |time| settings.timings && time >= 0.0);
+    if !is_timed || metadata.cuda_available_at_generation.is_some() != settings.timings {
         wrong.push("does not say how long it took to make as the manifest has it".to_owned());
     }
     let text = |reject: Box<Reject>| reject.to_string();
@@ -377,7 +378,7 @@ fn compare(
     for fields in [&mut have, &mut want] {
         // Of the machine that made the row nothing can be known here.
         if let Some(serde_json::Value::Object(metadata)) = fields.get_mut("metadata") {
-            for name in ["generation_time_ms", "codegen_only", "cuda_available_at_generation"] {
+            for name in ["generation_time_ms", "cuda_available_at_generation"] {
                 metadata.remove(name);
             }
         }
@@ -400,6 +401,11 @@ fn compare(
         && metadata.verified >= Level::Full
     {
         verifier.simulate(&program, &kernel, ptx).map_err(text)?;
+    }
+    if let Some(ptx) = &row.nvrtc_ptx_backward
+        && metadata.verified >= Level::Full
+    {
+        verifier.simulate_backward(&program, &kernel, ptx).map_err(text)?;
     }
     tools.prove(&kernel, row, arch).map_err(text)
 }

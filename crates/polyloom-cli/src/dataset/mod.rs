@@ -162,7 +162,7 @@ struct Produce {
     /// Go on with what the folder holds
     #[arg(long)]
     resume: bool,
-    /// Say in each row how long it took to make: no two runs are alike then
+    /// Say in each row how long it took to make, and whether there was a GPU: no two runs are alike then
     #[arg(long)]
     timings: bool,
     /// Where rows are made; on a Ray cluster, --jobs is the cores of a task
@@ -319,7 +319,10 @@ fn run_show(arguments: &Show) -> Outcome {
     }
     let code = match &value[column] {
         serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Null => return Err(Failure::Failed(format!("row {} has no `{column}`", row.id))),
+        serde_json::Value::Null => {
+            let name = arguments.id.clone().unwrap_or_else(|| arguments.row.to_string());
+            return Err(Failure::Failed(format!("row {name} has no `{column}`")));
+        }
         other => serde_json::to_string_pretty(other).unwrap_or_default(),
     };
     let code = if arguments.whole { code.as_str() } else { show::without_prelude(&code) };

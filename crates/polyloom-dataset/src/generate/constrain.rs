@@ -158,7 +158,7 @@ impl Generator {
                     let not_negative = self.short(not_negative);
                     let range = not_negative.range + Range::of(1.0);
                     let more = Expr::binary("+", &self.number(1.0), &not_negative, ty, range);
-                    self.named_call(Op::Log, &more, range.rising(f64::ln))
+                    self.named_call(Op::Log, &more, range.rising_about(f64::ln))
                 }
                 _ => continue,
             };

@@ -47,7 +47,7 @@ const METADATA: &str = "
     required int64 backward_lines;
     optional double generation_time_ms;
     required boolean codegen_only;
-    required boolean cuda_available_at_generation;
+    optional boolean cuda_available_at_generation;
     required binary verified (STRING);
     required binary arch (STRING);
     required group inputs (LIST) { repeated group list { required group element {

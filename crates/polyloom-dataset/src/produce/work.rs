@@ -11,7 +11,7 @@ use crate::text::{GpuCode, Place, Texts, hashes};
 use crate::tools::Tools;
 use crate::verify::{Level, Reason, Reject, Verifier};
 use crate::{Hashes, produce::Dedup};
-use polyloom::{Kernel, Random};
+use polyloom::{Kernel, Random, cuda_devices};
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -83,6 +83,7 @@ impl Work<'_> {
             && let Some(metadata) = &mut made.row.metadata
         {
             metadata.generation_time_ms = Some(started.elapsed().as_secs_f64() * 1e3);
+            metadata.cuda_available_at_generation = Some(cuda_devices().is_ok_and(|devices| !devices.is_empty()));
         }
         done
     }
@@ -186,6 +187,11 @@ impl Work<'_> {
             && let Some(ptx) = &row.nvrtc_ptx_forward
         {
             verifier.simulate(program, kernel, ptx)?;
+        }
+        if self.settings.verify >= Level::Full
+            && let Some(ptx) = &row.nvrtc_ptx_backward
+        {
+            verifier.simulate_backward(program, kernel, ptx)?;
         }
         self.tools.prove(kernel, &row, self.texts.arch)?;
         Ok(Some(Made { row, keys, op_counts: OpCounts::of(kernel) }))

@@ -5,11 +5,11 @@
 //! with differences, what is compiled is the derivative.
 
 use super::arguments::{Argument, Arguments};
-use super::run::{launch_over as launch, sets};
+use super::run::{launch_over as launch, sets, simulate_over};
 use super::{Reason, Reject};
 use crate::generate::Program;
 use crate::text::backward;
-use polyloom::{Backward, Kernel, Random, Scalar, Session, TapeLimits};
+use polyloom::{Backward, Kernel, Random, Scalar, Session, SimKernel, TapeLimits};
 
 /// Steps of differences.
 const COARSE: f64 = 1e-4;
@@ -35,6 +35,15 @@ struct Found {
     tangents: Numbers,
     weights: Numbers,
     adjoints: Numbers,
+}
+
+impl WayBack<'_> {
+    fn launch<'a>(&self, dim: &[u64], all: impl IntoIterator<Item = &'a mut Argument>) -> Checked<()> {
+        match self.simulated {
+            Some(simulated) => simulate_over(self.kernel, simulated, dim, all),
+            None => launch(self.kernel, dim, all),
+        }
+    }
 }
 
 impl Found {
@@ -63,9 +72,12 @@ impl Found {
 }
 
 /// A way back, and on what it is gone: the backward kernel, and the one that finds the lengths of its loops.
+#[derive(Clone, Copy)]
 struct WayBack<'a> {
     backward: &'a Backward,
     kernel: &'a Kernel,
+    /// Its PTX on the simulator, if that runs it.
+    simulated: Option<&'a SimKernel>,
     sizes: Option<&'a Kernel>,
 }
 
@@ -83,7 +95,7 @@ pub(super) fn check(
     let (extents, seed) = sets(program, kernel)[0];
     let arguments = Arguments::draw(program, kernel, &extents, seed);
     let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
-    let way_back = WayBack { backward: &compiled, kernel: &back, sizes: sizes.as_ref() };
+    let way_back = WayBack { backward: &compiled, kernel: &back, simulated: None, sizes: sizes.as_ref() };
     let found = derivatives(interpreted, &way_back, &arguments)?;
     let agree = modes_agree(&found, 1e-4);
     let quick = adjoints(interpreted, &WayBack { kernel: &compiled.kernel, ..way_back }, &arguments, &found.weights)?;
@@ -96,7 +108,7 @@ pub(super) fn check(
     let Some(double) = interpreted.in_double() else { return agree };
     let arguments = Arguments::draw(program, &double, &extents, seed);
     let Some(back) = backward(&double)? else { return agree };
-    let way_back = WayBack { backward: &back, kernel: &back.kernel, sizes: back.sizes.as_ref() };
+    let way_back = WayBack { backward: &back, kernel: &back.kernel, simulated: None, sizes: back.sizes.as_ref() };
     let found = derivatives(&double, &way_back, &arguments)?;
     if let Err(reject) = modes_agree(&found, DOUBLE) {
         let nudged = derivatives(&double, &way_back, &arguments.nudged())?;
@@ -106,6 +118,32 @@ pub(super) fn check(
     differences_agree(program, &double, &arguments, &found)?;
     // In double precision they are the derivative: what they differ by is rounding of steps that cancel.
     agree.map_err(|reject| Reject::new(Reason::GradientInexact, reject.detail))
+}
+
+/// Compares PTX of the backward kernel, on the simulator, with what the interpreter finds in `session`, as far as the sums
+/// that the session `magnitudes` finds tell them apart.
+pub(super) fn simulate(
+    program: &Program,
+    kernel: &Kernel,
+    session: &Session,
+    magnitudes: &Session,
+    load: impl FnOnce(&Kernel) -> Checked<SimKernel>,
+) -> Checked<()> {
+    let Some(compiled) = backward(kernel)? else { return Ok(()) };
+    let interpreted = kernel.on(session);
+    let (extents, seed) = sets(program, kernel)[0];
+    let arguments = Arguments::draw(program, kernel, &extents, seed);
+    let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
+    let way_back = WayBack { backward: &compiled, kernel: &back, simulated: None, sizes: sizes.as_ref() };
+    let expected = derivatives(&interpreted, &way_back, &arguments)?;
+    let simulated = load(&compiled.kernel)?;
+    let on_simulator = WayBack { kernel: &compiled.kernel, simulated: Some(&simulated), ..way_back };
+    let found = adjoints(&interpreted, &on_simulator, &arguments, &expected.weights)?;
+    let sums = || {
+        let summing = WayBack { kernel: &compiled.kernel.on(magnitudes), ..way_back };
+        adjoints(&interpreted, &summing, &arguments, &expected.weights)
+    };
+    engines_agree(program, &arguments, &expected, &found, sums)
 }
 
 fn wrong(detail: String) -> Box<Reject> {
@@ -201,7 +239,7 @@ fn forward(kernel: &Kernel, arguments: &Arguments, directions: &Numbers) -> Chec
 fn reverse(way_back: &WayBack<'_>, arguments: &Arguments, all: &mut [Argument]) -> Checked<()> {
     let (dim, needs) = (&arguments.dim, &way_back.backward.needs);
     if !needs.takes_part() {
-        return launch(way_back.kernel, dim, all);
+        return way_back.launch(dim, all);
     }
     let mut lengths: Vec<u32> = needs.lengths.iter().map(|length| length.unwrap_or(0)).collect();
     if let Some(sizes) = way_back.sizes {
@@ -220,7 +258,7 @@ fn reverse(way_back: &WayBack<'_>, arguments: &Arguments, all: &mut [Argument]) 
     for first in (0..n_threads).step_by(plan.n_places as usize) {
         more[first_thread] = Argument::int(first);
         let part = [plan.n_places.min(n_threads - first)];
-        launch(way_back.kernel, &part, all.iter_mut().chain(&mut more))?;
+        way_back.launch(&part, all.iter_mut().chain(&mut more))?;
     }
     Ok(())
 }

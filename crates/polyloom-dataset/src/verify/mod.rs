@@ -55,7 +55,8 @@ pub(crate) const DESCRIPTIONS: [(Level, &str); 5] = [
     (Level::Grad, "its backward kernel agrees with forward mode, and that with differences in double precision"),
     (
         Level::Full,
-        "the PTX leaves these bits on a simulator that checks bounds, races, barriers and uninitialised reads",
+        "the PTX, forward and backward, leaves what the interpreter does on a simulator that checks bounds, races, \
+         barriers and uninitialised reads",
     ),
 ];
 
@@ -240,6 +241,18 @@ impl Verifier {
         self.simulate_against(program, &kernel.on(&self.flushing), kernel, ptx, &[])
     }
 
+    /// Runs PTX of the kernel's backward kernel on the simulator, with all its checks.
+    ///
+    /// # Errors
+    ///
+    /// What the simulator finds.
+    pub fn simulate_backward(&self, program: &Program, kernel: &Kernel, ptx: &str) -> Result<(), Box<Reject>> {
+        let load = |backward: &Kernel| {
+            backward.load_on_simulator(self.arch, ptx).map_err(|error| Reject::new(Reason::Failed, error))
+        };
+        gradient::simulate(program, kernel, &self.flushing, &self.magnitudes, load)
+    }
+
     fn simulate_against(
         &self,
         program: &Program,
@@ -278,6 +291,9 @@ impl Verifier {
         if let (Level::Full, Some(flushing), Some(ptx)) = (level, &flushing, &code.ptx) {
             self.simulate_against(program, flushing, kernel, ptx, &ran)?;
         }
+        if let (Level::Full, Some(ptx)) = (level, &code.ptx_backward) {
+            self.simulate_backward(program, kernel, ptx)?;
+        }
         Ok(code)
     }
 }
@@ -286,7 +302,6 @@ impl Verifier {
 mod tests {
     use super::*;
     use crate::generate::{Category, Extent, Input, Values, generate};
-    use std::collections::BTreeMap;
 
     #[test]
     fn functions_divide_by_no_zero() {
@@ -344,7 +359,7 @@ def invert(a: loom.array(dtype=loom.mat22d), s: loom.array(dtype=loom.float64), 
         let all = vec![Extent::Is(7)];
         let between = Values::Between { low: 0.3, high: 1.7 };
         let inputs = vec![
-            input("a", "mat22d", &all, between.clone()),
+            input("a", "mat22d", &all, between),
             input("s", "float64", &all, between),
             input("out", "float64", &all, Values::Zeros),
         ];
@@ -366,19 +381,18 @@ def invert(a: loom.array(dtype=loom.mat22d), s: loom.array(dtype=loom.float64), 
     #[test]
     fn generated_kernels_agree() {
         let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
-        let mut rejects: BTreeMap<(Category, &str), Vec<String>> = BTreeMap::new();
+        let mut n_rejects = 0;
         for index in 0..600 {
             let category = Category::ALL[index % Category::ALL.len()];
             let program = generate(category, index as u64);
             let done =
                 verifier.compile(&program.name, &program.source).and_then(|kernel| verifier.run(&program, &kernel));
             if let Err(reject) = done {
-                let text = format!("{index}: {}\n{}", reject.detail, program.source);
-                rejects.entry((category, reject.reason.name())).or_default().push(text);
+                let is_no_fault = matches!(reject.reason, Reason::Constant | Reason::Unused | Reason::NotFinite);
+                assert!(is_no_fault, "{index}: {reject}\n{}", program.source);
+                n_rejects += 1;
             }
         }
-        for ((category, reason), all) in &rejects {
-            println!("{category} {reason}: {}\n{}", all.len(), all[0]);
-        }
+        assert!(n_rejects < 60, "{n_rejects} of 600 mean nothing");
     }
 }

@@ -63,7 +63,6 @@ pub(super) fn simulate(
     simulated: &SimKernel,
     ran: &[Ran],
 ) -> Result<(), Box<Reject>> {
-    let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1 };
     let ran = if may_flush(kernel) { &[] } else { ran };
     for (number, (extents, seed)) in sets(program, kernel).into_iter().enumerate() {
         let (mut got, expected) = match ran.get(number) {
@@ -76,14 +75,8 @@ pub(super) fn simulate(
             }
         };
         let dim = got.dim.clone();
-        let block = block(kernel, &mut got.all).map_err(|error| Reject::new(Reason::Failed, error))?;
-        // SAFETY: as in `launch`; the simulator checks every address.
-        let done = without_prints(|| unsafe { simulated.launch(&dim, &block, &LaunchOptions::default(), &sim) });
-        match done {
-            Ok(_) => compare(program, &expected, &got)?,
-            Err(LaunchError::Simulator(fault)) => return Err(Reject::new(Reason::Sanitizer, fault)),
-            Err(error) => return Err(Reject::new(Reason::Failed, error)),
-        }
+        simulate_over(kernel, simulated, &dim, &mut got.all)?;
+        compare(program, &expected, &got)?;
     }
     Ok(())
 }
@@ -106,6 +99,23 @@ pub(super) fn launch_over<'a>(
     done.map_err(|error| match error {
         LaunchError::Trap(trap) => Reject::new(Reason::Trap, kernel.explain(&trap).message),
         LaunchError::StepLimit { .. } => Reject::new(Reason::Endless, error),
+        error => Reject::new(Reason::Failed, error),
+    })
+}
+
+/// Launches PTX of a kernel, or of one of its derivatives, on the simulator with these arguments.
+pub(super) fn simulate_over<'a>(
+    kernel: &Kernel,
+    simulated: &SimKernel,
+    dim: &[u64],
+    all: impl IntoIterator<Item = &'a mut Argument>,
+) -> Result<(), Box<Reject>> {
+    let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1 };
+    let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
+    // SAFETY: as in `launch_over`; the simulator checks every address.
+    let done = without_prints(|| unsafe { simulated.launch(dim, &block, &LaunchOptions::default(), &sim) });
+    done.map(drop).map_err(|error| match error {
+        LaunchError::Simulator(fault) => Reject::new(Reason::Sanitizer, fault),
         error => Reject::new(Reason::Failed, error),
     })
 }
