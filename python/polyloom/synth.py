@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import linecache
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -32,7 +33,6 @@ CATEGORIES: tuple[str, ...] = tuple(_native.kernel_categories())
 """What generated kernels may be examples of."""
 
 Device = Literal["cuda", "cpu", "both"]
-_SEEDS = range(2**64)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def generate_kernel(category: str, seed: int) -> SynthesisedKernel:
     ValueError
         If there is no such category, or the seed is beyond these.
     """
-    _check_seed(seed)
+    seed = _checked_seed(seed)
     name, source, difficulty = _native.generate_kernel(category, seed)
     return SynthesisedKernel(name, category, source, difficulty, seed)
 
@@ -149,6 +149,7 @@ def extract_ir(
         raise TypeError(f"a kernel is wanted, not {type(kernel).__name__}")
     if device not in ("cuda", "cpu", "both"):
         raise ValueError(f"there is no device {device!r}; there are 'cuda', 'cpu' and 'both'")
+    _check_choices(emitter=(emitter, ("polyloom", "warp")))
     source = kernel.source
     if emitter == "warp":
         from polyloom import _synth_warp
@@ -283,7 +284,7 @@ def produce(
     ValueError
         If a setting is not one that there is, or not that of the data set to go on with.
     TypeError
-        If one string is given for a list of names.
+        If one string is given for a list of names, or something else for a number.
     FileExistsError
         If the folder holds a data set and `resume` is false, or something else that is in the way, or another run
         writes to it.
@@ -295,9 +296,10 @@ def produce(
     """
     if count is None and source is None and index_range is None:
         raise ValueError("say how many rows to generate, or give the `source` that has the kernels")
-    if count is not None and count < 1:
-        raise ValueError(f"the count is {count}: a data set has one row at least")
-    _check_seed(seed)
+    count = None if count is None else operator.index(count)
+    if count is not None and not 0 < count < 2**63:
+        raise ValueError(f"the count is {count}: a data set has from one to 2**63 - 1 rows")
+    seed = _checked_seed(seed)
     if indices_per_file < 1:
         raise ValueError(f"indices_per_file is {indices_per_file}: it is 1 at least")
     _check_choices(
@@ -346,7 +348,7 @@ def produce(
             raise ValueError("index_range is a first index and a greater one, with neither count nor shard")
         settings.update(first=first, end=end)
     if shard is not None:
-        number, of = shard
+        number, of = (operator.index(part) for part in shard)
         if not 0 <= number < of:
             raise ValueError(f"there is no shard {number} of {of}: the first is 0")
         settings = json.loads(_native.dataset_part(json.dumps(settings), number, of))
@@ -404,9 +406,11 @@ def merge(
     return statistics
 
 
-def _check_seed(seed: int) -> None:
-    if seed not in _SEEDS:
+def _checked_seed(seed: int) -> int:
+    seed = operator.index(seed)
+    if not 0 <= seed < 2**64:
         raise ValueError(f"the seed is {seed}: it is from 0 to 2**64 - 1")
+    return seed
 
 
 def _check_choices(**choices: tuple[str, tuple[str, ...]]) -> None:

@@ -167,6 +167,7 @@ def test_parts_make_together_what_one_run_makes(tmp_path):
         (5, {"jobs": -2}, "jobs is -2"),
         (5, {"indices_per_file": 0}, "indices_per_file is 0"),
         (-5, {}, "the count is -5"),
+        (2**70, {}, "the count is 1180591620717411303424"),
         (5, {"shard": (2, 2)}, "there is no shard 2 of 2"),
         (5, {"index_range": (0, 5)}, "index_range is a first index and a greater one, with neither count nor shard"),
         (None, {"index_range": (5, 5)}, "index_range is a first index and a greater one"),
@@ -178,7 +179,20 @@ def test_settings_that_there_are_not(tmp_path, count, settings, message):
     assert not (tmp_path / "set").exists()
 
 
+def test_numbers_are_numbers(tmp_path):
+    # A seed may be any integer, NumPy's too.
+    assert synth.generate_kernel("math", np.int64(7)) == synth.generate_kernel("math", 7)
+    for seed in ("1", 1.5):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            synth.generate_kernel("math", seed)
+    for count, settings in (("5", {}), (5, {"seed": "1"}), (5, {"shard": "02"})):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            synth.produce(count, tmp_path / "set", **settings)
+
+
 def test_what_is_no_kernel_has_no_code():
+    with pytest.raises(ValueError, match="there is no emitter 'nvcc'"):
+        synth.extract_ir(scaled, emitter="nvcc")
     with pytest.raises(TypeError, match="a kernel is wanted, not str"):
         synth.extract_ir("x = 1")
 

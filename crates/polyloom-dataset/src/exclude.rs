@@ -51,6 +51,10 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
     let mut found = HashSet::new();
     for path in files {
         let unread = |error| ExcludeError::File { path: path.clone(), error };
+        // One end of a pipe would wait for the other.
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(unread(io::Error::other("it is no file")));
+        }
         let wrong = |what: String| ExcludeError::Kernel { path: path.clone(), what };
         let mut add = |source: &str, name: &str| -> Result<(), ExcludeError> {
             let kernel = verifier.compile(name, source).map_err(|reject| wrong(reject.detail))?;

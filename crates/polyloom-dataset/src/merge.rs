@@ -50,7 +50,9 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         let message = format!("shards cannot be put together without the columns {}", missing.join(", "));
         return Err(ProduceError::Setting(message));
     }
-    (settings.shard, settings.end, settings.count) = (None, None, count);
+    // Of kernels of files there are as many as there are.
+    let end = settings.end.filter(|_| settings.source.is_some());
+    (settings.shard, settings.end, settings.count) = (None, end, count);
     refuse_none(count)?;
     let (_lock, found) = claimed(output)?;
     // One that was interrupted begins anew.

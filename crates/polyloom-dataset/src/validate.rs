@@ -7,7 +7,8 @@ use crate::card::{Summary, card};
 use crate::found::programs;
 use crate::generate::{Category, Program};
 use crate::produce::{
-    DESCRIPTION, Lines, Manifest, STATS, Settings, categories, drafts, key, read_lines, split_name, unique_ratios,
+    DESCRIPTION, Lines, Manifest, STATS, Settings, categories, drafts, is_file_name, key, read_lines, split_name,
+    unique_ratios,
 };
 use crate::row::{Row, all_columns};
 use crate::text::{Device, GENERATOR, Place, Texts, hashes};
@@ -138,11 +139,16 @@ pub fn validate(
         Some(_) => Verifier::of_strangers(arch),
         None => Verifier::new(arch),
     };
-    let mut verifiers = (0..jobs.max(1)).map(verifier).collect::<Result<Vec<_>, _>>()?;
+    let mut verifiers = (0..jobs.clamp(1, BATCH)).map(verifier).collect::<Result<Vec<_>, _>>()?;
     let mut seen = HashMap::new();
     for file in manifest.chunks.iter().flat_map(|chunk| &chunk.files) {
         let path = folder.join(&file.path);
         let found = |line, id: &str, what: String| Finding { file: file.path.clone(), line, id: id.to_owned(), what };
+        // A manifest may be anybody's.
+        if !is_file_name(&file.path) || !path.metadata().is_ok_and(|found| found.is_file()) {
+            quality.findings.push(found(0, "", "is no file of a data set, or is gone".to_owned()));
+            continue;
+        }
         let mut hash = blake3::Hasher::new();
         match File::open(&path).and_then(|mut open| io::copy(&mut open, &mut hash)) {
             Err(error) => {

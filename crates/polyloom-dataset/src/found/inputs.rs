@@ -24,14 +24,14 @@ enum Shapes {
 
 /// The inputs and launches to try, in order.
 pub(super) fn choices(kernel: &Kernel) -> impl Iterator<Item = (Vec<Input>, Vec<Extent>)> + '_ {
-    let reads = read_arrays(kernel);
+    let (reads, written) = (read_arrays(kernel), kernel.function().written_arrays());
     let shapes = [Shapes::ByAxis, Shapes::Square, Shapes::Wide];
     let ranges = [(-2.0, 2.0), (0.25, 1.75)];
     shapes.into_iter().flat_map(move |shapes| ranges.map(|floats| (shapes, floats))).map(move |(shapes, floats)| {
         let names = kernel.names().iter().zip(kernel.types()).enumerate();
         let inputs = names.map(|(index, (name, &ty))| {
             let (elem, rank) = ty.as_any_array().map_or((ty, 0), |(elem, rank)| (elem, usize::from(rank)));
-            let is_output = rank > 0 && kernel.writes(index) && !reads[index];
+            let is_output = rank > 0 && written[index] && !reads[index];
             Input {
                 name: name.to_string(),
                 dtype: elem.python_name(),

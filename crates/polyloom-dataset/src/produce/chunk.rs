@@ -20,7 +20,7 @@ pub(crate) const FOLDERS: [&str; 3] = ["data", "rejects", "keys"];
 pub(crate) const SPLITS: [(&str, u128); 3] = [("train", 90), ("validation", 5), ("test", 5)];
 
 /// Whether a path is that of a file of a chunk.
-pub(super) fn is_file_name(path: &str) -> bool {
+pub(crate) fn is_file_name(path: &str) -> bool {
     let Some((folder, name)) = path.split_once('/') else { return false };
     let Some((stem, extension)) = name.split_once('.') else { return false };
     let number = match folder {

@@ -10,7 +10,7 @@ mod work;
 pub use manifest::{Chunk, FileRecord, Manifest};
 pub use settings::{Dedup, Format, Settings, Shard, SourceSettings};
 
-pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, read_chunk_keys, split_name};
+pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, is_file_name, read_chunk_keys, split_name};
 pub(crate) use sink::{Lines, read_lines};
 pub(crate) use work::{Key, drafts, key};
 
@@ -222,7 +222,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         Some(_) => Verifier::of_strangers(work.texts.arch),
         None => Verifier::new(work.texts.arch),
     };
-    let verifiers = (0..how.jobs.max(1)).map(verifier).collect::<Result<Vec<_>, _>>()?;
+    let verifiers = (0..how.jobs.clamp(1, work::AHEAD)).map(verifier).collect::<Result<Vec<_>, _>>()?;
 
     let mut chunk: Option<OpenChunk> = None;
     let mut told = started;

@@ -21,8 +21,8 @@ use std::time::Instant;
 
 /// How often a kernel is drawn anew before an index is given up.
 const ATTEMPTS: usize = 50;
-/// How far ahead of the last row taken threads may work.
-const AHEAD: usize = 256;
+/// How far ahead of the last row taken threads may work, and so how many may have something to do.
+pub(super) const AHEAD: usize = 256;
 
 /// A structural hash, or another that tells rows from each other.
 pub(crate) type Key = u128;

@@ -182,6 +182,18 @@ impl Argument {
         adjoint
     }
 
+    /// Makes every number another.
+    pub(super) fn invert(&mut self) {
+        for index in 0..self.n {
+            let other = if self.number(index) == 1.0 { 2.0 } else { 1.0 };
+            let bits = match self.elem.is_float() {
+                true => scalar_bits::from_f64(self.elem, other),
+                false => scalar_bits::from_int(self.elem, other as i128).unwrap_or(0),
+            };
+            self.set(index, bits);
+        }
+    }
+
     pub(super) fn bits(&self, index: usize) -> u64 {
         let (at, width) = self.place(index);
         (self.words[at / 64] >> (at % 64)) & (u64::MAX >> (64 - width))
