@@ -288,6 +288,10 @@ impl Generator {
                 true => format!("{base}.{}", leaf.path),
                 false => format!("{whole}[{index}].{}", leaf.path),
             };
+            // A field that stays is no update.
+            if value.text == target {
+                return None;
+            }
             self.say(format!("`{whole}.{}` becomes {}.", leaf.path, value.words));
             lines.push((target, value));
         }

@@ -2,7 +2,7 @@
 
 use super::{Generator, Parameter};
 use crate::generate::difficulty;
-use crate::generate::docstring::{self, Known};
+use crate::generate::docstring::{self, Given, Subject};
 use crate::generate::names;
 use crate::generate::program::{Category, Input, Program, Values};
 use crate::generate::words;
@@ -77,17 +77,22 @@ impl Generator {
     fn write_doc(&mut self, category: Category, source: &mut String) {
         let is_output = |param: &&Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
         let (outputs, inputs): (Vec<&Parameter>, Vec<&Parameter>) = self.params.iter().partition(is_output);
-        let [outputs, inputs] = [outputs, inputs].map(|of| of.into_iter().map(Parameter::name).collect::<Vec<_>>());
-        if self.comments {
-            self.doc.retain(|sentence| !sentence.is_detail);
-        }
+        let outputs: Vec<&str> = outputs.into_iter().map(Parameter::name).collect();
+        let inputs: Vec<Given<'_>> = inputs.into_iter().map(Parameter::given).collect();
         for sentence in self.doc.iter_mut().filter(|sentence| sentence.text.contains('.')) {
             sentence.text = words::without_package(&sentence.text);
         }
-        let names = self.params.iter().map(Parameter::name).chain(self.indices.iter().map(String::as_str));
-        let known = Known::new(names);
         let given = self.summary.take();
-        let (line, rest) = docstring::body(&mut self.random, known, given, &self.doc);
+        let steps = steps(&self.lines);
+        let subject = Subject {
+            category,
+            inputs: &inputs,
+            outputs: &outputs,
+            indices: &self.indices,
+            has_comments: self.comments,
+            steps: &steps,
+        };
+        let (line, rest) = docstring::body(&mut self.random, &subject, given, &self.doc);
         let line = line.unwrap_or_else(|| {
             let line = docstring::summary(&mut self.random, category, &inputs, &outputs);
             match self.by_column {
@@ -110,6 +115,41 @@ impl Generator {
 impl Parameter {
     fn name(&self) -> &str {
         self.text.split(':').next().unwrap_or_default()
+    }
+
+    fn given(&self) -> Given<'_> {
+        let rank = self.inputs.first().map_or(0, |input| input.shape.len());
+        Given { name: self.name(), rank, is_struct: self.inputs.iter().any(|input| input.name.contains('.')) }
+    }
+}
+
+/// What kinds of steps these lines are.
+fn steps(lines: &[String]) -> String {
+    let n_of = |words: &[&str]| {
+        let begins = |line: &&String| words.iter().any(|word| line.trim_start().starts_with(word));
+        lines.iter().filter(begins).count()
+    };
+    let counted = |n: usize, one: &str, many: &str| match n {
+        0 => None,
+        1 => Some(one.to_owned()),
+        n => Some(format!("{n} {many}")),
+    };
+    let n_branches = n_of(&["if ", "elif "]) + lines.iter().filter(|line| line.contains(" if ")).count();
+    let kinds = [
+        counted(n_of(&["for ", "while "]), "a loop", "loops"),
+        counted(n_branches, "a branch", "branches"),
+        counted(
+            lines.iter().filter(|line| line.contains("where(")).count(),
+            "a choice by condition",
+            "choices by condition",
+        ),
+        counted(lines.iter().filter(|line| line.contains(" = ")).count(), "one value", "values, one after the other"),
+    ];
+    let kinds: Vec<String> = kinds.into_iter().flatten().collect();
+    match &kinds[..] {
+        [] => String::new(),
+        [one] => format!("On the way there is {one}.").replace("there is 1", "there are 1"),
+        [first @ .., last] => format!("On the way there are {} and {last}.", first.join(", ")),
     }
 }
 
