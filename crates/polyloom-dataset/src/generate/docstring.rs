@@ -9,6 +9,9 @@ use polyloom::Random;
 const LONG: usize = 430;
 const LONGEST: usize = 900;
 
+/// The same, where otherwise the outputs would not be described.
+const LONGEST_ESSENCE: usize = 1200;
+
 /// The longest sentence of a docstring that is brief.
 const LONG_SENTENCE: usize = 300;
 
@@ -114,8 +117,17 @@ fn changed(sentence: &str) -> impl Iterator<Item = &str> {
 fn introduces(lead: &str, rest: &str) -> bool {
     const ANYWHERE: [&str; 2] = [" starts as ", " being "];
     const AFTER: [&str; 7] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives ", " grows by "];
-    const BEFORE: [&str; 8] =
-        ["et ", "or each ", "In ", "as long as ", "As long as ", "the mean ", "the coordinates ", "Inside the grid "];
+    const BEFORE: [&str; 9] = [
+        "et ",
+        "or each ",
+        "ach element ",
+        "In ",
+        "as long as ",
+        "As long as ",
+        "the mean ",
+        "the coordinates ",
+        "Inside the grid ",
+    ];
     if BEFORE.iter().any(|word| lead.ends_with(word)) || ANYWHERE.iter().any(|word| rest.starts_with(word)) {
         return true;
     }
@@ -166,6 +178,8 @@ pub(super) struct Subject<'a> {
     pub(super) has_comments: bool,
     /// What kinds of steps there are, if there is nothing better to say.
     pub(super) steps: &'a str,
+    /// The names that loops count with.
+    pub(super) counters: &'a [&'a str],
 }
 
 /// A parameter that a kernel reads.
@@ -303,22 +317,30 @@ pub(super) fn body(
         for (is_needed, told) in essence.iter_mut().zip(&told) {
             *is_needed |= *told;
         }
+        // What a sentence needs and nothing says is what the skeleton has come to.
         let mut known = subject.known();
         let mut open: Vec<&str> = Vec::new();
-        for (sentence, _) in sentences.iter().zip(&essence).filter(|(_, told)| **told) {
-            if !known.take_in(&sentence.text) {
-                let names = spans(&sentence.text).flat_map(|(_, code)| names_of(code));
-                let defined: Vec<&str> = introduced(&sentence.text).collect();
-                let unknown: Vec<&str> =
-                    names.filter(|name| !known.0.contains(name) && !defined.contains(name)).collect();
-                for name in unknown {
+        for (sentence, is_told) in sentences.iter().zip(&mut essence).filter(|(_, told)| **told) {
+            if known.take_in(&sentence.text) {
+                continue;
+            }
+            let defined: Vec<&str> = introduced(&sentence.text).collect();
+            let names = spans(&sentence.text).flat_map(|(_, code)| names_of(code));
+            let unknown: Vec<&str> = names.filter(|name| !known.0.contains(name) && !defined.contains(name)).collect();
+            let is_result = |name: &&str| !subject.counters.contains(name);
+            let is_plain = sentence.text.starts_with('`') && !sentence.text.contains([':', ';']);
+            if sentence.is_detail && !(is_plain && unknown.iter().all(is_result)) {
+                *is_told = false;
+                continue;
+            }
+            for name in unknown {
+                if !known.0.contains(&name) {
                     known.0.push(name);
                     open.push(name);
                 }
-                known.take_in(&sentence.text);
             }
+            known.take_in(&sentence.text);
         }
-        open.dedup();
         lead = match open[..] {
             [] => None,
             [one] => Some(format!("`{one}` is what comes of that.")),
@@ -327,7 +349,7 @@ pub(super) fn body(
         told = essence;
     } else if !describes(&told) {
         let essence = subject.standing(sentences, subject.essence(sentences));
-        if describes(&essence) && length(&essence) <= LONGEST {
+        if describes(&essence) && length(&essence) <= LONGEST_ESSENCE {
             told = essence;
         }
     }
@@ -362,7 +384,7 @@ pub(super) fn body(
     }
     let mut rest = kept.join(" ");
     if is_composite {
-        let first = summary.as_deref().unwrap_or_default();
+        let first = summary.as_deref().filter(|line| line.len() <= FIRST + 6).unwrap_or_default();
         let is_left_out =
             |name: &&str| !spans(first).chain(spans(&rest)).any(|(_, code)| names_of(code).any(|other| other == *name));
         let left_out: Vec<&str> = subject.inputs.iter().map(|given| given.name).filter(is_left_out).collect();

@@ -104,6 +104,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         true => {
             let name = g.like(&names[1..]);
             g.line(&format!("{name} = {whole_name}[{index}]"));
+            g.explain(format!("`{name}` is the element of `{whole_name}`."));
             name
         }
         false => format!("{whole_name}[{index}]"),

@@ -84,6 +84,9 @@ impl Generator {
         }
         let given = self.summary.take();
         let steps = steps(&self.lines);
+        let counted = |line: &'_ String| line.trim_start().starts_with("for ");
+        let loops = self.lines.iter().filter(|line| counted(line));
+        let counters: Vec<&str> = loops.filter_map(|line| line.split_whitespace().nth(1)).collect();
         let subject = Subject {
             category,
             inputs: &inputs,
@@ -91,6 +94,7 @@ impl Generator {
             indices: &self.indices,
             has_comments: self.comments,
             steps: &steps,
+            counters: &counters,
         };
         let (line, rest) = docstring::body(&mut self.random, &subject, given, &self.doc);
         let line = line.unwrap_or_else(|| {
@@ -125,31 +129,26 @@ impl Parameter {
 
 /// What kinds of steps these lines are.
 fn steps(lines: &[String]) -> String {
-    let n_of = |words: &[&str]| {
-        let begins = |line: &&String| words.iter().any(|word| line.trim_start().starts_with(word));
-        lines.iter().filter(begins).count()
-    };
-    let counted = |n: usize, one: &str, many: &str| match n {
+    let n_with = |fits: fn(&str) -> bool| lines.iter().filter(|line| fits(line.trim_start())).count();
+    let kinds = [
+        (n_with(|line| line.starts_with("for ") || line.starts_with("while ")), "a loop", "loops"),
+        (n_with(|line| line.starts_with("if ") || line.contains(" if ")), "a branch", "branches"),
+        (n_with(|line| line.contains("where(")), "a choice by condition", "choices by condition"),
+    ];
+    let counted = |&(n, one, many): &(usize, &str, &str)| match n {
         0 => None,
         1 => Some(one.to_owned()),
         n => Some(format!("{n} {many}")),
     };
-    let n_branches = n_of(&["if ", "elif "]) + lines.iter().filter(|line| line.contains(" if ")).count();
-    let kinds = [
-        counted(n_of(&["for ", "while "]), "a loop", "loops"),
-        counted(n_branches, "a branch", "branches"),
-        counted(
-            lines.iter().filter(|line| line.contains("where(")).count(),
-            "a choice by condition",
-            "choices by condition",
-        ),
-        counted(lines.iter().filter(|line| line.contains(" = ")).count(), "one value", "values, one after the other"),
-    ];
-    let kinds: Vec<String> = kinds.into_iter().flatten().collect();
-    match &kinds[..] {
-        [] => String::new(),
-        [one] => format!("On the way there is {one}.").replace("there is 1", "there are 1"),
-        [first @ .., last] => format!("On the way there are {} and {last}.", first.join(", ")),
+    let told: Vec<String> = kinds.iter().filter_map(counted).collect();
+    match (&told[..], n_with(|line| line.contains(" = "))) {
+        ([], 0 | 1) => String::new(),
+        ([], n) => format!("{n} values are computed one after the other."),
+        ([one], _) => format!("There {} {one} on the way.", if one.starts_with("a ") { "is" } else { "are" }),
+        ([first @ .., last], _) => {
+            let verb = if first[0].starts_with("a ") { "is" } else { "are" };
+            format!("There {verb} {} and {last} on the way.", first.join(", "))
+        }
     }
 }
 
