@@ -219,7 +219,9 @@ impl<'a> Subject<'a> {
                 let text = sentence.text.as_str();
                 let relies = !is_of_function(text)
                     && spans(text).flat_map(|(_, code)| names_of(code)).any(|name| is_false(name, text));
-                *is_told = *is_told && !relies && !leaves && !(fields && is_field_update(text));
+                if relies || leaves || fields && is_field_update(text) {
+                    *is_told = false;
+                }
             }
             is_told = next;
             if is_told == before {

@@ -83,8 +83,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let verb = if outcome.adds() { "Update" } else { "Compute" };
     let lines =
         [format!("{verb} `{c}` from {of} on the tensor core."), format!("{verb} `{c}` with tensor-core products.")];
-    let at = g.random.below(2);
-    let line = lines[at..].iter().find(|line| line.len() <= 75).unwrap_or(&lines[1]);
+    let line = lines.iter().find(|line| line.len() <= 75).unwrap_or(&lines[1]);
     g.sum_up(line.clone());
     g.finish(Category::TensorCore)
 }

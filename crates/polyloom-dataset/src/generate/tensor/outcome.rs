@@ -148,7 +148,7 @@ impl Outcome {
                 };
                 let what = fold(g, t, &place, by_row, &target);
                 let line = if by_row { "row" } else { "column" };
-                g.say(format!("For each {line} of a tile `{c}` is {what}, of {sentence}{changed}."));
+                g.say(format!("For each {line} of a tile of {sentence}{changed}, `{c}` is {what}."));
             }
             Form::Normalised => {
                 let what = normalise(g, t, &place, |g, j, value| {

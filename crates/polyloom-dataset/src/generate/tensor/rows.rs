@@ -28,6 +28,7 @@ pub(super) fn fold(
         false => format!("{}[{j}, {lane}]", place.tile),
     };
     let big = t.range(16 * t.inner).size();
+    let line = if by_row { "row" } else { "column" };
     let mut words = String::new();
     let mut body = |g: &mut Generator| {
         let mut found = None;
@@ -77,7 +78,7 @@ pub(super) fn fold(
                     let woven = g.moderate_weave(x, &t.extras, depth);
                     let name = g.text(x);
                     g.line(&format!("{total} += {}", woven.text));
-                    words = format!("the sum of {}, `{name}` being an element", woven.words);
+                    words = format!("the sum, for each element `{name}`, of {}", woven.words);
                 });
             }
         }
@@ -90,11 +91,12 @@ pub(super) fn fold(
         let mut seen = t.extras.clone();
         seen.push(value);
         seen.extend(found);
+        g.explain(format!("`{total}` is {words}."));
         let count = g.random.below(1 + usize::from(t.difficulty) / 2);
         g.work(&mut seen, count, 1);
         let result = concluded(g, t, value, &seen, 1 + g.random.clone().below(2));
         g.line(&format!("{} = {}", target(&lane), result.text));
-        words = format!("{}, `{total}` being {words}", result.words);
+        words = result.words;
     };
     if lines == 32 {
         body(g);
@@ -102,7 +104,7 @@ pub(super) fn fold(
         g.line(&format!("if {lane} < {lines}:"));
         let clauses = g.nested(body);
         if !clauses.is_empty() {
-            g.explain(format!("For each: {clauses}."));
+            g.explain(format!("For each {line} of a tile: {clauses}."));
         }
     }
     words
