@@ -118,7 +118,7 @@ impl Outcome {
         }
         if self.form == Form::Whole {
             let what = whole(g, t, c, results);
-            return g.say(format!("For each warp `{c}` is {what}, where `x` is an element of {sentence}{changed}."));
+            return g.say(format!("For each warp's part of {sentence}{changed}, `{c}` is {what}."));
         }
         let (down, right) = Tiling::strips(kind);
         let (height, width) = (16 * down, t.width * right);

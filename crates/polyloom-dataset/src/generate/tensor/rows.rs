@@ -3,7 +3,7 @@
 use super::outcome::{Place, concluded, joined};
 use super::tiling::{Fragment, Tiling};
 use crate::generate::expr::Expr;
-use crate::generate::generator::Generator;
+use crate::generate::generator::{Generator, capitalised};
 use crate::generate::program::Extent;
 use crate::generate::range::Range;
 use polyloom::Type;
@@ -48,7 +48,7 @@ pub(super) fn fold(
                     });
                 });
                 let what = if sign == ">" { "largest" } else { "smallest" };
-                words = format!("the place of its {what} element");
+                words = format!("the place of the {what} element of the {line}");
                 let own = g.declare(top.clone(), format!("`{top}`"), t.sum, Range::within(big));
                 g.taken(&[own]);
                 found = Some(own);
@@ -58,7 +58,7 @@ pub(super) fn fold(
                 g.line(&format!("{total} = {}", element("0")));
                 g.line(&format!("for {j} in range(1, {length}):"));
                 clauses = g.nested(|g| g.line(&format!("{total} = loom.{call}({total}, {})", element(&j))));
-                words = format!("its {} element", if kind == 1 { "largest" } else { "smallest" });
+                words = format!("the {} element of the {line}", if kind == 1 { "largest" } else { "smallest" });
             }
             3 => {
                 let names = ["proj", "readout", "coefs", "mix"];
@@ -67,7 +67,7 @@ pub(super) fn fold(
                 g.line(&format!("{total} = {cast}({zero})"));
                 g.line(&format!("for {j} in range({length}):"));
                 clauses = g.nested(|g| g.line(&format!("{total} += {} * {weights}[{j}]", element(&j))));
-                words = format!("the dot product with `{weights}`");
+                words = format!("the dot product of the {line} with `{weights}`");
             }
             _ => {
                 g.line(&format!("{total} = {cast}({zero})"));
@@ -78,7 +78,7 @@ pub(super) fn fold(
                     let woven = g.moderate_weave(x, &t.extras, depth);
                     let name = g.text(x);
                     g.line(&format!("{total} += {}", woven.text));
-                    words = format!("the sum, for each element `{name}`, of {}", woven.words);
+                    words = format!("the sum along the {line}, for each element `{name}`, of {}", woven.words);
                 });
             }
         }
@@ -234,8 +234,9 @@ pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]
             words.push(woven.words);
         }
     });
+    g.explain("`x` is an element of the product.".to_owned());
     if !clauses.is_empty() {
-        g.explain(format!("For each element: {clauses}."));
+        g.explain(format!("{}.", capitalised(&clauses)));
     }
     let (call, what) = match g.random.below(3) {
         0 => ("warp_reduce_max", "the largest of the lanes' sums of"),
@@ -248,11 +249,12 @@ pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]
         t.sum,
         Range::within(8.0 * 512.0),
     );
+    let name = g.text(joint);
+    g.explain(format!("`{name}` is {what} {}.", words.join(" and ")));
     let mut seen = t.extras.clone();
     seen.push(joint);
     let result = concluded(g, t, joint, &seen, 1);
     g.line("if loom.lane_id() == 0:");
     g.nested(|g| g.line(&format!("{c}[loom.block_idx()] = {}", result.text)));
-    let name = g.text(joint);
-    format!("{}, `{name}` being {what} {}", result.words, words.join(" and "))
+    result.words
 }
