@@ -49,17 +49,14 @@ impl Generator {
             0 => None,
             _ => Some(self.bin(n_bins, difficulty)),
         };
-        let (index, shape) = match (&place, two) {
-            (None, _) => ("0".to_owned(), vec![Extent::Is(1)]),
-            (Some(place), false) => (place.text.clone(), vec![Extent::Is(n_bins)]),
+        let (index, shape, at) = match (&place, two) {
+            (None, _) => ("0".to_owned(), vec![Extent::Is(1)], "of all".to_owned()),
+            (Some(place), false) => (place.text.clone(), vec![Extent::Is(n_bins)], format!("in bin {}", place.words)),
             (Some(place), true) => {
                 let second = self.bin(4, 0);
-                (format!("{}, {}", place.text, second.text), vec![Extent::Is(n_bins), Extent::Is(4)])
+                let at = format!("in the bin of row {} and column {}", place.words, second.words);
+                (format!("{}, {}", place.text, second.text), vec![Extent::Is(n_bins), Extent::Is(4)], at)
             }
-        };
-        let at = match &place {
-            Some(place) => format!("in bin {}", place.words),
-            None => "of all".to_owned(),
         };
         let bins = &["bins", "histogram", "buckets", "totals", "hist", "tally"];
         // Bits of all threads together are soon all set.

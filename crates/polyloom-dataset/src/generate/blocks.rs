@@ -377,24 +377,30 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
             let (call, words) = match g.random.below(4) {
                 0 => {
                     let mask = g.random.pick(&[1, 2, 4, 8, 16]);
-                    (format!("loom.shuffle_xor({}, {mask})", x.text), format!("that of the lane across the bit {mask}"))
+                    (format!("loom.shuffle_xor({}, {mask})", x.text), format!("of the lane across the bit {mask}"))
                 }
                 1 => {
                     let n = g.random.pick(&[1, 2, 4, 8]);
-                    (format!("loom.shuffle_up({}, {n})", x.text), format!("that of the lane {n} before"))
+                    (format!("loom.shuffle_up({}, {n})", x.text), format!("of the lane {n} before"))
                 }
                 2 => {
                     let n = g.random.pick(&[1, 2, 4, 8]);
-                    (format!("loom.shuffle_down({}, {n})", x.text), format!("that of the lane {n} after"))
+                    (format!("loom.shuffle_down({}, {n})", x.text), format!("of the lane {n} after"))
                 }
                 _ => {
                     let lane = g.random.pick(&["0", "31", "31 - loom.lane_id()", "loom.lane_id() // 8 * 8"]);
-                    (format!("loom.shuffle({}, {lane})", x.text), format!("that of the lane `{lane}`"))
+                    (
+                        format!("loom.shuffle({}, {lane})", x.text),
+                        match lane.parse::<u32>() {
+                            Ok(number) => format!("of the lane {number}"),
+                            Err(_) => format!("of the lane `{lane}`"),
+                        },
+                    )
                 }
             };
             let index = g.let_like(&["other", "theirs", "partner", "moved"], &call, ty, range);
             let name = g.text(index);
-            g.explain(format!("`{name}` is {words}, of {}.", x.words));
+            g.explain(format!("`{name}` is {} {words}.", x.words));
             index
         }
         1 => {

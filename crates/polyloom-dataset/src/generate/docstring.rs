@@ -9,6 +9,9 @@ use polyloom::Random;
 const LONG: usize = 430;
 const LONGEST: usize = 900;
 
+/// The same, where otherwise the outputs would not be described.
+const LONGEST_ESSENCE: usize = 1200;
+
 /// The longest sentence of a docstring that is brief.
 const LONG_SENTENCE: usize = 300;
 
@@ -69,16 +72,62 @@ impl<'a> Known<'a> {
                 self.0.push(name);
             }
         }
+        // What a function calls its own the kernel does not know.
+        if is_of_function(sentence) {
+            self.0.truncate(before);
+        }
         true
     }
+}
+
+/// Whether a sentence is about a function, and not about the kernel.
+fn is_of_function(sentence: &str) -> bool {
+    let inner = sentence.strip_prefix("In `").or_else(|| sentence.strip_prefix('`'));
+    let call = inner.and_then(|rest| rest.split_once('`'));
+    call.is_some_and(|(call, rest)| call.ends_with(')') && (rest.starts_with(", ") || rest.starts_with(" gives ")))
+}
+
+/// The names that a sentence changes.
+fn changed(sentence: &str) -> impl Iterator<Item = &str> {
+    const BEFORE: [&str; 6] = [" to ", "ake ", "ultiply ", "aise ", "ower ", " from "];
+    const AFTER: [&str; 8] = [
+        " becomes ",
+        " grows by ",
+        " falls by ",
+        " is multiplied ",
+        " counts ",
+        " approaches ",
+        " changes at ",
+        " its place",
+    ];
+    let is_told = !is_of_function(sentence);
+    spans(sentence).filter_map(move |(at, span)| {
+        let (lead, rest) = (&sentence[..at - 1], &sentence[at + span.len() + 1..]);
+        let keeps = lead.ends_with(" as ") && sentence.contains("eep ");
+        let adds = lead.ends_with(" to ") && lead.contains("dd ") || lead.ends_with(" from ") && lead.contains("ake ");
+        let is_changed = AFTER.iter().any(|word| rest.starts_with(word))
+            || BEFORE[1..5].iter().any(|word| lead.ends_with(word))
+            || adds
+            || keeps;
+        (is_told && is_changed && names_of(span).next() == Some(span)).then_some(span)
+    })
 }
 
 /// Whether a name between these is said to be something.
 fn introduces(lead: &str, rest: &str) -> bool {
     const ANYWHERE: [&str; 2] = [" starts as ", " being "];
     const AFTER: [&str; 7] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives ", " grows by "];
-    const BEFORE: [&str; 8] =
-        ["et ", "or each ", "In ", "as long as ", "As long as ", "the mean ", "the coordinates ", "Inside the grid "];
+    const BEFORE: [&str; 9] = [
+        "et ",
+        "or each ",
+        "ach element ",
+        "In ",
+        "as long as ",
+        "As long as ",
+        "the mean ",
+        "the coordinates ",
+        "Inside the grid ",
+    ];
     if BEFORE.iter().any(|word| lead.ends_with(word)) || ANYWHERE.iter().any(|word| rest.starts_with(word)) {
         return true;
     }
@@ -118,18 +167,203 @@ fn names_of(code: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// What a docstring is about.
+pub(super) struct Subject<'a> {
+    pub(super) category: Category,
+    pub(super) inputs: &'a [Given<'a>],
+    pub(super) outputs: &'a [&'a str],
+    /// Names that the code has for what a sentence need not introduce.
+    pub(super) indices: &'a [String],
+    /// Whether how things are computed is left to comments.
+    pub(super) has_comments: bool,
+    /// What kinds of steps there are, if there is nothing better to say.
+    pub(super) steps: &'a str,
+    /// The names that loops count with.
+    pub(super) counters: &'a [&'a str],
+}
+
+/// A parameter that a kernel reads.
+pub(super) struct Given<'a> {
+    pub(super) name: &'a str,
+    pub(super) rank: usize,
+    pub(super) is_struct: bool,
+}
+
+impl<'a> Subject<'a> {
+    fn known(&self) -> Known<'a> {
+        let inputs = self.inputs.iter().map(|given| given.name);
+        Known::new(inputs.chain(self.outputs.iter().copied()).chain(self.indices.iter().map(String::as_str)))
+    }
+
+    /// The sentences of these that can stand without the others.
+    ///
+    /// A sentence uses names that are introduced, and what it says of a variable holds only where every change of that
+    /// variable is told.
+    fn standing(&self, sentences: &'a [Sentence], mut is_told: Vec<bool>) -> Vec<bool> {
+        loop {
+            let mut known = self.known();
+            let before = is_told.clone();
+            for (sentence, is_told) in sentences.iter().zip(&mut is_told) {
+                *is_told = *is_told && known.take_in(&sentence.text);
+            }
+            let of = |wanted: bool| sentences.iter().zip(&is_told).filter(move |(_, told)| **told == wanted);
+            let told: Vec<&str> = of(true).flat_map(|(sentence, _)| changed(&sentence.text)).collect();
+            let left_out: Vec<&str> = of(false).flat_map(|(sentence, _)| changed(&sentence.text)).collect();
+            let leaves = of(false).any(|(sentence, _)| sentence.text.contains("nothing else is written"));
+            let fields = of(false).any(|(sentence, _)| is_field_update(&sentence.text));
+            let is_false = |name: &str, text: &str| {
+                left_out.contains(&name) || text.contains(&format!("`{name}` starts as ")) && !told.contains(&name)
+            };
+            let mut next = is_told.clone();
+            for (sentence, is_told) in sentences.iter().zip(&mut next) {
+                let text = sentence.text.as_str();
+                let relies = !is_of_function(text)
+                    && spans(text).flat_map(|(_, code)| names_of(code)).any(|name| is_false(name, text));
+                if relies || leaves || fields && is_field_update(text) {
+                    *is_told = false;
+                }
+            }
+            is_told = next;
+            if is_told == before {
+                return is_told;
+            }
+        }
+    }
+
+    /// The sentences that say what the outputs are, and what these rely on.
+    fn essence(&self, sentences: &'a [Sentence]) -> Vec<bool> {
+        let mut is_told: Vec<bool> = sentences.iter().map(|sentence| !sentence.is_detail).collect();
+        loop {
+            let used: Vec<&str> = sentences
+                .iter()
+                .zip(&is_told)
+                .filter(|(sentence, told)| **told && !is_of_function(&sentence.text))
+                .flat_map(|(sentence, _)| spans(&sentence.text).flat_map(|(_, code)| names_of(code)))
+                .collect();
+            let defines = |text: &'a str| {
+                let params = self.known();
+                let is_new = |name: &&str| !params.0.contains(name);
+                !is_of_function(text)
+                    && spans(text).map(|(_, span)| span).filter(is_new).any(|name| {
+                        let mut defined = changed(text).chain(introduced(text));
+                        used.contains(&name) && defined.any(|other| other == name)
+                    })
+            };
+            let next: Vec<bool> =
+                sentences.iter().zip(&is_told).map(|(sentence, told)| *told || defines(&sentence.text)).collect();
+            if next == is_told {
+                return is_told;
+            }
+            is_told = next;
+        }
+    }
+
+    fn describes_outputs(&self, text: &str) -> bool {
+        let mentions = |name: &&str| text.contains(&format!("`{name}`")) || text.contains(&format!("`{name}."));
+        match self.outputs {
+            [] => self.inputs.iter().map(|given| given.name).any(|name| mentions(&name) && !text.is_empty()),
+            outputs => outputs.iter().any(mentions),
+        }
+    }
+}
+
+/// The names that a sentence introduces.
+fn introduced(sentence: &str) -> impl Iterator<Item = &str> {
+    let mut last_end = 0;
+    let mut lists = false;
+    spans(sentence).filter_map(move |(at, span)| {
+        let lead = &sentence[last_end..at - 1];
+        let end = at + span.len() + 1;
+        last_end = end;
+        lists = introduces(lead, &sentence[end..]) || lists && matches!(lead, ", " | " and ");
+        (lists && names_of(span).next() == Some(span)).then_some(span)
+    })
+}
+
+/// Whether a sentence says what a field of a struct becomes.
+fn is_field_update(sentence: &str) -> bool {
+    let field = sentence.strip_prefix('`').and_then(|rest| rest.split_once("` becomes "));
+    field.is_some_and(|(field, _)| field.contains('.'))
+}
+
 /// The docstring's lines: the first, and what follows it.
-pub(super) fn body<'a>(
+pub(super) fn body(
     random: &mut Random,
-    mut known: Known<'a>,
+    subject: &Subject<'_>,
     summary: Option<String>,
-    sentences: &'a [Sentence],
+    sentences: &[Sentence],
 ) -> (Option<String>, String) {
-    let total: usize = sentences.iter().map(|sentence| sentence.text.len() + 1).sum();
+    let length = |told: &[bool]| {
+        sentences
+            .iter()
+            .zip(told)
+            .filter(|(_, told)| **told)
+            .map(|(sentence, _)| sentence.text.len() + 1)
+            .sum::<usize>()
+    };
+    let total = length(&vec![true; sentences.len()]);
     let is_brief = total > LONGEST || total > LONG && random.one_in(2);
-    let is_told = |sentence: &&Sentence| !(is_brief && (sentence.is_detail || sentence.text.len() > LONG_SENTENCE));
-    let told = sentences.iter().filter(is_told);
-    let kept: Vec<&str> = told.map(|sentence| sentence.text.as_str()).filter(|text| known.take_in(text)).collect();
+    let is_composite = subject.category == Category::Composite;
+    let describes = |told: &[bool]| {
+        let mut outputs = sentences.iter().zip(told).filter(|(sentence, told)| **told && !sentence.is_detail);
+        outputs.any(|(sentence, _)| subject.describes_outputs(&sentence.text))
+    };
+    let all = sentences.iter().map(|sentence| {
+        let is_long = is_brief && sentence.text.len() > LONG_SENTENCE;
+        !(sentence.is_detail && (is_brief || subject.has_comments) || is_long)
+    });
+    let mut told = subject.standing(sentences, all.collect());
+    let mut lead = None;
+    if is_composite {
+        let mut essence = subject.essence(sentences);
+        for (is_needed, told) in essence.iter_mut().zip(&told) {
+            *is_needed |= *told;
+        }
+        // What a sentence needs and nothing says is what the skeleton has come to.
+        let mut known = subject.known();
+        let mut open: Vec<&str> = Vec::new();
+        for (sentence, is_told) in sentences.iter().zip(&mut essence).filter(|(_, told)| **told) {
+            if known.take_in(&sentence.text) {
+                continue;
+            }
+            let defined: Vec<&str> = introduced(&sentence.text).collect();
+            let names = spans(&sentence.text).flat_map(|(_, code)| names_of(code));
+            let unknown: Vec<&str> = names.filter(|name| !known.0.contains(name) && !defined.contains(name)).collect();
+            let is_result = |name: &&str| !subject.counters.contains(name);
+            let is_plain = sentence.text.starts_with('`') && !sentence.text.contains([':', ';']);
+            if sentence.is_detail && !(is_plain && unknown.iter().all(is_result)) {
+                *is_told = false;
+                continue;
+            }
+            for name in unknown {
+                if !known.0.contains(&name) {
+                    known.0.push(name);
+                    open.push(name);
+                }
+            }
+            known.take_in(&sentence.text);
+        }
+        lead = match open[..] {
+            [] => None,
+            [one] => Some(format!("`{one}` is what comes of that.")),
+            _ => Some(format!("{} are what comes of that.", list(&open))),
+        };
+        told = essence;
+    } else if !describes(&told) {
+        let essence = subject.standing(sentences, subject.essence(sentences));
+        if describes(&essence) && length(&essence) <= LONGEST_ESSENCE {
+            told = essence;
+        }
+    }
+    let is_cut = told.contains(&false);
+    let mut kept: Vec<&str> = Vec::new();
+    let describes = describes(&told);
+    for (sentence, told) in sentences.iter().zip(&told) {
+        // Without what is left in the end the steps towards it say nothing.
+        if *told && (describes || !is_cut || !sentence.text.contains('`')) {
+            kept.push(&sentence.text);
+        }
+    }
     // Of one result the whole docstring is what it is.
     if let [one] = kept[..]
         && summary.is_none()
@@ -147,20 +381,53 @@ pub(super) fn body<'a>(
         };
         return (Some(line), String::new());
     }
-    let rest = kept.join(" ");
+    if let Some(lead) = &lead {
+        kept.insert(0, lead);
+    }
+    let mut rest = kept.join(" ");
+    if is_composite {
+        let first = summary.as_deref().filter(|line| line.len() <= FIRST + 6).unwrap_or_default();
+        let is_left_out =
+            |name: &&str| !spans(first).chain(spans(&rest)).any(|(_, code)| names_of(code).any(|other| other == *name));
+        let left_out: Vec<&str> = subject.inputs.iter().map(|given| given.name).filter(is_left_out).collect();
+        let verb = if left_out.len() == 1 { "takes part" } else { "take part" };
+        if !left_out.is_empty() {
+            rest = format!("{rest} {} {verb} on the way.", list(&left_out));
+        }
+    } else if !describes && !subject.steps.is_empty() {
+        rest = format!("{rest} {}", subject.steps);
+    }
+    let rest = rest.trim().to_owned();
     // Without more to say the line ends with quotes.
     let room = if rest.is_empty() { FIRST + 3 } else { FIRST + 6 };
     (summary.filter(|line| line.len() <= room), rest)
 }
 
 /// A line that sums up what a kernel does.
-pub(super) fn summary(random: &mut Random, category: Category, inputs: &[&str], outputs: &[&str]) -> String {
-    let (ins, outs) = (list(inputs), list(outputs));
-    let first = inputs.first().copied().unwrap_or_default();
-    let rest = list(inputs.get(1..).unwrap_or_default());
-    let with = |lead: &str| if rest.is_empty() { String::new() } else { format!(" {lead} {rest}") };
+pub(super) fn summary(random: &mut Random, category: Category, inputs: &[Given<'_>], outputs: &[&str]) -> String {
+    let names: Vec<&str> = inputs.iter().map(|given| given.name).collect();
+    let (ins, outs) = (list(&names), list(outputs));
+    // What a kernel goes along, looks around in or has the fields of are parameters of a kind.
+    let fits = |given: &&Given<'_>| match category {
+        Category::Struct => given.is_struct,
+        Category::Reduction | Category::Scan => given.rank == inputs[0].rank,
+        _ => given.rank > 0 || given.is_struct,
+    };
+    let of_kind = |wanted: bool| -> Vec<&str> {
+        inputs.iter().filter(|given| fits(given) == wanted).map(|given| given.name).collect()
+    };
+    let (main, others) = (of_kind(true), of_kind(false));
+    let first = main.first().or(names.first()).copied().unwrap_or_default();
+    let after = |names: &[&str], lead: &str| match names {
+        [] => String::new(),
+        names => format!(" {lead} {}", list(names)),
+    };
+    let rest: Vec<&str> = names.iter().copied().filter(|name| *name != first).collect();
+    let (mains, with) = (list(&main), after(&others, "with"));
     if outputs.is_empty() {
-        return format!("Update `{first}` in place{}.", with("by"));
+        let lines =
+            [format!("Update `{first}` in place{}.", after(&rest, "by")), format!("Update `{first}` in place.")];
+        return lines.into_iter().find(|line| line.len() <= FIRST).unwrap_or_default();
     }
     let lines: Vec<String> = match category {
         Category::ControlFlow => {
@@ -170,42 +437,39 @@ pub(super) fn summary(random: &mut Random, category: Category, inputs: &[&str], 
             vec![format!("Compute {outs} from {ins} by iteration."), format!("Compute {outs} from {ins} with loops.")]
         }
         Category::Struct => vec![
-            format!("Compute {outs} for each of `{first}`{}.", with("with")),
-            format!("Compute {outs} from the fields of {ins}."),
+            format!("Compute {outs} for each of `{first}`{}.", after(&rest, "with")),
+            format!("Compute {outs} from the fields of {mains}{with}."),
         ],
         Category::Function => vec![format!("Apply helper functions to {ins} to get {outs}.")],
         Category::Stencil => vec![
-            format!("Compute {outs} from `{first}` and its neighbours{}.", with("with")),
-            format!("Combine each element of `{first}` with its neighbours{} into {outs}.", with("and")),
+            format!("Compute {outs} from `{first}` and its neighbours{}.", after(&rest, "with")),
+            format!("Combine each element of `{first}` with its neighbours{} into {outs}.", after(&rest, "and")),
         ],
         Category::Reduction => vec![
-            format!("Reduce each row of `{first}` to {outs}{}.", with("with")),
-            format!("Compute {outs} over the rows of {ins}."),
+            format!("Reduce each row of `{first}` to {outs}{}.", after(&rest, "with")),
+            format!("Compute {outs} over the rows of {mains}{with}."),
         ],
         Category::Scan => vec![
-            format!("Scan the rows of `{first}` into {outs}{}.", with("with")),
-            format!("Run along the rows of {ins} and fill {outs}."),
+            format!("Scan the rows of `{first}` into {outs}{}.", after(&rest, "with")),
+            format!("Run along the rows of {mains}{with} and fill {outs}."),
         ],
         Category::Random => vec![
             format!("Compute {outs} from random numbers and {ins}."),
             format!("Draw random numbers and combine them with {ins} into {outs}."),
         ],
         Category::Atomic => vec![
-            format!("Collect {ins} in {outs} over all threads."),
-            format!("Accumulate {ins} into {outs} with atomics."),
+            format!("Collect what comes of {ins} in {outs} over all threads."),
+            format!("Accumulate what comes of {ins} in {outs} with atomics."),
         ],
         Category::SharedMemory => vec![
-            format!("Share {ins} among the threads of a block to compute {outs}."),
+            format!("Compute {outs} from {ins} in blocks of threads that share memory."),
             format!("Compute {outs} from {ins} by way of shared memory."),
         ],
         Category::Warp => vec![
-            format!("Exchange {ins} between the lanes of a warp to compute {outs}."),
+            format!("Compute {outs} from {ins} across the lanes of a warp."),
             format!("Compute {outs} from {ins} with warp primitives."),
         ],
-        Category::TensorCore => vec![
-            format!("Multiply matrices on the tensor core: {ins} to {outs}."),
-            format!("Compute {outs} from {ins} on the tensor core."),
-        ],
+        Category::TensorCore => vec![format!("Compute {outs} from {ins} on the tensor core.")],
         _ if inputs.len() == 1 => vec![
             format!("Map {ins} to {outs}, element by element."),
             format!("Compute {outs} for each element of {ins}."),
@@ -221,7 +485,7 @@ pub(super) fn summary(random: &mut Random, category: Category, inputs: &[&str], 
         format!("Compute {outs} from {ins}."),
         format!("Compute {outs} from `{first}` and {} more inputs.", inputs.len().saturating_sub(1)),
         format!("Compute {outs}."),
-        format!("Compute {} results for each element.", outputs.len()),
+        format!("Compute {} results from {} inputs.", outputs.len(), inputs.len()),
     ];
     let mut all = lines[start..].iter().chain(&lines[..start]).chain(&fallbacks);
     all.find(|line| line.len() <= FIRST).cloned().unwrap_or_default()

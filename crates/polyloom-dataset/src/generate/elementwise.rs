@@ -80,7 +80,10 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
         }
         _ => vec![elem],
     };
-    Generator::new(random, composites, scalars)
+    let mut g = Generator::new(random, composites, scalars);
+    // What a line computes it says itself; of a skeleton's there is more to say.
+    g.comments &= category == Category::Composite;
+    g
 }
 
 impl Generator {

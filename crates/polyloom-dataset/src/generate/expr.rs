@@ -116,6 +116,13 @@ impl Expr {
         }
     }
 
+    /// The words of operands side by side: where one is a formula of elements, all elements have their indices.
+    fn operands<'a>(all: &[&'a Expr]) -> SmallVec<[Operand<'a>; 4]> {
+        let indexed = all.iter().any(|x| matches!(x.operand(), Operand::Code(code) if code.contains('[')));
+        let is_element = |x: &Expr| indexed && x.is_bare() && x.text.contains('[');
+        all.iter().map(|x| if is_element(x) { Operand::Code(&x.text) } else { x.operand() }).collect()
+    }
+
     /// The same with the builtin that it is a call of.
     pub(super) fn by(mut self, op: Op) -> Expr {
         self.head = Some(op);
@@ -184,7 +191,8 @@ impl Expr {
             text.push_str(part);
         }
         b.push_within(tighter(binding), &mut text);
-        let words = words::binary(operator, a.operand(), b.operand());
+        let [first, second] = Expr::operands(&[a, b])[..] else { unreachable!("there are two") };
+        let words = words::binary(operator, first, second);
         let parts = Parts::of_operator(operator, &a.parts, &b.parts);
         let head = match operator {
             "+" => Some(Op::Add),
@@ -228,8 +236,7 @@ impl Expr {
             text.push_str(&arg.text);
         }
         text.push_str(if args.is_empty() { "()" } else { ")" });
-        let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|arg| arg.operand()).collect();
-        let words = words::call(name, &operands, &text);
+        let words = words::call(name, &Expr::operands(args), &text);
         Expr::of(args, text, words, Binding::Atom, ty, range)
     }
 
@@ -237,7 +244,14 @@ impl Expr {
     pub(super) fn conditional(condition: &Expr, yes: &Expr, no: &Expr, range: Range) -> Expr {
         let [first, middle] = [yes, condition].map(|part| part.within(Binding::Or));
         let text = format!("{first} if {middle} else {}", no.within(Binding::Or));
-        let words = words::fill("{} if {}, else {}", &[yes.operand(), Operand::Words(&condition.words), no.operand()]);
+        let words = match Expr::operands(&[yes, condition, no])[..] {
+            // Of elements in a formula there are no names without indices beside it.
+            [yes @ Operand::Code(_), _, no] | [yes, _, no @ Operand::Code(_)] => {
+                words::fill("{} if {}, else {}", &[yes, Operand::Code(&condition.text), no])
+            }
+            [yes, _, no] => words::fill("{} if {}, else {}", &[yes, Operand::Words(&condition.words), no]),
+            _ => unreachable!("there are three"),
+        };
         Expr::of(&[condition, yes, no], text, words, Binding::Conditional, yes.ty, range)
     }
 

@@ -12,6 +12,19 @@ use polyloom::{Random, Type};
 /// The most iterations that ranges of accumulators are worked out for.
 const MOST: f64 = 100.0;
 
+/// What a loop counts, by the text of its bounds and in words; of values that the launch decides those that are certain.
+struct Bounds {
+    text: String,
+    words: String,
+    values: Vec<i32>,
+}
+
+/// A loop's index, and the values that it has.
+struct Counter {
+    index: usize,
+    values: Vec<i32>,
+}
+
 /// A kernel about branches.
 pub(super) fn branches(random: Random, difficulty: u8) -> Option<Program> {
     let mut g = elementwise::begin(random, Category::ControlFlow);
@@ -44,6 +57,9 @@ pub(super) fn branches(random: Random, difficulty: u8) -> Option<Program> {
         if g.random.one_in(2) {
             g.statements(1, 1);
         }
+    }
+    if !g.has_control_flow() {
+        g.branch(0);
     }
     g.gap();
     g.outputs(1 + usize::from(difficulty > 1));
@@ -90,7 +106,16 @@ impl Generator {
         let condition = self.short(condition);
         let yes = self.variable(ty, depth);
         let yes = self.short(yes);
-        let no = self.value(ty, depth.saturating_sub(1));
+        let mut no = self.value(ty, depth.saturating_sub(1));
+        for _ in 0..4 {
+            if yes.text != no.text {
+                break;
+            }
+            no = self.value(ty, depth);
+        }
+        if yes.text == no.text {
+            no = self.more_than_bare(no);
+        }
         let no = self.short(no);
         if yes.text == no.text {
             return yes;
@@ -247,11 +272,17 @@ impl Generator {
             }
             6 if is_number && rises => {
                 let call = self.builtin("max");
-                (format!("{name} = {call}({name}, {})", value.text), format!("raise `{name}` to {}", value.words))
+                (
+                    format!("{name} = {call}({name}, {})", value.text),
+                    format!("raise `{name}` to at least {}", value.words),
+                )
             }
             7 if is_number && falls => {
                 let call = self.builtin("min");
-                (format!("{name} = {call}({name}, {})", value.text), format!("lower `{name}` to {}", value.words))
+                (
+                    format!("{name} = {call}({name}, {})", value.text),
+                    format!("lower `{name}` to at most {}", value.words),
+                )
             }
             _ => (format!("{name} += {}", value.text), format!("add {} to `{name}`", value.words)),
         };
@@ -311,49 +342,53 @@ impl Generator {
             return self.while_loop(targets, depth);
         }
         let index = self.like(&["i", "j", "k", "n", "step", "s", "it"]);
-        let (bounds, words, range) = self.bounds_of_loop();
-        self.line(&format!("for {index} in range({bounds}):"));
+        let Bounds { text, words, values } = self.bounds_of_loop();
+        self.line(&format!("for {index} in range({text}):"));
         let done = self.nested(|g| {
+            let high = values.iter().copied().max().unwrap_or_default();
+            let low = values.iter().copied().min().unwrap_or_default();
+            let range = Range::new(low.into(), if words.ends_with('`') { 9.0 } else { high.into() });
             let index = g.declare_index(&index, Type::I32, range);
-            g.body(targets, depth, Some(index));
+            g.body(targets, depth, Some(&Counter { index, values }));
         });
         self.explain(format!("For each `{index}` {words}: {done}."));
     }
 
-    /// What a loop counts from and to, in words, and what its index may be.
-    fn bounds_of_loop(&mut self) -> (String, String, Range) {
-        match self.random.below(7) {
+    /// What a loop counts from and to.
+    fn bounds_of_loop(&mut self) -> Bounds {
+        let (text, words, values): (String, String, Vec<i32>) = match self.random.below(7) {
             0 | 1 => {
                 let n = self.random.pick(&[2, 3, 4, 5, 6, 8, 10]);
-                (n.to_string(), format!("below {n}"), Range::new(0.0, f64::from(n)))
+                (n.to_string(), format!("below {n}"), (0..n).collect())
             }
             2 => {
-                let low = 1 + self.random.below(3);
-                let high = low + 2 + self.random.below(6);
-                (format!("{low}, {high}"), format!("from {low} to below {high}"), Range::new(1.0, high as f64))
+                let low = 1 + self.random.below(3) as i32;
+                let high = low + 2 + self.random.below(6) as i32;
+                (format!("{low}, {high}"), format!("from {low} to below {high}"), (low..high).collect())
             }
             3 => {
-                let (high, step) = (6 + self.random.below(8), self.random.pick(&[2, 3]));
+                let (high, step) = (6 + self.random.below(8) as i32, self.random.pick(&[2, 3]));
                 let words = format!("below {high} in steps of {step}");
-                (format!("0, {high}, {step}"), words, Range::new(0.0, high as f64))
+                (format!("0, {high}, {step}"), words, (0..high).step_by(step).collect())
             }
             4 => {
-                let high = 3 + self.random.below(6);
-                (format!("{high}, 0, -1"), format!("from {high} down to 1"), Range::new(1.0, high as f64))
+                let high = 3 + self.random.below(6) as i32;
+                (format!("{high}, 0, -1"), format!("from {high} down to 1"), (1..=high).collect())
             }
             _ => {
                 let names = ["count", "n_steps", "iterations", "n_terms", "order", "rounds", "n_samples"];
                 let name = self.scalar_like(&names, Type::I32, 2.0, 9.0);
-                (name.clone(), format!("below `{name}`"), Range::new(0.0, 9.0))
+                (name.clone(), format!("below `{name}`"), vec![0, 1])
             }
-        }
+        };
+        Bounds { text, words, values }
     }
 
     /// What a loop does.
-    fn body(&mut self, targets: &[usize], depth: usize, index: Option<usize>) {
+    fn body(&mut self, targets: &[usize], depth: usize, counter: Option<&Counter>) {
         // A product with what begins with zero stays there.
         let zeros = targets.iter().copied().filter(|&target| self.variables[target].start == Range::of(0.0)).collect();
-        self.without(zeros, |g| g.statements_of_body(targets, depth, index));
+        self.without(zeros, |g| g.statements_of_body(targets, depth, counter));
     }
 
     /// Statements that do not read these variables.
@@ -367,7 +402,7 @@ impl Generator {
         done
     }
 
-    fn statements_of_body(&mut self, targets: &[usize], depth: usize, index: Option<usize>) {
+    fn statements_of_body(&mut self, targets: &[usize], depth: usize, counter: Option<&Counter>) {
         let first = self.variables.len();
         let n_before = self.random.below(2 + depth);
         if n_before > 0 {
@@ -379,7 +414,7 @@ impl Generator {
             // One that holds of what is never reached then holds for ever.
             let goes_on = word == "continue";
             let hidden = if goes_on { targets.to_vec() } else { Vec::new() };
-            let condition = self.without(hidden, |g| g.inline_condition_of(index.filter(|_| goes_on)));
+            let condition = self.without(hidden, |g| g.inline_condition_of(counter.filter(|_| goes_on)));
             self.line(&format!("if {}:", condition.text));
             self.nested(|g| g.line(word));
             let what = if word == "break" { "stop" } else { "go on with the next one" };
@@ -389,15 +424,15 @@ impl Generator {
             match self.random.one_in(2) {
                 true => self.loop_over(targets, depth - 1),
                 false => {
-                    let condition = self.inline_condition_of(index);
+                    let condition = self.inline_condition_of(counter);
                     self.line(&format!("if {}:", condition.text));
                     let done = self.nested(|g| g.accumulate_all(targets, first));
                     self.explain(format!("Where {}, {done}.", condition.words));
                 }
             }
         }
-        if let Some(index) = index.filter(|_| self.random.one_in(2)) {
-            self.use_index(index);
+        if let Some(counter) = counter.filter(|_| self.random.one_in(2)) {
+            self.use_index(counter.index);
         }
         self.accumulate_all(targets, first);
         if self.random.one_in(8) {
@@ -441,17 +476,20 @@ impl Generator {
         self.assign_new(scaled);
     }
 
-    fn inline_condition_of(&mut self, index: Option<usize>) -> Expr {
-        match index.filter(|_| self.random.one_in(2)) {
-            Some(index) => {
-                let index = self.read(index);
-                let modulus = self.random.pick(&[2, 3, 4]);
+    /// A condition on a loop's index now and then: one that holds of some values that it has, and of others not.
+    fn inline_condition_of(&mut self, counter: Option<&Counter>) -> Expr {
+        if let Some(Counter { index, values }) = counter.filter(|_| self.random.one_in(2)) {
+            let modulus = self.random.pick(&[2, 3, 4]);
+            let start = self.random.below(modulus as usize) as i32;
+            let holds = |wanted: i32| values.iter().filter(|&value| value % modulus == wanted).count();
+            let mut all = (0..modulus).map(|at| (start + at) % modulus);
+            if let Some(wanted) = all.find(|&wanted| (1..values.len()).contains(&holds(wanted))) {
+                let index = self.read(*index);
                 let rest = Expr::binary("%", &index, &Expr::int(modulus), Type::I32, Range::within(4.0));
-                let wanted = Expr::int(self.random.below(modulus as usize) as i32);
-                Expr::binary("==", &rest, &wanted, Type::BOOL, Range::new(0.0, 1.0))
+                return Expr::binary("==", &rest, &Expr::int(wanted), Type::BOOL, Range::new(0.0, 1.0));
             }
-            None => self.inline_condition(),
         }
+        self.inline_condition()
     }
 
     /// A `while` that ends: something that it counts, halves or doubles each time.
@@ -474,7 +512,7 @@ impl Generator {
                     let index = g.declare_index(&name, Type::I32, Range::new(0.0, n as f64));
                     // What goes on to the next iteration must have counted.
                     g.line(&format!("{name} += 1"));
-                    g.body(targets, depth, Some(index));
+                    g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
                 });
                 self.explain(format!("As long as {words}, count it up and {done}."));
             }
@@ -506,7 +544,8 @@ impl Generator {
                 let done = self.nested(|g| {
                     let index = g.declare_index(&name, Type::I32, Range::new(1.0, f64::from(high * factor)));
                     g.line(&format!("{name} *= {factor}"));
-                    g.body(targets, depth, Some(index));
+                    let powers = std::iter::successors(Some(factor), |&last| (last < high).then_some(last * factor));
+                    g.body(targets, depth, Some(&Counter { index, values: powers.collect() }));
                 });
                 self.explain(format!(
                     "As long as `{name}`, from 1, is less than {high}, multiply it by {factor} and {done}."
@@ -520,7 +559,7 @@ impl Generator {
                 let done = self.nested(|g| {
                     g.line(&format!("{name} -= 1"));
                     let index = g.declare_index(&name, Type::I32, Range::new(0.0, 9.0));
-                    g.body(targets, depth, Some(index));
+                    g.body(targets, depth, Some(&Counter { index, values: vec![1, 0] }));
                 });
                 self.explain(format!("As long as `{name}`, from `{given}`, is more than 0, count it down and {done}."));
             }

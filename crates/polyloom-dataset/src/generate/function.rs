@@ -120,6 +120,24 @@ impl Generator {
                 self.short(arg)
             })
             .collect();
+        let mut args = args;
+        for at in 1..args.len() {
+            // Twice the same, a function of two is one of one.
+            if args[..at].iter().any(|arg| arg.text == args[at].text) {
+                let changed = self.more_than_bare(args[at].clone());
+                let changed = self.constrain(changed, Need::Moderate);
+                args[at] = self.short(changed);
+            }
+        }
+        if args.iter().all(|arg| arg.uses.is_empty()) {
+            let ty = args[0].ty;
+            let seen = (0..self.variables.len()).find(|&at| self.variables[at].visible && self.variables[at].ty == ty);
+            if let Some(seen) = seen {
+                let value = self.read(seen);
+                let value = self.constrain(value, Need::Moderate);
+                args[0] = self.short(value);
+            }
+        }
         let refs: Vec<&Expr> = args.iter().collect();
         Expr::call(&name, &refs, result, range)
     }

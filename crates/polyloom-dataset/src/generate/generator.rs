@@ -310,6 +310,16 @@ impl Generator {
         self.variables[index].used = false;
     }
 
+    /// Whether something branches, chooses or repeats.
+    pub(super) fn has_control_flow(&self) -> bool {
+        let words = ["if ", "while ", "for ", " if ", " and ", " or ", "where("];
+        self.lines.iter().map(|line| line.trim_start()).any(|line| {
+            words.iter().any(|word| {
+                if word.starts_with(' ') || *word == "where(" { line.contains(word) } else { line.starts_with(word) }
+            })
+        })
+    }
+
     /// Adds a blank line now and then.
     pub(super) fn gap(&mut self) {
         let begins = self.lines.last().is_none_or(|line| line.is_empty() || line.ends_with(':'));
@@ -349,15 +359,10 @@ impl Generator {
             return expr.uses[0];
         }
         let name = self.names.draw(&mut self.random, Role::Local);
-        if self.comments {
-            // A formula is what the line itself says.
-            if expr.words.starts_with("the ") && expr.words.len() < 70 && self.random.one_in(4) {
-                self.line(&format!("# {}.", capitalised(&words::without_package(&expr.words))));
-            }
-        } else if self.states {
-            self.explain(format!("`{name}` is {}.", expr.words));
-        } else {
-            self.explain(format!("Let `{name}` be {}.", expr.words));
+        let words = if expr.ty == Type::BOOL { format!("whether {}", expr.words) } else { expr.words.clone() };
+        match self.states {
+            true => self.explain(format!("`{name}` is {words}.")),
+            false => self.explain(format!("Let `{name}` be {words}.")),
         }
         self.line(&format!("{name} = {}", expr.text));
         let index = self.declare(name.clone(), format!("`{name}`"), expr.ty, expr.range);

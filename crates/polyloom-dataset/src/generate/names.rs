@@ -198,7 +198,7 @@ pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static
     match category {
         Category::Reduction => &["reduce", "summarize", "aggregate", "pool", "collapse", "fold"],
         Category::Scan => &["scan", "accumulate", "track", "run_along", "sweep", "filter"],
-        Category::Stencil => &["smooth", "diffuse", "relax", "stencil", "filter", "step"],
+        Category::Stencil => &["stencil", "mix_neighbours_of", "sweep", "filter", "combine_cells_of"],
         Category::Random => &["sample", "perturb", "jitter", "randomize", "simulate", "draw"],
         Category::Atomic => &["collect", "bin", "histogram", "tally", "scatter", "gather_totals_of"],
         Category::SharedMemory => &["tile", "block", "share", "stage", "exchange"],

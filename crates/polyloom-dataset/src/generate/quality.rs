@@ -175,3 +175,154 @@ fn difficulty_orders_kernels_by_length() {
         assert!(found.len() >= 3 && found.contains(&4), "{category}: {found:?}");
     }
 }
+
+/// The docstring as one line.
+fn told(doc: &str) -> String {
+    doc.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn what_is_said_to_start_is_said_to_change() {
+    for program in kernels(300) {
+        let (doc, code) = parts(&program.source);
+        let text = told(&doc);
+        for (at, _) in text.match_indices("` starts as ") {
+            let name = text[..at].rsplit('`').next().unwrap_or_default();
+            let is_changed = |line: &&str| {
+                let rest = line.strip_prefix(name).unwrap_or_default();
+                [" = ", " += ", " -= ", " *= "].iter().any(|sign| rest.starts_with(sign))
+            };
+            let n_changes = statements(&code).filter(is_changed).count();
+            let after = &text[at + 1..];
+            assert!(n_changes < 2 || after.contains(&format!("`{name}`")), "{name}\n{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn both_places_of_a_bin_are_named() {
+    for seed in 0..2000 {
+        let program = generate(Category::Atomic, seed);
+        let (doc, code) = parts(&program.source);
+        let text = told(&doc);
+        for line in statements(&code) {
+            let Some((_, rest)) = line.split_once(".atomic_add(") else { continue };
+            let args: Vec<&str> = rest.trim_end_matches(')').splitn(2, ", ").collect();
+            let is_table = program.inputs.iter().any(|input| input.name == args[0] && input.shape.len() == 2);
+            let said = text.split(". ").find(|sentence| sentence.starts_with(&format!("`{}` ", args[0])));
+            if let (true, Some(said)) = (is_table, said) {
+                assert!(said.contains("of row ") && said.contains(" and column "), "{}", program.source);
+            }
+        }
+    }
+}
+
+#[test]
+fn loops_take_more_than_one_step_and_conditions_on_counters_vary() {
+    for program in kernels(300) {
+        let mut loops: Vec<(usize, String, Vec<i64>)> = Vec::new();
+        for line in program.source.lines().filter(|line| !line.trim().is_empty()) {
+            let depth = line.len() - line.trim_start().len();
+            loops.retain(|(at, ..)| *at < depth);
+            if let Some((name, bounds)) =
+                line.trim_start().strip_prefix("for ").and_then(|l| l.split_once(" in range("))
+            {
+                let Ok(bounds) =
+                    bounds.trim_end_matches("):").split(", ").map(str::parse).collect::<Result<Vec<i64>, _>>()
+                else {
+                    continue;
+                };
+                let (low, high, step) = match bounds[..] {
+                    [high] => (0, high, 1),
+                    [low, high] => (low, high, 1),
+                    [low, high, step] => (low, high, step),
+                    _ => continue,
+                };
+                let is_within = |at: &i64| if step > 0 { *at < high } else { *at > high };
+                let values: Vec<i64> =
+                    std::iter::successors(Some(low), |at| Some(at + step)).take_while(is_within).collect();
+                assert!(values.len() > 1, "{line}\n{}", program.source);
+                loops.push((depth, name.to_owned(), values));
+            }
+            for (_, name, values) in &loops {
+                let Some((_, test)) = line.split_once(&format!("if {name} % ")) else { continue };
+                let Some((modulus, wanted)) = test.trim_end_matches(':').split_once(" == ") else { continue };
+                let (Ok(modulus), Ok(wanted)) = (modulus.parse::<i64>(), wanted.parse::<i64>()) else { continue };
+                let n = values.iter().filter(|value| *value % modulus == wanted).count();
+                assert!((1..values.len()).contains(&n), "{line}\n{}", program.source);
+            }
+        }
+    }
+}
+
+#[test]
+fn control_flow_is_there() {
+    for seed in 0..2000 {
+        let program = generate(Category::ControlFlow, seed);
+        let (_, code) = parts(&program.source);
+        let words = ["if ", "where(", " and ", " or ", "while ", "for "];
+        assert!(words.iter().any(|word| code.contains(word)), "{}", program.source);
+    }
+}
+
+#[test]
+fn composite_kernels_say_what_they_write_and_what_takes_part() {
+    for seed in 0..1000 {
+        let program = generate(Category::Composite, seed);
+        let (doc, _) = parts(&program.source);
+        let is_output = |input: &&Input| matches!(input.values, Values::Zeros);
+        let outputs: Vec<&str> = program.inputs.iter().filter(is_output).map(|input| input.name.as_str()).collect();
+        let text = told(&doc);
+        let (_, rest) = text.split_once(". ").unwrap_or_default();
+        let is_said = |name: &&str| rest.contains(&format!("`{name}`"));
+        assert!(outputs.is_empty() || outputs.iter().any(is_said), "{}", program.source);
+        for input in program.inputs.iter().filter(|input| !is_output(input)) {
+            assert!(words(&text).any(|word| word == input.name), "{}\n{}", input.name, program.source);
+        }
+    }
+}
+
+#[test]
+fn first_lines_name_what_they_speak_of() {
+    for category in [Category::Struct, Category::Reduction, Category::Scan] {
+        for seed in 0..500 {
+            let program = generate(category, seed);
+            let (doc, _) = parts(&program.source);
+            let first = doc.lines().next().unwrap_or_default();
+            let named = ["fields of ", "rows of ", "columns of "].iter().find_map(|lead| first.split_once(lead));
+            let Some((_, named)) = named else { continue };
+            let named = [" with ", " and fill ", " into ", " to ", " come "]
+                .iter()
+                .fold(named, |text, end| text.split_once(end).map_or(text, |(before, _)| before));
+            for name in named.split('`').skip(1).step_by(2) {
+                let fits = |input: &Input| match category {
+                    Category::Struct => input.name.starts_with(&format!("{name}.")),
+                    _ => input.name == name && input.shape.len() > 1,
+                };
+                assert!(program.inputs.iter().any(fits), "{name}: {first}\n{}", program.source);
+            }
+        }
+    }
+}
+
+#[test]
+fn conditions_and_elements_read_as_english() {
+    for program in kernels(200) {
+        let (doc, code) = parts(&program.source);
+        let text = told(&doc);
+        for wrong in ["goes round", "colour by it", "` is `a > b` is", "there is 2", ", of `change`"] {
+            assert!(!text.contains(wrong), "{wrong}\n{}", program.source);
+        }
+        for sentence in text.split(". ").filter(|sentence| sentence.starts_with('`')) {
+            let what = sentence.split_once("` is ").map_or("", |(_, what)| what);
+            let is_condition = [" is greater than ", " is less than "].iter().any(|verb| what.contains(verb));
+            let is_chosen =
+                ["whether ", " if ", "where ", "Where ", " lanes ", "lane has"].iter().any(|word| what.contains(word));
+            assert!(!is_condition || is_chosen || what.contains("; "), "{sentence}\n{}", program.source);
+        }
+        let restates = |line: &str| {
+            ["# The sum of ", "# The product of ", "# The difference of "].iter().any(|c| line.contains(c))
+        };
+        assert!(!code.lines().any(restates) || program.category == "composite", "{}", program.source);
+    }
+}

@@ -42,7 +42,10 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
             let repeats = !is_sum && b.is_bare() && a.text.contains(b.text.as_str());
             let signed = b.text.starts_with('-') || b.head == Some(Op::Neg);
             let idle = neutral(b, 0.0) || is_sum && neutral(a, 0.0);
-            idle || signed || repeats || of_one && !a.uses.is_empty() || a.parts.cancel(&b.parts, is_sum)
+            // Two products of the same could be one.
+            let is_product = |x: &Expr| x.head == Some(Op::Mul) && x.uses.len() > 1;
+            let twice = is_product(a) && is_product(b) && a.uses == b.uses;
+            idle || signed || repeats || twice || of_one && !a.uses.is_empty() || a.parts.cancel(&b.parts, is_sum)
         }
         (Op::Mul | Op::CwMul, [b]) => [0.0, 1.0].iter().any(|&n| neutral(a, n) || neutral(b, n)),
         (Op::Div | Op::FloorDiv | Op::CwDiv, [b]) => neutral(b, 1.0) || a.parts.share(&b.parts),

@@ -16,7 +16,7 @@ enum Edge {
     Inside,
     /// The nearest element stands in for the missing one.
     Clamped,
-    /// The grid goes round.
+    /// The grid is periodic.
     Periodic,
     /// Zeros stand beyond.
     Padded,
@@ -145,7 +145,7 @@ impl Stencil {
         let real = g.real;
         let words = match self.edge {
             Edge::Clamped => "Neighbours beyond the edge are the nearest elements.",
-            Edge::Periodic => "The grid goes round.",
+            Edge::Periodic => "The grid is periodic.",
             Edge::Padded => "Elements beyond the edge are zero.",
             _ => "",
         };

@@ -104,6 +104,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         true => {
             let name = g.like(&names[1..]);
             g.line(&format!("{name} = {whole_name}[{index}]"));
+            g.explain(format!("`{name}` is the element of `{whole_name}`."));
             name
         }
         false => format!("{whole_name}[{index}]"),
@@ -288,6 +289,10 @@ impl Generator {
                 true => format!("{base}.{}", leaf.path),
                 false => format!("{whole}[{index}].{}", leaf.path),
             };
+            // A field that stays is no update.
+            if value.text == target {
+                return None;
+            }
             self.say(format!("`{whole}.{}` becomes {}.", leaf.path, value.words));
             lines.push((target, value));
         }

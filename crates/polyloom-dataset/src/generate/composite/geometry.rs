@@ -515,8 +515,13 @@ pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
     };
     let factor = g.set_like(&["factor", "curve", "k"], &factor, Type::F32, 60.0, "the curve there");
     let factor = g.text(factor);
-    let mapped =
-        g.set_like(&["mapped", "toned", "ldr"], &format!("{c_text} * {factor}"), VEC3, 500.0, "the colour by it");
+    let mapped = g.set_like(
+        &["mapped", "toned", "ldr"],
+        &format!("{c_text} * {factor}"),
+        VEC3,
+        500.0,
+        "the colour times the curve",
+    );
     if g.random.one_in(2) {
         let grey = g.text(l);
         let mix = g.number_like(&["saturation", "tint"], 0.2, 1.0);

@@ -481,7 +481,7 @@ pub(super) fn nearest_centroid(g: &mut Generator, difficulty: u8) -> &'static st
     g.line(&format!("{out}[i] = {label_text}"));
     g.say(format!("`{out}` is `{label_text}`."));
     g.must_be_read(best);
-    g.written(&["distances", "out", "costs"], best, difficulty);
+    g.written(&["costs", "out", "closeness"], best, difficulty);
     g.sum_up(format!("Find for each of `{}` the center in `{centers}` that it belongs to.", bare(&x)));
     g.random.pick(&["assign_clusters", "nearest_centroid", "kmeans_assign", "quantize_points"])
 }

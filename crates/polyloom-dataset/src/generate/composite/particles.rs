@@ -471,20 +471,27 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
 /// Small systems of differential equations.
 pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
-    let (a, b) = (
-        g.element_like(&["angle", "u0", "prey"], Type::F32, 0.1, 1.0),
-        g.element_like(&["rate", "v0", "predator"], Type::F32, 0.1, 1.0),
-    );
+    let kind = g.random.below(4);
+    let (firsts, seconds, kept): (&[&str], &[&str], &[&str]) = match kind {
+        0 => (&["angle", "theta0"], &["rate", "omega0"], &["final_rate", "out_rate"]),
+        1 => (&["prey", "prey0"], &["predators", "predators0"], &["predators_left", "final_predators"]),
+        2 => (&["u0", "displacement"], &["v0", "speed"], &["final_speed", "second_state"]),
+        _ => (&["u0", "x0"], &["v0", "y0"], &["second_state", "out_second"]),
+    };
+    let a = g.element_like(firsts, Type::F32, 0.1, 1.0);
+    let b = g.element_like(seconds, Type::F32, 0.1, 1.0);
     let (ka, kb) =
         (g.number_like(&["alpha", "k1", "growth"], 0.5, 1.5), g.number_like(&["beta", "k2", "loss"], 0.1, 0.8));
     let n = g.random.pick(&[4, 8, 10]);
     let texts = [a, b, ka, kb].map(|index| g.text(index));
-    let x = g.starting(&["x", "p", "theta"], Type::F32, &texts[0], 8.0);
-    let y = g.starting(&["y", "q", "omega"], Type::F32, &texts[1], 8.0);
+    let (x_names, y_names): (&[&str], &[&str]) =
+        if kind == 0 { (&["theta", "phi"], &["omega", "spin"]) } else { (&["x", "p"], &["y", "q"]) };
+    let x = g.starting(x_names, Type::F32, &texts[0], 8.0);
+    let y = g.starting(y_names, Type::F32, &texts[1], 8.0);
     let (x_text, y_text) = (g.text(x), g.text(y));
     let step = g.like(&["step", "s", "t_idx"]);
     let dt = g.random.pick(&["0.05", "0.02", "0.1"]);
-    let (sin, kind) = (g.builtin("sin"), g.random.below(4));
+    let sin = g.builtin("sin");
     let count = match g.random.one_in(3) {
         true => g.scalar_like(&["n_steps", "steps"], Type::I32, 2.0, 8.0),
         false => n.to_string(),
@@ -525,7 +532,7 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
     g.must_be_read(x);
     g.must_be_read(y);
     g.written(&["out", "final_state", "result"], x, difficulty);
-    g.kept(&["final_rate", "out_rate", "second_state"], y);
+    g.kept(kept, y);
     g.sum_up(format!("Integrate {what} for each pair of initial values."));
     [
         g.random.pick(&["damped_pendulum", "integrate_pendulum"]),

@@ -2,7 +2,7 @@
 
 use super::{Generator, Parameter};
 use crate::generate::difficulty;
-use crate::generate::docstring::{self, Known};
+use crate::generate::docstring::{self, Given, Subject};
 use crate::generate::names;
 use crate::generate::program::{Category, Input, Program, Values};
 use crate::generate::words;
@@ -77,17 +77,26 @@ impl Generator {
     fn write_doc(&mut self, category: Category, source: &mut String) {
         let is_output = |param: &&Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
         let (outputs, inputs): (Vec<&Parameter>, Vec<&Parameter>) = self.params.iter().partition(is_output);
-        let [outputs, inputs] = [outputs, inputs].map(|of| of.into_iter().map(Parameter::name).collect::<Vec<_>>());
-        if self.comments {
-            self.doc.retain(|sentence| !sentence.is_detail);
-        }
+        let outputs: Vec<&str> = outputs.into_iter().map(Parameter::name).collect();
+        let inputs: Vec<Given<'_>> = inputs.into_iter().map(Parameter::given).collect();
         for sentence in self.doc.iter_mut().filter(|sentence| sentence.text.contains('.')) {
             sentence.text = words::without_package(&sentence.text);
         }
-        let names = self.params.iter().map(Parameter::name).chain(self.indices.iter().map(String::as_str));
-        let known = Known::new(names);
         let given = self.summary.take();
-        let (line, rest) = docstring::body(&mut self.random, known, given, &self.doc);
+        let steps = steps(&self.lines);
+        let counted = |line: &'_ String| line.trim_start().starts_with("for ");
+        let loops = self.lines.iter().filter(|line| counted(line));
+        let counters: Vec<&str> = loops.filter_map(|line| line.split_whitespace().nth(1)).collect();
+        let subject = Subject {
+            category,
+            inputs: &inputs,
+            outputs: &outputs,
+            indices: &self.indices,
+            has_comments: self.comments,
+            steps: &steps,
+            counters: &counters,
+        };
+        let (line, rest) = docstring::body(&mut self.random, &subject, given, &self.doc);
         let line = line.unwrap_or_else(|| {
             let line = docstring::summary(&mut self.random, category, &inputs, &outputs);
             match self.by_column {
@@ -110,6 +119,36 @@ impl Generator {
 impl Parameter {
     fn name(&self) -> &str {
         self.text.split(':').next().unwrap_or_default()
+    }
+
+    fn given(&self) -> Given<'_> {
+        let rank = self.inputs.first().map_or(0, |input| input.shape.len());
+        Given { name: self.name(), rank, is_struct: self.inputs.iter().any(|input| input.name.contains('.')) }
+    }
+}
+
+/// What kinds of steps these lines are.
+fn steps(lines: &[String]) -> String {
+    let n_with = |fits: fn(&str) -> bool| lines.iter().filter(|line| fits(line.trim_start())).count();
+    let kinds = [
+        (n_with(|line| line.starts_with("for ") || line.starts_with("while ")), "a loop", "loops"),
+        (n_with(|line| line.starts_with("if ") || line.contains(" if ")), "a branch", "branches"),
+        (n_with(|line| line.contains("where(")), "a choice by condition", "choices by condition"),
+    ];
+    let counted = |&(n, one, many): &(usize, &str, &str)| match n {
+        0 => None,
+        1 => Some(one.to_owned()),
+        n => Some(format!("{n} {many}")),
+    };
+    let told: Vec<String> = kinds.iter().filter_map(counted).collect();
+    match (&told[..], n_with(|line| line.contains(" = "))) {
+        ([], 0 | 1) => String::new(),
+        ([], n) => format!("{n} values are computed one after the other."),
+        ([one], _) => format!("There {} {one} on the way.", if one.starts_with("a ") { "is" } else { "are" }),
+        ([first @ .., last], _) => {
+            let verb = if first[0].starts_with("a ") { "is" } else { "are" };
+            format!("There {verb} {} and {last} on the way.", first.join(", "))
+        }
     }
 }
 

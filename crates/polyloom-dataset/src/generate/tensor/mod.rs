@@ -8,6 +8,7 @@ mod outcome;
 mod rows;
 mod tiling;
 
+use super::docstring::list;
 use super::domain::Need;
 use super::elementwise::begin;
 use super::expr::Expr;
@@ -71,6 +72,19 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     if t.extras.iter().any(|&index| !g.variables[index].used) {
         return None;
     }
+    let mut names: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
+    names.dedup();
+    let of = match (kind, &names[..]) {
+        (Kind::Gram, [one]) => format!("the product of `{one}` and its transpose"),
+        (Kind::Gated | Kind::Pair, _) => format!("two products of {}", list(&names)),
+        (Kind::Chain, _) => format!("{} and another matrix, multiplied in turn", list(&names)),
+        _ => format!("the product of {}", list(&names)),
+    };
+    let verb = if outcome.adds() { "Update" } else { "Compute" };
+    let lines =
+        [format!("{verb} `{c}` from {of} on the tensor core."), format!("{verb} `{c}` with tensor-core products.")];
+    let line = lines.iter().find(|line| line.len() <= 75).unwrap_or(&lines[1]);
+    g.sum_up(line.clone());
     g.finish(Category::TensorCore)
 }
 
@@ -150,7 +164,7 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
     let stride = if kind == Kind::Halves { 32 } else { 16 };
     let n_steps = t.inner * 16 / stride;
     let step = g.like(&["k", "step", "s"]);
-    if n_steps == 1 && kind != Kind::Sparse && g.random.one_in(2) {
+    if n_steps == 1 && kind != Kind::Sparse {
         return multiply(g, t, kind, factors, fragments, "0");
     }
     let keep = (kind == Kind::Sparse).then(|| {
@@ -163,6 +177,12 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
         g.explain(format!("Blocks{what} where `{name}` is {limit} or less are left out."));
         (name, by_block, limit)
     });
+    if let (1, Some((name, by_block, limit))) = (n_steps, &keep) {
+        let index = if *by_block { "loom.block_idx()" } else { "0" };
+        g.line(&format!("if {name}[{index}] > {limit}:"));
+        g.nested(|g| multiply(g, t, kind, factors, fragments, "0"));
+        return;
+    }
     let shape = format!("{}.shape[{}]", factors[0].name, usize::from(!factors[0].by_col));
     let extent = t.inner * 16;
     let (head, at, number) = match g.random.below(6) {

@@ -4,6 +4,7 @@ use super::operand::walk;
 use super::rows::{fold, normalise, whole};
 use super::tiling::{Fragment, Kind, Tiling};
 use super::{begins, plus, stored};
+use crate::generate::docstring::list;
 use crate::generate::domain::Need;
 use crate::generate::expr::Expr;
 use crate::generate::generator::Generator;
@@ -117,7 +118,7 @@ impl Outcome {
         }
         if self.form == Form::Whole {
             let what = whole(g, t, c, results);
-            return g.say(format!("For each warp `{c}` is {what}, where `x` is an element of {sentence}{changed}."));
+            return g.say(format!("For each warp's part of {sentence}{changed}, `{c}` is {what}."));
         }
         let (down, right) = Tiling::strips(kind);
         let (height, width) = (16 * down, t.width * right);
@@ -147,7 +148,7 @@ impl Outcome {
                 };
                 let what = fold(g, t, &place, by_row, &target);
                 let line = if by_row { "row" } else { "column" };
-                g.say(format!("For each {line} of a tile `{c}` is {what}, of {sentence}{changed}."));
+                g.say(format!("For each {line} of a tile of {sentence}{changed}, `{c}` is {what}."));
             }
             Form::Normalised => {
                 let what = normalise(g, t, &place, |g, j, value| {
@@ -187,6 +188,7 @@ pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], 
     let element = g.like(&["e", "n_e", "part_idx"]);
     let range = t.range(16 * t.inner);
     let mut changed = String::new();
+    let mut names = Vec::new();
     g.line(&format!("for {element} in range({}):", t.lanes()));
     let clauses = g.nested(|g| {
         for fragment in results {
@@ -194,9 +196,12 @@ pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], 
             let value = g.let_like(&["y", "z", "v", "entry"], &item, t.sum, range);
             let mut seen = t.extras.clone();
             seen.push(value);
+            names.push(g.text(value));
             if let Some(gate) = gate {
                 let text = format!("{}[{element}]", gate.name);
-                seen.push(g.let_like(&["h", "opening", "other"], &text, t.sum, range));
+                let other = g.let_like(&["h", "opening", "other"], &text, t.sum, range);
+                names.push(g.text(other));
+                seen.push(other);
             }
             let n = g.random.below(2 + usize::from(t.difficulty));
             g.work(&mut seen, n, 1);
@@ -209,7 +214,9 @@ pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], 
         }
     });
     if !clauses.is_empty() {
-        g.explain(format!("For each element: {clauses}."));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let several = if names.len() > 1 { ", one of each tile" } else { "" };
+        g.explain(format!("For each element {}{several}: {clauses}.", list(&names)));
     }
     changed
 }
@@ -280,7 +287,7 @@ fn each_place(
         }
     }
     let mask = g.random.one_in(3);
-    let mut words = String::new();
+    let (mut words, mut own) = (String::new(), String::new());
     let clauses = walk(g, place.height, place.width, |g, r, q| {
         let value = g.let_like(&["stored", "kept", "own"], &format!("{tile}[{r}, {q}]"), t.sum, Range::within(1e4));
         let mut seen = t.extras.clone();
@@ -296,6 +303,7 @@ fn each_place(
         let mut woven = concluded(g, t, value, &seen, 1);
         let name = g.text(value);
         words = format!("in which each element `{name}` becomes {}", woven.words);
+        own = name;
         if mask {
             let (test, when) = match g.random.below(4) {
                 0 => (format!("{q} > {r}"), "above the diagonal of its tile"),
@@ -315,7 +323,7 @@ fn each_place(
         write(g, r, q, woven);
     });
     if !clauses.is_empty() {
-        g.explain(format!("For each element of the tile: {clauses}."));
+        g.explain(format!("For each element `{own}` of the tile: {clauses}."));
     }
     words
 }

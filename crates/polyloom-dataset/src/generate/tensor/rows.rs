@@ -3,7 +3,7 @@
 use super::outcome::{Place, concluded, joined};
 use super::tiling::{Fragment, Tiling};
 use crate::generate::expr::Expr;
-use crate::generate::generator::Generator;
+use crate::generate::generator::{Generator, capitalised};
 use crate::generate::program::Extent;
 use crate::generate::range::Range;
 use polyloom::Type;
@@ -28,6 +28,7 @@ pub(super) fn fold(
         false => format!("{}[{j}, {lane}]", place.tile),
     };
     let big = t.range(16 * t.inner).size();
+    let line = if by_row { "row" } else { "column" };
     let mut words = String::new();
     let mut body = |g: &mut Generator| {
         let mut found = None;
@@ -47,7 +48,7 @@ pub(super) fn fold(
                     });
                 });
                 let what = if sign == ">" { "largest" } else { "smallest" };
-                words = format!("the place of its {what} element");
+                words = format!("the place of the {what} element of the {line}");
                 let own = g.declare(top.clone(), format!("`{top}`"), t.sum, Range::within(big));
                 g.taken(&[own]);
                 found = Some(own);
@@ -57,7 +58,7 @@ pub(super) fn fold(
                 g.line(&format!("{total} = {}", element("0")));
                 g.line(&format!("for {j} in range(1, {length}):"));
                 clauses = g.nested(|g| g.line(&format!("{total} = loom.{call}({total}, {})", element(&j))));
-                words = format!("its {} element", if kind == 1 { "largest" } else { "smallest" });
+                words = format!("the {} element of the {line}", if kind == 1 { "largest" } else { "smallest" });
             }
             3 => {
                 let names = ["proj", "readout", "coefs", "mix"];
@@ -66,7 +67,7 @@ pub(super) fn fold(
                 g.line(&format!("{total} = {cast}({zero})"));
                 g.line(&format!("for {j} in range({length}):"));
                 clauses = g.nested(|g| g.line(&format!("{total} += {} * {weights}[{j}]", element(&j))));
-                words = format!("the dot product with `{weights}`");
+                words = format!("the dot product of the {line} with `{weights}`");
             }
             _ => {
                 g.line(&format!("{total} = {cast}({zero})"));
@@ -77,7 +78,7 @@ pub(super) fn fold(
                     let woven = g.moderate_weave(x, &t.extras, depth);
                     let name = g.text(x);
                     g.line(&format!("{total} += {}", woven.text));
-                    words = format!("the sum of {}, `{name}` being an element", woven.words);
+                    words = format!("the sum along the {line}, for each element `{name}`, of {}", woven.words);
                 });
             }
         }
@@ -90,11 +91,12 @@ pub(super) fn fold(
         let mut seen = t.extras.clone();
         seen.push(value);
         seen.extend(found);
+        g.explain(format!("`{total}` is {words}."));
         let count = g.random.below(1 + usize::from(t.difficulty) / 2);
         g.work(&mut seen, count, 1);
         let result = concluded(g, t, value, &seen, 1 + g.random.clone().below(2));
         g.line(&format!("{} = {}", target(&lane), result.text));
-        words = format!("{}, `{total}` being {words}", result.words);
+        words = result.words;
     };
     if lines == 32 {
         body(g);
@@ -102,7 +104,7 @@ pub(super) fn fold(
         g.line(&format!("if {lane} < {lines}:"));
         let clauses = g.nested(body);
         if !clauses.is_empty() {
-            g.explain(format!("For each: {clauses}."));
+            g.explain(format!("For each {line} of a tile: {clauses}."));
         }
     }
     words
@@ -232,8 +234,9 @@ pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]
             words.push(woven.words);
         }
     });
+    g.explain("`x` is an element of the product.".to_owned());
     if !clauses.is_empty() {
-        g.explain(format!("For each element: {clauses}."));
+        g.explain(format!("{}.", capitalised(&clauses)));
     }
     let (call, what) = match g.random.below(3) {
         0 => ("warp_reduce_max", "the largest of the lanes' sums of"),
@@ -246,11 +249,12 @@ pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]
         t.sum,
         Range::within(8.0 * 512.0),
     );
+    let name = g.text(joint);
+    g.explain(format!("`{name}` is {what} {}.", words.join(" and ")));
     let mut seen = t.extras.clone();
     seen.push(joint);
     let result = concluded(g, t, joint, &seen, 1);
     g.line("if loom.lane_id() == 0:");
     g.nested(|g| g.line(&format!("{c}[loom.block_idx()] = {}", result.text)));
-    let name = g.text(joint);
-    format!("{}, `{name}` being {what} {}", result.words, words.join(" and "))
+    result.words
 }
