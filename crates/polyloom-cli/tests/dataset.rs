@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Without the code that takes longest to make.
 const QUICK: [&str; 6] = ["--verify", "run", "--columns", ROW, "--indices-per-file", "24"];
@@ -77,10 +77,13 @@ fn the_number_of_threads_makes_no_difference() {
 fn a_run_that_is_killed_fifty_times_ends_with_the_same_bytes() {
     let (_keep, unbroken) = folder("dataset-unbroken");
     let more = ["--count", "240", "--jobs", "2"];
+    let started = Instant::now();
     assert_success(&produce(&unbroken, &more));
+    // A chunk takes a tenth of a run: some are killed before their first is finished, and some after.
+    let longest = started.elapsed().mul_f64(0.3);
     let (_keep, killed) = folder("dataset-killed");
     let (mut n_killed, mut n_with_rows) = (0, 0);
-    let mut wait = 7;
+    let mut wait = 7_u32;
     while n_killed < 50 {
         let mut run = Command::new(env!("CARGO_BIN_EXE_polyloom"))
             .args(["dataset", "produce", "--output", &killed, "--resume"])
@@ -91,7 +94,7 @@ fn a_run_that_is_killed_fifty_times_ends_with_the_same_bytes() {
             .spawn()
             .expect("the command runs");
         wait = (wait * 31 + 17) % 97;
-        std::thread::sleep(Duration::from_millis(wait));
+        std::thread::sleep(longest.mul_f64(f64::from(wait) / 97.0));
         // A run that is done before is none that is killed.
         match run.try_wait().expect("the command is there") {
             Some(_) => {
