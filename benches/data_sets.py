@@ -105,7 +105,7 @@ def section() -> list[str]:
         "",
         "Rows a second with forward and backward CUDA C++ in them, each verified to a level, by two threads, and the",
         "kernels a second whose forward and backward CUDA C++ Warp's generator writes, by two processes, nothing",
-        f"verified (`benches/data_sets.py`). Warp takes {taken:.0%} of the kernels; the rate is of these.",
+        f"verified (`benches/data_sets.py`). Warp takes {taken:.0%} of the kernels; the rate is of these. NVRTC is left out.",
         "",
         "| | rows a second | over Warp's generator |",
         "|---|---|---|",

@@ -188,7 +188,8 @@ def numbers(dtype: str) -> tuple[type, tuple[int, ...]]:
     plain = {"int": np.int32, "float": np.float32, "bool": np.bool_}
     if dtype in plain or hasattr(np, dtype):
         return plain.get(dtype) or getattr(np, dtype), ()
-    dtype = {"spatial_vector": "vec6", "spatial_matrix": "mat66", "transform": "vec7"}.get(dtype, dtype)
+    for name, numbers_of_it in {"spatial_vector": "vec6", "spatial_matrix": "mat66", "transform": "vec7"}.items():
+        dtype = re.sub(f"^{name}", numbers_of_it, dtype)
     found = re.fullmatch(r"(vec|mat|quat)(\d*)([a-z]*)", dtype)
     assert found, dtype
     scalar = {"": np.float32, "f": np.float32, "d": np.float64, "h": np.float16, "i": np.int32, "u": np.uint32}

@@ -90,9 +90,20 @@ fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
         Op::Neg | Op::Div | Op::CwMul | Op::CwDiv if moves => false,
         Op::CwMul | Op::CwDiv => !matches!(first, Some(Composite::Quaternion { .. })),
         // Of `float32` alone there.
-        Op::SmoothNormalize | Op::NormHuber | Op::NormPseudoHuber | Op::NormL1 | Op::QuatToRpy => {
-            first.is_none_or(|composite| composite.elem() == Scalar::F32)
-        }
+        Op::SmoothNormalize
+        | Op::NormHuber
+        | Op::NormPseudoHuber
+        | Op::NormL1
+        | Op::QuatToRpy
+        | Op::QuatFromEuler
+        | Op::QuatToEuler
+        | Op::QuatTwist
+        | Op::QuatTwistAngle
+        | Op::QuatTwistAngleSigned
+        | Op::QuatBetweenVectors
+        | Op::TransformTwist
+        | Op::TransformWrench
+        | Op::VelocityAtPoint => first.is_none_or(|composite| composite.elem() == Scalar::F32),
         _ => true,
     }
 }
