@@ -403,15 +403,8 @@ fn compare(
         return Ok(());
     }
     verifier.verify(&program, &kernel, metadata.verified, || Ok(code)).map_err(text)?;
-    if let Some(ptx) = &row.nvrtc_ptx_forward
-        && metadata.verified >= Level::Full
-    {
-        verifier.simulate(&program, &kernel, ptx).map_err(text)?;
-    }
-    if let Some(ptx) = &row.nvrtc_ptx_backward
-        && metadata.verified >= Level::Full
-    {
-        verifier.simulate_backward(&program, &kernel, ptx).map_err(text)?;
+    if metadata.verified >= Level::Full {
+        verifier.simulate_columns(&program, &kernel, row).map_err(text)?;
     }
     tools.prove(&kernel, row, arch).map_err(text)
 }

@@ -183,15 +183,8 @@ impl Work<'_> {
         let place = Place { seed: self.settings.seed, index, source: self.settings.source.as_ref(), origin };
         let mut row = self.texts.row(program, kernel, code, hashes, self.settings.verify, place)?;
         self.tools.fill(&mut row, program, self.texts.arch)?;
-        if self.settings.verify >= Level::Full
-            && let Some(ptx) = &row.nvrtc_ptx_forward
-        {
-            verifier.simulate(program, kernel, ptx)?;
-        }
-        if self.settings.verify >= Level::Full
-            && let Some(ptx) = &row.nvrtc_ptx_backward
-        {
-            verifier.simulate_backward(program, kernel, ptx)?;
+        if self.settings.verify >= Level::Full {
+            verifier.simulate_columns(program, kernel, &row)?;
         }
         self.tools.prove(kernel, &row, self.texts.arch)?;
         Ok(Some(Made { row, keys, op_counts: OpCounts::of(kernel) }))
