@@ -240,6 +240,28 @@ fn shards_make_together_what_one_run_makes() {
 }
 
 #[test]
+fn ranges_of_indices_make_together_what_one_run_makes() {
+    let ranges = ["0..35", "35..50", "50..70"];
+    let parts = ranges.map(|range| {
+        let (keep, path) = folder(&format!("dataset-range-{range}"));
+        assert_success(&produce(&path, &["--index-range", range]));
+        (keep, path)
+    });
+    let (_keep, merged) = folder("dataset-ranges");
+    let paths: Vec<&str> = parts.iter().map(|(_, path)| path.as_str()).collect();
+    assert_success(&polyloom(&[&["dataset", "merge", "--output", &merged][..], &paths].concat()));
+    let (_keep, whole) = folder("dataset-range-whole");
+    assert_success(&produce(&whole, &["--index-range", "0..70"]));
+    let of_chunks = |path: &str| {
+        let mut files = files(path);
+        files.retain(|name, _| name.parent().is_some_and(|folder| folder != Path::new("")));
+        files
+    };
+    assert!(of_chunks(&merged) == of_chunks(&whole), "the files differ");
+    assert_success(&validate(&merged));
+}
+
+#[test]
 fn kernels_like_those_to_leave_out_are_left_out() {
     let (_keep, first) = folder("dataset-all");
     assert_success(&produce(&first, &["--count", "20"]));
@@ -742,21 +764,33 @@ fn rows_of_the_sample_are_right() {
     assert!(n_corrupted >= 5, "{n_corrupted} wrong backward kernels are found");
 }
 
-/// A data set whose first file of rows is changed, and the manifest with it, so that checksums are right again.
-fn tampered(path: &str, change: &dyn Fn(&mut Vec<Value>)) {
+/// A data set in which a file is changed, and the manifest with it, so that checksums are right again.
+fn mended(path: &str, file: &str, change: &dyn Fn(Vec<u8>) -> Vec<u8>, mend: &dyn Fn(&mut Value)) {
     let manifest_path = Path::new(path).join("manifest.json");
     let read = fs::read(&manifest_path).expect("there is a manifest");
     let mut manifest: Value = serde_json::from_slice(&read).expect("it is JSON");
-    let file = &mut manifest["chunks"][0]["files"][0];
-    let rows_path = Path::new(path).join(file["path"].as_str().expect("a path"));
-    let rows = fs::read_to_string(&rows_path).expect("there are rows");
-    let mut rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
-    change(&mut rows);
-    let bytes: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    file["bytes"] = json!(bytes.len());
-    file["blake3"] = json!(blake3::hash(bytes.as_bytes()).to_hex().as_str());
-    fs::write(&rows_path, bytes).expect("rows can be written");
+    let files = manifest["chunks"][0]["files"].as_array_mut().expect("files");
+    let record = files.iter_mut().find(|record| record["path"] == file).expect("it is listed");
+    let file = Path::new(path).join(file);
+    let bytes = change(fs::read(&file).expect("it can be read"));
+    record["bytes"] = json!(bytes.len());
+    record["blake3"] = json!(blake3::hash(&bytes).to_hex().as_str());
+    mend(&mut manifest);
+    fs::write(&file, bytes).expect("it can be written");
     fs::write(&manifest_path, manifest.to_string()).expect("the manifest can be written");
+}
+
+const ROWS: &str = "data/train-00000.jsonl";
+
+/// A data set whose first file of rows is changed, and the manifest with it.
+fn tampered(path: &str, change: &dyn Fn(&mut Vec<Value>)) {
+    let in_rows = |bytes: Vec<u8>| {
+        let lines = text(&bytes);
+        let mut rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+        change(&mut rows);
+        rows.iter().map(|row| format!("{row}\n")).collect::<String>().into_bytes()
+    };
+    mended(path, ROWS, &in_rows, &|_| {});
 }
 
 fn fields(row: &mut Value) -> &mut Map<String, Value> {
@@ -878,11 +912,7 @@ fn what_was_tampered_with_is_found() {
     assert!(changes.len() >= 20);
     for (what, change) in changes {
         let (_keep, path) = folder("dataset-tampered");
-        for (name, bytes) in files(&whole) {
-            let to = Path::new(&path).join(name);
-            fs::create_dir_all(to.parent().expect("it is in a folder")).expect("a folder");
-            fs::write(to, bytes).expect("a file");
-        }
+        copy(&whole, &path);
         tampered(&path, &*change);
         let output = validate(&path);
         assert_eq!(output.status.code(), Some(1), "{what}: {}", text(&output.stdout));
@@ -891,6 +921,131 @@ fn what_was_tampered_with_is_found() {
             text(&output.stdout).lines().filter(|line| line.starts_with("data")).collect::<Vec<_>>().join("\n")
         );
     }
+}
+
+fn copy(whole: &str, path: &str) {
+    for (name, bytes) in files(whole) {
+        let to = Path::new(path).join(name);
+        fs::create_dir_all(to.parent().expect("it is in a folder")).expect("a folder");
+        fs::write(to, bytes).expect("a file");
+    }
+}
+
+/// The bytes of a row's key.
+const KEY: usize = 88;
+
+#[test]
+fn files_that_do_not_go_together_are_found() {
+    let one_chunk = |path: &str, more: &[&str]| {
+        let of_all = ["dataset", "produce", "--verify", "run", "--columns", ROW, "--output", path, "--count"];
+        assert_success(&polyloom(&[&of_all[..], more].concat()));
+    };
+    let (_keep, known) = folder("dataset-known");
+    one_chunk(&known, &["3"]);
+    let (_keep, whole) = folder("dataset-together");
+    let known = Path::new(&known).join(ROWS);
+    one_chunk(&whole, &["60", "--exclude", known.to_str().expect("a path of ASCII")]);
+    let fewer = |number: &mut Value| *number = json!(number.as_u64().expect("a number") - 1);
+    let last_of_train = |keys: &[u8]| {
+        let is_train = |key: &&[u8]| u128::from_le_bytes(key[32..48].try_into().expect("16 bytes")) % 100 < 90;
+        keys.chunks(KEY).rposition(|key| is_train(&key)).expect("a row of it") * KEY
+    };
+    let keys_without = |mut keys: Vec<u8>| {
+        let at = last_of_train(&keys);
+        keys.drain(at..at + KEY);
+        keys
+    };
+    let nothing = |_: &mut Value| {};
+    type Case<'a> = (&'a str, &'a dyn Fn(Vec<u8>) -> Vec<u8>, &'a dyn Fn(&mut Value), &'a str);
+    let cases: [Case<'_>; 9] = [
+        (
+            "rejects/00000.jsonl",
+            &|bytes| text(&bytes).replacen("\"excluded\"", "\"panic\"", 1).into_bytes(),
+            &nothing,
+            "rejects of indices 0 to",
+        ),
+        ("rejects/00000.jsonl", &|_| b"{}\n".to_vec(), &nothing, "rejects/00000.jsonl: cannot be read: missing field"),
+        (
+            "keys/00000.bin",
+            &|mut bytes| {
+                bytes[50] ^= 1;
+                bytes
+            },
+            &nothing,
+            "is not the row whose key stands in its place",
+        ),
+        (
+            "keys/00000.bin",
+            &|bytes| bytes[KEY..].to_vec(),
+            &nothing,
+            "keys/00000.bin: does not have a key for each row",
+        ),
+        (
+            ROWS,
+            &|bytes| bytes,
+            &|it| it["statistics"]["ops"]["add"] = json!(1),
+            "the statistics are not those of the rows",
+        ),
+        (ROWS, &|bytes| bytes, &|it| it["settings"]["count"] = json!(7), "lists 60 rows, and 7 are asked for"),
+        (ROWS, &|bytes| bytes, &|it| it["chunks"][0]["first"] = json!(3), "index 0 is not one of indices 3 to"),
+        (
+            ROWS,
+            &|bytes| bytes,
+            &|it| {
+                let end = it["chunks"][0]["end"].as_u64().expect("a number");
+                it["chunks"][0]["end"] = json!(end + 2);
+            },
+            "and 1 more have neither a row nor a reason for having none",
+        ),
+        (ROWS, &|bytes| bytes, &|it| it["settings"]["seed"] = json!(1), "is not what seed 1 and index"),
+    ];
+    for (file, change, mend, expected) in cases {
+        let (_keep, path) = folder("dataset-not-together");
+        copy(&whole, &path);
+        mended(&path, file, change, mend);
+        let output = validate(&path);
+        assert_eq!(output.status.code(), Some(1), "{expected}");
+        assert!(text(&output.stdout).contains(expected), "{expected}: {}", text(&output.stdout));
+    }
+    // A row that is left out everywhere.
+    let (_keep, path) = folder("dataset-without");
+    copy(&whole, &path);
+    let rows = |bytes: Vec<u8>| {
+        let text = text(&bytes);
+        let end = text.trim_end().rfind('\n').expect("several rows") + 1;
+        text.as_bytes()[..end].to_vec()
+    };
+    mended(&path, ROWS, &rows, &|it| {
+        fewer(&mut it["chunks"][0]["rows"]);
+        for file in it["chunks"][0]["files"].as_array_mut().expect("files") {
+            if file["path"] == ROWS || file["path"] == "keys/00000.bin" {
+                fewer(&mut file["rows"]);
+            }
+        }
+    });
+    mended(&path, "keys/00000.bin", &keys_without, &nothing);
+    let output = validate(&path);
+    let found: Vec<String> =
+        text(&output.stdout).lines().filter(|line| line.contains(": ")).map(str::to_owned).collect();
+    assert!(found[0].ends_with("has neither a row nor a reason for having none"), "{found:?}");
+}
+
+#[test]
+fn a_row_that_is_like_another_is_found() {
+    let (keep, path) = folder("dataset-twice");
+    let kernel = |name: &str, factor: &str| {
+        format!(
+            "import warp as wp\n\n\n@wp.kernel\ndef {name}(x: wp.array(dtype=float), y: wp.array(dtype=float)):\n    \
+             i = wp.tid()\n    y[i] = {factor} * x[i]\n"
+        )
+    };
+    let (one, other) = (keep.file("one.py", &kernel("scale", "2.0")), keep.file("other.py", &kernel("stretch", "3.0")));
+    assert_success(&produce(&path, &["--from", &one, "--from", &other, "--dedup", "exact"]));
+    assert_success(&validate(&path));
+    mended(&path, "keys/00000.bin", &|bytes| bytes, &|it| it["settings"]["dedup"] = json!("structure"));
+    let output = validate(&path);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains(":2: is the same as row 1 of data/"), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -73,14 +73,21 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
     let mut selection = Selection { repeats, sketch, refused: HashSet::new(), number: 0 };
     let mut progress = Progress { wanted: count, ..Progress::default() };
     let verifier = Verifier::new(Arch::DEFAULT)?;
-    for (folder, chunk) in &chunks {
-        let number = chunk.first / settings.indices_per_chunk;
-        let mut open = OpenChunk::new(output, &settings, number, chunk.first).map_err(|error| file(output, error))?;
-        open = open.with_nvrtc(chunk.nvrtc.as_deref());
+    let number_of = |chunk: &Chunk| chunk.first / settings.indices_per_chunk;
+    let mut open: Option<OpenChunk<'_>> = None;
+    for (position, (folder, chunk)) in chunks.iter().enumerate() {
+        let (number, nvrtc) = (number_of(chunk), chunk.nvrtc.as_deref());
+        let mut into = match open.take() {
+            Some(open) => open.also_with_nvrtc(nvrtc),
+            None => {
+                let new = OpenChunk::new(output, &settings, number, chunk.first);
+                new.map_err(|error| file(output, error))?.with_nvrtc(nvrtc)
+            }
+        };
         let mut merging = Merging {
             folder,
             chunk,
-            open: &mut open,
+            open: &mut into,
             selection: &mut selection,
             verifier: &verifier,
             format: settings.format,
@@ -89,7 +96,12 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         let n_taken = merging.run(left).map_err(|error| file(folder, error))?;
         progress.rows += n_taken;
         let is_last = count.is_some_and(|count| progress.rows >= count);
-        open.finish(&mut manifest, is_last).map_err(|error| file(output, error))?;
+        // A range of indices may end within a chunk, and the next begin there.
+        if !is_last && chunks.get(position + 1).is_some_and(|(_, next)| number_of(next) == number) {
+            open = Some(into);
+            continue;
+        }
+        into.finish(&mut manifest, is_last).map_err(|error| file(output, error))?;
         if is_last {
             break;
         }

@@ -9,13 +9,14 @@ use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
     Category, Dedup, Emitter, Finding, Format, How, Level, Manifest, ProduceError, Progress, Settings, Shard, Source,
-    ValidateError, all_columns, fingerprint, merge, produce, structures, validate, wants_warp,
+    ValidateError, all_columns, columns_to_validate_by, fingerprint, merge, produce, structures, validate, wants_warp,
 };
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::time::Instant;
 use warp::Warp;
 
 /// The exit status of a command that Ctrl-C has ended.
@@ -153,7 +154,8 @@ struct Produce {
     /// Indices whose rows are finished together: a run that is interrupted loses no more than these
     #[arg(long, value_name = "N", default_value = "10000", value_parser = from_one::<NonZero<u64>>)]
     indices_per_file: NonZero<u64>,
-    /// Make the i-th of N parts of the data set, such as 0/4, which `merge` puts together
+    /// Make the i-th of N parts of the data set, such as 0/4, which `merge` puts together. Files are dealt out whole: with
+    /// fewer of them than parts, some parts are empty
     #[arg(long, value_name = "I/N", conflicts_with = "index_range")]
     shard: Option<ShardOf>,
     /// Leave out kernels that are like those of these files: .py, .jsonl, .jsonl.zst or .parquet
@@ -352,7 +354,19 @@ fn run_validate(arguments: &Validate) -> Outcome {
         Ok(warp) => Ok(Emitter { version: warp.version(), emit: &emit }),
         Err(why) => Err(why.clone()),
     };
-    let done = validate(&arguments.input, jobs(arguments.jobs), !arguments.no_nvrtc, emitter);
+    let (shows, started) = (std::io::stderr().is_terminal(), Instant::now());
+    let mut observe = |rows: u64, all: u64| {
+        if shows {
+            let speed = rows as f64 / started.elapsed().as_secs_f64().max(1e-3);
+            let left = all.saturating_sub(rows) as f64 / speed.max(1e-3);
+            eprint!("\r{}, {speed:.0} a second, {left:.0} s left\x1b[K", filled(rows, all));
+            let _ = std::io::stderr().flush();
+        }
+    };
+    let done = validate(&arguments.input, jobs(arguments.jobs), !arguments.no_nvrtc, emitter, &mut observe);
+    if shows {
+        eprint!("\r\x1b[K");
+    }
     let quality = done.map_err(|error| match error {
         ValidateError::MissingColumns(_) => Failure::Usage(error.to_string()),
         error => Failure::Failed(error.to_string()),
@@ -373,8 +387,9 @@ fn run_validate(arguments: &Validate) -> Outcome {
         let _ = writeln!(text, "Warp's columns were not checked: {why}");
     }
     for Finding { file, line, id, what } in &quality.findings {
-        let row = if *line > 0 { format!(":{line}: {id}") } else { ":".to_owned() };
-        let _ = writeln!(text, "{file}{row} {what}");
+        let line = if *line > 0 { format!(":{line}") } else { String::new() };
+        let id = if id.is_empty() { String::new() } else { format!(" {id}") };
+        let _ = writeln!(text, "{file}{line}:{id} {what}");
     }
     print(text.as_bytes())?;
     match quality.findings.len() {
@@ -464,7 +479,12 @@ fn run_produce(arguments: &Produce) -> Outcome {
         ProduceError::Interrupted => Failure::Interrupted(error.to_string()),
         error => Failure::Failed(error.to_string()),
     })?;
-    print(table(&manifest, &progress).as_bytes())
+    print(table(&manifest, &progress).as_bytes())?;
+    let missing = columns_to_validate_by(&settings.columns);
+    if !missing.is_empty() {
+        eprintln!("polyloom: `dataset validate` cannot take this data set: it lacks {}", missing.join(", "));
+    }
+    Ok(())
 }
 
 /// The kernels of files, and what that means for the settings.
@@ -479,13 +499,18 @@ fn source(arguments: &Produce, settings: &mut Settings) -> Result<Source, Failur
     Ok(source)
 }
 
+/// `[#####     ] 512 of 1000 rows`.
+fn filled(rows: u64, all: u64) -> String {
+    let filled = (30 * rows / all.max(1)).min(30) as usize;
+    format!("[{:<30}] {rows} of {all} rows", "#".repeat(filled))
+}
+
 /// `[#####     ] 512 of 1000 rows, 34 a second, 20 rejected, 14 s left`.
 fn bar(progress: &Progress) -> String {
     let speed = progress.made as f64 / progress.time.as_secs_f64().max(1e-3);
     let mut text = String::new();
     if let Some(wanted) = progress.wanted {
-        let filled = (30 * progress.rows / wanted.max(1)).min(30) as usize;
-        let _ = write!(text, "[{:<30}] {} of {wanted} rows", "#".repeat(filled), progress.rows);
+        text.push_str(&filled(progress.rows, wanted));
     } else {
         let _ = write!(text, "{} rows", progress.rows);
     }

@@ -70,6 +70,13 @@ impl<'a> OpenChunk<'a> {
         self
     }
 
+    /// Notes the version of NVRTC that compiles the CUDA C++ of the rows to come: it has compiled all only if it is the
+    /// same.
+    pub(crate) fn also_with_nvrtc(mut self, version: Option<&str>) -> OpenChunk<'a> {
+        self.chunk.nvrtc = self.chunk.nvrtc.filter(|before| Some(before.as_str()) == version);
+        self
+    }
+
     /// Which chunk of the data set it is.
     pub(super) fn number(&self) -> u64 {
         self.number
@@ -163,7 +170,7 @@ pub(crate) struct RejectRecord {
     pub(crate) index: u64,
     pub(crate) reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    category: Option<String>,
+    pub(crate) category: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -216,7 +223,7 @@ pub(crate) struct Keys {
 impl Keys {
     const BYTES: usize = 88;
 
-    pub(super) fn of(hashes: &Hashes, bands: Bands, index: u64) -> Keys {
+    pub(crate) fn of(hashes: &Hashes, bands: Bands, index: u64) -> Keys {
         let key = |digits: &str| Key::from_str_radix(digits, 16).unwrap_or_default();
         let Hashes { exact, alpha, structure } = hashes;
         Keys { exact: key(exact), alpha: key(alpha), structure: key(structure), bands, index }

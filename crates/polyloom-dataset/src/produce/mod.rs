@@ -12,7 +12,7 @@ pub use settings::{Dedup, Format, Settings, Shard, SourceSettings};
 
 pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, is_file_name, read_chunk_keys, split_name};
 pub(crate) use sink::{Lines, read_lines};
-pub(crate) use work::{Key, drafts, key};
+pub(crate) use work::{Key, drafts};
 
 use crate::card::{Summary, UniqueRatios, card};
 use crate::found::Source;

@@ -2,6 +2,7 @@
 
 use super::chunk::Keys;
 use super::settings::{Settings, SourceSettings};
+use crate::Hashes;
 use crate::found::{Excerpt, Found, Source, depends_on_inputs, programs};
 use crate::generate::{Category, Program, generate};
 use crate::row::Row;
@@ -10,7 +11,6 @@ use crate::statistics::OpCounts;
 use crate::text::{GpuCode, Place, Texts, hashes};
 use crate::tools::Tools;
 use crate::verify::{Level, Reason, Reject, Verifier};
-use crate::{Hashes, produce::Dedup};
 use polyloom::{Kernel, Random, cuda_devices};
 use std::any::Any;
 use std::borrow::Cow;
@@ -241,11 +241,6 @@ pub(crate) fn drafts(categories: &[Category], seed: u64, index: u64) -> impl Ite
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic that says nothing")
-}
-
-/// What tells a row from others.
-pub(crate) fn key(hashes: &Hashes, dedup: Dedup) -> Key {
-    Keys::of(hashes, Bands::default(), 0).key(dedup)
 }
 
 /// Indices to work on and what has come of them.
