@@ -13,7 +13,7 @@ STAMPS := target/stamps
 FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-torch test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients stubs warp-names warp-corpus clean
+.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients stubs warp-names warp-corpus clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -63,6 +63,10 @@ TORCH ?= torch
 test-torch: $(STAMPS)/develop  ## tests of the wrapper for PyTorch, which is installed for them; those for JAX are in `test`
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pytest tests/python/test_functions.py tests/python/test_docs.py tests/python/test_interop.py
+
+test-ray: $(STAMPS)/develop  ## tests of data sets made on a Ray cluster, which is installed for them
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check ray
+	$(BIN)/python -m pytest tests/python/test_synth_ray.py
 
 test-gpu: $(STAMPS)/develop  ## tests on an NVIDIA GPU, and on its simulator; GPU_TESTING.md says more
 	$(BIN)/python -m pytest tests/gpu
