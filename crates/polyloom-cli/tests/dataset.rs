@@ -445,6 +445,10 @@ fn what_says_of_a_data_set_what_it_is_not_is_found() {
             "stats.json: is not what the manifest gives",
         ),
         (in_json("manifest.json", &|it| it["is_finished"] = json!(false)), "is not finished"),
+        (
+            in_json("manifest.json", &|it| it["chunks"][0]["files"][0]["path"] = json!("data/../../../dev/zero")),
+            "data/../../../dev/zero: is no file of a data set",
+        ),
         (in_json("manifest.json", &|it| it["chunks"] = json!([])), "data/train-00000.jsonl: is not in the manifest"),
         (
             in_json("manifest.json", &|it| it["settings"]["arch"] = json!("sm_90")),
@@ -957,7 +961,7 @@ fn files_that_do_not_go_together_are_found() {
     };
     let nothing = |_: &mut Value| {};
     type Case<'a> = (&'a str, &'a dyn Fn(Vec<u8>) -> Vec<u8>, &'a dyn Fn(&mut Value), &'a str);
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 10] = [
         (
             "rejects/00000.jsonl",
             &|bytes| text(&bytes).replacen("\"excluded\"", "\"panic\"", 1).into_bytes(),
@@ -996,6 +1000,16 @@ fn files_that_do_not_go_together_are_found() {
                 it["chunks"][0]["end"] = json!(end + 2);
             },
             "and 1 more have neither a row nor a reason for having none",
+        ),
+        (
+            ROWS,
+            &|bytes| bytes,
+            &|it| {
+                let all = u64::MAX;
+                it["chunks"][0]["end"] = json!(all);
+                it["settings"]["indices_per_chunk"] = json!(all);
+            },
+            "more have neither a row nor a reason for having none",
         ),
         (ROWS, &|bytes| bytes, &|it| it["settings"]["seed"] = json!(1), "is not what seed 1 and index"),
     ];

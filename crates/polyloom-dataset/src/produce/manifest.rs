@@ -76,7 +76,11 @@ impl Manifest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        serde_json::from_slice(&text).map(Some).map_err(io::Error::other)
+        let manifest: Manifest = serde_json::from_slice(&text)?;
+        if manifest.settings.indices_per_chunk == 0 || manifest.settings.shard.is_some_and(|shard| shard.of == 0) {
+            return Err(io::Error::other("is no manifest: its settings have files, or parts, of which there are none"));
+        }
+        Ok(Some(manifest))
     }
 
     /// A data set without rows, which is in the folder.
@@ -111,7 +115,7 @@ impl Manifest {
 
     /// How many rows there are.
     pub fn rows(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.rows).sum()
+        self.chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.rows))
     }
 
     /// Kernels that were not taken, by reason.

@@ -66,15 +66,14 @@ impl Examiner<'_> {
         if chunk.nvrtc.is_some() && !(settings.nvrtc && settings.verify == Level::Full) {
             self.found(MANIFEST, "says that NVRTC compiled rows that it did not".to_owned());
         }
-        let keys = read_chunk_keys(chunk, self.folder).ok();
+        let files: Vec<&FileRecord> = chunk.files.iter().filter(|file| self.is_listed(file, number)).collect();
+        let can_be_read = files.len() == chunk.files.len();
+        let keys = can_be_read.then(|| read_chunk_keys(chunk, self.folder).ok()).flatten();
         let mut seen = Seen { keys: keys.as_deref().map(by_part), ..Seen::default() };
         if let Some(keys) = &keys {
             self.likeness(chunk, keys);
         }
-        for file in &chunk.files {
-            if !self.is_listed(file, number) {
-                continue;
-            }
+        for file in files {
             if file.path.starts_with("data/") {
                 self.rows(file, &mut seen);
             } else if file.path.starts_with("rejects/") {
@@ -95,17 +94,19 @@ impl Examiner<'_> {
                 format!("lists {} rows of indices {} to {last}, and there are {}", chunk.rows, chunk.first, seen.rows);
             self.found(MANIFEST, what);
         }
-        let mut lost = settings.indices(chunk.first).take_while(|&index| index < chunk.end);
-        let mut lost = lost.by_ref().filter(|index| !seen.indices.remove(index));
-        if let Some(index) = lost.next() {
-            let what = match lost.count() {
-                0 => format!("index {index} has neither a row nor a reason for having none"),
-                n => format!("index {index} and {n} more have neither a row nor a reason for having none"),
-            };
-            self.found(MANIFEST, what);
-        }
-        if let Some(index) = seen.indices.first() {
+        let range = chunk.first..chunk.end;
+        if let Some(index) = seen.indices.iter().find(|index| !range.contains(index)) {
             self.found(MANIFEST, format!("index {index} is not one of indices {} to {last}", chunk.first));
+        }
+        let there = seen.indices.range(range.clone());
+        let n_lost = range.end - range.start - there.clone().count() as u64;
+        // Up to the first that is missing, they are the range.
+        let n_before = there.zip(range.clone()).take_while(|(index, expected)| *index == expected).count() as u64;
+        let (index, what) = (range.start + n_before, "neither a row nor a reason for having none");
+        match n_lost {
+            0 => {}
+            1 => self.found(MANIFEST, format!("index {index} has {what}")),
+            n => self.found(MANIFEST, format!("index {index} and {} more have {what}", n - 1)),
         }
     }
 
