@@ -961,7 +961,7 @@ fn files_that_do_not_go_together_are_found() {
     };
     let nothing = |_: &mut Value| {};
     type Case<'a> = (&'a str, &'a dyn Fn(Vec<u8>) -> Vec<u8>, &'a dyn Fn(&mut Value), &'a str);
-    let cases: [Case<'_>; 10] = [
+    let cases: [Case<'_>; 11] = [
         (
             "rejects/00000.jsonl",
             &|bytes| text(&bytes).replacen("\"excluded\"", "\"panic\"", 1).into_bytes(),
@@ -1001,6 +1001,7 @@ fn files_that_do_not_go_together_are_found() {
             },
             "and 1 more have neither a row nor a reason for having none",
         ),
+        (ROWS, &|bytes| bytes, &|it| it["chunks"][0]["rows"] = json!(u64::MAX), "and there are 60"),
         (
             ROWS,
             &|bytes| bytes,

@@ -1,7 +1,7 @@
 //! Which rows are like earlier ones, for any number of rows: their keys are gone through once for each part of them, those
 //! with the same first bits, so that no more than a part's are in memory.
 
-use crate::produce::{Chunk, Dedup, Key, read_chunk_keys};
+use crate::produce::{Chunk, Dedup, Key, count_chunk_keys, read_chunk_keys};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -21,7 +21,11 @@ fn by_parts<S: Default>(
     mut take: impl FnMut(&mut S, u64, Key),
     mut end: impl FnMut(S),
 ) -> io::Result<()> {
-    let n_rows: u64 = chunks.iter().map(|(_, chunk)| chunk.rows).sum();
+    // Not what manifests say: they may be anybody's.
+    let mut n_rows = 0;
+    for (folder, chunk) in chunks {
+        n_rows += count_chunk_keys(chunk, folder)?;
+    }
     let n_parts = n_rows.div_ceil(keys_at_a_time).max(1).next_power_of_two();
     for part in 0..n_parts {
         let mut state = S::default();

@@ -268,10 +268,20 @@ pub(super) fn read_keys(manifest: &Manifest, folder: &Path, mut take: impl FnMut
     Ok(())
 }
 
+/// How many keys the files of a chunk hold.
+pub(crate) fn count_chunk_keys(chunk: &Chunk, folder: &Path) -> io::Result<u64> {
+    let bytes = key_files(chunk).map(|file| Ok(fs::metadata(folder.join(&file.path))?.len()));
+    Ok(bytes.sum::<io::Result<u64>>()? / Keys::BYTES as u64)
+}
+
+fn key_files(chunk: &Chunk) -> impl Iterator<Item = &FileRecord> {
+    chunk.files.iter().filter(|file| file.path.starts_with("keys/"))
+}
+
 /// The keys of the rows of a chunk, in order.
 pub(crate) fn read_chunk_keys(chunk: &Chunk, folder: &Path) -> io::Result<Vec<Keys>> {
     let mut keys = Vec::new();
-    for file in chunk.files.iter().filter(|file| file.path.starts_with("keys/")) {
+    for file in key_files(chunk) {
         let bytes = fs::read(folder.join(&file.path))?;
         if blake3::hash(&bytes).to_hex().as_str() != file.blake3 {
             return Err(file.changed());

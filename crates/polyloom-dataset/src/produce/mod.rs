@@ -10,7 +10,9 @@ mod work;
 pub use manifest::{Chunk, FileRecord, Manifest};
 pub use settings::{Dedup, Format, Settings, Shard, SourceSettings};
 
-pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, is_file_name, read_chunk_keys, split_name};
+pub(crate) use chunk::{
+    FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, count_chunk_keys, is_file_name, read_chunk_keys, split_name,
+};
 pub(crate) use sink::{Lines, read_lines};
 pub(crate) use work::{Key, drafts};
 
