@@ -99,7 +99,7 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
     } else {
         g.line(&format!("{tile}[{}] = {}", block.thread, value.text));
         g.line("loom.sync_threads()");
-        g.say(format!("Blocks of {n} threads keep {} in `{tile}`.", value.words));
+        g.say(format!("`{tile}` is shared by blocks of {n} threads, each of which keeps {} there.", value.words));
         on_line(&mut g, &block, &tile, range, difficulty)
     };
     let mut seen = own.clone();

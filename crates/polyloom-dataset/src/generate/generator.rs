@@ -2,13 +2,13 @@
 
 mod finish;
 
-use super::docstring::{Sentence, Told};
+use super::docstring::{FunctionSummary, Sentence};
 use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
 use super::names::{Names, Role};
 use super::program::{Extent, Input, Values};
 use super::range::Range;
-use super::reads::Reads;
+use super::usage::NameUsage;
 use super::values::{Choices, OVERLOADS, is_in_warp};
 use super::words;
 use polyloom::{Composite, Op, Random, Scalar, Type};
@@ -40,6 +40,15 @@ pub(super) struct Variable {
     /// What is known of the value that it was given.
     head: Option<Op>,
     parts: Parts,
+}
+
+impl Variable {
+    /// Of an element that sentences call by its array, both names.
+    fn element(&self) -> Option<(&str, &str)> {
+        let name = self.words.strip_prefix('`')?.strip_suffix('`')?;
+        let index = self.text.strip_prefix(name)?;
+        (index.starts_with('[') && index.ends_with(']') && !index[1..].contains('[')).then_some((name, &self.text))
+    }
 }
 
 /// A parameter as it is written, and what is passed for it: of a struct a record for each leaf.
@@ -89,7 +98,7 @@ pub(super) struct Generator {
     /// What the last result comes from.
     pub(super) outer: Option<Op>,
     lines: Vec<String>,
-    reads: Reads,
+    reads: NameUsage,
     indent: usize,
     params: Vec<Parameter>,
     dim: Vec<Extent>,
@@ -148,7 +157,7 @@ impl Generator {
             outer: None,
             by_column: false,
             lines: Vec::new(),
-            reads: Reads::default(),
+            reads: NameUsage::default(),
             indent: 1,
             params: Vec::new(),
             dim: Vec::new(),
@@ -171,7 +180,7 @@ impl Generator {
         self.variables.iter().any(|variable| variable.visible && variable.ty == ty)
     }
 
-    /// Reads a variable.
+    /// NameUsage a variable.
     pub(super) fn read(&mut self, index: usize) -> Expr {
         let variable = &mut self.variables[index];
         variable.used = true;
@@ -330,12 +339,17 @@ impl Generator {
 
     /// Adds a sentence to the docstring.
     pub(super) fn say(&mut self, text: impl Into<String>) {
-        self.doc.push(Sentence { text: text.into(), is_detail: false });
+        self.doc.push(Sentence { text: text.into(), is_detail: false, is_comment: false });
     }
 
     /// Adds one that says how something is computed.
     pub(super) fn explain(&mut self, text: String) {
-        self.doc.push(Sentence { text, is_detail: true });
+        self.doc.push(Sentence { text, is_detail: true, is_comment: false });
+    }
+
+    /// Adds one that a comment says, too.
+    pub(super) fn explain_comment(&mut self, text: String) {
+        self.doc.push(Sentence { text, is_detail: true, is_comment: true });
     }
 
     /// Puts a comment before the last line.
@@ -428,7 +442,7 @@ impl Generator {
         name: &str,
         params: &[(String, String)],
         body: impl FnOnce(&mut Generator) -> String,
-    ) -> Told {
+    ) -> FunctionSummary {
         let names = self.names.clone();
         let (states, comments) = (self.states, self.comments);
         (self.states, self.comments) = (true, false);
@@ -463,7 +477,7 @@ impl Generator {
         self.items.push(text);
         let (steps, results): (Vec<Sentence>, Vec<Sentence>) =
             sentences.into_iter().partition(|sentence| sentence.is_detail);
-        Told {
+        FunctionSummary {
             steps: steps.iter().map(|sentence| as_clause(&sentence.text)).collect(),
             result: results.iter().map(|sentence| sentence.text.as_str()).collect::<Vec<_>>().join(", "),
         }

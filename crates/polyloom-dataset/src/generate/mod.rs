@@ -20,12 +20,13 @@ mod generator;
 mod names;
 mod program;
 mod range;
-mod reads;
+
 mod rows;
 mod sense;
 mod stencil;
 mod structure;
 mod tensor;
+mod usage;
 mod values;
 mod weave;
 mod words;

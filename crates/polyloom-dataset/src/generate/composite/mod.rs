@@ -114,6 +114,7 @@ impl Generator {
             if self.comments && what.len() < 70 {
                 // The comment goes before the line that it is about.
                 self.comment_last(what);
+                self.explain_comment(format!("`{name}` is {what}."));
             } else {
                 self.explain(format!("`{name}` is {what}."));
             }
