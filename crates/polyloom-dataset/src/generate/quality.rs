@@ -338,7 +338,8 @@ fn docstrings_say_what_each_output_becomes() {
         }
         for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
             let name = input.name.split('.').next().unwrap_or(&input.name);
-            assert!(text.contains(&format!("`{name}")), "{name}\n{}", program.source);
+            // A line alone may say what each element is.
+            assert!(!doc.contains('\n') || text.contains(&format!("`{name}")), "{name}\n{}", program.source);
             // Of few it says no more than what they are computed from.
             n += 1;
             let said = text
@@ -347,7 +348,7 @@ fn docstrings_say_what_each_output_becomes() {
             n_counted += usize::from(said.is_some());
         }
     }
-    assert!(n_counted * 40 <= n, "{n_counted} of {n}");
+    assert!(n_counted * 20 <= n, "{n_counted} of {n}");
 }
 
 #[test]
