@@ -352,7 +352,8 @@ pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
             "the matte part and the glossy part",
         );
     }
-    let text = format!("{} * {nl}", g.text(value));
+    let power = g.number_like(&["light_power", "intensity", "irradiance"], 2.0, 6.0);
+    let text = format!("{} * {nl} * {}", g.text(value), g.text(power));
     let value =
         g.ranged_like(&["radiance", "reflected"], &text, Type::F32, Range::new(0.0, 1e4), "what is thrown back");
     g.written(&["out", "shaded", "result"], value, difficulty);

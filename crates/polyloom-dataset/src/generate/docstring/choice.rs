@@ -68,9 +68,9 @@ impl<'a> Choice<'a> {
         let mut open: Vec<&str> = Vec::new();
         let counters = self.subject.counters();
         let flow = self.subject.dataflow();
-        for at in 0..told.len() {
+        for (at, is_told) in told.iter_mut().enumerate() {
             let mentions = &self.mentions[at];
-            if !told[at] || known.take_in(mentions) {
+            if !*is_told || known.take_in(mentions) {
                 continue;
             }
             let is_unknown = |name: &&str| !known.contains(name) && !mentions.introduced.contains(name);
@@ -78,11 +78,11 @@ impl<'a> Choice<'a> {
             let Sentence { text, is_detail, .. } = &self.sentences[at];
             let is_plain = text.starts_with('`') && !text.contains([':', ';']);
             if *is_detail && !(is_plain && unknown.iter().all(|name| !counters.contains(name))) {
-                told[at] = false;
+                *is_told = false;
                 continue;
             }
             if !unknown.iter().all(|name| flow.has_origin(name)) {
-                told[at] = false;
+                *is_told = false;
                 continue;
             }
             for name in unknown {
