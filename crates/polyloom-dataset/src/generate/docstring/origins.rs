@@ -44,9 +44,9 @@ fn told(subject: &Subject<'_>, way: &Way<'_>) -> String {
     let rounds: Option<Vec<String>> = way.loops.iter().map(|over| rounds(subject, over)).collect();
     let loops = match (way.loops.len(), rounds.as_deref()) {
         (0, _) => None,
-        (1, Some([rounds])) => Some(format!("a loop of {rounds} rounds")),
+        (1, Some([rounds])) => Some(format!("a loop of at most {rounds} rounds")),
         (1, _) => Some("a loop".to_owned()),
-        (_, Some([first @ .., last])) => Some(format!("loops of {} and {last} rounds", first.join(", "))),
+        (_, Some([first @ .., last])) => Some(format!("loops of at most {} and {last} rounds", first.join(", "))),
         (n, _) => Some(format!("{n} loops")),
     };
     let known = subject.known();
@@ -67,7 +67,7 @@ fn told(subject: &Subject<'_>, way: &Way<'_>) -> String {
     }
 }
 
-/// How often a loop goes round, if its bounds are numbers or a parameter.
+/// How often a loop goes round unless it is left, if its bounds are numbers or a parameter.
 fn rounds(subject: &Subject<'_>, over: &str) -> Option<String> {
     let args = over.strip_prefix("range(")?.strip_suffix(')')?;
     if subject.inputs.iter().any(|given| given.name == args) {
