@@ -182,7 +182,7 @@ impl Generator {
             ty if ty == self.real => {
                 let value = self.constrain(value, Need::Moderate);
                 let value = self.short(value);
-                let steps = self.pick_number(&[2.0, 4.0, 8.0]);
+                let steps = self.pick_number(&[8.0, 16.0, 32.0]);
                 let scaled = Expr::binary("*", &value, &steps, ty, value.range * steps.range);
                 let range = scaled.range.rising(f64::floor);
                 let inner = self.stepped(scaled);

@@ -99,7 +99,7 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
     } else {
         g.line(&format!("{tile}[{}] = {}", block.thread, value.text));
         g.line("loom.sync_threads()");
-        g.say(format!("Blocks of {n} threads keep {} in `{tile}`.", value.words));
+        g.say(format!("`{tile}` is shared by blocks of {n} threads, each of which keeps {} there.", value.words));
         on_line(&mut g, &block, &tile, range, difficulty)
     };
     let mut seen = own.clone();
@@ -512,8 +512,8 @@ impl Generator {
         let name = self.zeros_like(&["per_warp", "partial", "sums", "out"], block.ty, &[Extent::Is(n_warps)]);
         let result = self.constrain(result, Need::Finite);
         let total = match block.ty.as_composite() {
-            None => "loom.warp_reduce_max",
-            Some(_) => "loom.warp_reduce_add",
+            None if self.random.one_in(2) => "loom.warp_reduce_max",
+            _ => "loom.warp_reduce_add",
         };
         let index =
             self.let_like(&["joined", "final", "best"], &format!("{total}({})", result.text), block.ty, result.range);

@@ -514,7 +514,7 @@ impl Generator {
                     g.line(&format!("{name} += 1"));
                     g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
                 });
-                self.explain(format!("As long as {words}, count it up and {done}."));
+                self.explain(format!("As long as {words}: count it up; {done}."));
             }
             1 => {
                 let start = self.random.pick(&[4.0, 8.0, 10.0, 100.0]);
@@ -532,7 +532,7 @@ impl Generator {
                     g.body(targets, depth, None);
                 });
                 self.explain(format!(
-                    "As long as `{name}`, from {}, is more than {}, multiply it by {} and {done}.",
+                    "As long as `{name}`, from {}, is more than {}: multiply it by {}; {done}.",
                     start.words, least.words, factor.words
                 ));
             }
@@ -548,7 +548,7 @@ impl Generator {
                     g.body(targets, depth, Some(&Counter { index, values: powers.collect() }));
                 });
                 self.explain(format!(
-                    "As long as `{name}`, from 1, is less than {high}, multiply it by {factor} and {done}."
+                    "As long as `{name}`, from 1, is less than {high}: multiply it by {factor}; {done}."
                 ));
             }
             _ => {
@@ -561,7 +561,7 @@ impl Generator {
                     let index = g.declare_index(&name, Type::I32, Range::new(0.0, 9.0));
                     g.body(targets, depth, Some(&Counter { index, values: vec![1, 0] }));
                 });
-                self.explain(format!("As long as `{name}`, from `{given}`, is more than 0, count it down and {done}."));
+                self.explain(format!("As long as `{name}`, from `{given}`, is more than 0: count it down; {done}."));
             }
         }
     }

@@ -1,14 +1,15 @@
 //! What a kernel is while it is being written: its names, its variables, its lines.
 
 mod finish;
+mod parameters;
 
-use super::docstring::{Sentence, Told};
+use super::docstring::{FunctionSummary, Sentence};
 use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
 use super::names::{Names, Role};
-use super::program::{Extent, Input, Values};
+use super::program::{Extent, Input};
 use super::range::Range;
-use super::reads::Reads;
+use super::usage::NameUsage;
 use super::values::{Choices, OVERLOADS, is_in_warp};
 use super::words;
 use polyloom::{Composite, Op, Random, Scalar, Type};
@@ -40,6 +41,15 @@ pub(super) struct Variable {
     /// What is known of the value that it was given.
     head: Option<Op>,
     parts: Parts,
+}
+
+impl Variable {
+    /// Of an element that sentences call by its array, both names.
+    fn element(&self) -> Option<(&str, &str)> {
+        let name = self.words.strip_prefix('`')?.strip_suffix('`')?;
+        let index = self.text.strip_prefix(name)?;
+        (index.starts_with('[') && index.ends_with(']') && !index[1..].contains('[')).then_some((name, &self.text))
+    }
 }
 
 /// A parameter as it is written, and what is passed for it: of a struct a record for each leaf.
@@ -89,7 +99,7 @@ pub(super) struct Generator {
     /// What the last result comes from.
     pub(super) outer: Option<Op>,
     lines: Vec<String>,
-    reads: Reads,
+    reads: NameUsage,
     indent: usize,
     params: Vec<Parameter>,
     dim: Vec<Extent>,
@@ -148,7 +158,7 @@ impl Generator {
             outer: None,
             by_column: false,
             lines: Vec::new(),
-            reads: Reads::default(),
+            reads: NameUsage::default(),
             indent: 1,
             params: Vec::new(),
             dim: Vec::new(),
@@ -171,7 +181,7 @@ impl Generator {
         self.variables.iter().any(|variable| variable.visible && variable.ty == ty)
     }
 
-    /// Reads a variable.
+    /// NameUsage a variable.
     pub(super) fn read(&mut self, index: usize) -> Expr {
         let variable = &mut self.variables[index];
         variable.used = true;
@@ -330,12 +340,17 @@ impl Generator {
 
     /// Adds a sentence to the docstring.
     pub(super) fn say(&mut self, text: impl Into<String>) {
-        self.doc.push(Sentence { text: text.into(), is_detail: false });
+        self.doc.push(Sentence { text: text.into(), is_detail: false, is_comment: false });
     }
 
     /// Adds one that says how something is computed.
     pub(super) fn explain(&mut self, text: String) {
-        self.doc.push(Sentence { text, is_detail: true });
+        self.doc.push(Sentence { text, is_detail: true, is_comment: false });
+    }
+
+    /// Adds one that a comment says, too.
+    pub(super) fn explain_comment(&mut self, text: String) {
+        self.doc.push(Sentence { text, is_detail: true, is_comment: true });
     }
 
     /// Puts a comment before the last line.
@@ -428,7 +443,7 @@ impl Generator {
         name: &str,
         params: &[(String, String)],
         body: impl FnOnce(&mut Generator) -> String,
-    ) -> Told {
+    ) -> FunctionSummary {
         let names = self.names.clone();
         let (states, comments) = (self.states, self.comments);
         (self.states, self.comments) = (true, false);
@@ -463,7 +478,7 @@ impl Generator {
         self.items.push(text);
         let (steps, results): (Vec<Sentence>, Vec<Sentence>) =
             sentences.into_iter().partition(|sentence| sentence.is_detail);
-        Told {
+        FunctionSummary {
             steps: steps.iter().map(|sentence| as_clause(&sentence.text)).collect(),
             result: results.iter().map(|sentence| sentence.text.as_str()).collect::<Vec<_>>().join(", "),
         }
@@ -496,135 +511,6 @@ impl Generator {
     /// Whether real Warp is to take the kernel.
     pub(super) fn is_shared(&self) -> bool {
         self.package == "wp"
-    }
-
-    /// A parameter that is no array.
-    pub(super) fn scalar(&mut self, ty: Type, low: f64, high: f64) -> usize {
-        let name = self.names.draw(&mut self.random, Role::Scalar);
-        self.param(&name, ty, Vec::new(), Values::Between { low, high });
-        let index = self.declare(name.clone(), format!("`{name}`"), ty, Range::new(low, high));
-        self.variables[index].varies = false;
-        index
-    }
-
-    /// The same under one of these names.
-    pub(super) fn scalar_like(&mut self, names: &[&str], ty: Type, low: f64, high: f64) -> String {
-        let name = self.like(names);
-        self.param(&name, ty, Vec::new(), Values::Between { low, high });
-        name
-    }
-
-    /// One of these names, or one like it.
-    pub(super) fn like(&mut self, names: &[&str]) -> String {
-        let first = self.random.below(names.len());
-        for at in 0..names.len() {
-            let name = names[(first + at) % names.len()];
-            if self.names.take(name) {
-                return name.to_owned();
-            }
-        }
-        (1..).map(|n| format!("{}{n}", names[first])).find(|name| self.names.take(name)).unwrap_or_default()
-    }
-
-    /// A parameter under one of these names: an array of these extents.
-    pub(super) fn array_like(&mut self, names: &[&str], elem: Type, shape: &[Extent], low: f64, high: f64) -> String {
-        let name = self.like(names);
-        self.param(&name, elem, shape.to_vec(), Values::Between { low, high });
-        name
-    }
-
-    /// An array that the kernel writes, zeros to begin with.
-    pub(super) fn zeros_like(&mut self, names: &[&str], elem: Type, shape: &[Extent]) -> String {
-        let name = self.like(names);
-        self.param(&name, elem, shape.to_vec(), Values::Zeros);
-        name
-    }
-
-    /// A parameter.
-    pub(super) fn param(&mut self, name: &str, elem: Type, shape: Vec<Extent>, values: Values) {
-        let annotation = self.annotation(&self.type_name(elem), shape.len());
-        let dtype = name_of(elem);
-        let inputs = vec![Input { name: name.to_owned(), dtype, shape, values }];
-        self.params.push(Parameter { text: format!("{name}: {annotation}"), inputs });
-    }
-
-    /// A parameter that is passed as several.
-    pub(super) fn param_of(&mut self, name: &str, annotation: &str, inputs: Vec<Input>) {
-        self.params.push(Parameter { text: format!("{name}: {annotation}"), inputs });
-    }
-
-    /// The annotation of something with so many axes.
-    pub(super) fn annotation(&self, dtype: &str, rank: usize) -> String {
-        let package = self.package;
-        match rank {
-            0 => dtype.to_owned(),
-            1 => format!("{package}.array(dtype={dtype})"),
-            rank => format!("{package}.array{rank}d(dtype={dtype})"),
-        }
-    }
-
-    /// An array that threads read, an element each: the element is the variable.
-    pub(super) fn elements(&mut self, elem: Type, low: f64, high: f64) -> usize {
-        let name = self.names.draw(&mut self.random, Role::Array(elem));
-        let stored = self.stored_as(elem, low, high);
-        // Quaternions are rotations.
-        let (low, high, values) = match elem.as_composite() {
-            Some(Composite::Quaternion { .. }) => (-1.0, 1.0, Values::Unit),
-            _ => (low, high, Values::Between { low, high }),
-        };
-        self.param(&name, stored, self.dim.clone(), values);
-        let mut text = format!("{name}[{}]", self.indices.join(", "));
-        if stored != elem {
-            text = format!("{}({text})", self.cast_name(elem));
-        }
-        self.declare(text, format!("`{name}`"), elem, Range::new(low, high))
-    }
-
-    /// The type of an array whose elements are computed with as another.
-    pub(super) fn stored_as(&mut self, elem: Type, low: f64, high: f64) -> Type {
-        if !self.random.one_in(12) {
-            return elem;
-        }
-        let small: &[Scalar] = match elem {
-            Type::F32 | Type::F64 if low.abs().max(high.abs()) < 1e3 => &[Scalar::F16, Scalar::F64, Scalar::F32],
-            Type::I32 if low >= 0.0 && high <= 100.0 => {
-                &[Scalar::U8, Scalar::I8, Scalar::I16, Scalar::U16, Scalar::I64, Scalar::U32]
-            }
-            Type::I32 if low.abs().max(high.abs()) <= 100.0 => &[Scalar::I8, Scalar::I16, Scalar::I64],
-            Type::I32 => &[Scalar::I64],
-            _ => return elem,
-        };
-        self.random.pick(small).into()
-    }
-
-    /// An array that threads write, an element each: the text of the element.
-    pub(super) fn output(&mut self, elem: Type) -> (String, String) {
-        let name = self.names.draw(&mut self.random, Role::Output);
-        self.param(&name, elem, self.dim.clone(), Values::Zeros);
-        (format!("{name}[{}]", self.indices.join(", ")), name)
-    }
-
-    /// Begins a kernel of one thread for each element of arrays of this rank.
-    pub(super) fn threads(&mut self, rank: usize) {
-        let names: &[&str] = match rank {
-            1 => self.random.pick(&[&["i"], &["i"], &["tid"], &["idx"], &["n"], &["k"]]),
-            2 => self.random.pick(&[&["i", "j"], &["i", "j"], &["row", "col"], &["y", "x"]]),
-            _ => self.random.pick(&[&["i", "j", "k"], &["z", "y", "x"]]),
-        };
-        self.dim = (0..rank).map(|axis| Extent::Free(axis as u8)).collect();
-        for name in names {
-            self.names.take(name);
-        }
-        self.indices = names.iter().map(|&name| name.to_owned()).collect();
-        self.line(&format!("{} = {}()", names.join(", "), self.builtin("tid")));
-    }
-
-    /// Begins a kernel of one thread for each index along these extents.
-    pub(super) fn threads_over(&mut self, extents: &[Extent], names: &[&str]) {
-        self.dim = extents.to_vec();
-        self.indices = names.iter().map(|name| self.like(&[name])).collect();
-        let indices = self.indices.join(", ");
-        self.line(&format!("{indices} = {}()", self.builtin("tid")));
     }
 
     /// Says what the kernel does in one line.

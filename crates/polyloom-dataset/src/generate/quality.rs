@@ -50,11 +50,11 @@ fn docstrings_introduce_what_is_no_parameter() {
         let functions = code.lines().filter_map(|line| line.strip_prefix("def "));
         let functions: Vec<&str> = functions.filter_map(|line| line.split('(').next()).collect();
         let names = words(head).chain(indices.into_iter().flat_map(words)).chain(functions);
-        let mut known = docstring::Known::new(names);
+        let mut known = docstring::names::KnownNames::new(names);
         let text = doc.split_whitespace().collect::<Vec<_>>().join(" ");
         let sentences: Vec<&str> = text.split_inclusive(". ").map(str::trim).collect();
         for sentence in &sentences {
-            assert!(known.take_in(sentence), "{sentence}\n{}", program.source);
+            assert!(known.take_in(&docstring::names::Mentions::of(sentence)), "{sentence}\n{}", program.source);
         }
     }
 }
@@ -324,5 +324,47 @@ fn conditions_and_elements_read_as_english() {
             ["# The sum of ", "# The product of ", "# The difference of "].iter().any(|c| line.contains(c))
         };
         assert!(!code.lines().any(restates) || program.category == "composite", "{}", program.source);
+    }
+}
+
+#[test]
+fn docstrings_say_what_each_output_becomes() {
+    let (mut n, mut n_counted) = (0, 0);
+    for program in kernels(100) {
+        let (doc, _) = parts(&program.source);
+        let text = told(&doc);
+        for wrong in ["on the way", "what comes of that", "one after the other", "updated in place"] {
+            assert!(!text.contains(wrong), "{wrong}\n{}", program.source);
+        }
+        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+            let name = input.name.split('.').next().unwrap_or(&input.name);
+            // A line alone may say what each element is.
+            assert!(!doc.contains('\n') || text.contains(&format!("`{name}")), "{name}\n{}", program.source);
+            // Of few it says no more than what they are computed from.
+            n += 1;
+            let said = text
+                .split(". ")
+                .find(|sentence| sentence.contains(&format!("`{name}`")) && sentence.contains(" computed from "));
+            n_counted += usize::from(said.is_some());
+        }
+    }
+    assert!(n_counted * 20 <= n, "{n_counted} of {n}");
+}
+
+#[test]
+fn elements_have_one_form_in_a_sentence() {
+    for program in kernels(100).filter(|program| program.category != "composite") {
+        let (doc, code) = parts(&program.source);
+        let Some((indices, _)) = code.lines().find_map(|line| line.trim_start().split_once(" = wp.tid()")) else {
+            continue;
+        };
+        let text = told(&doc);
+        for input in program.inputs.iter().filter(|input| !input.shape.is_empty()) {
+            let element = format!("{}[{indices}]", input.name);
+            for sentence in text.split(". ").filter(|sentence| sentence.contains(&element)) {
+                let is_array = [" of `", "computed from", " and `"].iter().any(|lead| sentence.contains(lead));
+                assert!(is_array || !sentence.contains(&format!("`{}`", input.name)), "{sentence}\n{}", program.source);
+            }
+        }
     }
 }

@@ -186,6 +186,7 @@ impl Stencil {
                     names.iter().skip(1).fold(names[0].clone(), |so_far, name| format!("{call}({so_far}, {name})"));
                 g.let_like(&["extreme", "bound", "envelope", "peak"], &text, self.ty, self.range)
             }
+            2 if self.ty == real && neighbours.len() > 1 => self.unevenness(g, center, &neighbours),
             _ => center,
         };
         seen.extend(extras.iter());
@@ -193,6 +194,32 @@ impl Stencil {
         g.work_until(&mut seen, goal - 1, 1 + usize::from(difficulty > 2));
         let depth = g.some_depth(difficulty).max(1 + usize::from(g.random.one_in(2)));
         g.concluded(base, &seen, depth)
+    }
+
+    /// How far the neighbours are from the element, all in all.
+    fn unevenness(&self, g: &mut Generator, center: usize, neighbours: &[usize]) -> usize {
+        let (middle, n, size) = (g.text(center), neighbours.len() as f64, 2.0 * self.range.size());
+        let (abs, max, zero) = (g.builtin("abs"), g.builtin("max"), g.number_of(self.ty, 0.0).text);
+        let kind = g.random.below(3);
+        let part = |name: &str| match kind {
+            0 => format!("{abs}({name} - {middle})"),
+            1 => format!("({name} - {middle}) * ({name} - {middle})"),
+            _ => format!("{max}({name} - {middle}, {zero})"),
+        };
+        let parts: Vec<String> = neighbours.iter().map(|&index| part(&g.variables[index].text)).collect();
+        let text = parts.join(" + ");
+        if text.len() > 64 {
+            return center;
+        }
+        let (what, high) = [
+            ("the sum of the absolute differences to the neighbours", n * size),
+            ("the sum of the squared differences to the neighbours", n * size * size),
+            ("the sum of what the neighbours are greater by", n * size),
+        ][kind];
+        let index = g.let_like(&["variation", "unevenness", "activity"], &text, self.ty, Range::new(0.0, high));
+        let name = g.text(index);
+        g.explain(format!("`{name}` is {what}."));
+        index
     }
 
     /// Central differences along the axes, or what is made of them.

@@ -400,7 +400,15 @@ impl Generator {
         }
         if ty == whole {
             let floats = self.candidates(|known| known == real);
-            let float = self.candidate(floats, |known| known == real)?;
+            let float = match self.candidate(floats, |known| known == real) {
+                Some(float) => float,
+                None => {
+                    let of_reals = |known: Type| known.as_composite().is_some_and(|c| real == c.elem().into());
+                    let composites = self.candidates(of_reals);
+                    let composite = self.candidate(composites, of_reals)?;
+                    self.component(&composite)
+                }
+            };
             return Some(self.as_whole(float));
         }
         None

@@ -163,6 +163,27 @@ pub(super) fn without_package(sentence: &str) -> String {
     sentence.to_owned()
 }
 
+/// Calls an element by its index wherever it is called by its array, if the sentence does so once.
+pub(super) fn with_one_form(sentence: &mut String, name: &str, element: &str) {
+    if !sentence.contains(element) {
+        return;
+    }
+    let named = format!("`{name}`");
+    let mut text = String::with_capacity(sentence.len() + 16);
+    let mut rest = sentence.as_str();
+    while let Some((before, after)) = rest.split_once(&named) {
+        text.push_str(before);
+        let is_array = ["elements of ", "element of ", "rows of ", "row of ", "columns of ", "column of "];
+        match is_array.iter().any(|lead| before.ends_with(lead)) {
+            true => text.push_str(&named),
+            false => text.extend(["`", element, "`"]),
+        }
+        rest = after;
+    }
+    text.push_str(rest);
+    *sentence = text;
+}
+
 /// `NAME(args)`, of which `text` is the code.
 pub(super) fn call(name: &str, args: &[Operand<'_>], text: &str) -> String {
     let name = name.rsplit('.').next().unwrap_or(name);
@@ -212,6 +233,18 @@ mod tests {
     #[test]
     fn nouns_are_sorted() {
         assert!(NOUNS.is_sorted_by_key(|(name, _)| *name));
+    }
+
+    #[test]
+    fn elements_have_one_form() {
+        let check = |sentence: &str, expected: &str| {
+            let mut text = sentence.to_owned();
+            with_one_form(&mut text, "x", "x[i]");
+            assert_eq!(text, expected);
+        };
+        check("`a` is the sum of `x` and `sin(x[i])`.", "`a` is the sum of `x[i]` and `sin(x[i])`.");
+        check("`a` is the sum of `x` and 1.", "`a` is the sum of `x` and 1.");
+        check("Skip elements of `x` less than `x[i]`.", "Skip elements of `x` less than `x[i]`.");
     }
 
     #[test]

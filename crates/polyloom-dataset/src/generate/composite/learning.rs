@@ -296,6 +296,7 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
             );
             let (v1, sqrt) = (g.text(v1), g.builtin("sqrt"));
             g.line(&format!("{v} = {v1}"));
+            g.say(format!("`{}` becomes `{v1}`.", bare(&v)));
             format!("{} * {m1} / ({sqrt}({v1}) + 0.01)", texts[3])
         }
         1 => format!("{} * ({} * {m1} + {grad})", texts[3], texts[4]),
@@ -309,7 +310,8 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
     let change_text = g.text(change);
     g.line(&format!("{} = {m1}", texts[2]));
     g.line(&format!("{} = {} - {change_text}", texts[0], texts[0]));
-    g.say("Weights and their running means are updated in place.");
+    g.say(format!("`{}` becomes `{m1}`.", bare(&texts[2])));
+    g.say(format!("`{0}` becomes `{0}` less `{change_text}`.", bare(&texts[0])));
     if g.random.one_in(3) || difficulty > 2 {
         g.written(&["changes", "steps_taken", "log"], change, difficulty);
     }

@@ -1,9 +1,12 @@
 //! Kernels such as programs have, grown from skeletons by choices.
 
+mod dynamics;
 mod geometry;
 mod learning;
 mod numerics;
 mod particles;
+mod rendering;
+mod sequences;
 mod variation;
 
 use super::domain::Need;
@@ -17,7 +20,7 @@ use polyloom::{Composite, Random, Scalar, Type};
 /// What writes a kernel, and gives its name.
 type Skeleton = fn(&mut Generator, u8) -> &'static str;
 
-const SKELETONS: [Skeleton; 30] = [
+const SKELETONS: [Skeleton; 40] = [
     particles::step,
     particles::gravity,
     particles::lennard_jones,
@@ -48,13 +51,39 @@ const SKELETONS: [Skeleton; 30] = [
     numerics::escape_time,
     numerics::integral,
     numerics::neuron,
+    rendering::bilateral,
+    rendering::sphere_tracing,
+    rendering::microfacet,
+    dynamics::runge_kutta,
+    dynamics::smoothed_particles,
+    dynamics::wave,
+    dynamics::lattice_boltzmann,
+    sequences::tracking,
+    sequences::recurrent_cell,
+    sequences::sparse_product,
+];
+
+/// Those of many lines.
+const LONG: [Skeleton; 9] = [
+    rendering::bilateral,
+    rendering::sphere_tracing,
+    rendering::microfacet,
+    dynamics::runge_kutta,
+    dynamics::wave,
+    dynamics::lattice_boltzmann,
+    sequences::tracking,
+    particles::step,
+    geometry::bilinear,
 ];
 
 /// A kernel grown from a skeleton.
 pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let mut g = begin(random, Category::Composite);
     g.composites.clear();
-    let skeleton = g.random.pick(&SKELETONS);
+    let skeleton = match difficulty {
+        4 => g.random.pick(&LONG),
+        _ => g.random.pick(&SKELETONS),
+    };
     // A skeleton with nothing woven in is one kernel.
     let name = skeleton(&mut g, difficulty.max(2));
     g.names.take(name);
@@ -67,6 +96,10 @@ const VEC4: Type = Type::Composite(Composite::Vector { elem: Scalar::F32, len: 4
 const MAT33: Type = Type::Composite(Composite::Matrix { elem: Scalar::F32, rows: 3, cols: 3 });
 const MAT44: Type = Type::Composite(Composite::Matrix { elem: Scalar::F32, rows: 4, cols: 4 });
 const QUAT: Type = Type::Composite(Composite::Quaternion { elem: Scalar::F32 });
+
+/// The most ways in which the most difficult kernels keep a result besides the first, and the lines that are enough.
+const MOST_WAYS: usize = 3;
+const MANY_LINES: usize = 41;
 
 /// Numbers that are almost never used up.
 const N0: Extent = Extent::Free(0);
@@ -114,6 +147,7 @@ impl Generator {
             if self.comments && what.len() < 70 {
                 // The comment goes before the line that it is about.
                 self.comment_last(what);
+                self.explain_comment(format!("`{name}` is {what}."));
             } else {
                 self.explain(format!("`{name}` is {what}."));
             }
@@ -162,8 +196,11 @@ impl Generator {
         };
         let value = self.changed(base, count, true);
         self.write_to(names, value);
-        // The most difficult kernels keep the result in two ways.
-        if difficulty > 3 {
+        // The most difficult kernels keep the result in several ways.
+        for _ in 0..if difficulty > 3 { MOST_WAYS } else { 0 } {
+            if self.n_lines() >= MANY_LINES {
+                break;
+            }
             let count = 5 + self.random.below(3);
             let value = self.changed(base, count, true);
             self.write_to(&["diagnostic", "display_value", "logged", "monitor"], value);

@@ -97,7 +97,8 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
         let kept = g.changed(new_v, usize::from(difficulty > 1), false);
         g.line(&format!("{v_text} = {}", kept.text));
         g.line(&format!("{x_text} = {}", g.text(new_x)));
-        g.say("Positions and velocities are updated in place.");
+        g.say(format!("`{}` becomes {}.", v_text.replace("[i]", ""), kept.words));
+        g.say(format!("`{}` becomes `{}`.", x_text.replace("[i]", ""), g.text(new_x)));
     } else {
         g.written(&["moved_to", "next_position", "out"], new_x, difficulty);
         g.written(&["next_velocity", "sped", "out_v"], new_v, 0);

@@ -175,9 +175,10 @@ fn limited(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str]
             (bound > 0.2).then(|| (call(g, Op::Clamp, &[x, &low, &high], range), &["clipped", "limited"][..]))
         }
         _ => {
-            let high = x.range.size();
-            let (low, high) = if high > 3.0 { (1.0, 4.0) } else { (0.4 * high, 0.8 * high) };
-            let limit = g.own_number(&["limit", "max_value", "bound", "ceiling"], low, high);
+            // Much of a wide range is never reached.
+            let high = x.range.size().min(1.5);
+            let limit = g.own_number(&["limit", "max_value", "bound", "ceiling"], 0.15 * high, 0.5 * high);
+            let high = limit.range.high;
             let low = if signed { Expr::unary("-", &limit, Type::F32, -limit.range) } else { zero };
             let range = Range::new(if signed { -high } else { 0.0 }, high);
             Some((call(g, Op::Clamp, &[x, &low, &limit], range), &["clipped", "limited", "bounded"]))

@@ -79,23 +79,21 @@ impl Generator {
         let (outputs, inputs): (Vec<&Parameter>, Vec<&Parameter>) = self.params.iter().partition(is_output);
         let outputs: Vec<&str> = outputs.into_iter().map(Parameter::name).collect();
         let inputs: Vec<Given<'_>> = inputs.into_iter().map(Parameter::given).collect();
-        for sentence in self.doc.iter_mut().filter(|sentence| sentence.text.contains('.')) {
-            sentence.text = words::without_package(&sentence.text);
+        let elements: Vec<(&str, &str)> = match category {
+            Category::Composite => Vec::new(),
+            _ => self.variables.iter().filter_map(|variable| variable.element()).collect(),
+        };
+        for sentence in &mut self.doc {
+            if sentence.text.contains('.') {
+                sentence.text = words::without_package(&sentence.text);
+            }
+            for (name, element) in &elements {
+                words::with_one_form(&mut sentence.text, name, element);
+            }
         }
         let given = self.summary.take();
-        let steps = steps(&self.lines);
-        let counted = |line: &'_ String| line.trim_start().starts_with("for ");
-        let loops = self.lines.iter().filter(|line| counted(line));
-        let counters: Vec<&str> = loops.filter_map(|line| line.split_whitespace().nth(1)).collect();
-        let subject = Subject {
-            category,
-            inputs: &inputs,
-            outputs: &outputs,
-            indices: &self.indices,
-            has_comments: self.comments,
-            steps: &steps,
-            counters: &counters,
-        };
+        let subject =
+            Subject { category, inputs: &inputs, outputs: &outputs, indices: &self.indices, lines: &self.lines };
         let (line, rest) = docstring::body(&mut self.random, &subject, given, &self.doc);
         let line = line.unwrap_or_else(|| {
             let line = docstring::summary(&mut self.random, category, &inputs, &outputs);
@@ -124,31 +122,6 @@ impl Parameter {
     fn given(&self) -> Given<'_> {
         let rank = self.inputs.first().map_or(0, |input| input.shape.len());
         Given { name: self.name(), rank, is_struct: self.inputs.iter().any(|input| input.name.contains('.')) }
-    }
-}
-
-/// What kinds of steps these lines are.
-fn steps(lines: &[String]) -> String {
-    let n_with = |fits: fn(&str) -> bool| lines.iter().filter(|line| fits(line.trim_start())).count();
-    let kinds = [
-        (n_with(|line| line.starts_with("for ") || line.starts_with("while ")), "a loop", "loops"),
-        (n_with(|line| line.starts_with("if ") || line.contains(" if ")), "a branch", "branches"),
-        (n_with(|line| line.contains("where(")), "a choice by condition", "choices by condition"),
-    ];
-    let counted = |&(n, one, many): &(usize, &str, &str)| match n {
-        0 => None,
-        1 => Some(one.to_owned()),
-        n => Some(format!("{n} {many}")),
-    };
-    let told: Vec<String> = kinds.iter().filter_map(counted).collect();
-    match (&told[..], n_with(|line| line.contains(" = "))) {
-        ([], 0 | 1) => String::new(),
-        ([], n) => format!("{n} values are computed one after the other."),
-        ([one], _) => format!("There {} {one} on the way.", if one.starts_with("a ") { "is" } else { "are" }),
-        ([first @ .., last], _) => {
-            let verb = if first[0].starts_with("a ") { "is" } else { "are" };
-            format!("There {verb} {} and {last} on the way.", first.join(", "))
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// The names that lines read, each with the last line that does. Names are known by their hashes, of which the few that
 /// a kernel has do not collide.
 #[derive(Default)]
-pub(super) struct Reads {
+pub(super) struct NameUsage {
     last: HashMap<u64, usize, BuildHasherDefault<AsItIs>>,
     n_lines: usize,
 }
@@ -29,7 +29,7 @@ impl Hasher for AsItIs {
     }
 }
 
-impl Reads {
+impl NameUsage {
     /// Takes in the lines that have been added.
     pub(super) fn scan(&mut self, lines: &[String]) {
         for (at, line) in lines.iter().enumerate().skip(self.n_lines) {
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn what_is_assigned_is_not_read() {
         let lines = lines("a = p.mass + b[i]\nc += d\n# e\nif f == 1:\n    x[k] = g");
-        let mut reads = Reads::default();
+        let mut reads = NameUsage::default();
         reads.scan(&lines[..1]);
         reads.scan(&lines);
         for (name, line) in [("p", 0), ("p.mass", 0), ("b", 0), ("i", 0), ("d", 1), ("f", 3), ("x", 4), ("g", 4)] {
@@ -113,7 +113,7 @@ mod tests {
     fn idle_lines_are_found() {
         let is_idle = |text: &str| {
             let lines = lines(text);
-            let mut reads = Reads::default();
+            let mut reads = NameUsage::default();
             reads.scan(&lines);
             reads.finds_idle(&lines)
         };

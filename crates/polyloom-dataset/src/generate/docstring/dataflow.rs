@@ -1,0 +1,323 @@
+//! What the values of a kernel are computed from, told from its lines.
+
+use super::names::names_of;
+
+/// The most lines of a kernel that are told apart.
+const MOST_LINES: usize = 192;
+
+/// Parameters, and lines, that have a say in a value.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// Bit `n` is the parameter of that number.
+    pub(super) params: u64,
+    lines: [u64; MOST_LINES / 64],
+}
+
+impl Origin {
+    pub(super) fn join(&mut self, other: &Origin) {
+        self.params |= other.params;
+        for (own, other) in self.lines.iter_mut().zip(&other.lines) {
+            *own |= other;
+        }
+    }
+
+    fn add_line(&mut self, at: usize) {
+        if at < MOST_LINES {
+            self.lines[at / 64] |= 1 << (at % 64);
+        }
+    }
+
+    pub(super) fn has_param(&self, at: usize) -> bool {
+        at < 64 && self.params >> at & 1 == 1
+    }
+
+    pub(super) fn n_lines(&self) -> u32 {
+        self.lines.iter().map(|lines| lines.count_ones()).sum()
+    }
+
+    fn has_line(&self, at: usize) -> bool {
+        at < MOST_LINES && self.lines[at / 64] >> (at % 64) & 1 == 1
+    }
+}
+
+/// The names of a kernel, each with what it may come from.
+type Names<'a> = Vec<(&'a str, Origin)>;
+
+fn find(names: &Names<'_>, name: &str) -> Option<Origin> {
+    names.iter().find(|(known, _)| *known == name).map(|(_, origin)| *origin)
+}
+
+fn join<'a>(names: &mut Names<'a>, name: &'a str, origin: &Origin) {
+    match names.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, known)) => known.join(origin),
+        None => names.push((name, *origin)),
+    }
+}
+
+/// What the names of a kernel come from, whatever they are at.
+pub(super) struct Dataflow<'a> {
+    lines: Vec<Line<'a>>,
+    origins: Names<'a>,
+}
+
+struct Line<'a> {
+    depth: usize,
+    kind: Kind<'a>,
+}
+
+enum Kind<'a> {
+    /// The names, whether what they were stays part of them, and what they are assigned.
+    Assign { targets: Vec<&'a str>, is_update: bool, reads: Vec<&'a str> },
+    /// A loop, with the name it counts with.
+    Loop { counter: Option<&'a str>, over: &'a str, reads: Vec<&'a str> },
+    /// A branch; whether it goes on with one before.
+    Branch { test: &'a str, reads: Vec<&'a str>, follows: bool, is_else: bool },
+    /// Something that leaves a loop, or the kernel.
+    Leave,
+}
+
+impl<'a> Dataflow<'a> {
+    pub(super) fn of(lines: &'a [String], params: &[&'a str]) -> Dataflow<'a> {
+        let lines: Vec<Line<'a>> = lines.iter().filter_map(|line| parsed(line)).collect();
+        let given: Names<'a> = params
+            .iter()
+            .enumerate()
+            .map(|(at, &name)| (name, Origin { params: 1u64.checked_shl(at as u32).unwrap_or(0), ..Origin::default() }))
+            .collect();
+        let mut flow = Dataflow { lines, origins: Vec::new() };
+        let n_lines = flow.lines.len();
+        let mut names = given;
+        let mut walk = Walk { lines: &flow.lines, all: &mut flow.origins, left: Origin::default() };
+        walk.block(0..n_lines, &mut names, Origin::default());
+        flow
+    }
+
+    pub(super) fn origin(&self, name: &str) -> Option<Origin> {
+        find(&self.origins, name)
+    }
+
+    /// Whether a name is computed from parameters.
+    pub(super) fn has_origin(&self, name: &str) -> bool {
+        self.origin(name).is_some_and(|origin| origin.params != 0)
+    }
+
+    /// What the lines are that have a say in a value.
+    pub(super) fn way(&self, origin: &Origin) -> Way<'a> {
+        let mut way = Way::default();
+        let outermost = self.lines.iter().map(|line| line.depth).min().unwrap_or_default();
+        for (_, line) in self.lines.iter().enumerate().filter(|(at, _)| origin.has_line(*at)) {
+            match line.kind {
+                Kind::Assign { .. } => way.n_steps += 1,
+                Kind::Loop { over, .. } => way.loops.push(over),
+                Kind::Branch { test, is_else: false, .. } => {
+                    way.n_branches += 1;
+                    if line.depth == outermost {
+                        way.tests.push(test);
+                    }
+                }
+                Kind::Branch { .. } | Kind::Leave => {}
+            }
+        }
+        way
+    }
+}
+
+/// The lines that have a say in a value.
+#[derive(Default)]
+pub(super) struct Way<'a> {
+    /// How many assign something.
+    pub(super) n_steps: usize,
+    /// What loops go over.
+    pub(super) loops: Vec<&'a str>,
+    pub(super) n_branches: usize,
+    /// The conditions of branches that are in no other.
+    pub(super) tests: Vec<&'a str>,
+}
+
+struct Walk<'w, 'a> {
+    lines: &'w [Line<'a>],
+    all: &'w mut Names<'a>,
+    /// What decides whether a line is reached at all.
+    left: Origin,
+}
+
+impl<'a> Walk<'_, 'a> {
+    fn end_of(&self, at: usize, end: usize) -> usize {
+        let depth = self.lines[at].depth;
+        (at + 1..end).find(|&next| self.lines[next].depth <= depth).unwrap_or(end)
+    }
+
+    fn block(&mut self, lines: std::ops::Range<usize>, names: &mut Names<'a>, control: Origin) {
+        let mut at = lines.start;
+        while at < lines.end {
+            let line = &self.lines[at];
+            let read = |names: &Names<'a>, reads: &[&'a str], control: &Origin| {
+                let mut origin = *control;
+                reads.iter().filter_map(|name| find(names, name)).for_each(|other| origin.join(&other));
+                origin
+            };
+            match &line.kind {
+                Kind::Assign { targets, is_update, reads } => {
+                    let mut origin = read(names, reads, &control);
+                    origin.join(&self.left);
+                    origin.add_line(at);
+                    for &target in targets {
+                        let mut origin = origin;
+                        if *is_update {
+                            find(names, target).iter().for_each(|before| origin.join(before));
+                        }
+                        match names.iter_mut().find(|(known, _)| *known == target) {
+                            Some((_, known)) => *known = origin,
+                            None => names.push((target, origin)),
+                        }
+                        join(self.all, target, &origin);
+                    }
+                    at += 1;
+                }
+                Kind::Leave => {
+                    self.left.join(&control);
+                    at += 1;
+                }
+                Kind::Loop { counter, reads, .. } => {
+                    let end = self.end_of(at, lines.end);
+                    loop {
+                        let before = names.clone();
+                        let mut inner = read(names, reads, &control);
+                        inner.add_line(at);
+                        if let Some(counter) = counter {
+                            join(names, counter, &inner);
+                            join(self.all, counter, &inner);
+                        }
+                        self.block(at + 1..end, names, inner);
+                        for (name, origin) in &before {
+                            join(names, name, origin);
+                        }
+                        if *names == before {
+                            break;
+                        }
+                    }
+                    at = end;
+                }
+                Kind::Branch { .. } => {
+                    let before = names.clone();
+                    let mut merged: Names<'a> = Vec::new();
+                    let mut tested = control;
+                    let mut has_else = false;
+                    while at < lines.end {
+                        let Kind::Branch { reads, is_else, .. } = &self.lines[at].kind else { break };
+                        let end = self.end_of(at, lines.end);
+                        tested = read(&before, reads, &tested);
+                        tested.add_line(at);
+                        has_else |= is_else;
+                        let mut arm = before.clone();
+                        self.block(at + 1..end, &mut arm, tested);
+                        for (name, origin) in &arm {
+                            join(&mut merged, name, origin);
+                        }
+                        at = end;
+                        let goes_on =
+                            at < lines.end && matches!(self.lines[at].kind, Kind::Branch { follows: true, .. });
+                        if !goes_on {
+                            break;
+                        }
+                    }
+                    // What one arm assigns depends on the test if another is taken, too.
+                    for (name, origin) in &mut merged {
+                        let was = find(&before, name);
+                        if was != Some(*origin) {
+                            origin.join(&tested);
+                        }
+                        if !has_else && let Some(was) = was {
+                            origin.join(&was);
+                        }
+                    }
+                    *names = merged;
+                }
+            }
+        }
+    }
+}
+
+fn parsed<'a>(line: &'a str) -> Option<Line<'a>> {
+    let text = line.trim_start();
+    let depth = line.len() - text.len();
+    if text.is_empty() || text.starts_with('#') {
+        return None;
+    }
+    let reads = |code: &'a str| names_of(code).collect::<Vec<&str>>();
+    let branch = |code: &'a str, follows, is_else| Kind::Branch {
+        test: code.trim_end_matches(':'),
+        reads: reads(code),
+        follows,
+        is_else,
+    };
+    let kind = if let Some(rest) = text.strip_prefix("for ") {
+        let (counter, over) = rest.split_once(" in ").unwrap_or((rest, ""));
+        Kind::Loop { counter: Some(counter), over: over.trim_end_matches(':'), reads: reads(over) }
+    } else if let Some(test) = text.strip_prefix("while ") {
+        Kind::Loop { counter: None, over: "", reads: reads(test) }
+    } else if let Some(test) = text.strip_prefix("if ") {
+        branch(test, false, false)
+    } else if let Some(test) = text.strip_prefix("elif ") {
+        branch(test, true, false)
+    } else if text.starts_with("else:") {
+        branch("", true, true)
+    } else if matches!(text, "break" | "continue" | "return") {
+        Kind::Leave
+    } else if let Some((left, value)) = text.split_once("= ").filter(|(left, _)| !left.contains('(')) {
+        let is_update = !left.ends_with(' ') || left.trim_end().ends_with(['+', '-', '*', '/', '|', '&', '^', '%']);
+        let targets = left.trim_end_matches([' ', '+', '-', '*', '/', '|', '&', '^', '%']);
+        let is_element = targets.contains(['[', '.']);
+        let mut read = reads(value);
+        if is_element {
+            let names: Vec<&str> = names_of(targets).collect();
+            read.extend(&names[1.min(names.len())..]);
+            let target = names.first().copied().into_iter().collect();
+            Kind::Assign { targets: target, is_update: true, reads: read }
+        } else {
+            Kind::Assign { targets: targets.split(", ").collect(), is_update, reads: read }
+        }
+    } else {
+        // A call that writes to its first argument.
+        let names = reads(text);
+        let (target, read) = names.split_first()?;
+        Kind::Assign { targets: vec![target], is_update: true, reads: read.to_vec() }
+    };
+    Some(Line { depth, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, name: &str, params: &[&str], counts: [usize; 3]) {
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let all = ["x", "y", "z"];
+        let flow = Dataflow::of(&lines, &all);
+        let origin = flow.origin(name).unwrap_or_else(|| panic!("{name} is assigned"));
+        let found: Vec<&str> = (0..3).filter(|at| origin.params >> at & 1 == 1).map(|at| all[at]).collect();
+        let way = flow.way(&origin);
+        assert_eq!((&found[..], [way.n_steps, way.loops.len(), way.n_branches]), (params, counts), "{text}");
+    }
+
+    #[test]
+    fn values_come_from_what_is_read() {
+        check("a = x[i]\nb = a + y\nc = z", "b", &["x", "y"], [2, 0, 0]);
+        check("a = x\nb = a\na = y", "b", &["x"], [2, 0, 0]);
+        check("a = x\na += y", "a", &["x", "y"], [2, 0, 0]);
+    }
+
+    #[test]
+    fn conditions_and_loops_have_a_say() {
+        check("a = x\nif y > 0.0:\n    a = z\nelse:\n    a = 1.0\nb = a", "b", &["y", "z"], [3, 0, 1]);
+        check("a = x\nif y > 0.0:\n    a = z\nb = a", "b", &["x", "y", "z"], [3, 0, 1]);
+        check("a = x\nb = 0.0\nfor k in range(3):\n    b += a\n    a = y", "b", &["x", "y"], [4, 1, 0]);
+        check("a = 0.0\nwhile a < x:\n    if y > a:\n        break\n    a += 1.0", "a", &["x", "y"], [2, 1, 1]);
+    }
+
+    #[test]
+    fn calls_write_to_what_they_are_given() {
+        check("wp.atomic_add(hist, x, y)", "hist", &["x", "y"], [1, 0, 0]);
+        check("tile[t] = z\na = tile[x]", "a", &["x", "z"], [2, 0, 0]);
+    }
+}

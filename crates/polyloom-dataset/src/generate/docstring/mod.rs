@@ -1,0 +1,141 @@
+//! What a kernel says of itself: a line that sums it up, and sentences.
+//!
+//! A name in backticks is a parameter, or a sentence before has introduced it: what cannot be said so is left out.
+
+mod choice;
+mod dataflow;
+pub(super) mod names;
+mod origins;
+mod summary;
+
+pub(super) use summary::summary;
+
+use super::program::Category;
+use choice::{Choice, Chosen};
+use dataflow::Dataflow;
+use names::KnownNames;
+use polyloom::Random;
+
+/// The longest text after the first line.
+const LONG: usize = 430;
+const LONGEST: usize = 900;
+
+/// The same, where otherwise the outputs would not be described.
+const LONGEST_ESSENCE: usize = 1200;
+
+/// The same, of outputs with the last steps towards them.
+const LONGEST_OUTLINE: usize = 700;
+
+/// The longest sentence of a docstring that is brief.
+const LONG_SENTENCE: usize = 300;
+
+/// A sentence of the docstring.
+pub(super) struct Sentence {
+    pub(super) text: String,
+    /// Whether it says how something is computed on the way, and not what the kernel leaves.
+    pub(super) is_detail: bool,
+    /// Whether a comment says it, too.
+    pub(super) is_comment: bool,
+}
+
+/// What a function before the kernel does: its variables one after the other, and what it gives.
+pub(super) struct FunctionSummary {
+    pub(super) steps: Vec<String>,
+    pub(super) result: String,
+}
+
+impl FunctionSummary {
+    /// A sentence about a call.
+    pub(super) fn sentence(&self, call: &str) -> String {
+        match self.steps.is_empty() {
+            true => format!("`{call}` gives {}.", self.result),
+            false => format!("In `{call}`, {}; the result is {}.", self.steps.join("; "), self.result),
+        }
+    }
+}
+
+/// What a docstring is about.
+pub(super) struct Subject<'a> {
+    pub(super) category: Category,
+    pub(super) inputs: &'a [Given<'a>],
+    pub(super) outputs: &'a [&'a str],
+    /// Names that the code has for what a sentence need not introduce.
+    pub(super) indices: &'a [String],
+    pub(super) lines: &'a [String],
+}
+
+/// A parameter that a kernel reads.
+pub(super) struct Given<'a> {
+    pub(super) name: &'a str,
+    pub(super) rank: usize,
+    pub(super) is_struct: bool,
+}
+
+impl<'a> Subject<'a> {
+    fn known(&self) -> KnownNames<'a> {
+        let inputs = self.inputs.iter().map(|given| given.name);
+        KnownNames::new(inputs.chain(self.outputs.iter().copied()).chain(self.indices.iter().map(String::as_str)))
+    }
+
+    /// The names that loops count with.
+    fn counters(&self) -> Vec<&'a str> {
+        let loops = self.lines.iter().filter(|line| line.trim_start().starts_with("for "));
+        loops.filter_map(|line| line.split_whitespace().nth(1)).collect()
+    }
+
+    fn dataflow(&self) -> Dataflow<'a> {
+        let inputs: Vec<&str> = self.inputs.iter().map(|given| given.name).collect();
+        Dataflow::of(self.lines, &inputs)
+    }
+}
+
+/// The docstring's lines: the first, and what follows it.
+pub(super) fn body(
+    random: &mut Random,
+    subject: &Subject<'_>,
+    summary: Option<String>,
+    sentences: &[Sentence],
+) -> (Option<String>, String) {
+    let total = sentences.iter().map(|sentence| sentence.text.len() + 1).sum::<usize>();
+    let is_brief = total > LONGEST || total > LONG && random.one_in(2);
+    let first = summary.clone().filter(|line| line.len() <= summary::LONGEST + 6).unwrap_or_default();
+    let choice = Choice::new(subject, sentences);
+    let Chosen { leads, told, tails } = match subject.category {
+        Category::Composite => choice.of_skeleton(&first, is_brief),
+        _ => choice.of_steps(is_brief),
+    };
+    let kept: Vec<&str> =
+        sentences.iter().zip(&told).filter(|(_, told)| **told).map(|(s, _)| s.text.as_str()).collect();
+    // Of one result the whole docstring is what it is.
+    if let [one] = kept[..]
+        && summary.is_none()
+        && sentences.len() == 1
+        && let Some((name, what)) = one.split_once("` is ")
+        && let (Some(name), Some(what)) = (name.strip_prefix('`'), what.strip_suffix('.'))
+        && !name.contains('`')
+        && one.len() < 66
+    {
+        let line = match random.below(4) {
+            0 => format!("Set `{name}` to {what}."),
+            1 => format!("Store {what} in `{name}`."),
+            2 => format!("Compute {what} for each element."),
+            _ => format!("Write {what} to `{name}`."),
+        };
+        return (Some(line), String::new());
+    }
+    let [leads, tails] = [&leads, &tails].map(|sentences| sentences.iter().map(String::as_str));
+    let rest = leads.chain(kept).chain(tails).collect::<Vec<_>>().join(" ");
+    // Without more to say the line ends with quotes.
+    let room = if rest.is_empty() { summary::LONGEST + 3 } else { summary::LONGEST + 6 };
+    (summary.filter(|line| line.len() <= room), rest)
+}
+
+/// Names in backticks, as a list.
+pub(super) fn list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match &quoted[..] {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
