@@ -236,7 +236,10 @@ fn shards_make_together_what_one_run_makes() {
     let (_keep, torn) = folder("dataset-merged-torn");
     let missing = polyloom(&["dataset", "merge", "--output", &torn, paths[0], paths[2]]);
     assert_eq!(missing.status.code(), Some(1));
-    assert!(text(&missing.stderr).contains("indices 24 to 47 are missing"), "{}", text(&missing.stderr));
+    assert!(text(&missing.stderr).contains("shard 1/3 is missing"), "{}", text(&missing.stderr));
+    let missing = polyloom(&["dataset", "merge", "--output", &torn, paths[1], paths[0]]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("shard 2/3 is missing"), "{}", text(&missing.stderr));
 }
 
 #[test]
@@ -248,16 +251,30 @@ fn ranges_of_indices_make_together_what_one_run_makes() {
         (keep, path)
     });
     let (_keep, merged) = folder("dataset-ranges");
-    let paths: Vec<&str> = parts.iter().map(|(_, path)| path.as_str()).collect();
+    // In whatever order they are given.
+    let paths: Vec<&str> = parts.iter().rev().map(|(_, path)| path.as_str()).collect();
     assert_success(&polyloom(&[&["dataset", "merge", "--output", &merged][..], &paths].concat()));
     let (_keep, whole) = folder("dataset-range-whole");
     assert_success(&produce(&whole, &["--index-range", "0..70"]));
-    let of_chunks = |path: &str| {
-        let mut files = files(path);
-        files.retain(|name, _| name.parent().is_some_and(|folder| folder != Path::new("")));
-        files
-    };
-    assert!(of_chunks(&merged) == of_chunks(&whole), "the files differ");
+    assert_same(&merged, &whole);
+    assert_success(&validate(&merged));
+}
+
+#[test]
+fn ranges_of_kernels_of_files_are_put_together() {
+    let (keep, whole) = folder("dataset-range-of-files");
+    let source = write_sources(&keep);
+    assert_success(&produce(&whole, &["--from", &source]));
+    let n = lines(&whole, "data").len() + lines(&whole, "rejects").len();
+    let ranges = [format!("0..{}", n / 2), format!("{}..{n}", n / 2)];
+    let parts = ranges.map(|range| {
+        let (keep, path) = folder(&format!("dataset-files-{range}"));
+        assert_success(&produce(&path, &["--from", &source, "--index-range", &range]));
+        (keep, path)
+    });
+    let (_keep, merged) = folder("dataset-files-merged");
+    assert_success(&polyloom(&["dataset", "merge", "--output", &merged, &parts[1].1, &parts[0].1]));
+    assert_same(&merged, &whole);
     assert_success(&validate(&merged));
 }
 
@@ -446,8 +463,20 @@ fn what_says_of_a_data_set_what_it_is_not_is_found() {
         ),
         (in_json("manifest.json", &|it| it["is_finished"] = json!(false)), "is not finished"),
         (
+            in_json("manifest.json", &|it| it["chunks"][0]["files"][1] = it["chunks"][0]["files"][0].clone()),
+            "`data/train-00000.jsonl` is in it twice",
+        ),
+        (
+            in_json("manifest.json", &|it| drop(it["chunks"].as_array_mut().expect("chunks").pop())),
+            "manifest.json: ends before all that is asked for is there",
+        ),
+        (
+            in_json("manifest.json", &|it| drop(it["chunks"].as_array_mut().expect("chunks").remove(0))),
+            "manifest.json: indices 24 to ",
+        ),
+        (
             in_json("manifest.json", &|it| it["chunks"][0]["files"][0]["path"] = json!("data/../../../dev/zero")),
-            "data/../../../dev/zero: is no file of a data set",
+            "`data/../../../dev/zero` is no file of a data set",
         ),
         (in_json("manifest.json", &|it| it["chunks"] = json!([])), "data/train-00000.jsonl: is not in the manifest"),
         (
@@ -460,7 +489,7 @@ fn what_says_of_a_data_set_what_it_is_not_is_found() {
     for ((name, changed), expected) in cases {
         fs::write(Path::new(&path).join(&name), changed).expect("it can be written");
         let output = validate(&path);
-        let found = text(&output.stdout);
+        let found = text(&output.stdout) + &text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{name}: {found}");
         assert!(found.contains(expected), "{name}: {found}");
         match good.get(Path::new(&name)) {
@@ -961,12 +990,24 @@ fn files_that_do_not_go_together_are_found() {
     };
     let nothing = |_: &mut Value| {};
     type Case<'a> = (&'a str, &'a dyn Fn(Vec<u8>) -> Vec<u8>, &'a dyn Fn(&mut Value), &'a str);
-    let cases: [Case<'_>; 11] = [
+    let cases: [Case<'_>; 13] = [
         (
             "rejects/00000.jsonl",
             &|bytes| text(&bytes).replacen("\"excluded\"", "\"panic\"", 1).into_bytes(),
             &nothing,
             "rejects of indices 0 to",
+        ),
+        (
+            "rejects/00000.jsonl",
+            &|bytes| [&bytes[..], b"{\"index\":4,\"reason\":\"duplicate\"}\n"].concat(),
+            &nothing,
+            "index 4 has a row and a reason for having none",
+        ),
+        (
+            "rejects/00000.jsonl",
+            &|bytes| text(&bytes).split_inclusive('\n').skip(1).collect::<String>().into_bytes(),
+            &nothing,
+            "has 0 rejected kernels, and the row is of kernel 1",
         ),
         ("rejects/00000.jsonl", &|_| b"{}\n".to_vec(), &nothing, "rejects/00000.jsonl: cannot be read: missing field"),
         (
@@ -990,8 +1031,8 @@ fn files_that_do_not_go_together_are_found() {
             &|it| it["statistics"]["ops"]["add"] = json!(1),
             "the statistics are not those of the rows",
         ),
-        (ROWS, &|bytes| bytes, &|it| it["settings"]["count"] = json!(7), "lists 60 rows, and 7 are asked for"),
-        (ROWS, &|bytes| bytes, &|it| it["chunks"][0]["first"] = json!(3), "index 0 is not one of indices 3 to"),
+        (ROWS, &|bytes| bytes, &|it| it["settings"]["count"] = json!(7), "lists more rows than are asked for"),
+        (ROWS, &|bytes| bytes, &|it| it["chunks"][0]["first"] = json!(3), "are not what comes next"),
         (
             ROWS,
             &|bytes| bytes,

@@ -111,7 +111,7 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
     let with_nvrtc = |chunk: &&Chunk| chunk.nvrtc.is_some();
     let versions: BTreeSet<&str> = manifest.chunks.iter().filter_map(|chunk| chunk.nvrtc.as_deref()).collect();
     if !versions.is_empty() {
-        let n: u64 = manifest.chunks.iter().filter(with_nvrtc).map(|chunk| chunk.rows).sum();
+        let n = manifest.chunks.iter().filter(with_nvrtc).fold(0, |sum: u64, chunk| sum.saturating_add(chunk.rows));
         let versions = versions.into_iter().collect::<Vec<_>>().join(" and ");
         let _ = writeln!(text, "\nNVRTC {versions} has compiled the CUDA C++ of {n} rows, forward and backward.");
     }

@@ -5,7 +5,7 @@
 
 use crate::produce::{
     Chunk, DUPLICATE, Format, Lines, Manifest, NEARLY_ALIKE, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS,
-    claimed, describe, read_chunk_keys, read_lines, refuse_none,
+    Shard, claimed, describe, read_chunk_keys, read_lines, refuse_none,
 };
 use crate::repeats::{KEYS_AT_A_TIME, repeats};
 use crate::row::Row;
@@ -13,7 +13,7 @@ use crate::similarity::{Bands, Sketch};
 use crate::statistics::OpCounts;
 use crate::verify::Verifier;
 use polyloom::Arch;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -50,9 +50,11 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         let message = format!("shards cannot be put together without the columns {}", missing.join(", "));
         return Err(ProduceError::Setting(message));
     }
-    // Of kernels of files there are as many as there are.
-    let end = settings.end.filter(|_| settings.source.is_some());
-    (settings.shard, settings.end, settings.count) = (None, end, count);
+    // One run would have been asked for so many rows, or for these indices.
+    let end = chunks.last().map_or(settings.first, |(_, chunk)| chunk.end);
+    settings.first = manifests.iter().map(|(_, manifest)| manifest.settings.first).min().unwrap_or_default();
+    (settings.shard, settings.count) = (None, count);
+    settings.end = if count.is_none() || settings.source.is_some() { Some(end) } else { None };
     refuse_none(count)?;
     let (_lock, found) = claimed(output)?;
     // One that was interrupted begins anew.
@@ -62,7 +64,8 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
     }
     let mut manifest = Manifest::begun(&settings, output).map_err(|error| file(output, error))?;
     manifest.clean(output).map_err(|error| file(output, error))?;
-    let n_rows = count.unwrap_or_else(|| manifests.iter().map(|(_, manifest)| manifest.rows()).sum());
+    let n_rows =
+        count.unwrap_or_else(|| manifests.iter().fold(0, |sum: u64, (_, shard)| sum.saturating_add(shard.rows())));
     let sketch = settings.most_alike.map(|most| Sketch::new(most, n_rows));
     for (folder, chunk) in &chunks {
         for of_shard in &chunk.files {
@@ -107,6 +110,8 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         }
     }
     if !manifest.is_finished {
+        // As many rows as are wanted there are not.
+        manifest.settings.end = Some(end);
         manifest.finish(output).map_err(|error| file(output, error))?;
     }
     (progress.made, progress.time) = (progress.rows, started.elapsed());
@@ -132,7 +137,15 @@ fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, 
         }
         chunks.extend(manifest.chunks.iter().map(|chunk| (folder.as_path(), chunk)));
     }
+    all_shards(manifests)?;
     chunks.sort_by_key(|(_, chunk)| chunk.first);
+    let first = manifests.iter().map(|(_, manifest)| manifest.settings.first).min();
+    if let (Some(first), Some((folder, chunk))) = (first, chunks.first())
+        && first != chunk.first
+    {
+        let what = format!("indices {first} to {} are missing before {}", chunk.first - 1, folder.display());
+        return Err(ProduceError::Setting(what));
+    }
     for pair in chunks.windows(2) {
         let ((before, one), (after, other)) = (pair[0], pair[1]);
         if one.end != other.first {
@@ -147,6 +160,21 @@ fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, 
         }
     }
     Ok(chunks)
+}
+
+/// Refuses what is only some of the shards of a data set.
+fn all_shards(manifests: &[(&PathBuf, Manifest)]) -> Result<(), ProduceError> {
+    let shards: Vec<Option<Shard>> = manifests.iter().map(|(_, manifest)| manifest.settings.shard).collect();
+    let Some(of) = shards.iter().flatten().map(|shard| shard.of).next() else { return Ok(()) };
+    let refuse = |what: String| Err(ProduceError::Setting(what));
+    let numbers: BTreeSet<u64> = shards.iter().flatten().map(|shard| shard.number).collect();
+    if shards.iter().any(|shard| shard.is_none_or(|shard| shard.of != of)) {
+        return refuse(format!("these are not the shards of one data set: one of them is of {of}"));
+    }
+    match (0..of).find(|number| !numbers.contains(number)) {
+        Some(number) => refuse(format!("shard {number}/{of} is missing")),
+        None => Ok(()),
+    }
 }
 
 /// Which rows of the shards are taken: those that one run would have taken.

@@ -391,8 +391,11 @@ fn run_validate(arguments: &Validate) -> Outcome {
         let id = if id.is_empty() { String::new() } else { format!(" {id}") };
         let _ = writeln!(text, "{file}{line}:{id} {what}");
     }
+    if quality.further_findings > 0 {
+        let _ = writeln!(text, "and {} more", quality.further_findings);
+    }
     print(text.as_bytes())?;
-    match quality.findings.len() {
+    match quality.findings.len() as u64 + quality.further_findings {
         0 => Ok(()),
         n => {
             let findings = if n == 1 { "finding" } else { "findings" };

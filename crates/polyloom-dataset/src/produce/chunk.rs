@@ -1,6 +1,7 @@
 //! The files of a chunk: rows by split, what was rejected, and the keys by which rows are told from those to come.
 
-use super::manifest::{Chunk, FileRecord, Manifest, TemporaryFile};
+use super::GIVEN_UP;
+use super::manifest::{Chunk, FileRecord, Manifest, TemporaryFile, read_file};
 use super::settings::{Dedup, Format, Settings};
 use super::sink::Sink;
 use super::work::{Done, Key, Made, Rejected};
@@ -104,7 +105,7 @@ impl<'a> OpenChunk<'a> {
             }
             // A kernel of a file has said already why it is rejected: there is no other for its index.
             (None, None) if self.settings.source.is_some() => Ok(()),
-            (_, refused) => self.reject(&RejectRecord::of_index(done.index, refused.unwrap_or("given_up"))),
+            (_, refused) => self.reject(&RejectRecord::of_index(done.index, refused.unwrap_or(GIVEN_UP))),
         }
     }
 
@@ -282,8 +283,8 @@ fn key_files(chunk: &Chunk) -> impl Iterator<Item = &FileRecord> {
 pub(crate) fn read_chunk_keys(chunk: &Chunk, folder: &Path) -> io::Result<Vec<Keys>> {
     let mut keys = Vec::new();
     for file in key_files(chunk) {
-        let bytes = fs::read(folder.join(&file.path))?;
-        if blake3::hash(&bytes).to_hex().as_str() != file.blake3 {
+        let bytes = read_file(&folder.join(&file.path))?;
+        if blake3::hash(&bytes).to_hex().as_str() != file.blake3 || bytes.len() % Keys::BYTES != 0 {
             return Err(file.changed());
         }
         keys.extend(bytes.as_chunks::<{ Keys::BYTES }>().0.iter().map(Keys::from_bytes));

@@ -71,16 +71,32 @@ impl Manifest {
     ///
     /// If it cannot be read, or is not one.
     pub fn read(folder: &Path) -> io::Result<Option<Manifest>> {
-        let text = match fs::read(folder.join(NAME)) {
+        let text = match read_file(&folder.join(NAME)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let manifest: Manifest = serde_json::from_slice(&text)?;
-        if manifest.settings.indices_per_chunk == 0 || manifest.settings.shard.is_some_and(|shard| shard.of == 0) {
-            return Err(io::Error::other("is no manifest: its settings have files, or parts, of which there are none"));
-        }
+        manifest.make_sense()?;
         Ok(Some(manifest))
+    }
+
+    /// A manifest may be anybody's: whoever reads one relies on what is checked here.
+    fn make_sense(&self) -> io::Result<()> {
+        let refuse = |what: String| Err(io::Error::other(format!("is no manifest: {what}")));
+        if self.settings.indices_per_chunk == 0 || self.settings.shard.is_some_and(|shard| shard.number >= shard.of) {
+            return refuse("its settings have files, or parts, of which there are none".to_owned());
+        }
+        let mut names = HashSet::new();
+        for file in self.chunks.iter().flat_map(|chunk| &chunk.files) {
+            if !is_file_name(&file.path) {
+                return refuse(format!("`{}` is no file of a data set", file.path));
+            }
+            if !names.insert(&file.path) {
+                return refuse(format!("`{}` is in it twice", file.path));
+            }
+        }
+        Ok(())
     }
 
     /// A data set without rows, which is in the folder.
@@ -122,7 +138,8 @@ impl Manifest {
     pub fn rejects(&self) -> Histogram {
         let mut sum = Histogram::new();
         for (reason, n) in self.chunks.iter().flat_map(|chunk| &chunk.rejects) {
-            *sum.entry(reason.clone()).or_default() += n;
+            let all: &mut u64 = sum.entry(reason.clone()).or_default();
+            *all = all.saturating_add(*n);
         }
         sum
     }
@@ -195,15 +212,31 @@ impl FileRecord {
     ///
     /// If it cannot be read, or has changed.
     pub(crate) fn check(&self, folder: &Path) -> io::Result<()> {
-        let mut hash = blake3::Hasher::new();
+        let path = folder.join(&self.path);
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path));
-        let mut file = File::open(folder.join(&self.path)).map_err(named)?;
-        io::copy(&mut file, &mut hash).map_err(named)?;
+        let found = fs::metadata(&path).map_err(named)?;
+        if !found.is_file() || found.len() != self.bytes {
+            return Err(self.changed());
+        }
+        let mut hash = blake3::Hasher::new();
+        io::copy(&mut File::open(&path).map_err(named)?, &mut hash).map_err(named)?;
         if hash.finalize().to_hex().as_str() == self.blake3 { Ok(()) } else { Err(self.changed()) }
     }
 
     pub(crate) fn changed(&self) -> io::Error {
         io::Error::other(format!("{} is not what the manifest says: put back what was written", self.path))
+    }
+}
+
+/// The longest text that a file beside the rows may be.
+const LONGEST_TEXT: u64 = 1 << 28;
+
+/// What a file holds that is one, and no pipe or device, and not longer than any that a run writes beside rows.
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let found = fs::metadata(path)?;
+    match found.is_file() && found.len() <= LONGEST_TEXT {
+        true => fs::read(path),
+        false => Err(io::Error::other("is no file that a run writes")),
     }
 }
 

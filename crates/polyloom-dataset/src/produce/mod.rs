@@ -10,9 +10,8 @@ mod work;
 pub use manifest::{Chunk, FileRecord, Manifest};
 pub use settings::{Dedup, Format, Settings, Shard, SourceSettings};
 
-pub(crate) use chunk::{
-    FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, count_chunk_keys, is_file_name, read_chunk_keys, split_name,
-};
+pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, count_chunk_keys, read_chunk_keys, split_name};
+pub(crate) use manifest::{NAME as MANIFEST, read_file};
 pub(crate) use sink::{Lines, read_lines};
 pub(crate) use work::{Key, drafts};
 
@@ -118,7 +117,7 @@ const README: &str = "README.md";
 pub(crate) const STATS: &str = "stats.json";
 
 /// After so many indices without a row, a run that is to reach a number of rows ends.
-const MOST_BARREN: u64 = 1000;
+pub(crate) const MOST_BARREN: u64 = 1000;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -299,6 +298,8 @@ pub(crate) fn describe(manifest: &Manifest, folder: &Path, progress: &Progress) 
     written().map_err(stopped(folder))
 }
 
+/// Why an index has no row whose every kernel was rejected.
+pub(crate) const GIVEN_UP: &str = "given_up";
 /// Why a row is not taken that is like one that is.
 pub(crate) const DUPLICATE: &str = "duplicate";
 /// Why a row is not taken that too many are nearly like.

@@ -166,9 +166,22 @@ impl Settings {
 
     /// The indices that the run goes through, from the first that is not before `from`.
     pub(crate) fn indices(&self, from: u64) -> impl Iterator<Item = u64> + Send {
-        let Settings { end, indices_per_chunk: n, shard, .. } = *self;
-        let all = from.max(self.first)..end.unwrap_or(u64::MAX);
-        all.filter(move |index| shard.is_none_or(|shard| (index / n) % shard.of == shard.number))
+        let settings = self.clone();
+        std::iter::successors(settings.next_index(from), move |&index| settings.next_index(index.checked_add(1)?))
+    }
+
+    /// The first index of the run that is not before `from`.
+    pub(crate) fn next_index(&self, from: u64) -> Option<u64> {
+        let from = from.max(self.first);
+        let ahead = self.shard.map_or(0, |Shard { number, of }| {
+            let behind = from / self.indices_per_chunk % of;
+            if behind <= number { number - behind } else { of - behind + number }
+        });
+        let index = match ahead {
+            0 => from,
+            _ => (from / self.indices_per_chunk).checked_add(ahead)?.checked_mul(self.indices_per_chunk)?,
+        };
+        (index < self.end.unwrap_or(u64::MAX)).then_some(index)
     }
 
     /// The settings that are not the same in both, each with both values.

@@ -4,7 +4,7 @@ use super::manifest::{FileRecord, TemporaryFile};
 use super::parquet::{self, ParquetWriter};
 use super::settings::Format;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::path::Path;
 
 /// The level of compression: what more would save is little.
@@ -62,10 +62,34 @@ pub(crate) type Lines = Box<dyn Iterator<Item = io::Result<Vec<u8>>>>;
 pub(crate) fn read_lines(path: &Path, format: Format) -> io::Result<Lines> {
     let file = File::open(path)?;
     Ok(match format {
-        Format::Jsonl => Box::new(BufReader::new(file).split(b'\n')),
-        Format::JsonlZstd => Box::new(BufReader::new(zstd::Decoder::new(file)?).split(b'\n')),
+        Format::Jsonl => Box::new(lines(BufReader::new(file))),
+        Format::JsonlZstd => Box::new(lines(BufReader::new(zstd::Decoder::new(file)?))),
         Format::Parquet => {
             Box::new(parquet::read(path)?.map(|row| serde_json::to_vec(&row?).map_err(io::Error::other)))
+        }
+    })
+}
+
+/// The longest line: a row is a hundredth of that. What is compressed may be far longer than its file.
+const LONGEST_LINE: u64 = 1 << 26;
+
+fn lines(mut reader: impl BufRead) -> impl Iterator<Item = io::Result<Vec<u8>>> {
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        let read = if is_over { Ok(0) } else { (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line) };
+        let ended = line.pop_if(|byte| *byte == b'\n').is_some();
+        match read {
+            Ok(0) => None,
+            Ok(n) if n as u64 == LONGEST_LINE && !ended => {
+                is_over = true;
+                Some(Err(io::Error::other("a line is longer than any row")))
+            }
+            Ok(_) => Some(Ok(line)),
+            Err(error) => {
+                is_over = true;
+                Some(Err(error))
+            }
         }
     })
 }

@@ -2,17 +2,17 @@
 //! chunk has a row or a reason for having none, keys are those of the rows, and no row is like an earlier one.
 
 use super::row::{Looked, look_at};
-use super::{Finding, MANIFEST, Quality};
+use super::{Finding, Quality};
 use crate::produce::{
-    Chunk, FOLDERS, FileRecord, Format, Keys, Lines, Manifest, RejectRecord, SPLITS, is_file_name, read_chunk_keys,
-    read_lines, split_name,
+    Chunk, DUPLICATE, FOLDERS, FileRecord, Format, GIVEN_UP, Keys, Lines, MANIFEST, MOST_BARREN, Manifest,
+    NEARLY_ALIKE, RejectRecord, SPLITS, Settings, read_chunk_keys, read_lines, split_name,
 };
 use crate::repeats::{KEYS_AT_A_TIME, Located, repeats};
 use crate::similarity::Sketch;
 use crate::statistics::{Histogram, OpCounts, Statistics};
 use crate::tools::Tools;
-use crate::verify::{Level, Verifier};
-use std::collections::BTreeSet;
+use crate::verify::{Level, Reason, Verifier};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -36,69 +36,123 @@ pub(super) struct Examiner<'a> {
     pub(super) quality: Quality,
     pub(super) statistics: Statistics,
     pub(super) op_counts: OpCounts,
+    /// The index after the last that has a row.
+    pub(super) after_last_row: u64,
 }
 
 /// What the files of a chunk have told so far.
 #[derive(Default)]
 struct Seen {
-    /// Keys of rows that have not been seen, by part of the data set, the next one last; none if the keys cannot be read.
+    /// Keys of rows that have not been seen, by part of the data set, the next one last; none if they cannot be held
+    /// against rows.
     keys: Option<[Vec<Keys>; SPLITS.len()]>,
-    /// Indices that have a row, or a reason for having none.
-    indices: BTreeSet<u64>,
-    rows: u64,
-    rejects: Histogram,
+    /// Indices that have a row, with the number of the kernel that it is of those that the index gives.
+    rows: BTreeMap<u64, Option<usize>>,
+    /// Indices that have a reason for having none.
+    without: BTreeSet<u64>,
+    /// How many kernels of an index were rejected.
+    rejected: BTreeMap<u64, usize>,
+    n_rows: u64,
+    reasons: Histogram,
 }
 
 impl Examiner<'_> {
-    /// Looks at all there is in the files of a chunk that begins with this index at the earliest.
-    pub(super) fn chunk(&mut self, chunk: &Chunk, earliest: u64) {
-        let settings = &self.manifest.settings;
-        let number = chunk.first / settings.indices_per_chunk;
-        let last = chunk.end.saturating_sub(1);
-        let are_of_run = (earliest..chunk.end).contains(&chunk.first)
-            && last / settings.indices_per_chunk == number
-            && settings.end.is_none_or(|end| chunk.end <= end)
-            && settings.shard.is_none_or(|shard| number % shard.of == shard.number);
-        if !are_of_run {
-            self.found(MANIFEST, format!("indices {} to {last} are no chunk of this run", chunk.first));
-            return;
+    /// Looks at all chunks.
+    pub(super) fn chunks(&mut self) {
+        let mut next = self.manifest.settings.first;
+        let n_chunks = self.manifest.chunks.len();
+        for (number, chunk) in self.manifest.chunks.iter().enumerate() {
+            let is_next = self.manifest.settings.next_index(next) == Some(chunk.first);
+            if is_next && self.ends_well(chunk, number + 1 == n_chunks) {
+                self.chunk(chunk);
+            } else {
+                let what = format!("indices {} to {} are not what comes next", chunk.first, last(chunk));
+                self.found(MANIFEST, what);
+            }
+            next = next.max(chunk.end);
         }
+    }
+
+    /// Whether a chunk ends with its files, or with the run.
+    fn ends_well(&self, chunk: &Chunk, is_last: bool) -> bool {
+        let settings = &self.manifest.settings;
+        let n = settings.indices_per_chunk;
+        chunk.first < chunk.end
+            && last(chunk) / n == chunk.first / n
+            && settings.end.is_none_or(|end| chunk.end <= end)
+            && (is_last || chunk.end.is_multiple_of(n))
+    }
+
+    /// Whether a finished run has all that it was asked for, or has found no more.
+    pub(super) fn is_whole(&self) -> bool {
+        let Manifest { settings, .. } = self.manifest;
+        let next = self.manifest.next();
+        let is_barren = settings.end.is_none() && next.saturating_sub(self.after_last_row) >= MOST_BARREN;
+        settings.next_index(next).is_none()
+            || settings.count.is_some_and(|count| is_barren || self.quality.rows >= count)
+    }
+
+    /// Looks at all there is in the files of a chunk.
+    fn chunk(&mut self, chunk: &Chunk) {
+        let settings = &self.manifest.settings;
+        let of = format!("of indices {} to {}", chunk.first, last(chunk));
         if chunk.nvrtc.is_some() && !(settings.nvrtc && settings.verify == Level::Full) {
             self.found(MANIFEST, "says that NVRTC compiled rows that it did not".to_owned());
         }
-        let files: Vec<&FileRecord> = chunk.files.iter().filter(|file| self.is_listed(file, number)).collect();
+        let names = self.names(chunk.first / settings.indices_per_chunk);
+        let files: Vec<&FileRecord> = chunk.files.iter().filter(|file| self.is_listed(file, &names)).collect();
         let can_be_read = files.len() == chunk.files.len();
         let keys = can_be_read.then(|| read_chunk_keys(chunk, self.folder).ok()).flatten();
         let mut seen = Seen { keys: keys.as_deref().map(by_part), ..Seen::default() };
         if let Some(keys) = &keys {
-            self.likeness(chunk, keys);
+            if !keys.is_sorted_by_key(|keys| keys.index) {
+                self.found(MANIFEST, format!("keys {of} are not in order"));
+            }
+            self.likeness(keys, &of);
         }
         for file in files {
             if file.path.starts_with("data/") {
                 self.rows(file, &mut seen);
             } else if file.path.starts_with("rejects/") {
-                self.rejects(file, &mut seen);
+                self.rejects(file, chunk, &mut seen);
             } else if keys.as_ref().is_some_and(|keys| keys.len() as u64 != file.rows) {
                 self.found(&file.path, "does not have a key for each row".to_owned());
             }
         }
+        self.together(chunk, &seen, &of);
+        if let Some((&index, _)) = seen.rows.last_key_value() {
+            self.after_last_row = index + 1;
+        }
+    }
+
+    /// What is wrong with what files have told of a chunk, taken together.
+    fn together(&mut self, chunk: &Chunk, seen: &Seen, of: &str) {
         let left = seen.keys.iter().flatten().map(Vec::len).sum::<usize>();
         if left > 0 {
-            self.found(MANIFEST, format!("{left} keys of indices {} to {last} are of no row", chunk.first));
+            self.found(MANIFEST, format!("{left} keys {of} are of no row"));
         }
-        if seen.rejects != chunk.rejects {
-            self.found(MANIFEST, format!("rejects of indices {} to {last} are others", chunk.first));
+        if seen.reasons != chunk.rejects {
+            self.found(MANIFEST, format!("rejects {of} are others"));
         }
-        if seen.rows != chunk.rows {
-            let what =
-                format!("lists {} rows of indices {} to {last}, and there are {}", chunk.rows, chunk.first, seen.rows);
-            self.found(MANIFEST, what);
+        if seen.n_rows != chunk.rows {
+            self.found(MANIFEST, format!("lists {} rows {of}, and there are {}", chunk.rows, seen.n_rows));
         }
         let range = chunk.first..chunk.end;
-        if let Some(index) = seen.indices.iter().find(|index| !range.contains(index)) {
-            self.found(MANIFEST, format!("index {index} is not one of indices {} to {last}", chunk.first));
+        let all: BTreeSet<u64> = seen.rows.keys().chain(&seen.without).copied().collect();
+        if let Some(index) = all.iter().chain(seen.rejected.keys()).find(|index| !range.contains(index)) {
+            self.found(MANIFEST, format!("index {index} is not one {of}"));
         }
-        let there = seen.indices.range(range.clone());
+        if let Some(index) = seen.without.iter().find(|index| seen.rows.contains_key(index)) {
+            self.found(MANIFEST, format!("index {index} has a row and a reason for having none"));
+        }
+        let n_rejected = |index| seen.rejected.get(index).copied().unwrap_or(0);
+        let generated = seen.rows.iter().filter_map(|(index, draft)| Some((index, (*draft)?)));
+        for (index, draft) in generated.filter(|(index, draft)| n_rejected(index) != *draft).take(TOLD) {
+            let what =
+                format!("index {index} has {} rejected kernels, and the row is of kernel {draft}", n_rejected(index));
+            self.found(MANIFEST, what);
+        }
+        let there = all.range(range.clone());
         let n_lost = range.end - range.start - there.clone().count() as u64;
         // Up to the first that is missing, they are the range.
         let n_before = there.zip(range.clone()).take_while(|(index, expected)| *index == expected).count() as u64;
@@ -111,36 +165,37 @@ impl Examiner<'_> {
     }
 
     /// Whether a run that leaves out what too many are nearly like would have taken all rows.
-    fn likeness(&mut self, chunk: &Chunk, keys: &[Keys]) {
+    fn likeness(&mut self, keys: &[Keys], of: &str) {
         let Some(sketch) = &mut self.sketch else { return };
-        let refused = keys.iter().filter(|keys| !sketch.take(&keys.bands)).map(|keys| keys.index);
-        for index in refused.collect::<Vec<_>>() {
-            let what = format!("index {index} has a row, and too many before it are nearly like that");
-            self.found(&keys_path(chunk), what);
+        let refused: Vec<u64> = keys.iter().filter(|keys| !sketch.take(&keys.bands)).map(|keys| keys.index).collect();
+        if let [index, ..] = refused[..] {
+            let n = refused.len();
+            self.found(MANIFEST, format!("{n} rows {of} are nearly like too many before them: that of {index} first"));
         }
     }
 
-    /// Whether a file is there to be read, and called what it is to be. That its bytes are others is found.
-    fn is_listed(&mut self, file: &FileRecord, number: u64) -> bool {
+    /// Whether a file is there to be read. That it is called otherwise, or its bytes are others, is found.
+    fn is_listed(&mut self, file: &FileRecord, names: &[String]) -> bool {
         let path = self.folder.join(&file.path);
-        // A manifest may be anybody's.
-        if !is_file_name(&file.path) || !path.metadata().is_ok_and(|found| found.is_file()) {
+        let length = path.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
+        let Some(length) = length else {
             self.found(&file.path, "is no file of a data set, or is gone".to_owned());
             return false;
-        }
-        if !self.names(number).contains(&file.path) {
-            self.found(&file.path, format!("is not what a file of chunk {number} is called"));
+        };
+        if !names.contains(&file.path) {
+            self.found(&file.path, format!("is not what a file of this chunk is called: {}", names.join(", ")));
         }
         let mut hash = blake3::Hasher::new();
-        match File::open(&path).and_then(|mut open| io::copy(&mut open, &mut hash)) {
-            Err(error) => {
-                self.found(&file.path, format!("cannot be read: {error}"));
-                return false;
-            }
-            Ok(bytes) if bytes != file.bytes || hash.finalize().to_hex().as_str() != file.blake3 => {
-                self.found(&file.path, "is not the file that the manifest lists".to_owned());
-            }
-            Ok(_) => {}
+        let is_same = length == file.bytes
+            && match File::open(&path).and_then(|mut open| io::copy(&mut open, &mut hash)) {
+                Err(error) => {
+                    self.found(&file.path, format!("cannot be read: {error}"));
+                    return false;
+                }
+                Ok(_) => hash.finalize().to_hex().as_str() == file.blake3,
+            };
+        if !is_same {
+            self.found(&file.path, "is not the file that the manifest lists".to_owned());
         }
         true
     }
@@ -172,19 +227,19 @@ impl Examiner<'_> {
             }
             (self.observe)(self.quality.rows, self.manifest.rows());
         }
-        seen.rows += n_rows;
+        seen.n_rows += n_rows;
         if n_rows != file.rows {
             self.found(&file.path, format!("has {n_rows} rows, the manifest says {}", file.rows));
         }
     }
 
     fn row(&mut self, file: &FileRecord, line: u64, split: usize, looked: Looked, seen: &mut Seen) {
-        let Looked { row, mut wrong, found } = looked;
+        let Looked { row, mut wrong, gives, draft } = looked;
         let quality = &mut self.quality;
         quality.rows += 1;
         *quality.categories.entry(row.category.clone()).or_default() += 1;
         self.statistics.add(&row);
-        if let Some((keys, op_counts)) = &found {
+        if let Some((keys, op_counts)) = &gives {
             self.op_counts.merge(op_counts);
             if let Some(expected) = &mut seen.keys
                 && expected[split].pop().as_ref() != Some(keys)
@@ -193,7 +248,7 @@ impl Examiner<'_> {
                 // After a row too many, or one too few, all are in the wrong place.
                 seen.keys = None;
             }
-            if !seen.indices.insert(keys.index) {
+            if seen.rows.insert(keys.index, draft).is_some() {
                 wrong.push(format!("is not the only row of index {}", keys.index));
             }
         }
@@ -205,47 +260,61 @@ impl Examiner<'_> {
             *quality.levels.entry(metadata.verified).or_default() += u64::from(wrong.is_empty());
             quality.with_backward += u64::from(metadata.has_backward);
         }
-        let finding = |what| Finding { file: file.path.clone(), line, id: row.id.clone(), what };
-        quality.findings.extend(wrong.into_iter().map(finding));
+        for what in wrong {
+            quality.add(Finding { file: file.path.clone(), line, id: row.id.clone(), what });
+        }
     }
 
     /// Looks at why kernels are no rows.
-    fn rejects(&mut self, file: &FileRecord, seen: &mut Seen) {
-        let is_of_files = self.manifest.settings.source.is_some();
-        let mut read = || -> io::Result<u64> {
-            let mut n = 0;
-            for line in read_lines(&self.folder.join(&file.path), Format::Jsonl)? {
-                let record: RejectRecord = serde_json::from_slice(&line?)?;
-                n += 1;
-                // A kernel that was generated is rejected for another of its index; one of a file, or an index, for good.
-                if record.category.is_none() || is_of_files {
-                    seen.indices.insert(record.index);
-                }
-                *seen.rejects.entry(record.reason).or_default() += 1;
-            }
-            Ok(n)
-        };
-        match read() {
+    fn rejects(&mut self, file: &FileRecord, chunk: &Chunk, seen: &mut Seen) {
+        match self.read_rejects(file, chunk, seen) {
             Ok(n) if n == file.rows => {}
             Ok(n) => self.found(&file.path, format!("has {n} records, the manifest says {}", file.rows)),
             Err(error) => self.found(&file.path, format!("cannot be read: {error}")),
         }
     }
 
+    fn read_rejects(&mut self, file: &FileRecord, chunk: &Chunk, seen: &mut Seen) -> io::Result<u64> {
+        let Settings { source, excluded, .. } = &self.manifest.settings;
+        let (mut n, mut before) = (0, chunk.first);
+        for line in read_lines(&self.folder.join(&file.path), Format::Jsonl)? {
+            let record: RejectRecord = serde_json::from_slice(&line?)?;
+            n += 1;
+            let is_of_index = [DUPLICATE, NEARLY_ALIKE, GIVEN_UP].contains(&&*record.reason);
+            let is_known = is_of_index || Reason::is_name(&record.reason);
+            if !is_known || is_of_index != record.category.is_none() || record.index < before {
+                self.found(&file.path, format!("line {n} is not what a run writes there"));
+            }
+            if record.reason == Reason::Excluded.name() && excluded.is_none() {
+                self.found(&file.path, format!("line {n} is of a kernel to leave out, and the manifest has none"));
+            }
+            before = record.index;
+            // A kernel that was generated is rejected for another of its index; one of a file, or an index, for good.
+            if is_of_index || source.is_some() {
+                if !seen.without.insert(record.index) {
+                    self.found(&file.path, format!("line {n} is the second of index {}", record.index));
+                }
+            } else {
+                *seen.rejected.entry(record.index).or_default() += 1;
+            }
+            *seen.reasons.entry(record.reason).or_default() += 1;
+        }
+        Ok(n)
+    }
+
     /// Finds rows that are like earlier ones, by their keys.
     pub(super) fn repeats(&mut self) -> io::Result<()> {
-        let settings = &self.manifest.settings;
+        let Settings { dedup, format, .. } = self.manifest.settings;
         let chunks: Vec<Located<'_>> = self.manifest.chunks.iter().map(|chunk| (self.folder, chunk)).collect();
-        let mut repeats: Vec<(u64, u64)> = repeats(&chunks, settings.dedup, KEYS_AT_A_TIME)?.into_iter().collect();
-        repeats.sort_unstable();
-        for &(repeat, first) in repeats.iter().take(TOLD) {
-            let (Some((path, line)), Some((of, at))) =
-                (place(&chunks, settings.format, repeat)?, place(&chunks, settings.format, first)?)
-            else {
-                continue;
-            };
-            let what = format!("is the same as row {at} of {of}");
-            self.quality.findings.push(Finding { file: path, line, id: String::new(), what });
+        let repeats: BTreeMap<u64, u64> = repeats(&chunks, dedup, KEYS_AT_A_TIME)?.into_iter().collect();
+        let told: Vec<(u64, u64)> = repeats.iter().map(|(&repeat, &first)| (repeat, first)).take(TOLD).collect();
+        let wanted = told.iter().flat_map(|&(repeat, first)| [repeat, first]).collect();
+        let places = places(&chunks, format, &wanted)?;
+        for (repeat, first) in told {
+            if let (Some((path, line)), Some((of, at))) = (places.get(&repeat), places.get(&first)) {
+                let what = format!("is the same as row {at} of {of}");
+                self.quality.add(Finding { file: path.clone(), line: *line, id: String::new(), what });
+            }
         }
         if repeats.len() > TOLD {
             self.found(MANIFEST, format!("{} more rows are the same as others", repeats.len() - TOLD));
@@ -255,8 +324,13 @@ impl Examiner<'_> {
 
     /// Notes what is wrong with a file as a whole.
     pub(super) fn found(&mut self, file: &str, what: String) {
-        self.quality.findings.push(Finding { file: file.to_owned(), line: 0, id: String::new(), what });
+        self.quality.add(Finding { file: file.to_owned(), line: 0, id: String::new(), what });
     }
+}
+
+/// The last index of a chunk.
+fn last(chunk: &Chunk) -> u64 {
+    chunk.end.saturating_sub(1)
 }
 
 /// The keys of the rows in each part of the data set, the first one last.
@@ -268,27 +342,26 @@ fn by_part(keys: &[Keys]) -> [Vec<Keys>; SPLITS.len()] {
     parts
 }
 
-fn keys_path(chunk: &Chunk) -> String {
-    let keys = chunk.files.iter().find(|file| file.path.starts_with("keys/"));
-    keys.map_or_else(String::new, |file| file.path.clone())
-}
-
-/// The file and the line of a row, by its number in the order of all indices.
-fn place(chunks: &[Located<'_>], format: Format, number: u64) -> io::Result<Option<(String, u64)>> {
-    let mut number = number as usize;
+/// The files and the lines of rows, by their numbers in the order of all indices.
+fn places(chunks: &[Located<'_>], format: Format, wanted: &BTreeSet<u64>) -> io::Result<BTreeMap<u64, (String, u64)>> {
+    let mut places = BTreeMap::new();
+    let mut number = 0;
     for (folder, chunk) in chunks {
-        let keys = read_chunk_keys(chunk, folder)?;
-        let Some(found) = keys.get(number) else {
-            number -= keys.len();
-            continue;
-        };
-        let (name, _) = SPLITS[found.split()];
-        let line = keys[..=number].iter().filter(|keys| keys.split() == found.split()).count() as u64;
-        let is_file = |path: &str| path.starts_with(&format!("data/{name}-")) && path.ends_with(format.extension());
-        let file = chunk.files.iter().find(|file| is_file(&file.path));
-        return Ok(file.map(|file| (file.path.clone(), line)));
+        let mut lines = [0; SPLITS.len()];
+        for keys in read_chunk_keys(chunk, folder)? {
+            let split = keys.split();
+            lines[split] += 1;
+            if wanted.contains(&number) {
+                let prefix = format!("data/{}-", SPLITS[split].0);
+                let is_file =
+                    |file: &&FileRecord| file.path.starts_with(&prefix) && file.path.ends_with(format.extension());
+                let file = chunk.files.iter().find(is_file);
+                places.extend(file.map(|file| (number, (file.path.clone(), lines[split]))));
+            }
+            number += 1;
+        }
     }
-    Ok(None)
+    Ok(places)
 }
 
 /// Lines, so many at a time; an error is the last that there is.

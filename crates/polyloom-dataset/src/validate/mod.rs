@@ -7,7 +7,7 @@ mod chunk;
 mod row;
 
 use crate::card::{Summary, card};
-use crate::produce::{DESCRIPTION, Manifest, STATS, Settings, unique_ratios};
+use crate::produce::{DESCRIPTION, MANIFEST, Manifest, STATS, Settings, read_file, unique_ratios};
 use crate::similarity::Sketch;
 use crate::statistics::{OpCounts, Statistics};
 use crate::text::{GENERATOR, Texts};
@@ -21,14 +21,6 @@ use std::path::{Path, PathBuf};
 
 /// The columns that a row is proved right by.
 const NEEDED: [&str; 6] = ["id", "kernel_name", "category", "python_source", "device", "metadata"];
-
-/// The columns that rows need to be validated and these are not.
-pub fn columns_to_validate_by(columns: &[String]) -> Vec<&'static str> {
-    NEEDED.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect()
-}
-
-/// The file that says what there is.
-const MANIFEST: &str = "manifest.json";
 
 /// What is wrong with a data set.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,8 +50,21 @@ pub struct Quality {
     pub nvrtc: Option<String>,
     /// Why Warp's columns were not looked at, if there are some and they were not.
     pub warp_unchecked: Option<String>,
-    /// All that is wrong.
+    /// What is wrong, the first thousand findings.
     pub findings: Vec<Finding>,
+    /// How many more there are.
+    pub further_findings: u64,
+}
+
+impl Quality {
+    const MOST_FINDINGS: usize = 1000;
+
+    fn add(&mut self, finding: Finding) {
+        match self.findings.len() < Quality::MOST_FINDINGS {
+            true => self.findings.push(finding),
+            false => self.further_findings += 1,
+        }
+    }
 }
 
 /// Why a data set cannot be looked at.
@@ -138,7 +143,7 @@ pub fn validate(
     if !differences.is_empty() {
         return Err(ValidateError::Tool(differences.join(", ")));
     }
-    let arch: Arch = settings.arch.parse().unwrap_or(Arch::DEFAULT);
+    let arch: Arch = settings.arch.parse().map_err(|error| ValidateError::Tool(format!("{error}")))?;
     let verifier = |_| match settings.source {
         Some(_) => Verifier::of_strangers(arch),
         None => Verifier::new(arch),
@@ -154,25 +159,17 @@ pub fn validate(
         quality,
         statistics: Statistics::default(),
         op_counts: OpCounts::default(),
+        after_last_row: settings.first,
     };
-    let mut earliest = settings.first;
-    for chunk in &manifest.chunks {
-        examiner.chunk(chunk, earliest);
-        earliest = earliest.max(chunk.end);
+    examiner.chunks();
+    if settings.count.is_some_and(|count| manifest.rows() > count) {
+        examiner.found(MANIFEST, "lists more rows than are asked for".to_owned());
     }
-    if examiner.quality.rows != manifest.rows() {
-        let what = format!("lists {} rows, the files have {}", manifest.rows(), examiner.quality.rows);
-        examiner.found(MANIFEST, what);
-    }
-    match settings.count {
-        Some(count) if manifest.rows() > count => {
-            examiner.found(MANIFEST, format!("lists {} rows, and {count} are asked for", manifest.rows()));
-        }
-        _ if manifest.is_finished => {}
-        _ => {
-            let what = "the run that makes the data set is not finished: produce --resume goes on with it";
-            examiner.found(MANIFEST, what.to_owned());
-        }
+    if !manifest.is_finished {
+        let what = "the run that makes the data set is not finished: produce --resume goes on with it";
+        examiner.found(MANIFEST, what.to_owned());
+    } else if !examiner.is_whole() {
+        examiner.found(MANIFEST, "ends before all that is asked for is there".to_owned());
     }
     for path in manifest.unlisted(folder).map_err(at(folder.to_owned()))? {
         examiner.found(&path, "is not in the manifest".to_owned());
@@ -194,6 +191,11 @@ pub fn validate(
     Ok(examiner.quality)
 }
 
+/// The columns that rows need to be validated and these are not.
+pub fn columns_to_validate_by(columns: &[String]) -> Vec<&'static str> {
+    NEEDED.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect()
+}
+
 /// What is wrong with the files beside the rows, with their names.
 fn description(manifest: &Manifest, folder: &Path) -> Vec<(&'static str, String)> {
     // Without the keys that it takes, nothing is known: they are found to be wrong themselves.
@@ -211,7 +213,7 @@ fn description(manifest: &Manifest, folder: &Path) -> Vec<(&'static str, String)
         _ => false,
     };
     let is_card = |text: &[u8]| text == card(manifest, unique).as_bytes();
-    let wrong = DESCRIPTION.into_iter().filter_map(|name| match std::fs::read(folder.join(name)) {
+    let wrong = DESCRIPTION.into_iter().filter_map(|name| match read_file(&folder.join(name)) {
         Ok(text) if if name == STATS { is_stats(&text) } else { is_card(&text) } => None,
         Ok(_) => Some((name, "is not what the manifest gives".to_owned())),
         Err(error) => Some((name, format!("cannot be read: {error}"))),

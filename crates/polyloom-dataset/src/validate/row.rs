@@ -2,8 +2,8 @@
 
 use crate::found::programs;
 use crate::generate::{Category, Program};
-use crate::produce::{Keys, Manifest, categories, drafts};
-use crate::row::{Row, all_columns};
+use crate::produce::{Format, Keys, Manifest, Settings, categories, drafts};
+use crate::row::{Row, Selected, all_columns};
 use crate::similarity::bands;
 use crate::statistics::OpCounts;
 use crate::text::{Device, Place, Texts, hashes};
@@ -18,7 +18,9 @@ pub(super) struct Looked {
     pub(super) row: Row,
     pub(super) wrong: Vec<String>,
     /// What its text gives that stands in other files; none if it does not compile.
-    pub(super) found: Option<(Keys, OpCounts)>,
+    pub(super) gives: Option<(Keys, OpCounts)>,
+    /// Which of the kernels that its index gives it is, from 0: those before it were rejected.
+    pub(super) draft: Option<usize>,
 }
 
 /// What is to be said of each line, by a thread for each verifier.
@@ -49,10 +51,15 @@ pub(super) fn look_at(
 }
 
 fn look(line: &[u8], manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier) -> Looked {
-    let mut looked = Looked { row: Row::default(), wrong: Vec::new(), found: None };
+    let mut looked = Looked { row: Row::default(), wrong: Vec::new(), gives: None, draft: None };
     let compared = match serde_json::from_slice(line) {
         Ok(row) => {
             looked.row = row;
+            let Settings { columns, format, .. } = &manifest.settings;
+            let written = serde_json::to_vec(&Selected { row: &looked.row, columns });
+            if *format != Format::Parquet && !written.is_ok_and(|written| written == line) {
+                looked.wrong.push("is not written as a run writes it".to_owned());
+            }
             compare(&mut looked, manifest, tools, verifier)
         }
         Err(error) => Err(format!("is no row: {error}")),
@@ -63,7 +70,7 @@ fn look(line: &[u8], manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier
 
 /// Compiles the row's text anew and compares all it holds.
 fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier) -> Result<(), String> {
-    let Looked { row, wrong, found } = looked;
+    let Looked { row, wrong, gives, draft } = looked;
     let row = &*row;
     let metadata = row.metadata.as_ref().ok_or("has no metadata")?;
     let device: Device = row.device.parse()?;
@@ -98,7 +105,8 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     if source.is_none() {
         row.category.parse::<Category>().map_err(|error| error.to_string())?;
         let categories = categories(settings).map_err(|error| error.to_string())?;
-        if !drafts(&categories, settings.seed, metadata.index).any(|draft| draft == program) {
+        *draft = drafts(&categories, settings.seed, metadata.index).position(|draft| draft == program);
+        if draft.is_none() {
             wrong.push(format!("is not what seed {} and index {} give", settings.seed, metadata.index));
         }
     }
@@ -115,7 +123,7 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     let texts = Texts { device, arch, columns: settings.columns.clone() };
     let code = texts.gpu_code(&kernel, metadata.verified).map_err(text)?;
     let hashes = hashes(&program.source, &kernel);
-    *found = Some((Keys::of(&hashes, bands(&kernel), metadata.index), OpCounts::of(&kernel)));
+    *gives = Some((Keys::of(&hashes, bands(&kernel), metadata.index), OpCounts::of(&kernel)));
     // Where a kernel was found is not known here.
     let place = Place { seed: metadata.seed, index: metadata.index, source, origin: metadata.origin.clone() };
     let row_of = texts.row(&program, &kernel, code.clone(), hashes, metadata.verified, place);

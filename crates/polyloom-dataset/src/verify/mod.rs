@@ -92,6 +92,11 @@ macro_rules! reasons {
                     $(Reason::$reason => $name,)+
                 }
             }
+
+            /// Whether a reason has this name.
+            pub(crate) fn is_name(name: &str) -> bool {
+                [$($name),+].contains(&name)
+            }
         }
     };
 }
