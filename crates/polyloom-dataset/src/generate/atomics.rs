@@ -50,7 +50,7 @@ impl Generator {
             _ => Some(self.bin(n_bins, difficulty)),
         };
         let (index, shape, at) = match (&place, two) {
-            (None, _) => ("0".to_owned(), vec![Extent::Is(1)], "of all".to_owned()),
+            (None, _) => ("0".to_owned(), vec![Extent::Is(1)], "of the launch".to_owned()),
             (Some(place), false) => (place.text.clone(), vec![Extent::Is(n_bins)], format!("in bin {}", place.words)),
             (Some(place), true) => {
                 let second = self.bin(4, 0);

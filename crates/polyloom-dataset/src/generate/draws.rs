@@ -60,7 +60,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         true => g.line(&format!("{state} = {init}({seed} + {number})")),
         false => g.line(&format!("{state} = {init}({seed}, {number})")),
     }
-    g.say("Each thread has random numbers of its own.");
+    g.say(format!("Each thread draws random numbers from a state by `{seed}` and its place."));
     let goal = g.goal(difficulty);
     for at in 0..16 {
         if at > 0 && g.n_lines() + 2 >= goal {
@@ -127,7 +127,7 @@ impl Generator {
         }
         let call = self.builtin(name);
         let names: &[&str] = match (name, ty.as_composite()) {
-            (_, Some(_)) => &["sample", "direction_drawn", "jitter", "point", "kick"],
+            (_, Some(_)) => &["sample", "drawn", "jitter", "point", "kick"],
             ("randn", _) => &["z", "noise", "gauss", "shock", "eps_n"],
             _ => &["r", "u", "xi", "rnd", "chance"],
         };

@@ -108,6 +108,8 @@ impl Expr {
     fn operand(&self) -> Operand<'_> {
         let inner = self.words.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
         match inner {
+            // A place in an element, which has the element's indices.
+            Some(code) if code == self.text && code.contains('[') => Operand::Code(&self.text),
             Some(name) if !name.contains('`') => Operand::Words(&self.words),
             None if self.is_constant() && self.head.is_none() && !self.words.contains(' ') => {
                 Operand::Words(&self.words)
@@ -272,8 +274,12 @@ impl Expr {
 
     /// `x.NAME`, `x[0]`: `suffix` with what is before it.
     pub(super) fn part(x: &Expr, suffix: &str, ty: Type) -> Expr {
-        let words = words::part(suffix, x.operand());
         let text = format!("{}{suffix}", x.within(Binding::Atom));
+        // Behind the name alone of an array it would be another of its elements.
+        let words = match x.is_bare() && x.text.contains('[') && suffix.starts_with('[') {
+            true => format!("`{text}`"),
+            false => words::part(suffix, x.operand()),
+        };
         let parts = Parts::of(&text);
         Expr { parts, ..Expr::of(&[x], text, words, Binding::Atom, ty, x.range) }
     }

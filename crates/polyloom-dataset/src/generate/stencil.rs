@@ -173,8 +173,11 @@ impl Stencil {
                     _ if n == 1.0 => (format!("{} * {sum}", g.number_of(elem, 0.5).text), "half the neighbour"),
                     _ => (format!("{} * ({sum})", g.number_of(elem, 0.5 / n).text), "half the mean of the neighbours"),
                 };
-                let names = ["lap", "laplacian", "average", "spread", "flux", "mean"];
-                let index = g.let_like(&names, &text, self.ty, range);
+                let names: &[&str] = match words {
+                    "the discrete Laplacian" => &["lap", "laplacian", "spread"],
+                    _ => &["around", "average", "nearby"],
+                };
+                let index = g.let_like(names, &text, self.ty, range);
                 let name = g.text(index);
                 g.explain(format!("`{name}` is {words}."));
                 index

@@ -378,7 +378,7 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
         3 => (format!("{dot}({b} - {a}, {c} - {a})"), "how far two edges go the same way"),
         _ => (format!("{dot}({n_text}, {n_text}) / ({dot}({b} - {a}, {b} - {a}) + 0.1)"), "the square of the height"),
     };
-    let value = g.set_like(&["value", "area", "measure", "amount"], &text, Type::F32, 3e3, what);
+    let value = g.set_like(&["value", "measure", "amount"], &text, Type::F32, 3e3, what);
     if g.random.one_in(2) {
         let weights = g.array_like(&["heat", "scalars", "mass"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
         let mean = format!("({weights}[{faces}[i, 0]] + {weights}[{faces}[i, 1]] + {weights}[{faces}[i, 2]]) / 3.0");

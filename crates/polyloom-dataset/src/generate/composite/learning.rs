@@ -181,7 +181,12 @@ pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
         sum = g.set_like(&["with_bias", "affine", "pre"], &with_bias, Type::F32, 33.0, &what);
     }
     g.written(&["out", "product", "result"], sum, difficulty);
-    g.sum_up(format!("Multiply the matrices `{a}` and `{b}`, one element of the product a thread."));
+    let turned = |is_turned: bool| if is_turned { "the transpose of " } else { "" };
+    let (of_a, of_b) = (turned(ta), turned(tb));
+    g.sum_up(match ta || tb {
+        true => format!("Multiply {of_a}`{a}` and {of_b}`{b}`, an element a thread."),
+        false => format!("Multiply the matrices `{a}` and `{b}`, one element of the product a thread."),
+    });
     match biased {
         true => g.random.pick(&["dense_layer", "linear_forward", "affine_layer"]),
         false => g.random.pick(&["matmul", "gemm", "matrix_product"]),

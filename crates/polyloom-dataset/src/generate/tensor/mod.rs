@@ -12,7 +12,7 @@ use super::docstring::list;
 use super::domain::Need;
 use super::elementwise::begin;
 use super::expr::Expr;
-use super::generator::Generator;
+use super::generator::{Generator, capitalised};
 use super::program::{Category, Extent, Program, Values};
 use operand::Operand;
 use outcome::Outcome;
@@ -75,7 +75,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let mut names: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
     names.dedup();
     let of = match (kind, &names[..]) {
-        (Kind::Gram, [one]) => format!("the product of `{one}` and its transpose"),
+        (Kind::Gram, [one]) => format!("a product of `{one}` and its transpose"),
         (Kind::Gated | Kind::Pair, _) => format!("two products of {}", list(&names)),
         (Kind::Chain, _) => format!("{} and another matrix, multiplied in turn", list(&names)),
         _ => format!("the product of {}", list(&names)),
@@ -116,7 +116,7 @@ fn operands(g: &mut Generator, t: &Tiling, kind: Kind) -> Vec<Operand> {
 fn sentence(kind: Kind, factors: &[Operand]) -> String {
     let of = |at: usize| format!("{}`{}`{}", factors[at].before, factors[at].name, factors[at].after);
     match kind {
-        Kind::Gram => format!("the product of {} and its transpose", of(0)),
+        Kind::Gram => format!("the product of {} and {}", of(0), of(1)),
         Kind::Gated => format!("two products, of {} with {} and with {}", of(0), of(1), of(2)),
         Kind::Pair => format!("the product of {} and {} plus that of {} and {}", of(0), of(1), of(2), of(3)),
         Kind::Sparse => format!("the product of {} and {} without the blocks that are left out", of(0), of(1)),
@@ -174,14 +174,13 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
         let name = g.array_like(&["keep", "mask", "live", "block_mask"], Type::I32, &[Extent::Is(n)], 0.0, 3.0);
         let limit = g.random.below(2);
         let what = if by_block { " of the warp's tile" } else { "" };
-        g.explain(format!("Blocks{what} where `{name}` is {limit} or less are left out."));
+        g.say(format!("Blocks{what} where `{name}` is {limit} or less are left out."));
         (name, by_block, limit)
     });
     if let (1, Some((name, by_block, limit))) = (n_steps, &keep) {
         let index = if *by_block { "loom.block_idx()" } else { "0" };
         g.line(&format!("if {name}[{index}] > {limit}:"));
-        g.nested(|g| multiply(g, t, kind, factors, fragments, "0"));
-        return;
+        return told(g, |g| multiply(g, t, kind, factors, fragments, "0"));
     }
     let shape = format!("{}.shape[{}]", factors[0].name, usize::from(!factors[0].by_col));
     let extent = t.inner * 16;
@@ -196,7 +195,7 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
         _ => (format!("for {step} in range({n_steps}):"), format!("{step} * {stride}"), step.clone()),
     };
     g.line(&head);
-    g.nested(|g| {
+    told(g, |g| {
         if head.starts_with("while") {
             g.line(&format!("{step} += 1"));
         }
@@ -216,9 +215,17 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
             multiply(g, t, kind, factors, fragments, &place);
         } else {
             g.line(&format!("if {name}[{index}] > {limit}:"));
-            g.nested(|g| multiply(g, t, kind, factors, fragments, &place));
+            told(g, |g| multiply(g, t, kind, factors, fragments, &place));
         }
     });
+}
+
+/// Lines within a loop or a branch, of which as much is said as of others.
+fn told(g: &mut Generator, body: impl FnOnce(&mut Generator)) {
+    let done = g.nested(body);
+    if !done.is_empty() {
+        g.say(format!("{}.", capitalised(&done)));
+    }
 }
 
 /// The products of one step.

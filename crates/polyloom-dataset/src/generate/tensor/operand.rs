@@ -50,15 +50,15 @@ impl Operand {
         let all = [Extent::Is(rows * t.batches), Extent::Is(cols)];
         let shape = if by_col { [all[1], all[0]] } else { all };
         let name = g.array_like(names, t.factor.into(), &shape, t.low, t.high);
-        let before = if by_col { "the transpose of " } else { "" };
+        let before = transpose(by_col);
         let width = if is_left { 16 } else { t.width };
         Operand { name, by_col, extent: rows, before, after: "", is_left, width, way: Way::Direct }
     }
 
     /// The same array as the right factor, its rows as columns.
     pub(super) fn transposed(&self) -> Operand {
-        let name = self.name.clone();
-        Operand { name, by_col: !self.by_col, is_left: false, way: Way::Direct, ..*self }
+        let (name, by_col) = (self.name.clone(), !self.by_col);
+        Operand { name, by_col, before: transpose(by_col), is_left: false, way: Way::Direct, ..*self }
     }
 
     /// Chooses its way; what shared memory it needs is declared.
@@ -113,17 +113,17 @@ impl Operand {
                 g.explain(format!("Tiles of `{name}` are kept in `{tile}`."));
             }
             Way::Staged { tile, changes: true } => {
-                let mut words = String::new();
+                let (mut words, mut own) = (String::new(), String::new());
                 let clauses = walk(g, 16, self.width, |g, r, q| {
                     let cast = g.cast_name(t.sum);
                     let text = format!("{cast}({})", element(r, q));
                     let raw = g.let_like(&["x", "raw", "item"], &text, t.sum, Range::new(t.low, t.high));
                     let (value, done) = narrowed(g, t, raw, &t.extras);
                     g.line(&format!("{tile}[{r}, {q}] = {value}"));
-                    words = done;
+                    (words, own) = (done, g.text(raw));
                 });
-                let clauses = if clauses.is_empty() { clauses } else { format!(" ({clauses})") };
-                g.explain(format!("Each element of `{name}` becomes {words}{clauses}, in `{tile}`."));
+                let before = if clauses.is_empty() { clauses } else { format!(" ({clauses})") };
+                g.say(format!("Each element `{own}` of `{name}` becomes {words} in `{tile}`{before}."));
             }
         }
         g.line("loom.sync_threads()");
@@ -202,4 +202,9 @@ pub(super) fn narrowed(g: &mut Generator, t: &Tiling, raw: usize, others: &[usiz
         false => format!("{}({})", g.type_name(ty), woven.text),
     };
     (text, woven.words)
+}
+
+/// What is said before the name of an array that is indexed by the column first.
+fn transpose(by_col: bool) -> &'static str {
+    if by_col { "the transpose of " } else { "" }
 }

@@ -81,6 +81,11 @@ impl Outcome {
         self.adds
     }
 
+    /// What is said of the result before what it is.
+    fn before(&self) -> &'static str {
+        if self.by_col { "the transpose of " } else { "" }
+    }
+
     /// How a call names the array's order of axes.
     pub(super) fn layout(&self) -> &'static str {
         if self.by_col { ", layout=\"col\"" } else { "" }
@@ -114,7 +119,7 @@ impl Outcome {
                 let (row, col) = (plus(&row, fragment.down), plus(&t.col, fragment.right));
                 g.line(&format!("loom.mma_store({c}, {row}, {col}, {}{})", fragment.name, self.layout()));
             }
-            return g.say(format!("`{c}` is {sentence}{changed}."));
+            return g.say(format!("`{c}` is {}{sentence}{changed}.", self.before()));
         }
         if self.form == Form::Whole {
             let what = whole(g, t, c, results);
@@ -156,15 +161,15 @@ impl Outcome {
                     let value = stored(g, value, self.ty);
                     g.line(&format!("{target} = {}", value.text));
                 });
-                g.say(format!("`{c}` is {sentence}{changed}, the rows of whose tiles are {what}."));
+                let before = self.before();
+                g.say(format!("`{c}` is {before}{sentence}{changed}, the rows of whose tiles are {what}."));
             }
             _ => {
-                let done = each_place(g, t, kind, &place, |g, r, q, value| {
+                let done = each_place(g, t, kind, &place, self.ty, |g, r, q, value| {
                     let value = stored(g, value, self.ty);
                     g.line(&format!("{} = {}", element(r, q), value.text));
                 });
-                let transposed = if self.by_col { "the transpose of " } else { "" };
-                g.say(format!("`{c}` is {transposed}{sentence}{changed}, {done}."));
+                g.say(format!("`{c}` is {}{sentence}{changed}, {done}.", self.before()));
             }
         }
     }
@@ -260,6 +265,7 @@ fn each_place(
     t: &Tiling,
     kind: Kind,
     place: &Place<'_>,
+    ty: Type,
     write: impl FnOnce(&mut Generator, &str, &str, Expr),
 ) -> String {
     let (m, n, _) = t.extents(kind);
@@ -301,6 +307,9 @@ fn each_place(
         let count = g.random.below(1 + usize::from(t.difficulty) / 2);
         g.work(&mut seen, count, 1);
         let mut woven = concluded(g, t, value, &seen, 1);
+        if ty != t.sum {
+            woven = g.constrain(woven, Need::Moderate);
+        }
         let name = g.text(value);
         words = format!("in which each element `{name}` becomes {}", woven.words);
         own = name;

@@ -21,7 +21,7 @@ pub(super) fn fold(
     let is_float = t.sum == Type::F32;
     let (cast, zero) = if is_float { ("float", "0.0") } else { ("int", "0") };
     let kind = g.random.below(9);
-    let total = g.like(&["folded", "summary", "best", "joined"]);
+    let total = g.like(&["folded", "summary", "found", "joined"]);
     let j = g.like(&["j", "n", "m", "along"]);
     let element = |j: &str| match by_row {
         true => format!("{}[{lane}, {j}]", place.tile),
