@@ -147,7 +147,7 @@ fn changed(sentence: &str) -> impl Iterator<Item = &str> {
 /// Whether a name between these is said to be something.
 fn introduces(lead: &str, rest: &str) -> bool {
     const ANYWHERE: [&str; 2] = [" starts as ", " being "];
-    const AFTER: [&str; 7] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives ", " grows by "];
+    const AFTER: [&str; 6] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives "];
     const BEFORE: [&str; 9] = [
         "et ",
         "or each ",
@@ -162,7 +162,7 @@ fn introduces(lead: &str, rest: &str) -> bool {
     if BEFORE.iter().any(|word| lead.ends_with(word)) || ANYWHERE.iter().any(|word| rest.starts_with(word)) {
         return true;
     }
-    let begins = lead.is_empty() || [". ", "; ", ": ", ", "].iter().any(|end| lead.ends_with(end));
+    let begins = lead.is_empty() || [". ", "; ", ": ", ", ", "(", "lsewhere "].iter().any(|end| lead.ends_with(end));
     let lists = [", `", " and `"].iter().any(|next| rest.starts_with(next)) && rest.contains("` are ");
     begins && (lists || AFTER.iter().any(|word| rest.starts_with(word)))
 }
