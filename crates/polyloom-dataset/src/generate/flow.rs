@@ -672,7 +672,9 @@ impl Generator {
 
 /// What a branch does, as a part of a sentence about all of them.
 fn inner(done: &str) -> String {
-    match done.contains("where ") && done.contains("; ") {
+    // An `else` behind it would seem to be of a branch in it.
+    let branches = done.starts_with("where ") || done.contains("; where ");
+    match branches || done.contains("where ") && done.contains("; ") {
         true => format!("({done})"),
         false => done.replace("; ", ", "),
     }
