@@ -666,7 +666,7 @@ impl Generator {
         });
         self.must_be_read(total);
         let of = if sign.is_empty() { x.words } else { format!("minus {}", x.words) };
-        self.explain(format!("`{sum}` is {n} terms of {what} of {of}."));
+        self.explain(format!("`{sum}` becomes {n} terms of {what} of {of}, and `{term}` the last of them."));
     }
 }
 
