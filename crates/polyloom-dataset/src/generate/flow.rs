@@ -666,13 +666,17 @@ impl Generator {
         });
         self.must_be_read(total);
         let of = if sign.is_empty() { x.words } else { format!("minus {}", x.words) };
-        self.explain(format!("`{sum}` is the sum of {n} terms of {what} of {of}, those after the first."));
+        self.explain(format!(
+            "`{sum}` becomes the sum of {n} terms of {what} of {of}, those after the first, and `{term}` the last of them."
+        ));
     }
 }
 
 /// What a branch does, as a part of a sentence about all of them.
 fn inner(done: &str) -> String {
-    match done.contains("where ") && done.contains("; ") {
+    // An `else` behind it would seem to be of a branch in it.
+    let branches = done.starts_with("where ") || done.contains("; where ");
+    match branches || done.contains("where ") && done.contains("; ") {
         true => format!("({done})"),
         false => done.replace("; ", ", "),
     }

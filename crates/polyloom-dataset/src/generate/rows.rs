@@ -347,7 +347,7 @@ fn sum(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, name: &st
         let value = term(g, row, extras, difficulty, 0);
         let value = if value.ty == ty { value } else { g.cast(value, ty) };
         g.line(&format!("{name} += {}", value.text));
-        g.say(format!("`{name}` grows by {}", value.words));
+        g.say(format!("`{name}` adds up {}", value.words));
     });
     g.explain(format!("For each `{}`: {done}.", row.index));
     g.must_be_read(total);

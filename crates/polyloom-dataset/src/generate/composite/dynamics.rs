@@ -149,7 +149,7 @@ pub(super) fn smoothed_particles(g: &mut Generator, difficulty: u8) -> &'static 
             _ => format!("{masses}[{j}] * ({other}[{j}] - {other}[i]) * {w} * {d}"),
         };
         g.line(&format!("{total_text} += {term}"));
-        g.explain(format!("`{total_text}` grows by `{term}`."));
+        g.explain(format!("`{total_text}` adds up `{term}`."));
     });
     g.explain(format!("For each particle `{j}` of `{array}`: {done}."));
     g.must_be_read(total);

@@ -238,10 +238,10 @@ pub(super) fn sparse_product(g: &mut Generator, difficulty: u8) -> &'static str 
             _ => format!("{a} * {array}[{at}]"),
         };
         g.line(&format!("{total_text} += {term}"));
-        g.explain(format!("`{total_text}` grows by `{term}`"));
+        g.explain(format!("`{total_text}` adds up `{term}`"));
         if let Some(weights) = &weights {
             g.line(&format!("{weights} += {abs}({a})"));
-            g.explain(format!("`{weights}` grows by `{abs}({a})`"));
+            g.explain(format!("`{weights}` adds up `{abs}({a})`"));
         }
     });
     g.explain(format!("For each `{k}` below {n}: {done}."));

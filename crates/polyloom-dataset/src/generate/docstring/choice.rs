@@ -129,7 +129,7 @@ impl<'a> Choice<'a> {
     }
 
     /// Whether these say what each output is.
-    fn describes_all(&self, told: &[bool]) -> bool {
+    pub(super) fn describes_all(&self, told: &[bool]) -> bool {
         match self.subject.outputs {
             [] => self.subject.inputs.iter().any(|given| self.describes(told, given.name)),
             outputs => outputs.iter().all(|output| self.describes(told, output)),
@@ -151,7 +151,10 @@ impl<'a> Choice<'a> {
             let changed = |wanted: bool| -> Vec<&str> {
                 self.those(&is_told, wanted).flat_map(|(_, mentions)| mentions.changed.iter().copied()).collect()
             };
-            let (told, mut left_out) = (changed(true), changed(false));
+            let (mut told, mut left_out) = (changed(true), changed(false));
+            for (_, mentions) in self.those(&is_told, true) {
+                told.extend(mentions.introduced.iter().filter(|name| !mentions.started.contains(name)));
+            }
             left_out.retain(|name| !open.contains(name));
             let leaves =
                 self.those(&is_told, false).any(|(sentence, _)| sentence.text.contains("nothing else is written"));
@@ -236,7 +239,11 @@ impl<'a> Choice<'a> {
         }
         let flow = self.subject.dataflow();
         let (told, open) = best;
-        let open: Vec<&str> = open.into_iter().map(|(name, _)| name).filter(|name| flow.has_origin(name)).collect();
+        // What a sentence introduces itself has no other before it.
+        let is_introduced =
+            |name: &&str| self.those(&told, true).any(|(_, mentions)| mentions.introduced.contains(name));
+        let is_open = |name: &&str| flow.has_origin(name) && !is_introduced(name);
+        let open: Vec<&str> = open.into_iter().map(|(name, _)| name).filter(is_open).collect();
         let told = self.of_use(self.standing(told, &open));
         let is_used = |name: &&str| self.those(&told, true).any(|(_, mentions)| mentions.names().any(|it| it == *name));
         // Of what no sentence is left the origin says at least what it depends on.

@@ -67,13 +67,13 @@ struct Line<'a> {
 
 enum Kind<'a> {
     /// The names, whether what they were stays part of them, and what they are assigned.
-    Assign { targets: Vec<&'a str>, is_update: bool, reads: Vec<&'a str> },
+    Assign { targets: Vec<&'a str>, is_update: bool, is_element: bool, reads: Vec<&'a str> },
     /// A loop, with the name it counts with.
     Loop { counter: Option<&'a str>, over: &'a str, reads: Vec<&'a str> },
     /// A branch; whether it goes on with one before.
     Branch { test: &'a str, reads: Vec<&'a str>, follows: bool, is_else: bool },
     /// Something that leaves a loop, or the kernel.
-    Leave,
+    Leave { is_of_loop: bool },
 }
 
 impl<'a> Dataflow<'a> {
@@ -87,7 +87,8 @@ impl<'a> Dataflow<'a> {
         let mut flow = Dataflow { lines, origins: Vec::new() };
         let n_lines = flow.lines.len();
         let mut names = given;
-        let mut walk = Walk { lines: &flow.lines, all: &mut flow.origins, left: Origin::default() };
+        let mut walk =
+            Walk { lines: &flow.lines, all: &mut flow.origins, left: Origin::default(), returned: Origin::default() };
         walk.block(0..n_lines, &mut names, Origin::default());
         flow
     }
@@ -115,7 +116,7 @@ impl<'a> Dataflow<'a> {
                         way.tests.push(test);
                     }
                 }
-                Kind::Branch { .. } | Kind::Leave => {}
+                Kind::Branch { .. } | Kind::Leave { .. } => {}
             }
         }
         way
@@ -137,8 +138,10 @@ pub(super) struct Way<'a> {
 struct Walk<'w, 'a> {
     lines: &'w [Line<'a>],
     all: &'w mut Names<'a>,
-    /// What decides whether a line is reached at all.
+    /// What decides whether a line of a loop is reached at all.
     left: Origin,
+    /// What decides whether a thread goes on: its values are the same if it does, but not what it leaves.
+    returned: Origin,
 }
 
 impl<'a> Walk<'_, 'a> {
@@ -157,9 +160,12 @@ impl<'a> Walk<'_, 'a> {
                 origin
             };
             match &line.kind {
-                Kind::Assign { targets, is_update, reads } => {
+                Kind::Assign { targets, is_update, is_element, reads } => {
                     let mut origin = read(names, reads, &control);
                     origin.join(&self.left);
+                    if *is_element {
+                        origin.params |= self.returned.params;
+                    }
                     origin.add_line(at);
                     for &target in targets {
                         let mut origin = origin;
@@ -174,14 +180,18 @@ impl<'a> Walk<'_, 'a> {
                     }
                     at += 1;
                 }
-                Kind::Leave => {
-                    self.left.join(&control);
+                Kind::Leave { is_of_loop } => {
+                    let left = if *is_of_loop { &mut self.left } else { &mut self.returned };
+                    left.join(&control);
                     at += 1;
                 }
                 Kind::Loop { counter, reads, .. } => {
                     let end = self.end_of(at, lines.end);
+                    let left = self.left;
+                    // Each loop counts anew, whatever the name counted before.
+                    names.retain(|(known, _)| Some(*known) != *counter);
                     loop {
-                        let before = names.clone();
+                        let (before, left) = (names.clone(), self.left);
                         let mut inner = read(names, reads, &control);
                         inner.add_line(at);
                         if let Some(counter) = counter {
@@ -192,10 +202,12 @@ impl<'a> Walk<'_, 'a> {
                         for (name, origin) in &before {
                             join(names, name, origin);
                         }
-                        if *names == before {
+                        if *names == before && self.left == left {
                             break;
                         }
                     }
+                    // Where it is left is of no matter behind it.
+                    self.left = left;
                     at = end;
                 }
                 Kind::Branch { .. } => {
@@ -263,7 +275,7 @@ fn parsed<'a>(line: &'a str) -> Option<Line<'a>> {
     } else if text.starts_with("else:") {
         branch("", true, true)
     } else if matches!(text, "break" | "continue" | "return") {
-        Kind::Leave
+        Kind::Leave { is_of_loop: text != "return" }
     } else if let Some((left, value)) = text.split_once("= ").filter(|(left, _)| !left.contains('(')) {
         let is_update = !left.ends_with(' ') || left.trim_end().ends_with(['+', '-', '*', '/', '|', '&', '^', '%']);
         let targets = left.trim_end_matches([' ', '+', '-', '*', '/', '|', '&', '^', '%']);
@@ -273,15 +285,15 @@ fn parsed<'a>(line: &'a str) -> Option<Line<'a>> {
             let names: Vec<&str> = names_of(targets).collect();
             read.extend(&names[1.min(names.len())..]);
             let target = names.first().copied().into_iter().collect();
-            Kind::Assign { targets: target, is_update: true, reads: read }
+            Kind::Assign { targets: target, is_update: true, is_element, reads: read }
         } else {
-            Kind::Assign { targets: targets.split(", ").collect(), is_update, reads: read }
+            Kind::Assign { targets: targets.split(", ").collect(), is_update, is_element, reads: read }
         }
     } else {
         // A call that writes to its first argument.
         let names = reads(text);
         let (target, read) = names.split_first()?;
-        Kind::Assign { targets: vec![target], is_update: true, reads: read.to_vec() }
+        Kind::Assign { targets: vec![target], is_update: true, is_element: true, reads: read.to_vec() }
     };
     Some(Line { depth, kind })
 }
@@ -313,6 +325,20 @@ mod tests {
         check("a = x\nif y > 0.0:\n    a = z\nb = a", "b", &["x", "y", "z"], [3, 0, 1]);
         check("a = x\nb = 0.0\nfor k in range(3):\n    b += a\n    a = y", "b", &["x", "y"], [4, 1, 0]);
         check("a = 0.0\nwhile a < x:\n    if y > a:\n        break\n    a += 1.0", "a", &["x", "y"], [2, 1, 1]);
+    }
+
+    #[test]
+    fn each_loop_counts_anew() {
+        let first = "a = 0.0\nfor k in range(3):\n    if x > a:\n        continue\n    a += x\n";
+        check(&format!("{first}b = 0.0\nfor k in range(y):\n    b += k"), "b", &["y"], [2, 1, 0]);
+        check("for k in range(3):\n    for j in range(k):\n        a = j\n", "a", &[], [1, 2, 0]);
+    }
+
+    #[test]
+    fn guards_are_no_branches_of_values() {
+        let guard = "if x < 2 or x > 5:\n    return\n";
+        check(&format!("{guard}a = y"), "a", &["y"], [1, 0, 0]);
+        check(&format!("{guard}z[i] = y"), "z", &["x", "y", "z"], [1, 0, 0]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod choice;
 mod dataflow;
 pub(super) mod names;
 mod origins;
+mod shortened;
 mod summary;
 
 pub(super) use summary::summary;
@@ -74,7 +75,11 @@ pub(super) struct Given<'a> {
 impl<'a> Subject<'a> {
     fn known(&self) -> KnownNames<'a> {
         let inputs = self.inputs.iter().map(|given| given.name);
-        KnownNames::new(inputs.chain(self.outputs.iter().copied()).chain(self.indices.iter().map(String::as_str)))
+        let indices = self.indices.iter().map(String::as_str);
+        let own = self.lines.iter().filter_map(|line| line.trim_start().split_once(" = "));
+        // A thread's place in its block has a name as its place among all has.
+        let own = own.filter(|(_, value)| !value.contains(' ') && value.ends_with("_idx()")).map(|(name, _)| name);
+        KnownNames::new(inputs.chain(self.outputs.iter().copied()).chain(indices).chain(own))
     }
 
     /// The names that loops count with.
@@ -100,10 +105,18 @@ pub(super) fn body(
     let is_brief = total > LONGEST || total > LONG && random.one_in(2);
     let first = summary.clone().filter(|line| line.len() <= summary::LONGEST + 6).unwrap_or_default();
     let choice = Choice::new(subject, sentences);
-    let Chosen { leads, told, tails } = match subject.category {
+    let mut chosen = match subject.category {
         Category::Composite => choice.of_skeleton(&first, is_brief),
         _ => choice.of_steps(is_brief),
     };
+    // The last steps of a long loop say more than how many there are.
+    let short = shortened::shortened(subject, sentences);
+    let mut sentences = sentences;
+    if subject.category != Category::Composite && !choice.describes_all(&chosen.told) && !short.is_empty() {
+        chosen = Choice::new(subject, &short).of_steps(is_brief);
+        sentences = &short;
+    }
+    let Chosen { leads, told, tails } = chosen;
     let kept: Vec<&str> =
         sentences.iter().zip(&told).filter(|(_, told)| **told).map(|(s, _)| s.text.as_str()).collect();
     // Of one result the whole docstring is what it is.

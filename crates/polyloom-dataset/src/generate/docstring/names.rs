@@ -49,6 +49,9 @@ impl<'a> Mentions<'a> {
             }
             if rest.starts_with(" starts as ") {
                 mentions.started.push(span);
+            } else if lists && is_alone {
+                // What it is in the end is said, too.
+                mentions.started.retain(|name| *name != span);
             }
         }
         mentions
@@ -119,8 +122,8 @@ fn is_field_update(sentence: &str) -> bool {
 
 /// The names that a sentence about the kernel changes.
 fn changed(sentence: &str) -> impl Iterator<Item = &str> {
-    const BEFORE: [&str; 6] = [" to ", "ake ", "ultiply ", "aise ", "ower ", " from "];
-    const AFTER: [&str; 8] = [
+    const BEFORE: [&str; 7] = [" to ", "ake ", "ultiply ", "aise ", "ower ", "ount in ", " from "];
+    const AFTER: [&str; 9] = [
         " becomes ",
         " grows by ",
         " falls by ",
@@ -129,25 +132,28 @@ fn changed(sentence: &str) -> impl Iterator<Item = &str> {
         " approaches ",
         " changes at ",
         " its place",
+        " the last of them",
     ];
     spans(sentence).filter_map(move |(at, span)| {
         let (lead, rest) = (&sentence[..at - 1], &sentence[at + span.len() + 1..]);
+        // What is changed on its way to another place stays what it is.
+        let is_copied = lead.ends_with("ach element of ") && rest.contains(", in `");
         let keeps = lead.ends_with(" as ") && sentence.contains("eep ");
         let clause = lead.rsplit([';', ':']).next().unwrap_or(lead);
         let adds =
             clause.ends_with(" to ") && clause.contains("dd ") || clause.ends_with(" from ") && clause.contains("ake ");
         let is_changed = AFTER.iter().any(|word| rest.starts_with(word))
-            || BEFORE[1..5].iter().any(|word| lead.ends_with(word))
+            || BEFORE[1..6].iter().any(|word| lead.ends_with(word))
             || adds
             || keeps;
-        (is_changed && names_of(span).next() == Some(span)).then_some(span)
+        (is_changed && !is_copied && names_of(span).next() == Some(span)).then_some(span)
     })
 }
 
 /// Whether a name between these is said to be something.
 fn introduces(lead: &str, rest: &str) -> bool {
     const ANYWHERE: [&str; 2] = [" starts as ", " being "];
-    const AFTER: [&str; 7] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives ", " grows by "];
+    const AFTER: [&str; 6] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives "];
     const BEFORE: [&str; 9] = [
         "et ",
         "or each ",
@@ -162,7 +168,10 @@ fn introduces(lead: &str, rest: &str) -> bool {
     if BEFORE.iter().any(|word| lead.ends_with(word)) || ANYWHERE.iter().any(|word| rest.starts_with(word)) {
         return true;
     }
-    let begins = lead.is_empty() || [". ", "; ", ": ", ", "].iter().any(|end| lead.ends_with(end));
+    if lead.ends_with(", where ") && [" is a row ", " is their "].iter().any(|what| rest.starts_with(what)) {
+        return true;
+    }
+    let begins = lead.is_empty() || [". ", "; ", ": ", ", ", "(", "lsewhere "].iter().any(|end| lead.ends_with(end));
     let lists = [", `", " and `"].iter().any(|next| rest.starts_with(next)) && rest.contains("` are ");
     begins && (lists || AFTER.iter().any(|word| rest.starts_with(word)))
 }
@@ -190,6 +199,7 @@ pub(super) fn names_of(code: &str) -> impl Iterator<Item = &str> {
             let closes = rest[..start].ends_with([')', ']']);
             rest = after;
             let is_keyword = matches!(word, "and" | "or" | "not" | "if" | "else" | "True" | "False");
+            let is_keyword = is_keyword || word.starts_with("atomic_");
             let begins = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
             if begins && !closes && !is_keyword && !after.starts_with('(') {
                 return word.split('.').next();
@@ -214,5 +224,7 @@ mod tests {
         assert_eq!(check(&["For each `k` below 3: let `s` be `sin(x)`; add `s` to `gain`."]), [true]);
         assert_eq!(check(&["In `ramp(y)`, `m` is `y * y`; the result is `m + y`."]), [true]);
         assert_eq!(check(&["Where `x > 1.0`, `q` becomes `x`."]), [false]);
+        assert_eq!(check(&["For each `k` below 3: `q` grows by `x`."]), [false]);
+        assert_eq!(check(&["Where `x > 1.0`, `x` becomes 2; elsewhere `r` is `x`, `x` becomes `r`."]), [true]);
     }
 }

@@ -34,13 +34,18 @@ pub(super) fn computed_from(subject: &Subject<'_>, flow: &Dataflow<'_>, names: &
             .map(|(_, name)| name)
             .collect();
         let verb = if names.len() == 1 { "is" } else { "are" };
-        format!("{} {verb} computed from {}{}.", list(names), list(&sources), told(subject, &flow.way(origin)))
+        format!(
+            "{} {verb} computed from {}{}.",
+            list(names),
+            list(&sources),
+            told(subject, &flow.way(origin), names.len())
+        )
     };
     groups.iter().map(sentence).collect()
 }
 
 /// How many steps there are, how often the loops go round, and what the first branch tests.
-fn told(subject: &Subject<'_>, way: &Way<'_>) -> String {
+fn told(subject: &Subject<'_>, way: &Way<'_>, n_names: usize) -> String {
     let rounds: Option<Vec<String>> = way.loops.iter().map(|over| rounds(subject, over)).collect();
     let loops = match (way.loops.len(), rounds.as_deref()) {
         (0, _) => None,
@@ -61,9 +66,10 @@ fn told(subject: &Subject<'_>, way: &Way<'_>) -> String {
     };
     let with: Vec<String> = loops.into_iter().chain(branches).collect();
     let with = if with.is_empty() { String::new() } else { format!(" with {}", with.join(" and ")) };
+    let together = if n_names > 1 { " together" } else { "" };
     match way.n_steps {
         0..=2 => with,
-        n => format!(" in {n} steps{with}"),
+        n => format!(" in {n} steps{together}{with}"),
     }
 }
 
