@@ -239,12 +239,16 @@ impl<'a> Choice<'a> {
         }
         let flow = self.subject.dataflow();
         let (told, open) = best;
-        // What a sentence introduces itself has no other before it.
+        // What a sentence introduces itself has no other before it, unless nothing would be left then.
         let is_introduced =
             |name: &&str| self.those(&told, true).any(|(_, mentions)| mentions.introduced.contains(name));
-        let is_open = |name: &&str| flow.has_origin(name) && !is_introduced(name);
-        let open: Vec<&str> = open.into_iter().map(|(name, _)| name).filter(is_open).collect();
-        let told = self.of_use(self.standing(told, &open));
+        let open: Vec<&str> = open.into_iter().map(|(name, _)| name).filter(|name| flow.has_origin(name)).collect();
+        let strict: Vec<&str> = open.iter().copied().filter(|name| !is_introduced(name)).collect();
+        let standing = self.of_use(self.standing(told.clone(), &strict));
+        let (told, open) = match self.describes_all(&standing) {
+            true => (standing, strict),
+            false => (self.of_use(self.standing(told, &open)), open),
+        };
         let is_used = |name: &&str| self.those(&told, true).any(|(_, mentions)| mentions.names().any(|it| it == *name));
         // Of what no sentence is left the origin says at least what it depends on.
         let results = self.results(&flow).filter(|name| !self.describes(&told, name));
