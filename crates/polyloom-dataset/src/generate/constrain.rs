@@ -25,6 +25,10 @@ impl Generator {
             };
             return self.number(number);
         }
+        if ty == self.whole && expr.is_constant() {
+            let number = self.random.pick(&[2, 3, 1, 4]);
+            return self.int(number);
+        }
         let expr = self.short(expr);
         if ty == self.real {
             return self.constrain_float(expr, need);
@@ -61,7 +65,7 @@ impl Generator {
         let ty = self.real;
         match need {
             Need::Finite | Need::Moderate | Need::Small | Need::Unit => self.bounded(expr, need),
-            Need::InsideUnit if expr.range.size() <= 20.0 && !self.random.one_in(3) => {
+            Need::InsideUnit if expr.range.size() <= 20.0 && !expr.parts.is_scaled && !self.random.one_in(3) => {
                 let wanted = 0.95 / expr.range.size();
                 let factor = [0.9, 0.8, 0.5, 0.4, 0.3, 0.25, 0.1].into_iter().find(|&factor| factor <= wanted);
                 let factor = self.number(factor.unwrap_or(0.04));
@@ -71,6 +75,9 @@ impl Generator {
             Need::InsideUnit => {
                 let unit = self.constrain_float(expr, Need::Unit);
                 let unit = self.short(unit);
+                if unit.parts.is_scaled {
+                    return self.clamped(&unit, -0.9, 0.9);
+                }
                 let most = self.random.pick(&[0.9, 0.95, 0.8]);
                 let range = unit.range * Range::of(most);
                 Expr::binary("*", &self.number(most), &unit, ty, range)
@@ -115,12 +122,12 @@ impl Generator {
         let levelled = matches!(expr.head, Some(Op::Tanh | Op::Sin | Op::Cos | Op::Clamp | Op::Atan));
         for _ in 0..4 {
             return match self.random.below(9) {
-                0 if size <= 6.0 && !levelled => self.named_call(Op::Tanh, &expr, Range::within(1.0)),
+                0 if size <= 6.0 && !levelled => self.named_call(Op::Tanh, &expr, range.of_sign(1.0)),
                 1 | 2 if size <= 100.0 && !levelled => {
                     let op = self.random.pick(&[Op::Sin, Op::Cos]);
                     self.named_call(op, &expr, Range::within(1.0))
                 }
-                3 if most > 2.0 && size <= 1e3 && !levelled => self.named_call(Op::Atan, &expr, Range::within(1.6)),
+                3 if most > 2.0 && size <= 1e3 && !levelled => self.named_call(Op::Atan, &expr, range.of_sign(1.6)),
                 4 => {
                     let bound = self.random.pick(&[1.0_f64, 1.5, 2.0, 2.5, 3.0]).min(most);
                     // What is often beyond its limits says little.
@@ -130,18 +137,18 @@ impl Generator {
                     self.clamped(&expr, if range.low < 0.0 { -bound } else { 0.0 }, bound)
                 }
                 // Only what is bounded can be brought to a size by a factor.
-                5 | 6 if size <= 50.0 * most => {
+                5 | 6 if size <= 50.0 * most && !expr.parts.is_scaled => {
                     let wanted = most / size;
                     let factor = [0.5, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01].into_iter().find(|&factor| factor <= wanted);
                     let Some(factor) = factor else { continue };
                     let factor = self.number(factor);
                     Expr::binary("*", &factor, &expr, ty, factor.range * range)
                 }
-                7 if size <= 1e3 && expr.text.len() <= 10 => {
+                7 if size <= 1e3 && expr.text.len() <= 10 && expr.head != Some(Op::Neg) => {
                     let square = Expr::binary("*", &expr, &expr, ty, range.squared());
                     let more = Expr::binary("+", &self.number(1.0), &square, ty, square.range + Range::of(1.0));
                     let root = self.named_call(Op::Sqrt, &more, more.range.rising(f64::sqrt));
-                    Expr::binary("/", &expr, &root, ty, Range::within(1.0))
+                    Expr::binary("/", &expr, &root, ty, range.of_sign(1.0))
                 }
                 8 if size <= 1e3 && most > 1.0 && range.low < 0.0 => {
                     let divisor = self.number(self.random.clone().pick(&[2.0, 1.5, 3.0, 2.5]));
@@ -165,11 +172,11 @@ impl Generator {
         }
         match self.random.below(8) {
             0 | 1 => return self.clamped(&expr, -most.min(3.0), most.min(3.0)),
-            2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, Range::within(1.6)),
+            2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, range.of_sign(1.6)),
             2..=4 if size <= 1e6 && !levelled => {
-                let angle = self.named_call(Op::Atan, &expr, Range::within(1.6));
+                let angle = self.named_call(Op::Atan, &expr, range.of_sign(1.6));
                 let share = self.number(0.6);
-                return Expr::binary("*", &share, &angle, ty, Range::within(0.96));
+                return Expr::binary("*", &share, &angle, ty, range.of_sign(0.96));
             }
             5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
             _ => {}
@@ -177,7 +184,7 @@ impl Generator {
         let more = self.not_negative(expr.clone());
         let more = self.short(more);
         let more = Expr::binary("+", &self.number(1.0), &more, ty, more.range + Range::of(1.0));
-        let range = if more.text.contains("max") { Range::within(size) } else { Range::within(1.0) };
+        let range = range.of_sign(if more.text.contains("max") { size } else { 1.0 });
         match need.is_met_by(range) {
             true => Expr::binary("/", &expr, &more, ty, range),
             false => self.clamped(&expr, -1.0, 1.0),
@@ -208,11 +215,13 @@ impl Generator {
     /// A value that is at least zero.
     fn not_negative(&mut self, expr: Expr) -> Expr {
         let (ty, range) = (self.real, expr.range);
-        if range.low >= 0.0 && range.high <= 1e5 {
+        if range.low >= 0.0 {
             return expr;
         }
         match self.random.below(4) {
-            0 | 1 if range.size() <= 50.0 => Expr::binary("*", &expr, &expr, ty, range.squared()),
+            0 | 1 if range.size() <= 50.0 && expr.head != Some(Op::Neg) => {
+                Expr::binary("*", &expr, &expr, ty, range.squared())
+            }
             2 if range.high > 0.5 => self.named_call2(Op::Max, &expr, &self.number(0.0), range.max(Range::of(0.0))),
             _ => self.named_call(Op::Abs, &expr, range.abs()),
         }
@@ -228,7 +237,7 @@ impl Generator {
             (Need::Finite | Need::Moderate, Some(Composite::Vector { elem, .. })) => {
                 let number = Type::Scalar(elem);
                 let size = expr.range.size();
-                if size <= 400.0 && !self.random.one_in(4) {
+                if size <= 400.0 && !expr.parts.is_scaled && !self.random.one_in(4) {
                     let factor = [0.5, 0.25, 0.1, 0.05, 0.02].into_iter().find(|factor| factor * size <= 8.0);
                     let factor = self.number_of(number, factor.unwrap_or(0.02));
                     return Expr::binary("*", &factor, &expr, ty, expr.range * factor.range);

@@ -1,6 +1,6 @@
 //! Kernels of one thread for each element.
 
-use super::expr::Expr;
+use super::expr::{Expr, Parts};
 use super::generator::Generator;
 use super::program::{Category, Program};
 use super::range::Range;
@@ -168,7 +168,9 @@ impl Generator {
             }
             _ => return value,
         };
-        let is_moved = ty == elem && self.random.one_in(3);
+        // A number beside one that is there already could be in it.
+        let Parts { is_moved, is_scaled, .. } = value.parts;
+        let is_moved = ty == elem && !is_moved && (is_scaled || self.random.one_in(3));
         let (operator, range) = match is_moved {
             true => (self.random.pick(&["+", "-"]), value.range + number.range.or(-number.range)),
             false => ("*", value.range * number.range),
@@ -262,7 +264,7 @@ impl Generator {
             return value;
         }
         let value = match value.ty.as_composite() {
-            Some(Composite::Vector { len, .. }) if self.random.one_in(2) => {
+            Some(Composite::Vector { len, .. }) if !value.is_of_one_length() && self.random.one_in(2) => {
                 let range = Range::new(0.0, value.range.size() * f64::from(len).sqrt());
                 Expr::call(&self.builtin("length"), &[&value], elem(value.ty), range)
             }

@@ -1,5 +1,6 @@
 //! Expressions: text, with what is known of their values.
 
+use super::known::{self, Ask};
 use super::range::Range;
 use super::words::{self, Operand};
 use polyloom::{Op, Type};
@@ -39,6 +40,8 @@ pub(super) struct Expr {
     pub(super) head: Option<Op>,
     /// What it is a sum of, and a product of.
     pub(super) parts: Parts,
+    /// The tests that a condition is made of.
+    pub(super) asks: Vec<Ask>,
 }
 
 /// What a value is a sum of, each part by the hash of its text and negative if it is taken away, and a product of.
@@ -46,6 +49,10 @@ pub(super) struct Expr {
 pub(super) struct Parts {
     pub(super) terms: SmallVec<[i64; 4]>,
     pub(super) factors: SmallVec<[i64; 4]>,
+    /// Whether a number is one of its terms.
+    pub(super) is_moved: bool,
+    /// Whether a number is one of its factors.
+    pub(super) is_scaled: bool,
 }
 
 impl Parts {
@@ -55,7 +62,7 @@ impl Parts {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         let id = (hash >> 1) as i64;
-        Parts { terms: smallvec![id], factors: smallvec![id] }
+        Parts { terms: smallvec![id], factors: smallvec![id], ..Parts::default() }
     }
 
     fn of_operator(operator: &str, a: &Parts, b: &Parts) -> Parts {
@@ -67,7 +74,7 @@ impl Parts {
             "/" => factors.extend(a.factors.iter().copied()),
             _ => {}
         }
-        Parts { terms, factors }
+        Parts { terms, factors, is_moved: false, is_scaled: false }
     }
 
     /// Whether something is added and taken away in the sum of both, or in the difference.
@@ -87,13 +94,23 @@ impl Expr {
     pub(super) fn atom(text: impl Into<String>, ty: Type, range: Range) -> Expr {
         let text = text.into();
         let (words, parts) = (format!("`{text}`"), Parts::of(&text));
-        Expr { words, text, binding: Binding::Atom, ty, range, uses: SmallVec::new(), head: None, parts }
+        Expr {
+            words,
+            text,
+            binding: Binding::Atom,
+            ty,
+            range,
+            uses: SmallVec::new(),
+            head: None,
+            parts,
+            asks: Vec::new(),
+        }
     }
 
     fn number(text: String, negative: bool, ty: Type, range: Range) -> Expr {
         let binding = if negative { Binding::Sign } else { Binding::Atom };
         let (words, parts) = (text.clone(), Parts::default());
-        Expr { words, text, binding, ty, range, uses: SmallVec::new(), head: None, parts }
+        Expr { words, text, binding, ty, range, uses: SmallVec::new(), head: None, parts, asks: Vec::new() }
     }
 
     pub(super) fn float(number: f64) -> Expr {
@@ -153,7 +170,7 @@ impl Expr {
         let mut uses: SmallVec<[usize; 4]> = parts.iter().flat_map(|part| part.uses.iter().copied()).collect();
         uses.sort_unstable();
         uses.dedup();
-        Expr { text, words, binding, ty, range, uses, head: None, parts: Parts::default() }
+        Expr { text, words, binding, ty, range, uses, head: None, parts: Parts::default(), asks: Vec::new() }
     }
 
     /// `a OPERATOR b`.
@@ -195,7 +212,16 @@ impl Expr {
         b.push_within(tighter(binding), &mut text);
         let [first, second] = Expr::operands(&[a, b])[..] else { unreachable!("there are two") };
         let words = words::binary(operator, first, second);
-        let parts = Parts::of_operator(operator, &a.parts, &b.parts);
+        let mut parts = Parts::of_operator(operator, &a.parts, &b.parts);
+        let is_number = |x: &Expr| x.uses.is_empty();
+        match operator {
+            "+" | "-" => {
+                parts.is_moved = a.parts.is_moved || b.parts.is_moved || is_number(a) || is_number(b);
+            }
+            "*" => parts.is_scaled = a.parts.is_scaled || b.parts.is_scaled || is_number(a) || is_number(b),
+            "/" => parts.is_scaled = a.parts.is_scaled || b.parts.is_scaled || is_number(b),
+            _ => {}
+        }
         let head = match operator {
             "+" => Some(Op::Add),
             "-" => Some(Op::Sub),
@@ -220,10 +246,12 @@ impl Expr {
         let mut expr = Expr::of(&[x], text, words, binding, ty, range);
         if operator == "not" {
             expr.head = Some(Op::Unot);
+            expr.asks = known::negated(&x.asks);
         } else if operator == "-" {
             expr.head = Some(Op::Neg);
             expr.parts.terms.extend(x.parts.terms.iter().map(|term| -term));
             expr.parts.factors.clone_from(&x.parts.factors);
+            (expr.parts.is_moved, expr.parts.is_scaled) = (x.parts.is_moved, x.parts.is_scaled);
         }
         expr
     }
@@ -287,6 +315,11 @@ impl Expr {
     /// Whether it is a variable, or an element, and nothing else.
     pub(super) fn is_bare(&self) -> bool {
         self.uses.len() == 1 && self.binding == Binding::Atom && !self.text.contains('(')
+    }
+
+    /// Whether it is a direction: its length says nothing.
+    pub(super) fn is_of_one_length(&self) -> bool {
+        self.head == Some(Op::Normalize)
     }
 
     /// Whether it is a number.

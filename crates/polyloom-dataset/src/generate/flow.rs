@@ -3,7 +3,7 @@
 use super::domain::Need;
 use super::elementwise;
 use super::expr::Expr;
-use super::generator::Generator;
+use super::generator::{Generator, Variable};
 use super::names::Role;
 use super::program::{Category, Extent, Program};
 use super::range::Range;
@@ -138,13 +138,14 @@ impl Generator {
             g.line("return");
         });
         self.say(format!("Where {}, `{name}` is {}, and nothing else is written.", condition.words, value.words));
+        self.learn(&condition, false);
     }
 
     /// A condition that holds for some threads, if there is one: it is on what each has of its own.
     pub(super) fn condition_of_threads(&mut self) -> Option<Expr> {
         let is_own = |index: &usize| self.variables[*index].visible && self.variables[*index].text.contains('[');
         let own: Vec<usize> = (0..self.variables.len()).filter(is_own).collect();
-        self.only(&own, |g| (0..4).find_map(|_| Some(g.condition(1)).filter(|condition| g.differs(condition))))
+        self.only(&own, |g| (0..4).find_map(|_| g.open_condition(1).filter(|condition| g.differs(condition))))
     }
 
     /// An `if` that changes variables, which it makes.
@@ -158,38 +159,59 @@ impl Generator {
                 if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
             }
         };
-        let range = Range::within(if ty == self.whole { 128.0 } else { 8.0 }).or(start.range);
         let n_arms = self.random.pick(&[1, 1, 1, 2, 2, 3]);
         // With a branch for every case there is nothing to start with.
-        let begins = self.mutable(&start, range);
+        let Some(condition) = self.first_condition() else { return };
+        let begins = self.mutable(&start, start.range);
         self.variables[begins].is_free = true;
-        self.arms(&[begins], n_arms, depth);
+        // Of a number there is nothing to compute or to ask.
+        let hidden = if start.uses.is_empty() { vec![begins] } else { Vec::new() };
+        self.without(hidden, |g| g.arms(condition, &[begins], n_arms, depth));
+        let variable = &mut self.variables[begins];
+        variable.range = variable.becomes.map_or(start.range, |range| range.or(start.range));
         self.must_be_read(begins);
     }
 
-    fn arms(&mut self, targets: &[usize], n_arms: usize, depth: usize) {
+    /// A condition of the first of some arms, if one is open.
+    fn first_condition(&mut self) -> Option<Expr> {
+        let of_threads = if self.random.one_in(2) { self.condition_of_threads() } else { None };
+        of_threads.or_else(|| self.open_condition(1))
+    }
+
+    fn arms(&mut self, first: Expr, targets: &[usize], n_arms: usize, depth: usize) {
         let mut clauses = Vec::new();
         let with_else = self.random.one_in(2) || n_arms > 1;
-        for arm in 0..n_arms {
-            let condition = match arm {
-                0 if self.random.one_in(2) => self.condition_of_threads(),
-                0 => None,
-                _ => Some(self.inline_condition()),
-            };
-            let condition = condition.unwrap_or_else(|| self.condition(1));
-            let keyword = if arm == 0 { "if" } else { "elif" };
-            self.line(&format!("{keyword} {}:", condition.text));
-            let done = self.nested(|g| g.arm(targets, depth));
-            let lead = if arm == 0 { "where" } else { "else where" };
-            clauses.push(format!("{lead} {}, {}", condition.words, inner(&done)));
-        }
-        if with_else {
-            self.line("else:");
-            let done = self.nested(|g| g.arm(targets, depth));
-            clauses.push(format!("elsewhere {}", inner(&done)));
-        }
+        self.learning(|g| {
+            for arm in 0..n_arms {
+                // What earlier tests leave is all that there is to ask.
+                let condition = if arm == 0 { Some(first.clone()) } else { g.inline_open_condition() };
+                let Some(condition) = condition else { break };
+                let keyword = if arm == 0 { "if" } else { "elif" };
+                g.line(&format!("{keyword} {}:", condition.text));
+                let done = g.learning(|g| {
+                    g.learn(&condition, true);
+                    g.nested(|g| g.arm(targets, depth))
+                });
+                let lead = if arm == 0 { "where" } else { "else where" };
+                clauses.push(format!("{lead} {}, {}", condition.words, inner(&done)));
+                g.learn(&condition, false);
+            }
+            if with_else {
+                g.line("else:");
+                let done = g.nested(|g| g.arm(targets, depth));
+                clauses.push(format!("elsewhere {}", inner(&done)));
+            }
+        });
         let sentence = clauses.join("; ");
         self.explain(format!("{}.", super::generator::capitalised(&sentence)));
+    }
+
+    /// A condition before which no statement can stand, if one is open.
+    fn inline_open_condition(&mut self) -> Option<Expr> {
+        let before = std::mem::replace(&mut self.inline, true);
+        let condition = self.open_condition(usize::from(self.random.clone().one_in(2)));
+        self.inline = before;
+        condition
     }
 
     /// A condition before which no statement can stand.
@@ -203,9 +225,12 @@ impl Generator {
     /// What one branch does.
     fn arm(&mut self, targets: &[usize], depth: usize) {
         let first = self.variables.len();
-        if depth > 0 && self.random.one_in(3) {
+        if depth > 0
+            && self.random.one_in(3)
+            && let Some(condition) = self.first_condition()
+        {
             let n_arms = 1 + self.random.below(2);
-            self.arms(targets, n_arms, depth - 1);
+            self.arms(condition, targets, n_arms, depth - 1);
             return;
         }
         if self.random.one_in(3) {
@@ -224,9 +249,12 @@ impl Generator {
         let value = self.constrain(value, Need::Moderate);
         let value = self.more_than_bare(value);
         let value = self.fitting(value);
+        let start = self.variables[target].range;
+        let mut range = value.range;
         let (text, words) = match self.random.below(4) {
-            0 => {
+            0 if self.variables[target].visible => {
                 self.variables[target].used = true;
+                range = start * Range::of(0.5) + value.range;
                 let grown = format!("{name} = {} * {name} + {}", self.half(ty), value.within_sum());
                 (grown, format!("`{name}` becomes half of it plus {}", value.words))
             }
@@ -234,12 +262,15 @@ impl Generator {
         };
         // Of whole numbers there is no half.
         if ty == self.whole || text.contains("= 0.5 * ") && ty.as_composite().is_some_and(|c| !c.elem().is_float()) {
+            range = value.range;
             self.line(&format!("{name} = {}", value.text));
             self.explain(format!("`{name}` becomes {}.", value.words));
         } else {
             self.line(&text);
             self.explain(format!("{words}."));
         }
+        let becomes = &mut self.variables[target].becomes;
+        *becomes = Some(becomes.map_or(range, |before| before.or(range)));
     }
 
     fn half(&self, ty: Type) -> String {
@@ -253,12 +284,20 @@ impl Generator {
         let value = self.variable(ty, 2);
         let value = self.with_unused_from(value, first);
         let value = self.constrain(value, Need::Moderate);
-        let value = self.fitting(value);
+        let mut value = self.fitting(value);
+        // The same in each round is no loop's work.
+        let mut is_same = !self.moves(&value);
+        if is_same && let Some(counter) = self.counter_for(ty) {
+            let range = value.range * counter.range;
+            value = Expr::binary("*", &value, &counter, ty, range);
+            is_same = false;
+        }
+        let grows = value.range.high;
         let is_number = ty.as_composite().is_none();
         // The larger of numbers one of which always is, is no change.
         let start = self.variables[target].start;
         let (rises, falls) = (value.range.high > start.high, value.range.low < start.low);
-        let (line, words) = match self.random.below(12) {
+        let (line, words) = match if is_same { 5 } else { self.random.below(12) } {
             0..=3 => (format!("{name} += {}", value.text), format!("add {} to `{name}`", value.words)),
             4 => (format!("{name} -= {}", value.text), format!("take {} from `{name}`", value.words)),
             5 | 8 if ty != self.whole => {
@@ -288,6 +327,25 @@ impl Generator {
         };
         self.line(&line);
         self.explain(format!("{}.", super::generator::capitalised(&words)));
+        let becomes = &mut self.variables[target].becomes;
+        *becomes = Some(Range::of(becomes.map_or(grows, |before| before.high.min(grows))));
+    }
+
+    /// Whether the value is another in each round of the loop.
+    fn moves(&self, value: &Expr) -> bool {
+        value.uses.iter().any(|&index| self.variables[index].moves)
+    }
+
+    /// What a loop counts, as a factor of this type's values.
+    fn counter_for(&mut self, ty: Type) -> Option<Expr> {
+        let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
+        let counts = |variable: &Variable| {
+            let is_number = variable.ty == Type::I32 || variable.ty == elem;
+            variable.visible && variable.counts && is_number && variable.range.size() <= 16.0
+        };
+        let index = self.variables.iter().rposition(counts)?;
+        let counter = self.read(index);
+        Some(self.cast(counter, elem))
     }
 
     /// Variables that a loop changes.
@@ -330,6 +388,7 @@ impl Generator {
         let targets = self.accumulators();
         for &target in &targets {
             self.variables[target].is_free = true;
+            self.variables[target].moves = true;
         }
         self.loop_over(&targets, depth);
         for target in targets {
@@ -388,7 +447,7 @@ impl Generator {
     fn body(&mut self, targets: &[usize], depth: usize, counter: Option<&Counter>) {
         // A product with what begins with zero stays there.
         let zeros = targets.iter().copied().filter(|&target| self.variables[target].start == Range::of(0.0)).collect();
-        self.without(zeros, |g| g.statements_of_body(targets, depth, counter));
+        self.learning(|g| g.without(zeros, |g| g.statements_of_body(targets, depth, counter)));
     }
 
     /// Statements that do not read these variables.
@@ -415,18 +474,24 @@ impl Generator {
             let goes_on = word == "continue";
             let hidden = if goes_on { targets.to_vec() } else { Vec::new() };
             let condition = self.without(hidden, |g| g.inline_condition_of(counter.filter(|_| goes_on)));
-            self.line(&format!("if {}:", condition.text));
-            self.nested(|g| g.line(word));
-            let what = if word == "break" { "stop" } else { "go on with the next one" };
-            self.explain(format!("Where {}, {what}.", condition.words));
+            if let Some(condition) = condition {
+                self.line(&format!("if {}:", condition.text));
+                self.nested(|g| g.line(word));
+                let what = if word == "break" { "stop" } else { "go on with the next one" };
+                self.explain(format!("Where {}, {what}.", condition.words));
+                self.learn(&condition, false);
+            }
         }
         if depth > 0 && self.random.one_in(2) {
-            match self.random.one_in(2) {
-                true => self.loop_over(targets, depth - 1),
-                false => {
-                    let condition = self.inline_condition_of(counter);
+            let condition = if self.random.one_in(2) { None } else { self.inline_condition_of(counter) };
+            match condition {
+                None => self.loop_over(targets, depth - 1),
+                Some(condition) => {
                     self.line(&format!("if {}:", condition.text));
-                    let done = self.nested(|g| g.accumulate_all(targets, first));
+                    let done = self.learning(|g| {
+                        g.learn(&condition, true);
+                        g.nested(|g| g.accumulate_all(targets, first))
+                    });
                     self.explain(format!("Where {}, {done}.", condition.words));
                 }
             }
@@ -441,7 +506,19 @@ impl Generator {
             if value.ty.as_composite().is_some() {
                 return;
             }
-            let limit = self.random.pick(&[5, 10, 20, 50]);
+            // It must be more than the start, and come within reach.
+            let n_rounds = counter.map_or(4, |counter| counter.values.len().max(2)) as f64;
+            let grows = self.variables[target].becomes.map_or(0.0, |range| range.high);
+            let start = self.variables[target].start.high;
+            let is_reached = |limit: &i32| {
+                let limit = f64::from(*limit);
+                limit > start && limit <= start + 0.5 * n_rounds * grows
+            };
+            let limits: Vec<i32> = [2, 5, 10, 20, 50].into_iter().filter(is_reached).collect();
+            if limits.is_empty() {
+                return;
+            }
+            let limit = self.random.pick(&limits);
             let limit = if value.ty == self.whole { self.int(limit) } else { self.number(limit.into()) };
             self.line(&format!("if {} > {}:", value.text, limit.text));
             self.nested(|g| g.line("break"));
@@ -477,7 +554,7 @@ impl Generator {
     }
 
     /// A condition on a loop's index now and then: one that holds of some values that it has, and of others not.
-    fn inline_condition_of(&mut self, counter: Option<&Counter>) -> Expr {
+    fn inline_condition_of(&mut self, counter: Option<&Counter>) -> Option<Expr> {
         if let Some(Counter { index, values }) = counter.filter(|_| self.random.one_in(2)) {
             let modulus = self.random.pick(&[2, 3, 4]);
             let start = self.random.below(modulus as usize) as i32;
@@ -486,10 +563,15 @@ impl Generator {
             if let Some(wanted) = all.find(|&wanted| (1..values.len()).contains(&holds(wanted))) {
                 let index = self.read(*index);
                 let rest = Expr::binary("%", &index, &Expr::int(modulus), Type::I32, Range::within(4.0));
-                return Expr::binary("==", &rest, &Expr::int(wanted), Type::BOOL, Range::new(0.0, 1.0));
+                let asks = vec![self.ask("==", &rest, &Expr::int(wanted))];
+                let test = Expr::binary("==", &rest, &Expr::int(wanted), Type::BOOL, Range::new(0.0, 1.0));
+                let test = Expr { asks, ..test };
+                if !self.is_decided(&test) {
+                    return Some(test);
+                }
             }
         }
-        self.inline_condition()
+        (0..6).find_map(|_| self.inline_open_condition().filter(|condition| self.moves(condition)))
     }
 
     /// A `while` that ends: something that it counts, halves or doubles each time.
@@ -500,19 +582,24 @@ impl Generator {
             0 => {
                 let n = 3 + self.random.below(6);
                 self.line(&format!("{name} = int(0)"));
+                let mut also = None;
                 let mut condition = format!("{name} < {n}");
                 let mut words = format!("`{name}`, from 0, is less than {n}");
                 if self.random.one_in(2) {
                     let more = self.inline_condition();
                     condition = format!("{condition} and {}", more.within_not());
                     words = format!("{words} and {}", more.words);
+                    also = Some(more);
                 }
                 self.line(&format!("while {condition}:"));
                 let done = self.nested(|g| {
                     let index = g.declare_index(&name, Type::I32, Range::new(0.0, n as f64));
                     // What goes on to the next iteration must have counted.
                     g.line(&format!("{name} += 1"));
-                    g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
+                    g.learning(|g| {
+                        also.iter().for_each(|condition| g.learn(condition, true));
+                        g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
+                    });
                 });
                 self.explain(format!("As long as {words}: count it up; {done}."));
             }
@@ -603,7 +690,10 @@ impl Generator {
         let a = self.constrain(a, Need::Finite);
         let a = self.name(a);
         let one = self.number(1.0);
-        let start = Expr::binary("+", &a, &one, real, a.range + one.range);
+        let start = match self.variables[a.uses[0]].parts.is_moved {
+            true => a.clone(),
+            false => Expr::binary("+", &a, &one, real, a.range + one.range),
+        };
         let guess = self.mutable(&start, a.range + Range::new(0.0, 2.0));
         let name = self.variables[guess].text.clone();
         let n = self.random.pick(&[2, 3, 4, 5, 8]);

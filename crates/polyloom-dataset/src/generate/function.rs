@@ -87,6 +87,7 @@ impl Generator {
                 range = range.or(early.range);
                 g.line(&format!("if {}:", condition.text));
                 g.nested(|g| g.line(&format!("return {}", early.text)));
+                g.learn(&condition, false);
                 g.say(format!("{} if {}", early.words, condition.words));
             }
             let value = g.variable(result, 2);
@@ -107,6 +108,18 @@ impl Generator {
         let fits: Vec<usize> = (0..self.functions.len()).filter(|&index| self.functions[index].result == ty).collect();
         let index = (!fits.is_empty()).then(|| self.random.pick(&fits))?;
         Some(self.call_function(index, depth))
+    }
+
+    /// Which functions are called.
+    pub(super) fn calls(&self) -> Vec<bool> {
+        self.functions.iter().map(|function| function.is_called).collect()
+    }
+
+    /// The same as it was.
+    pub(super) fn set_calls(&mut self, called: &[bool]) {
+        for (function, &called) in self.functions.iter_mut().zip(called) {
+            function.is_called = called;
+        }
     }
 
     fn call_function(&mut self, index: usize, depth: usize) -> Expr {

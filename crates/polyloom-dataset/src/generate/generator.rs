@@ -6,6 +6,7 @@ mod parameters;
 use super::docstring::{FunctionSummary, Sentence};
 use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
+use super::known::{Known, Roots};
 use super::names::{Names, Role};
 use super::program::{Extent, Input};
 use super::range::Range;
@@ -13,6 +14,7 @@ use super::usage::NameUsage;
 use super::values::{Choices, OVERLOADS, is_in_warp};
 use super::words;
 use polyloom::{Composite, Op, Random, Scalar, Type};
+use smallvec::smallvec;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
@@ -40,7 +42,19 @@ pub(super) struct Variable {
     pub(super) visible: bool,
     /// What is known of the value that it was given.
     head: Option<Op>,
-    parts: Parts,
+    pub(super) parts: Parts,
+    /// The text of the value that it was given, if there is one.
+    pub(super) value: String,
+    /// Whether it has another value in each round of a loop around.
+    pub(super) moves: bool,
+    /// Whether a loop counts it.
+    pub(super) counts: bool,
+    /// What its value comes from.
+    pub(super) roots: Roots,
+    /// Whether statements change it from here on.
+    pub(super) changes: bool,
+    /// What they have made of it.
+    pub(super) becomes: Option<Range>,
 }
 
 impl Variable {
@@ -98,6 +112,8 @@ pub(super) struct Generator {
     pub(super) by_column: bool,
     /// What the last result comes from.
     pub(super) outer: Option<Op>,
+    /// The outcomes of tests that are known.
+    pub(super) known: Vec<Known>,
     lines: Vec<String>,
     reads: NameUsage,
     indent: usize,
@@ -157,6 +173,7 @@ impl Generator {
             summary: None,
             outer: None,
             by_column: false,
+            known: Vec::new(),
             lines: Vec::new(),
             reads: NameUsage::default(),
             indent: 1,
@@ -191,6 +208,7 @@ impl Generator {
         expr.head = variable.head;
         expr.parts.terms.extend(variable.parts.terms.iter().copied());
         expr.parts.factors.extend(variable.parts.factors.iter().copied());
+        (expr.parts.is_moved, expr.parts.is_scaled) = (variable.parts.is_moved, variable.parts.is_scaled);
         expr
     }
 
@@ -210,6 +228,12 @@ impl Generator {
             visible: true,
             head: None,
             parts: Parts::default(),
+            value: String::new(),
+            moves: false,
+            counts: false,
+            roots: smallvec![self.variables.len() as i64],
+            changes: false,
+            becomes: None,
         });
         self.variables.len() - 1
     }
@@ -219,6 +243,8 @@ impl Generator {
         let index = self.declare(name.to_owned(), format!("`{name}`"), ty, range);
         self.variables[index].is_free = true;
         self.variables[index].used = true;
+        self.variables[index].moves = true;
+        self.variables[index].counts = true;
         index
     }
 
@@ -316,6 +342,9 @@ impl Generator {
     pub(super) fn must_be_read(&mut self, index: usize) {
         self.variables[index].since = self.lines.len();
         self.variables[index].is_free = false;
+        self.variables[index].changes = false;
+        self.variables[index].moves = false;
+        self.variables[index].roots = smallvec![index as i64];
         self.variables[index].varies = true;
         self.variables[index].used = false;
     }
@@ -373,6 +402,14 @@ impl Generator {
         if is_name && expr.is_bare() {
             return expr.uses[0];
         }
+        // What has a name already needs no other.
+        let is_pure = expr.head.is_some_and(|op| op.info().is_pure());
+        if is_pure && !expr.uses.iter().any(|&index| self.variables[index].changes) {
+            let has_it = |variable: &Variable| variable.visible && !variable.changes && variable.value == expr.text;
+            if let Some(index) = self.variables.iter().position(has_it) {
+                return index;
+            }
+        }
         let name = self.names.draw(&mut self.random, Role::Local);
         let words = if expr.ty == Type::BOOL { format!("whether {}", expr.words) } else { expr.words.clone() };
         match self.states {
@@ -382,9 +419,31 @@ impl Generator {
         self.line(&format!("{name} = {}", expr.text));
         let index = self.declare(name.clone(), format!("`{name}`"), expr.ty, expr.range);
         self.variables[index].varies = self.differs(&expr);
+        self.variables[index].roots = self.roots_of_new(&expr, index);
+        if is_pure && !expr.uses.is_empty() {
+            self.variables[index].value.clone_from(&expr.text);
+        }
+        self.variables[index].moves = expr.uses.iter().any(|&index| self.variables[index].moves);
         self.variables[index].head = expr.head;
         self.variables[index].parts = expr.parts;
         index
+    }
+
+    fn roots_of_new(&self, expr: &Expr, index: usize) -> Roots {
+        let roots = self.roots(expr);
+        if roots.is_empty() { smallvec![index as i64] } else { roots }
+    }
+
+    /// Takes back what has been written since: so many lines, variables and sentences.
+    pub(super) fn undo(&mut self, (n_lines, n_variables, n_sentences): (usize, usize, usize)) {
+        self.lines.truncate(n_lines);
+        self.variables.truncate(n_variables);
+        self.doc.truncate(n_sentences);
+    }
+
+    /// How much has been written.
+    pub(super) fn so_far(&self) -> (usize, usize, usize) {
+        (self.lines.len(), self.variables.len(), self.doc.len())
     }
 
     /// Whether the value is not the same for all threads.
@@ -408,6 +467,8 @@ impl Generator {
         let index = self.declare(name.clone(), format!("`{name}`"), expr.ty, range);
         self.variables[index].varies = self.differs(expr);
         self.variables[index].start = expr.range;
+        self.variables[index].roots = self.roots_of_new(expr, index);
+        self.variables[index].changes = true;
         index
     }
 
@@ -454,7 +515,7 @@ impl Generator {
         let reads = std::mem::take(&mut self.reads);
         let doc = std::mem::take(&mut self.doc);
         let indent = std::mem::replace(&mut self.indent, 1);
-        let returned = body(self);
+        let returned = self.learning(body);
         self.indent = indent;
         let lines = std::mem::replace(&mut self.lines, lines);
         self.reads.scan(&lines);

@@ -368,3 +368,63 @@ fn elements_have_one_form_in_a_sentence() {
         }
     }
 }
+
+/// A comparison with a number: what is compared, whether it is to be less, and than what.
+type Bound = (String, bool, f64);
+
+fn bound(test: &str) -> Option<Bound> {
+    let test = test.replace("loom.float64(", "").replace("wp.float64(", "");
+    let is_one = ![" and ", " or ", "not "].iter().any(|word| test.contains(word));
+    let (value, sign, number) = [" < ", " > "].iter().find_map(|sign| {
+        let (value, number) = test.split_once(sign)?;
+        Some((value, *sign, number.trim_end_matches(')').parse().ok()?))
+    })?;
+    is_one.then(|| (value.to_owned(), sign == " < ", number))
+}
+
+#[test]
+fn no_test_asks_what_those_around_it_have_decided() {
+    for seed in 0..3000 {
+        let program = generate(Category::ControlFlow, seed);
+        let mut known: Vec<(usize, Option<Bound>)> = Vec::new();
+        for line in program.source.lines().filter(|line| !line.trim().is_empty()) {
+            let text = line.trim_start();
+            let depth = line.len() - text.len();
+            let goes_on = text.starts_with("elif ") || text == "else:";
+            known.retain(|(at, _)| *at < depth || *at == depth && goes_on);
+            // The arm before was for those of which its test holds.
+            if let Some((_, Some((_, is_below, _)))) = known.last_mut().filter(|_| goes_on) {
+                *is_below = !*is_below;
+            }
+            let Some(test) = text.strip_prefix("if ").or_else(|| text.strip_prefix("elif ")) else { continue };
+            let asked = bound(test.trim_end_matches(':'));
+            if let Some((value, _, at)) = &asked {
+                let decides =
+                    |known: &Bound| known.0 == *value && if known.1 { *at >= known.2 } else { *at <= known.2 };
+                let is_open = !known.iter().filter_map(|(_, known)| known.as_ref()).any(decides);
+                assert!(is_open, "{line}\n{}", program.source);
+            }
+            known.push((depth, asked));
+        }
+    }
+}
+
+#[test]
+fn factors_stand_alone() {
+    let (mut n, mut n_chained) = (0, 0);
+    for program in kernels(100).filter(|program| program.category != "composite") {
+        let (_, code) = parts(&program.source);
+        let is_number = |part: &str| part.trim_matches(['(', ')']).parse::<f64>().is_ok();
+        n += 1;
+        n_chained += usize::from(statements(&code).any(|line| {
+            let parts: Vec<&str> = line.split(" * ").collect();
+            parts.windows(2).any(|pair| {
+                let last = pair[0].rsplit([' ', '(']).next().unwrap_or_default();
+                let next = pair[1].split([' ', ')']).next().unwrap_or_default();
+                is_number(last) && is_number(next)
+            })
+        }));
+    }
+    // Of whole numbers made of fractions some are left.
+    assert!(n_chained * 40 <= n, "{n_chained} of {n}");
+}

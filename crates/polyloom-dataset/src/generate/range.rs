@@ -63,6 +63,17 @@ impl Range {
         Range::new(self.low.max(other.low), self.high.max(other.high))
     }
 
+    /// The numbers of both.
+    pub(super) fn and(self, other: Range) -> Range {
+        self.max(Range::of(other.low)).min(Range::of(other.high))
+    }
+
+    /// What is no larger than this, with the sign of these numbers.
+    pub(super) fn of_sign(self, bound: f64) -> Range {
+        let (low, high) = (if self.low >= 0.0 { 0.0 } else { -bound }, if self.high <= 0.0 { 0.0 } else { bound });
+        Range::new(low, high)
+    }
+
     /// Under a function that does not fall.
     pub(super) fn rising(self, f: impl Fn(f64) -> f64) -> Range {
         Range::new(f(self.low), f(self.high))

@@ -42,13 +42,28 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
             let repeats = !is_sum && b.is_bare() && a.text.contains(b.text.as_str());
             let signed = b.text.starts_with('-') || b.head == Some(Op::Neg);
             let idle = neutral(b, 0.0) || is_sum && neutral(a, 0.0);
+            let inverts = |x: &Expr| matches!(x.head, Some(Op::Invert | Op::Neg));
+            let opposite = a.uses == b.uses && a.uses.len() == 1 && (inverts(a) || inverts(b));
+            let moves_twice = a.uses.is_empty() && b.parts.is_moved || b.uses.is_empty() && a.parts.is_moved;
             // Two products of the same could be one.
             let is_product = |x: &Expr| x.head == Some(Op::Mul) && x.uses.len() > 1;
             let twice = is_product(a) && is_product(b) && a.uses == b.uses;
-            idle || signed || repeats || twice || of_one && !a.uses.is_empty() || a.parts.cancel(&b.parts, is_sum)
+            idle || opposite
+                || moves_twice
+                || signed
+                || repeats
+                || twice
+                || of_one && !a.uses.is_empty()
+                || a.parts.cancel(&b.parts, is_sum)
         }
-        (Op::Mul | Op::CwMul, [b]) => [0.0, 1.0].iter().any(|&n| neutral(a, n) || neutral(b, n)),
-        (Op::Div | Op::FloorDiv | Op::CwDiv, [b]) => neutral(b, 1.0) || a.parts.share(&b.parts),
+        (Op::Mul | Op::CwMul, [b]) => {
+            let scales_twice = a.uses.is_empty() && b.parts.is_scaled || b.uses.is_empty() && a.parts.is_scaled;
+            let signs = a.head == Some(Op::Neg) && b.head == Some(Op::Neg);
+            scales_twice || signs || [0.0, 1.0].iter().any(|&n| neutral(a, n) || neutral(b, n))
+        }
+        (Op::Div | Op::FloorDiv | Op::CwDiv, [b]) => {
+            neutral(b, 1.0) || b.uses.is_empty() && a.parts.is_scaled || a.parts.share(&b.parts)
+        }
         (Op::Mod, [b]) => neutral(b, 1.0) || a.range.low >= 0.0 && a.range.high < b.range.low,
         (Op::Pow, [b]) => neutral(b, 1.0) || neutral(b, 0.0) || neutral(a, 1.0),
         (Op::Lerp, [_, t]) => neutral(t, 0.0) || neutral(t, 1.0),

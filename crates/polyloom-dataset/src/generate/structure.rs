@@ -247,6 +247,13 @@ impl Generator {
             let n = g.random.below(1 + usize::from(difficulty));
             g.statements(n, 1);
             let value = g.variable(real, 2);
+            g.review();
+            let is_read = |field: &usize| g.variables[*field].used || value.uses.contains(field);
+            if !fields.iter().any(is_read) {
+                // What the function is of must matter to it.
+                let field = g.random.pick(&fields);
+                g.variables[field].is_free = false;
+            }
             let value = g.with_unused(value);
             let value = g.constrain(value, Need::Finite);
             range = value.range;

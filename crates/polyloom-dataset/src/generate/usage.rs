@@ -40,17 +40,19 @@ impl NameUsage {
                 None if line.starts_with('#') => "",
                 None => line,
             };
-            let mut hash = EMPTY;
+            let (mut hash, mut is_part) = (EMPTY, false);
             for byte in rest.bytes().chain([b' ']) {
                 if byte.is_ascii_alphanumeric() || byte == b'_' {
                     hash = with(hash, byte);
                     continue;
                 }
                 // `p.mass` reads `p` too.
-                if hash != EMPTY {
+                if hash != EMPTY && !is_part {
                     self.last.insert(hash, at);
                 }
-                hash = if byte == b'.' && hash != EMPTY { with(hash, byte) } else { EMPTY };
+                // What is behind a dot is no name: `b[i].y` does not read `y`.
+                is_part = byte == b'.' && (hash == EMPTY || is_part);
+                hash = if byte == b'.' && hash != EMPTY && !is_part { with(hash, byte) } else { EMPTY };
             }
         }
         self.n_lines = lines.len();
@@ -97,14 +99,14 @@ mod tests {
 
     #[test]
     fn what_is_assigned_is_not_read() {
-        let lines = lines("a = p.mass + b[i]\nc += d\n# e\nif f == 1:\n    x[k] = g");
+        let lines = lines("a = p.mass + b[i].h\nc += d\n# e\nif f == 1:\n    x[k] = g");
         let mut reads = NameUsage::default();
         reads.scan(&lines[..1]);
         reads.scan(&lines);
         for (name, line) in [("p", 0), ("p.mass", 0), ("b", 0), ("i", 0), ("d", 1), ("f", 3), ("x", 4), ("g", 4)] {
             assert_eq!(reads.last_of(name), Some(line), "{name}");
         }
-        for name in ["a", "c", "e", "mass"] {
+        for name in ["a", "c", "e", "mass", "h"] {
             assert_eq!(reads.last_of(name), None, "{name}");
         }
     }

@@ -3,6 +3,7 @@
 use super::domain::{Need, need, result};
 use super::expr::{Binding, Expr};
 use super::generator::{Generator, Variable, name_of};
+use super::known::Ask;
 use super::range::Range;
 use super::sense::{is_flat, is_pointless};
 use polyloom::op::{Choose, Group, Signature, Spelling, TypeClass};
@@ -152,30 +153,68 @@ impl Generator {
 
     /// A condition that depends on something.
     pub(super) fn condition(&mut self, depth: usize) -> Expr {
+        self.open_condition(depth).unwrap_or_else(|| self.any_condition(0))
+    }
+
+    /// One that nothing has decided yet.
+    pub(super) fn open_condition(&mut self, depth: usize) -> Option<Expr> {
+        for at in 0..8 {
+            let before = self.so_far();
+            let called = self.calls();
+            let condition = self.any_condition(if at < 4 { depth } else { 0 });
+            if !self.is_decided(&condition) {
+                return Some(condition);
+            }
+            self.undo(before);
+            self.set_calls(&called);
+        }
+        None
+    }
+
+    fn any_condition(&mut self, depth: usize) -> Expr {
         let truth = Range::new(0.0, 1.0);
         match self.random.below(12) {
             0..=2 if depth > 0 => {
-                let (a, b) = (self.condition(depth - 1), self.condition(0));
+                let (a, b) = (self.any_condition(depth - 1), self.any_condition(0));
                 let operator = self.random.pick(&["and", "or"]);
+                let first = a.asks.clone();
+                let asks: Vec<Ask> = a.asks.iter().chain(&b.asks).cloned().collect();
                 let (a, b) = (self.short(a), self.short(b));
                 // Two conditions on one variable hold seldom together, or always one of them.
-                let overlap = a.uses.iter().any(|index| b.uses.contains(index));
-                return if overlap { a } else { Expr::binary(operator, &a, &b, Type::BOOL, truth) };
+                let (of_a, of_b) = (self.roots(&a), self.roots(&b));
+                let overlap = of_a.iter().any(|root| of_b.contains(root)) && (of_a.len() == 1 || of_b.len() == 1);
+                let overlap = overlap || a.uses.iter().any(|index| b.uses.contains(index));
+                return match overlap {
+                    true => Expr { asks: first, ..a },
+                    false => Expr { asks, ..Expr::binary(operator, &a, &b, Type::BOOL, truth) },
+                };
             }
             3 if depth > 0 => {
-                let x = self.condition(depth - 1);
+                let x = self.any_condition(depth - 1);
                 return Expr::unary("not", &x, Type::BOOL, truth);
             }
             4 if self.has(self.whole) => {
                 let x = self.variable(self.whole, 0);
+                // Of what a loop counts the rest may be one alone.
+                let counts = x.uses.iter().any(|&index| self.variables[index].counts);
+                if counts {
+                    return self.comparison(depth);
+                }
                 let modulus = self.random.pick(&[2, 2, 3, 4, 5]);
                 let rest = Expr::binary("%", &x, &self.int(modulus), x.ty, Range::within(f64::from(modulus - 1)));
                 let wanted = self.int(self.random.clone().below(modulus as usize) as i32);
                 let operator = self.random.pick(&["==", "!=", "=="]);
-                return Expr::binary(operator, &rest, &wanted, Type::BOOL, truth);
+                let asks = vec![self.ask(operator, &rest, &wanted)];
+                return Expr { asks, ..Expr::binary(operator, &rest, &wanted, Type::BOOL, truth) };
             }
             _ => {}
         }
+        self.comparison(depth)
+    }
+
+    /// A condition on which of two values is the larger.
+    fn comparison(&mut self, depth: usize) -> Expr {
+        let truth = Range::new(0.0, 1.0);
         let whole = self.whole;
         let has_whole = self.variables.iter().any(|known| known.visible && known.varies && known.ty == whole);
         let ty = if has_whole && self.random.one_in(3) { self.whole } else { self.real };
@@ -197,7 +236,8 @@ impl Generator {
         let overlap = a.uses.iter().any(|index| b.uses.contains(index));
         let b = if overlap { self.threshold(&a) } else { b };
         let (a, b) = (self.short(a), self.short(b));
-        Expr::binary(operator, &a, &b, Type::BOOL, truth)
+        let asks = vec![self.ask(operator, &a, &b)];
+        Expr { asks, ..Expr::binary(operator, &a, &b, Type::BOOL, truth) }
     }
 
     /// A number within what the expression may be.
@@ -206,7 +246,12 @@ impl Generator {
         let Range { low, high } = of.range;
         let (low, high) =
             if of.ty == self.whole { (low.max(-4.0), high.min(20.0)) } else { (low.max(-1.5), high.min(1.5)) };
-        let (low, high) = if low < high { (low, high) } else { (of.range.low.min(1e3), of.range.low.min(1e3) + 1.0) };
+        let (low, high) = match low < high {
+            true => (low, high),
+            // Of what is far from zero a part near there.
+            false if of.range.low > 0.0 => (of.range.low.min(1e3), of.range.high.min(of.range.low.min(1e3) * 2.0)),
+            false => (of.range.low.max(of.range.high.max(-1e3) * 2.0), of.range.high.max(-1e3)),
+        };
         let at = low + (high - low) * (3 + self.random.below(5)) as f64 / 10.0;
         if of.ty == self.whole {
             self.int(at.round() as i32)
@@ -507,6 +552,10 @@ impl Generator {
         let elem = Type::Scalar(elem);
         let parts: Vec<Expr> =
             (0..len).map(|_| self.leaf_of_variable(elem).unwrap_or_else(|| self.constant(elem))).collect();
+        let mut parts = parts;
+        if parts.iter().all(|part| part.text == parts[0].text) {
+            parts[1] = self.constant(elem);
+        }
         let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
         let refs: Vec<&Expr> = parts.iter().collect();
         Some(Expr::call(&self.builtin(&name_of(composite.into())), &refs, ty, range))

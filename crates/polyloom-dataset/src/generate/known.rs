@@ -1,0 +1,149 @@
+//! What the tests around a statement have decided, so that nothing is asked twice.
+
+use super::expr::{Expr, Parts};
+use super::generator::Generator;
+use super::range::Range;
+use smallvec::{SmallVec, smallvec};
+
+/// A comparison of a value with a number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Bound {
+    /// Whether the value is less, or at most this.
+    pub(super) is_below: bool,
+    /// Whether the number itself is out.
+    pub(super) is_strict: bool,
+    pub(super) at: f64,
+    /// Whether the value is a variable and nothing else.
+    pub(super) is_bare: bool,
+}
+
+impl Bound {
+    fn negated(self) -> Bound {
+        Bound { is_below: !self.is_below, is_strict: !self.is_strict, ..self }
+    }
+
+    /// What is left of numbers for which it holds.
+    fn narrowed(self, range: Range, is_whole: bool) -> Range {
+        let step = if is_whole && self.is_strict { 1.0 } else { 0.0 };
+        match self.is_below {
+            true => Range::new(range.low, range.high.min(self.at - step)),
+            false => Range::new(range.low.max(self.at + step), range.high),
+        }
+    }
+}
+
+/// One of the tests that a condition is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    /// What the tested value comes from.
+    roots: Roots,
+    bound: Option<Bound>,
+    /// The variable that it is on.
+    of: Option<usize>,
+    /// Whether the ranges of its operands leave one answer.
+    is_plain: bool,
+}
+
+/// Where values come from: variables by number, components by the hash of their text.
+pub(super) type Roots = SmallVec<[i64; 4]>;
+
+/// A test whose outcome is known.
+pub(super) struct Known {
+    roots: Roots,
+    /// The variable whose range it has narrowed, and what that was.
+    narrowed: Option<(usize, Range)>,
+}
+
+impl Generator {
+    /// What a value comes from.
+    pub(super) fn roots(&self, expr: &Expr) -> Roots {
+        if let [index] = expr.uses[..]
+            && expr.is_bare()
+            && expr.text != self.variables[index].text
+        {
+            return smallvec![Parts::of(&expr.text).terms[0]];
+        }
+        let mut roots: Roots =
+            expr.uses.iter().flat_map(|&index| self.variables[index].roots.iter().copied()).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        roots
+    }
+
+    /// `a OPERATOR b` as a test.
+    pub(super) fn ask(&self, operator: &str, a: &Expr, b: &Expr) -> Ask {
+        let mut roots = self.roots(a);
+        roots.extend(self.roots(b));
+        roots.sort_unstable();
+        roots.dedup();
+        let of = a.uses.first().copied().filter(|&index| a.uses.len() == 1 && self.variables[index].text == a.text);
+        let (is_below, is_strict) = (operator.starts_with('<'), !operator.ends_with('='));
+        let is_plain = match operator {
+            "<" | ">=" => a.range.high < b.range.low || a.range.low >= b.range.high,
+            ">" | "<=" => a.range.low > b.range.high || a.range.high <= b.range.low,
+            _ => false,
+        };
+        let bounds = b.is_constant() && matches!(operator, "<" | ">" | "<=" | ">=");
+        let bound = bounds.then_some(Bound { is_below, is_strict, at: b.range.low, is_bare: of.is_some() });
+        Ask { roots, bound, of, is_plain }
+    }
+
+    /// Whether the answer to one of a condition's tests follows from what is known.
+    pub(super) fn is_decided(&self, condition: &Expr) -> bool {
+        match condition.asks.is_empty() {
+            true => self.follows(&self.roots(condition), None),
+            false => condition.asks.iter().any(|ask| ask.is_plain || self.follows(&ask.roots, ask.of)),
+        }
+    }
+
+    fn follows(&self, roots: &Roots, of: Option<usize>) -> bool {
+        // Of a variable with a known range the next test takes account of that.
+        let is_other = |known: &&Known| known.narrowed.is_none_or(|(index, _)| Some(index) != of);
+        let others = || self.known.iter().filter(is_other);
+        let alone = |root: &i64| others().any(|known| known.roots[..] == [*root]);
+        !roots.is_empty() && (others().any(|known| known.roots == *roots) || roots.iter().all(alone))
+    }
+
+    /// From here on the condition holds, or does not.
+    pub(super) fn learn(&mut self, condition: &Expr, holds: bool) {
+        if condition.asks.is_empty() {
+            let roots = self.roots(condition);
+            self.known.push(Known { roots, narrowed: None });
+        }
+        let is_one = condition.asks.len() == 1;
+        for ask in &condition.asks {
+            let narrowed = match (ask.bound, ask.of) {
+                (Some(bound), Some(index)) if is_one && bound.is_bare && !self.variables[index].changes => {
+                    let bound = if holds { bound } else { bound.negated() };
+                    let variable = &mut self.variables[index];
+                    let before = variable.range;
+                    let is_whole = variable.ty.as_scalar().is_some_and(|scalar| scalar.is_int());
+                    let range = bound.narrowed(before, is_whole);
+                    if range.low <= range.high {
+                        variable.range = range;
+                    }
+                    Some((index, before))
+                }
+                _ => None,
+            };
+            self.known.push(Known { roots: ask.roots.clone(), narrowed });
+        }
+    }
+
+    /// What is learnt inside is not known after.
+    pub(super) fn learning<T>(&mut self, body: impl FnOnce(&mut Generator) -> T) -> T {
+        let n_known = self.known.len();
+        let done = body(self);
+        for known in self.known.drain(n_known..).rev() {
+            if let Some((index, before)) = known.narrowed {
+                self.variables[index].range = before;
+            }
+        }
+        done
+    }
+}
+
+/// The tests of a condition that does not hold.
+pub(super) fn negated(asks: &[Ask]) -> Vec<Ask> {
+    asks.iter().map(|ask| Ask { bound: ask.bound.map(Bound::negated), ..ask.clone() }).collect()
+}
