@@ -5,6 +5,7 @@
 //! [`produce`] does all three for as many as are asked for.
 
 mod card;
+mod effect;
 mod exclude;
 mod found;
 mod generate;

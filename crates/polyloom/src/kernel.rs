@@ -148,8 +148,8 @@ impl Kernel {
         }
     }
 
-    /// Its HIR as the front end made it.
-    pub(crate) fn module(&self) -> (&Module, FuncId) {
+    /// Its HIR as the front end made it, in the module of the functions it calls.
+    pub fn module(&self) -> (&Module, FuncId) {
         (&self.module, self.id)
     }
 

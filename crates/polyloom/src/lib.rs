@@ -59,8 +59,9 @@ pub use polyloom_ir::arch::MAX_BLOCK_SIZE;
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::interp::{GlobalSums, Grid};
 pub use polyloom_ir::{
-    Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_COMPONENTS, MAX_DIMS, Module,
-    Op, PtxVersion, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,
+    Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, InstData, MAX_COMPONENTS,
+    MAX_DIMS, Module, Op, PtxVersion, Region, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, Value,
+    diagnostic, op,
 };
 pub use polyloom_passes::Options as PassOptions;
 pub use polyloom_passes::autodiff::{

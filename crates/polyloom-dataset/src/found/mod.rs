@@ -180,6 +180,7 @@ pub(crate) fn depends_on_inputs(reason: Reason) -> bool {
         | Reason::Disagreement
         | Reason::Gradient
         | Reason::Excluded
+        | Reason::NoEffect
         | Reason::Panic => false,
     }
 }

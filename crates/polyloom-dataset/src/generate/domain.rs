@@ -8,7 +8,7 @@ use std::f64::consts::{FRAC_PI_2, PI};
 
 /// What a builtin needs of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Need {
+pub(crate) enum Need {
     /// Not to be so large that arithmetic overflows.
     Finite,
     /// A size of 8 at most.
@@ -54,7 +54,7 @@ impl Need {
 }
 
 /// What an op needs of an operand.
-pub(super) fn need(op: Op, operand: usize) -> Need {
+pub(crate) fn need(op: Op, operand: usize) -> Need {
     match (op, operand) {
         (Op::Div | Op::FloorDiv | Op::Mod | Op::CwDiv, 1) => Need::NotZero,
         // At zero the slope of a root is infinite.
@@ -74,7 +74,7 @@ pub(super) fn need(op: Op, operand: usize) -> Need {
 }
 
 /// The numbers an op gives for operands of these ranges; `n` is how many components the first has.
-pub(super) fn result(op: Op, operands: &[Range], n: usize) -> Range {
+pub(crate) fn result(op: Op, operands: &[Range], n: usize) -> Range {
     let first = operands.first().copied().unwrap_or(Range::ANY);
     let second = operands.get(1).copied().unwrap_or(first);
     let n = n as f64;

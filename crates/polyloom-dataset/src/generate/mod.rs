@@ -21,7 +21,6 @@ mod known;
 mod names;
 mod program;
 mod range;
-
 mod rows;
 mod sense;
 mod stencil;
@@ -32,7 +31,9 @@ mod values;
 mod weave;
 mod words;
 
+pub(crate) use domain::{Need, need, result};
 pub use program::{Category, Extent, Input, Program, UnknownCategory, Values};
+pub(crate) use range::Range;
 
 use polyloom::Random;
 

@@ -4,84 +4,84 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// Numbers from `low` to `high`. Of a vector or a matrix, its components.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Range {
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(crate) struct Range {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Range {
     /// Nothing is known.
-    pub(super) const ANY: Range = Range { low: f64::NEG_INFINITY, high: f64::INFINITY };
+    pub(crate) const ANY: Range = Range { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
-    pub(super) const fn new(low: f64, high: f64) -> Range {
+    pub(crate) const fn new(low: f64, high: f64) -> Range {
         Range { low, high }
     }
 
-    pub(super) const fn of(number: f64) -> Range {
+    pub(crate) const fn of(number: f64) -> Range {
         Range { low: number, high: number }
     }
 
     /// From minus to plus this.
-    pub(super) const fn within(bound: f64) -> Range {
+    pub(crate) const fn within(bound: f64) -> Range {
         Range { low: -bound, high: bound }
     }
 
     /// The largest absolute value.
-    pub(super) fn size(self) -> f64 {
+    pub(crate) fn size(self) -> f64 {
         self.low.abs().max(self.high.abs())
     }
 
-    pub(super) fn lies_in(self, other: Range) -> bool {
+    pub(crate) fn lies_in(self, other: Range) -> bool {
         self.low >= other.low && self.high <= other.high
     }
 
     /// Whether no number is closer to zero than this.
-    pub(super) fn avoids_zero(self, distance: f64) -> bool {
+    pub(crate) fn avoids_zero(self, distance: f64) -> bool {
         self.low >= distance || self.high <= -distance
     }
 
     /// The least range with both.
-    pub(super) fn or(self, other: Range) -> Range {
+    pub(crate) fn or(self, other: Range) -> Range {
         Range::new(self.low.min(other.low), self.high.max(other.high))
     }
 
-    pub(super) fn abs(self) -> Range {
+    pub(crate) fn abs(self) -> Range {
         let least = if self.low <= 0.0 && self.high >= 0.0 { 0.0 } else { self.low.abs().min(self.high.abs()) };
         Range::new(least, self.size())
     }
 
-    pub(super) fn squared(self) -> Range {
+    pub(crate) fn squared(self) -> Range {
         let least = self.abs().low;
         Range::new(least * least, self.size() * self.size())
     }
 
-    pub(super) fn min(self, other: Range) -> Range {
+    pub(crate) fn min(self, other: Range) -> Range {
         Range::new(self.low.min(other.low), self.high.min(other.high))
     }
 
-    pub(super) fn max(self, other: Range) -> Range {
+    pub(crate) fn max(self, other: Range) -> Range {
         Range::new(self.low.max(other.low), self.high.max(other.high))
     }
 
     /// The numbers of both.
-    pub(super) fn and(self, other: Range) -> Range {
+    pub(crate) fn and(self, other: Range) -> Range {
         self.max(Range::of(other.low)).min(Range::of(other.high))
     }
 
     /// What is no larger than this, with the sign of these numbers.
-    pub(super) fn of_sign(self, bound: f64) -> Range {
+    pub(crate) fn of_sign(self, bound: f64) -> Range {
         let (low, high) = (if self.low >= 0.0 { 0.0 } else { -bound }, if self.high <= 0.0 { 0.0 } else { bound });
         Range::new(low, high)
     }
 
     /// Under a function that does not fall.
-    pub(super) fn rising(self, f: impl Fn(f64) -> f64) -> Range {
+    pub(crate) fn rising(self, f: impl Fn(f64) -> f64) -> Range {
         Range::new(f(self.low), f(self.high))
     }
 
     /// The same of a function whose last digits are not the same in every mathematical library: what kernels are written
     /// must not depend on these. It is rounded to seven bits and widened by as much.
-    pub(super) fn rising_about(self, f: impl Fn(f64) -> f64) -> Range {
+    pub(crate) fn rising_about(self, f: impl Fn(f64) -> f64) -> Range {
         const KEPT: u64 = !((1 << 45) - 1);
         let about = |x: f64| if x.is_finite() { f64::from_bits((x.to_bits() + (1 << 44)) & KEPT) } else { x };
         let (low, high) = (about(f(self.low)), about(f(self.high)));

@@ -2,7 +2,6 @@
 
 use super::chunk::Keys;
 use super::settings::{Settings, SourceSettings};
-use crate::Hashes;
 use crate::found::{Excerpt, Found, Source, depends_on_inputs, programs};
 use crate::generate::{Category, Program, generate};
 use crate::row::Row;
@@ -11,6 +10,7 @@ use crate::statistics::OpCounts;
 use crate::text::{GpuCode, Place, Texts, hashes};
 use crate::tools::Tools;
 use crate::verify::{Level, Reason, Reject, Verifier};
+use crate::{Hashes, effect};
 use polyloom::{Kernel, Random, cuda_devices};
 use std::any::Any;
 use std::borrow::Cow;
@@ -156,6 +156,9 @@ impl Work<'_> {
         let kernel = verifier.compile(&program.name, &program.source)?;
         let hashes = hashes(&program.source, &kernel);
         self.is_allowed(&hashes)?;
+        if self.settings.verify >= Level::Compile {
+            effect::check(program, &kernel)?;
+        }
         let code = self.proved(verifier, program, &kernel)?;
         Ok((kernel, code, hashes))
     }

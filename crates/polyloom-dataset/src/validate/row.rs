@@ -1,5 +1,6 @@
 //! A row: what its text gives, and whether that is what it holds.
 
+use crate::effect;
 use crate::found::programs;
 use crate::generate::{Category, Program};
 use crate::produce::{Format, Keys, Manifest, Settings, categories, drafts};
@@ -111,6 +112,9 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
         }
     }
     let kernel = verifier.compile(&program.name, &program.source).map_err(text)?;
+    if source.is_none() && metadata.verified >= Level::Compile {
+        effect::check(&program, &kernel).map_err(text)?;
+    }
     if let Some(source) = source {
         let mut expected = programs(&program.name, &program.source, &source.category, &kernel);
         if !expected.any(|expected| expected == program) {

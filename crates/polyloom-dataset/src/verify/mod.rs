@@ -51,7 +51,7 @@ impl Level {
 /// What each level says of a row.
 pub(crate) const DESCRIPTIONS: [(Level, &str); 5] = [
     (Level::Parse, "it is Python, and its kernel is found"),
-    (Level::Compile, "every column is made of it"),
+    (Level::Compile, "every column is made of it, and none of its operations is seen to be without effect"),
     (Level::Run, "interpreter and machine code leave the same bits on three sets of arguments, which all matter"),
     (Level::Grad, "its backward kernel agrees with forward mode, and that with differences in double precision"),
     (
@@ -128,6 +128,8 @@ reasons! {
     Excluded = "excluded",
     /// The compiler panics.
     Panic = "panic",
+    /// An operation has no effect: a clamp that never clamps, terms that cancel, a condition that always holds.
+    NoEffect = "no_effect",
     /// A parameter makes no difference.
     Unused = "unused_parameter",
 }

@@ -1,0 +1,103 @@
+//! Values that nothing reads, vectors of which one component is read, and values that a loop makes anew in each round
+//! although none of what they are made of changes in it.
+
+use super::Finding;
+use polyloom::{Function, Imm, Inst, InstData, Op, Region, Value, op};
+use rustc_hash::FxHashMap;
+
+/// The first of them in the function.
+pub(super) fn find(function: &Function) -> Option<Finding> {
+    let mut reads = FxHashMap::default();
+    function.walk(function.body, &mut |_, data| {
+        for &operand in &data.operands {
+            let by = Reads::of(data);
+            reads.entry(operand).and_modify(|reads: &mut Reads| *reads = reads.and(by)).or_insert(by);
+        }
+    });
+    let mut search = Search { function, reads, written: function.written_arrays(), depths: FxHashMap::default() };
+    search.region(function.body, 0)
+}
+
+/// What of a value is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    Component(u16),
+    All,
+}
+
+impl Reads {
+    fn of(reader: &InstData) -> Reads {
+        match (reader.op, &reader.imm) {
+            (Op::Component, &Imm::Component(component)) => Reads::Component(component),
+            _ => Reads::All,
+        }
+    }
+
+    fn and(self, other: Reads) -> Reads {
+        if self == other { self } else { Reads::All }
+    }
+}
+
+struct Search<'a> {
+    function: &'a Function,
+    reads: FxHashMap<Value, Reads>,
+    /// By parameter, whether it is an array that the function writes.
+    written: Vec<bool>,
+    /// In how many loops each value changes.
+    depths: FxHashMap<Value, u32>,
+}
+
+impl Search<'_> {
+    fn region(&mut self, region: Region, depth: u32) -> Option<Finding> {
+        let region = &self.function.regions[region];
+        self.depths.extend(region.params.iter().map(|&param| (param, depth)));
+        region.insts.iter().find_map(|&inst| self.inst(inst, depth))
+    }
+
+    fn inst(&mut self, inst: Inst, depth: u32) -> Option<Finding> {
+        let data = &self.function.insts[inst];
+        let changes = self.depth(data, depth);
+        self.depths.extend(data.results.iter().map(|&result| (result, changes)));
+        let inner = depth + u32::from(matches!(data.op, Op::ForRange | Op::While));
+        if let Some(found) = data.regions.iter().find_map(|&region| self.region(region, inner)) {
+            return Some(found);
+        }
+        let [result] = data.results[..] else { return None };
+        let name = self.function.value_names[result].as_deref()?;
+        if !data.op.info().is_pure() || is_place(data) || self.is_beginning(data) {
+            return None;
+        }
+        let finding = |what| Some(Finding { span: data.span, subject: name.to_owned(), what });
+        match self.reads.get(&result) {
+            None => finding("is computed and not used"),
+            Some(Reads::Component(_)) if data.op == Op::Construct => finding("is read in one component"),
+            Some(_) if changes < depth => finding("does not change in the loop that computes it"),
+            Some(_) => None,
+        }
+    }
+
+    /// In how many of so many loops what an instruction gives changes.
+    fn depth(&self, data: &InstData, depth: u32) -> u32 {
+        let is_kept = |array: &Value| self.function.param_index(*array).is_some_and(|param| !self.written[param]);
+        let depends_on_operands = match data.op {
+            Op::ArrayLoad | Op::LoadReadonly => data.operands.first().is_some_and(is_kept),
+            op => op.info().is_pure(),
+        };
+        match depends_on_operands {
+            true => data.operands.iter().filter_map(|operand| self.depths.get(operand)).copied().max().unwrap_or(0),
+            false => depth,
+        }
+    }
+
+    /// Whether it is what a variable or a member begins with.
+    fn is_beginning(&self, data: &InstData) -> bool {
+        let is_number = |operand: &Value| self.function.as_const(*operand).is_some();
+        data.op == Op::Const || (data.op == Op::Construct && data.operands.iter().all(is_number))
+    }
+}
+
+/// Whether it says where a thread is, or how large something is: what a kernel begins with, whether it needs all of it or
+/// not.
+fn is_place(data: &InstData) -> bool {
+    matches!(data.op.info().group, op::Group::Index | op::Group::Gpu)
+}
