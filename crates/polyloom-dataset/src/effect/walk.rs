@@ -168,6 +168,7 @@ impl<'a> Walk<'a> {
             _ => None,
         };
         let returned = callee.and_then(|id| self.called(id, operands));
+        self.time += 1;
         for (index, &result) in data.results.iter().enumerate() {
             let id = returned.as_ref().and_then(|ids| ids.get(index).copied());
             let id = id.unwrap_or_else(|| self.unknown(activation.function.ty(result)));
@@ -387,11 +388,16 @@ fn counted(table: &Table, operands: &[Id]) -> Range {
     }
 }
 
-/// A number of another type.
+/// A number of another type, in which it may not fit.
 fn cast(range: Range, ty: Type) -> Range {
-    match ty {
-        ty if ty == Type::BOOL => Range::new(0.0, 1.0),
-        ty if ty.is_float() => range,
-        _ => range.rising(f64::trunc),
+    if ty.is_float() {
+        return range;
     }
+    let bits = ty.as_scalar().map_or(0, |scalar| scalar.bits());
+    let of_type = match range_of_type(ty) {
+        whole if whole == Range::ANY => Range::within((f64::from(bits) - 1.0).exp2()),
+        unsigned => unsigned.and(Range::new(0.0, f64::from(bits).exp2() - 1.0)),
+    };
+    let whole = range.rising(f64::trunc);
+    if whole.lies_in(of_type) { whole } else { range_of_type(ty) }
 }
