@@ -543,6 +543,7 @@ impl Generator {
         self.is_idle |= self.reads.finds_idle(&lines);
         self.reads = reads;
         let sentences = std::mem::replace(&mut self.doc, doc);
+        let spelled = sentences.is_empty().then(|| FunctionSummary::of_lines(&lines));
         for variable in &mut self.variables[n_variables..] {
             variable.visible = false;
         }
@@ -558,6 +559,9 @@ impl Generator {
             let _ = writeln!(text, "{line}");
         }
         self.items.push(text);
+        if let Some(spelled) = spelled {
+            return spelled;
+        }
         let (steps, results): (Vec<Sentence>, Vec<Sentence>) =
             sentences.into_iter().partition(|sentence| sentence.is_detail);
         FunctionSummary {

@@ -122,6 +122,8 @@ impl Stencil {
     fn value(&self, g: &mut Generator, extras: &mut Vec<usize>, difficulty: u8) -> Expr {
         let here = self.here(g);
         let center = g.let_like(&["center", "here", "c", "mid"], &here, self.ty, self.range);
+        let middle = g.text(center);
+        g.explain(format!("`{middle}` is the element itself."));
         if self.rank == 1 && g.random.one_in(4) && self.edge != Edge::Padded {
             let total = self.looped(g);
             extras.extend([center, total]);
@@ -133,8 +135,6 @@ impl Stencil {
         let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let verb = if names.len() == 1 { "is its neighbour" } else { "are its neighbours" };
-        let middle = g.text(center);
-        g.explain(format!("`{middle}` is the element itself."));
         g.explain(format!("{} {verb}.", super::docstring::list(&names)));
         let mut seen = neighbours.clone();
         seen.push(center);
@@ -398,7 +398,10 @@ impl Stencil {
             g.line(&format!("{at} = {text}"));
             g.line(&format!("{name} += {weights}[{k}] * {}[{at}]", self.source));
         });
-        g.say(format!("`{name}` is the sum of {n} neighbours weighted by `{weights}`."));
+        let edge = if self.edge == Edge::Periodic { "round the grid" } else { "the elements at the edges repeated" };
+        g.say(format!(
+            "`{name}` is the sum of the {n} elements from {radius} before to {radius} after, {edge}, weighted by `{weights}`."
+        ));
         g.must_be_read(total);
         total
     }

@@ -48,6 +48,24 @@ pub(super) struct FunctionSummary {
 }
 
 impl FunctionSummary {
+    /// Of a function of assignments, from its lines.
+    pub(super) fn of_lines(lines: &[String]) -> FunctionSummary {
+        let mut summary = FunctionSummary { steps: Vec::new(), result: String::new() };
+        let mut known: Vec<&str> = Vec::new();
+        for line in lines.iter().map(|line| line.trim_start()) {
+            if let Some(value) = line.strip_prefix("return ") {
+                summary.result = format!("`{value}`");
+            } else if let Some((name, value)) = line.split_once(" += ") {
+                summary.steps.push(format!("`{name}` grows by `{value}`"));
+            } else if let Some((name, value)) = line.split_once(" = ") {
+                let verb = if known.contains(&name) { "becomes" } else { "is" };
+                summary.steps.push(format!("`{name}` {verb} `{value}`"));
+                known.push(name);
+            }
+        }
+        summary
+    }
+
     /// A sentence about a call.
     pub(super) fn sentence(&self, call: &str) -> String {
         match self.steps.is_empty() {

@@ -76,7 +76,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     names.dedup();
     let of = match (kind, &names[..]) {
         (Kind::Gram, [one]) => format!("the product of `{one}` and its transpose"),
-        (Kind::Gated | Kind::Pair, _) => format!("two products of {}", list(&names)),
+        (Kind::Gated, [a, rest @ ..]) => format!("the gated product of `{a}` with {}", list(rest)),
+        (Kind::Pair, _) => format!("the sum of two products of {}", list(&names)),
         (Kind::Chain, _) => format!("the product of {} and another matrix", list(&names)),
         _ => format!("the product of {}", list(&names)),
     };

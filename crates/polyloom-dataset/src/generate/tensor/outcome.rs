@@ -85,7 +85,7 @@ impl Outcome {
     pub(super) fn summary(&self, c: &str, product: &str) -> String {
         let what = match self.form {
             _ if self.adds => format!("Add {product} to `{c}` on the tensor core."),
-            Form::Fragment | Form::Tile => format!("Write {product} to `{c}` after changes, by the tensor core."),
+            Form::Fragment | Form::Tile => format!("Store {product}, its elements changed, in `{c}`."),
             Form::Rows => format!("Reduce the rows of {product} to `{c}`."),
             Form::Columns => format!("Reduce the columns of {product} to `{c}`."),
             Form::Normalised => format!("Normalise the rows of {product} into `{c}`."),
@@ -129,7 +129,7 @@ impl Outcome {
             }
             let names: Vec<&str> = results.iter().map(|fragment| fragment.name.as_str()).collect();
             let turned = if self.by_col { ", transposed" } else { "" };
-            return g.say(format!("`{c}` is made up of the tiles {}{turned}.", list(&names)));
+            return g.say(format!("`{c}` is made up of the warps' {}{turned}.", list(&names)));
         }
         if self.form == Form::Whole {
             return whole(g, t, c, results);
@@ -308,7 +308,15 @@ fn each_place(
             let axis = |place: &Option<String>, at: &str| place.as_ref().map(|place| joined(place, at));
             let indices: Vec<String> = axis(row, r).into_iter().chain(axis(col, q)).collect();
             let text = format!("{name}[{}]", indices.join(", "));
-            seen.push(g.declare(text, format!("`{name}`"), t.sum, Range::new(low, high)));
+            let (names, what): (&[&str], &str) = match (row, col) {
+                (Some(_), Some(_)) => (&["before", "same_place", "prior"], "in the same place"),
+                (Some(_), None) => (&["of_row", "row_value", "row_part"], "of its row"),
+                _ => (&["of_col", "col_value", "col_part"], "of its column"),
+            };
+            let index = g.let_like(names, &text, t.sum, Range::new(low, high));
+            let element = g.text(index);
+            g.say(format!("`{element}` is the element of `{name}` {what}"));
+            seen.push(index);
         }
         seen.push(value);
         let count = g.random.below(1 + usize::from(t.difficulty) / 2);
@@ -338,14 +346,5 @@ fn each_place(
         }
         write(g, r, q, woven);
     });
-    let with: Vec<String> = beside
-        .iter()
-        .map(|(name, row, col)| match (row, col) {
-            (Some(_), Some(_)) => format!("`{name}` in its place"),
-            (Some(_), None) => format!("`{name}` of its row"),
-            _ => format!("`{name}` of its column"),
-        })
-        .collect();
-    let with = if with.is_empty() { String::new() } else { format!(" with {}", with.join(" and ")) };
-    g.say(for_each(&format!("`{own}` of {}{with}", place.words()), &clauses, &words));
+    g.say(for_each(&format!("`{own}` of {}", place.words()), &clauses, &words));
 }

@@ -176,14 +176,21 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
         let name = g.text(value);
         g.say(match kind {
             0 => format!("`{name}` is its share of the softmax of the row"),
-            1 => format!("`{name}` is it less the mean of the row, over the root of the row's variance plus {eps}"),
-            _ => format!("`{name}` is it over the root of the mean square of the row plus {eps}"),
+            1 => {
+                format!(
+                    "`{name}` is it less the mean of the row, over the square root of {eps} plus the row's variance"
+                )
+            }
+            _ => format!("`{name}` is it over the square root of {eps} plus the mean square of the row"),
         });
         let mut seen = t.extras.clone();
         seen.push(value);
         if let Some(gain) = &gain {
             let text = format!("{gain}[{}]", joined(&t.col, j));
-            seen.push(g.declare(text, format!("`{gain}`"), Type::F32, Range::new(low, high)));
+            let index = g.let_like(&["of_col", "col_value", "col_part"], &text, Type::F32, Range::new(low, high));
+            let element = g.text(index);
+            g.say(format!("`{element}` is the element of `{gain}` of its column"));
+            seen.push(index);
         }
         let result = concluded(g, t, value, &seen, 1);
         write(g, j, result);
