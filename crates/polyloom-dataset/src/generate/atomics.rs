@@ -50,11 +50,14 @@ impl Generator {
             _ => Some(self.bin(n_bins, difficulty)),
         };
         let (index, shape, at) = match (&place, two) {
-            (None, _) => ("0".to_owned(), vec![Extent::Is(1)], "of the launch".to_owned()),
-            (Some(place), false) => (place.text.clone(), vec![Extent::Is(n_bins)], format!("in bin {}", place.words)),
+            (None, _) => ("0".to_owned(), vec![Extent::Is(1)], "over all threads".to_owned()),
+            (Some(place), false) => {
+                let at = format!("in bin {} of {n_bins}", place.words);
+                (place.text.clone(), vec![Extent::Is(n_bins)], at)
+            }
             (Some(place), true) => {
                 let second = self.bin(4, 0);
-                let at = format!("in the bin of row {} and column {}", place.words, second.words);
+                let at = format!("in the bin of row {} and column {} of {n_bins} by 4", place.words, second.words);
                 (format!("{}, {}", place.text, second.text), vec![Extent::Is(n_bins), Extent::Is(4)], at)
             }
         };
@@ -77,6 +80,7 @@ impl Generator {
                 let step = self.short(step);
                 self.add(&name, &index, &step);
                 self.say(match step.is_constant() {
+                    true if place.is_none() => format!("`{name}` counts the threads."),
                     true => format!("`{name}` counts the threads {at}."),
                     false => format!("`{name}` adds up {} {at}.", step.words),
                 });
@@ -124,7 +128,7 @@ impl Generator {
                 let call = self.builtin(if largest { "atomic_max" } else { "atomic_min" });
                 self.line(&format!("{call}({name}, {index}, {})", value.text));
                 let word = if largest { "largest" } else { "smallest" };
-                self.say(format!("`{name}` is the {word} of zero and {} {at}.", value.words));
+                self.say(format!("`{name}` keeps the {word} of what it holds and {} {at}.", value.words));
             }
             _ => {
                 let ty = self.whole_or_real();
@@ -138,11 +142,15 @@ impl Generator {
                 match op {
                     "atomic_or" if self.random.one_in(2) => {
                         self.line(&format!("{name}[{index}] |= 1 << {}", value.within_sum()));
-                        self.say(format!("Bits of `{name}` say that {} occurs {at}.", value.words));
+                        self.say(format!("The bit of the number {} is set in `{name}`, {at}.", value.words));
                     }
                     _ => {
                         self.line(&format!("{call}({name}, {index}, {})", value.text));
-                        self.say(format!("`{name}` is `{op}` of {} {at}.", value.words));
+                        let bits = if op == "atomic_or" { "OR" } else { "XOR" };
+                        self.say(format!(
+                            "`{name}` keeps the bitwise {bits} of what it holds and {} {at}.",
+                            value.words
+                        ));
                     }
                 }
             }

@@ -146,8 +146,8 @@ fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, rang
                 g.variables[total].range = Range::within(if product { 512.0 } else { 64.0 });
                 let what = if by_row { "row" } else { "column" };
                 g.explain(match product {
-                    true => format!("`{name}` is the product of its row and its column."),
-                    false => format!("`{name}` is the sum of its {what}."),
+                    true => format!("`{name}` is the dot product of the thread's row and its column."),
+                    false => format!("`{name}` is the sum of the thread's {what}."),
                 });
                 g.must_be_read(total);
                 found.push(total);
@@ -258,14 +258,18 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
             });
             let done = g.nested(|g| {
                 let other = g.let_like(&["other", "theirs", "y"], &format!("{tile}[{k}]"), ty, range);
+                let theirs = g.text(other);
+                g.say(format!("let `{theirs}` be the element of that thread"));
                 let mine = g.declare(format!("{tile}[{t}]"), "the thread's own element".to_owned(), ty, range);
                 let depth = 1 + usize::from(difficulty > 2);
                 let value = g.moderate_weave(other, &[other, mine], depth);
                 g.line(&format!("{name} += {}", value.text));
-                let other = g.text(other);
-                g.say(format!("add {} to `{name}`, `{other}` being that element", value.words));
+                g.say(format!("add {} to `{name}`", value.words));
             });
-            g.explain(format!("For each `{k}` of the block: {done}."));
+            g.explain(match every {
+                1 => format!("For each `{k}` below {n}: {done}."),
+                every => format!("For each `{k}` below {n} in steps of {every}: {done}."),
+            });
             g.must_be_read(total);
             vec![total]
         }
@@ -440,8 +444,8 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                 }
             });
             let what = if largest { "the largest" } else { "the sum" };
-            let of = if scan { "up to its lane" } else { "of the warp" };
-            g.explain(format!("`{name}` becomes {what} of them {of}, by shuffles."));
+            let of = if scan { "from the lanes up to its own" } else { "from all lanes of the warp" };
+            g.explain(format!("`{name}` becomes, by shuffles, {what} of {} {of}.", x.words));
             g.must_be_read(sum);
             sum
         }

@@ -60,7 +60,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         true => g.line(&format!("{state} = {init}({seed} + {number})")),
         false => g.line(&format!("{state} = {init}({seed}, {number})")),
     }
-    g.say(format!("Each thread draws random numbers from a state by `{seed}` and its place."));
+    let told_at = g.so_far().2;
     let goal = g.goal(difficulty);
     for at in 0..16 {
         if at > 0 && g.n_lines() + 2 >= goal {
@@ -79,6 +79,13 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     }
     let more = g.random.below(1 + usize::from(difficulty.min(2)));
     g.statements(more, 1);
+    let draws = g.has_line_with(&["randf(", "randn(", "randi(", ".sample_"]);
+    let what = match (draws, g.has_line_with(&["noise("])) {
+        (true, false) => "draws random numbers from a state",
+        (true, true) => "draws random numbers, and seeds noise, from a state",
+        _ => "seeds noise by a state",
+    };
+    g.say_at(told_at, format!("Each thread {what} of its own, made of `{seed}` and its place."));
     g.gap();
     g.outputs(1 + usize::from(difficulty > 1));
     g.finish(Category::Random)

@@ -211,7 +211,9 @@ impl Expr {
         }
         b.push_within(tighter(binding), &mut text);
         let [first, second] = Expr::operands(&[a, b])[..] else { unreachable!("there are two") };
-        let words = words::binary(operator, first, second);
+        // Of whole numbers it is rounded.
+        let is_whole = ty.as_scalar().is_some_and(|scalar| scalar.is_int());
+        let words = words::binary(if operator == "/" && is_whole { "whole /" } else { operator }, first, second);
         let mut parts = Parts::of_operator(operator, &a.parts, &b.parts);
         let is_number = |x: &Expr| x.uses.is_empty();
         match operator {
@@ -306,7 +308,7 @@ impl Expr {
         // Behind the name alone of an array it would be another of its elements.
         let words = match x.is_bare() && x.text.contains('[') && suffix.starts_with('[') {
             true => format!("`{text}`"),
-            false => words::part(suffix, x.operand()),
+            false => words::part(suffix, x.operand(), &text),
         };
         let parts = Parts::of(&text);
         Expr { parts, ..Expr::of(&[x], text, words, Binding::Atom, ty, x.range) }

@@ -676,8 +676,8 @@ impl Generator {
         self.nested(|g| g.line(&format!("{name} = {name} * {} + {coefs}[{index}]", x.text)));
         self.must_be_read(total);
         self.explain(format!(
-            "`{name}` becomes the polynomial in {} with the coefficients `{coefs}`, of which the {from} is the \
-             highest.",
+            "`{name}` becomes the polynomial in {} with the {count} coefficients `{coefs}`, of which the {from} is that \
+             of the highest power.",
             x.words
         ));
     }

@@ -372,6 +372,16 @@ impl Generator {
         self.doc.push(Sentence { text: text.into(), is_detail: false, is_comment: false });
     }
 
+    /// Adds one before what has been said since there were so many.
+    pub(super) fn say_at(&mut self, at: usize, text: String) {
+        self.doc.insert(at, Sentence { text, is_detail: false, is_comment: false });
+    }
+
+    /// Whether a line has one of these texts.
+    pub(super) fn has_line_with(&self, texts: &[&str]) -> bool {
+        self.lines.iter().any(|line| texts.iter().any(|text| line.contains(text)))
+    }
+
     /// Adds one that says how something is computed.
     pub(super) fn explain(&mut self, text: String) {
         self.doc.push(Sentence { text, is_detail: true, is_comment: false });
@@ -474,15 +484,26 @@ impl Generator {
 
     /// Statements one level deeper; what they declare is not seen after them. What they do, in words.
     pub(super) fn nested(&mut self, body: impl FnOnce(&mut Generator)) -> String {
-        let (n_variables, n_sentences) = (self.variables.len(), self.doc.len());
+        self.collected(|g| g.indented(body))
+    }
+
+    /// What is said meanwhile, in one sentence.
+    pub(super) fn collected(&mut self, body: impl FnOnce(&mut Generator)) -> String {
+        let n_sentences = self.doc.len();
+        body(self);
+        let clauses: Vec<String> = self.doc.drain(n_sentences..).map(|sentence| as_clause(&sentence.text)).collect();
+        joined(&clauses)
+    }
+
+    /// The same, of which the docstring speaks as of others.
+    pub(super) fn indented(&mut self, body: impl FnOnce(&mut Generator)) {
+        let n_variables = self.variables.len();
         self.indent += 1;
         body(self);
         self.indent -= 1;
         for variable in &mut self.variables[n_variables..] {
             variable.visible = false;
         }
-        let clauses: Vec<String> = self.doc.drain(n_sentences..).map(|sentence| as_clause(&sentence.text)).collect();
-        joined(&clauses)
     }
 
     /// Expressions inside read these variables alone.
@@ -522,6 +543,7 @@ impl Generator {
         self.is_idle |= self.reads.finds_idle(&lines);
         self.reads = reads;
         let sentences = std::mem::replace(&mut self.doc, doc);
+        let spelled = sentences.is_empty().then(|| FunctionSummary::of_lines(&lines));
         for variable in &mut self.variables[n_variables..] {
             variable.visible = false;
         }
@@ -537,6 +559,9 @@ impl Generator {
             let _ = writeln!(text, "{line}");
         }
         self.items.push(text);
+        if let Some(spelled) = spelled {
+            return spelled;
+        }
         let (steps, results): (Vec<Sentence>, Vec<Sentence>) =
             sentences.into_iter().partition(|sentence| sentence.is_detail);
         FunctionSummary {

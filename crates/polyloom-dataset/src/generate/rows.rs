@@ -272,24 +272,30 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             let name = g.text(mean);
             let cast = g.cast_name(real);
             g.line(&format!("{name} = {name} / {cast}({})", row.extent));
+            let line = if row.is_column() { "column" } else { "row" };
+            g.explain(format!("Divide `{name}` by the length of the {line}."));
             let zero = g.zero(real);
             let spread = g.mutable(&zero, Range::new(0.0, 256.0 * LONGEST));
             let total = g.text(spread);
             g.taken(&[spread]);
             g.line(&head);
-            g.nested(|g| {
+            let done = g.nested(|g| {
                 let element = row.elements[0].clone();
                 let power = g.random.below(3);
                 let difference = g.like(&["d", "diff", "dev", "off"]);
                 g.line(&format!("{difference} = {element} - {name}"));
                 let abs = g.builtin("abs");
+                g.say(format!("`{difference}` is the difference of `{element}` and `{name}`"));
                 g.line(&match power {
                     0 => format!("{total} += {abs}({difference})"),
                     _ => format!("{total} += {difference} * {difference}"),
                 });
+                g.say(match power {
+                    0 => format!("`{total}` adds up the absolute value of `{difference}`"),
+                    _ => format!("`{total}` adds up the square of `{difference}`"),
+                });
             });
-            let first = row.elements[0].split('[').next().unwrap_or_default().to_owned();
-            g.explain(format!("`{total}` adds up how far `{first}` is from the mean `{name}`."));
+            g.explain(format!("For each `{}`: {done}.", row.index));
             g.must_be_read(spread);
             spread
         }

@@ -108,17 +108,13 @@ impl Stencil {
             g.say(format!("Inside the grid `{name}` is {}; at its edges a copy of `{}`.", value.words, self.source));
             return Some(());
         }
-        let done = g.nested(|g| {
+        g.indented(|g| {
             let value = self.value(g, extras, difficulty);
             g.line(&format!("{element} = {}", value.text));
-            g.say(format!("`{name}` is {}", value.words));
+            g.say(format!("Inside the grid `{name}` is {}; at its edges a copy of `{}`.", value.words, self.source));
         });
         g.line("else:");
         g.nested(|g| g.line(&format!("{element} = {here}")));
-        match done.len() < 300 {
-            true => g.say(format!("Inside the grid {done}; at its edges `{name}` is a copy of `{}`.", self.source)),
-            false => g.say(format!("At the edges of the grid `{name}` is a copy of `{}`.", self.source)),
-        }
         Some(())
     }
 
@@ -126,6 +122,8 @@ impl Stencil {
     fn value(&self, g: &mut Generator, extras: &mut Vec<usize>, difficulty: u8) -> Expr {
         let here = self.here(g);
         let center = g.let_like(&["center", "here", "c", "mid"], &here, self.ty, self.range);
+        let middle = g.text(center);
+        g.explain(format!("`{middle}` is the element itself."));
         if self.rank == 1 && g.random.one_in(4) && self.edge != Edge::Padded {
             let total = self.looped(g);
             extras.extend([center, total]);
@@ -137,8 +135,6 @@ impl Stencil {
         let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let verb = if names.len() == 1 { "is its neighbour" } else { "are its neighbours" };
-        let middle = g.text(center);
-        g.explain(format!("`{middle}` is the element itself."));
         g.explain(format!("{} {verb}.", super::docstring::list(&names)));
         let mut seen = neighbours.clone();
         seen.push(center);
@@ -184,10 +180,14 @@ impl Stencil {
             }
             1 if self.ty == real && neighbours.len() > 1 => {
                 let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
-                let call = g.builtin(if g.random.clone().one_in(2) { "max" } else { "min" });
+                let is_largest = g.random.clone().one_in(2);
+                let call = g.builtin(if is_largest { "max" } else { "min" });
                 let text =
                     names.iter().skip(1).fold(names[0].clone(), |so_far, name| format!("{call}({so_far}, {name})"));
-                g.let_like(&["extreme", "bound", "envelope", "peak"], &text, self.ty, self.range)
+                let index = g.let_like(&["extreme", "bound", "envelope", "peak"], &text, self.ty, self.range);
+                let (name, what) = (g.text(index), if is_largest { "largest" } else { "smallest" });
+                g.explain(format!("`{name}` is the {what} of the neighbours."));
+                index
             }
             2 if self.ty == real && neighbours.len() > 1 => self.unevenness(g, center, &neighbours),
             _ => center,
@@ -398,7 +398,10 @@ impl Stencil {
             g.line(&format!("{at} = {text}"));
             g.line(&format!("{name} += {weights}[{k}] * {}[{at}]", self.source));
         });
-        g.say(format!("`{name}` is the sum of {n} neighbours weighted by `{weights}`."));
+        let edge = if self.edge == Edge::Periodic { "round the grid" } else { "the elements at the edges repeated" };
+        g.say(format!(
+            "`{name}` is the sum of the {n} elements from {radius} before to {radius} after, {edge}, weighted by `{weights}`."
+        ));
         g.must_be_read(total);
         total
     }

@@ -103,13 +103,14 @@ pub(super) fn binary(operator: &str, a: Operand<'_>, b: Operand<'_>) -> String {
         "*" => "the product of {} and {}",
         "@" => "the matrix product of {} and {}",
         "/" => "the quotient of {} and {}",
+        "whole /" => "the integer quotient of {} and {}",
         "//" => "the whole part of {} over {}",
         "%" => "the remainder of {} by {}",
         "<<" => "{} shifted left by {}",
         ">>" => "{} shifted right by {}",
-        "&" => "the common bits of {} and {}",
-        "|" => "the bits of {} and of {}",
-        "^" => "the differing bits of {} and {}",
+        "&" => "the bitwise AND of {} and {}",
+        "|" => "the bitwise OR of {} and {}",
+        "^" => "the bitwise XOR of {} and {}",
         "<" => "{} is less than {}",
         ">" => "{} is greater than {}",
         "<=" => "{} is at most {}",
@@ -135,7 +136,7 @@ pub(super) fn binary(operator: &str, a: Operand<'_>, b: Operand<'_>) -> String {
 pub(super) fn unary(operator: &str, x: Operand<'_>) -> String {
     match operator {
         "-" => fill("minus {}", &[x]),
-        "~" => fill("the inverted bits of {}", &[x]),
+        "~" => fill("the bitwise complement of {}", &[x]),
         _ => fill("not {}", &[x]),
     }
 }
@@ -198,11 +199,11 @@ pub(super) fn call(name: &str, args: &[Operand<'_>], text: &str) -> String {
     }
 }
 
-/// A component.
-pub(super) fn part(suffix: &str, x: Operand<'_>) -> String {
+/// A component, of which `text` is the code.
+pub(super) fn part(suffix: &str, x: Operand<'_>, text: &str) -> String {
     match x {
         Operand::Words(words) if words.ends_with('`') => format!("{}{suffix}`", words.trim_end_matches('`')),
-        Operand::Code(code) => format!("`({code}){suffix}`"),
+        Operand::Code(_) => formula(text),
         Operand::Words(words) => format!("component `{suffix}` of {words}"),
     }
 }
@@ -254,8 +255,8 @@ mod tests {
         assert_eq!(call("wp.quat_rotate", &[Words("`q`"), Words("`v`")], ""), "`v` rotated by `q`");
         assert_eq!(call("wp.unheard_of", &[Words("`a`")], "wp.unheard_of(a)"), "`wp.unheard_of(a)`");
         assert_eq!(without_package("`wp.unheard_of(a)` is `loom.sin(a)`"), "`unheard_of(a)` is `sin(a)`");
-        assert_eq!(part(".x", Words("`p`")), "`p.x`");
-        assert_eq!(part("[0]", Code("p + q")), "`(p + q)[0]`");
+        assert_eq!(part(".x", Words("`p`"), "p.x"), "`p.x`");
+        assert_eq!(part("[0]", Code("p + q"), "(p + q)[0]"), "`(p + q)[0]`");
         assert_eq!(negated("`a` is less than 2", "not a < 2"), "`a` is not less than 2");
         assert_eq!(binary("*", Words("`a`"), Words("`a`")), "the square of `a`");
         assert_eq!(binary("-", Words("`a`"), Code("b + 1")), "the difference of `a` and `b + 1`");

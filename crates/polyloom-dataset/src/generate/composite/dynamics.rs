@@ -27,7 +27,7 @@ pub(super) fn runge_kutta(g: &mut Generator, difficulty: u8) -> &'static str {
     let heads =
         [("s", vec.as_str()), ("p", "float"), ("q", "float")].map(|(name, ty)| (name.to_owned(), ty.to_owned()));
     let named = g.random.one_in(2);
-    g.item(&function, &heads, |g| {
+    let told = g.item(&function, &heads, |g| {
         for (at, rate) in rates.iter().enumerate() {
             let rate = match named {
                 true => rate.replace("s[0]", "s.x").replace("s[1]", "s.y").replace("s[2]", "s.z"),
@@ -38,6 +38,7 @@ pub(super) fn runge_kutta(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("return {make}(d0, d1, d2)"));
         String::new()
     });
+    g.explain(told.sentence(&format!("{function}(s, p, q)")));
     let s = g.starting(&["now", "y", "point"], VEC3, &start, 4.0);
     let s_text = g.text(s);
     let count = match g.random.one_in(3) {
@@ -78,7 +79,7 @@ pub(super) fn runge_kutta(g: &mut Generator, difficulty: u8) -> &'static str {
     let method =
         ["Heun's method", "the midpoint method", "Ralston's method", "the classical Runge-Kutta method"][method];
     g.explain(format!(
-        "`{s_text}` is the state after {count} steps of `{dt}` with the rates `{function}({s_text}, {a}, {b})`."
+        "`{s_text}` is what `{start}` comes to in {count} steps of `{dt}` with the rates `{function}({s_text}, {a}, {b})`."
     ));
     g.must_be_read(s);
     g.written(&["out", "final_state", "result"], s, difficulty);

@@ -229,15 +229,16 @@ pub(super) fn activation(g: &mut Generator, difficulty: u8) -> &'static str {
         let (y_text, h) = (g.text(y), "0.01");
         let near = g.like(&["near", "ahead", "x_h"]);
         g.line(&format!("{near} = {x_text} + {h}"));
+        g.explain(format!("`{near}` is `{x_text} + {h}`."));
         let (other, _) = spelled(&near, at);
-        let other = g.set_like(&["y_h", "f_near", "other"], &other, Type::F32, 60.0, "the same a little further");
+        let other = g.set_like(&["y_h", "f_near", "other"], &other, Type::F32, 60.0, &format!("the same at `{near}`"));
         let other = g.text(other);
         let slope = g.set_like(
             &["dy", "derivative", "grad"],
             &format!("({other} - {y_text}) / {h}"),
             Type::F32,
             60.0,
-            "the slope by a difference",
+            "the difference quotient, for the slope",
         );
         g.kept(&["slopes", "derivatives", "grads"], slope);
     }
@@ -283,7 +284,7 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
         &format!("{0} * {1} + (1.0 - {0}) * {grad}", texts[4], texts[2]),
         Type::F32,
         4.0,
-        "the running mean of the gradient",
+        &format!("the running mean of `{grad}`"),
     );
     let m1 = g.text(next);
     let kind = g.random.below(3);
@@ -297,7 +298,7 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
                 &format!("{keep} * {v} + (1.0 - {keep}) * {grad} * {grad}"),
                 Type::F32,
                 Range::new(0.0, 4.0),
-                "the running mean of its square",
+                &format!("the running mean of the square of `{grad}`"),
             );
             let (v1, sqrt) = (g.text(v1), g.builtin("sqrt"));
             g.line(&format!("{v} = {v1}"));
@@ -481,7 +482,8 @@ pub(super) fn nearest_centroid(g: &mut Generator, difficulty: u8) -> &'static st
             g.line(&format!("{best_text} = {dist}"));
             g.line(&format!("{label_text} = {j}"));
         });
-        g.explain(format!("`{best_text}` is the least `{dist}` so far, `{label_text}` its place"));
+        g.explain(format!("`{best_text}` is the least `{dist}` so far"));
+        g.explain(format!("`{label_text}` is its place"));
     });
     g.explain(format!("For each `{j}` of `{centers}`: {done}."));
     let out = g.zeros_like(&["labels", "assigned", "cluster"], Type::I32, &[N0]);

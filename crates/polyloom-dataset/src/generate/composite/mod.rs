@@ -9,6 +9,7 @@ mod rendering;
 mod sequences;
 mod variation;
 
+use super::docstring::aside;
 use super::domain::Need;
 use super::elementwise::begin;
 use super::expr::Expr;
@@ -139,19 +140,27 @@ impl Generator {
         self.ranged_like(names, value, ty, Range::within(bound), what)
     }
 
-    /// The same with a range.
+    /// The same with a range. Without words it is its formula.
     fn ranged_like(&mut self, names: &[&str], value: &str, ty: Type, range: Range, what: &str) -> usize {
-        let index = self.let_like(names, value, ty, range);
-        if !what.is_empty() {
-            let name = self.text(index);
-            if self.comments && what.len() < 70 {
-                // The comment goes before the line that it is about.
-                self.comment_last(what);
-                self.explain_comment(format!("`{name}` is {what}."));
-            } else {
-                self.explain(format!("`{name}` is {what}."));
-            }
+        let index = self.unsaid_like(names, value, ty, range);
+        let name = self.text(index);
+        // A choice is told by its words.
+        let beside = if value.contains(" if ") { String::new() } else { aside(value) };
+        if what.is_empty() {
+            self.explain(format!("`{name}` is `{value}`."));
+        } else if self.comments && what.len() < 70 {
+            // The comment goes before the line that it is about.
+            self.comment_last(what);
+            self.explain_comment(format!("`{name}` is {what}{beside}."));
+        } else {
+            self.explain(format!("`{name}` is {what}{beside}."));
         }
+        index
+    }
+
+    /// The same, of which what follows says what it is.
+    fn unsaid_like(&mut self, names: &[&str], value: &str, ty: Type, range: Range) -> usize {
+        let index = self.let_like(names, value, ty, range);
         self.taken(&[index]);
         index
     }

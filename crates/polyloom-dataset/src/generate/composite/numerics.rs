@@ -209,8 +209,20 @@ pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
     }
     let [ta, tb, tf, tk] = [a, b, feed, kill].map(|index| g.text(index));
     let spread = |array: &str| format!("{array}[{left}] + {array}[{right}] - 2.0 * {array}[i]");
-    let la = g.set_like(&["lap_a", "da"], &spread(&arrays[0]), Type::F32, 4.0, "how the first spreads");
-    let lb = g.set_like(&["lap_b", "db"], &spread(&arrays[1]), Type::F32, 4.0, "how the second spreads");
+    let la = g.set_like(
+        &["lap_a", "da"],
+        &spread(&arrays[0]),
+        Type::F32,
+        4.0,
+        &format!("the discrete Laplacian of `{}`", arrays[0]),
+    );
+    let lb = g.set_like(
+        &["lap_b", "db"],
+        &spread(&arrays[1]),
+        Type::F32,
+        4.0,
+        &format!("the discrete Laplacian of `{}`", arrays[1]),
+    );
     let kind = g.random.below(3);
     let reaction = match kind {
         0 => format!("{ta} * {tb} * {tb}"),
@@ -344,23 +356,23 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
         true => g.scalar_like(&["max_iter", "limit", "n_max"], Type::I32, 4.0, 12.0),
         false => n.to_string(),
     };
+    let limit_words = if limit == n.to_string() { limit.clone() } else { format!("`{limit}`") };
     let kind = g.random.below(3);
+    let first = format!("{zx} * {zx} - {zy} * {zy} + {}", add[0]);
+    let second = match kind {
+        0 => format!("2.0 * {zx} * {zy} + {}", add[1]),
+        1 => format!("2.0 * {}({zx} * {zy}) + {}", g.builtin("abs"), add[1]),
+        _ => format!("-2.0 * {zx} * {zy} + {}", add[1]),
+    };
     let step = |g: &mut Generator| {
         let t = g.like(&["t", "nx", "tmp"]);
-        let (first, second) = match kind {
-            0 => (format!("{zx} * {zx} - {zy} * {zy} + {}", add[0]), format!("2.0 * {zx} * {zy} + {}", add[1])),
-            1 => {
-                let abs = g.builtin("abs");
-                (format!("{zx} * {zx} - {zy} * {zy} + {}", add[0]), format!("2.0 * {abs}({zx} * {zy}) + {}", add[1]))
-            }
-            _ => (format!("{zx} * {zx} - {zy} * {zy} + {}", add[0]), format!("-2.0 * {zx} * {zy} + {}", add[1])),
-        };
         g.line(&format!("{t} = {first}"));
         g.line(&format!("{zy} = {second}"));
         g.line(&format!("{zx} = {t}"));
         g.line(&format!("{count_text} += 1"));
     };
-    if g.random.one_in(2) {
+    let is_while = g.random.one_in(2);
+    if is_while {
         g.line(&format!("while {count_text} < {limit} and {zx} * {zx} + {zy} * {zy} < 4.0:"));
         g.nested(step);
     } else {
@@ -373,8 +385,13 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
         });
     }
     g.explain(format!(
-        "`{count_text}` counts the iterations until the point with the coordinates `{zx}` and `{zy}` is more than 2 \
-         away."
+        "`{zx}` and `{zy}` are the coordinates of a point: from `{}` and `{}` each iteration takes them to `{first}` and \
+         `{second}`.",
+        start[0], start[1]
+    ));
+    let least = if is_while { "at least 2" } else { "more than 2" };
+    g.explain(format!(
+        "`{count_text}` counts the iterations, at most {limit_words}, until the point is {least} from zero."
     ));
     let shade = g.random.below(3);
     let value = match shade {
@@ -476,6 +493,7 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
     let rest = rest.map(|index| g.text(index));
     let t = g.like(&["t", "step", "k"]);
     let clamp = g.builtin("clamp");
+    let mut after = String::new();
     g.line(&format!("for {t} in range({drive}.shape[1]):"));
     let done = g.nested(|g| {
         if let Some(rest) = &rest {
@@ -493,21 +511,26 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
             "the input",
         );
         let x = g.text(x);
-        g.explain(format!("`{now_text}` leaks and takes in `{x}`"));
+        g.explain(format!(
+            "`{now_text}` becomes `{now_text} * (1.0 - {leak}) + {x}` limited to the range from -4.0 to 4.0"
+        ));
         g.line(&format!("{now_text} = {clamp}({now_text} * (1.0 - {leak}) + {x}, -4.0, 4.0)"));
         g.line(&format!("if {now_text} > {limit}:"));
         g.nested(|g| {
             g.line(&format!("{spikes_text} += 1"));
             let resets = g.random.one_in(2);
             g.line(&if resets { format!("{now_text} = 0.0") } else { format!("{now_text} -= {limit}") });
+            after = if resets { "becomes 0.0".to_owned() } else { format!("falls by `{limit}`") };
             if let Some(rest) = &rest {
                 g.line(&format!("{rest} = 2"));
             }
         });
+        g.explain(format!("where `{now_text}` is more than `{limit}` then, it fires: `{now_text}` {after}"));
     });
+    g.explain(format!("`{now_text}` starts as `{v}`."));
     g.explain(format!("For each step `{t}`: {done}."));
     let waits = if rest.is_some() { " After firing, two steps are left out." } else { "" };
-    g.explain(format!("`{spikes_text}` counts how often it fires, which is above `{limit}`.{waits}"));
+    g.explain(format!("`{spikes_text}` counts how often it fires.{waits}"));
     let out = g.zeros_like(&["spike_counts", "events"], Type::I32, &[N0]);
     g.line(&format!("{out}[i] = {spikes_text}"));
     g.say(format!("`{out}` is `{spikes_text}`."));

@@ -276,12 +276,13 @@ pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
     if as_function {
         let heads = [("a", vec.clone()), ("b", vec), ("stiff", "float".to_owned()), ("length0", "float".to_owned())];
         let heads: Vec<(String, String)> = heads.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect();
-        g.item(&function, &heads, |g| {
+        let told = g.item(&function, &heads, |g| {
             g.line("d = b - a");
             g.line(&format!("span = {length}(d) + 0.001"));
             g.line("return stiff * (span - length0) / span * d");
             String::new()
         });
+        g.explain(told.sentence(&format!("{function}(a, b, stiff, length0)")));
     }
     let reach = g.random.below(3);
     let sides: &[(&str, &str)] = match reach {

@@ -127,7 +127,7 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
     let (join, bumpy) = (g.random.below(3), g.random.one_in(3));
     let sin = g.builtin("sin");
     let heads = [("p", vec.as_str()), ("r", "float")].map(|(name, ty)| (name.to_owned(), ty.to_owned()));
-    g.item(&function, &heads, |g| {
+    let told = g.item(&function, &heads, |g| {
         for (at, shape) in shapes.iter().enumerate() {
             let name = if at == 0 { "d" } else { "other" };
             let q = if at == 0 { "p".to_owned() } else { format!("q{at}") };
@@ -157,6 +157,7 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
         g.line("return d");
         String::new()
     });
+    g.explain(told.sentence(&format!("{function}(p, r)")));
     let t = g.starting(&["t", "travelled", "depth"], Type::F32, "0.0", 60.0);
     let count = g.starting(&["n_used", "used_steps"], Type::I32, "0", 32.0);
     let [t_text, count_text] = [t, count].map(|index| g.text(index));
@@ -178,7 +179,12 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
         });
         g.line(&format!("{count_text} += 1"));
     });
-    g.explain(format!("`{t_text}` is how far the ray gets in {n} steps by the distance `{function}`, until it is within {near} or beyond {far}."));
+    let at = format!("{origin}[i] + {t_text} * {direction}[i]");
+    let share = if careful { "0.8 of " } else { "" };
+    g.explain(format!(
+        "`{t_text}` is how far the ray gets in at most {n} steps, each by {share}the distance `{function}({at}, {size})`, \
+         until that is less than {near} or `{t_text}` more than {far}."
+    ));
     g.explain(format!("`{count_text}` is how many of the steps it makes."));
     g.must_be_read(t);
     g.must_be_read(count);

@@ -45,7 +45,7 @@ pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
             &format!("{z}[i, {t}] - {ahead}"),
             Type::F32,
             24.0,
-            "the miss",
+            &format!("the difference of the measurement and `{ahead}`"),
         );
         let mut miss = g.text(miss);
         if let Some((gate, skips)) = &gate {
@@ -57,7 +57,7 @@ pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
                 }
                 false => {
                     let text = format!("{clamp}({miss}, -{gate}, {gate})");
-                    let what = format!("the miss, no more than `{gate}`");
+                    let what = format!("the same, kept from `-{gate}` to `{gate}`");
                     let kept = g.set_like(&["bounded_miss", "accepted"], &text, Type::F32, 1.5, &what);
                     miss = g.text(kept);
                 }
@@ -109,12 +109,9 @@ pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
     if kind != 0 {
         g.kept(&["out_second", "final_spread", "second_state"], second);
     }
-    let what = [
-        "by a Kalman filter",
-        "by an alpha-beta filter",
-        "by Holt's double smoothing",
-        "by an envelope that rises and falls at different rates",
-    ][kind];
+    let what =
+        ["by a Kalman filter", "by an alpha-beta filter", "by Holt's double smoothing", "by an envelope of two rates"]
+            [kind];
     g.sum_up(format!("Follow the rows of `{z}` {what}."));
     [
         g.random.pick(&["kalman_filter", "kalman_track", "filter_rows"]),
@@ -138,10 +135,11 @@ pub(super) fn recurrent_cell(g: &mut Generator, difficulty: u8) -> &'static str 
     let sigmoid = g.like(&["sigmoid", "logistic", "squash"]);
     let as_function = g.random.one_in(2);
     if as_function {
-        g.item(&sigmoid, &[("x".to_owned(), "float".to_owned())], |g| {
+        let told = g.item(&sigmoid, &[("x".to_owned(), "float".to_owned())], |g| {
             g.line(&format!("return 1.0 / (1.0 + {exp}(-x))"));
             String::new()
         });
+        g.explain(told.sentence(&format!("{sigmoid}(x)")));
     }
     let squashed = |text: &str| match (as_function, text.contains(" + ")) {
         (true, _) => format!("{sigmoid}({text})"),

@@ -98,7 +98,7 @@ impl Generator {
 
     /// A new variable under one of these names.
     pub(super) fn named_like(&mut self, names: &[&str], value: Expr) -> Expr {
-        let index = self.ranged_like(names, &value.text, value.ty, value.range, "");
+        let index = self.unsaid_like(names, &value.text, value.ty, value.range);
         let name = self.text(index);
         self.explain(format!("`{name}` is {}.", value.words));
         self.read(index)
@@ -317,7 +317,7 @@ fn thresholded(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static 
         return Some((Expr::conditional(&test, &zero, x, range), &["thresholded", "denoised"]));
     }
     let names = &["denoised", "thresholded", "significant"];
-    let at = g.ranged_like(names, &format!("float({})", x.text), Type::F32, range, "");
+    let at = g.unsaid_like(names, &format!("float({})", x.text), Type::F32, range);
     let name = g.text(at);
     g.line(&format!("if {}:", test.text));
     g.nested(|g| g.line(&format!("{name} = 0.0")));
@@ -396,12 +396,15 @@ fn calibrated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static s
     let coefs = g.array_like(&["coefs", "calibration_coefs", "poly"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
     let names = &["calibrated", "poly_value", "fitted"];
     let bound = (0..n).map(|power| x.range.size().max(1.0).powi(power as i32)).sum::<f64>();
-    let at = g.ranged_like(names, "float(0.0)", Type::F32, Range::within(bound), "");
+    let at = g.unsaid_like(names, "float(0.0)", Type::F32, Range::within(bound));
     let (name, k) = (g.text(at), g.like(&["order", "term_idx", "power_idx"]));
     g.line(&format!("for {k} in range({n}):"));
     let inner = x.within_product();
     g.nested(|g| g.line(&format!("{name} = {name} * {inner} + {coefs}[{k}]")));
-    g.explain(format!("`{name}` is the polynomial in `{}` with the coefficients `{coefs}`.", x.text));
+    g.explain(format!(
+        "`{name}` is the polynomial in `{}` with the {n} coefficients `{coefs}`, that of the highest power first.",
+        x.text
+    ));
     Some((g.read(at), names))
 }
 
@@ -429,7 +432,10 @@ fn tabulated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static st
         true => format!("{lerp}({table}[{low}], {table}[{high}], {share})"),
         false => format!("(1.0 - {share}) * {table}[{low}] + {share} * {table}[{high}]"),
     };
-    let what = format!("looked up in `{table}` for `{}`, between its entries by interpolation", x.text);
+    let what = format!(
+        "looked up in the {n} entries of `{table}` at the place `{step} * {inner}{middle}`, no further than either end, \
+         by interpolation"
+    );
     let at = g.ranged_like(names, &value, Type::F32, Range::within(1.0), &what);
     Some((g.read(at), names))
 }
@@ -441,7 +447,7 @@ fn compressed(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static s
     let knee = g.own_number(&["knee", "soft_limit", "onset"], 0.2, 0.5);
     let slope = g.own_number(&["compression", "residual_slope", "roll_off"], 0.1, 0.6);
     let names = &["compressed", "rolled_off", "limited_softly"];
-    let at = g.ranged_like(names, &format!("float({})", x.text), Type::F32, x.range.or(Range::of(0.0)), "");
+    let at = g.unsaid_like(names, &format!("float({})", x.text), Type::F32, x.range.or(Range::of(0.0)));
     let (name, knee, slope) = (g.text(at), knee.text, slope.text);
     g.line(&format!("if {name} > {knee}:"));
     g.nested(|g| g.line(&format!("{name} = {knee} + {slope} * ({name} - {knee})")));
@@ -461,7 +467,7 @@ fn eased(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])>
     let rounds = g.random.pick(&["2", "3", "4"]);
     let names = &["eased", "followed", "settled"];
     let value = if is_number(x) { format!("float({})", start.text) } else { start.text.clone() };
-    let at = g.ranged_like(names, &value, x.ty, x.range.or(start.range), "");
+    let at = g.unsaid_like(names, &value, x.ty, x.range.or(start.range));
     let (name, k) = (g.text(at), g.like(&["round_idx", "sweep", "relax_it"]));
     let target = x.clone();
     let target = if target.is_bare() { target } else { g.named_like(&["goal", "aim"], target) };

@@ -33,7 +33,7 @@ impl<'a> Choice<'a> {
     /// What a kernel says that is one step after the other.
     pub(super) fn of_steps(&self, is_brief: bool) -> Chosen {
         let told = self.standing(self.without_details(is_brief), &[]);
-        if self.describes_all(&told) {
+        if self.describes_all(&told) && self.tells_results(&told) {
             return Chosen { told, ..Chosen::default() };
         }
         let essence = self.standing(self.essence(), &[]);
@@ -105,11 +105,12 @@ impl<'a> Choice<'a> {
 
     /// All but how things are computed, if this is long or comments say it.
     fn without_details(&self, is_brief: bool) -> Vec<bool> {
-        let is_kept = |sentence: &Sentence| {
+        let is_kept = |(sentence, mentions): (&Sentence, &Mentions<'a>)| {
             let is_long = is_brief && sentence.text.len() > LONG_SENTENCE;
-            !(sentence.is_detail && (is_brief || sentence.is_comment) || is_long)
+            // What is called has to be known.
+            mentions.is_of_function || !(sentence.is_detail && (is_brief || sentence.is_comment) || is_long)
         };
-        self.sentences.iter().map(is_kept).collect()
+        self.sentences.iter().zip(&self.mentions).map(is_kept).collect()
     }
 
     fn those<'s>(&'s self, told: &'s [bool], wanted: bool) -> impl Iterator<Item = (&'s Sentence, &'s Mentions<'a>)> {
@@ -126,6 +127,11 @@ impl<'a> Choice<'a> {
         let mut results = self.those(told, true).filter(|(sentence, _)| !sentence.is_detail);
         let is_meant = |text: &str| text.contains(&format!("`{output}`")) || text.contains(&format!("`{output}."));
         results.any(|(sentence, _)| is_meant(&sentence.text))
+    }
+
+    /// Whether all that the kernel leaves is among these.
+    fn tells_results(&self, told: &[bool]) -> bool {
+        self.sentences.iter().zip(told).all(|(sentence, told)| *told || sentence.is_detail)
     }
 
     /// Whether these say what each output is.
@@ -178,7 +184,8 @@ impl<'a> Choice<'a> {
     /// The sentences that say what the outputs are, and what these rely on.
     fn essence(&self) -> Vec<bool> {
         let params = self.subject.known();
-        let mut is_told: Vec<bool> = self.sentences.iter().map(|sentence| !sentence.is_detail).collect();
+        let is_seed = |(sentence, mentions): (&Sentence, &Mentions<'a>)| !sentence.is_detail || mentions.is_of_function;
+        let mut is_told: Vec<bool> = self.sentences.iter().zip(&self.mentions).map(is_seed).collect();
         loop {
             let used: Vec<&str> = self
                 .those(&is_told, true)
@@ -216,8 +223,10 @@ impl<'a> Choice<'a> {
 
     /// What the outputs are and the last steps towards them, with what these start from.
     fn outline(&self) -> Chosen {
-        let is_short = |sentence: &Sentence| !sentence.is_detail && sentence.text.len() <= LONGEST_OUTLINE;
-        let mut told: Vec<bool> = self.sentences.iter().map(is_short).collect();
+        let is_short = |(sentence, mentions): (&Sentence, &Mentions<'a>)| {
+            mentions.is_of_function || !sentence.is_detail && sentence.text.len() <= LONGEST_OUTLINE
+        };
+        let mut told: Vec<bool> = self.sentences.iter().zip(&self.mentions).map(is_short).collect();
         let mut unknown = self.unknown(&told);
         let mut best = (told.clone(), unknown.clone());
         let mut without_room: Vec<&str> = Vec::new();
@@ -265,7 +274,8 @@ impl<'a> Choice<'a> {
                 let mut used = (0..told.len()).filter(is_other).flat_map(|other| self.mentions[other].names());
                 used.any(|name| self.mentions[at].defined().any(|it| it == name))
             };
-            let is_idle = |at: &usize| told[*at] && self.sentences[*at].is_detail && !is_used(*at);
+            let is_step = |at: usize| self.sentences[at].is_detail && !self.mentions[at].is_of_function;
+            let is_idle = |at: &usize| told[*at] && is_step(*at) && !is_used(*at);
             let Some(idle) = (0..told.len()).find(is_idle) else { return told };
             told[idle] = false;
         }

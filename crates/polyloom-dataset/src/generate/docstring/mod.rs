@@ -2,6 +2,7 @@
 //!
 //! A name in backticks is a parameter, or a sentence before has introduced it: what cannot be said so is left out.
 
+mod aside;
 mod choice;
 mod dataflow;
 pub(super) mod names;
@@ -9,6 +10,7 @@ mod origins;
 mod shortened;
 mod summary;
 
+pub(super) use aside::aside;
 pub(super) use summary::summary;
 
 use super::program::Category;
@@ -18,14 +20,14 @@ use names::KnownNames;
 use polyloom::Random;
 
 /// The longest text after the first line.
-const LONG: usize = 430;
-const LONGEST: usize = 900;
+const LONG: usize = 700;
+const LONGEST: usize = 1500;
 
 /// The same, where otherwise the outputs would not be described.
-const LONGEST_ESSENCE: usize = 1200;
+const LONGEST_ESSENCE: usize = 4000;
 
 /// The same, of outputs with the last steps towards them.
-const LONGEST_OUTLINE: usize = 700;
+const LONGEST_OUTLINE: usize = 1200;
 
 /// The longest sentence of a docstring that is brief.
 const LONG_SENTENCE: usize = 300;
@@ -46,6 +48,24 @@ pub(super) struct FunctionSummary {
 }
 
 impl FunctionSummary {
+    /// Of a function of assignments, from its lines.
+    pub(super) fn of_lines(lines: &[String]) -> FunctionSummary {
+        let mut summary = FunctionSummary { steps: Vec::new(), result: String::new() };
+        let mut known: Vec<&str> = Vec::new();
+        for line in lines.iter().map(|line| line.trim_start()) {
+            if let Some(value) = line.strip_prefix("return ") {
+                summary.result = format!("`{value}`");
+            } else if let Some((name, value)) = line.split_once(" += ") {
+                summary.steps.push(format!("`{name}` grows by `{value}`"));
+            } else if let Some((name, value)) = line.split_once(" = ") {
+                let verb = if known.contains(&name) { "becomes" } else { "is" };
+                summary.steps.push(format!("`{name}` {verb} `{value}`"));
+                known.push(name);
+            }
+        }
+        summary
+    }
+
     /// A sentence about a call.
     pub(super) fn sentence(&self, call: &str) -> String {
         match self.steps.is_empty() {
@@ -101,6 +121,7 @@ pub(super) fn body(
     summary: Option<String>,
     sentences: &[Sentence],
 ) -> (Option<String>, String) {
+    let sentences: &[Sentence] = &aside::settled(subject, sentences);
     let total = sentences.iter().map(|sentence| sentence.text.len() + 1).sum::<usize>();
     let is_brief = total > LONGEST || total > LONG && random.one_in(2);
     let first = summary.clone().filter(|line| line.len() <= summary::LONGEST + 6).unwrap_or_default();

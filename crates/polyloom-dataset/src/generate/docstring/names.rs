@@ -114,17 +114,19 @@ fn is_of_function(sentence: &str) -> bool {
     call.is_some_and(|(call, rest)| call.ends_with(')') && (rest.starts_with(", ") || rest.starts_with(" gives ")))
 }
 
-/// Whether a sentence says what a field of a struct becomes.
+/// Whether a sentence says what a field of a struct becomes, or is.
 fn is_field_update(sentence: &str) -> bool {
-    let field = sentence.strip_prefix('`').and_then(|rest| rest.split_once("` becomes "));
-    field.is_some_and(|(field, _)| field.contains('.'))
+    let field = sentence.strip_prefix('`').and_then(|rest| rest.split_once('`'));
+    let says = |rest: &str| [" becomes ", " is "].iter().any(|verb| rest.starts_with(verb));
+    field.is_some_and(|(field, rest)| field.contains('.') && !field.contains([' ', '(']) && says(rest))
 }
 
 /// The names that a sentence about the kernel changes.
 fn changed(sentence: &str) -> impl Iterator<Item = &str> {
-    const BEFORE: [&str; 7] = [" to ", "ake ", "ultiply ", "aise ", "ower ", "ount in ", " from "];
-    const AFTER: [&str; 9] = [
+    const BEFORE: [&str; 8] = [" to ", "ake ", "ultiply ", "aise ", "ower ", "ount in ", "Divide ", " from "];
+    const AFTER: [&str; 10] = [
         " becomes ",
+        " becomes, ",
         " grows by ",
         " falls by ",
         " is multiplied ",
@@ -143,7 +145,7 @@ fn changed(sentence: &str) -> impl Iterator<Item = &str> {
         let adds =
             clause.ends_with(" to ") && clause.contains("dd ") || clause.ends_with(" from ") && clause.contains("ake ");
         let is_changed = AFTER.iter().any(|word| rest.starts_with(word))
-            || BEFORE[1..6].iter().any(|word| lead.ends_with(word))
+            || BEFORE[1..7].iter().any(|word| lead.ends_with(word))
             || adds
             || keeps;
         (is_changed && !is_copied && names_of(span).next() == Some(span)).then_some(span)
@@ -153,7 +155,7 @@ fn changed(sentence: &str) -> impl Iterator<Item = &str> {
 /// Whether a name between these is said to be something.
 fn introduces(lead: &str, rest: &str) -> bool {
     const ANYWHERE: [&str; 2] = [" starts as ", " being "];
-    const AFTER: [&str; 6] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives "];
+    const AFTER: [&str; 7] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives ", " keeps "];
     const BEFORE: [&str; 9] = [
         "et ",
         "or each ",

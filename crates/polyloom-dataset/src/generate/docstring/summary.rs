@@ -13,7 +13,9 @@ pub(in crate::generate) fn summary(
     category: Category,
     inputs: &[Given<'_>],
     outputs: &[&str],
+    lines: &[String],
 ) -> String {
+    let has = |texts: &[&str]| lines.iter().any(|line| texts.iter().any(|text| line.contains(text)));
     let names: Vec<&str> = inputs.iter().map(|given| given.name).collect();
     let (ins, outs) = (list(&names), list(outputs));
     // What a kernel goes along, looks around in or has the fields of are parameters of a kind.
@@ -39,62 +41,85 @@ pub(in crate::generate) fn summary(
         return lines.into_iter().find(|line| line.len() <= LONGEST).unwrap_or_default();
     }
     let lines: Vec<String> = match category {
-        Category::ControlFlow => {
-            vec![format!("Compute {outs} from {ins} by cases."), format!("Choose {outs} by conditions on {ins}.")]
-        }
-        Category::Loop => {
-            vec![format!("Compute {outs} from {ins} by iteration."), format!("Compute {outs} from {ins} with loops.")]
-        }
-        Category::Struct => vec![
-            format!("Compute {outs} for each of `{first}`{}.", after(&rest, "with")),
-            format!("Compute {outs} from the fields of {mains}{with}."),
+        Category::ControlFlow => vec![
+            format!("Choose {outs} by conditions on {ins}."),
+            format!("Branch on {ins} to get {outs}."),
+            format!("Tell cases of {ins} apart to find {outs}."),
         ],
-        Category::Function => vec![format!("Apply helper functions to {ins} to get {outs}.")],
+        Category::Loop => vec![
+            format!("Iterate from {ins} to {outs}."),
+            format!("Run loops on {ins} to get {outs}."),
+            format!("Find {outs} by iteration from {ins}."),
+        ],
+        Category::Struct => vec![
+            format!("Evaluate {outs} for each of `{first}`{}.", after(&rest, "with")),
+            format!("Derive {outs} from the fields of {mains}{with}."),
+            format!("Combine the fields of {mains}{with} into {outs}."),
+        ],
+        Category::Function => vec![
+            format!("Apply helper functions to {ins} to get {outs}."),
+            format!("Call helper functions on {ins} and store {outs}."),
+        ],
         Category::Stencil => vec![
-            format!("Compute {outs} from `{first}` and its neighbours{}.", after(&rest, "with")),
+            format!("Work {outs} out from `{first}` and its neighbours{}.", after(&rest, "with")),
             format!("Combine each element of `{first}` with its neighbours{} into {outs}.", after(&rest, "and")),
+            format!("Apply a stencil to `{first}`{} and store {outs}.", after(&rest, "with")),
         ],
         Category::Reduction => vec![
             format!("Reduce each row of `{first}` to {outs}{}.", after(&rest, "with")),
-            format!("Compute {outs} over the rows of {mains}{with}."),
+            format!("Fold the rows of {mains}{with} into {outs}."),
         ],
         Category::Scan => vec![
             format!("Scan the rows of `{first}` into {outs}{}.", after(&rest, "with")),
             format!("Run along the rows of {mains}{with} and fill {outs}."),
+            format!("Carry values along the rows of {mains}{with} into {outs}."),
         ],
-        Category::Random => vec![
-            format!("Compute {outs} from random numbers and {ins}."),
+        Category::Random if has(&["randf(", "randn(", "randi(", ".sample_"]) => vec![
+            format!("Combine random numbers and {ins} into {outs}."),
             format!("Draw random numbers and combine them with {ins} into {outs}."),
+            format!("Sample {outs} from random numbers and {ins}."),
+        ],
+        Category::Random => vec![format!("Combine noise and {ins} into {outs}.")],
+        Category::Atomic if !has(&["atomic_max", "atomic_min", "atomic_or", "atomic_xor", "|="]) => vec![
+            format!("Accumulate values of {ins} in {outs} with atomics."),
+            format!("Scatter sums of {ins} over {outs}."),
+            format!("Add values of {ins} to {outs} from all threads."),
         ],
         Category::Atomic => vec![
-            format!("Collect what comes of {ins} in {outs} over all threads."),
-            format!("Accumulate what comes of {ins} in {outs} with atomics."),
+            format!("Gather values of {ins} in {outs} over all threads."),
+            format!("Merge values of {ins} into {outs} with atomics."),
         ],
         Category::SharedMemory => vec![
-            format!("Compute {outs} from {ins} in blocks of threads that share memory."),
-            format!("Compute {outs} from {ins} by way of shared memory."),
+            format!("Share {ins} within blocks of threads to get {outs}."),
+            format!("Exchange values of {ins} through shared memory for {outs}."),
         ],
         Category::Warp => vec![
-            format!("Compute {outs} from {ins} across the lanes of a warp."),
-            format!("Compute {outs} from {ins} with warp primitives."),
+            format!("Combine {ins} across the lanes of a warp into {outs}."),
+            format!("Exchange values of {ins} between lanes to get {outs}."),
         ],
         Category::TensorCore => vec![format!("Compute {outs} from {ins} on the tensor core.")],
         _ if inputs.len() == 1 => vec![
             format!("Map {ins} to {outs}, element by element."),
-            format!("Compute {outs} for each element of {ins}."),
+            format!("Turn each element of {ins} into one of {outs}."),
+            format!("Transform {ins} into {outs}, element by element."),
         ],
         _ => vec![
-            format!("Compute {outs} from {ins}."),
             format!("Combine {ins} into {outs}."),
-            format!("Compute {outs} from {ins}, element by element."),
+            format!("Derive {outs} from {ins}."),
+            format!("Merge {ins} into {outs}, element by element."),
         ],
     };
     let start = random.below(lines.len());
+    let verb = random.pick(&["Compute", "Derive", "Evaluate", "Determine", "Produce", "Obtain"]);
+    let more = match inputs.len() {
+        0..=2 => "one more input".to_owned(),
+        n => format!("{} more inputs", n - 1),
+    };
     let fallbacks = [
-        format!("Compute {outs} from {ins}."),
-        format!("Compute {outs} from `{first}` and {} more inputs.", inputs.len().saturating_sub(1)),
-        format!("Compute {outs}."),
-        format!("Compute {} results from {} inputs.", outputs.len(), inputs.len()),
+        format!("{verb} {outs} from {ins}."),
+        format!("{verb} {outs} from `{first}` and {more}."),
+        format!("{verb} {outs}."),
+        format!("{verb} {} results from {} inputs.", outputs.len(), inputs.len()),
     ];
     let mut all = lines[start..].iter().chain(&lines[..start]).chain(&fallbacks);
     all.find(|line| line.len() <= LONGEST).cloned().unwrap_or_default()

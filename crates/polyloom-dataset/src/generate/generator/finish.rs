@@ -96,7 +96,7 @@ impl Generator {
             Subject { category, inputs: &inputs, outputs: &outputs, indices: &self.indices, lines: &self.lines };
         let (line, rest) = docstring::body(&mut self.random, &subject, given, &self.doc);
         let line = line.unwrap_or_else(|| {
-            let line = docstring::summary(&mut self.random, category, &inputs, &outputs);
+            let line = docstring::summary(&mut self.random, category, &inputs, &outputs, &self.lines);
             match self.by_column {
                 true => line.replace("each row of", "each column of").replace("the rows of", "the columns of"),
                 false => line,

@@ -57,17 +57,17 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     }
     let mut fragments = accumulators(&mut g, &t, kind, &c, &outcome);
     sum_up(&mut g, &t, kind, &factors, &fragments);
-    let mut sentence = sentence(kind, &factors);
     if kind == Kind::Halves {
         let name = fragments[0].name.clone();
         g.line(&format!("{name} = {name} + {}", fragments[1].name));
         fragments.truncate(1);
     }
+    let added = if outcome.adds() { format!(", added to what `{c}` held") } else { String::new() };
+    tell_product(&mut g, &t, kind, &factors, &fragments, &added);
     if kind == Kind::Chain {
-        chain(&mut g, &t, &mut fragments, &mut sentence);
+        chain(&mut g, &t, &mut fragments);
     }
-    g.explain(format!("The product is made in tiles of 16 by {}, by a warp each.", t.width));
-    outcome.write(&mut g, &t, kind, &c, &fragments, &sentence);
+    outcome.write(&mut g, &t, kind, &c, &fragments);
     g.review();
     if t.extras.iter().any(|&index| !g.variables[index].used) {
         return None;
@@ -75,16 +75,14 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let mut names: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
     names.dedup();
     let of = match (kind, &names[..]) {
-        (Kind::Gram, [one]) => format!("a product of `{one}` and its transpose"),
-        (Kind::Gated | Kind::Pair, _) => format!("two products of {}", list(&names)),
-        (Kind::Chain, _) => format!("{} and another matrix, multiplied in turn", list(&names)),
+        (Kind::Gram, [one]) => format!("the product of `{one}` and its transpose"),
+        (Kind::Gated, [a, rest @ ..]) => format!("the gated product of `{a}` with {}", list(rest)),
+        (Kind::Pair, _) => format!("the sum of two products of {}", list(&names)),
+        (Kind::Chain, _) => format!("the product of {} and another matrix", list(&names)),
         _ => format!("the product of {}", list(&names)),
     };
-    let verb = if outcome.adds() { "Update" } else { "Compute" };
-    let lines =
-        [format!("{verb} `{c}` from {of} on the tensor core."), format!("{verb} `{c}` with tensor-core products.")];
-    let line = lines.iter().find(|line| line.len() <= 75).unwrap_or(&lines[1]);
-    g.sum_up(line.clone());
+    let line = outcome.summary(&c, &of);
+    g.sum_up(line);
     g.finish(Category::TensorCore)
 }
 
@@ -112,16 +110,38 @@ fn operands(g: &mut Generator, t: &Tiling, kind: Kind) -> Vec<Operand> {
     }
 }
 
-/// What is multiplied, in words.
-fn sentence(kind: Kind, factors: &[Operand]) -> String {
-    let of = |at: usize| format!("{}`{}`{}", factors[at].before, factors[at].name, factors[at].after);
-    match kind {
-        Kind::Gram => format!("the product of {} and {}", of(0), of(1)),
-        Kind::Gated => format!("two products, of {} with {} and with {}", of(0), of(1), of(2)),
-        Kind::Pair => format!("the product of {} and {} plus that of {} and {}", of(0), of(1), of(2), of(3)),
-        Kind::Sparse => format!("the product of {} and {} without the blocks that are left out", of(0), of(1)),
-        _ => format!("the product of {} and {}", of(0), of(1)),
+/// Says what is multiplied, and of which size it is.
+fn tell_product(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragments: &[Fragment], added: &str) {
+    let mut sizes: Vec<String> = Vec::new();
+    for Operand { name, shape: [rows, cols], .. } in factors {
+        let size = format!("`{name}` is {rows} by {cols}");
+        if !sizes.contains(&size) {
+            sizes.push(size);
+        }
     }
+    g.say(format!("{}.", sizes.join(", ")));
+    if let Some(batch) = &t.batch {
+        g.say(format!(
+            "Of the arrays there are {} bands, one for each `{batch}`, that are multiplied apart.",
+            t.batches
+        ));
+    }
+    let of = |at: usize| format!("{}`{}`{}", factors[at].before, factors[at].name, factors[at].after);
+    let product = match kind {
+        Kind::Gated => format!("the products of {} with {} and with {}", of(0), of(1), of(2)),
+        Kind::Pair => format!("the product of {} and {} plus that of {} and {}", of(0), of(1), of(2), of(3)),
+        Kind::Sparse => format!("the product of {} and {} without what is left out", of(0), of(1)),
+        _ => format!("the product of {} and {}", of(0), of(1)),
+    };
+    let names: Vec<&str> = fragments.iter().map(|fragment| fragment.name.as_str()).collect();
+    let size = format!("16 by {}", t.width);
+    let tiles = match kind {
+        Kind::Gated => format!("are a warp's tiles of {size} of"),
+        Kind::Wide => format!("are a warp's two tiles of {size}, side by side, of"),
+        Kind::Tall => format!("are a warp's two tiles of {size}, one above the other, of"),
+        _ => format!("is a warp's tile of {size} of"),
+    };
+    g.say(format!("{} {tiles} {product}{added}.", list(&names)));
 }
 
 /// The sums, with what they begin with.
@@ -173,8 +193,10 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
         let n = if by_block { n_blocks * t.inner } else { t.inner };
         let name = g.array_like(&["keep", "mask", "live", "block_mask"], Type::I32, &[Extent::Is(n)], 0.0, 3.0);
         let limit = g.random.below(2);
-        let what = if by_block { " of the warp's tile" } else { "" };
-        g.say(format!("Blocks{what} where `{name}` is {limit} or less are left out."));
+        let of = if by_block { "a warp's sums" } else { "the sums" };
+        g.say(format!(
+            "Every 16 terms of {of} have an element of `{name}`: where it is {limit} or less, they are left out."
+        ));
         (name, by_block, limit)
     });
     if let (1, Some((name, by_block, limit))) = (n_steps, &keep) {
@@ -305,9 +327,9 @@ fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], frag
 }
 
 /// What has become of the product, in the type of the factors, times another matrix.
-fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment], sentence: &mut String) {
+fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment]) {
     let first = fragments[0].name.clone();
-    let changed = outcome::each_element(g, t, &fragments[..1], None);
+    outcome::each_element(g, t, &fragments[..1], None);
     let tile = g.like(&["scores", "middle", "inner_tile"]);
     let dtype = if t.sum == Type::F32 { "float" } else { "int" };
     g.line(&format!("{tile} = loom.shared_array(shape=(16, 16), dtype={dtype})"));
@@ -317,23 +339,27 @@ fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment], sentence: &m
     let transposed = g.random.one_in(3);
     g.line(&format!("loom.mma_store({tile}, 0, 0, {first}{})", if transposed { ", layout=\"col\"" } else { "" }));
     g.line("loom.sync_threads()");
-    let what = match t.sum == Type::F32 && g.random.one_in(2) {
+    let source = if transposed { format!("the transpose of `{first}`") } else { format!("`{first}`") };
+    match t.sum == Type::F32 && g.random.one_in(2) {
         true => {
             rows::softmax(g, &tile, (16, 16), |g, j, value| {
                 let value = if t.factor == Scalar::F32 { value.to_owned() } else { format!("{narrow}({value})") };
                 g.line(&format!("{staged}[loom.lane_id(), {j}] = {value}"));
             });
-            "the softmax of its rows"
+            g.say(format!("`{staged}` keeps the softmax of each row of {source}."));
         }
         false => {
-            operand::walk(g, 16, 16, |g, r, q| {
+            let (mut words, mut own) = (String::new(), String::new());
+            let clauses = operand::walk(g, 16, 16, |g, r, q| {
                 let raw = g.let_like(&["x", "raw", "item"], &format!("{tile}[{r}, {q}]"), t.sum, t.range(48));
-                let value = operand::narrowed(g, t, raw, &[]);
-                g.line(&format!("{staged}[{r}, {q}] = {}", value.0));
+                let (value, done) = operand::narrowed(g, t, raw, &[]);
+                g.line(&format!("{staged}[{r}, {q}] = {value}"));
+                (words, own) = (done, g.text(raw));
             });
-            "its elements, made small,"
+            let last = format!("`{staged}` keeps {words}");
+            g.say(operand::for_each(&format!("`{own}` of {source}"), &clauses, &last));
         }
-    };
+    }
     g.line("loom.sync_threads()");
     let (_, n, _) = t.extents(Kind::Chain);
     let right = Operand::right(g, t, &["v", "values", "second", "proj"], 16, n);
@@ -343,9 +369,9 @@ fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment], sentence: &m
     let left = g.let_text(&["fp", "weights_frag", "part_p"], &format!("loom.mma_load_a({staged}, 0, 0)"));
     let other = g.let_text(&["fv", "values_frag", "part_v"], &other);
     g.line(&format!("{name} = loom.mma({left}, {other}, {zeros})"));
-    let turned = if transposed { " transposed tiles of" } else { "" };
-    *sentence =
-        format!("the product of {what} where `{first}` is{turned} {sentence}{changed}, and of `{}`", right.name);
+    let [rows, cols] = right.shape;
+    g.say(format!("`{name}` is the product of `{staged}` and {}`{}`.", right.before, right.name));
+    g.say(format!("`{}` is {rows} by {cols}.", right.name));
     fragments[0].name = name;
 }
 

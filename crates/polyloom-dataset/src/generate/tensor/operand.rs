@@ -26,6 +26,8 @@ pub(super) struct Operand {
     pub(super) by_col: bool,
     /// What its rows count along the axis of batches, in one product.
     pub(super) extent: u32,
+    /// The extents of its array.
+    pub(super) shape: [u32; 2],
     /// What is said of it before and after its name.
     pub(super) before: &'static str,
     pub(super) after: &'static str,
@@ -47,12 +49,12 @@ impl Operand {
 
     fn new(g: &mut Generator, t: &Tiling, names: &[&str], [rows, cols]: [u32; 2], is_left: bool) -> Operand {
         let by_col = g.random.one_in(3);
-        let all = [Extent::Is(rows * t.batches), Extent::Is(cols)];
+        let all = [rows * t.batches, cols];
         let shape = if by_col { [all[1], all[0]] } else { all };
-        let name = g.array_like(names, t.factor.into(), &shape, t.low, t.high);
+        let name = g.array_like(names, t.factor.into(), &shape.map(Extent::Is), t.low, t.high);
         let before = transpose(by_col);
         let width = if is_left { 16 } else { t.width };
-        Operand { name, by_col, extent: rows, before, after: "", is_left, width, way: Way::Direct }
+        Operand { name, by_col, extent: rows, shape, before, after: "", is_left, width, way: Way::Direct }
     }
 
     /// The same array as the right factor, its rows as columns.
@@ -78,7 +80,7 @@ impl Operand {
             false => Way::Staged { tile, changes: !g.random.one_in(3) },
         };
         if matches!(self.way, Way::Staged { changes: true, .. }) {
-            self.after = " with its elements changed";
+            self.after = " with its elements so changed";
         }
     }
 
@@ -122,8 +124,7 @@ impl Operand {
                     g.line(&format!("{tile}[{r}, {q}] = {value}"));
                     (words, own) = (done, g.text(raw));
                 });
-                let before = if clauses.is_empty() { clauses } else { format!(" ({clauses})") };
-                g.say(format!("Each element `{own}` of `{name}` becomes {words} in `{tile}`{before}."));
+                g.say(for_each(&format!("`{own}` of `{name}`"), &clauses, &format!("`{tile}` keeps {words}")));
             }
         }
         g.line("loom.sync_threads()");
@@ -135,6 +136,14 @@ impl Operand {
             Way::Direct => &self.name,
             Way::Staged { tile, .. } | Way::Copied { tile } => tile,
         }
+    }
+}
+
+/// A sentence about each element: what is computed on the way, and what comes of it.
+pub(super) fn for_each(element: &str, clauses: &str, last: &str) -> String {
+    match clauses.is_empty() {
+        true => format!("For each element {element}, {last}."),
+        false => format!("For each element {element}: {clauses}; {last}."),
     }
 }
 

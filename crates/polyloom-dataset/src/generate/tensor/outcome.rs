@@ -1,6 +1,6 @@
 //! What becomes of products: elements change in the lanes' parts or in a tile of shared memory, and the result is stored.
 
-use super::operand::walk;
+use super::operand::{for_each, walk};
 use super::rows::{fold, normalise, whole};
 use super::tiling::{Fragment, Kind, Tiling};
 use super::{begins, plus, stored};
@@ -81,9 +81,28 @@ impl Outcome {
         self.adds
     }
 
-    /// What is said of the result before what it is.
-    fn before(&self) -> &'static str {
-        if self.by_col { "the transpose of " } else { "" }
+    /// The kernel in one line.
+    pub(super) fn summary(&self, c: &str, product: &str) -> String {
+        let what = match self.form {
+            _ if self.adds => format!("Add {product} to `{c}` on the tensor core."),
+            Form::Fragment | Form::Tile => format!("Store {product}, its elements changed, in `{c}`."),
+            Form::Rows => format!("Reduce the rows of {product} to `{c}`."),
+            Form::Columns => format!("Reduce the columns of {product} to `{c}`."),
+            Form::Normalised => format!("Normalise the rows of {product} into `{c}`."),
+            Form::Whole => format!("Reduce tiles of {product} to `{c}`."),
+        };
+        let short = match self.form {
+            _ if self.adds => format!("Add to `{c}` by tensor-core products."),
+            Form::Fragment | Form::Tile => format!("Multiply matrices into `{c}` on the tensor core."),
+            Form::Normalised => format!("Normalise the rows of tensor-core products into `{c}`."),
+            _ => format!("Reduce tensor-core products to `{c}`."),
+        };
+        [what, short].into_iter().find(|line| line.len() <= 78).unwrap_or_default()
+    }
+
+    /// What is said of an element of the result, or of where it is.
+    fn there(&self) -> &'static str {
+        if self.by_col { "at the transposed place" } else { "there" }
     }
 
     /// How a call names the array's order of axes.
@@ -92,38 +111,28 @@ impl Outcome {
     }
 
     /// Writes the lines after the products.
-    pub(super) fn write(
-        &self,
-        g: &mut Generator,
-        t: &Tiling,
-        kind: Kind,
-        c: &str,
-        fragments: &[Fragment],
-        sentence: &str,
-    ) {
+    pub(super) fn write(&self, g: &mut Generator, t: &Tiling, kind: Kind, c: &str, fragments: &[Fragment]) {
         let (m, ..) = t.extents(kind);
         let (gate, results) = match kind {
             Kind::Gated => (Some(&fragments[1]), &fragments[..1]),
             _ => (None, fragments),
         };
         g.gap();
-        let sentence = match self.adds {
-            true => format!("{sentence}, added to what was there"),
-            false => sentence.to_owned(),
-        };
-        let changes = self.form == Form::Fragment || gate.is_some() || g.random.one_in(2);
-        let changed = if changes { each_element(g, t, results, gate) } else { String::new() };
+        if self.form == Form::Fragment || gate.is_some() || g.random.one_in(2) {
+            each_element(g, t, results, gate);
+        }
         let row = t.of_batch(&t.row, m);
         if self.form == Form::Fragment {
             for fragment in results {
                 let (row, col) = (plus(&row, fragment.down), plus(&t.col, fragment.right));
                 g.line(&format!("loom.mma_store({c}, {row}, {col}, {}{})", fragment.name, self.layout()));
             }
-            return g.say(format!("`{c}` is {}{sentence}{changed}.", self.before()));
+            let names: Vec<&str> = results.iter().map(|fragment| fragment.name.as_str()).collect();
+            let turned = if self.by_col { ", transposed" } else { "" };
+            return g.say(format!("`{c}` is made up of the warps' {}{turned}.", list(&names)));
         }
         if self.form == Form::Whole {
-            let what = whole(g, t, c, results);
-            return g.say(format!("For each warp's part of {sentence}{changed}, `{c}` is {what}."));
+            return whole(g, t, c, results);
         }
         let (down, right) = Tiling::strips(kind);
         let (height, width) = (16 * down, t.width * right);
@@ -138,7 +147,7 @@ impl Outcome {
             let (r, q) = (joined(&row, r), joined(&t.col, q));
             if self.by_col { format!("{c}[{q}, {r}]") } else { format!("{c}[{r}, {q}]") }
         };
-        let place = Place { tile: &tile, row: &row, height, width };
+        let place = Place { tile: &tile, row: &row, height, width, n_parts: results.len() };
         match self.form {
             Form::Rows | Form::Columns => {
                 let by_row = self.form == Form::Rows;
@@ -151,25 +160,20 @@ impl Outcome {
                         format!("{c}[{row} // {height}, {}]", joined(&t.col, lane))
                     }
                 };
-                let what = fold(g, t, &place, by_row, &target);
-                let line = if by_row { "row" } else { "column" };
-                g.say(format!("For each {line} of a tile of {sentence}{changed}, `{c}` is {what}."));
+                fold(g, t, &place, by_row, c, &target);
             }
-            Form::Normalised => {
-                let what = normalise(g, t, &place, |g, j, value| {
-                    let target = element("loom.lane_id()", j);
-                    let value = stored(g, value, self.ty);
-                    g.line(&format!("{target} = {}", value.text));
-                });
-                let before = self.before();
-                g.say(format!("`{c}` is {before}{sentence}{changed}, the rows of whose tiles are {what}."));
-            }
+            Form::Normalised => normalise(g, t, &place, |g, j, value| {
+                let target = element("loom.lane_id()", j);
+                let value = stored(g, value, self.ty);
+                g.line(&format!("{target} = {}", value.text));
+                g.say(format!("`{c}` {} is {}", self.there(), value.words));
+            }),
             _ => {
-                let done = each_place(g, t, kind, &place, self.ty, |g, r, q, value| {
+                let result = format!("`{c}` {} is", self.there());
+                each_place(g, t, kind, &place, &result, self.ty, |g, r, q, value| {
                     let value = stored(g, value, self.ty);
                     g.line(&format!("{} = {}", element(r, q), value.text));
                 });
-                g.say(format!("`{c}` is {}{sentence}{changed}, {done}.", self.before()));
             }
         }
     }
@@ -182,18 +186,26 @@ pub(super) struct Place<'a> {
     row: &'a str,
     pub(super) height: u32,
     pub(super) width: u32,
+    /// How many parts of the product are in it.
+    n_parts: usize,
+}
+
+impl Place<'_> {
+    /// What it is called.
+    pub(super) fn words(&self) -> &'static str {
+        if self.n_parts > 1 { "both tiles together" } else { "the tile" }
+    }
 }
 
 pub(super) fn joined(place: &str, more: &str) -> String {
     format!("{place} + {more}")
 }
 
-/// Changes each element of the lanes' parts, of which nobody knows the places. What they become, in words.
-pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], gate: Option<&Fragment>) -> String {
+/// Changes each element of the lanes' parts, of which nobody knows the places.
+pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], gate: Option<&Fragment>) {
     let element = g.like(&["e", "n_e", "part_idx"]);
     let range = t.range(16 * t.inner);
-    let mut changed = String::new();
-    let mut names = Vec::new();
+    let (mut own, mut becomes) = (Vec::new(), Vec::new());
     g.line(&format!("for {element} in range({}):", t.lanes()));
     let clauses = g.nested(|g| {
         for fragment in results {
@@ -201,11 +213,11 @@ pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], 
             let value = g.let_like(&["y", "z", "v", "entry"], &item, t.sum, range);
             let mut seen = t.extras.clone();
             seen.push(value);
-            names.push(g.text(value));
+            own.push(format!("`{}` of `{}`", g.text(value), fragment.name));
             if let Some(gate) = gate {
                 let text = format!("{}[{element}]", gate.name);
                 let other = g.let_like(&["h", "opening", "other"], &text, t.sum, range);
-                names.push(g.text(other));
+                own.push(format!("`{}` of `{}` in its place", g.text(other), gate.name));
                 seen.push(other);
             }
             let n = g.random.below(2 + usize::from(t.difficulty));
@@ -214,16 +226,10 @@ pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], 
             let woven = concluded(g, t, value, &seen, depth);
             let name = g.text(value);
             g.line(&format!("{item} = {}", woven.text));
-            let of_which = if changed.is_empty() { "of which" } else { "of the other tile" };
-            changed.push_str(&format!(", each element `{name}` {of_which} has become {}", woven.words));
+            becomes.push(format!("`{name}` becomes {}", woven.words));
         }
     });
-    if !clauses.is_empty() {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let several = if names.len() > 1 { ", one of each tile" } else { "" };
-        g.explain(format!("For each element {}{several}: {clauses}.", list(&names)));
-    }
-    changed
+    g.say(for_each(&own.join(" and each element "), &clauses, &becomes.join(", and ")));
 }
 
 /// A value for a result, behind an activation now and then.
@@ -259,15 +265,16 @@ pub(super) fn concluded(g: &mut Generator, t: &Tiling, base: usize, seen: &[usiz
     g.constrain(expr, Need::Finite)
 }
 
-/// Each element of a tile, with what depends on its place. What it becomes, in words.
+/// Each element of a tile, with what depends on its place. Of its words `result` is the beginning.
 fn each_place(
     g: &mut Generator,
     t: &Tiling,
     kind: Kind,
     place: &Place<'_>,
+    result: &str,
     ty: Type,
     write: impl FnOnce(&mut Generator, &str, &str, Expr),
-) -> String {
+) {
     let (m, n, _) = t.extents(kind);
     let (m, tile) = (m * t.batches, place.tile);
     let (low, high) = (t.low.max(-4.0), t.high.min(4.0));
@@ -301,7 +308,15 @@ fn each_place(
             let axis = |place: &Option<String>, at: &str| place.as_ref().map(|place| joined(place, at));
             let indices: Vec<String> = axis(row, r).into_iter().chain(axis(col, q)).collect();
             let text = format!("{name}[{}]", indices.join(", "));
-            seen.push(g.declare(text, format!("`{name}`"), t.sum, Range::new(low, high)));
+            let (names, what): (&[&str], &str) = match (row, col) {
+                (Some(_), Some(_)) => (&["before", "same_place", "prior"], "in the same place"),
+                (Some(_), None) => (&["of_row", "row_value", "row_part"], "of its row"),
+                _ => (&["of_col", "col_value", "col_part"], "of its column"),
+            };
+            let index = g.let_like(names, &text, t.sum, Range::new(low, high));
+            let element = g.text(index);
+            g.say(format!("`{element}` is the element of `{name}` {what}"));
+            seen.push(index);
         }
         seen.push(value);
         let count = g.random.below(1 + usize::from(t.difficulty) / 2);
@@ -311,7 +326,7 @@ fn each_place(
             woven = g.constrain(woven, Need::Moderate);
         }
         let name = g.text(value);
-        words = format!("in which each element `{name}` becomes {}", woven.words);
+        words = format!("{result} {}", woven.words);
         own = name;
         if mask {
             let (test, when) = match g.random.below(4) {
@@ -331,8 +346,5 @@ fn each_place(
         }
         write(g, r, q, woven);
     });
-    if !clauses.is_empty() {
-        g.explain(format!("For each element `{own}` of the tile: {clauses}."));
-    }
-    words
+    g.say(for_each(&format!("`{own}` of {}", place.words()), &clauses, &words));
 }

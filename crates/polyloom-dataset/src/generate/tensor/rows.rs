@@ -1,21 +1,23 @@
 //! Rows, columns and tiles of products that become numbers, and rows that are normalised.
 
+use super::operand::for_each;
 use super::outcome::{Place, concluded, joined};
 use super::tiling::{Fragment, Tiling};
 use crate::generate::expr::Expr;
-use crate::generate::generator::{Generator, capitalised};
+use crate::generate::generator::Generator;
 use crate::generate::program::Extent;
 use crate::generate::range::Range;
 use polyloom::Type;
 
-/// A number for each row or column of a tile: what it is, in words.
+/// A number for each row or column of a tile.
 pub(super) fn fold(
     g: &mut Generator,
     t: &Tiling,
     place: &Place<'_>,
     by_row: bool,
+    c: &str,
     target: &dyn Fn(&str) -> String,
-) -> String {
+) {
     let (lines, length) = if by_row { (place.height, place.width) } else { (place.width, place.height) };
     let lane = g.let_text(&["lane", "line_idx", "mine"], "loom.lane_id()");
     let is_float = t.sum == Type::F32;
@@ -29,10 +31,9 @@ pub(super) fn fold(
     };
     let big = t.range(16 * t.inner).size();
     let line = if by_row { "row" } else { "column" };
-    let mut words = String::new();
-    let mut body = |g: &mut Generator| {
+    let body = |g: &mut Generator| {
         let mut found = None;
-        let clauses;
+        let words;
         match kind {
             // The place of the largest.
             0 => {
@@ -40,15 +41,16 @@ pub(super) fn fold(
                 g.line(&format!("{total} = int(0)"));
                 let sign = g.random.pick(&[">", "<"]);
                 g.line(&format!("for {j} in range(1, {length}):"));
-                clauses = g.nested(|g| {
+                g.indented(|g| {
                     g.line(&format!("if {} {sign} {top}:", element(&j)));
-                    g.nested(|g| {
+                    g.indented(|g| {
                         g.line(&format!("{top} = {}", element(&j)));
                         g.line(&format!("{total} = {j}"));
                     });
                 });
                 let what = if sign == ">" { "largest" } else { "smallest" };
-                words = format!("the place of the {what} element of the {line}");
+                g.say(format!("`{top}` is the {what} element of the {line}"));
+                words = format!("`{total}` is its place");
                 let own = g.declare(top.clone(), format!("`{top}`"), t.sum, Range::within(big));
                 g.taken(&[own]);
                 found = Some(own);
@@ -57,8 +59,9 @@ pub(super) fn fold(
                 let call = if kind == 1 { "max" } else { "min" };
                 g.line(&format!("{total} = {}", element("0")));
                 g.line(&format!("for {j} in range(1, {length}):"));
-                clauses = g.nested(|g| g.line(&format!("{total} = loom.{call}({total}, {})", element(&j))));
-                words = format!("the {} element of the {line}", if kind == 1 { "largest" } else { "smallest" });
+                g.indented(|g| g.line(&format!("{total} = loom.{call}({total}, {})", element(&j))));
+                let what = if kind == 1 { "largest" } else { "smallest" };
+                words = format!("`{total}` is the {what} element of the {line}");
             }
             3 => {
                 let names = ["proj", "readout", "coefs", "mix"];
@@ -66,24 +69,28 @@ pub(super) fn fold(
                 let weights = g.array_like(&names, t.sum, &[Extent::Is(length)], low, high);
                 g.line(&format!("{total} = {cast}({zero})"));
                 g.line(&format!("for {j} in range({length}):"));
-                clauses = g.nested(|g| g.line(&format!("{total} += {} * {weights}[{j}]", element(&j))));
-                words = format!("the dot product of the {line} with `{weights}`");
+                g.indented(|g| g.line(&format!("{total} += {} * {weights}[{j}]", element(&j))));
+                words = format!("`{total}` is the dot product of the {line} with `{weights}`");
             }
             _ => {
                 g.line(&format!("{total} = {cast}({zero})"));
                 g.line(&format!("for {j} in range({length}):"));
-                clauses = g.nested(|g| {
+                let (mut added, mut own) = (String::new(), String::new());
+                let clauses = g.nested(|g| {
                     let x = g.let_like(&["x", "item", "cell"], &element(&j), t.sum, Range::within(big));
                     let depth = 1 + g.random.below(2);
                     let woven = g.moderate_weave(x, &t.extras, depth);
-                    let name = g.text(x);
+                    own = g.text(x);
                     g.line(&format!("{total} += {}", woven.text));
-                    words = format!("the sum along the {line}, for each element `{name}`, of {}", woven.words);
+                    added = woven.words;
                 });
+                words = match clauses.is_empty() {
+                    true => format!("`{total}` is the sum along the {line}, for each element `{own}`, of {added}"),
+                    false => {
+                        for_each(&format!("`{own}` of the {line}"), &clauses, &format!("`{total}` adds up {added}"))
+                    }
+                };
             }
-        }
-        if !clauses.is_empty() {
-            g.explain(format!("For each element: {clauses}."));
         }
         let (ty, text) = if kind == 0 { (t.sum, format!("{cast}({total})")) } else { (t.sum, total.clone()) };
         let range = if kind == 0 { Range::new(0.0, length.into()) } else { Range::within(big * f64::from(length)) };
@@ -91,23 +98,21 @@ pub(super) fn fold(
         let mut seen = t.extras.clone();
         seen.push(value);
         seen.extend(found);
-        g.explain(format!("`{total}` is {words}."));
+        g.say(words);
         let count = g.random.below(1 + usize::from(t.difficulty) / 2);
         g.work(&mut seen, count, 1);
         let result = concluded(g, t, value, &seen, 1 + g.random.clone().below(2));
         g.line(&format!("{} = {}", target(&lane), result.text));
-        words = result.words;
+        g.say(format!("`{c}` is {}", result.words));
     };
-    if lines == 32 {
-        body(g);
-    } else {
-        g.line(&format!("if {lane} < {lines}:"));
-        let clauses = g.nested(body);
-        if !clauses.is_empty() {
-            g.explain(format!("For each {line} of a tile: {clauses}."));
+    let clauses = g.collected(|g| {
+        if lines == 32 {
+            return body(g);
         }
-    }
-    words
+        g.line(&format!("if {lane} < {lines}:"));
+        g.indented(body);
+    });
+    g.say(format!("For each {line} of {}: {clauses}.", place.words()));
 }
 
 /// Writes each row's softmax by `write`, which is given a column and the text of a value.
@@ -137,52 +142,65 @@ pub(super) fn softmax(
         });
         g.line(&format!("for {j} in range({width}):"));
         let power = if keeps { format!("{tile}[{lane}, {j}]") } else { power };
-        g.nested(|g| write(g, &j, &format!("{power} / {total}")));
+        g.indented(|g| write(g, &j, &format!("{power} / {total}")));
     };
     if height == 32 {
-        body(g);
-    } else {
-        g.line(&format!("if {lane} < {height}:"));
-        g.nested(body);
+        return body(g);
     }
+    g.line(&format!("if {lane} < {height}:"));
+    g.indented(body);
 }
 
-/// Writes the rows of a tile, normalised, by `write`, which is given a column and a value. What they are, in words.
+/// Writes the rows of a tile, normalised, by `write`, which is given a column and a value, and says where that is.
 pub(super) fn normalise(
     g: &mut Generator,
     t: &Tiling,
     place: &Place<'_>,
     write: impl FnOnce(&mut Generator, &str, Expr),
-) -> String {
+) {
+    let clauses = g.collected(|g| normalised(g, t, place, write));
+    g.say(format!("For each element of {}: {clauses}.", place.words()));
+}
+
+fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOnce(&mut Generator, &str, Expr)) {
     let (tile, height, width) = (place.tile, place.height, place.width);
-    let mut words = String::new();
     let kind = g.random.below(3);
     let (low, high) = (t.low, t.high);
     let gain = g.random.one_in(2).then(|| {
         let n = t.cols * width;
         g.array_like(&["gamma", "gain", "col_weights", "scales"], Type::F32, &[Extent::Is(n)], low, high)
     });
+    let eps = g.random.pick(&["1e-5", "0.001", "0.1"]);
     let finish = |g: &mut Generator, j: &str, value: &str, range: Range| {
         let value = g.let_like(&["unit", "normed", "share"], value, Type::F32, range);
+        let name = g.text(value);
+        g.say(match kind {
+            0 => format!("`{name}` is its share of the softmax of the row"),
+            1 => {
+                format!(
+                    "`{name}` is it less the mean of the row, over the square root of {eps} plus the row's variance"
+                )
+            }
+            _ => format!("`{name}` is it over the square root of {eps} plus the mean square of the row"),
+        });
         let mut seen = t.extras.clone();
         seen.push(value);
         if let Some(gain) = &gain {
             let text = format!("{gain}[{}]", joined(&t.col, j));
-            seen.push(g.declare(text, format!("`{gain}`"), Type::F32, Range::new(low, high)));
+            let index = g.let_like(&["of_col", "col_value", "col_part"], &text, Type::F32, Range::new(low, high));
+            let element = g.text(index);
+            g.say(format!("`{element}` is the element of `{gain}` of its column"));
+            seen.push(index);
         }
         let result = concluded(g, t, value, &seen, 1);
-        let name = g.text(value);
-        words = format!("{}, where `{name}` is", result.words);
         write(g, j, result);
     };
     if kind == 0 {
-        softmax(g, tile, (height, width), |g, j, value| finish(g, j, value, Range::new(0.0, 1.0)));
-        return format!("{words} their softmax");
+        return softmax(g, tile, (height, width), |g, j, value| finish(g, j, value, Range::new(0.0, 1.0)));
     }
     let lane = "loom.lane_id()";
     let (sum, squares) = (g.like(&["mean", "row_sum", "centre"]), g.like(&["var", "energy", "squares"]));
     let (j, item) = (g.like(&["j", "n", "m"]), g.like(&["x", "item", "cell"]));
-    let eps = g.random.pick(&["1e-5", "0.001", "0.1"]);
     let body = |g: &mut Generator| {
         let inverse = g.like(&["inv", "inv_std", "rscale"]);
         if kind == 1 {
@@ -201,22 +219,17 @@ pub(super) fn normalise(
         g.line(&format!("{inverse} = 1.0 / loom.sqrt({squares} / {width}.0 + {eps})"));
         g.line(&format!("for {j} in range({width}):"));
         let centred = if kind == 1 { format!("({centred})") } else { centred };
-        g.nested(|g| finish(g, &j, &format!("{centred} * {inverse}"), Range::within(8.0)));
+        g.indented(|g| finish(g, &j, &format!("{centred} * {inverse}"), Range::within(8.0)));
     };
     if height == 32 {
-        body(g);
-    } else {
-        g.line(&format!("if {lane} < {height}:"));
-        g.nested(body);
+        return body(g);
     }
-    match kind {
-        1 => format!("{words} what is left of a row without its mean, over its standard deviation"),
-        _ => format!("{words} a row over the root of its mean square"),
-    }
+    g.line(&format!("if {lane} < {height}:"));
+    g.indented(body);
 }
 
-/// A number for each warp: what it is, in words, of elements `x`.
-pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]) -> String {
+/// A number for each warp.
+pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]) {
     let is_float = t.sum == Type::F32;
     let (cast, zero) = if is_float { ("float", "0.0") } else { ("int", "0") };
     let range = t.range(16 * t.inner);
@@ -224,24 +237,23 @@ pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]
     g.line(&format!("{total} = {cast}({zero})"));
     let e = g.like(&["e", "n_e", "part_idx"]);
     g.line(&format!("for {e} in range({}):", t.lanes()));
-    let mut words = Vec::new();
+    let (mut own, mut added) = (Vec::new(), Vec::new());
     let clauses = g.nested(|g| {
         for fragment in results {
-            let x = g.let_like(&["x"], &format!("{}[{e}]", fragment.name), t.sum, range);
+            let x = g.let_like(&["x", "item", "cell"], &format!("{}[{e}]", fragment.name), t.sum, range);
             let depth = 1 + usize::from(t.difficulty > 1);
             let woven = g.moderate_weave(x, &t.extras, depth);
             g.line(&format!("{total} += {}", woven.text));
-            words.push(woven.words);
+            own.push(format!("`{}` of `{}`", g.text(x), fragment.name));
+            added.push(woven.words);
         }
     });
-    g.explain("`x` is an element of the product.".to_owned());
-    if !clauses.is_empty() {
-        g.explain(format!("{}.", capitalised(&clauses)));
-    }
+    let last = format!("`{total}` adds up {} in its lane", added.join(" and "));
+    g.say(for_each(&own.join(" and each element "), &clauses, &last));
     let (call, what) = match g.random.below(3) {
-        0 => ("warp_reduce_max", "the largest of the lanes' sums of"),
-        1 => ("warp_reduce_min", "the smallest of the lanes' sums of"),
-        _ => ("warp_reduce_add", "the sum of"),
+        0 => ("warp_reduce_max", "largest"),
+        1 => ("warp_reduce_min", "smallest"),
+        _ => ("warp_reduce_add", "sum"),
     };
     let joint = g.let_like(
         &["joint", "whole", "tile_total"],
@@ -250,11 +262,11 @@ pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]
         Range::within(8.0 * 512.0),
     );
     let name = g.text(joint);
-    g.explain(format!("`{name}` is {what} {}.", words.join(" and ")));
+    g.explain(format!("`{name}` is the {what} of the lanes' `{total}`."));
     let mut seen = t.extras.clone();
     seen.push(joint);
     let result = concluded(g, t, joint, &seen, 1);
     g.line("if loom.lane_id() == 0:");
     g.nested(|g| g.line(&format!("{c}[loom.block_idx()] = {}", result.text)));
-    result.words
+    g.say(format!("For each warp, `{c}` is {}.", result.words));
 }
