@@ -17,11 +17,11 @@ mod expr;
 mod flow;
 mod function;
 mod generator;
+mod hoist;
 mod known;
 mod names;
 mod program;
 mod range;
-
 mod rows;
 mod sense;
 mod stencil;

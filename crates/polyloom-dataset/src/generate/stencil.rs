@@ -175,7 +175,9 @@ impl Stencil {
                 };
                 let names: &[&str] = match words {
                     "the discrete Laplacian" => &["lap", "laplacian", "spread"],
-                    _ => &["around", "average", "nearby"],
+                    "the difference to the neighbour" => &["slope", "diff"],
+                    "the mean of the neighbours" => &["around", "average", "nearby"],
+                    _ => &["around", "nearby", "mixed"],
                 };
                 let index = g.let_like(names, &text, self.ty, range);
                 let name = g.text(index);
@@ -184,10 +186,12 @@ impl Stencil {
             }
             1 if self.ty == real && neighbours.len() > 1 => {
                 let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
-                let call = g.builtin(if g.random.clone().one_in(2) { "max" } else { "min" });
+                let is_largest = g.random.clone().one_in(2);
+                let call = g.builtin(if is_largest { "max" } else { "min" });
                 let text =
                     names.iter().skip(1).fold(names[0].clone(), |so_far, name| format!("{call}({so_far}, {name})"));
-                g.let_like(&["extreme", "bound", "envelope", "peak"], &text, self.ty, self.range)
+                let names = if is_largest { ["highest", "peak", "top"] } else { ["lowest", "trough", "least"] };
+                g.let_like(&names, &text, self.ty, self.range)
             }
             2 if self.ty == real && neighbours.len() > 1 => self.unevenness(g, center, &neighbours),
             _ => center,
@@ -348,7 +352,10 @@ impl Stencil {
                 .collect();
             let text = format!("{}[{}]", self.source, at.join(", "));
             let name = match (is_corner, step[axis].abs()) {
-                (true, _) => g.like(&["diag", "corner", "nw"]),
+                (true, _) => {
+                    let [down, left] = [step[0], step[1]].map(|step| usize::from(step > 0));
+                    g.like(&[&format!("{}_{}", NAMES[1][down], NAMES[0][left])])
+                }
                 (_, 1) => g.like(&[NAMES[self.rank - 1 - axis][usize::from(step[axis] > 0)]]),
                 _ => g.like(&[["far_left", "far_right"][usize::from(step[axis] > 0)]]),
             };
@@ -384,7 +391,7 @@ impl Stencil {
         let weights = g.array_like(&["weights", "taps", "stencil", "coefs"], elem, &[Extent::Is(n)], -0.5, 1.0);
         let zero = g.zero(self.ty);
         let range = Generator::many(self.range.or(-self.range), f64::from(n));
-        let total = g.mutable(&zero, range);
+        let total = g.mutable_like(&["total", "weighted", "acc"], &zero, range);
         let name = g.text(total);
         let (k, at) = (g.like(&["k", "tap", "s"]), g.like(&["at", "src", "pos"]));
         let (index, extent) = (g.indices[0].clone(), self.extents[0].clone());

@@ -115,8 +115,10 @@ impl Operand {
             Way::Staged { tile, changes: true } => {
                 let (mut words, mut own) = (String::new(), String::new());
                 let clauses = walk(g, 16, self.width, |g, r, q| {
-                    let cast = g.cast_name(t.sum);
-                    let text = format!("{cast}({})", element(r, q));
+                    let text = match t.sum == t.factor.into() {
+                        true => element(r, q),
+                        false => format!("{}({})", g.cast_name(t.sum), element(r, q)),
+                    };
                     let raw = g.let_like(&["x", "raw", "item"], &text, t.sum, Range::new(t.low, t.high));
                     let (value, done) = narrowed(g, t, raw, &t.extras);
                     g.line(&format!("{tile}[{r}, {q}] = {value}"));

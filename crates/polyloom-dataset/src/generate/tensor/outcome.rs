@@ -185,7 +185,7 @@ pub(super) struct Place<'a> {
 }
 
 pub(super) fn joined(place: &str, more: &str) -> String {
-    format!("{place} + {more}")
+    if place == "0" { more.to_owned() } else { format!("{place} + {more}") }
 }
 
 /// Changes each element of the lanes' parts, of which nobody knows the places. What they become, in words.
