@@ -186,6 +186,8 @@ impl Generator {
             5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
             _ => {}
         }
+        let expr = self.once(expr);
+        let range = expr.range;
         let more = self.not_negative(expr.clone());
         let more = self.short(more);
         let more = Expr::binary("+", &self.number(1.0), &more, ty, more.range + Range::of(1.0));
@@ -250,6 +252,7 @@ impl Generator {
         }
         match self.random.below(4) {
             0 | 1 if range.size() <= 50.0 && expr.head != Some(Op::Neg) => {
+                let expr = self.once(expr);
                 Expr::binary("*", &expr, &expr, ty, range.squared())
             }
             2 if range.high > 0.5 => self.named_call2(Op::Max, &expr, &self.number(0.0), range.max(Range::of(0.0))),
@@ -290,8 +293,14 @@ impl Generator {
         }
     }
 
+    /// A value that is about to be written twice: a name, where one can be given.
+    fn once(&mut self, expr: Expr) -> Expr {
+        if expr.is_bare() || self.inline || expr.uses.is_empty() { expr } else { self.name(expr) }
+    }
+
     /// A vector of no great length in the same direction.
     fn shortened(&mut self, expr: Expr, number: Type) -> Expr {
+        let expr = self.once(expr);
         let ty = expr.ty;
         let any = Range::new(0.0, f64::INFINITY);
         let least = self.random.pick(&[1.0, 0.5, 2.0, 1.5]);

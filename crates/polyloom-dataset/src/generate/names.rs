@@ -209,7 +209,7 @@ impl Names {
 
     /// Takes this name; false if it is taken, or if Python has another meaning for it.
     pub(super) fn take(&mut self, name: &str) -> bool {
-        let is_new = BUILTINS.binary_search(&name).is_err() && self.0.iter().all(|known| known != name);
+        let is_new = !is_builtin(name) && self.0.iter().all(|known| known != name);
         if is_new {
             self.0.push(name.to_owned());
         }
@@ -225,12 +225,17 @@ const BUILTINS: [&str; 46] = [
     "sum", "type", "zip",
 ];
 
+/// Whether Python has the name for something of its own.
+pub(super) fn is_builtin(name: &str) -> bool {
+    BUILTINS.binary_search(&name).is_ok()
+}
+
 /// What a value that comes from this operation is called.
 fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
     match op {
         Op::Add | Op::Sub if parts.is_moved => &["shifted", "moved", "biased"],
         Op::Add => &["total", "combined", "joint", "both"],
-        Op::Sub => &["diff", "delta", "gap", "residue"],
+        Op::Sub => &["diff", "delta", "gap"],
         Op::Mul if parts.is_scaled => &["scaled", "weighted"],
         Op::Mul | Op::CwMul => &["prod", "product"],
         Op::Div | Op::CwDiv => &["ratio", "quotient", "quot"],

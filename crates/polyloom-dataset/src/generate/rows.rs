@@ -278,6 +278,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             let name = g.text(mean);
             let cast = g.cast_name(real);
             g.line(&format!("{name} = {name} / {cast}({})", row.extent));
+            g.explain(format!("Then `{name}` is divided by the number of these: it is a mean."));
             let zero = g.zero(real);
             let spread = g.mutable_like(&["spread", "deviation", "scatter"], &zero, Range::new(0.0, 256.0 * LONGEST));
             let total = g.text(spread);
@@ -295,7 +296,6 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
                 });
             });
             let first = row.elements[0].split('[').next().unwrap_or_default().to_owned();
-            g.explain(format!("`{name}` is divided by their number: it is a mean."));
             g.explain(format!("`{total}` adds up how far `{first}` is from `{name}`."));
             g.must_be_read(spread);
             spread

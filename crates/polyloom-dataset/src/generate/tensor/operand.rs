@@ -193,6 +193,7 @@ pub(super) fn narrowed(g: &mut Generator, t: &Tiling, raw: usize, others: &[usiz
     let woven = match t.factor.is_float() {
         true => g.constrain(woven, Need::Moderate),
         false => {
+            let woven = woven.without_sign().unwrap_or(woven);
             let woven = g.short(woven);
             let size = Expr::call("loom.abs", &[&woven], t.sum, Range::ANY);
             Expr::binary("%", &size, &Expr::int(7), t.sum, Range::new(0.0, 6.0))
