@@ -65,7 +65,8 @@ impl Sum {
                     if x + y != 0.0 {
                         terms.push((a, x + y));
                     }
-                    (left.next(), right.next());
+                    left.next();
+                    right.next();
                 }
                 (Some(&&(a, _)), Some(&&(b, _))) if a < b => terms.extend(left.next().copied()),
                 (_, Some(_)) => terms.extend(right.next().copied()),

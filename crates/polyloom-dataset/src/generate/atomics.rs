@@ -61,7 +61,10 @@ impl Generator {
                 (format!("{}, {}", place.text, second.text), vec![Extent::Is(n_bins), Extent::Is(4)], at)
             }
         };
-        let bins = &["bins", "histogram", "buckets", "totals", "hist", "tally"];
+        let bins: &[&str] = match place {
+            Some(_) => &["bins", "buckets", "totals", "tally", "binned"],
+            None => &["sums", "totals", "joint"],
+        };
         // Bits of all threads together are soon all set.
         let kind = if place.is_none() { kind.min(5) } else { kind };
         match kind {
@@ -76,7 +79,13 @@ impl Generator {
                     }
                     false => Expr::int(1),
                 };
-                let name = self.zeros_like(&["counts", "hits", "histogram", "bins", "tally"], Type::I32, &shape);
+                let names: &[&str] = match (place.is_none(), step.is_constant()) {
+                    (true, true) => &["count", "n_threads", "n_seen"],
+                    (true, false) => &["sums", "sum_of_all", "joint"],
+                    (false, true) => &["counts", "hits", "histogram", "bins", "tally"],
+                    (false, false) => &["bins", "tally", "sums", "binned"],
+                };
+                let name = self.zeros_like(names, Type::I32, &shape);
                 let step = self.short(step);
                 self.add(&name, &index, &step);
                 self.say(match step.is_constant() {
@@ -88,15 +97,16 @@ impl Generator {
             2 | 3 => {
                 let value = self.computed(real, 1);
                 let value = if is_last { self.with_unused(value) } else { value };
-                // Of multiples of an eighth that are not too large, sums are exact in any order.
+                // Of multiples of a half, a quarter and the like that are not too large, sums are exact in any order.
                 let value = self.constrain(value, Need::Finite);
                 let value = self.constrain(value, Need::Moderate);
                 let value = self.short(value);
-                let (eight, eighth) = (self.number(8.0), self.number(0.125));
-                let scaled = Expr::binary("*", &value, &eight, real, value.range * eight.range);
+                let parts = self.random.pick(&[8.0, 4.0, 16.0, 32.0, 2.0]);
+                let scaled = self.times(&value, parts);
                 let rounding = self.random.pick(&["floor", "ceil", "rint"]);
                 let whole = Expr::call(&self.builtin(rounding), &[&scaled], real, scaled.range);
-                let step = Expr::binary("*", &whole, &eighth, real, value.range);
+                let (sign, number) = if self.random.one_in(2) { ("*", 1.0 / parts) } else { ("/", parts) };
+                let step = Expr::binary(sign, &whole, &self.number(number), real, value.range);
                 let step = self.short(step);
                 let name = self.zeros_like(bins, real, &shape);
                 self.add(&name, &index, &step);
@@ -124,7 +134,8 @@ impl Generator {
                     false => Expr::unary("-", &value, real, -value.range),
                 };
                 let value = self.short(value);
-                let name = self.zeros_like(&["extreme", "peak", "envelope", "limit"], real, &shape);
+                let names = if largest { ["highest", "peak", "largest"] } else { ["lowest", "smallest", "least"] };
+                let name = self.zeros_like(&names, real, &shape);
                 let call = self.builtin(if largest { "atomic_max" } else { "atomic_min" });
                 self.line(&format!("{call}({name}, {index}, {})", value.text));
                 let word = if largest { "largest" } else { "smallest" };
@@ -190,8 +201,8 @@ impl Generator {
             ty if ty == self.real => {
                 let value = self.constrain(value, Need::Moderate);
                 let value = self.short(value);
-                let steps = self.pick_number(&[8.0, 16.0, 32.0]);
-                let scaled = Expr::binary("*", &value, &steps, ty, value.range * steps.range);
+                let steps = self.random.pick(&[8.0, 16.0, 32.0]);
+                let scaled = self.times(&value, steps);
                 let range = scaled.range.rising(f64::floor);
                 let inner = self.stepped(scaled);
                 Expr::call("int", &[&inner], Type::I32, range)
@@ -221,11 +232,11 @@ impl Generator {
             self.taken(&[index]);
             return self.read(index);
         }
-        let value = self.computed(real, usize::from(difficulty > 0));
+        let value = self.variable(real, usize::from(difficulty > 0));
         let value = self.constrain(value, Need::Finite);
         let value = self.short(value);
-        let scale = self.pick_number(&[2.0, 4.0, 5.0, 8.0, 10.0]);
-        let scaled = Expr::binary("*", &value, &scale, real, value.range * scale.range);
+        let scale = self.random.pick(&[2.0, 4.0, 5.0, 8.0, 10.0]);
+        let scaled = self.times(&value, scale);
         let scaled = self.constrain(scaled, Need::Finite);
         let range_of_whole = scaled.range.rising(f64::floor).or(scaled.range.rising(f64::ceil));
         let inner = self.stepped(scaled);
@@ -238,7 +249,7 @@ impl Generator {
             }
             _ => Expr::call(&self.builtin("clamp"), &[&whole, &Expr::int(0), &Expr::int(last)], Type::I32, range),
         };
-        let name = self.like(&["bin", "slot", "b", "cell", "at"]);
+        let name = self.like(&["bin_idx", "slot", "b", "cell", "at"]);
         self.line(&format!("{name} = {}", bin.text));
         self.explain(format!("Let `{name}` be {}.", bin.words));
         let index = self.declare(name.clone(), format!("`{name}`"), Type::I32, range);

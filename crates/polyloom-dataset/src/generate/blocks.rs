@@ -129,7 +129,8 @@ fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, rang
             4 => (format!("{tile}[{row} ^ 1, {col} ^ 1]"), "the one across in its square of four"),
             kind => {
                 let zero = g.zero(ty);
-                let total = g.mutable(&zero, Generator::many(range.or(-range), 8.0));
+                let total =
+                    g.mutable_like(&["line_sum", "total", "acc"], &zero, Generator::many(range.or(-range), 8.0));
                 let name = g.text(total);
                 let k = g.like(&["k", "m", "s"]);
                 g.line(&format!("for {k} in range(8):"));
@@ -192,7 +193,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                     g.line(&format!("{stride} = {stride} // 2"));
                 });
             } else {
-                let k = g.like(&["k", "level", "round"]);
+                let k = g.like(&["k", "level", "turn"]);
                 let levels = n.ilog2();
                 g.line(&format!("for {k} in range({levels}):"));
                 g.nested(|g| {
@@ -248,7 +249,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
         3 => {
             let k = g.like(&["k", "m", "other_t"]);
             let zero = g.zero(ty);
-            let total = g.mutable(&zero, Range::within(8.0 * f64::from(n)));
+            let total = g.mutable_like(&["total", "acc", "sum_of_all"], &zero, Range::within(8.0 * f64::from(n)));
             let name = g.text(total);
             g.taken(&[total]);
             let every = g.random.pick(&[1, 1, 2, 4]);
@@ -297,7 +298,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                     ),
                     _ => (format!("{tile}[{t} // 4 * 4]"), "the first of its group of four".to_owned()),
                 };
-                let index = g.let_like(&["other", "partner", "near", "far", "beside"], &text, ty, range);
+                let index = g.let_like(&["other", "partner", "theirs", "beside"], &text, ty, range);
                 let name = g.text(index);
                 g.explain(format!("`{name}` is {words}."));
                 found.push(index);
@@ -417,14 +418,18 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
         }
         // A butterfly, or a scan.
         2 | 3 => {
-            let sum = g.mutable(&x, Generator::many(range, 32.0));
+            let scan = kind == 3 && is_number;
+            let largest = is_number && g.random.one_in(3);
+            let names: &[&str] = match largest {
+                true => &["highest", "largest", "top"],
+                false => &["running", "acc", "joint"],
+            };
+            let sum = g.mutable_like(names, &x, Generator::many(range, 32.0));
             let name = g.text(sum);
             g.taken(&[sum]);
-            let k = g.like(&["k", "round", "level"]);
-            let scan = kind == 3 && is_number;
+            let k = g.like(&["k", "turn", "level"]);
             g.line(&format!("for {k} in range(5):"));
             let (up, lane) = (g.like(&["above", "got", "their"]), "loom.lane_id()");
-            let largest = is_number && g.random.one_in(3);
             g.nested(|g| {
                 if scan {
                     g.line(&format!("{up} = loom.shuffle_up({name}, 1 << {k})"));
@@ -451,7 +456,8 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
         }
         4 | 5 => {
             let call = g.random.pick(&["warp_reduce_min", "warp_reduce_max"]);
-            let index = g.let_like(&["bound", "extreme", "edge"], &format!("loom.{call}({})", x.text), ty, range);
+            let names = if call.ends_with("min") { ["lowest", "smallest"] } else { ["highest", "largest"] };
+            let index = g.let_like(&names, &format!("loom.{call}({})", x.text), ty, range);
             let name = g.text(index);
             let word = if call.ends_with("min") { "smallest" } else { "largest" };
             g.explain(format!("`{name}` is the {word} of {} in the warp.", x.words));
@@ -496,8 +502,11 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                     let (mask, rank) = (g.like(&["mask", "voted", "who"]), ["slot", "rank", "place"]);
                     g.line(&format!("{mask} = loom.ballot({test})"));
                     let lower = "(loom.uint32(1) << loom.uint32(loom.lane_id())) - loom.uint32(1)";
-                    let below = g.like(&["below", "lower", "earlier"]);
-                    g.line(&format!("{below} = {lower}"));
+                    let below = g.named(lower).unwrap_or_else(|| {
+                        let below = g.like(&["below", "lower", "earlier"]);
+                        g.line(&format!("{below} = {lower}"));
+                        below
+                    });
                     let text = format!("{cast}(loom.bit_count({mask} & {below}))");
                     let index = g.let_like(&rank, &text, ty, Range::new(0.0, 32.0));
                     let name = g.text(index);
@@ -519,8 +528,12 @@ impl Generator {
             None if self.random.one_in(2) => "loom.warp_reduce_max",
             _ => "loom.warp_reduce_add",
         };
-        let index =
-            self.let_like(&["joined", "final", "best"], &format!("{total}({})", result.text), block.ty, result.range);
+        let index = self.let_like(
+            if total.ends_with("max") { &["highest", "top"] } else { &["joined", "warp_total"] },
+            &format!("{total}({})", result.text),
+            block.ty,
+            result.range,
+        );
         let joined = self.text(index);
         self.line("if loom.lane_id() == 0:");
         let place = format!("{name}[{} // 32]", block.index);

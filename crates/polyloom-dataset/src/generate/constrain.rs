@@ -31,7 +31,9 @@ impl Generator {
         }
         let expr = self.short(expr);
         if ty == self.real {
-            return self.constrain_float(expr, need);
+            let value = self.constrain_float(expr, need);
+            // What is too large once is so whenever it is read.
+            return if need == Need::Finite && !self.inline { self.name(value) } else { value };
         }
         if ty != self.whole || matches!(need, Need::Moderate | Need::Small) && expr.range.size() <= 128.0 {
             return expr;
@@ -83,7 +85,7 @@ impl Generator {
                 Expr::binary("*", &self.number(most), &unit, ty, range)
             }
             Need::Fraction => self.fraction(expr),
-            Need::InsideTwo => self.clamped(&expr, 0.1, 1.9),
+            Need::InsideTwo => self.inside_two(expr),
             Need::Shift => expr,
             Need::NotNegative => self.not_negative(expr),
             Need::Positive | Need::NotZero | Need::AtLeastOne => {
@@ -160,6 +162,9 @@ impl Generator {
                 }
                 // Of numbers of which nothing is known one may be infinite.
                 _ if size > 1e30 => self.clamped(&expr, -1.0, 1.0),
+                _ if need == Need::Finite && size > 1e3 && size <= 1e14 && self.random.one_in(3) => {
+                    self.named_call(Op::Cbrt, &expr, range.rising_about(f64::cbrt))
+                }
                 _ if need == Need::Finite && size > 1e3 && !matches!(expr.head, Some(Op::Log)) => {
                     let not_negative = self.not_negative(expr);
                     let not_negative = self.short(not_negative);
@@ -181,6 +186,8 @@ impl Generator {
             5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
             _ => {}
         }
+        let expr = self.once(expr);
+        let range = expr.range;
         let more = self.not_negative(expr.clone());
         let more = self.short(more);
         let more = Expr::binary("+", &self.number(1.0), &more, ty, more.range + Range::of(1.0));
@@ -188,6 +195,31 @@ impl Generator {
         match need.is_met_by(range) {
             true => Expr::binary("/", &expr, &more, ty, range),
             false => self.clamped(&expr, -1.0, 1.0),
+        }
+    }
+
+    /// A value between 0 and 2, away from both.
+    fn inside_two(&mut self, expr: Expr) -> Expr {
+        let ty = self.real;
+        match self.random.below(3) {
+            0 if expr.range.size() <= 100.0 => {
+                let op = self.random.pick(&[Op::Cos, Op::Sin]);
+                let wave = self.named_call(op, &expr, Range::within(1.0));
+                let most = self.number(self.random.clone().pick(&[0.9, 0.75, 0.8, 0.5]));
+                let part = Expr::binary("*", &most, &wave, ty, Range::within(most.range.high));
+                let range = Range::of(1.0) + part.range;
+                Expr::binary("+", &self.number(1.0), &part, ty, range)
+            }
+            1 => {
+                let part = self.fraction(expr);
+                let part = self.short(part);
+                let least = self.number(self.random.clone().pick(&[0.5, 0.25, 0.1, 0.75]));
+                Expr::binary("+", &least, &part, ty, least.range + Range::new(0.0, 1.0))
+            }
+            _ => {
+                let (low, high) = self.random.pick(&[(0.1, 1.9), (0.2, 1.8), (0.25, 1.75), (0.5, 1.5), (0.1, 1.5)]);
+                self.clamped(&expr, low, high)
+            }
         }
     }
 
@@ -220,6 +252,7 @@ impl Generator {
         }
         match self.random.below(4) {
             0 | 1 if range.size() <= 50.0 && expr.head != Some(Op::Neg) => {
+                let expr = self.once(expr);
                 Expr::binary("*", &expr, &expr, ty, range.squared())
             }
             2 if range.high > 0.5 => self.named_call2(Op::Max, &expr, &self.number(0.0), range.max(Range::of(0.0))),
@@ -242,11 +275,7 @@ impl Generator {
                     let factor = self.number_of(number, factor.unwrap_or(0.02));
                     return Expr::binary("*", &factor, &expr, ty, expr.range * factor.range);
                 }
-                let infinite = Range::new(1.0, f64::INFINITY);
-                let (op, bound) = if self.random.one_in(2) { (Op::Length, 1.0) } else { (Op::LengthSq, 0.5) };
-                let length = Expr::call(&self.builtin(op.name()), &[&expr], number, infinite).by(op);
-                let more = Expr::binary("+", &self.number_of(number, 1.0), &length, number, infinite);
-                Expr::binary("/", &expr, &more, ty, Range::within(bound))
+                self.shortened(expr, number)
             }
             (Need::Finite | Need::Moderate, _) => {
                 let wanted = 50.0 / expr.range.size();
@@ -262,6 +291,41 @@ impl Generator {
             }
             _ => expr,
         }
+    }
+
+    /// A value that is about to be written twice: a name, where one can be given.
+    fn once(&mut self, expr: Expr) -> Expr {
+        if expr.is_bare() || self.inline || expr.uses.is_empty() { expr } else { self.name(expr) }
+    }
+
+    /// A vector of no great length in the same direction.
+    fn shortened(&mut self, expr: Expr, number: Type) -> Expr {
+        let expr = self.once(expr);
+        let ty = expr.ty;
+        let any = Range::new(0.0, f64::INFINITY);
+        let least = self.random.pick(&[1.0, 0.5, 2.0, 1.5]);
+        let (offset, root) = (self.number_of(number, least), least.sqrt());
+        let call = |g: &Generator, op: Op, x: &Expr| Expr::call(&g.builtin(op.name()), &[x], number, any).by(op);
+        let (divisor, bound) = match self.random.below(4) {
+            0 => {
+                let length = call(self, Op::Length, &expr);
+                (Expr::binary("+", &offset, &length, number, any), 1.0)
+            }
+            1 => {
+                let length = call(self, Op::Length, &expr);
+                (Expr::call(&self.builtin("max"), &[&length, &offset], number, any).by(Op::Max), 1.0)
+            }
+            2 => {
+                let square = call(self, Op::LengthSq, &expr);
+                let more = Expr::binary("+", &square, &offset, number, any);
+                (call(self, Op::Sqrt, &more), 1.0)
+            }
+            _ => {
+                let square = call(self, Op::LengthSq, &expr);
+                (Expr::binary("+", &offset, &square, number, any), (50.0 / root).ceil() / 100.0)
+            }
+        };
+        Expr::binary("/", &expr, &divisor, ty, Range::within(bound))
     }
 
     pub(super) fn named_call(&mut self, op: Op, x: &Expr, range: Range) -> Expr {

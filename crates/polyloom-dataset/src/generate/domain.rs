@@ -67,6 +67,8 @@ pub(crate) fn need(op: Op, operand: usize) -> Need {
         (Op::Exp | Op::Exp2 | Op::Expm1 | Op::Sinh | Op::Cosh, _) | (Op::Pow, 1) => Need::Moderate,
         (Op::Erf | Op::Erfc | Op::Tanh, _) => Need::Small,
         (Op::Lshift | Op::Rshift, 1) => Need::Shift,
+        // Languages disagree on shifts of negative numbers.
+        (Op::Lshift | Op::Rshift, 0) => Need::NotNegative,
         (Op::Normalize | Op::QuatInverse, _) => Need::NotZero,
         (Op::Inverse, _) => Need::NotZero,
         _ => Need::Finite,

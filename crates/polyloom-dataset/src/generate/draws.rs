@@ -56,10 +56,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         }
     };
     let init = g.builtin("rand_init");
-    match g.random.one_in(4) {
-        true => g.line(&format!("{state} = {init}({seed} + {number})")),
-        false => g.line(&format!("{state} = {init}({seed}, {number})")),
-    }
+    // The sum of both would give one thread with one seed what another has with the next.
+    g.line(&format!("{state} = {init}({seed}, {number})"));
     let told_at = g.so_far().2;
     let goal = g.goal(difficulty);
     for at in 0..16 {
@@ -148,7 +146,9 @@ impl Generator {
     fn estimate(&mut self, state: &str, difficulty: u8) {
         let n = self.random.pick(&[8, 10, 16, 32]);
         let zero = self.number(0.0);
-        let total = self.mutable(&zero, Range::within(8.0 * f64::from(n)));
+        let counts = self.random.one_in(5);
+        let names: &[&str] = if counts { &["n_below", "hits", "count"] } else { &["total", "acc", "drawn_sum"] };
+        let total = self.mutable_like(names, &zero, Range::within(8.0 * f64::from(n)));
         let name = self.text(total);
         self.taken(&[total]);
         let index = self.like(&["s", "n", "trial", "k"]);
@@ -159,8 +159,9 @@ impl Generator {
             if difficulty > 1 && g.random.one_in(2) {
                 g.draw(state);
             }
+            g.variables[first..].iter_mut().for_each(|variable| variable.moves = true);
             if g.random.one_in(2) {
-                g.without(vec![total], |g| g.statements(1, 1));
+                g.without(vec![total], |g| g.moving_statements(1));
             }
             let real = g.real;
             // A product with what begins with zero stays there.
@@ -171,7 +172,7 @@ impl Generator {
             let value = g.with_unused_from(value, first);
             let value = g.constrain(value, Need::Moderate);
             let value = g.short(value);
-            if g.random.one_in(5) {
+            if counts {
                 let limit = g.threshold(&value);
                 g.line(&format!("if {} < {}:", value.text, limit.text));
                 let one = g.real(1.0);
@@ -187,7 +188,9 @@ impl Generator {
         let sum = self.read(total);
         let count = self.number(n.into());
         let mean = Expr::binary("/", &sum, &count, self.real, Range::within(8.0));
-        self.assign_new(mean);
+        let names: &[&str] =
+            if counts { &["share", "fraction", "chance_of"] } else { &["mean", "average", "expected"] };
+        self.assign_like(names, mean);
     }
 
     /// Noise at a place.

@@ -5,6 +5,7 @@ use super::range::Range;
 use super::words::{self, Operand};
 use polyloom::{Op, Type};
 use smallvec::{SmallVec, smallvec};
+use std::rc::Rc;
 
 /// How tightly the outermost operator of an expression binds, loosest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -42,6 +43,8 @@ pub(super) struct Expr {
     pub(super) parts: Parts,
     /// The tests that a condition is made of.
     pub(super) asks: Vec<Ask>,
+    /// Of a product with a number that number, whether it comes first, and the other factor.
+    pub(super) scaled: Option<Rc<(f64, bool, Expr)>>,
 }
 
 /// What a value is a sum of, each part by the hash of its text and negative if it is taken away, and a product of.
@@ -83,6 +86,15 @@ impl Parts {
         self.terms.iter().any(|term| other.terms.contains(&(sign * term)))
     }
 
+    /// Whether one is the other with the sign changed.
+    pub(super) fn is_opposite(&self, other: &Parts) -> bool {
+        let mut negated: SmallVec<[i64; 4]> = other.terms.iter().map(|term| -term).collect();
+        let mut terms = self.terms.clone();
+        negated.sort_unstable();
+        terms.sort_unstable();
+        terms.len() > 1 && terms == negated
+    }
+
     /// Whether something is a factor of both.
     pub(super) fn share(&self, other: &Parts) -> bool {
         self.factors.iter().any(|factor| other.factors.contains(factor))
@@ -104,13 +116,15 @@ impl Expr {
             head: None,
             parts,
             asks: Vec::new(),
+            scaled: None,
         }
     }
 
     fn number(text: String, negative: bool, ty: Type, range: Range) -> Expr {
         let binding = if negative { Binding::Sign } else { Binding::Atom };
         let (words, parts) = (text.clone(), Parts::default());
-        Expr { words, text, binding, ty, range, uses: SmallVec::new(), head: None, parts, asks: Vec::new() }
+        let (uses, asks) = (SmallVec::new(), Vec::new());
+        Expr { words, text, binding, ty, range, uses, head: None, parts, asks, scaled: None }
     }
 
     pub(super) fn float(number: f64) -> Expr {
@@ -170,11 +184,51 @@ impl Expr {
         let mut uses: SmallVec<[usize; 4]> = parts.iter().flat_map(|part| part.uses.iter().copied()).collect();
         uses.sort_unstable();
         uses.dedup();
-        Expr { text, words, binding, ty, range, uses, head: None, parts: Parts::default(), asks: Vec::new() }
+        let (parts, asks) = (Parts::default(), Vec::new());
+        Expr { text, words, binding, ty, range, uses, head: None, parts, asks, scaled: None }
+    }
+
+    /// What this is minus of, if it is that.
+    pub(super) fn without_sign(&self) -> Option<Expr> {
+        let text = self.text.strip_prefix('-')?;
+        let is_product = self.binding == Binding::Product && !text.contains(['%', '@']) && !text.contains("//");
+        if self.binding != Binding::Sign && !is_product {
+            return None;
+        }
+        let (text, binding) = match inside_parentheses(text).filter(|_| !is_product) {
+            Some(inside) => (inside, Binding::Conditional),
+            None if is_product => (text, Binding::Product),
+            None => (text, Binding::Atom),
+        };
+        let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let words = match self.uses.is_empty() && !text.contains(['(', '*']) {
+            true => text.to_owned(),
+            false if is_name => format!("`{text}`"),
+            false => words::formula(text),
+        };
+        let mut parts = self.parts.clone();
+        parts.terms.iter_mut().for_each(|term| *term = -*term);
+        let (text, range) = (text.to_owned(), -self.range);
+        let uses = self.uses.clone();
+        let asks = Vec::new();
+        Some(Expr { text, words, binding, ty: self.ty, range, uses, head: None, parts, asks, scaled: None })
     }
 
     /// `a OPERATOR b`.
     pub(super) fn binary(operator: &str, a: &Expr, b: &Expr, ty: Type, range: Range) -> Expr {
+        // A sign behind an operator is another operator.
+        let opposite = if operator == "+" { "-" } else { "+" };
+        if matches!(operator, "+" | "-")
+            && let Some(plain) = b.without_sign()
+        {
+            return Expr::binary(opposite, a, &plain, ty, range);
+        }
+        if operator == "+"
+            && !b.uses.is_empty()
+            && let Some(plain) = a.without_sign()
+        {
+            return Expr::binary("-", b, &plain, ty, range);
+        }
         let binding = match operator {
             "or" => Binding::Or,
             "and" => Binding::And,
@@ -234,7 +288,12 @@ impl Expr {
             "**" => Some(Op::Pow),
             _ => None,
         };
-        Expr { parts, head, ..Expr::of(&[a, b], text, words, binding, ty, range) }
+        let scaled = match (operator, a.is_constant(), b.is_constant()) {
+            ("*", true, false) => Some(Rc::new((a.range.low, true, b.clone()))),
+            ("*", false, true) => Some(Rc::new((b.range.low, false, a.clone()))),
+            _ => None,
+        };
+        Expr { parts, head, scaled, ..Expr::of(&[a, b], text, words, binding, ty, range) }
     }
 
     /// `-x`, `~x`, `not x`.
@@ -292,11 +351,6 @@ impl Expr {
         self.within(Binding::Product)
     }
 
-    /// The text as an operand of `and`.
-    pub(super) fn within_not(&self) -> String {
-        self.within(Binding::Not)
-    }
-
     /// The text as an operand of a product.
     pub(super) fn within_product(&self) -> String {
         self.within(Binding::Sign)
@@ -327,5 +381,38 @@ impl Expr {
     /// Whether it is a number.
     pub(super) fn is_constant(&self) -> bool {
         self.uses.is_empty() && self.range.low == self.range.high
+    }
+}
+
+/// What a pair of parentheses around all of a text has in it.
+fn inside_parentheses(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix('(')?.strip_suffix(')')?;
+    let mut depth = 0;
+    let closes = inside.bytes().any(|byte| {
+        depth += i32::from(byte == b'(') - i32::from(byte == b')');
+        depth < 0
+    });
+    (!closes).then_some(inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_behind_operators_become_operators() {
+        let x = |name: &str| Expr { uses: smallvec![0], ..Expr::atom(name, Type::F32, Range::within(1.0)) };
+        let binary = |sign: &str, a: &Expr, b: &Expr| Expr::binary(sign, a, b, Type::F32, Range::within(2.0));
+        let minus = |a: &Expr| Expr::unary("-", a, Type::F32, Range::within(1.0));
+        let (a, b, c) = (x("a"), x("b"), x("c"));
+        let check = |expr: Expr, text: &str, words: &str| assert_eq!((&*expr.text, &*expr.words), (text, words));
+        check(binary("+", &a, &minus(&b)), "a - b", "the difference of `a` and `b`");
+        check(binary("-", &a, &minus(&b)), "a + b", "the sum of `a` and `b`");
+        check(binary("+", &minus(&a), &b), "b - a", "the difference of `b` and `a`");
+        check(binary("-", &a, &minus(&binary("-", &b, &c))), "a + (b - c)", "the sum of `a` and `b - c`");
+        check(binary("+", &a, &binary("*", &minus(&b), &c)), "a - b * c", "the difference of `a` and `b * c`");
+        check(binary("+", &a, &Expr::float(-0.5)), "a - 0.5", "the difference of `a` and 0.5");
+        let rest = binary("%", &minus(&b), &c);
+        assert_eq!(binary("+", &a, &rest).text, "a + -b % c");
     }
 }

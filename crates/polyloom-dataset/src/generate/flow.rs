@@ -3,8 +3,7 @@
 use super::domain::Need;
 use super::elementwise;
 use super::expr::Expr;
-use super::generator::{Generator, Variable};
-use super::names::Role;
+use super::generator::{Generator, Variable, capitalised};
 use super::program::{Category, Extent, Program};
 use super::range::Range;
 use polyloom::{Random, Type};
@@ -166,7 +165,7 @@ impl Generator {
         self.variables[begins].is_free = true;
         // Of a number there is nothing to compute or to ask.
         let hidden = if start.uses.is_empty() { vec![begins] } else { Vec::new() };
-        self.without(hidden, |g| g.arms(condition, &[begins], n_arms, depth));
+        self.without(hidden, |g| g.arms(condition, &[begins], n_arms, depth, true));
         let variable = &mut self.variables[begins];
         variable.range = variable.becomes.map_or(start.range, |range| range.or(start.range));
         self.must_be_read(begins);
@@ -178,8 +177,10 @@ impl Generator {
         of_threads.or_else(|| self.open_condition(1))
     }
 
-    fn arms(&mut self, first: Expr, targets: &[usize], n_arms: usize, depth: usize) {
+    /// The arms of an `if`. What the targets start with has to be of use: with `needs_start` some arm takes it in.
+    fn arms(&mut self, first: Expr, targets: &[usize], n_arms: usize, depth: usize, needs_start: bool) {
         let mut clauses = Vec::new();
+        let begin = self.n_lines();
         let with_else = self.random.one_in(2) || n_arms > 1;
         self.learning(|g| {
             for arm in 0..n_arms {
@@ -198,26 +199,23 @@ impl Generator {
             }
             if with_else {
                 g.line("else:");
-                let done = g.nested(|g| g.arm(targets, depth));
+                let is_read = |&target: &usize| g.is_read_in_values(begin, &g.variables[target].text);
+                let grows = needs_start && !targets.iter().any(is_read);
+                let done = g.nested(|g| {
+                    // With a branch alone behind it it would be an `elif`.
+                    if grows { g.growing_arm(targets) } else { g.arm(targets, 0) }
+                });
                 clauses.push(format!("elsewhere {}", inner(&done)));
             }
         });
         let sentence = clauses.join("; ");
-        self.explain(format!("{}.", super::generator::capitalised(&sentence)));
+        self.explain(format!("{}.", capitalised(&sentence)));
     }
 
     /// A condition before which no statement can stand, if one is open.
     fn inline_open_condition(&mut self) -> Option<Expr> {
         let before = std::mem::replace(&mut self.inline, true);
         let condition = self.open_condition(usize::from(self.random.clone().one_in(2)));
-        self.inline = before;
-        condition
-    }
-
-    /// A condition before which no statement can stand.
-    pub(super) fn inline_condition(&mut self) -> Expr {
-        let before = std::mem::replace(&mut self.inline, true);
-        let condition = self.condition(usize::from(self.random.clone().one_in(2)));
         self.inline = before;
         condition
     }
@@ -230,7 +228,7 @@ impl Generator {
             && let Some(condition) = self.first_condition()
         {
             let n_arms = 1 + self.random.below(2);
-            self.arms(condition, targets, n_arms, depth - 1);
+            self.arms(condition, targets, n_arms, depth - 1, false);
             return;
         }
         if self.random.one_in(3) {
@@ -238,6 +236,34 @@ impl Generator {
         }
         for &target in targets {
             self.set(target, first);
+        }
+    }
+
+    /// A branch that adds to what is there.
+    fn growing_arm(&mut self, targets: &[usize]) {
+        for &target in targets {
+            let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
+            let value = self.without(vec![target], |g| g.variable(ty, 1));
+            let value = self.constrain(value, Need::Moderate);
+            let value = self.fitting(value);
+            let (value, falls) = self.with_sign(value);
+            let (sign, verb, range) = match falls || self.random.one_in(3) {
+                true => ("-", "falls", value.range.or(-value.range)),
+                false => ("+", "grows", value.range),
+            };
+            self.line(&format!("{name} {sign}= {}", value.text));
+            self.explain(format!("`{name}` {verb} by {}.", value.words));
+            let range = self.variables[target].start + range;
+            let becomes = &mut self.variables[target].becomes;
+            *becomes = Some(becomes.map_or(range, |before| before.or(range)));
+        }
+    }
+
+    /// The value without a sign before it, and whether it had one.
+    fn with_sign(&mut self, value: Expr) -> (Expr, bool) {
+        match value.without_sign() {
+            Some(plain) => (plain, true),
+            None => (value, false),
         }
     }
 
@@ -252,11 +278,14 @@ impl Generator {
         let start = self.variables[target].range;
         let mut range = value.range;
         let (text, words) = match self.random.below(4) {
-            0 if self.variables[target].visible => {
+            // A part of it beside what is made of it could be one product.
+            0 if self.variables[target].visible && !value.uses.contains(&target) => {
                 self.variables[target].used = true;
                 range = start * Range::of(0.5) + value.range;
-                let grown = format!("{name} = {} * {name} + {}", self.half(ty), value.within_sum());
-                (grown, format!("`{name}` becomes half of it plus {}", value.words))
+                let (value, is_negative) = self.with_sign(value.clone());
+                let (sign, word) = if is_negative { ("-", "less") } else { ("+", "plus") };
+                let grown = format!("{name} = {} * {name} {sign} {}", self.half(ty), value.within_sum());
+                (grown, format!("`{name}` becomes half of it {word} {}", value.words))
             }
             _ => (format!("{name} = {}", value.text), format!("`{name}` becomes {}", value.words)),
         };
@@ -284,7 +313,8 @@ impl Generator {
         let value = self.variable(ty, 2);
         let value = self.with_unused_from(value, first);
         let value = self.constrain(value, Need::Moderate);
-        let mut value = self.fitting(value);
+        let value = self.fitting(value);
+        let (mut value, is_negative) = self.with_sign(value);
         // The same in each round is no loop's work.
         let mut is_same = !self.moves(&value);
         if is_same && let Some(counter) = self.counter_for(ty) {
@@ -297,10 +327,12 @@ impl Generator {
         // The larger of numbers one of which always is, is no change.
         let start = self.variables[target].start;
         let (rises, falls) = (value.range.high > start.high, value.range.low < start.low);
+        let takes_itself = value.uses.contains(&target);
         let (line, words) = match if is_same { 5 } else { self.random.below(12) } {
+            _ if is_negative => (format!("{name} -= {}", value.text), format!("take {} from `{name}`", value.words)),
             0..=3 => (format!("{name} += {}", value.text), format!("add {} to `{name}`", value.words)),
             4 => (format!("{name} -= {}", value.text), format!("take {} from `{name}`", value.words)),
-            5 | 8 if ty != self.whole => {
+            5 | 8 if ty != self.whole && !takes_itself => {
                 let factor = self.random.pick(&[0.5, 0.9, 0.25, 0.75, 0.8]);
                 let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
                 let factor = self.number_of(elem, factor);
@@ -326,7 +358,7 @@ impl Generator {
             _ => (format!("{name} += {}", value.text), format!("add {} to `{name}`", value.words)),
         };
         self.line(&line);
-        self.explain(format!("{}.", super::generator::capitalised(&words)));
+        self.explain(format!("{}.", capitalised(&words)));
         let becomes = &mut self.variables[target].becomes;
         *becomes = Some(Range::of(becomes.map_or(grows, |before| before.high.min(grows))));
     }
@@ -400,22 +432,34 @@ impl Generator {
         if self.random.one_in(4) {
             return self.while_loop(targets, depth);
         }
-        let index = self.like(&["i", "j", "k", "n", "step", "s", "it"]);
+        let name = self.like(&["i", "j", "k", "n", "step", "s", "it"]);
         let Bounds { text, words, values } = self.bounds_of_loop();
-        self.line(&format!("for {index} in range({text}):"));
+        let head = self.n_lines();
+        self.line(&format!("for {name} in range({text}):"));
+        let given = words.ends_with('`').then(|| text.clone());
         let done = self.nested(|g| {
             let high = values.iter().copied().max().unwrap_or_default();
             let low = values.iter().copied().min().unwrap_or_default();
-            let range = Range::new(low.into(), if words.ends_with('`') { 9.0 } else { high.into() });
-            let index = g.declare_index(&index, Type::I32, range);
-            g.body(targets, depth, Some(&Counter { index, values }));
+            let range = Range::new(low.into(), if given.is_some() { 9.0 } else { high.into() });
+            let index = g.declare_index(&name, Type::I32, range);
+            g.body(targets, depth, Some(&Counter { index, values: values.clone() }));
         });
-        self.explain(format!("For each `{index}` {words}: {done}."));
+        if self.is_read_from(head + 1, &name) {
+            return self.explain(format!("For each `{name}` {words}: {done}."));
+        }
+        // What is not read only counts rounds.
+        let (count, times) = match given {
+            Some(given) => (given.clone(), format!("`{given}` times")),
+            None => (values.len().to_string(), format!("{} times", values.len())),
+        };
+        let name = if self.names.take("_") { "_" } else { &name };
+        self.rewrite_line(head, &format!("for {name} in range({count}):"));
+        self.explain(format!("{}: {done}.", capitalised(&times)));
     }
 
     /// What a loop counts from and to.
     fn bounds_of_loop(&mut self) -> Bounds {
-        let (text, words, values): (String, String, Vec<i32>) = match self.random.below(7) {
+        let (text, words, values): (String, String, Vec<i32>) = match self.random.below(6) {
             0 | 1 => {
                 let n = self.random.pick(&[2, 3, 4, 5, 6, 8, 10]);
                 (n.to_string(), format!("below {n}"), (0..n).collect())
@@ -430,10 +474,6 @@ impl Generator {
                 let words = format!("below {high} in steps of {step}");
                 (format!("0, {high}, {step}"), words, (0..high).step_by(step).collect())
             }
-            4 => {
-                let high = 3 + self.random.below(6) as i32;
-                (format!("{high}, 0, -1"), format!("from {high} down to 1"), (1..=high).collect())
-            }
             _ => {
                 let names = ["count", "n_steps", "iterations", "n_terms", "order", "rounds", "n_samples"];
                 let name = self.scalar_like(&names, Type::I32, 2.0, 9.0);
@@ -443,11 +483,20 @@ impl Generator {
         Bounds { text, words, values }
     }
 
-    /// What a loop does.
+    /// What a loop does whose index is the variable declared last.
     fn body(&mut self, targets: &[usize], depth: usize, counter: Option<&Counter>) {
+        // What changes from round to round of a loop around is the same in all rounds of this one.
+        let last = self.variables.len() - 1;
+        let before: Vec<bool> = self.variables.iter().map(|variable| variable.moves).collect();
+        for (index, variable) in self.variables.iter_mut().enumerate() {
+            variable.moves = index == last || targets.contains(&index);
+        }
         // A product with what begins with zero stays there.
         let zeros = targets.iter().copied().filter(|&target| self.variables[target].start == Range::of(0.0)).collect();
         self.learning(|g| g.without(zeros, |g| g.statements_of_body(targets, depth, counter)));
+        for (variable, moves) in self.variables.iter_mut().zip(before) {
+            variable.moves = moves;
+        }
     }
 
     /// Statements that do not read these variables.
@@ -463,25 +512,15 @@ impl Generator {
 
     fn statements_of_body(&mut self, targets: &[usize], depth: usize, counter: Option<&Counter>) {
         let first = self.variables.len();
-        let n_before = self.random.below(2 + depth);
-        if n_before > 0 {
-            self.statements(n_before, 1);
-        }
+        // What is computed before a guard, the guard reads: else it would be for nothing where that holds.
         if self.random.one_in(5) {
-            // A `break` at an index is a shorter loop.
-            let word = self.random.pick(&["continue", "continue", "break"]);
-            // One that holds of what is never reached then holds for ever.
-            let goes_on = word == "continue";
+            // One that holds of what is never reached then holds for ever. A `break` at an index is a shorter loop.
+            let goes_on = self.random.below(3) < 2;
             let hidden = if goes_on { targets.to_vec() } else { Vec::new() };
-            let condition = self.without(hidden, |g| g.inline_condition_of(counter.filter(|_| goes_on)));
-            if let Some(condition) = condition {
-                self.line(&format!("if {}:", condition.text));
-                self.nested(|g| g.line(word));
-                let what = if word == "break" { "stop" } else { "go on with the next one" };
-                self.explain(format!("Where {}, {what}.", condition.words));
-                self.learn(&condition, false);
-            }
+            self.without(hidden, |g| g.guard(goes_on, counter.filter(|_| goes_on)));
         }
+        let n_before = self.random.below(2 + depth);
+        self.moving_statements(n_before);
         if depth > 0 && self.random.one_in(2) {
             let condition = if self.random.one_in(2) { None } else { self.inline_condition_of(counter) };
             match condition {
@@ -524,6 +563,70 @@ impl Generator {
             self.nested(|g| g.line("break"));
             self.explain(format!("Stop once {} is more than {}.", value.words, limit.words));
         }
+    }
+
+    /// Leaves the round, or the loop, where a condition on what changes in it holds.
+    fn guard(&mut self, goes_on: bool, counter: Option<&Counter>) {
+        let condition = match self.random.one_in(2) {
+            true => self.guard_of_value(),
+            false => self.inline_condition_of(counter),
+        };
+        let Some(condition) = condition else { return };
+        let (word, what) = if goes_on { ("continue", "go on with the next one") } else { ("break", "stop") };
+        self.line(&format!("if {}:", condition.text));
+        self.nested(|g| g.line(word));
+        self.explain(format!("Where {}, {what}.", condition.words));
+        self.learn(&condition, false);
+    }
+
+    /// A condition on a value that is computed for it, of which more than the loop's index decides.
+    fn guard_of_value(&mut self) -> Option<Expr> {
+        let real = self.real;
+        let value = self.moving(real, 1)?;
+        if self.only_counts(&value) {
+            return None;
+        }
+        let value = self.name(value);
+        let limit = self.threshold(&value);
+        let sign = self.random.pick(&["<", ">"]);
+        let asks = vec![self.ask(sign, &value, &limit)];
+        let test = Expr::binary(sign, &value, &limit, Type::BOOL, Range::new(0.0, 1.0));
+        Some(Expr { asks, ..test }).filter(|test| !self.is_decided(test))
+    }
+
+    /// A value that is another in each round, if one is found.
+    fn moving(&mut self, ty: Type, depth: usize) -> Option<Expr> {
+        for _ in 0..6 {
+            let (before, called) = (self.so_far(), self.calls());
+            let value = self.computed(ty, depth);
+            if self.moves(&value) {
+                return Some(value);
+            }
+            self.undo(before);
+            self.set_calls(&called);
+        }
+        None
+    }
+
+    /// Statements of a loop's body: what does not change in it stands before it.
+    pub(super) fn moving_statements(&mut self, count: usize) {
+        for _ in 0..count {
+            let ty = self.some_type();
+            if let Some(value) = self.moving(ty, 1) {
+                self.assign_new(value);
+            }
+        }
+    }
+
+    /// Whether the value comes from nothing but what loops count: a test of it drops the first rounds or the last.
+    fn only_counts(&self, value: &Expr) -> bool {
+        let counts = |&root: &i64| usize::try_from(root).is_ok_and(|index| self.counts(index));
+        let roots = self.roots(value);
+        !roots.is_empty() && roots.iter().all(counts)
+    }
+
+    fn counts(&self, index: usize) -> bool {
+        self.variables.get(index).is_some_and(|variable| variable.counts)
     }
 
     fn accumulate_all(&mut self, targets: &[usize], first: usize) {
@@ -571,42 +674,55 @@ impl Generator {
                 }
             }
         }
-        (0..6).find_map(|_| self.inline_open_condition().filter(|condition| self.moves(condition)))
+        (0..6).find_map(|_| self.changing_condition())
+    }
+
+    /// A condition on what changes in a loop, but not on its index alone.
+    fn changing_condition(&mut self) -> Option<Expr> {
+        self.inline_open_condition().filter(|condition| self.moves(condition) && !self.only_counts(condition))
+    }
+
+    /// A test that a number which the loop changes is below a limit, which it is to begin with.
+    fn is_below_limit(&mut self, targets: &[usize]) -> Option<Expr> {
+        let is_number = |&index: &usize| self.variables[index].ty.as_composite().is_none();
+        let target = targets.iter().copied().find(is_number)?;
+        let start = self.variables[target].start.high;
+        let limit = [2, 5, 10, 20, 50].into_iter().find(|&limit| f64::from(limit) > start)?;
+        let value = self.read(target);
+        let limit = if value.ty == self.whole { self.int(limit) } else { self.number(limit.into()) };
+        Some(Expr::binary("<", &value, &limit, Type::BOOL, Range::new(0.0, 1.0)))
     }
 
     /// A `while` that ends: something that it counts, halves or doubles each time.
     fn while_loop(&mut self, targets: &[usize], depth: usize) {
-        let name = self.names.draw(&mut self.random, Role::Local);
         let depth = depth.min(1);
         match self.random.below(4) {
             0 => {
+                let name = self.like(&["step", "it", "n_done", "k", "n"]);
                 let n = 3 + self.random.below(6);
                 self.line(&format!("{name} = int(0)"));
                 let mut also = None;
                 let mut condition = format!("{name} < {n}");
                 let mut words = format!("`{name}`, from 0, is less than {n}");
                 if self.random.one_in(2) {
-                    let more = self.inline_condition();
-                    condition = format!("{condition} and {}", more.within_not());
+                    also = self.is_below_limit(targets);
+                }
+                if let Some(more) = &also {
+                    condition = format!("{condition} and {}", more.text);
                     words = format!("{words} and {}", more.words);
-                    also = Some(more);
                 }
                 self.line(&format!("while {condition}:"));
                 let done = self.nested(|g| {
                     let index = g.declare_index(&name, Type::I32, Range::new(0.0, n as f64));
                     // What goes on to the next iteration must have counted.
                     g.line(&format!("{name} += 1"));
-                    g.learning(|g| {
-                        also.iter().for_each(|condition| g.learn(condition, true));
-                        g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
-                    });
+                    g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
                 });
                 self.explain(format!("As long as {words}: count it up; {done}."));
             }
             1 => {
-                let start = self.random.pick(&[4.0, 8.0, 10.0, 100.0]);
-                let factor = self.random.pick(&[0.5, 0.25, 0.6, 0.7]);
-                let least = self.random.pick(&[0.1, 0.5, 0.25, 1.0]);
+                let name = self.like(&["width", "h", "size", "scale", "gap"]);
+                let (start, factor, least) = self.shrinking();
                 let (start, factor, least) = (self.number(start), self.number(factor), self.number(least));
                 let (real, range) = (self.real, Range::new(least.range.low, start.range.high));
                 let call = self.cast_name(real);
@@ -624,8 +740,8 @@ impl Generator {
                 ));
             }
             2 => {
-                let high = self.random.pick(&[16, 30, 64, 100]);
-                let factor = self.random.pick(&[2, 3]);
+                let name = self.like(&["stride", "reach", "grown", "n_pow"]);
+                let (high, factor) = self.random.pick(&[(16, 2), (30, 2), (30, 3), (64, 2), (100, 3), (100, 2)]);
                 self.line(&format!("{name} = int(1)"));
                 self.line(&format!("while {name} < {high}:"));
                 let done = self.nested(|g| {
@@ -641,6 +757,7 @@ impl Generator {
             _ => {
                 let names = ["count", "remaining", "budget", "n_steps", "fuel"];
                 let given = self.scalar_like(&names, Type::I32, 2.0, 9.0);
+                let name = self.like(&["left", "todo", "n_left", "to_go"]);
                 self.line(&format!("{name} = int({given})"));
                 self.line(&format!("while {name} > 0:"));
                 let done = self.nested(|g| {
@@ -649,6 +766,19 @@ impl Generator {
                     g.body(targets, depth, Some(&Counter { index, values: vec![1, 0] }));
                 });
                 self.explain(format!("As long as `{name}`, from `{given}`, is more than 0: count it down; {done}."));
+            }
+        }
+    }
+
+    /// A start, a factor and an end of what shrinks in several rounds.
+    fn shrinking(&mut self) -> (f64, f64, f64) {
+        loop {
+            let start = self.random.pick(&[4.0, 8.0, 10.0, 100.0]);
+            let factor = self.random.pick(&[0.5, 0.25, 0.6, 0.7]);
+            let least = self.random.pick(&[0.1, 0.5, 0.25, 1.0]);
+            let rounds = std::iter::successors(Some(start), |last| Some(last * factor));
+            if rounds.take_while(|&size| size > least).count() > 2 {
+                return (start, factor, least);
             }
         }
     }
@@ -663,7 +793,7 @@ impl Generator {
         let n = Extent::Is(count as u32);
         let coefs = self.array_like(&["coefs", "poly", "coefficients", "taps"], real, &[n], -1.0, 1.0);
         let zero = self.zero(real);
-        let total = self.mutable(&zero, Range::within(8.0));
+        let total = self.mutable_like(&["poly_sum", "horner", "value", "acc"], &zero, Range::within(8.0));
         let name = self.variables[total].text.clone();
         let index = self.like(&["k", "n", "m", "term_idx"]);
         let n = String::from(n);
@@ -694,7 +824,7 @@ impl Generator {
             true => a.clone(),
             false => Expr::binary("+", &a, &one, real, a.range + one.range),
         };
-        let guess = self.mutable(&start, a.range + Range::new(0.0, 2.0));
+        let guess = self.mutable_like(&["guess", "estimate", "approx"], &start, a.range + Range::new(0.0, 2.0));
         let name = self.variables[guess].text.clone();
         let n = self.random.pick(&[2, 3, 4, 5, 8]);
         let n = match self.random.one_in(3) {
@@ -734,8 +864,8 @@ impl Generator {
         let n = self.random.pick(&[3, 4, 5, 6, 8]);
         let index = self.like(&["k", "n", "m", "order"]);
         let (one, zero) = (self.number(1.0), self.zero(real));
-        let term = self.mutable(&one, Range::within(8.0));
-        let sum = self.mutable(&zero, Range::within(8.0));
+        let term = self.mutable_like(&["term", "power", "part"], &one, Range::within(8.0));
+        let sum = self.mutable_like(&["series", "total", "acc"], &zero, Range::within(8.0));
         self.variables[term].is_free = true;
         let total = sum;
         let (term, sum) = (self.variables[term].text.clone(), self.variables[sum].text.clone());

@@ -6,11 +6,12 @@ mod parameters;
 use super::docstring::{FunctionSummary, Sentence};
 use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
+use super::hoist;
 use super::known::{Known, Roots};
 use super::names::{Names, Role};
 use super::program::{Extent, Input};
 use super::range::Range;
-use super::usage::NameUsage;
+use super::usage::{NameUsage, repeats};
 use super::values::{Choices, OVERLOADS, is_in_warp};
 use super::words;
 use polyloom::{Composite, Op, Random, Scalar, Type};
@@ -306,6 +307,41 @@ impl Generator {
         self.lines.len()
     }
 
+    /// Puts another text in place of a line, at the indent that it has.
+    pub(super) fn rewrite_line(&mut self, at: usize, text: &str) {
+        let indent = self.lines[at].len() - self.lines[at].trim_start().len();
+        self.lines[at].replace_range(indent.., text);
+    }
+
+    /// Whether a line from this one on reads the name.
+    pub(super) fn is_read_from(&self, at: usize, name: &str) -> bool {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        self.lines[at..].iter().any(|line| line.split(|c| !is_part(c)).any(|word| word == name))
+    }
+
+    /// Whether a line from this one on reads the name for a value or a test.
+    pub(super) fn is_read_in_values(&self, at: usize, name: &str) -> bool {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        self.lines[at..].iter().any(|line| {
+            let plain = line.split_once(" = ").map_or(line.as_str(), |(_, value)| value);
+            plain.split(|c| !is_part(c)).any(|word| word == name)
+        })
+    }
+
+    /// The name under which a line around has this value.
+    pub(super) fn named(&self, value: &str) -> Option<String> {
+        let mut level = 4 * self.indent;
+        self.lines.iter().rev().filter(|line| !line.is_empty()).find_map(|line| {
+            let text = line.trim_start();
+            let indent = line.len() - text.len();
+            if indent > level {
+                return None;
+            }
+            level = indent;
+            text.strip_suffix(value)?.strip_suffix(" = ").map(str::to_owned)
+        })
+    }
+
     /// Adds a line of the kernel.
     pub(super) fn line(&mut self, text: &str) {
         let mut line = String::with_capacity(4 * self.indent + text.len());
@@ -405,6 +441,12 @@ impl Generator {
         self.read(index)
     }
 
+    /// The same under one of these names.
+    pub(super) fn assign_like(&mut self, names: &[&str], expr: Expr) -> usize {
+        let name = self.like(names);
+        self.assign_as(name, expr)
+    }
+
     /// The same, not read yet.
     pub(super) fn assign_new(&mut self, expr: Expr) -> usize {
         // Another name for a variable says nothing.
@@ -420,7 +462,12 @@ impl Generator {
                 return index;
             }
         }
-        let name = self.names.draw(&mut self.random, Role::Local);
+        let name = self.names.draw_of(&mut self.random, expr.head, &expr.parts);
+        self.assign_as(name, expr)
+    }
+
+    fn assign_as(&mut self, name: String, expr: Expr) -> usize {
+        let is_pure = expr.head.is_some_and(|op| op.info().is_pure());
         let words = if expr.ty == Type::BOOL { format!("whether {}", expr.words) } else { expr.words.clone() };
         match self.states {
             true => self.explain(format!("`{name}` is {words}.")),
@@ -463,7 +510,17 @@ impl Generator {
 
     /// A variable that statements change and that stays in a range: of numbers Warp wants this written out.
     pub(super) fn mutable(&mut self, expr: &Expr, range: Range) -> usize {
-        let name = self.names.draw(&mut self.random, Role::Local);
+        let name = self.names.draw(&mut self.random, Role::Changing);
+        self.mutable_as(name, expr, range)
+    }
+
+    /// The same under one of these names.
+    pub(super) fn mutable_like(&mut self, names: &[&str], expr: &Expr, range: Range) -> usize {
+        let name = self.like(names);
+        self.mutable_as(name, expr, range)
+    }
+
+    fn mutable_as(&mut self, name: String, expr: &Expr, range: Range) -> usize {
         let plain = expr.binding == Binding::Atom && !expr.text.contains(['[', '(', '.']) || expr.uses.is_empty();
         let value = match expr.ty {
             Type::F32 | Type::I32 if plain => format!("{}({})", self.cast_name(expr.ty), expr.text),
@@ -538,10 +595,11 @@ impl Generator {
         let indent = std::mem::replace(&mut self.indent, 1);
         let returned = self.learning(body);
         self.indent = indent;
-        let lines = std::mem::replace(&mut self.lines, lines);
+        let mut lines = std::mem::replace(&mut self.lines, lines);
         self.reads.scan(&lines);
-        self.is_idle |= self.reads.finds_idle(&lines);
+        self.is_idle |= self.reads.finds_idle(&lines) || repeats(&lines);
         self.reads = reads;
+        hoist::out_of_loops(&mut lines);
         let sentences = std::mem::replace(&mut self.doc, doc);
         let spelled = sentences.is_empty().then(|| FunctionSummary::of_lines(&lines));
         for variable in &mut self.variables[n_variables..] {

@@ -83,6 +83,8 @@ impl Generator {
             ">" | "<=" => a.range.low > b.range.high || a.range.high <= b.range.low,
             _ => false,
         };
+        // Of two whole numbers that are left a comparison asks which it is in a roundabout way.
+        let is_plain = is_plain || a.ty == self.whole && b.is_constant() && a.range.high - a.range.low < 2.0;
         let bounds = b.is_constant() && matches!(operator, "<" | ">" | "<=" | ">=");
         let bound = bounds.then_some(Bound { is_below, is_strict, at: b.range.low, is_bare: of.is_some() });
         Ask { roots, bound, of, is_plain }

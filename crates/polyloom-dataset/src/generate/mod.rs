@@ -17,6 +17,7 @@ mod expr;
 mod flow;
 mod function;
 mod generator;
+mod hoist;
 mod known;
 mod names;
 mod program;

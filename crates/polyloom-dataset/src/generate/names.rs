@@ -1,5 +1,6 @@
 //! What a programmer would call things.
 
+use super::expr::Parts;
 use super::program::Category;
 use polyloom::{Op, Random, Type};
 
@@ -114,14 +115,19 @@ const INTEGER_ARRAYS: [&str; 14] = [
     "steps",
 ];
 
-const OUTPUTS: [&str; 12] =
-    ["out", "result", "output", "dst", "target", "response", "estimate", "updated", "answer", "total", "found", "dest"];
-
-const LOCALS: [&str; 44] = [
-    "a", "b", "base", "blend", "c", "center", "change", "coef", "corr", "d", "delta", "diff", "e", "excess", "f",
-    "falloff", "fraction", "g", "h", "inner", "level", "local", "m", "mean", "mid", "outer", "p", "part", "q", "r",
-    "raw", "rest", "s", "share", "shifted", "side", "span", "t", "term", "u", "v", "w", "y", "z",
+const OUTPUTS: [&str; 12] = [
+    "out", "result", "output", "dst", "target", "response", "results", "updated", "answer", "outputs", "computed",
+    "dest",
 ];
+
+/// What says nothing of a value.
+const LOCALS: [&str; 30] = [
+    "a", "b", "base", "c", "d", "e", "f", "g", "h", "inner", "local", "m", "outer", "p", "part", "q", "r", "raw", "s",
+    "staged", "t", "temp", "term", "u", "v", "val", "w", "work", "y", "z",
+];
+
+/// What statements change.
+const CHANGING: [&str; 12] = ["acc", "cur", "val", "res", "value", "state_val", "r", "s", "v", "w", "y", "z"];
 
 const FUNCTIONS: [&str; 20] = [
     "bend",
@@ -159,6 +165,8 @@ pub(super) enum Role {
     Array(Type),
     Output,
     Local,
+    /// A local of which statements make another value.
+    Changing,
 }
 
 impl Names {
@@ -170,6 +178,7 @@ impl Names {
                 Role::Scalar => random.pick(&SCALARS).to_owned(),
                 Role::Output => random.pick(&OUTPUTS).to_owned(),
                 Role::Local => random.pick(&LOCALS).to_owned(),
+                Role::Changing => random.pick(&CHANGING).to_owned(),
                 Role::Array(elem) => random.pick(arrays_of(elem)).to_owned(),
             };
             // All of a list may be taken.
@@ -183,9 +192,24 @@ impl Names {
         unreachable!("there are numbers enough")
     }
 
-    /// Takes this name; false if it is taken.
+    /// A name for what this operation gives, or one that says nothing.
+    pub(super) fn draw_of(&mut self, random: &mut Random, op: Option<Op>, parts: &Parts) -> String {
+        let fits = op.map_or(&[][..], |op| names_of(op, parts));
+        if !fits.is_empty() && random.below(10) < 7 {
+            let first = random.below(fits.len());
+            for at in 0..fits.len() {
+                let name = fits[(first + at) % fits.len()];
+                if self.take(name) {
+                    return name.to_owned();
+                }
+            }
+        }
+        self.draw(random, Role::Local)
+    }
+
+    /// Takes this name; false if it is taken, or if Python has another meaning for it.
     pub(super) fn take(&mut self, name: &str) -> bool {
-        let is_new = self.0.iter().all(|known| known != name);
+        let is_new = !is_builtin(name) && self.0.iter().all(|known| known != name);
         if is_new {
             self.0.push(name.to_owned());
         }
@@ -193,18 +217,75 @@ impl Names {
     }
 }
 
-/// What a kernel does, by its category and the operation that its result comes from.
+/// Functions and types that Python has without an import, and words of its own.
+const BUILTINS: [&str; 46] = [
+    "abs", "all", "any", "bin", "bool", "bytes", "chr", "complex", "del", "dict", "dir", "eval", "exec", "filter",
+    "float", "format", "hash", "hex", "id", "in", "input", "int", "is", "iter", "lambda", "len", "list", "map", "max",
+    "min", "next", "object", "oct", "open", "ord", "pow", "print", "range", "round", "set", "slice", "sorted", "str",
+    "sum", "type", "zip",
+];
+
+/// Whether Python has the name for something of its own.
+pub(super) fn is_builtin(name: &str) -> bool {
+    BUILTINS.binary_search(&name).is_ok()
+}
+
+/// What a value that comes from this operation is called.
+fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
+    match op {
+        Op::Add | Op::Sub if parts.is_moved => &["shifted", "moved", "biased"],
+        Op::Add => &["total", "combined", "joint", "both"],
+        Op::Sub => &["diff", "delta", "gap"],
+        Op::Mul if parts.is_scaled => &["scaled", "weighted"],
+        Op::Mul | Op::CwMul => &["prod", "product"],
+        Op::Div | Op::CwDiv => &["ratio", "quotient", "quot"],
+        Op::Mod => &["wrapped", "remainder", "rem"],
+        Op::Frac => &["fraction", "frac_part"],
+        Op::FloorDiv => &["whole_part", "n_whole"],
+        Op::Min => &["lesser", "smaller", "low"],
+        Op::Max => &["greater", "larger", "high"],
+        Op::Clamp => &["clipped", "bounded", "limited"],
+        Op::Abs => &["size", "abs_value"],
+        Op::Length => &["dist", "norm", "magnitude"],
+        Op::LengthSq => &["norm_sq", "dist_sq"],
+        Op::Dot | Op::Ddot | Op::SpatialDot => &["dotted", "overlap"],
+        Op::Cross => &["crossed", "perp"],
+        Op::Sin | Op::Cos => &["wave", "osc"],
+        Op::Asin | Op::Acos | Op::Atan | Op::Atan2 => &["angle", "phi"],
+        Op::Exp | Op::Exp2 => &["growth", "expo"],
+        Op::Log | Op::Log2 | Op::Log10 | Op::Log1p => &["log_value", "logged"],
+        Op::Sqrt | Op::Cbrt => &["root"],
+        Op::Rsqrt => &["inv_root"],
+        Op::Pow => &["power", "powered"],
+        Op::Tanh | Op::Erf | Op::Smoothstep => &["squashed", "eased"],
+        Op::Lerp | Op::QuatSlerp => &["mixed", "blend"],
+        Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc => &["rounded", "stepped"],
+        Op::Normalize => &["unit", "direction_of"],
+        Op::Neg => &["negated", "opposite"],
+        Op::Select => &["chosen", "picked", "selected"],
+        Op::Transpose => &["transposed"],
+        Op::Inverse | Op::QuatInverse => &["inverse"],
+        Op::Determinant => &["det"],
+        Op::Trace => &["trace"],
+        Op::BitCount => &["n_bits", "popcount"],
+        Op::QuatRotate | Op::QuatRotateInv => &["rotated", "turned"],
+        _ => &[],
+    }
+}
+
+/// What a kernel does, by its category and, where its result is computed of the array itself, the operation that the
+/// result comes from.
 pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static str] {
     match category {
         Category::Reduction => &["reduce", "summarize", "aggregate", "pool", "collapse", "fold"],
-        Category::Scan => &["scan", "accumulate", "track", "run_along", "sweep", "filter"],
-        Category::Stencil => &["stencil", "mix_neighbours_of", "sweep", "filter", "combine_cells_of"],
-        Category::Random => &["sample", "perturb", "jitter", "randomize", "simulate", "draw"],
-        Category::Atomic => &["collect", "bin", "histogram", "tally", "scatter", "gather_totals_of"],
+        Category::Scan => &["scan", "accumulate", "track", "run_along", "carry_along"],
+        Category::Stencil => &["stencil", "mix_neighbours_of", "convolve_around", "sweep", "combine_cells_of"],
+        Category::Random => &["randomize", "sample_with", "draw_with", "draw_for", "perturb"],
+        Category::Atomic => &["collect", "gather", "pool", "scatter", "merge"],
         Category::SharedMemory => &["tile", "block", "share", "stage", "exchange"],
-        Category::Warp => &["shuffle", "warp_exchange", "lane_mix", "warp_combine", "vote_on"],
-        Category::ControlFlow => &["classify", "choose", "switch", "gate", "select", "branch_on"],
-        Category::Loop => &["iterate", "refine", "approximate", "evolve", "expand", "converge"],
+        Category::Warp => &["warp_exchange", "lane_mix", "warp_combine", "combine_lanes_of", "warp_map"],
+        Category::ControlFlow => &["choose_by", "switch", "branch_on", "select_by", "decide_on"],
+        Category::Loop => &["iterate", "evolve", "advance", "loop_with", "step"],
         Category::TensorCore => &["multiply", "matmul", "project", "gemm", "contract"],
         _ => verbs_of(outer),
     }
@@ -212,27 +293,27 @@ pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static
 
 fn verbs_of(outer: Option<Op>) -> &'static [&'static str] {
     match outer {
-        Some(Op::Add) => &["combine", "offset", "add_to", "shift", "superpose"],
-        Some(Op::Sub) => &["compare", "subtract_from", "contrast", "correct", "center"],
-        Some(Op::Mul | Op::CwMul) => &["scale", "weigh", "modulate", "amplify", "apply_gain_to"],
-        Some(Op::Div | Op::CwDiv) => &["normalize", "divide", "rescale", "relate", "attenuate"],
+        Some(Op::Add) => &["combine", "offset", "add_to", "shift"],
+        Some(Op::Sub) => &["shift", "offset", "contrast"],
+        Some(Op::Mul | Op::CwMul) => &["scale", "weigh", "modulate"],
+        Some(Op::Div | Op::CwDiv) => &["divide", "rescale", "relate"],
         Some(Op::Mod | Op::Frac) => &["wrap", "fold", "reduce_range_of"],
         Some(Op::Min | Op::Max | Op::Clamp) => &["bound", "limit", "clip", "cap"],
         Some(Op::Tanh | Op::Erf | Op::Atan | Op::Smoothstep) => &["saturate", "squash", "soften", "compress"],
-        Some(Op::Sin | Op::Cos | Op::Tan) => &["oscillate", "modulate_phase_of", "wave_of", "warp"],
-        Some(Op::Exp | Op::Exp2 | Op::Expm1 | Op::Cosh | Op::Sinh) => &["exponentiate", "grow", "amplify", "inflate"],
+        Some(Op::Sin | Op::Cos) => &["oscillate", "wave_of"],
+        Some(Op::Exp | Op::Exp2 | Op::Expm1) => &["exponentiate", "grow"],
         Some(Op::Log | Op::Log2 | Op::Log10 | Op::Log1p) => &["log_scale", "compress", "take_log_of"],
-        Some(Op::Sqrt | Op::Cbrt | Op::Rsqrt | Op::Pow) => &["raise", "shape", "power_of", "gamma_correct"],
+        Some(Op::Sqrt | Op::Cbrt) => &["take_root_of", "compress"],
+        Some(Op::Pow) => &["raise", "power_of"],
         Some(Op::Abs | Op::Length | Op::LengthSq | Op::NormL1 | Op::Hypot) => &["measure", "magnitude_of", "size_of"],
         Some(Op::Lerp | Op::QuatSlerp) => &["blend", "interpolate", "mix"],
-        Some(Op::Dot | Op::Cross | Op::Outer | Op::Ddot) => &["project", "correlate", "contract"],
+        Some(Op::Dot | Op::Ddot) => &["project", "correlate", "contract"],
         Some(Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc) => &["quantize", "round", "discretize"],
         Some(Op::Normalize) => &["normalize", "direction_of"],
         Some(Op::QuatRotate | Op::QuatRotateInv) => &["rotate", "turn", "orient"],
         Some(Op::BitAnd | Op::BitOr | Op::BitXor | Op::Lshift | Op::Rshift) => &["encode", "pack", "mask"],
-        Some(Op::Neg | Op::Invert) => &["invert", "negate", "flip"],
-        Some(Op::Transpose | Op::Inverse) => &["transform", "map", "invert"],
-        _ => &["evaluate", "transform", "compute", "map", "derive"],
+        Some(Op::Neg) => &["negate", "flip"],
+        _ => &["evaluate", "transform", "compute", "map", "derive", "update", "process"],
     }
 }
 
@@ -244,5 +325,17 @@ fn arrays_of(elem: Type) -> &'static [&'static str] {
         Some(Quaternion | Transform) => &ROTATION_ARRAYS,
         None if elem.is_float() => &NUMBER_ARRAYS,
         None => &INTEGER_ARRAYS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_a_builtin_of_python() {
+        assert!(BUILTINS.is_sorted());
+        let mut names = Names::default();
+        assert!(!names.take("round") && !names.take("bin") && names.take("rounded") && !names.take("rounded"));
     }
 }

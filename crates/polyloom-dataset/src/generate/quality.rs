@@ -1,5 +1,7 @@
 //! What a reader of kernels taken at random would stumble over.
 
+mod forms;
+
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -26,17 +26,18 @@ struct Row {
 fn rows(g: &mut Generator, difficulty: u8) -> Row {
     let rank = g.random.pick(&[2, 2, 2, 3]);
     let outer = rank - 1;
+    let first_axis = rank == 2 && g.random.one_in(4);
     let names: &[&str] = match outer {
+        1 if first_axis => g.random.pick(&[&["i"], &["col"], &["j"], &["b"]]),
         1 => g.random.pick(&[&["i"], &["row"], &["r"], &["b"]]),
         _ => g.random.pick(&[&["i", "j"], &["b", "row"]]),
     };
     let dim: Vec<Extent> = (0..outer).map(|axis| Extent::Free(axis as u8)).collect();
     g.threads_over(&dim, names);
     let last = Extent::Free(outer as u8);
-    let first_axis = rank == 2 && g.random.one_in(4);
     g.by_column = first_axis;
     let shape: Vec<Extent> = if first_axis { vec![last, dim[0]] } else { dim.iter().copied().chain([last]).collect() };
-    let index = g.like(&["j", "k", "c", "col", "n", "m"]);
+    let index = g.like(if first_axis { &["k", "r", "row", "n", "m"] } else { &["j", "k", "c", "col", "n", "m"] });
     let indices = match first_axis {
         true => format!("{index}, {}", g.indices[0]),
         false => format!("{}, {index}", g.indices.join(", ")),
@@ -74,7 +75,7 @@ fn rows(g: &mut Generator, difficulty: u8) -> Row {
         row.ranges.push(Range::new(low, high));
     }
     if g.random.one_in(3) {
-        let name = g.like(&["n_cols", "length", "width", "n_items"]);
+        let name = g.like(&[if first_axis { "n_rows" } else { "n_cols" }, "length", "n_items"]);
         g.line(&format!("{name} = {}", row.extent));
         row.extent = name;
     }
@@ -189,12 +190,13 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             if ty == whole {
                 start = g.int(if largest { -1000 } else { 1000 });
             }
-            let best = g.mutable(&start, Range::within(8.0));
+            let names = if largest { ["highest", "best", "top"] } else { ["lowest", "least", "bottom"] };
+            let best = g.mutable_like(&names, &start, Range::within(8.0));
             let name = g.text(best);
             let with_place = g.random.one_in(2);
             let place = with_place.then(|| {
                 let zero = Expr::int(0);
-                g.mutable(&zero, Range::new(0.0, LONGEST))
+                g.mutable_like(&["place", "at", "where_found"], &zero, Range::new(0.0, LONGEST))
             });
             g.taken(&[best]);
             g.line(&head);
@@ -245,7 +247,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
         // How many.
         3 => {
             let zero = Expr::int(0);
-            let count = g.mutable(&zero, Range::new(0.0, LONGEST));
+            let count = g.mutable_like(&["count", "n_found", "n_hits"], &zero, Range::new(0.0, LONGEST));
             let name = g.text(count);
             g.taken(&[count]);
             g.line(&head);
@@ -268,14 +270,18 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
         }
         // A mean and what is about it.
         4 if ty == real => {
-            let mean = sum(g, row, extras, difficulty, "mean");
+            let mean = match row.elements.len() {
+                1 => plain_sum(g, row),
+                // All arrays enter into it.
+                _ => sum(g, row, extras, difficulty, "mean_term"),
+            };
             let name = g.text(mean);
             let cast = g.cast_name(real);
             g.line(&format!("{name} = {name} / {cast}({})", row.extent));
             let line = if row.is_column() { "column" } else { "row" };
             g.explain(format!("Divide `{name}` by the length of the {line}."));
             let zero = g.zero(real);
-            let spread = g.mutable(&zero, Range::new(0.0, 256.0 * LONGEST));
+            let spread = g.mutable_like(&["spread", "deviation", "scatter"], &zero, Range::new(0.0, 256.0 * LONGEST));
             let total = g.text(spread);
             g.taken(&[spread]);
             g.line(&head);
@@ -302,7 +308,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
         // A product of factors near one.
         5 if ty == real => {
             let one = g.number(1.0);
-            let product = g.mutable(&one, Range::new(0.0, 30.0));
+            let product = g.mutable_like(&["prod", "product", "growth"], &one, Range::new(0.0, 30.0));
             let name = g.text(product);
             g.taken(&[product]);
             g.line(&head);
@@ -323,6 +329,19 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             sum(g, row, extras, difficulty, names[at.min(3)])
         }
     }
+}
+
+/// The sum of the elements.
+fn plain_sum(g: &mut Generator, row: &Row) -> usize {
+    let zero = g.zero(row.types[0]);
+    let total = g.mutable_like(&["mean", "average"], &zero, Range::within(8.0 * LONGEST));
+    g.taken(&[total]);
+    let name = g.text(total);
+    g.line(&row.head());
+    g.nested(|g| g.line(&format!("{name} += {}", row.elements[0])));
+    g.explain(format!("`{name}` adds up the elements of `{}`.", row.first()));
+    g.must_be_read(total);
+    total
 }
 
 /// The sum of terms.
@@ -378,7 +397,12 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
     // What is carried along the row.
     let mut carried = Vec::new();
     for _ in 0..n {
-        let kind = if is_number { g.random.below(5) } else { g.random.below(2) };
+        let n_kinds = if is_number { 5 } else { 2 };
+        let mut kind = g.random.below(n_kinds);
+        // Two of a kind would be the same twice.
+        while carried.len() < n_kinds && carried.iter().any(|&(known, _)| known == kind) {
+            kind = (kind + 1) % n_kinds;
+        }
         let start = match kind {
             2 | 3 => match ty == g.whole {
                 true => g.int(if kind == 2 { -1000 } else { 1000 }),
@@ -388,14 +412,21 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
             _ if g.random.one_in(3) && is_number => g.constant(ty),
             _ => g.zero(ty),
         };
-        let index = g.mutable(&start, Range::within(if kind == 1 { 80.0 } else { 8.0 * LONGEST }));
+        let names: &[&str] = match kind {
+            1 if ty != g.whole => &["smooth", "trend", "follower"],
+            2 => &["highest", "top", "running_max"],
+            3 => &["lowest", "bottom", "running_min"],
+            4 if ty != g.whole => &["growth", "running_prod", "prod"],
+            _ => &["running", "acc", "carry", "so_far"],
+        };
+        let index = g.mutable_like(names, &start, Range::within(if kind == 1 { 80.0 } else { 8.0 * LONGEST }));
         g.taken(&[index]);
         carried.push((kind, index));
     }
     let second = ty == real && g.random.one_in(4);
     let previous = second.then(|| {
         let zero = g.zero(ty);
-        let index = g.mutable(&zero, Range::within(8.0));
+        let index = g.mutable_like(&["previous", "last", "before"], &zero, Range::within(8.0));
         g.taken(&[index]);
         index
     });

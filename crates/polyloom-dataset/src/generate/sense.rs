@@ -4,6 +4,23 @@ use super::expr::Expr;
 use super::range::Range;
 use polyloom::Op;
 
+/// Whether it is seldom what a program computes.
+pub(super) fn is_rare(op: Op) -> bool {
+    use Op::{Degrees, Erfc, Erfcinv, Erfinv, NormHuber, NormPseudoHuber, Radians, SmoothNormalize};
+    matches!(op, Degrees | Erfc | Erfcinv | Erfinv | NormHuber | NormPseudoHuber | Radians | SmoothNormalize)
+}
+
+/// Whether it takes the value as an angle although it is none.
+pub(super) fn mistakes_angle(op: Op, value: &Expr) -> bool {
+    let is_given = || ["angle", "theta", "phase", "heading", "phi"].iter().any(|name| value.text.starts_with(name));
+    let is_computed = || matches!(value.head, Some(Op::Asin | Op::Acos | Op::Atan | Op::Atan2));
+    match op {
+        Op::Degrees => !is_given() && !is_computed(),
+        Op::Radians => !is_given() || is_computed(),
+        _ => false,
+    }
+}
+
 /// Whether it maps many numbers to one: seldom what a program wants.
 pub(super) fn is_flat(op: Op) -> bool {
     use Op::{Ceil, Floor, FloorDiv, Nonzero, Rint, Round, Sign, Step, Trunc};
@@ -29,10 +46,12 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         (Op::Sign | Op::Step | Op::Nonzero | Op::Abs, _) => one_sign(a.range),
         (Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc, _) => a.range.high - a.range.low < 2.0,
         (Op::Frac, _) => a.range.low >= 0.0 && a.range.high <= 1.0,
-        (Op::Neg, _) => a.text.starts_with('-'),
+        // The difference the other way round is no longer.
+        (Op::Neg, _) => a.text.starts_with('-') || a.head == Some(Op::Sub) && !a.is_bare(),
         (Op::Min | Op::Max, [b]) => {
             let opposite = a.text.trim_start_matches('-') == b.text.trim_start_matches('-');
-            opposite || a.range.low >= b.range.high || b.range.low >= a.range.high
+            let repeats = b.text.contains(a.text.as_str()) || a.text.contains(b.text.as_str());
+            opposite || repeats || a.range.low >= b.range.high || b.range.low >= a.range.high
         }
         (Op::Copysign, [b]) => one_sign(b.range) || one_sign(a.range) && a.range.low < 0.0,
         (Op::Add | Op::Sub, [b]) => {
@@ -59,7 +78,10 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         (Op::Mul | Op::CwMul, [b]) => {
             let scales_twice = a.uses.is_empty() && b.parts.is_scaled || b.uses.is_empty() && a.parts.is_scaled;
             let signs = a.head == Some(Op::Neg) && b.head == Some(Op::Neg);
-            scales_twice || signs || [0.0, 1.0].iter().any(|&n| neutral(a, n) || neutral(b, n))
+            scales_twice
+                || signs
+                || a.parts.is_opposite(&b.parts)
+                || [0.0, 1.0].iter().any(|&n| neutral(a, n) || neutral(b, n))
         }
         (Op::Div | Op::FloorDiv | Op::CwDiv, [b]) => {
             neutral(b, 1.0) || b.uses.is_empty() && a.parts.is_scaled || a.parts.share(&b.parts)
@@ -68,7 +90,10 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         (Op::Pow, [b]) => neutral(b, 1.0) || neutral(b, 0.0) || neutral(a, 1.0),
         (Op::Lerp, [_, t]) => neutral(t, 0.0) || neutral(t, 1.0),
         (Op::Select, [b, c]) => b.text == c.text || a.head == Some(Op::Unot),
-        (Op::BitAnd | Op::BitOr | Op::BitXor, [b]) => neutral(b, 0.0),
+        (Op::BitAnd | Op::BitOr | Op::BitXor, [b]) => {
+            let twice = a.uses == b.uses && a.uses.len() == 1 && !a.is_bare() && !b.is_bare();
+            neutral(b, 0.0) || twice
+        }
         (Op::Lshift | Op::Rshift, [b]) => neutral(b, 0.0) || neutral(a, 0.0),
         (Op::Fma, [b, c]) => same(b) && b.text == c.text || neutral(a, 1.0) || neutral(b, 1.0),
         _ => false,

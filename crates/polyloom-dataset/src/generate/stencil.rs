@@ -171,7 +171,9 @@ impl Stencil {
                 };
                 let names: &[&str] = match words {
                     "the discrete Laplacian" => &["lap", "laplacian", "spread"],
-                    _ => &["around", "average", "nearby"],
+                    "the difference to the neighbour" => &["slope", "diff"],
+                    "the mean of the neighbours" => &["around", "average", "nearby"],
+                    _ => &["around", "nearby", "mixed"],
                 };
                 let index = g.let_like(names, &text, self.ty, range);
                 let name = g.text(index);
@@ -184,8 +186,12 @@ impl Stencil {
                 let call = g.builtin(if is_largest { "max" } else { "min" });
                 let text =
                     names.iter().skip(1).fold(names[0].clone(), |so_far, name| format!("{call}({so_far}, {name})"));
-                let index = g.let_like(&["extreme", "bound", "envelope", "peak"], &text, self.ty, self.range);
-                let (name, what) = (g.text(index), if is_largest { "largest" } else { "smallest" });
+                let (names, what) = match is_largest {
+                    true => (["highest", "peak", "top"], "largest"),
+                    false => (["lowest", "trough", "least"], "smallest"),
+                };
+                let index = g.let_like(&names, &text, self.ty, self.range);
+                let name = g.text(index);
                 g.explain(format!("`{name}` is the {what} of the neighbours."));
                 index
             }
@@ -348,7 +354,10 @@ impl Stencil {
                 .collect();
             let text = format!("{}[{}]", self.source, at.join(", "));
             let name = match (is_corner, step[axis].abs()) {
-                (true, _) => g.like(&["diag", "corner", "nw"]),
+                (true, _) => {
+                    let [down, left] = [step[0], step[1]].map(|step| usize::from(step > 0));
+                    g.like(&[&format!("{}_{}", NAMES[1][down], NAMES[0][left])])
+                }
                 (_, 1) => g.like(&[NAMES[self.rank - 1 - axis][usize::from(step[axis] > 0)]]),
                 _ => g.like(&[["far_left", "far_right"][usize::from(step[axis] > 0)]]),
             };
@@ -384,7 +393,7 @@ impl Stencil {
         let weights = g.array_like(&["weights", "taps", "stencil", "coefs"], elem, &[Extent::Is(n)], -0.5, 1.0);
         let zero = g.zero(self.ty);
         let range = Generator::many(self.range.or(-self.range), f64::from(n));
-        let total = g.mutable(&zero, range);
+        let total = g.mutable_like(&["total", "weighted", "acc"], &zero, range);
         let name = g.text(total);
         let (k, at) = (g.like(&["k", "tap", "s"]), g.like(&["at", "src", "pos"]));
         let (index, extent) = (g.indices[0].clone(), self.extents[0].clone());

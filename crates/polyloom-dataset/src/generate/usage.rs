@@ -79,6 +79,41 @@ fn with(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
+/// Whether two lines in a row of them give the same value two names.
+pub(super) fn repeats(lines: &[String]) -> bool {
+    let plain = |line: &str| {
+        let (target, value) = assignment(line.trim_start())?;
+        let is_new = target.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+        let draws = [".rand", ".sample_", "shuffle", "noise(", "float(", "int(", "zeros", "vector(", "shared_array"];
+        let is_computed = value.contains(['(', '[', ' ']) && !draws.iter().any(|call| value.contains(call));
+        (is_new && is_computed).then(|| (target.to_owned(), value.to_owned()))
+    };
+    let mut known: Vec<(usize, String, String)> = Vec::new();
+    for line in lines.iter().filter(|line| !line.is_empty()) {
+        let text = line.trim_start();
+        let depth = line.len() - text.len();
+        known.retain(|(at, ..)| *at <= depth);
+        // What is changed is not known any more.
+        if let Some((targets, _)) = text.split_once(" = ").or_else(|| text.split_once("= ")) {
+            let target = targets.split(['[', '.', ' ', ',']).next().unwrap_or(targets);
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if let Some((name, value)) = plain(line)
+                && known.iter().any(|(_, other, same)| *same == value && *other != name)
+            {
+                return true;
+            }
+            known.retain(|(_, name, value)| name != target && value.split(|c| !is_part(c)).all(|word| word != target));
+        }
+        if text.contains("sync_") {
+            known.clear();
+        }
+        if let Some((name, value)) = plain(line) {
+            known.push((depth, name, value));
+        }
+    }
+    false
+}
+
 /// The names that a line assigns, and what it assigns.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let at = line.find('=')?;
@@ -109,6 +144,15 @@ mod tests {
         for name in ["a", "c", "e", "mass", "h"] {
             assert_eq!(reads.last_of(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn repeated_values_are_found() {
+        assert!(repeats(&lines("a = b[i] * 2.0\nc = d\ne = b[i] * 2.0")));
+        assert!(!repeats(&lines("a = b[i] * 2.0\nb[i] = d\ne = b[i] * 2.0")));
+        assert!(!repeats(&lines("a = wp.randf(state)\nc = wp.randf(state)")));
+        assert!(!repeats(&lines("if x:\n    a = b - 1\n    c += a\nelse:\n    d = b - 1\n    c += d")));
+        assert!(!repeats(&lines("a = c - 1\nc = a\nb = c - 1")));
     }
 
     #[test]

@@ -5,9 +5,10 @@ use super::expr::{Binding, Expr};
 use super::generator::{Generator, Variable, name_of};
 use super::known::Ask;
 use super::range::Range;
-use super::sense::{is_flat, is_pointless};
+use super::sense::{is_flat, is_pointless, is_rare, mistakes_angle};
 use polyloom::op::{Choose, Group, Signature, Spelling, TypeClass};
 use polyloom::{Composite, Op, Random, Scalar, Type};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -145,10 +146,20 @@ impl Generator {
         }
         for _ in 0..4 {
             if let Some(expr) = self.operation(ty, depth) {
-                return expr;
+                return self.by_name(expr);
             }
         }
         self.leaf(ty)
+    }
+
+    /// The variable that has this value already, if there is one.
+    fn by_name(&mut self, expr: Expr) -> Expr {
+        let has_it = |variable: &Variable| variable.visible && !variable.changes && variable.value == expr.text;
+        let changes = expr.uses.iter().any(|&index| self.variables[index].changes);
+        match self.variables.iter().position(has_it).filter(|_| !changes) {
+            Some(index) => self.read(index),
+            None => expr,
+        }
     }
 
     /// A condition that depends on something.
@@ -190,8 +201,9 @@ impl Generator {
                 };
             }
             3 if depth > 0 => {
-                let x = self.any_condition(depth - 1);
-                return Expr::unary("not", &x, Type::BOOL, truth);
+                let x = self.any_condition(depth);
+                // Of one comparison the opposite is another one.
+                return if x.binding <= Binding::And { Expr::unary("not", &x, Type::BOOL, truth) } else { x };
             }
             4 if self.has(self.whole) => {
                 let x = self.variable(self.whole, 0);
@@ -220,7 +232,9 @@ impl Generator {
         let ty = if has_whole && self.random.one_in(3) { self.whole } else { self.real };
         let mut a = self.variable(ty, depth);
         for _ in 0..3 {
-            if self.differs(&a) {
+            // What a number has been added to could be compared with another number.
+            let is_plain = a.is_bare() || !a.parts.is_moved && !a.parts.is_scaled;
+            if self.differs(&a) && is_plain {
                 break;
             }
             a = self.variable(ty, depth);
@@ -306,6 +320,9 @@ impl Generator {
         };
         let divides = ty == self.whole && matches!(op, Op::Div | Op::Rshift | Op::Mod);
         let is_step = matches!(op, Op::Step | Op::Nonzero | Op::Sign | Op::Copysign | Op::Clamp | Op::Smoothstep);
+        if is_rare(op) && !self.random.one_in(3) {
+            return None;
+        }
         if (is_flat(op) || divides) && !self.random.one_in(if is_step { 12 } else { 6 }) {
             return None;
         }
@@ -339,13 +356,24 @@ impl Generator {
             };
             args.push(arg);
         }
-        if is_pointless(op, &args) {
+        if is_pointless(op, &args) || mistakes_angle(op, &args[0]) {
             return None;
         }
         if (op == Op::Clamp || op == Op::Smoothstep) && !self.bounds(op, &mut args) {
             return None;
         }
         let n = types[0].as_composite().map_or(1, Composite::n_components);
+        // Sums and products of whole numbers are kept from wrapping around.
+        let wraps = |args: &[Expr]| {
+            let ranges: SmallVec<[Range; 4]> = args.iter().map(|arg| arg.range).collect();
+            ty == self.whole && within_type(ty, result(op, &ranges, n)) != result(op, &ranges, n).rising(f64::trunc)
+        };
+        if matches!(op, Op::Add | Op::Sub | Op::Mul) && wraps(&args) {
+            args = args.into_iter().map(|arg| self.constrain(arg, Need::Moderate)).collect();
+            if is_pointless(op, &args) {
+                return None;
+            }
+        }
         let ranges: Vec<Range> = args.iter().map(|arg| arg.range).collect();
         let is_square = op == Op::Mul && n == 1 && args[0].text == args[1].text;
         let range = within_type(ty, if is_square { ranges[0].squared() } else { result(op, &ranges, n) });
@@ -504,9 +532,7 @@ impl Generator {
             value = self.named_call(Op::Abs, &value, value.range.abs());
         }
         let value = self.short(value);
-        let steps = self.number(steps);
-        let (a, b) = if self.random.one_in(2) { (&value, &steps) } else { (&steps, &value) };
-        let scaled = Expr::binary("*", a, b, self.real, a.range * b.range);
+        let scaled = self.times(&value, steps);
         let scaled = self.constrain(scaled, Need::Finite);
         let (floor, ceil) = (scaled.range.rising(f64::floor), scaled.range.rising(f64::ceil));
         let inner = match self.random.below(8) {
@@ -517,6 +543,21 @@ impl Generator {
             _ => scaled,
         };
         Expr::call(&self.cast_name(self.whole), &[&inner], self.whole, floor.or(ceil))
+    }
+
+    /// The value so many times: a number that it is multiplied with already takes that in.
+    pub(super) fn times(&mut self, value: &Expr, number: f64) -> Expr {
+        let first = self.random.one_in(2);
+        let (number, first, value) = match value.scaled.as_deref() {
+            Some((known, first, value)) => ((known * number * 1e4).round() / 1e4, *first, value),
+            None => (number, first, value),
+        };
+        if number == 1.0 {
+            return value.clone();
+        }
+        let number = self.number_of(value.ty, number);
+        let (a, b) = if first { (&number, value) } else { (value, &number) };
+        Expr::binary("*", a, b, value.ty, a.range * b.range)
     }
 
     /// A component of a composite.

@@ -3,8 +3,10 @@
 use super::{Generator, Parameter};
 use crate::generate::difficulty;
 use crate::generate::docstring::{self, Given, Subject};
+use crate::generate::hoist;
 use crate::generate::names;
 use crate::generate::program::{Category, Input, Program, Values};
+use crate::generate::usage::repeats;
 use crate::generate::words;
 use std::fmt::Write as _;
 
@@ -17,14 +19,17 @@ const LONGEST: usize = 150;
 impl Generator {
     /// The file, if its lines are no longer than Python's formatters leave them.
     pub(in crate::generate) fn finish(mut self, category: Category) -> Option<Program> {
-        let verb = self.random.pick(names::verbs(category, self.outer));
         let (kind, second) = (self.random.below(6), self.random.one_in(3));
-        let name = match self.arrays()[..] {
-            [] => format!("{verb}_values"),
-            [first, other, ..] if kind == 0 => format!("{verb}_{first}_and_{other}"),
-            [_, other, ..] if second => format!("{verb}_{other}"),
-            [first, ..] => format!("{verb}_{first}"),
+        let subject = match self.arrays()[..] {
+            [] => "values".to_owned(),
+            [first, other, ..] if kind == 0 => format!("{first}_and_{other}"),
+            [_, other, ..] if second => other.to_owned(),
+            [first, ..] => first.to_owned(),
         };
+        // What the last line does with something else is not what the kernel does with the array.
+        let is_of_it = self.lines.last().is_some_and(|line| line.contains(&format!("{subject}[")));
+        let verb = self.random.pick(names::verbs(category, self.outer.filter(|_| is_of_it)));
+        let name = format!("{verb}_{subject}");
         let name = if self.names.take(&name) { name } else { format!("{name}_kernel") };
         self.finish_as(&name, category)
     }
@@ -42,6 +47,9 @@ impl Generator {
         let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
         self.params.sort_by_key(is_output);
         let package = self.package;
+        self.reads.scan(&self.lines);
+        let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
+        hoist::out_of_loops(&mut self.lines);
         let mut source = String::with_capacity(4096);
         for line in &self.imports {
             let _ = write!(source, "{line}\n\n");
@@ -62,12 +70,13 @@ impl Generator {
             source.push_str(line);
             source.push('\n');
         }
-        self.reads.scan(&self.lines);
-        let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
         // What a kernel was meant to be is not always what it has become.
         let bodies = self.items.iter().flat_map(|item| item.lines().filter(|line| line.starts_with(' ')));
         let difficulty = difficulty::of_lines(bodies.chain(self.lines.iter().map(String::as_str)))?;
-        let fits = !is_idle && source.lines().all(|line| line.len() <= LINE) && source.lines().count() <= LONGEST;
+        let fits = !is_idle
+            && !repeats(&self.lines)
+            && source.lines().all(|line| line.len() <= LINE)
+            && source.lines().count() <= LONGEST;
         let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
         let dim = self.dim;
         let category = category.name().into();

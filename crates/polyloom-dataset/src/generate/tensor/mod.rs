@@ -176,7 +176,11 @@ fn accumulators(g: &mut Generator, t: &Tiling, kind: Kind, c: &str, outcome: &Ou
 
 /// `index`, moved.
 fn plus(index: &str, more: u32) -> String {
-    if more == 0 { index.to_owned() } else { format!("{index} + {more}") }
+    match (index, more) {
+        (_, 0) => index.to_owned(),
+        ("0", _) => more.to_string(),
+        _ => format!("{index} + {more}"),
+    }
 }
 
 /// The products along the axis that is summed over.
@@ -206,21 +210,13 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
     }
     let shape = format!("{}.shape[{}]", factors[0].name, usize::from(!factors[0].by_col));
     let extent = t.inner * 16;
-    let (head, at, number) = match g.random.below(6) {
+    let (head, at, number) = match g.random.below(5) {
         0 => (format!("for {step} in range({shape} // {stride}):"), format!("{step} * {stride}"), step.clone()),
-        1 => (format!("for {step} in range(0, {extent}, {stride}):"), step.clone(), format!("{step} // {stride}")),
-        2 => (format!("for {step} in range({}, -1, -1):", n_steps - 1), format!("{step} * {stride}"), step.clone()),
-        3 => {
-            g.line(&format!("{step} = int(0)"));
-            (format!("while {step} < {n_steps}:"), format!("({step} - 1) * {stride}"), format!("{step} - 1"))
-        }
+        1 | 2 => (format!("for {step} in range(0, {extent}, {stride}):"), step.clone(), format!("{step} // {stride}")),
         _ => (format!("for {step} in range({n_steps}):"), format!("{step} * {stride}"), step.clone()),
     };
     g.line(&head);
     told(g, |g| {
-        if head.starts_with("while") {
-            g.line(&format!("{step} += 1"));
-        }
         let place = if at == step { at } else { g.let_text(&["at", "k0", "first", "along"], &at) };
         let Some((name, by_block, limit)) = keep else {
             return multiply(g, t, kind, factors, fragments, &place);
@@ -378,6 +374,12 @@ fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment]) {
 impl Generator {
     /// A name for a value that no expression reads.
     fn let_text(&mut self, names: &[&str], value: &str) -> String {
+        // Of the lane alone one name is enough.
+        if value.starts_with("loom.lane_id()")
+            && let Some(name) = self.named(value)
+        {
+            return name;
+        }
         let name = self.like(names);
         self.line(&format!("{name} = {value}"));
         name

@@ -117,8 +117,10 @@ impl Operand {
             Way::Staged { tile, changes: true } => {
                 let (mut words, mut own) = (String::new(), String::new());
                 let clauses = walk(g, 16, self.width, |g, r, q| {
-                    let cast = g.cast_name(t.sum);
-                    let text = format!("{cast}({})", element(r, q));
+                    let text = match t.sum == t.factor.into() {
+                        true => element(r, q),
+                        false => format!("{}({})", g.cast_name(t.sum), element(r, q)),
+                    };
                     let raw = g.let_like(&["x", "raw", "item"], &text, t.sum, Range::new(t.low, t.high));
                     let (value, done) = narrowed(g, t, raw, &t.extras);
                     g.line(&format!("{tile}[{r}, {q}] = {value}"));
@@ -200,6 +202,7 @@ pub(super) fn narrowed(g: &mut Generator, t: &Tiling, raw: usize, others: &[usiz
     let woven = match t.factor.is_float() {
         true => g.constrain(woven, Need::Moderate),
         false => {
+            let woven = woven.without_sign().unwrap_or(woven);
             let woven = g.short(woven);
             let size = Expr::call("loom.abs", &[&woven], t.sum, Range::ANY);
             Expr::binary("%", &size, &Expr::int(7), t.sum, Range::new(0.0, 6.0))

@@ -198,7 +198,7 @@ impl Place<'_> {
 }
 
 pub(super) fn joined(place: &str, more: &str) -> String {
-    format!("{place} + {more}")
+    if place == "0" { more.to_owned() } else { format!("{place} + {more}") }
 }
 
 /// Changes each element of the lanes' parts, of which nobody knows the places.

@@ -37,9 +37,10 @@ pub(super) fn fold(
         match kind {
             // The place of the largest.
             0 => {
-                let top = g.let_text(&["top", "largest", "peak"], &element("0"));
-                g.line(&format!("{total} = int(0)"));
                 let sign = g.random.pick(&[">", "<"]);
+                let names = if sign == ">" { ["top", "largest", "peak"] } else { ["bottom", "smallest", "least"] };
+                let top = g.let_text(&names, &element("0"));
+                g.line(&format!("{total} = int(0)"));
                 g.line(&format!("for {j} in range(1, {length}):"));
                 g.indented(|g| {
                     g.line(&format!("if {} {sign} {top}:", element(&j)));
@@ -199,7 +200,7 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
         return softmax(g, tile, (height, width), |g, j, value| finish(g, j, value, Range::new(0.0, 1.0)));
     }
     let lane = "loom.lane_id()";
-    let (sum, squares) = (g.like(&["mean", "row_sum", "centre"]), g.like(&["var", "energy", "squares"]));
+    let (sum, squares) = (g.like(&["mean", "row_sum", "centre"]), g.like(&["sq_sum", "squares"]));
     let (j, item) = (g.like(&["j", "n", "m"]), g.like(&["x", "item", "cell"]));
     let body = |g: &mut Generator| {
         let inverse = g.like(&["inv", "inv_std", "rscale"]);
@@ -233,7 +234,7 @@ pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]
     let is_float = t.sum == Type::F32;
     let (cast, zero) = if is_float { ("float", "0.0") } else { ("int", "0") };
     let range = t.range(16 * t.inner);
-    let total = g.like(&["folded", "energy", "part_sum"]);
+    let total = g.like(&["folded", "lane_sum", "part_sum"]);
     g.line(&format!("{total} = {cast}({zero})"));
     let e = g.like(&["e", "n_e", "part_idx"]);
     g.line(&format!("for {e} in range({}):", t.lanes()));

@@ -117,8 +117,8 @@ impl Tiling {
         (16 * self.rows * down, self.width * self.cols * right, 16 * self.inner)
     }
 
-    /// The lines by which a warp finds its tile.
-    pub(super) fn place(&self, g: &mut Generator, kind: Kind) {
+    /// The lines by which a warp finds its tile. Where there is one only it begins at zero, which needs none.
+    pub(super) fn place(&mut self, g: &mut Generator, kind: Kind) {
         let ((down, right), (rows, cols)) = (Tiling::strips(kind), (self.rows, self.cols));
         let (height, width) = (16 * down, self.width * right);
         let block = match &self.batch {
@@ -144,8 +144,12 @@ impl Tiling {
             (1, _) => ("0".to_owned(), format!("{block} * {width}")),
             _ => (format!("{block} // {cols} * {height}"), format!("{block} % {cols} * {width}")),
         };
-        g.line(&format!("{} = {row}", self.row));
-        g.line(&format!("{} = {col}", self.col));
+        for (name, place) in [(&mut self.row, row), (&mut self.col, col)] {
+            match place == "0" {
+                true => *name = place,
+                false => g.line(&format!("{name} = {place}")),
+            }
+        }
     }
 
     /// The place of an index of one product in an array of all of them, which has so many for each.

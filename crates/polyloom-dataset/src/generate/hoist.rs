@@ -1,0 +1,141 @@
+//! What a loop computes in each round although it is always the same stands before the loop.
+
+use std::collections::BTreeSet;
+
+/// What gives another value each time, waits, or reads what other threads write.
+const IMPURE: [&str; 10] =
+    [".rand", ".sample_", "atomic_", "shuffle", ".warp_", ".ballot", "shared_array", ".mma", "async_", "sync_"];
+
+/// Moves assignments that nothing in a loop changes to before the loop, from the innermost loops outwards.
+pub(super) fn out_of_loops(lines: &mut Vec<String>) {
+    while let Some((head, at)) = next_constant(lines) {
+        let line = lines.remove(at)[4..].to_owned();
+        if lines.get(at).is_some_and(String::is_empty) && (lines[at - 1].ends_with(':') || lines[at - 1].is_empty()) {
+            lines.remove(at);
+        }
+        lines.insert(head, line);
+    }
+}
+
+/// The head of a loop, and a line of its body that could stand before it.
+fn next_constant(lines: &[String]) -> Option<(usize, usize)> {
+    // Of loops in each other the inner one begins later.
+    (0..lines.len()).rev().filter(|&head| is_loop(&lines[head])).find_map(|head| {
+        let depth = indent(&lines[head]);
+        let after = |line: &String| !line.is_empty() && indent(line) <= depth;
+        let end = lines[head + 1..].iter().position(after).map_or(lines.len(), |n| head + 1 + n);
+        let body = &lines[head..end];
+        let is_alone = |line: &&String| !line.is_empty() && indent(line) == depth + 4;
+        if body.iter().filter(is_alone).count() < 2 {
+            return None;
+        }
+        let waits = body.iter().any(|line| line.contains("sync_") || line.contains("async_"));
+        let changed = changed(body);
+        let is_constant = |at: &usize| {
+            let line = &lines[*at];
+            let Some((name, value)) = line.trim_start().split_once(" = ") else { return false };
+            let is_single = || lines.iter().filter(|line| assigned(line).contains(&name)).count() == 1;
+            indent(line) == depth + 4
+                && is_name(name)
+                && !lines[*at - 1].trim_start().starts_with('#')
+                && !IMPURE.iter().any(|call| value.contains(call))
+                && !(waits && value.contains('['))
+                && names(value).all(|read| read != name && !changed.contains(read))
+                && is_single()
+        };
+        (head + 1..end).find(is_constant).map(|at| (head, at))
+    })
+}
+
+/// Whether a loop begins here whose body only counts decide to run: in others a test may have to come first.
+fn is_loop(line: &str) -> bool {
+    let text = line.trim_start();
+    text.starts_with("for ") || text.starts_with("while ") && !text.contains(" and ")
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// What lines of a loop give new values, its own head among them.
+fn changed(body: &[String]) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for line in body {
+        let text = line.trim_start();
+        let words = ["if ", "elif ", "else:", "while ", "return", "continue", "break", "#"];
+        let targets = assigned(line);
+        let is_statement = targets.is_empty() && !words.iter().any(|word| text.starts_with(word));
+        found.extend(targets);
+        // A call may write to whatever it is given; a draw changes the state.
+        if is_statement || IMPURE.iter().any(|call| text.contains(call)) {
+            found.extend(names(text));
+        }
+    }
+    found
+}
+
+/// The names that a line assigns to, those of arrays of which it writes an element among them.
+fn assigned(line: &str) -> Vec<&str> {
+    let text = line.trim_start();
+    if let Some((target, _)) = text.strip_prefix("for ").and_then(|rest| rest.split_once(" in ")) {
+        return target.split(", ").collect();
+    }
+    if ["if ", "elif ", "while ", "return", "#"].iter().any(|word| text.starts_with(word)) {
+        return Vec::new();
+    }
+    let ends = [" = ", " += ", " -= ", " *= ", " /= ", " |= ", " @= "];
+    let Some(end) = ends.iter().filter_map(|sign| text.find(sign)).min() else { return Vec::new() };
+    match text[..end].contains('[') {
+        true => names(&text[..end]).take(1).collect(),
+        false => text[..end].split(", ").map(|name| name.split('.').next().unwrap_or(name)).collect(),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The names in a piece of code, without those behind dots.
+fn names(code: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    let words = code.split(move |c| !is_part(c)).map(|word| word.split('.').next().unwrap_or(word));
+    words.filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        out_of_loops(&mut lines);
+        assert_eq!(lines.join("\n"), expected);
+    }
+
+    #[test]
+    fn what_no_round_changes_stands_before_the_loop() {
+        check(
+            "for k in range(3):\n    m = x - 1.0\n    acc += m * k",
+            "m = x - 1.0\nfor k in range(3):\n    acc += m * k",
+        );
+        check(
+            "for k in range(3):\n    for n in range(2):\n        m = x - 1.0\n        s = m * k\n        acc += s * n",
+            "m = x - 1.0\nfor k in range(3):\n    s = m * k\n    for n in range(2):\n        acc += s * n",
+        );
+    }
+
+    #[test]
+    fn what_rounds_change_stays() {
+        for text in [
+            "for k in range(3):\n    m = x * k\n    acc += m",
+            "for k in range(3):\n    m = acc - 1.0\n    acc += m",
+            "for k in range(3):\n    m = wp.randf(state)\n    acc += m",
+            "for k in range(3):\n    m = a[i]\n    a[j] = m + k",
+            "for k in range(3):\n    m = x - 1.0\n    m += k\n    acc += m",
+            "for k in range(3):\n    if k > 1:\n        m = x - 1.0\n        acc += m",
+            "m = 0.0\nfor k in range(3):\n    m = x\n    acc += k",
+        ] {
+            check(text, text);
+        }
+    }
+}

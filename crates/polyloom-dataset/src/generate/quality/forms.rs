@@ -1,0 +1,124 @@
+//! Names that say what is not so, and forms that no programmer would write.
+
+use super::*;
+use crate::generate::{hoist, names};
+
+/// Lines of loops: the head of each and those of its body.
+fn loops(source: &str) -> Vec<(&str, Vec<&str>)> {
+    let lines: Vec<&str> = source.lines().filter(|line| !line.trim().is_empty()).collect();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let is_head = |line: &str| line.trim_start().starts_with("for ") || line.trim_start().starts_with("while ");
+    let body = |at: usize| lines[at + 1..].iter().copied().take_while(move |line| indent(line) > indent(lines[at]));
+    (0..lines.len()).filter(|&at| is_head(lines[at])).map(|at| (lines[at].trim_start(), body(at).collect())).collect()
+}
+
+#[test]
+fn loops_compute_what_changes_in_them() {
+    for program in kernels(200) {
+        let (_, code) = parts(&program.source);
+        for function in code.split("\n@") {
+            let lines: Vec<String> = function.lines().map(str::to_owned).collect();
+            let mut moved = lines.clone();
+            hoist::out_of_loops(&mut moved);
+            assert_eq!(lines, moved, "{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn no_guard_drops_the_first_rounds_or_the_last() {
+    for program in kernels(300) {
+        for (head, body) in loops(&program.source) {
+            let Some(name) = head.strip_prefix("for ").and_then(|rest| rest.split(' ').next()) else { continue };
+            for pair in body.windows(2).filter(|pair| matches!(pair[1].trim_start(), "continue" | "break")) {
+                let test = pair[0].trim_start();
+                let is_cut = ["<", ">", "<=", ">="].iter().any(|sign| {
+                    let rest = test.strip_prefix(&format!("if {name} {sign} "));
+                    rest.is_some_and(|rest| rest.trim_end_matches(':').parse::<f64>().is_ok())
+                });
+                assert!(!is_cut, "{test}\n{}", program.source);
+            }
+        }
+    }
+}
+
+#[test]
+fn loops_that_count_for_nothing_count_from_zero() {
+    for program in kernels(300).filter(|program| program.category == "loop" || program.category == "control_flow") {
+        for (head, body) in loops(&program.source) {
+            let Some((name, range)) = head.strip_prefix("for ").and_then(|rest| rest.split_once(" in range(")) else {
+                continue;
+            };
+            let is_read = body.iter().any(|line| words(line).any(|word| word == name));
+            assert!(is_read || !range.contains(','), "{head}\n{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn what_shrinks_does_so_several_times() {
+    for program in kernels(300) {
+        let lines: Vec<&str> = program.source.lines().map(str::trim).collect();
+        for three in lines.windows(3) {
+            let Some((name, least)) = three[1].strip_prefix("while ").and_then(|rest| rest.split_once(" > ")) else {
+                continue;
+            };
+            let start = three[0].strip_prefix(&format!("{name} = float("));
+            let factor = three[2].strip_prefix(&format!("{name} *= "));
+            let number =
+                |text: Option<&str>| text.and_then(|text| text.trim_end_matches([')', ':']).parse::<f64>().ok());
+            let (Some(start), Some(factor), Some(least)) = (number(start), number(factor), number(Some(least))) else {
+                continue;
+            };
+            assert!(start * factor * factor > least, "{}\n{}", three[1], program.source);
+        }
+    }
+}
+
+#[test]
+fn no_form_is_one_that_a_programmer_would_shorten() {
+    let wrong = [" + -", " - -", "rand_init(seed + ", "rand_init(key + ", "rand_init(rng_seed + ", "float(float("];
+    for program in kernels(300) {
+        let (_, code) = parts(&program.source);
+        for line in statements(&code) {
+            let is_literal = |at: usize| line[at..].starts_with(|c: char| c.is_ascii_digit());
+            for form in wrong {
+                let found = line.match_indices(form).any(|(at, _)| !is_literal(at + form.len()));
+                assert!(!found, "{line}\n{}", program.source);
+            }
+            let is_negated = line.contains("if not ") && !line.contains("not (");
+            assert!(!is_negated, "{line}\n{}", program.source);
+            assert!(!["r0 = 0", "c0 = 0", "tile_row = 0", "tile_col = 0"].contains(&line), "{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_named_as_a_builtin_of_python() {
+    for program in kernels(200) {
+        let (_, code) = parts(&program.source);
+        for line in statements(&code) {
+            let target = line.split_once(" = ").map_or("", |(target, _)| target);
+            let counter =
+                line.strip_prefix("for ").and_then(|rest| rest.split_once(" in ")).map_or("", |(name, _)| name);
+            for name in [target, counter] {
+                assert!(!names::is_builtin(name), "{line}\n{}", program.source);
+            }
+        }
+        for input in &program.inputs {
+            assert!(!names::is_builtin(&input.name), "{}\n{}", input.name, program.source);
+        }
+    }
+}
+
+#[test]
+fn what_is_called_a_mean_is_divided() {
+    for program in kernels(200).filter(|program| program.category != "composite") {
+        let (_, code) = parts(&program.source);
+        for name in ["mean", "average"] {
+            let set: Vec<&str> = statements(&code).filter(|line| line.starts_with(&format!("{name} = "))).collect();
+            assert!(set.is_empty() || set.iter().any(|line| line.contains(" / ") || line.contains("0.")), "{set:?}");
+        }
+        assert!(!code.contains("def compare_") && !code.contains("def gather_totals_"), "{}", program.name);
+    }
+}
