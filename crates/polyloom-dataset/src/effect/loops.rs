@@ -71,7 +71,9 @@ impl Search<'_> {
         match self.reads.get(&result) {
             None => finding("is computed and not used"),
             Some(Reads::Component(_)) if data.op == Op::Construct => finding("is read in one component"),
-            Some(_) if changes < depth => finding("does not change in the loop that computes it"),
+            Some(_) if changes < depth && !self.is_whole(result) => {
+                finding("does not change in the loop that computes it")
+            }
             Some(_) => None,
         }
     }
@@ -87,6 +89,12 @@ impl Search<'_> {
             true => data.operands.iter().filter_map(|operand| self.depths.get(operand)).copied().max().unwrap_or(0),
             false => depth,
         }
+    }
+
+    /// Whether it is an integer: where a thread reads is written next to where it does so.
+    fn is_whole(&self, value: Value) -> bool {
+        let ty = self.function.ty(value);
+        ty.as_scalar().is_some_and(|scalar| !scalar.is_float())
     }
 
     /// Whether it is what a variable or a member begins with.

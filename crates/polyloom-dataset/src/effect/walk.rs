@@ -290,6 +290,10 @@ impl<'a> Walk<'a> {
     /// The terms of a sum, and whether some of its operands' cancel.
     fn sum(&self, op: Op, operands: &[Id], ty: Type) -> Option<(Sum, bool)> {
         let sum = |index: usize| &self.table.get(operands[index]).sum;
+        // Differences of unsigned integers are never negative.
+        if range_of_type(ty) != Range::ANY {
+            return None;
+        }
         match op {
             Op::Add => Some(sum(0).plus(sum(1))),
             Op::Sub => Some(sum(0).plus(&sum(1).clone().times(-1.0))),
