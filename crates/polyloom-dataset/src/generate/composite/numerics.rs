@@ -55,10 +55,12 @@ pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
         }
     });
     let edge = if guarded { "zeros beyond the edge" } else { "the edge repeated" };
-    g.explain(format!("`{total_text}` is the sum of the {size} neighbours along each axis, weighted by `{taps}`."));
+    g.explain(format!(
+        "`{total_text}` is the sum of the {size} neighbours along each axis, weighted by `{taps}`, with {edge}."
+    ));
     g.must_be_read(total);
     g.written(&["out", "filtered", "result"], total, difficulty);
-    g.sum_up(format!("Filter `{array}` with the weights `{taps}` around each element, {edge}."));
+    g.sum_up(format!("Filter `{array}` with the weights `{taps}` around each element."));
     match rank {
         1 => g.random.pick(&["convolve_signal", "filter_signal", "fir_filter"]),
         _ => g.random.pick(&["convolve_image", "filter_image", "apply_filter"]),
