@@ -32,7 +32,10 @@ fn begin_block(g: &mut Generator, sizes: &[u32], ty: Type, difficulty: u8) -> (B
         // Warps have lanes.
         _ if sizes.len() == 4 && sizes[1] == 32 => vec![format!("{index} = loom.tid()")],
         0 => vec![format!("{thread} = loom.thread_idx()"), format!("{index} = loom.block_idx() * {n} + {thread}")],
-        1 => vec![format!("{index} = loom.tid()"), format!("{thread} = {index} % {n}")],
+        1 => {
+            g.explain(format!("`{thread}` is `{index} % {n}`."));
+            vec![format!("{index} = loom.tid()"), format!("{thread} = {index} % {n}")]
+        }
         _ => vec![format!("{thread} = loom.thread_idx()"), format!("{index} = loom.tid()")],
     };
     for line in lines {

@@ -162,8 +162,8 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("{total_text} += {} * {d_text}", g.text(w)));
         g.explain(format!("`{total_text}` adds up the offsets `{d_text}` times `{}`", g.text(w)));
     });
-    let others = if skips { "each other body" } else { "each body" };
-    g.explain(format!("For {others} `{j}` of `{array}`, with distances softened by `{soft_text}`: {}.", done));
+    let own = if skips { " but its own" } else { "" };
+    g.explain(format!("For each `{j}` of `{array}`{own}, with distances softened by `{soft_text}`: {done}."));
     g.must_be_read(total);
     g.written(&["forces", "out", "acceleration", "result"], total, difficulty);
     g.sum_up(format!("Add up what bodies at `{array}` of the masses `{masses}` do to each other."));
@@ -247,7 +247,7 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
         });
         g.explain(pair);
     });
-    g.explain(format!("For each other atom `{j}` of `{array}`: {done}."));
+    g.explain(format!("For each `{j}` of `{array}` but its own: {done}."));
     g.must_be_read(total);
     g.written(&["out", "result", "lj_out", "lj"], total, difficulty);
     let what = if forces { "forces" } else { "energies" };
