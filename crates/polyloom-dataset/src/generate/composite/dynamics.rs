@@ -270,6 +270,7 @@ pub(super) fn lattice_boltzmann(g: &mut Generator, difficulty: u8) -> &'static s
         let [cx, cy] = [("cx", "%"), ("cy", "//")].map(|(name, operator)| {
             let name = g.like(&[name]);
             g.line(&format!("{name} = {k} {operator} 3 - 1"));
+            g.explain(format!("`{name}` is `{k} {operator} 3 - 1`."));
             name
         });
         let steps = format!("{abs}({cx}) + {abs}({cy})");

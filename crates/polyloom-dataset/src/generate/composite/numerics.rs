@@ -478,7 +478,7 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
         &format!("{total_text} * {h_text}"),
         Type::F32,
         100.0,
-        &format!("the integral of `{f}` by {rule}"),
+        &format!("the integral by {rule}"),
     );
     g.written(&["integrals", "out", "areas"], value, difficulty);
     g.sum_up(format!("Integrate `{f}` from `{}` to `{}` by {rule}.", low.replace("[i]", ""), high.replace("[i]", "")));

@@ -10,7 +10,7 @@ fn docstrings_tell_steps_rather_than_count_them() {
         n += 1;
         n_counted += usize::from(text.contains(" computed from "));
     }
-    assert!(n_counted * 100 <= n, "{n_counted} of {n}");
+    assert!(n_counted * 200 <= n, "{n_counted} of {n}");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn first_words_vary() {
         *found.entry(first).or_default() += 1;
         n += 1;
     }
-    assert!(found.values().all(|&n_found| n_found * 4 <= n), "{found:?} of {n}");
+    assert!(found.values().all(|&n_found| n_found * 6 <= n), "{found:?} of {n}");
     assert!(found.len() >= 30, "{found:?}");
 }
 
