@@ -32,7 +32,10 @@ fn begin_block(g: &mut Generator, sizes: &[u32], ty: Type, difficulty: u8) -> (B
         // Warps have lanes.
         _ if sizes.len() == 4 && sizes[1] == 32 => vec![format!("{index} = loom.tid()")],
         0 => vec![format!("{thread} = loom.thread_idx()"), format!("{index} = loom.block_idx() * {n} + {thread}")],
-        1 => vec![format!("{index} = loom.tid()"), format!("{thread} = {index} % {n}")],
+        1 => {
+            g.explain(format!("`{thread}` is `{index} % {n}`."));
+            vec![format!("{index} = loom.tid()"), format!("{thread} = {index} % {n}")]
+        }
         _ => vec![format!("{thread} = loom.thread_idx()"), format!("{index} = loom.tid()")],
     };
     for line in lines {
@@ -124,9 +127,11 @@ fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, rang
         let (text, words) = match g.random.below(7) {
             0 => (format!("{tile}[{col}, {row}]"), "the element across the diagonal"),
             1 => (format!("{tile}[7 - {row}, {col}]"), "the element upside down"),
-            2 => (format!("{tile}[{row}, ({col} + 1) % 8]"), "the next of the row"),
-            3 => (format!("{tile}[loom.max({row} - 1, 0), {col}]"), "the one above"),
-            4 => (format!("{tile}[{row} ^ 1, {col} ^ 1]"), "the one across in its square of four"),
+            2 => {
+                (format!("{tile}[{row}, ({col} + 1) % 8]"), "the next element of the row, or after the last the first")
+            }
+            3 => (format!("{tile}[loom.max({row} - 1, 0), {col}]"), "the element above, or in the first row its own"),
+            4 => (format!("{tile}[{row} ^ 1, {col} ^ 1]"), "the element across in its square of four"),
             kind => {
                 let zero = g.zero(ty);
                 let total =
@@ -282,21 +287,26 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                 let shift = g.random.pick(&[1, 2, 3, 5, 8, 16]);
                 let (text, words) = match g.random.below(6) {
                     0 => (format!("{tile}[{last} - {t}]"), "the element from the other end".to_owned()),
-                    1 => {
-                        (format!("{tile}[({t} + {shift}) % {n}]"), format!("the one {shift} further, round the block"))
-                    }
+                    1 => (
+                        format!("{tile}[({t} + {shift}) % {n}]"),
+                        format!("the element {shift} further, round the block"),
+                    ),
                     2 => {
                         let mask = g.random.pick(&[1, 2, 4, 8, 16]);
-                        (format!("{tile}[{t} ^ {mask}]"), format!("the partner whose number differs by the bit {mask}"))
+                        (
+                            format!("{tile}[{t} ^ {mask}]"),
+                            format!("the element of the thread whose number differs by the bit {mask}"),
+                        )
                     }
-                    3 => {
-                        (format!("{tile}[loom.max({t} - {shift}, 0)]"), format!("the one {shift} before, or the first"))
-                    }
+                    3 => (
+                        format!("{tile}[loom.max({t} - {shift}, 0)]"),
+                        format!("the element {shift} before, or the first"),
+                    ),
                     4 => (
                         format!("{tile}[loom.min({t} + {shift}, {last})]"),
-                        format!("the one {shift} after, or the last"),
+                        format!("the element {shift} after, or the last"),
                     ),
-                    _ => (format!("{tile}[{t} // 4 * 4]"), "the first of its group of four".to_owned()),
+                    _ => (format!("{tile}[{t} // 4 * 4]"), "the first element of its group of four".to_owned()),
                 };
                 let index = g.let_like(&["other", "partner", "theirs", "beside"], &text, ty, range);
                 let name = g.text(index);

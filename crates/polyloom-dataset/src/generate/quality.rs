@@ -1,5 +1,6 @@
 //! What a reader of kernels taken at random would stumble over.
 
+mod docstrings;
 mod forms;
 
 use super::*;
@@ -350,7 +351,7 @@ fn docstrings_say_what_each_output_becomes() {
             n_counted += usize::from(said.is_some());
         }
     }
-    assert!(n_counted * 20 <= n, "{n_counted} of {n}");
+    assert!(n_counted * 100 <= n, "{n_counted} of {n}");
 }
 
 #[test]

@@ -152,7 +152,8 @@ pub(super) fn smoothed_particles(g: &mut Generator, difficulty: u8) -> &'static 
         g.line(&format!("{total_text} += {term}"));
         g.explain(format!("`{total_text}` adds up `{term}`."));
     });
-    g.explain(format!("For each particle `{j}` of `{array}`: {done}."));
+    let own = if skips { " but its own" } else { "" };
+    g.explain(format!("For each `{j}` of `{array}`{own}: {done}."));
     g.must_be_read(total);
     g.written(&["out", "smoothed_field", "result"], total, difficulty);
     let what = ["density", "viscous drag", "force of pressure", "gradient of the field"][kind];
@@ -244,14 +245,11 @@ pub(super) fn lattice_boltzmann(g: &mut Generator, difficulty: u8) -> &'static s
         g.line(&format!("{} += float({q} % 3 - 1) * {f}[i, {q}]", texts[1]));
         g.line(&format!("{} += float({q} // 3 - 1) * {f}[i, {q}]", texts[2]));
     });
-    g.explain(format!("`{}` is the sum of the row of `{f}`.", texts[0]));
-    g.explain(
-        format!(
-            "`{}` and `{}` are the same weighted by the directions `q % 3 - 1` and `q // 3 - 1`.",
-            texts[1], texts[2]
-        )
-        .replace("q ", &format!("{q} ")),
-    );
+    g.explain(format!(
+        "For each `{q}` below 9: `{}` adds up `{f}[i, {q}]`; `{}` adds up `float({q} % 3 - 1) * {f}[i, {q}]`; `{}` adds up \
+         `float({q} // 3 - 1) * {f}[i, {q}]`.",
+        texts[0], texts[1], texts[2]
+    ));
     let forced = g.random.one_in(2).then(|| {
         let force = g.element_like(&["force", "gravity_x", "push"], Type::F32, -0.1, 0.1);
         format!(" + 0.5 * {}", g.text(force))
@@ -272,6 +270,7 @@ pub(super) fn lattice_boltzmann(g: &mut Generator, difficulty: u8) -> &'static s
         let [cx, cy] = [("cx", "%"), ("cy", "//")].map(|(name, operator)| {
             let name = g.like(&[name]);
             g.line(&format!("{name} = {k} {operator} 3 - 1"));
+            g.explain(format!("`{name}` is `{k} {operator} 3 - 1`."));
             name
         });
         let steps = format!("{abs}({cx}) + {abs}({cy})");

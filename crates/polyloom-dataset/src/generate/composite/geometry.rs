@@ -430,6 +430,8 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
     g.line(&format!("{y0} = int({floor}({y}))"));
     g.line(&format!("{x1} = {min}({x0} + 1, {image}.shape[1] - 1)"));
     g.line(&format!("{y1} = {min}({y0} + 1, {image}.shape[0] - 1)"));
+    g.explain(format!("`{x0}` and `{y0}` are `{x}` and `{y}` rounded down."));
+    g.explain(format!("`{x1}` and `{y1}` are the indices after them, if there are such."));
     let unit = Range::new(0.0, 1.0);
     let tx =
         g.ranged_like(&["tx", "wx", "ax"], &format!("{x} - float({x0})"), Type::F32, unit, "the fraction along a row");

@@ -121,7 +121,7 @@ pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
         g.set_like(&["value", "z", "normed_x"], &text, Type::F32, 200.0, "the element, normalised and scaled")
     });
     if rms {
-        g.sum_up(format!("Divide the rows of `{x}` by their root mean square and scale them by `{scale}`."));
+        g.sum_up(format!("Divide the rows of `{x}` by their root mean square, scaled by `{scale}`."));
         return g.random.pick(&["rms_norm", "rms_normalize"]);
     }
     g.sum_up(format!("Normalise the rows of `{x}` to mean zero and spread one, scaled by `{scale}`."));
@@ -184,8 +184,8 @@ pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
     let turned = |is_turned: bool| if is_turned { "the transpose of " } else { "" };
     let (of_a, of_b) = (turned(ta), turned(tb));
     g.sum_up(match ta || tb {
-        true => format!("Multiply {of_a}`{a}` and {of_b}`{b}`, an element a thread."),
-        false => format!("Multiply the matrices `{a}` and `{b}`, one element of the product a thread."),
+        true => format!("Multiply {of_a}`{a}` and {of_b}`{b}`."),
+        false => format!("Multiply the matrices `{a}` and `{b}`, an element a thread."),
     });
     match biased {
         true => g.random.pick(&["dense_layer", "linear_forward", "affine_layer"]),
@@ -323,10 +323,10 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
     }
     let (how, name) = [
         ("an Adam-like step", g.random.pick(&["adam_step", "adaptive_step", "adam_update"])),
-        ("a step with Nesterov's momentum", g.random.pick(&["nesterov_step", "momentum_step", "momentum_update"])),
+        ("Nesterov's momentum", g.random.pick(&["nesterov_step", "momentum_step", "momentum_update"])),
         ("a step of bounded size", g.random.pick(&["soft_sign_step", "bounded_step", "clipped_momentum_step"])),
     ][kind];
-    g.sum_up(format!("Update the weights `{}` from the gradients `{}` by {how}.", bare(&texts[0]), bare(&texts[1])));
+    g.sum_up(format!("Update `{}` from the gradients `{}` by {how}.", bare(&texts[0]), bare(&texts[1])));
     name
 }
 

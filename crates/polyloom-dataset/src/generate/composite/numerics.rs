@@ -55,10 +55,12 @@ pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
         }
     });
     let edge = if guarded { "zeros beyond the edge" } else { "the edge repeated" };
-    g.explain(format!("`{total_text}` is the sum of the {size} neighbours along each axis, weighted by `{taps}`."));
+    g.explain(format!(
+        "`{total_text}` is the sum of the {size} neighbours along each axis, weighted by `{taps}`, with {edge}."
+    ));
     g.must_be_read(total);
     g.written(&["out", "filtered", "result"], total, difficulty);
-    g.sum_up(format!("Filter `{array}` with the weights `{taps}` around each element, {edge}."));
+    g.sum_up(format!("Filter `{array}` with the weights `{taps}` around each element."));
     match rank {
         1 => g.random.pick(&["convolve_signal", "filter_signal", "fir_filter"]),
         _ => g.random.pick(&["convolve_image", "filter_image", "apply_filter"]),
@@ -92,6 +94,7 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
             let (a, b) = (g.like(&["i0", "lo"]), g.like(&["i1", "hi"]));
             g.line(&format!("{a} = int({floor}({from}))"));
             g.line(&format!("{b} = {min}({a} + 1, {n} - 1)"));
+            g.explain(format!("`{a}` is `int({floor}({from}))`, and `{b}` is the next index, if there is one."));
             let t = g.ranged_like(&["t", "frac"], &format!("{from} - float({a})"), Type::F32, Range::new(0.0, 1.0), "");
             let t = g.text(t);
             g.set_like(
@@ -455,23 +458,27 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
     let total_text = g.text(total);
     let k = g.like(&["k", "m", "part"]);
     let kind = g.random.below(3);
+    let mut done = String::new();
     g.line(&format!("for {k} in range({n}):"));
     g.nested(|g| {
         let at = g.like(&["at", "left", "from_x"]);
         g.line(&format!("{at} = {low} + float({k}) * {h_text}"));
-        g.line(&match kind {
-            0 => format!("{total_text} += {f}({at} + 0.5 * {h_text})"),
-            1 => format!("{total_text} += 0.5 * ({f}({at}) + {f}({at} + {h_text}))"),
-            _ => format!("{total_text} += ({f}({at}) + 4.0 * {f}({at} + 0.5 * {h_text}) + {f}({at} + {h_text})) / 6.0"),
-        });
+        let part = match kind {
+            0 => format!("{f}({at} + 0.5 * {h_text})"),
+            1 => format!("0.5 * ({f}({at}) + {f}({at} + {h_text}))"),
+            _ => format!("({f}({at}) + 4.0 * {f}({at} + 0.5 * {h_text}) + {f}({at} + {h_text})) / 6.0"),
+        };
+        g.line(&format!("{total_text} += {part}"));
+        done = format!("let `{at}` be `{low} + float({k}) * {h_text}`; `{total_text}` adds up `{part}`");
     });
+    g.explain(format!("For each `{k}` below {n}: {done}."));
     let rule = ["the midpoint rule", "the trapezoidal rule", "Simpson's rule"][kind];
     let value = g.set_like(
         &["value", "integral_value", "area_found"],
         &format!("{total_text} * {h_text}"),
         Type::F32,
         100.0,
-        &format!("the integral of `{f}` by {rule}"),
+        &format!("the integral by {rule}"),
     );
     g.written(&["integrals", "out", "areas"], value, difficulty);
     g.sum_up(format!("Integrate `{f}` from `{}` to `{}` by {rule}.", low.replace("[i]", ""), high.replace("[i]", "")));
@@ -528,7 +535,7 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
         g.explain(format!("where `{now_text}` is more than `{limit}` then, it fires: `{now_text}` {after}"));
     });
     g.explain(format!("`{now_text}` starts as `{v}`."));
-    g.explain(format!("For each step `{t}`: {done}."));
+    g.explain(format!("For each `{t}`: {done}."));
     let waits = if rest.is_some() { " After firing, two steps are left out." } else { "" };
     g.explain(format!("`{spikes_text}` counts how often it fires.{waits}"));
     let out = g.zeros_like(&["spike_counts", "events"], Type::I32, &[N0]);

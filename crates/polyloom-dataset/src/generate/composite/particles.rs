@@ -104,7 +104,7 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
         g.written(&["next_velocity", "sped", "out_v"], new_v, 0);
     }
     let (x, v) = (x_text.replace("[i]", ""), v_text.replace("[i]", ""));
-    g.sum_up(format!("Advance particles at `{x}` with the velocities `{v}` by a step of `{dt_text}`."));
+    g.sum_up(format!("Move particles at `{x}` with velocities `{v}` by a step `{dt_text}`."));
     [
         g.random.pick(&["euler_step", "advance_particles", "move_particles"]),
         g.random.pick(&["symplectic_euler_step", "integrate_particles", "particle_step"]),
@@ -162,11 +162,11 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("{total_text} += {} * {d_text}", g.text(w)));
         g.explain(format!("`{total_text}` adds up the offsets `{d_text}` times `{}`", g.text(w)));
     });
-    let others = if skips { "each other body" } else { "each body" };
-    g.explain(format!("For {others} `{j}` of `{array}`, with distances softened by `{soft_text}`: {}.", done));
+    let own = if skips { " but its own" } else { "" };
+    g.explain(format!("For each `{j}` of `{array}`{own}, with distances softened by `{soft_text}`: {done}."));
     g.must_be_read(total);
     g.written(&["forces", "out", "acceleration", "result"], total, difficulty);
-    g.sum_up(format!("Add up what all bodies at `{array}` with the masses `{masses}` do to each of them."));
+    g.sum_up(format!("Add up what bodies at `{array}` of the masses `{masses}` do to each other."));
     [
         g.random.pick(&["gravity_forces", "n_body", "gravitational_pull"]),
         g.random.pick(&["planar_gravity", "inverse_distance_forces"]),
@@ -247,7 +247,7 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
         });
         g.explain(pair);
     });
-    g.explain(format!("For each other atom `{j}` of `{array}`: {done}."));
+    g.explain(format!("For each `{j}` of `{array}` but its own: {done}."));
     g.must_be_read(total);
     g.written(&["out", "result", "lj_out", "lj"], total, difficulty);
     let what = if forces { "forces" } else { "energies" };

@@ -183,7 +183,7 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
     let share = if careful { "0.8 of " } else { "" };
     g.explain(format!(
         "`{t_text}` is how far the ray gets in at most {n} steps, each by {share}the distance `{function}({at}, {size})`, \
-         until that is less than {near} or `{t_text}` more than {far}."
+         until that falls below {near} or `{t_text}` exceeds {far}."
     ));
     g.explain(format!("`{count_text}` is how many of the steps it makes."));
     g.must_be_read(t);
@@ -238,9 +238,12 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
     if g.random.one_in(2) {
         g.kept(&["step_counts", "iterations"], count);
     }
-    let made = ["Find how far", "Light surfaces that", "Find how much light is left where"][kind];
-    let what = if kind == 0 { "reach by sphere tracing" } else { "meet by sphere tracing" };
-    g.sum_up(format!("{made} rays from `{origin}` along `{direction}` {what}."));
+    let rays = format!("rays from `{origin}` along `{direction}`");
+    g.sum_up(match kind {
+        0 => format!("Find how far {rays} reach by sphere tracing."),
+        1 => format!("Light what {rays} meet by sphere tracing."),
+        _ => format!("Find the light that is left of {rays}."),
+    });
     g.random.pick(&["sphere_tracing", "march_rays", "raymarch_scene", "trace_distance_field"])
 }
 

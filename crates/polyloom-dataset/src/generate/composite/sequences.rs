@@ -193,7 +193,7 @@ pub(super) fn recurrent_cell(g: &mut Generator, difficulty: u8) -> &'static str 
         g.written(&["out", "hidden_out", "h_out"], hidden, difficulty);
     }
     let what = ["an LSTM cell", "a gated recurrent unit", "a recurrent cell with coupled gates"][kind];
-    g.sum_up(format!("Do a step of {what} from the inputs `{gates}` of its gates."));
+    g.sum_up(format!("Do a step of {what} from the inputs `{gates}`."));
     [
         g.random.pick(&["lstm_cell", "lstm_step", "lstm_pointwise"]),
         g.random.pick(&["gru_cell", "gru_step", "gated_unit"]),
@@ -275,7 +275,7 @@ pub(super) fn sparse_product(g: &mut Generator, difficulty: u8) -> &'static str 
     };
     g.written(&["out", "y", "result"], value, difficulty);
     let summary = [
-        format!("Multiply a sparse matrix with the entries `{entries}` and the vector `{array}`."),
+        format!("Multiply the sparse matrix `{entries}` and the vector `{array}`."),
         format!("Compute the residual of a sparse system with the unknown `{array}`."),
         format!("Do a Jacobi step for a sparse system with the unknown `{array}`."),
         format!("Let `{array}` spread along the edges of a graph for a step."),

@@ -8,7 +8,7 @@ const BEGIN: char = '\u{2}';
 const END: char = '\u{3}';
 
 /// The longest formula beside words.
-const LONGEST: usize = 64;
+const LONGEST: usize = 88;
 
 /// A formula to stand behind words that name it, if it is short.
 pub(in crate::generate) fn aside(formula: &str) -> String {

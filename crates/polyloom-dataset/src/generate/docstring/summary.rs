@@ -47,7 +47,7 @@ pub(in crate::generate) fn summary(
             format!("Tell cases of {ins} apart to find {outs}."),
         ],
         Category::Loop => vec![
-            format!("Iterate from {ins} to {outs}."),
+            format!("Compute {outs} from {ins} with loops."),
             format!("Run loops on {ins} to get {outs}."),
             format!("Find {outs} by iteration from {ins}."),
         ],
@@ -61,7 +61,7 @@ pub(in crate::generate) fn summary(
             format!("Call helper functions on {ins} and store {outs}."),
         ],
         Category::Stencil => vec![
-            format!("Work {outs} out from `{first}` and its neighbours{}.", after(&rest, "with")),
+            format!("Work out {outs} from `{first}` and its neighbours{}.", after(&rest, "with")),
             format!("Combine each element of `{first}` with its neighbours{} into {outs}.", after(&rest, "and")),
             format!("Apply a stencil to `{first}`{} and store {outs}.", after(&rest, "with")),
         ],
@@ -90,12 +90,12 @@ pub(in crate::generate) fn summary(
             format!("Merge values of {ins} into {outs} with atomics."),
         ],
         Category::SharedMemory => vec![
-            format!("Share {ins} within blocks of threads to get {outs}."),
-            format!("Exchange values of {ins} through shared memory for {outs}."),
+            format!("Share `{first}` within blocks of threads to get {outs}{}.", after(&rest, "with")),
+            format!("Exchange `{first}` through shared memory to get {outs}{}.", after(&rest, "with")),
         ],
         Category::Warp => vec![
-            format!("Combine {ins} across the lanes of a warp into {outs}."),
-            format!("Exchange values of {ins} between lanes to get {outs}."),
+            format!("Combine `{first}` across the lanes of a warp{} into {outs}.", after(&rest, "with")),
+            format!("Exchange `{first}` between lanes to get {outs}{}.", after(&rest, "with")),
         ],
         Category::TensorCore => vec![format!("Compute {outs} from {ins} on the tensor core.")],
         _ if inputs.len() == 1 => vec![

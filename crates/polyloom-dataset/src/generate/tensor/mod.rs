@@ -12,7 +12,7 @@ use super::docstring::list;
 use super::domain::Need;
 use super::elementwise::begin;
 use super::expr::Expr;
-use super::generator::{Generator, capitalised};
+use super::generator::Generator;
 use super::program::{Category, Extent, Program, Values};
 use operand::Operand;
 use outcome::Outcome;
@@ -206,7 +206,7 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
     if let (1, Some((name, by_block, limit))) = (n_steps, &keep) {
         let index = if *by_block { "loom.block_idx()" } else { "0" };
         g.line(&format!("if {name}[{index}] > {limit}:"));
-        return told(g, |g| multiply(g, t, kind, factors, fragments, "0"));
+        return g.indented(|g| multiply(g, t, kind, factors, fragments, "0"));
     }
     let shape = format!("{}.shape[{}]", factors[0].name, usize::from(!factors[0].by_col));
     let extent = t.inner * 16;
@@ -216,7 +216,7 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
         _ => (format!("for {step} in range({n_steps}):"), format!("{step} * {stride}"), step.clone()),
     };
     g.line(&head);
-    told(g, |g| {
+    g.indented(|g| {
         let place = if at == step { at } else { g.let_text(&["at", "k0", "first", "along"], &at) };
         let Some((name, by_block, limit)) = keep else {
             return multiply(g, t, kind, factors, fragments, &place);
@@ -233,17 +233,9 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
             multiply(g, t, kind, factors, fragments, &place);
         } else {
             g.line(&format!("if {name}[{index}] > {limit}:"));
-            told(g, |g| multiply(g, t, kind, factors, fragments, &place));
+            g.indented(|g| multiply(g, t, kind, factors, fragments, &place));
         }
     });
-}
-
-/// Lines within a loop or a branch, of which as much is said as of others.
-fn told(g: &mut Generator, body: impl FnOnce(&mut Generator)) {
-    let done = g.nested(body);
-    if !done.is_empty() {
-        g.say(format!("{}.", capitalised(&done)));
-    }
 }
 
 /// The products of one step.

@@ -108,11 +108,11 @@ impl Operand {
                 g.line(&format!("loom.async_copy({tile}[{r}, {q}], {}, count=8)", element(&r, &q)));
                 g.line("loom.async_commit()");
                 g.line("loom.async_wait()");
-                g.explain(format!("Tiles of `{name}` are copied to `{tile}` asynchronously."));
+                g.explain(format!("`{tile}` keeps tiles of `{name}`, copied asynchronously."));
             }
             Way::Staged { tile, changes: false } => {
                 walk(g, 16, self.width, |g, r, q| g.line(&format!("{tile}[{r}, {q}] = {}", element(r, q))));
-                g.explain(format!("Tiles of `{name}` are kept in `{tile}`."));
+                g.explain(format!("`{tile}` keeps tiles of `{name}`."));
             }
             Way::Staged { tile, changes: true } => {
                 let (mut words, mut own) = (String::new(), String::new());

@@ -168,13 +168,11 @@ impl Outcome {
                 g.line(&format!("{target} = {}", value.text));
                 g.say(format!("`{c}` {} is {}", self.there(), value.words));
             }),
-            _ => {
-                let result = format!("`{c}` {} is", self.there());
-                each_place(g, t, kind, &place, &result, self.ty, |g, r, q, value| {
-                    let value = stored(g, value, self.ty);
-                    g.line(&format!("{} = {}", element(r, q), value.text));
-                });
-            }
+            _ => each_place(g, t, kind, &place, self.ty, |g, r, q, value| {
+                let value = stored(g, value, self.ty);
+                g.line(&format!("{} = {}", element(r, q), value.text));
+                g.say(format!("`{c}` {} is {}", self.there(), value.words));
+            }),
         }
     }
 }
@@ -265,13 +263,12 @@ pub(super) fn concluded(g: &mut Generator, t: &Tiling, base: usize, seen: &[usiz
     g.constrain(expr, Need::Finite)
 }
 
-/// Each element of a tile, with what depends on its place. Of its words `result` is the beginning.
+/// Each element of a tile, with what depends on its place, by `write`, which says where that is.
 fn each_place(
     g: &mut Generator,
     t: &Tiling,
     kind: Kind,
     place: &Place<'_>,
-    result: &str,
     ty: Type,
     write: impl FnOnce(&mut Generator, &str, &str, Expr),
 ) {
@@ -300,7 +297,7 @@ fn each_place(
         }
     }
     let mask = g.random.one_in(3);
-    let (mut words, mut own) = (String::new(), String::new());
+    let mut own = String::new();
     let clauses = walk(g, place.height, place.width, |g, r, q| {
         let value = g.let_like(&["stored", "kept", "own"], &format!("{tile}[{r}, {q}]"), t.sum, Range::within(1e4));
         let mut seen = t.extras.clone();
@@ -325,9 +322,7 @@ fn each_place(
         if ty != t.sum {
             woven = g.constrain(woven, Need::Moderate);
         }
-        let name = g.text(value);
-        words = format!("{result} {}", woven.words);
-        own = name;
+        own = g.text(value);
         if mask {
             let (test, when) = match g.random.below(4) {
                 0 => (format!("{q} > {r}"), "above the diagonal of its tile"),
@@ -339,12 +334,11 @@ fn each_place(
             let other = if t.sum == Type::F32 { g.random.pick(&["0.0", "-1.0"]) } else { "0" };
             let text = format!("loom.where({test}, {other}, {})", kept.text);
             let mut masked = Expr::atom(text, t.sum, kept.range.or(Range::of(-1.0)).or(Range::of(0.0)));
-            masked.words = format!("that, or {other} {when}");
+            masked.words = format!("{}, or {other} {when}", kept.words);
             masked.uses = kept.uses;
-            words.push_str(&format!(", or {other} {when}"));
             woven = g.name(masked);
         }
         write(g, r, q, woven);
     });
-    g.say(for_each(&format!("`{own}` of {}", place.words()), &clauses, &words));
+    g.say(format!("For each element `{own}` of {}: {clauses}.", place.words()));
 }
