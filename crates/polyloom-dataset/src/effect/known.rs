@@ -199,7 +199,7 @@ impl Table {
 pub(super) fn range_of_type(ty: Type) -> Range {
     let elem = ty.as_composite().map(|composite| composite.elem()).or(ty.as_scalar());
     match elem {
-        Some(elem) if elem == polyloom::Scalar::Bool => Range::new(0.0, 1.0),
+        Some(polyloom::Scalar::Bool) => Range::new(0.0, 1.0),
         Some(elem) if elem.is_unsigned_int() => Range::new(0.0, f64::INFINITY),
         _ => Range::ANY,
     }

@@ -6,12 +6,44 @@ use super::generator::Generator;
 use super::range::Range;
 use polyloom::{Composite, Op, Scalar, Type};
 
+/// A value that has been brought to a size, and the variable that has it since.
+pub(super) struct Tamed {
+    of: String,
+    name: String,
+    index: usize,
+}
+
 impl Generator {
     /// The expression, or one made of it that is as needed.
     pub(super) fn constrain(&mut self, expr: Expr, need: Need) -> Expr {
         if need.is_met_by(expr.range) {
             return expr;
         }
+        let is_kept = need == Need::Finite && !self.inline && !expr.uses.is_empty();
+        if !is_kept || expr.uses.iter().any(|&index| self.variables[index].changes) {
+            return self.constrained(expr, need);
+        }
+        // What is too large once is so whenever it is read.
+        let is_same = |tamed: &&Tamed| {
+            let variable = self.variables.get(tamed.index);
+            tamed.of == expr.text && variable.is_some_and(|known| known.visible && known.text == tamed.name)
+        };
+        if let Some(index) = self.tamed.iter().find(is_same).map(|tamed| tamed.index) {
+            return self.read(index);
+        }
+        let of = expr.text.clone();
+        let value = self.constrained(expr, need);
+        if value.uses.is_empty() || value.text == of {
+            return value;
+        }
+        let value = self.name(value);
+        if let [index] = value.uses[..] {
+            self.tamed.push(Tamed { of, name: value.text.clone(), index });
+        }
+        value
+    }
+
+    fn constrained(&mut self, expr: Expr, need: Need) -> Expr {
         let ty = expr.ty;
         if ty.as_composite().is_some() {
             return self.constrain_composite(expr, need);
@@ -31,9 +63,7 @@ impl Generator {
         }
         let expr = self.short(expr);
         if ty == self.real {
-            let value = self.constrain_float(expr, need);
-            // What is too large once is so whenever it is read.
-            return if need == Need::Finite && !self.inline { self.name(value) } else { value };
+            return self.constrain_float(expr, need);
         }
         if ty != self.whole || matches!(need, Need::Moderate | Need::Small) && expr.range.size() <= 128.0 {
             return expr;

@@ -870,9 +870,14 @@ impl Generator {
         let total = sum;
         let (term, sum) = (self.variables[term].text.clone(), self.variables[sum].text.clone());
         let cast = self.cast_name(real);
-        self.line(&format!("for {index} in range(1, {}):", n + 1));
+        let kind = self.random.below(3);
+        // The terms of a geometric series do not depend on their numbers.
+        match kind {
+            1 => self.line(&format!("for {index} in range({n}):")),
+            _ => self.line(&format!("for {index} in range(1, {}):", n + 1)),
+        }
         let sign = self.random.pick(&["", "-"]);
-        let (line, what) = match self.random.below(3) {
+        let (line, what) = match kind {
             0 => (format!("{term} *= {sign}{} / {cast}({index})", x.text), "the exponential series"),
             1 => (format!("{term} *= {sign}{}", x.text), "the geometric series"),
             _ => {

@@ -3,6 +3,7 @@
 mod finish;
 mod parameters;
 
+use super::constrain::Tamed;
 use super::docstring::{FunctionSummary, Sentence};
 use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
@@ -113,6 +114,8 @@ pub(super) struct Generator {
     pub(super) by_column: bool,
     /// What the last result comes from.
     pub(super) outer: Option<Op>,
+    /// What has been brought to a size.
+    pub(super) tamed: Vec<Tamed>,
     /// The outcomes of tests that are known.
     pub(super) known: Vec<Known>,
     lines: Vec<String>,
@@ -174,6 +177,7 @@ impl Generator {
             summary: None,
             outer: None,
             by_column: false,
+            tamed: Vec::new(),
             known: Vec::new(),
             lines: Vec::new(),
             reads: NameUsage::default(),
