@@ -63,8 +63,11 @@ impl Variable {
     /// Of an element that sentences call by its array, both names.
     fn element(&self) -> Option<(&str, &str)> {
         let name = self.words.strip_prefix('`')?.strip_suffix('`')?;
-        let index = self.text.strip_prefix(name)?;
-        (index.starts_with('[') && index.ends_with(']') && !index[1..].contains('[')).then_some((name, &self.text))
+        // One that is stored as another type is converted where it is read.
+        let converted = self.text.split_once('(').and_then(|(_, element)| element.strip_suffix(')'));
+        let element = converted.unwrap_or(&self.text);
+        let index = element.strip_prefix(name)?;
+        (index.starts_with('[') && index.ends_with(']') && !index[1..].contains('[')).then_some((name, element))
     }
 }
 
