@@ -111,6 +111,8 @@ def kernel(
         check("out[i] = turn(x[i], 2.0 * x[i])", "`sub` is of a value and itself");
         check("a = y[i] / x[i]\nout[i] = a * x[i]", "`mul` takes away a factor");
         check("a = x[i] * v[i]\nout[i] = loom.cross(a, v[i])[1]", "`cross` is of vectors of one direction");
+        check("a = -v[i]\nout[i] = loom.length(a)", "`length` takes back a minus");
+        check("out[i] = loom.normalize(2.0 * v[i])[1]", "`normalize` takes back a scale");
         check("out[i] = x[i] + (y[i] - x[i]) * loom.sin(x[i])", "");
         check("out[i] = (x[i] - y[i]) - (y[i] - v[i][0])", "");
     }

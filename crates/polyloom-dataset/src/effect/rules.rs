@@ -1,6 +1,6 @@
 //! Operations that have no effect on operands of which enough is known.
 
-use super::known::{Id, Origin, Table};
+use super::known::{Id, Origin, Sum, Table};
 use crate::generate::{Need, Range, need, result};
 use polyloom::Op;
 
@@ -43,6 +43,8 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         }
         Op::Abs if range(0).low >= 0.0 => Some("is of a number that is not negative"),
         Op::Abs if is_negated(0) => Some("takes back a minus"),
+        Op::Length | Op::LengthSq if is_negated(0) => Some("takes back a minus"),
+        Op::Normalize if is_scaled(&table.get(operands[0]).sum) => Some("takes back a scale"),
         Op::Copysign if is_negated(0) || made_by(0, &[Op::Abs]) => Some("takes back a sign"),
         Op::Copysign if made_by(1, &[Op::Copysign]) => Some("takes a sign from a sign"),
         Op::Mod => {
@@ -76,6 +78,11 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         }
         _ => None,
     }
+}
+
+/// Whether it is another value times a number.
+fn is_scaled(sum: &Sum) -> bool {
+    matches!(sum.terms[..], [(_, times)] if sum.constant == 0.0 && times != 1.0)
 }
 
 /// Whether the first value is one that is as large as the second or larger: the maximum of it and another, or its

@@ -396,11 +396,17 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                 }
                 1 => {
                     let n = g.random.pick(&[1, 2, 4, 8]);
-                    (format!("loom.shuffle_up({}, {n})", x.text), format!("of the lane {n} before"))
+                    (
+                        format!("loom.shuffle_up({}, {n})", x.text),
+                        format!("of the lane {n} before, or its own where there is none"),
+                    )
                 }
                 2 => {
                     let n = g.random.pick(&[1, 2, 4, 8]);
-                    (format!("loom.shuffle_down({}, {n})", x.text), format!("of the lane {n} after"))
+                    (
+                        format!("loom.shuffle_down({}, {n})", x.text),
+                        format!("of the lane {n} after, or its own where there is none"),
+                    )
                 }
                 _ => {
                     let lane = g.random.pick(&["0", "31", "31 - loom.lane_id()", "loom.lane_id() // 8 * 8"]);

@@ -312,7 +312,7 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
         &format!("{max}({abs}({local}[2]), 0.2)"),
         Type::F32,
         Range::new(0.2, 8.0),
-        "its distance, at least 0.2",
+        "its distance from the camera's plane, at least 0.2",
     );
     let focal = g.number_like(&["focal", "zoom"], 0.5, 2.0);
     let (z_text, focal) = (g.text(z), g.text(focal));
@@ -330,17 +330,18 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
         if g.random.one_in(2) {
             g.kept(&["depths", "z_buffer"], z);
         }
+        g.sum_up(format!("Project `{points}` to where a camera with the focal length `{focal}` sees them."));
     } else {
         let size = g.set_like(
-            &["size", "extent", "scale_at"],
+            &["both_axes", "seen_sum", "image_sum"],
             &format!("{focal} * ({local}[0] + {local}[1]) / {z_text}"),
             Type::F32,
             80.0,
-            "how far off the axis it appears",
+            "the sum of where it appears along both axes",
         );
         g.written(&["offsets", "out", "result"], size, difficulty);
+        g.sum_up(format!("Sum the coordinates at which a camera with `{focal}` sees `{points}`."));
     }
-    g.sum_up(format!("Project `{points}` to where a camera with the focal length `{focal}` sees them."));
     g.random.pick(&["project_points", "camera_transform", "to_screen", "view_points"])
 }
 

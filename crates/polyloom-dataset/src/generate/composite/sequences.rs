@@ -217,6 +217,9 @@ pub(super) fn sparse_product(g: &mut Generator, difficulty: u8) -> &'static str 
     let (k, abs) = (g.like(&["k", "slot_idx", "e"]), g.builtin("abs"));
     let weights = (kind == 4).then(|| g.starting(&["weight_sum", "norm", "mass"], Type::F32, "0.01", 10.0));
     let weights = weights.map(|index| g.text(index));
+    if let Some(weights) = &weights {
+        g.explain(format!("`{weights}` starts as 0.01."));
+    }
     g.line(&format!("for {k} in range({n}):"));
     let done = g.nested(|g| {
         let at = g.like(&["at", "col", "other"]);

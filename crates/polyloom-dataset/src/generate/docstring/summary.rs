@@ -81,13 +81,13 @@ pub(in crate::generate) fn summary(
         ],
         Category::Random => vec![format!("Combine noise and {ins} into {outs}.")],
         Category::Atomic if !has(&["atomic_max", "atomic_min", "atomic_or", "atomic_xor", "|="]) => vec![
-            format!("Accumulate values of {ins} in {outs} with atomics."),
-            format!("Scatter sums of {ins} over {outs}."),
-            format!("Add values of {ins} to {outs} from all threads."),
+            format!("Accumulate results from {ins} in {outs} with atomics."),
+            format!("Scatter results from {ins} over {outs}."),
+            format!("Add results from {ins} to {outs} from all threads."),
         ],
         Category::Atomic => vec![
-            format!("Gather values of {ins} in {outs} over all threads."),
-            format!("Merge values of {ins} into {outs} with atomics."),
+            format!("Gather results from {ins} in {outs} over all threads."),
+            format!("Merge results from {ins} into {outs} with atomics."),
         ],
         Category::SharedMemory => vec![
             format!("Share `{first}` within blocks of threads to get {outs}{}.", after(&rest, "with")),

@@ -20,8 +20,14 @@ impl Generator {
     /// The file, if its lines are no longer than Python's formatters leave them.
     pub(in crate::generate) fn finish(mut self, category: Category) -> Option<Program> {
         let (kind, second) = (self.random.below(6), self.random.one_in(3));
+        // What these do they do with the first array.
+        let is_of_first = matches!(
+            category,
+            Category::Reduction | Category::Scan | Category::Stencil | Category::SharedMemory | Category::Warp
+        );
         let subject = match self.arrays()[..] {
             [] => "values".to_owned(),
+            [first, ..] if is_of_first => first.to_owned(),
             [first, other, ..] if kind == 0 => format!("{first}_and_{other}"),
             [_, other, ..] if second => other.to_owned(),
             [first, ..] => first.to_owned(),

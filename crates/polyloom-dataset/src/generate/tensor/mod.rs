@@ -72,14 +72,12 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     if t.extras.iter().any(|&index| !g.variables[index].used) {
         return None;
     }
-    let mut names: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
-    names.dedup();
-    let of = match (kind, &names[..]) {
-        (Kind::Gram, [one]) => format!("the product of `{one}` and its transpose"),
-        (Kind::Gated, [a, rest @ ..]) => format!("the gated product of `{a}` with {}", list(rest)),
-        (Kind::Pair, _) => format!("the sum of two products of {}", list(&names)),
-        (Kind::Chain, _) => format!("the product of {} and another matrix", list(&names)),
-        _ => format!("the product of {}", list(&names)),
+    let of = |at: usize| format!("{}`{}`", factors[at].before, factors[at].name);
+    let of = match kind {
+        Kind::Gated => format!("the gated product of {} with {} and {}", of(0), of(1), of(2)),
+        Kind::Pair => format!("the products of {} and {}, and {} and {},", of(0), of(1), of(2), of(3)),
+        Kind::Chain => format!("the product of {}, {} and another matrix", of(0), of(1)),
+        _ => format!("the product of {} and {}", of(0), of(1)),
     };
     let line = outcome.summary(&c, &of);
     g.sum_up(line);

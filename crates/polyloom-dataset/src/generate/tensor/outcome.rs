@@ -84,7 +84,7 @@ impl Outcome {
     /// The kernel in one line.
     pub(super) fn summary(&self, c: &str, product: &str) -> String {
         let what = match self.form {
-            _ if self.adds => format!("Add {product} to `{c}` on the tensor core."),
+            _ if self.adds => format!("Add {product} to `{c}`, then change its elements."),
             Form::Fragment | Form::Tile => format!("Store {product}, its elements changed, in `{c}`."),
             Form::Rows => format!("Reduce the rows of {product} to `{c}`."),
             Form::Columns => format!("Reduce the columns of {product} to `{c}`."),

@@ -1,0 +1,275 @@
+//! Branches.
+
+use crate::generate::domain::Need;
+use crate::generate::elementwise;
+use crate::generate::expr::Expr;
+use crate::generate::generator::{Generator, capitalised};
+use crate::generate::program::{Category, Program};
+use crate::generate::range::Range;
+use polyloom::{Random, Type};
+
+/// A kernel about branches.
+pub(in crate::generate) fn branches(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = elementwise::begin(random, Category::ControlFlow);
+    g.parameters(difficulty);
+    let size = usize::from(difficulty);
+    let n_before = g.random.below(1 + size);
+    g.statements(n_before, 1);
+    if g.random.one_in(5) {
+        g.early_return();
+    }
+    let goal = g.goal(difficulty);
+    for at in 0..12 {
+        if at > 0 && g.n_lines() >= goal {
+            break;
+        }
+        g.gap();
+        match g.random.below(5) {
+            _ if difficulty == 0 => {
+                let ty = g.some_type();
+                let chosen = g.conditional(ty, 1);
+                g.assign_new(chosen);
+            }
+            0 => {
+                let (ty, depth) = (g.some_type(), 1 + g.random.below(2));
+                let chosen = g.conditional(ty, depth);
+                g.assign_new(chosen);
+            }
+            _ => g.branch(usize::from(difficulty > 1) + usize::from(difficulty > 3)),
+        }
+        if g.random.one_in(2) {
+            g.statements(1, 1);
+        }
+    }
+    if !g.has_control_flow() {
+        g.branch(0);
+    }
+    g.gap();
+    g.outputs(1 + usize::from(difficulty > 1));
+    g.finish(Category::ControlFlow)
+}
+
+impl Generator {
+    pub(super) fn some_type(&mut self) -> Type {
+        let types = self.types();
+        self.random.pick(&types)
+    }
+
+    /// A value that a condition chooses.
+    fn conditional(&mut self, ty: Type, depth: usize) -> Expr {
+        let condition = self.condition(1);
+        let condition = self.short(condition);
+        let yes = self.variable(ty, depth);
+        let yes = self.short(yes);
+        let mut no = self.value(ty, depth.saturating_sub(1));
+        for _ in 0..4 {
+            if yes.text != no.text {
+                break;
+            }
+            no = self.value(ty, depth);
+        }
+        if yes.text == no.text {
+            no = self.more_than_bare(no);
+        }
+        let no = self.short(no);
+        if yes.text == no.text {
+            return yes;
+        }
+        let range = yes.range.or(no.range);
+        Expr::conditional(&condition, &yes, &no, range)
+    }
+
+    /// Threads for which a condition holds leave at once, all but one output unwritten.
+    fn early_return(&mut self) {
+        // Of threads that all leave, or all stay, one output would have nothing.
+        let Some(condition) = self.condition_of_threads() else { return };
+        let types = self.types();
+        let ty = types[types.len() - 1];
+        let (element, name) = self.output(ty);
+        let value = self.variable(ty, 1);
+        self.line(&format!("if {}:", condition.text));
+        self.nested(|g| {
+            g.line(&format!("{element} = {}", value.text));
+            g.line("return");
+        });
+        self.say(format!("Where {}, `{name}` is {}, and nothing else is written.", condition.words, value.words));
+        self.learn(&condition, false);
+    }
+
+    /// A condition that holds for some threads, if there is one: it is on what each has of its own.
+    pub(in crate::generate) fn condition_of_threads(&mut self) -> Option<Expr> {
+        let is_own = |index: &usize| self.variables[*index].visible && self.variables[*index].text.contains('[');
+        let own: Vec<usize> = (0..self.variables.len()).filter(is_own).collect();
+        self.only(&own, |g| (0..4).find_map(|_| g.open_condition(1).filter(|condition| g.differs(condition))))
+    }
+
+    /// An `if` that changes variables, which it makes.
+    pub(in crate::generate) fn branch(&mut self, depth: usize) {
+        let ty = self.some_type();
+        let start = match self.random.one_in(4) {
+            true => self.constant(ty),
+            false => {
+                let value = self.variable(ty, 1);
+                let value = self.constrain(value, Need::Moderate);
+                if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
+            }
+        };
+        let n_arms = self.random.pick(&[1, 1, 1, 2, 2, 3]);
+        // With a branch for every case there is nothing to start with.
+        let Some(condition) = self.first_condition() else { return };
+        let begins = self.mutable(&start, start.range);
+        self.variables[begins].is_free = true;
+        // Of a number there is nothing to compute or to ask.
+        let hidden = if start.uses.is_empty() { vec![begins] } else { Vec::new() };
+        self.without(hidden, |g| g.arms(condition, &[begins], n_arms, depth, true));
+        let variable = &mut self.variables[begins];
+        variable.range = variable.becomes.map_or(start.range, |range| range.or(start.range));
+        self.must_be_read(begins);
+    }
+
+    /// A condition of the first of some arms, if one is open.
+    fn first_condition(&mut self) -> Option<Expr> {
+        let of_threads = if self.random.one_in(2) { self.condition_of_threads() } else { None };
+        of_threads.or_else(|| self.open_condition(1))
+    }
+
+    /// The arms of an `if`. What the targets start with has to be of use: with `needs_start` some arm takes it in.
+    fn arms(&mut self, first: Expr, targets: &[usize], n_arms: usize, depth: usize, needs_start: bool) {
+        let mut clauses = Vec::new();
+        let begin = self.n_lines();
+        let with_else = self.random.one_in(2) || n_arms > 1;
+        self.learning(|g| {
+            for arm in 0..n_arms {
+                // What earlier tests leave is all that there is to ask.
+                let condition = if arm == 0 { Some(first.clone()) } else { g.inline_open_condition() };
+                let Some(condition) = condition else { break };
+                let keyword = if arm == 0 { "if" } else { "elif" };
+                g.line(&format!("{keyword} {}:", condition.text));
+                let done = g.learning(|g| {
+                    g.learn(&condition, true);
+                    g.nested(|g| g.arm(targets, depth))
+                });
+                let lead = if arm == 0 { "where" } else { "else where" };
+                clauses.push(format!("{lead} {}, {}", condition.words, inner(&done)));
+                g.learn(&condition, false);
+            }
+            if with_else {
+                g.line("else:");
+                let is_read = |&target: &usize| g.is_read_in_values(begin, &g.variables[target].text);
+                let grows = needs_start && !targets.iter().any(is_read);
+                let done = g.nested(|g| {
+                    // With a branch alone behind it it would be an `elif`.
+                    if grows { g.growing_arm(targets) } else { g.arm(targets, 0) }
+                });
+                clauses.push(format!("elsewhere {}", inner(&done)));
+            }
+        });
+        let sentence = clauses.join("; ");
+        self.explain(format!("{}.", capitalised(&sentence)));
+    }
+
+    /// A condition before which no statement can stand, if one is open.
+    pub(super) fn inline_open_condition(&mut self) -> Option<Expr> {
+        let before = std::mem::replace(&mut self.inline, true);
+        let condition = self.open_condition(usize::from(self.random.clone().one_in(2)));
+        self.inline = before;
+        condition
+    }
+
+    /// What one branch does.
+    fn arm(&mut self, targets: &[usize], depth: usize) {
+        let first = self.variables.len();
+        if depth > 0
+            && self.random.one_in(3)
+            && let Some(condition) = self.first_condition()
+        {
+            let n_arms = 1 + self.random.below(2);
+            self.arms(condition, targets, n_arms, depth - 1, false);
+            return;
+        }
+        if self.random.one_in(3) {
+            self.statements(1, 1);
+        }
+        for &target in targets {
+            self.set(target, first);
+        }
+    }
+
+    /// A branch that adds to what is there.
+    fn growing_arm(&mut self, targets: &[usize]) {
+        for &target in targets {
+            let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
+            let value = self.without(vec![target], |g| g.variable(ty, 1));
+            let value = self.constrain(value, Need::Moderate);
+            let value = self.fitting(value);
+            let (value, falls) = self.with_sign(value);
+            let (sign, verb, range) = match falls || self.random.one_in(3) {
+                true => ("-", "falls", value.range.or(-value.range)),
+                false => ("+", "grows", value.range),
+            };
+            self.line(&format!("{name} {sign}= {}", value.text));
+            self.explain(format!("`{name}` {verb} by {}.", value.words));
+            let range = self.variables[target].start + range;
+            let becomes = &mut self.variables[target].becomes;
+            *becomes = Some(becomes.map_or(range, |before| before.or(range)));
+        }
+    }
+
+    /// The value without a sign before it, and whether it had one.
+    pub(super) fn with_sign(&mut self, value: Expr) -> (Expr, bool) {
+        match value.without_sign() {
+            Some(plain) => (plain, true),
+            None => (value, false),
+        }
+    }
+
+    /// Assigns to a variable something in its range.
+    fn set(&mut self, target: usize, first: usize) {
+        let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
+        let value = self.variable(ty, 1);
+        let value = self.with_unused_from(value, first);
+        let value = self.constrain(value, Need::Moderate);
+        let value = self.more_than_bare(value);
+        let value = self.fitting(value);
+        let start = self.variables[target].range;
+        let mut range = value.range;
+        let (text, words) = match self.random.below(4) {
+            // A part of it beside what is made of it could be one product.
+            0 if self.variables[target].visible && !value.uses.contains(&target) => {
+                self.variables[target].used = true;
+                range = start * Range::of(0.5) + value.range;
+                let (value, is_negative) = self.with_sign(value.clone());
+                let (sign, word) = if is_negative { ("-", "less") } else { ("+", "plus") };
+                let grown = format!("{name} = {} * {name} {sign} {}", self.half(ty), value.within_sum());
+                (grown, format!("`{name}` becomes half of it {word} {}", value.words))
+            }
+            _ => (format!("{name} = {}", value.text), format!("`{name}` becomes {}", value.words)),
+        };
+        // Of whole numbers there is no half.
+        if ty == self.whole || text.contains("= 0.5 * ") && ty.as_composite().is_some_and(|c| !c.elem().is_float()) {
+            range = value.range;
+            self.line(&format!("{name} = {}", value.text));
+            self.explain(format!("`{name}` becomes {}.", value.words));
+        } else {
+            self.line(&text);
+            self.explain(format!("{words}."));
+        }
+        let becomes = &mut self.variables[target].becomes;
+        *becomes = Some(becomes.map_or(range, |before| before.or(range)));
+    }
+
+    fn half(&self, ty: Type) -> String {
+        let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
+        self.number_of(elem, 0.5).text
+    }
+}
+
+/// What a branch does, as a part of a sentence about all of them.
+fn inner(done: &str) -> String {
+    // An `else` behind it would seem to be of a branch in it.
+    let branches = done.starts_with("where ") || done.contains("; where ");
+    match branches || done.contains("where ") && done.contains("; ") {
+        true => format!("({done})"),
+        false => done.replace("; ", ", "),
+    }
+}
