@@ -50,6 +50,7 @@ fn every_operation(kernel: &Kernel) -> Result<(), Box<Reject>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generate::generate;
     use crate::verify::Verifier;
     use polyloom::Arch;
 
@@ -92,6 +93,21 @@ def kernel(
         let detail = found(lines);
         let what = detail.split_once(": ").map_or(detail.as_str(), |(_, what)| what);
         assert_eq!(what, expected, "{lines}");
+    }
+
+    #[test]
+    fn few_kernels_are_drafted_in_vain() {
+        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let (mut n, mut n_in_vain) = (0, 0);
+        for &category in Category::ALL {
+            for seed in 0..30 {
+                let program = generate(category, seed);
+                let kernel = verifier.compile(&program.name, &program.source).expect("it compiles");
+                n += 1;
+                n_in_vain += u32::from(super::check(&program, &kernel).is_err());
+            }
+        }
+        assert!(n_in_vain * 8 <= n, "{n_in_vain} of {n}");
     }
 
     #[test]

@@ -95,7 +95,8 @@ pub(crate) fn result(op: Op, operands: &[Range], n: usize) -> Range {
         Op::Min => first.min(second),
         Op::Max => first.max(second),
         Op::Sign => Range::within(1.0),
-        Op::Step | Op::Nonzero | Op::Frac => Range::new(0.0, 1.0),
+        Op::Step | Op::Nonzero => Range::new(0.0, 1.0),
+        Op::Frac => first.of_sign(1.0),
         Op::Floor => first.rising(f64::floor),
         Op::Ceil => first.rising(f64::ceil),
         Op::Trunc | Op::Rint | Op::Round => Range::new(first.low.floor(), first.high.ceil()),
@@ -168,5 +169,17 @@ pub(crate) fn result(op: Op, operands: &[Range], n: usize) -> Range {
         Op::Rshift if first.low >= 0.0 => Range::new(0.0, first.high),
         Op::Invert => -first - Range::of(1.0),
         _ => Range::ANY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As an index or a divisor, one plus such a part would be zero.
+    #[test]
+    fn fractional_parts_have_the_sign_of_the_number() {
+        assert_eq!(result(Op::Frac, &[Range::within(3.0)], 1), Range::within(1.0));
+        assert_eq!(result(Op::Frac, &[Range::new(0.0, 3.0)], 1), Range::new(0.0, 1.0));
     }
 }

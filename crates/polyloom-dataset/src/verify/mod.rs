@@ -387,6 +387,31 @@ def invert(a: loom.array(dtype=loom.mat22d), s: loom.array(dtype=loom.float64), 
         assert_eq!(done.err().map(|reject| reject.reason), Some(Reason::GradientInexact));
     }
 
+    /// Teeth that are finer than the steps of differences, which see no more of them than their mean.
+    #[test]
+    fn teeth_that_differences_do_not_see_are_no_fault() {
+        let source = "import polyloom as loom
+
+
+@loom.kernel
+def comb(x: loom.array(dtype=float), z: loom.array(dtype=float), out: loom.array(dtype=float)):
+    i = loom.tid()
+    out[i] = 5.0 * z[i] + 0.1 * (x[i] % 0.0000001)
+";
+        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let kernel = verifier.compile("comb", source).expect("it compiles");
+        let all = vec![Extent::Is(3000)];
+        let between = Values::Between { low: 0.3, high: 1.7 };
+        let inputs = vec![
+            input("x", "float32", &all, between),
+            input("z", "float32", &all, between),
+            input("out", "float32", &all, Values::Zeros),
+        ];
+        let (arguments, ran) = (program("comb", source, inputs, all), &verifier.flushing);
+        let done = gradient::check(&arguments, &kernel, &kernel.on(ran), ran, &verifier.magnitudes);
+        assert!(done.is_ok(), "{done:?}");
+    }
+
     fn input(name: &str, dtype: &str, shape: &[Extent], values: Values) -> Input {
         let (name, dtype) = (name.to_owned(), dtype.to_owned());
         Input { name, dtype, shape: shape.to_vec(), values }
