@@ -190,9 +190,14 @@ impl Table {
         let range = self.range_of(&sum);
         // What is known of the two beyond their terms.
         let apart = self.get(a).range - self.get(b).range;
-        let both = Range::new(range.low.max(apart.low), range.high.min(apart.high));
-        if both.low.is_nan() || both.high.is_nan() { Range::ANY } else { both }
+        meet(range, apart)
     }
+}
+
+/// What two ranges of one value leave; bounds that came of infinities alone say nothing.
+pub(super) fn meet(a: Range, b: Range) -> Range {
+    let both = Range::new(a.low.max(b.low), a.high.min(b.high));
+    if both.low.is_nan() || both.high.is_nan() { Range::ANY } else { both }
 }
 
 /// What an integer may be that is known by its type alone.

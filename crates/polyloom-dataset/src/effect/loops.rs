@@ -1,8 +1,8 @@
 //! Values that nothing reads, vectors of which one component is read, and values that a loop makes anew in each round
 //! although none of what they are made of changes in it.
 
-use super::Finding;
-use polyloom::{Function, Imm, Inst, InstData, Op, Region, Value, op};
+use super::{Finding, is_place};
+use polyloom::{Function, Imm, Inst, InstData, Op, Region, Value};
 use rustc_hash::FxHashMap;
 
 /// The first of them in the function.
@@ -64,7 +64,7 @@ impl Search<'_> {
         }
         let [result] = data.results[..] else { return None };
         let name = self.function.value_names[result].as_deref()?;
-        if !data.op.info().is_pure() || is_place(data) || self.is_beginning(data) {
+        if !data.op.info().is_pure() || is_place(data.op) || self.is_beginning(data) {
             return None;
         }
         let finding = |what| Some(Finding { span: data.span, subject: name.to_owned(), what });
@@ -102,10 +102,4 @@ impl Search<'_> {
         let is_number = |operand: &Value| self.function.as_const(*operand).is_some();
         data.op == Op::Const || (data.op == Op::Construct && data.operands.iter().all(is_number))
     }
-}
-
-/// Whether it says where a thread is, or how large something is: what a kernel begins with, whether it needs all of it or
-/// not.
-fn is_place(data: &InstData) -> bool {
-    matches!(data.op.info().group, op::Group::Index | op::Group::Gpu)
 }

@@ -15,7 +15,8 @@ mod walk;
 
 use crate::generate::{Category, Program};
 use crate::verify::{Reason, Reject};
-use polyloom::{Kernel, Span};
+use polyloom::op::Group;
+use polyloom::{Kernel, Op, Span};
 use walk::Walk;
 
 /// What is wrong with an operation, and where.
@@ -45,6 +46,12 @@ fn every_operation(kernel: &Kernel) -> Result<(), Box<Reject>> {
     let Some(Finding { span, subject, what }) = found else { return Ok(()) };
     let line = kernel.sources().locate(span).map_or(0, |(_, position)| position.line);
     Err(Reject::new(Reason::NoEffect, format!("line {line}: `{subject}` {what}")))
+}
+
+/// Whether it says where a thread is, or how large something is: what a kernel begins with, whether it needs all of it
+/// or not.
+fn is_place(op: Op) -> bool {
+    matches!(op.info().group, Group::Index | Group::Gpu)
 }
 
 #[cfg(test)]

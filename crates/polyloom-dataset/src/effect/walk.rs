@@ -1,8 +1,8 @@
 //! The walk through a kernel and the functions it calls, in the order of execution.
 
-use super::Finding;
-use super::known::{Id, Origin, Sum, Table, Text, range_of_type, text};
+use super::known::{Id, Origin, Sum, Table, Text, meet, range_of_type, text};
 use super::rules::{fault, range_of};
+use super::{Finding, is_place};
 use crate::generate::Range;
 use polyloom::{Composite, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -250,8 +250,7 @@ impl<'a> Walk<'a> {
                 self.find(data, "takes away what was added");
             }
             let of_terms = self.table.range_of(&sum);
-            let both = Range::new(range.low.max(of_terms.low), range.high.min(of_terms.high));
-            let range = if of_type == Range::ANY && !both.low.is_nan() && !both.high.is_nan() { both } else { range };
+            let range = if of_type == Range::ANY { meet(range, of_terms) } else { range };
             if sum.as_number().is_some() && !is_told {
                 self.find(data, "always gives one number");
             }
@@ -262,9 +261,7 @@ impl<'a> Walk<'a> {
         }
         let direction = match data.op {
             Op::Mul if first.as_scalar().is_some() => Some(self.table.get(operands[1]).direction),
-            Op::Mul | Op::Div if ty.as_composite().is_some() && self.is_scale(data.op, first, ty) => {
-                Some(self.table.get(operands[0]).direction)
-            }
+            Op::Mul | Op::Div if first == ty && is_vector(ty) => Some(self.table.get(operands[0]).direction),
             _ => None,
         };
         let origin = self.origin(data, operands, ty, 0);
@@ -279,12 +276,6 @@ impl<'a> Walk<'a> {
             self.table.set_factors(id, factors);
         }
         id
-    }
-
-    /// Whether the first operand, a vector, is only made longer or shorter.
-    fn is_scale(&self, op: Op, first: Type, ty: Type) -> bool {
-        let is_vector = first.as_composite().is_some_and(|composite| composite.shape().len() == 1);
-        is_vector && first == ty && matches!(op, Op::Mul | Op::Div)
     }
 
     /// The terms of a sum, and whether some of its operands' cancel.
@@ -367,9 +358,9 @@ fn is_load(op: Op) -> bool {
     matches!(op, Op::ArrayLoad | Op::LoadReadonly)
 }
 
-/// Where a thread is, or how large something is.
-fn is_place(op: Op) -> bool {
-    matches!(op.info().group, polyloom::op::Group::Index | polyloom::op::Group::Gpu)
+/// Whether it is a vector, which a scalar makes longer or shorter.
+fn is_vector(ty: Type) -> bool {
+    ty.as_composite().is_some_and(|composite| composite.shape().len() == 1)
 }
 
 /// What an operation adds to the length of a text.
