@@ -70,6 +70,8 @@ def produce(
     if lacking:
         raise ValueError(f"shards cannot be put together without the columns {', '.join(lacking)}")
     target = Path(output).absolute()
+    # Shards without these kernels are others.
+    settings = settings | {"excluded": _native.dataset_exclusion(list(exclude))}
     if _is_finished(target, settings, jobs, resume, exclude):
         return
     if not ray.is_initialized():

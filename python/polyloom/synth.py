@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from polyloom import _native
-from polyloom._errors import CompileError
 from polyloom._native import Kernel
 
 __all__ = ["CATEGORIES", "SynthesisedKernel", "extract_ir", "generate_kernel", "merge", "produce"]
@@ -166,13 +165,10 @@ def extract_ir(
         kernel = kernel.kernel()
     target: dict[str, Any] = {} if arch is None else {"arch": arch}
 
+    differentiable = _native.has_backward(kernel)
+
     def backward(write: Callable[..., str], **options: Any) -> str | None:
-        try:
-            return write(backward=True, **options)
-        except CompileError as error:
-            if all(diagnostic.code == "PL0701" for diagnostic in error.diagnostics):
-                return None
-            raise
+        return write(backward=True, **options) if differentiable else None
 
     code: dict[str, str | None] = {
         "kernel_name": kernel.name,

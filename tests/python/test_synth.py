@@ -294,3 +294,14 @@ def test_hugging_face_reads_it_offline(tmp_path, monkeypatch, format):
                 assert [one["shape"] for one in row["metadata"]["inputs"]] == [
                     one["shape"] for one in expected["metadata"]["inputs"]
                 ]
+
+
+def test_a_kernel_of_integers_has_no_backward_code() -> None:
+    @loom.kernel
+    def count_up(x: loom.array(dtype=int), y: loom.array(dtype=int)):
+        i = loom.tid()
+        y[i] = x[i] + 1
+
+    code = synth.extract_ir(count_up)
+    assert code["cuda_forward"] is not None
+    assert [code[name] for name in ("cuda_backward", "ptx_backward", "cpp_backward")] == [None, None, None]

@@ -1,7 +1,8 @@
 //! What stands beside the rows: `stats.json`, and `README.md`, the data card that the Hugging Face hub shows.
 
-use crate::produce::{Chunk, Manifest, Settings};
+use crate::produce::{Chunk, Manifest, Settings, texts};
 use crate::statistics::{Histogram, Statistics};
+use crate::verify::Level;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -28,9 +29,9 @@ pub struct Summary {
     pub avg_forward_lines: f64,
     /// Lines of backward code a row that has any.
     pub avg_backward_lines: f64,
-    /// How long the run took that finished the data set.
+    /// How long the run took that finished the data set; of one put together of shards, those that finished the shards.
     pub generation_time_seconds: f64,
-    /// Rows a second that this run made.
+    /// Rows a second that were made in this time.
     pub pairs_per_second: f64,
     /// How many kernels are different.
     pub unique_ratio: UniqueRatios,
@@ -72,7 +73,10 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
         1_000..10_000 => "1K<n<10K",
         10_000..100_000 => "10K<n<100K",
         100_000..1_000_000 => "100K<n<1M",
-        _ => "1M<n<10M",
+        1_000_000..10_000_000 => "1M<n<10M",
+        10_000_000..100_000_000 => "10M<n<100M",
+        100_000_000..1_000_000_000 => "100M<n<1B",
+        _ => "n>1B",
     };
     // A string of JSON is one of YAML.
     let license = source.as_ref().map_or("apache-2.0".to_owned(), |source| source.license.to_lowercase());
@@ -103,10 +107,9 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
         },
     );
     let _ = writeln!(text, "| level | what a row has passed |\n|---|---|");
-    for (level, what) in crate::verify::DESCRIPTIONS {
-        if level <= manifest.settings.verify {
-            let _ = writeln!(text, "| `{}` | {what} |", level.name());
-        }
+    let has_ptx_backward = texts(&manifest.settings).is_ok_and(|texts| texts.wants("ptx_backward"));
+    for level in Level::ALL.into_iter().filter(|level| *level <= manifest.settings.verify) {
+        let _ = writeln!(text, "| `{level}` | {} |", level.description(source.is_none(), has_ptx_backward));
     }
     let with_nvrtc = |chunk: &&Chunk| chunk.nvrtc.is_some();
     let versions: BTreeSet<&str> = manifest.chunks.iter().filter_map(|chunk| chunk.nvrtc.as_deref()).collect();

@@ -2,7 +2,7 @@
 
 use crate::produce::{Format, read_lines};
 use crate::text::hashes;
-use crate::verify::Verifier;
+use crate::verify::{Verifier, caught};
 use polyloom::{Arch, CompileError, SessionError, SourceFile, SourceUnit};
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashSet};
@@ -56,8 +56,8 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
             return Err(unread(io::Error::other("it is no file")));
         }
         let wrong = |what: String| ExcludeError::Kernel { path: path.clone(), what };
-        let mut add = |source: &str, name: &str| -> Result<(), ExcludeError> {
-            let kernel = verifier.compile(name, source).map_err(|reject| wrong(reject.detail))?;
+        let mut add = |source: &str, name: &str| -> Result<(), String> {
+            let kernel = caught(|| verifier.compile(name, source)).map_err(|reject| reject.detail)?;
             found.insert(u128::from_str_radix(&hashes(source, &kernel).structure, 16).unwrap_or_default());
             Ok(())
         };
@@ -76,7 +76,7 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
                         None => kernels(path, &row.python_source).map_err(|error| at_line(error.to_string()))?,
                     };
                     for name in names {
-                        add(&row.python_source, &name)?;
+                        add(&row.python_source, &name).map_err(at_line)?;
                         n_kernels += 1;
                     }
                 }
@@ -84,7 +84,7 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
             None if path.extension().is_some_and(|extension| extension == "py") => {
                 let text = std::fs::read_to_string(path).map_err(unread)?;
                 for name in kernels(path, &text).map_err(|error| wrong(error.to_string()))? {
-                    add(&text, &name)?;
+                    add(&text, &name).map_err(wrong)?;
                     n_kernels += 1;
                 }
             }

@@ -31,7 +31,7 @@ pub use produce::{
 };
 pub use row::{COLUMNS, EXTRA_COLUMNS, Hashes, Metadata, Row, Versions, all_columns};
 pub use statistics::{Histogram, Statistics};
-pub use text::{Device, GpuCode, Texts};
+pub use text::{Device, GpuCode, Texts, backward};
 pub use tools::{Emit, Emitter, wants_warp};
 pub use validate::{Finding, Quality, ValidateError, columns_to_validate_by, validate};
 pub use verify::{Level, Reason, Reject, Verifier};

@@ -4,19 +4,20 @@
 //! rows that are like one of another shard; then the rows, in the order of their indices, which are read and written once.
 
 use crate::produce::{
-    Chunk, DUPLICATE, Format, Lines, Manifest, NEARLY_ALIKE, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS,
-    Shard, claimed, describe, read_chunk_keys, read_lines, refuse_none,
+    Chunk, Dedup, Format, Key, Keys, Lines, Manifest, NEARLY_ALIKE, OpenChunk, ProduceError, Progress, RejectRecord,
+    SPLITS, STATS, Shard, claimed, describe, read_chunk_keys, read_file, read_lines,
 };
 use crate::repeats::{KEYS_AT_A_TIME, repeats};
 use crate::row::Row;
-use crate::similarity::{Bands, Sketch};
+use crate::similarity::Sketch;
 use crate::statistics::OpCounts;
-use crate::verify::Verifier;
+use crate::verify::{Verifier, caught};
 use polyloom::Arch;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The columns by which rows are counted.
 const COUNTED: [&str; 4] = ["kernel_name", "category", "python_source", "metadata"];
@@ -26,14 +27,19 @@ pub fn columns_to_merge_by(columns: &[String]) -> Vec<&'static str> {
     COUNTED.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect()
 }
 
-/// Writes the data set that finished shards make together to a folder, `count` rows of it if that is given.
+/// Writes the data set that finished shards make together to a folder, `count` rows of it if that is given. `observe` is
+/// told how far it is after each chunk, and may end it.
 ///
 /// # Errors
 ///
 /// [`ProduceError`].
-pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(Manifest, Progress), ProduceError> {
+pub fn merge(
+    shards: &[PathBuf],
+    output: &Path,
+    count: Option<u64>,
+    observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Manifest, Progress), ProduceError> {
     let started = Instant::now();
-    let file = |path: &Path, error| ProduceError::File { path: path.to_owned(), error };
     let mut manifests = Vec::new();
     for folder in shards {
         let manifest = Manifest::read(folder).map_err(|error| file(folder, error))?;
@@ -55,7 +61,7 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
     settings.first = manifests.iter().map(|(_, manifest)| manifest.settings.first).min().unwrap_or_default();
     (settings.shard, settings.count) = (None, count);
     settings.end = if count.is_none() || settings.source.is_some() { Some(end) } else { None };
-    refuse_none(count)?;
+    settings.check().map_err(ProduceError::Setting)?;
     let (_lock, found) = claimed(output)?;
     // One that was interrupted begins anew.
     if let Some(there) = found.filter(|there| there.is_finished || there.settings != settings) {
@@ -64,17 +70,18 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
     }
     let mut manifest = Manifest::begun(&settings, output).map_err(|error| file(output, error))?;
     manifest.clean(output).map_err(|error| file(output, error))?;
-    let n_rows =
-        count.unwrap_or_else(|| manifests.iter().fold(0, |sum: u64, (_, shard)| sum.saturating_add(shard.rows())));
-    let sketch = settings.most_alike.map(|most| Sketch::new(most, n_rows));
+    let n_rows = manifests.iter().fold(0, |sum: u64, (_, shard)| sum.saturating_add(shard.rows()));
+    let sketch = settings.most_alike.zip(count).map(|(most, count)| Sketch::new(most, count));
     for (folder, chunk) in &chunks {
         for of_shard in &chunk.files {
             of_shard.check(folder).map_err(|error| file(folder, error))?;
         }
     }
-    let repeats = repeats(&chunks, settings.dedup, KEYS_AT_A_TIME).map_err(|error| file(output, error))?;
-    let mut selection = Selection { repeats, sketch, refused: HashSet::new(), number: 0 };
-    let mut progress = Progress { wanted: count, ..Progress::default() };
+    let repeats = repeats(&chunks, settings.dedup, KEYS_AT_A_TIME).map_err(|(path, error)| file(&path, error))?;
+    let (dedup, refused) = (settings.dedup, HashSet::new());
+    let mut selection = Selection { dedup, repeats, sketch, refused, number: 0 };
+    let mut progress =
+        Progress { wanted: Some(count.map_or(n_rows, |count| count.min(n_rows))), ..Progress::default() };
     let verifier = Verifier::new(Arch::DEFAULT)?;
     let number_of = |chunk: &Chunk| chunk.first / settings.indices_per_chunk;
     let mut open: Option<OpenChunk<'_>> = None;
@@ -89,6 +96,7 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         };
         let mut merging = Merging {
             folder,
+            output,
             chunk,
             open: &mut into,
             selection: &mut selection,
@@ -96,8 +104,12 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
             format: settings.format,
         };
         let left = count.map(|count| count - progress.rows);
-        let n_taken = merging.run(left).map_err(|error| file(folder, error))?;
+        let n_taken = merging.run(left)?;
         progress.rows += n_taken;
+        (progress.made, progress.time) = (progress.rows, started.elapsed());
+        if observe(&progress).is_break() {
+            return Err(ProduceError::MergeInterrupted);
+        }
         let is_last = count.is_some_and(|count| progress.rows >= count);
         // A range of indices may end within a chunk, and the next begin there.
         if !is_last && chunks.get(position + 1).is_some_and(|(_, next)| number_of(next) == number) {
@@ -114,9 +126,22 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         manifest.settings.end = Some(end);
         manifest.finish(output).map_err(|error| file(output, error))?;
     }
-    (progress.made, progress.time) = (progress.rows, started.elapsed());
-    describe(&manifest, output, &progress)?;
+    progress.time = started.elapsed();
+    // The rows took what the shards took.
+    let seconds = shards.iter().filter_map(|folder| seconds(folder)).sum::<f64>();
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    describe(&manifest, output, n_rows, time)?;
     Ok((manifest, progress))
+}
+
+/// How long the run took that made a shard, if its statistics say that.
+fn seconds(folder: &Path) -> Option<f64> {
+    let stats: serde_json::Value = serde_json::from_slice(&read_file(&folder.join(STATS)).ok()?).ok()?;
+    stats["generation_time_seconds"].as_f64()
+}
+
+fn file(path: &Path, error: io::Error) -> ProduceError {
+    ProduceError::File { path: path.to_owned(), error }
 }
 
 /// The chunks of all shards in the order of their indices, which must be those of one data set.
@@ -143,7 +168,8 @@ fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, 
     if let (Some(first), Some((folder, chunk))) = (first, chunks.first())
         && first != chunk.first
     {
-        let what = format!("indices {first} to {} are missing before {}", chunk.first - 1, folder.display());
+        let last = chunk.first.saturating_sub(1);
+        let what = format!("indices {first} to {last} are missing before {}", folder.display());
         return Err(ProduceError::Setting(what));
     }
     for pair in chunks.windows(2) {
@@ -179,34 +205,44 @@ fn all_shards(manifests: &[(&PathBuf, Manifest)]) -> Result<(), ProduceError> {
 
 /// Which rows of the shards are taken: those that one run would have taken.
 struct Selection {
+    dedup: Dedup,
     /// By the number of a row, the first that has its key.
     repeats: HashMap<u64, u64>,
     sketch: Option<Sketch>,
-    /// Rows that too many are nearly like: what repeats them is like no row that is taken.
-    refused: HashSet<u64>,
+    /// The keys of rows that too many are nearly like: what repeats them is like no row that is taken.
+    refused: HashSet<Key>,
     /// The row that comes next.
     number: u64,
 }
 
 impl Selection {
     /// Why the next row is not taken.
-    fn refuses_next(&mut self, bands: &Bands) -> Option<&'static str> {
-        let number = self.number;
+    fn refuses_next(&mut self, keys: &Keys) -> Option<RejectRecord> {
+        let (number, key) = (self.number, keys.key(self.dedup));
         self.number += 1;
-        if self.repeats.get(&number).is_some_and(|first| !self.refused.contains(first)) {
-            return Some(DUPLICATE);
+        if self.repeats.contains_key(&number) && !self.refused.contains(&key) {
+            return Some(RejectRecord::duplicate(keys.index, key));
         }
-        if self.sketch.as_mut().is_some_and(|sketch| !sketch.take(bands)) {
-            self.refused.insert(number);
-            return Some(NEARLY_ALIKE);
+        if self.sketch.as_mut().is_some_and(|sketch| !sketch.take(&keys.bands)) {
+            self.refused.insert(key);
+            return Some(RejectRecord::of_index(keys.index, NEARLY_ALIKE));
         }
         None
+    }
+
+    /// What one run would have said of what a shard has not taken: the row that is like it may be refused here.
+    fn told(&self, record: RejectRecord) -> RejectRecord {
+        match record.key().is_some_and(|key| self.refused.contains(&key)) {
+            true => RejectRecord::of_index(record.index, NEARLY_ALIKE),
+            false => record,
+        }
     }
 }
 
 /// A chunk of a shard on its way into the data set.
 struct Merging<'a, 'b> {
     folder: &'a Path,
+    output: &'a Path,
     chunk: &'a Chunk,
     open: &'a mut OpenChunk<'b>,
     selection: &'a mut Selection,
@@ -215,13 +251,20 @@ struct Merging<'a, 'b> {
 }
 
 impl Merging<'_, '_> {
-    fn lines(&self, prefix: &str, format: Format) -> io::Result<Option<Lines>> {
+    fn lines(&self, prefix: &str, format: Format) -> Result<Option<Lines>, ProduceError> {
         let found = self.chunk.files.iter().find(|file| file.path.starts_with(prefix));
-        found.map(|found| read_lines(&self.folder.join(&found.path), format)).transpose()
+        found.map(|found| read_lines(&self.folder.join(&found.path), format)).transpose().map_err(self.unread())
+    }
+
+    fn unread(&self) -> impl Fn(io::Error) -> ProduceError + use<> {
+        let folder = self.folder.to_owned();
+        move |error| file(&folder, error)
     }
 
     /// Takes what is to be taken, no more than `most` rows, and gives how many rows that is.
-    fn run(&mut self, most: Option<u64>) -> io::Result<u64> {
+    fn run(&mut self, most: Option<u64>) -> Result<u64, ProduceError> {
+        let (unread, output) = (self.unread(), self.output);
+        let unwritten = |error| file(output, error);
         let lost = || io::Error::other("the files do not hold the rows that their keys tell of");
         let mut rows = Vec::new();
         for (name, _) in SPLITS {
@@ -229,31 +272,32 @@ impl Merging<'_, '_> {
         }
         let mut rejects = self.lines("rejects/", Format::Jsonl)?.into_iter().flatten().peekable();
         let (mut n_taken, mut end) = (0, self.chunk.end);
-        let mut keys = read_chunk_keys(self.chunk, self.folder)?.into_iter().peekable();
+        let mut keys = read_chunk_keys(self.chunk, self.folder).map_err(&unread)?.into_iter().peekable();
         loop {
             let record: Option<RejectRecord> = match rejects.peek() {
-                Some(Ok(line)) => Some(serde_json::from_slice(line)?),
-                Some(Err(_)) => return Err(rejects.next().and_then(Result::err).unwrap_or_else(lost)),
+                Some(Ok(line)) => Some(serde_json::from_slice(line).map_err(|error| unread(error.into()))?),
+                Some(Err(_)) => return Err(unread(rejects.next().and_then(Result::err).unwrap_or_else(lost))),
                 None => None,
             };
             // Rejects of an index come before its row.
             match (record, keys.peek()) {
                 (Some(record), next) if next.is_none_or(|keys| record.index <= keys.index) => {
-                    self.open.reject(&record)?;
+                    self.open.reject(&self.selection.told(record)).map_err(unwritten)?;
                     rejects.next();
                 }
                 (_, Some(_)) => {
-                    let Some(keys) = keys.next() else { return Err(lost()) };
-                    let line = rows[keys.split()].as_mut().and_then(Iterator::next).ok_or_else(lost)??;
-                    if let Some(reason) = self.selection.refuses_next(&keys.bands) {
-                        self.open.reject(&RejectRecord::of_index(keys.index, reason))?;
+                    let Some(keys) = keys.next() else { return Err(unread(lost())) };
+                    let line = rows[keys.split()].as_mut().and_then(Iterator::next);
+                    let line = line.ok_or_else(lost).flatten().map_err(&unread)?;
+                    if let Some(record) = self.selection.refuses_next(&keys) {
+                        self.open.reject(&record).map_err(unwritten)?;
                         continue;
                     }
-                    self.count(&line)?;
-                    self.open.add_line(&keys, &line)?;
+                    self.count(&line).map_err(&unread)?;
+                    self.open.add_line(&keys, &line).map_err(unwritten)?;
                     n_taken += 1;
                     if most.is_some_and(|most| n_taken >= most) {
-                        end = keys.index + 1;
+                        end = keys.index.saturating_add(1);
                         break;
                     }
                 }
@@ -267,7 +311,7 @@ impl Merging<'_, '_> {
     /// Counts a row. What is counted of ops stands in no column: the kernel is compiled for it.
     fn count(&mut self, line: &[u8]) -> io::Result<()> {
         let row: Row = serde_json::from_slice(line)?;
-        let kernel = self.verifier.compile(&row.kernel_name, &row.python_source);
+        let kernel = caught(|| self.verifier.compile(&row.kernel_name, &row.python_source));
         let kernel = kernel.map_err(|reject| io::Error::other(reject.detail))?;
         self.open.count(&row, &OpCounts::of(&kernel));
         Ok(())

@@ -85,7 +85,7 @@ pub struct GpuCode {
 
 impl Texts {
     /// Whether rows have this column: it is asked for, or one that is made of it, and its device is.
-    fn wants(&self, column: &str) -> bool {
+    pub(crate) fn wants(&self, column: &str) -> bool {
         let is_for_device = match column {
             "cpp_forward" | "cpp_backward" => self.device != Device::Cuda,
             "hir" => true,
@@ -218,7 +218,11 @@ pub(crate) fn request(kernel: &Kernel) -> DerivativeRequest {
 }
 
 /// The backward kernel with respect to all parameters, unless the kernel has no derivative.
-pub(crate) fn backward(kernel: &Kernel) -> Result<Option<Arc<Backward>>, Box<Reject>> {
+///
+/// # Errors
+///
+/// Where the kernel is rejected.
+pub fn backward(kernel: &Kernel) -> Result<Option<Arc<Backward>>, Box<Reject>> {
     match kernel.backward(&request(kernel)) {
         Ok(backward) if backward.needs.adjoints.is_empty() => Ok(None),
         Ok(backward) => Ok(Some(backward)),

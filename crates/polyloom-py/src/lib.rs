@@ -128,6 +128,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(synth::produce_dataset, module)?)?;
     module.add_function(wrap_pyfunction!(synth::merge_datasets, module)?)?;
     module.add_function(wrap_pyfunction!(synth::dataset_columns_to_merge_by, module)?)?;
+    module.add_function(wrap_pyfunction!(synth::dataset_exclusion, module)?)?;
+    module.add_function(wrap_pyfunction!(synth::has_backward, module)?)?;
     module.add_function(wrap_pyfunction!(synth::dataset_columns, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     Ok(())

@@ -1,5 +1,6 @@
 //! Data sets of kernels, for `polyloom.synth`.
 
+use crate::kernel::Kernel;
 use crate::packages;
 use polyloom_dataset::{Category, Emitter, How, ProduceError, Settings, Shard, Source, fingerprint, structures};
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyRuntimeError, PyValueError};
@@ -113,7 +114,19 @@ pub(crate) fn merge_datasets(
     output: PathBuf,
     count: Option<u64>,
 ) -> PyResult<u64> {
-    let (_, progress) = py.detach(|| polyloom_dataset::merge(&shards, &output, count)).map_err(failure)?;
+    let mut raised = None;
+    let mut observe = |_: &polyloom_dataset::Progress| match Python::attach(|py| py.check_signals()) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            raised = Some(error);
+            ControlFlow::Break(())
+        }
+    };
+    let done = py.detach(|| polyloom_dataset::merge(&shards, &output, count, &mut observe));
+    let (_, progress) = match raised {
+        Some(error) => return Err(error),
+        None => done.map_err(failure)?,
+    };
     Ok(progress.rows)
 }
 
@@ -121,6 +134,21 @@ pub(crate) fn merge_datasets(
 #[pyfunction]
 pub(crate) fn dataset_columns_to_merge_by(columns: Vec<String>) -> Vec<&'static str> {
     polyloom_dataset::columns_to_merge_by(&columns)
+}
+
+/// What tells the kernels of files, which no row may be like, from others; None if there are none.
+#[pyfunction]
+pub(crate) fn dataset_exclusion(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<Option<String>> {
+    let found = py.detach(|| structures(&files)).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(fingerprint(&found))
+}
+
+/// Whether rows have a backward kernel of this kernel.
+#[pyfunction]
+pub(crate) fn has_backward(py: Python<'_>, kernel: &Kernel) -> PyResult<bool> {
+    let kernel = kernel.one()?;
+    let backward = py.detach(|| polyloom_dataset::backward(kernel));
+    backward.map(|backward| backward.is_some()).map_err(|reject| PyValueError::new_err(reject.to_string()))
 }
 
 /// The names of all columns that a data set may have.
@@ -139,6 +167,7 @@ fn failure(error: ProduceError) -> PyErr {
         ProduceError::File { .. } | ProduceError::Stopped { .. } => PyOSError::new_err(message),
         ProduceError::Session(_)
         | ProduceError::Interrupted
+        | ProduceError::MergeInterrupted
         | ProduceError::Barren { .. }
         | ProduceError::NoRows { .. } => PyRuntimeError::new_err(message),
     }

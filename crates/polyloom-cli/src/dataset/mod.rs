@@ -8,14 +8,16 @@ mod warp;
 use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
-    Category, Dedup, Emitter, Finding, Format, How, Level, Manifest, ProduceError, Progress, Settings, Shard, Source,
-    ValidateError, all_columns, columns_to_validate_by, fingerprint, merge, produce, structures, validate, wants_warp,
+    Category, Dedup, Emitter, Finding, Format, How, Level, Manifest, ProduceError, Progress, Quality, Settings, Shard,
+    Source, ValidateError, all_columns, columns_to_validate_by, fingerprint, merge, produce, structures, validate,
+    wants_warp,
 };
-use std::fmt::Write as _;
+use serde::Serialize;
+use std::fmt::{Display, Write as _};
 use std::io::{IsTerminal, Write as _};
 use std::num::NonZero;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use warp::Warp;
 
@@ -53,6 +55,9 @@ struct Merge {
     /// How many rows to write; by default all
     #[arg(long, value_name = "N")]
     count: Option<u64>,
+    /// Print the statistics as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -82,6 +87,9 @@ struct Show {
     /// C++ and CUDA C++ with all that stands before the kernel
     #[arg(long)]
     whole: bool,
+    /// The whole row, as JSON
+    #[arg(long, conflicts_with_all = ["column", "whole"])]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -95,6 +103,9 @@ struct Validate {
     /// Leave NVRTC out, which compiles the CUDA C++ of rows of the level `full` where it is installed
     #[arg(long)]
     no_nvrtc: bool,
+    /// Print what is found as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -170,6 +181,9 @@ struct Produce {
     /// Where rows are made; on a Ray cluster, --jobs is the cores of a task
     #[arg(long, value_enum, default_value_t = Engine::Local, conflicts_with_all = ["shard", "index_range", "from"])]
     engine: Engine,
+    /// Print the statistics as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -244,9 +258,17 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn run_merge(arguments: &Merge) -> Outcome {
-    let done = merge(&arguments.shards, &arguments.output, arguments.count);
-    let (manifest, progress) = done.map_err(|error| Failure::Failed(error.to_string()))?;
-    print(table(&manifest, &progress).as_bytes())?;
+    let shows = std::io::stderr().is_terminal();
+    interrupt::listen();
+    let done = merge(&arguments.shards, &arguments.output, arguments.count, &mut |progress| observed(progress, shows));
+    if shows {
+        eprintln!();
+    }
+    let (manifest, progress) = done.map_err(failure)?;
+    match arguments.json {
+        true => print_stats(&arguments.output)?,
+        false => print(table(&manifest, &progress).as_bytes())?,
+    }
     match arguments.count {
         Some(count) if progress.rows < count => {
             let rows = progress.rows;
@@ -256,14 +278,48 @@ fn run_merge(arguments: &Merge) -> Outcome {
     }
 }
 
-fn run_stats(arguments: &Stats) -> Outcome {
-    let path = arguments.input.join("stats.json");
-    let failed = |error: String| Failure::Failed(format!("cannot read {}: {error}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
-    if arguments.json {
-        return print(text.as_bytes());
+/// Shows how far a run is, on a terminal; Ctrl-C ends it.
+fn observed(progress: &Progress, shows: bool) -> ControlFlow<()> {
+    if shows {
+        eprint!("\r{}\x1b[K", bar(progress));
+        let _ = std::io::stderr().flush();
     }
-    let stats: serde_json::Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+fn failure(error: ProduceError) -> Failure {
+    match error {
+        ProduceError::Interrupted | ProduceError::MergeInterrupted => Failure::Interrupted(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    }
+}
+
+fn unread(path: &Path, error: &dyn Display) -> Failure {
+    Failure::Failed(format!("cannot read {}: {error}", path.display()))
+}
+
+/// The statistics of a data set, as JSON.
+fn stats(folder: &Path) -> Result<String, Failure> {
+    let path = folder.join("stats.json");
+    std::fs::read_to_string(&path).map_err(|error| unread(&path, &error))
+}
+
+fn print_stats(folder: &Path) -> Outcome {
+    print(stats(folder)?.as_bytes())
+}
+
+fn print_json(value: &impl Serialize) -> Outcome {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
+    print(format!("{text}\n").as_bytes())
+}
+
+fn run_stats(arguments: &Stats) -> Outcome {
+    if arguments.json {
+        return print_stats(&arguments.input);
+    }
+    let text = stats(&arguments.input)?;
+    let stats: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| unread(&arguments.input.join("stats.json"), &error))?;
     let mut text = String::new();
     describe(&stats, 0, &mut text);
     print(text.as_bytes())
@@ -313,6 +369,9 @@ fn run_show(arguments: &Show) -> Outcome {
     };
     let none = || Failure::Failed(format!("{} has no such row", arguments.input.display()));
     let row = row.ok_or_else(none)?.map_err(failed)?;
+    if arguments.json {
+        return print_json(&row);
+    }
     let value = serde_json::to_value(&row).map_err(|error| Failure::Failed(error.to_string()))?;
     let column = arguments.column.as_str();
     if !all_columns().any(|name| name == column) {
@@ -371,6 +430,21 @@ fn run_validate(arguments: &Validate) -> Outcome {
         ValidateError::MissingColumns(_) => Failure::Usage(error.to_string()),
         error => Failure::Failed(error.to_string()),
     })?;
+    match arguments.json {
+        true => print_json(&quality)?,
+        false => print(report(&quality).as_bytes())?,
+    }
+    match quality.findings.len() as u64 + quality.further_findings {
+        0 => Ok(()),
+        n => {
+            let findings = if n == 1 { "finding" } else { "findings" };
+            Err(Failure::Failed(format!("{n} {findings}: this data set is not what it should be")))
+        }
+    }
+}
+
+/// What validation found, to be read.
+fn report(quality: &Quality) -> String {
     let mut text = format!("{} rows, {} with a backward kernel\n", quality.rows, quality.with_backward);
     let _ = writeln!(text, "rows");
     for (name, n) in &quality.categories {
@@ -394,14 +468,7 @@ fn run_validate(arguments: &Validate) -> Outcome {
     if quality.further_findings > 0 {
         let _ = writeln!(text, "and {} more", quality.further_findings);
     }
-    print(text.as_bytes())?;
-    match quality.findings.len() as u64 + quality.further_findings {
-        0 => Ok(()),
-        n => {
-            let findings = if n == 1 { "finding" } else { "findings" };
-            Err(Failure::Failed(format!("{n} {findings}: this data set is not what it should be")))
-        }
-    }
+    text
 }
 
 fn run_produce(arguments: &Produce) -> Outcome {
@@ -452,18 +519,15 @@ fn run_produce(arguments: &Produce) -> Outcome {
     settings.timings = arguments.timings;
     if arguments.engine == Engine::Ray {
         let jobs = arguments.jobs.map_or(1, NonZero::get);
-        return ray::run(&settings, &arguments.output, jobs, arguments.resume, &arguments.exclude);
+        ray::run(&settings, &arguments.output, jobs, arguments.resume, &arguments.exclude)?;
+        return match arguments.json {
+            true => print_stats(&arguments.output),
+            false => ray::print_rows(&arguments.output),
+        };
     }
     let jobs = jobs(arguments.jobs);
     let shows = std::io::stderr().is_terminal();
     interrupt::listen();
-    let mut observe = |progress: &Progress| {
-        if shows {
-            eprint!("\r{}\x1b[K", bar(progress));
-            let _ = std::io::stderr().flush();
-        }
-        if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
     let excluded = structures(&arguments.exclude).map_err(|error| Failure::Failed(error.to_string()))?;
     settings.excluded = fingerprint(&excluded);
     let how = How {
@@ -472,17 +536,17 @@ fn run_produce(arguments: &Produce) -> Outcome {
         excluded: &excluded,
         source: source.as_ref(),
         emitter: None,
-        observe: &mut observe,
+        observe: &mut |progress| observed(progress, shows),
     };
     let done = produce(&settings, &arguments.output, how);
     if shows {
         eprintln!();
     }
-    let (manifest, progress) = done.map_err(|error| match error {
-        ProduceError::Interrupted => Failure::Interrupted(error.to_string()),
-        error => Failure::Failed(error.to_string()),
-    })?;
-    print(table(&manifest, &progress).as_bytes())?;
+    let (manifest, progress) = done.map_err(failure)?;
+    match arguments.json {
+        true => print_stats(&arguments.output)?,
+        false => print(table(&manifest, &progress).as_bytes())?,
+    }
     let missing = columns_to_validate_by(&settings.columns);
     if !missing.is_empty() {
         eprintln!("polyloom: `dataset validate` cannot take this data set: it lacks {}", missing.join(", "));

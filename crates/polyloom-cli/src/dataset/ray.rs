@@ -27,6 +27,11 @@ pub(super) fn run(settings: &Settings, output: &Path, jobs: usize, resume: bool,
     if !child.wait().map_err(|error| failed(&error))?.success() {
         return Err(Failure::Silent);
     }
+    Ok(())
+}
+
+/// Prints how many rows a data set has, by category.
+pub(super) fn print_rows(output: &Path) -> Outcome {
     let manifest = Manifest::read(output).ok().flatten();
     let manifest = manifest.ok_or_else(|| Failure::Failed(format!("{} holds no data set", output.display())))?;
     let mut text = format!("{} rows\n", manifest.rows());

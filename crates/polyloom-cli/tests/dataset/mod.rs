@@ -7,6 +7,7 @@ mod shards;
 mod sources;
 
 use super::{Folder, polyloom};
+use polyloom_dataset::{Row, all_columns};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -137,13 +138,27 @@ fn mended(path: &str, file: &str, change: &dyn Fn(Vec<u8>) -> Vec<u8>, mend: &dy
 
 const ROWS: &str = "data/train-00000.jsonl";
 
+/// A row as a run writes it, columns and metadata in their order; what is no row, somehow.
+fn as_written(value: &Value) -> String {
+    let Ok(row) = serde_json::from_value::<Row>(value.clone()) else { return value.to_string() };
+    let field = |name: &'static str| {
+        let text = match name {
+            "metadata" => serde_json::to_string(&row.metadata).expect("it can be written"),
+            name => value.get(name)?.to_string(),
+        };
+        Some(format!("\"{name}\":{text}"))
+    };
+    let is_there = |name: &&str| value.get(*name).is_some();
+    format!("{{{}}}", all_columns().filter(is_there).filter_map(field).collect::<Vec<_>>().join(","))
+}
+
 /// A data set whose first file of rows is changed, and the manifest with it.
 fn tampered(path: &str, change: &dyn Fn(&mut Vec<Value>)) {
     let in_rows = |bytes: Vec<u8>| {
         let lines = text(&bytes);
         let mut rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
         change(&mut rows);
-        rows.iter().map(|row| format!("{row}\n")).collect::<String>().into_bytes()
+        rows.iter().map(|row| as_written(row) + "\n").collect::<String>().into_bytes()
     };
     mended(path, ROWS, &in_rows, &|_| {});
 }

@@ -1,6 +1,6 @@
 //! Rows are valid as they are written, and what was tampered with is found.
 
-use super::{assert_success, copy, folder, mended, produce, tampered, text, validate};
+use super::{ROWS, assert_success, copy, folder, mended, produce, tampered, text, validate};
 use crate::polyloom;
 use polyloom::Arch;
 use polyloom_dataset::{Category, GpuCode, Level, Manifest, Program, Row, Settings, Verifier};
@@ -8,14 +8,35 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Output;
 
 #[test]
 fn what_is_produced_is_valid() {
-    let (_keep, path) = folder("dataset-valid");
-    assert_success(&produce(&path, &["--count", "60"]));
-    let output = validate(&path);
-    assert_success(&output);
-    assert!(text(&output.stdout).starts_with("60 rows"), "{}", text(&output.stdout));
+    for format in [&["--format", "jsonl"][..], &["--zstd"], &["--format", "parquet"]] {
+        let (_keep, path) = folder("dataset-valid");
+        assert_success(&produce(&path, &[&["--count", "60"], format].concat()));
+        let output = validate(&path);
+        assert_success(&output);
+        assert!(text(&output.stdout).starts_with("60 rows"), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn what_programs_read_is_json() {
+    let (_keep, path) = folder("dataset-json");
+    let json = |output: Output| -> Value {
+        assert_success(&output);
+        serde_json::from_slice(&output.stdout).expect("it is JSON")
+    };
+    assert_eq!(json(produce(&path, &["--index-range", "0..12", "--json"]))["verified"], json!("run"));
+    assert_eq!(json(polyloom(&["dataset", "validate", "--input", &path, "--json"]))["findings"], json!([]));
+    let row = json(polyloom(&["dataset", "show", "--input", &path, "--json"]));
+    assert!(row["python_source"].is_string() && row["metadata"]["index"] == json!(0), "{row}");
+    let (_keep, merged) = folder("dataset-json-merged");
+    let stats = json(polyloom(&["dataset", "merge", "--output", &merged, &path, "--json"]));
+    let of_shard: Value = json(polyloom(&["dataset", "stats", "--input", &path, "--json"]));
+    // Merging makes no rows: what was made took what it took.
+    assert_eq!(stats, of_shard);
 }
 
 #[test]
@@ -116,7 +137,14 @@ fn what_was_tampered_with_is_found() {
             rows[0]["metadata"][field] = value.clone();
         })
     };
-    let changes: Vec<(&str, Change<'_>)> = vec![
+    let swap = |column: &'static str| -> Change<'_> {
+        Box::new(move |rows| {
+            let (first, second) = (rows[0][column].clone(), rows[1][column].clone());
+            (rows[0][column], rows[1][column]) = (second, first);
+        })
+    };
+    // What is done to the rows, and what is found.
+    let changes: Vec<(&str, Change<'_>, &str)> = vec![
         (
             "columns of code swapped",
             Box::new(|rows| {
@@ -125,57 +153,70 @@ fn what_was_tampered_with_is_found() {
                 row.insert("cuda_forward".to_owned(), cpp);
                 row.insert("cpp_backward".to_owned(), cuda);
             }),
+            " cuda_forward, line ",
+        ),
+        ("texts of two rows swapped", swap("python_source"), " is not what seed "),
+        ("code of two rows swapped", swap("cuda_forward"), " cuda_forward, line "),
+        (
+            "an off-by-one in CUDA",
+            replace("cuda_forward", "dim.index(thread, 0)", "dim.index(thread, 1)"),
+            "dim.index(thread, 1);`, and the text compiles to `",
+        ),
+        ("an off-by-one in Python", replace("python_source", "tid()", "tid() + 1"), " is not what seed "),
+        ("a changed sign in Python", replace("python_source", " + ", " - "), " is not what seed "),
+        ("a changed sign in CUDA", replace("cuda_forward", " + threadIdx.x", " - threadIdx.x"), " cuda_forward, line "),
+        ("a changed constant", replace("python_source", "0.5", "0.25"), " is not what seed "),
+        (
+            "CUDA cut off",
+            Box::new(|rows| edit(&mut rows[0], "cuda_forward", |text| text[..text.len() / 2].to_owned())),
+            " cuda_forward, line ",
         ),
         (
-            "texts of two rows swapped",
-            Box::new(|rows| {
-                let (first, second) = (rows[0]["python_source"].clone(), rows[1]["python_source"].clone());
-                rows[0]["python_source"] = second;
-                rows[1]["python_source"] = first;
-            }),
+            "a last line cut off",
+            Box::new(|rows| edit(&mut rows[0], "hir", |text| text.trim_end().to_owned())),
+            " hir, line ",
         ),
-        (
-            "code of two rows swapped",
-            Box::new(|rows| {
-                let (first, second) = (rows[0]["cuda_forward"].clone(), rows[1]["cuda_forward"].clone());
-                rows[0]["cuda_forward"] = second;
-                rows[1]["cuda_forward"] = first;
-            }),
-        ),
-        ("an off-by-one in CUDA", replace("cuda_forward", "dim.index(thread, 0)", "dim.index(thread, 1)")),
-        ("an off-by-one in Python", replace("python_source", "tid()", "tid() + 1")),
-        ("a changed sign in Python", replace("python_source", " + ", " - ")),
-        ("a changed sign in CUDA", replace("cuda_forward", " + threadIdx.x", " - threadIdx.x")),
-        ("a changed constant", replace("python_source", "0.5", "0.25")),
-        ("CUDA cut off", Box::new(|rows| edit(&mut rows[0], "cuda_forward", |text| text[..text.len() / 2].to_owned()))),
-        ("a last line cut off", Box::new(|rows| edit(&mut rows[0], "hir", |text| text.trim_end().to_owned()))),
         (
             "Python cut off",
             Box::new(|rows| edit(&mut rows[0], "python_source", |text| text[..text.len() - 9].to_owned())),
+            " is not what seed ",
         ),
-        ("an empty text", Box::new(|rows| edit(&mut rows[0], "cpp_backward", |_| String::new()))),
-        ("a space more", Box::new(|rows| edit(&mut rows[0], "cuda_forward", |text| format!("{text} ")))),
-        ("another name", Box::new(|rows| edit(&mut rows[0], "kernel_name", |name| format!("{name}_2")))),
-        ("another category", Box::new(|rows| edit(&mut rows[0], "category", |_| "poetry".to_owned()))),
+        (
+            "an empty text",
+            Box::new(|rows| edit(&mut rows[0], "cpp_backward", |_| String::new())),
+            " cpp_backward, line 1: the end of it",
+        ),
+        (
+            "a space more",
+            Box::new(|rows| edit(&mut rows[0], "cuda_forward", |text| format!("{text} "))),
+            " cuda_forward, line ",
+        ),
+        (
+            "another name",
+            Box::new(|rows| edit(&mut rows[0], "kernel_name", |name| format!("{name}_2"))),
+            " is not what seed ",
+        ),
+        ("another category", Box::new(|rows| edit(&mut rows[0], "category", |_| "poetry".to_owned())), "poetry"),
         (
             "another category that there is",
             Box::new(|rows| {
                 edit(&mut rows[0], "category", |name| if name == "math" { "vector" } else { "math" }.to_owned());
             }),
+            " is not what seed ",
         ),
-        ("another id", Box::new(|rows| edit(&mut rows[0], "id", |id| format!("{id}0")))),
-        ("another device", Box::new(|rows| edit(&mut rows[0], "device", |_| "cuda".to_owned()))),
-        ("a backward kernel denied", metadata("has_backward", json!(false))),
-        ("a wrong number of lines", metadata("forward_lines", json!(3))),
-        ("a wrong list of ops", metadata("ops", json!(["add"]))),
-        ("a wrong depth", metadata("depth", json!(77))),
-        ("a wrong difficulty", metadata("difficulty", json!(9))),
-        ("another seed", metadata("seed", json!(123))),
-        ("another index", metadata("index", json!(123_456))),
-        ("another licence", metadata("license", json!("Beerware"))),
-        ("a lower level", metadata("verified", json!("parse"))),
-        ("a level that is none", metadata("verified", json!("sworn"))),
-        ("no inputs", metadata("inputs", json!([]))),
+        ("another id", Box::new(|rows| edit(&mut rows[0], "id", |id| format!("{id}0"))), " id, line 1: "),
+        ("another device", Box::new(|rows| edit(&mut rows[0], "device", |_| "cuda".to_owned())), " device is cuda"),
+        ("a backward kernel denied", metadata("has_backward", json!(false)), " metadata: has_backward is false"),
+        ("a wrong number of lines", metadata("forward_lines", json!(3)), " metadata: forward_lines is 3"),
+        ("a wrong list of ops", metadata("ops", json!(["add"])), " metadata: ops is [\"add\"]"),
+        ("a wrong depth", metadata("depth", json!(77)), " metadata: depth is 77"),
+        ("a wrong difficulty", metadata("difficulty", json!(9)), " is not what seed "),
+        ("another seed", metadata("seed", json!(123)), "and the text compiles to `polyloom-123-0`"),
+        ("another index", metadata("index", json!(123_456)), " and index 123456 give"),
+        ("another licence", metadata("license", json!("Beerware")), " metadata: license is \"Beerware\""),
+        ("a lower level", metadata("verified", json!("parse")), " is verified to `parse`"),
+        ("a level that is none", metadata("verified", json!("sworn")), " is no row: unknown variant `sworn`"),
+        ("no inputs", metadata("inputs", json!([])), " is not what seed "),
         (
             "a wider range of an input",
             Box::new(|rows| {
@@ -183,34 +224,55 @@ fn what_was_tampered_with_is_found() {
                 assert_ne!(values["low"], json!(-1e9));
                 values["low"] = json!(-1e9);
             }),
+            " is not what seed ",
         ),
         (
             "a wrong hash of the structure",
             Box::new(|rows| rows[0]["metadata"]["hashes"]["structure"] = json!("00112233445566778899aabbccddeeff")),
+            " metadata: hashes is {",
         ),
         (
             "a wrong hash of the text",
             Box::new(|rows| rows[0]["metadata"]["hashes"]["exact"] = json!("00112233445566778899aabbccddeeff")),
+            " metadata: hashes is {",
         ),
-        ("a column left out", Box::new(|rows| drop(fields(&mut rows[0]).remove("cuda_forward")))),
-        ("a column too many", Box::new(|rows| drop(fields(&mut rows[0]).insert("score".to_owned(), json!(1))))),
-        ("no metadata", Box::new(|rows| rows[0]["metadata"] = Value::Null)),
-        ("a row twice", Box::new(|rows| rows[1] = rows[0].clone())),
-        ("a row left out", Box::new(|rows| drop(rows.pop()))),
-        ("a row too many", Box::new(|rows| rows.push(json!({ "id": "x" })))),
+        (
+            "a column left out",
+            Box::new(|rows| drop(fields(&mut rows[0]).remove("cuda_forward"))),
+            " cuda_forward is missing",
+        ),
+        (
+            "a column too many",
+            Box::new(|rows| drop(fields(&mut rows[0]).insert("score".to_owned(), json!(1)))),
+            " is no row: unknown field `score`",
+        ),
+        ("no metadata", Box::new(|rows| rows[0]["metadata"] = Value::Null), " has no metadata"),
+        ("a row twice", Box::new(|rows| rows[1] = rows[0].clone()), " is not the only row of index "),
+        ("a row left out", Box::new(|rows| drop(rows.pop())), ": has "),
+        ("a row too many", Box::new(|rows| rows.push(json!({ "id": "x" }))), " x has no metadata"),
     ];
     assert!(changes.len() >= 20);
-    for (what, change) in changes {
+    for (what, change, found) in changes {
         let (_keep, path) = folder("dataset-tampered");
         copy(&whole, &path);
         tampered(&path, &*change);
         let output = validate(&path);
-        assert_eq!(output.status.code(), Some(1), "{what}: {}", text(&output.stdout));
-        println!(
-            "{what}:\n{}",
-            text(&output.stdout).lines().filter(|line| line.starts_with("data")).collect::<Vec<_>>().join("\n")
-        );
+        let out = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{what}: {out}");
+        let in_rows: Vec<&str> = out.lines().filter(|line| line.starts_with(ROWS)).collect();
+        assert!(in_rows.iter().any(|line| line.contains(found)), "{what}: {}", in_rows.join("\n"));
     }
+}
+
+/// Whatever is found in rows that were tampered with is not found in what is merely written anew.
+#[test]
+fn rows_that_are_written_anew_are_valid() {
+    let (_keep, path) = folder("dataset-anew");
+    assert_success(&produce(&path, &["--count", "20"]));
+    let before = fs::read(Path::new(&path).join(ROWS)).expect("it is there");
+    tampered(&path, &|_| {});
+    assert!(fs::read(Path::new(&path).join(ROWS)).expect("it is there") == before, "they are other bytes");
+    assert_success(&validate(&path));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! It is the HIR that is looked at, as the front end makes it, in one walk that follows calls. Of inputs nothing is taken
 //! to be known, so that what is found is so whatever a kernel is given. Values are told apart by number, those that are
-//! sums by their terms ([`sums`]).
+//! sums by their terms.
 //!
 //! Kernels that people wrote are not looked at: what is of no effect in them is theirs to know. Nor are composites, which
 //! are made as people make them: a smooth minimum takes away what it has added.

@@ -206,7 +206,7 @@ impl Generator {
         self.variables.iter().any(|variable| variable.visible && variable.ty == ty)
     }
 
-    /// NameUsage a variable.
+    /// Reads a variable.
     pub(super) fn read(&mut self, index: usize) -> Expr {
         let variable = &mut self.variables[index];
         variable.used = true;

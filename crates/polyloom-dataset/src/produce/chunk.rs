@@ -1,10 +1,10 @@
 //! The files of a chunk: rows by split, what was rejected, and the keys by which rows are told from those to come.
 
-use super::GIVEN_UP;
 use super::manifest::{Chunk, FileRecord, Manifest, TemporaryFile, read_file};
 use super::settings::{Dedup, Format, Settings};
 use super::sink::Sink;
-use super::work::{Done, Key, Made, Rejected};
+use super::work::{Done, Key, Made, Outcome, Rejected};
+use super::{DUPLICATE, GIVEN_UP};
 use crate::Hashes;
 use crate::row::{Row, Selected};
 use crate::similarity::Bands;
@@ -86,26 +86,32 @@ impl<'a> OpenChunk<'a> {
     /// Adds what came of an index; `refused` says why its row is not taken.
     pub(super) fn add(&mut self, done: &Done, refused: Option<&'static str>) -> io::Result<()> {
         self.chunk.end = done.index + 1;
-        for Rejected { category, origin, source, reject } in &done.rejects {
-            self.reject(&RejectRecord {
-                index: done.index,
-                reason: reject.reason.name().to_owned(),
-                category: Some(category.to_string()),
-                origin: origin.clone(),
-                detail: Some(reject.detail.clone()),
-                python_source: source.clone(),
-            })?;
+        let index = done.index;
+        for rejected in &done.rejects {
+            self.reject(&RejectRecord::of_kernel(index, rejected))?;
         }
-        match (&done.made, refused) {
-            (Some(made), None) => {
+        let dedup = self.settings.dedup;
+        match (&done.outcome, refused) {
+            (Outcome::Row(made), None) => {
                 let Made { row, keys, op_counts } = &**made;
                 let line = serde_json::to_vec(&Selected { row, columns: &self.settings.columns })?;
                 self.count(row, op_counts);
-                self.add_line(keys, &line)
+                return self.add_line(keys, &line);
             }
-            // A kernel of a file has said already why it is rejected: there is no other for its index.
-            (None, None) if self.settings.source.is_some() => Ok(()),
-            (_, refused) => self.reject(&RejectRecord::of_index(done.index, refused.unwrap_or(GIVEN_UP))),
+            (Outcome::Row(made), Some(DUPLICATE)) => {
+                return self.reject(&RejectRecord::duplicate(index, made.keys.key(dedup)));
+            }
+            (Outcome::Known(key) | Outcome::Failed(key, _), Some(_)) => {
+                return self.reject(&RejectRecord::duplicate(index, *key));
+            }
+            (_, Some(reason)) => return self.reject(&RejectRecord::of_index(index, reason)),
+            (Outcome::Failed(_, rejected), None) => self.reject(&RejectRecord::of_kernel(index, rejected))?,
+            (Outcome::Known(_) | Outcome::Nothing, None) => {}
+        }
+        // A kernel of a file has said already why it is rejected: there is no other for its index.
+        match self.settings.source {
+            Some(_) => Ok(()),
+            None => self.reject(&RejectRecord::of_index(index, GIVEN_UP)),
         }
     }
 
@@ -170,6 +176,9 @@ impl<'a> OpenChunk<'a> {
 pub(crate) struct RejectRecord {
     pub(crate) index: u64,
     pub(crate) reason: String,
+    /// What tells the kernel from others, if it is a duplicate: its hash, as hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) category: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,11 +195,33 @@ impl RejectRecord {
         RejectRecord {
             index,
             reason: reason.to_owned(),
+            key: None,
             category: None,
             origin: None,
             detail: None,
             python_source: None,
         }
+    }
+
+    /// An index whose kernel a row is like.
+    pub(crate) fn duplicate(index: u64, key: Key) -> RejectRecord {
+        RejectRecord { key: Some(format!("{key:032x}")), ..RejectRecord::of_index(index, DUPLICATE) }
+    }
+
+    fn of_kernel(index: u64, rejected: &Rejected) -> RejectRecord {
+        let Rejected { category, origin, source, reject } = rejected;
+        RejectRecord {
+            category: Some(category.to_string()),
+            origin: origin.clone(),
+            detail: Some(reject.detail.clone()),
+            python_source: source.clone(),
+            ..RejectRecord::of_index(index, reject.reason.name())
+        }
+    }
+
+    /// What tells the kernel from others, if it is a duplicate.
+    pub(crate) fn key(&self) -> Option<Key> {
+        Key::from_str_radix(self.key.as_deref()?, 16).ok()
     }
 }
 

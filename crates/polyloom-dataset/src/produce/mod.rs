@@ -33,7 +33,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use work::Work;
+use work::{Outcome, Work};
 
 /// Why a run ended before it was done. What was finished before stays, and can be gone on with.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +87,9 @@ pub enum ProduceError {
     /// Whoever was told how far the run is ended it.
     #[error("the run was ended; what was finished before is kept, --resume goes on with it")]
     Interrupted,
+    /// Whoever was told how far the merging is ended it.
+    #[error("the merging was ended: the same command begins it anew")]
+    MergeInterrupted,
     /// No more rows are found. The data set is finished with those that there are.
     #[error(
         "the last {MOST_BARREN} indices gave no row (the last of them: {why}): there is no more to find, or \
@@ -168,17 +171,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     }
     let tools = Tools::find(settings, &texts, settings.nvrtc, how.emitter).map_err(ProduceError::Setting)?;
     let settings = &Settings { tools: tools.versions().map_err(ProduceError::Setting)?, ..settings.clone() };
-    refuse_none(settings.count)?;
-    if let Some(SourceSettings { category, license, .. }) = &settings.source {
-        let is_name = |text: &str| !text.trim().is_empty() && !text.contains(char::is_control);
-        for (what, text) in [("category", category), ("licence", license)] {
-            if !is_name(text) {
-                return Err(ProduceError::Setting(format!(
-                    "the {what} {text:?} is no name: it is empty or has a line end"
-                )));
-            }
-        }
-    }
+    settings.check().map_err(ProduceError::Setting)?;
     let categories = if how.source.is_some() { Vec::new() } else { categories(settings)? };
     let (_lock, found) = claimed(folder)?;
     let mut manifest = begin(settings, folder, found, how.resume)?;
@@ -188,7 +181,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     let mut known = HashSet::new();
     let mut after_last_row = settings.first;
     read_keys(&manifest, folder, |keys| {
-        after_last_row = keys.index + 1;
+        after_last_row = keys.index.saturating_add(1);
         known.insert(keys.key(settings.dedup));
         if let Some(sketch) = &mut sketch {
             sketch.count(&keys.bands);
@@ -205,10 +198,14 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     };
     if manifest.is_finished {
         // What comes last may not have been written.
-        if !folder.join(README).exists() {
-            describe(&manifest, folder, &progress)?;
+        if !folder.join(STATS).exists() {
+            describe(&manifest, folder, progress.made, progress.time)?;
+        } else if !folder.join(README).exists() {
+            write_card(&manifest, folder)?;
         }
-        return Ok((manifest, progress));
+        let is_short = settings.count.is_some_and(|count| progress.rows < count);
+        let why = (may_be_barren(settings) && is_short).then(|| "it was so before".to_owned());
+        return finished(manifest, folder, progress, why);
     }
     let work = Work {
         settings,
@@ -227,9 +224,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
 
     let mut chunk: Option<OpenChunk> = None;
     let mut told = started;
-    // Indices are endless where a number of rows is to be reached, unless they are those of files.
-    let may_be_barren = settings.count.is_some() && settings.end.is_none() && settings.source.is_none();
-    let mut barren = manifest.next() - after_last_row;
+    let mut barren = manifest.next().saturating_sub(after_last_row);
     let mut barren_since = None;
     let is_enough = |progress: &Progress| settings.count.is_some_and(|count| progress.rows >= count);
     let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
@@ -246,17 +241,20 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
             }
         };
         progress.rejects += done.rejects.len() as u64;
-        let refused = match &done.made {
-            Some(made) => selection.refuses(&made.keys),
-            None => done.is_known.then_some(DUPLICATE),
+        let refused = match &done.outcome {
+            Outcome::Row(made) => selection.refuses(&made.keys),
+            Outcome::Known(_) => Some(DUPLICATE),
+            Outcome::Failed(key, _) => selection.knows(*key).then_some(DUPLICATE),
+            Outcome::Nothing => None,
         };
-        let is_new = done.made.is_some() && refused.is_none();
+        let is_new = matches!(done.outcome, Outcome::Row(_)) && refused.is_none();
+        progress.rejects += u64::from(matches!(done.outcome, Outcome::Failed(..)) && refused.is_none());
         progress.duplicates += u64::from(refused.is_some());
         progress.rows += u64::from(is_new);
         progress.made += u64::from(is_new);
         barren = if is_new { 0 } else { barren + 1 };
-        if may_be_barren && barren >= MOST_BARREN {
-            let rejected = || done.rejects.last().map(|last| last.reject.to_string());
+        if may_be_barren(settings) && barren >= MOST_BARREN {
+            let rejected = || done.last_reject().map(|last| last.reject.to_string());
             barren_since = Some(refused.map(str::to_owned).or_else(rejected).unwrap_or_default());
         }
         open.add(&done, refused).map_err(stopped(folder))?;
@@ -276,8 +274,25 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     .map_err(stopped(folder))?;
     progress.time = started.elapsed();
     let _ = (how.observe)(&progress);
-    describe(&manifest, folder, &progress)?;
-    match barren_since {
+    describe(&manifest, folder, progress.made, progress.time)?;
+    finished(manifest, folder, progress, barren_since)
+}
+
+/// Whether a run may come to where it finds no more: indices are endless where a number of rows is to be reached, unless
+/// they are those of files.
+fn may_be_barren(settings: &Settings) -> bool {
+    settings.count.is_some() && settings.end.is_none() && settings.source.is_none()
+}
+
+/// What a run that is finished comes to, each time it is gone on with. `barren` says why it found no more.
+fn finished(
+    manifest: Manifest,
+    folder: &Path,
+    progress: Progress,
+    barren: Option<String>,
+) -> Result<(Manifest, Progress), ProduceError> {
+    let settings = &manifest.settings;
+    match barren {
         Some(why) => Err(ProduceError::Barren { why, rows: progress.rows }),
         None if progress.rows == 0 && settings.source.is_some() && settings.shard.is_none() => {
             Err(ProduceError::NoRows { path: folder.join("rejects"), rejects: manifest.rejects().values().sum() })
@@ -286,15 +301,20 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     }
 }
 
-/// Writes what stands beside the rows of a finished data set.
-pub(crate) fn describe(manifest: &Manifest, folder: &Path, progress: &Progress) -> Result<(), ProduceError> {
+/// Writes what stands beside the rows of a finished data set, of which so many were made in so long.
+pub(crate) fn describe(manifest: &Manifest, folder: &Path, made: u64, time: Duration) -> Result<(), ProduceError> {
     let written = || -> io::Result<()> {
         let unique = unique_ratios(manifest, folder)?;
-        let summary = Summary::new(manifest, unique, progress.made, progress.time.as_secs_f64());
+        let summary = Summary::new(manifest, unique, made, time.as_secs_f64());
         let text = serde_json::to_string_pretty(&summary).map_err(io::Error::other)?;
-        replace(folder, STATS, format!("{text}\n").as_bytes())?;
-        replace(folder, README, card(manifest, unique).as_bytes())
+        replace(folder, STATS, format!("{text}\n").as_bytes())
     };
+    written().map_err(stopped(folder))?;
+    write_card(manifest, folder)
+}
+
+fn write_card(manifest: &Manifest, folder: &Path) -> Result<(), ProduceError> {
+    let written = || replace(folder, README, card(manifest, unique_ratios(manifest, folder)?).as_bytes());
     written().map_err(stopped(folder))
 }
 
@@ -308,11 +328,16 @@ pub(crate) const NEARLY_ALIKE: &str = "nearly_alike";
 /// Which rows are taken: those that are not known, and of those that are nearly alike so many.
 struct Selection<'a> {
     dedup: Dedup,
-    known: &'a RwLock<HashSet<work::Key>>,
+    known: &'a RwLock<HashSet<Key>>,
     sketch: Option<Sketch>,
 }
 
 impl Selection<'_> {
+    /// Whether a row with this key is taken.
+    fn knows(&self, key: Key) -> bool {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&key)
+    }
+
     /// Why a row is not taken. One that is taken is known from now on.
     fn refuses(&mut self, keys: &Keys) -> Option<&'static str> {
         let key = keys.key(self.dedup);
@@ -349,8 +374,10 @@ pub fn rows(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<Row>>> 
 /// How many kernels are different.
 pub(crate) fn unique_ratios(manifest: &Manifest, folder: &Path) -> io::Result<UniqueRatios> {
     let chunks: Vec<Located<'_>> = manifest.chunks.iter().map(|chunk| (folder, chunk)).collect();
-    let ratio =
-        |dedup: Dedup| -> io::Result<f64> { Ok(n_different(&chunks, dedup)? as f64 / manifest.rows().max(1) as f64) };
+    let ratio = |dedup: Dedup| -> io::Result<f64> {
+        let n = n_different(&chunks, dedup).map_err(|(_, error)| error)?;
+        Ok(n as f64 / manifest.rows().max(1) as f64)
+    };
     Ok(UniqueRatios { exact: ratio(Dedup::Exact)?, alpha: ratio(Dedup::Alpha)?, structure: ratio(Dedup::Structure)? })
 }
 
@@ -362,12 +389,6 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
 fn stopped(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
     let path = path.to_owned();
     move |error| ProduceError::Stopped { path, error }
-}
-
-/// Refuses a data set without rows.
-pub(crate) fn refuse_none(count: Option<u64>) -> Result<(), ProduceError> {
-    let message = "the count is 0: a data set has one row at least";
-    if count == Some(0) { Err(ProduceError::Setting(message.to_owned())) } else { Ok(()) }
 }
 
 /// A folder for this run alone, with the folders for files in it, and the manifest that it holds. Where it holds none,
@@ -420,7 +441,7 @@ pub(crate) fn categories(settings: &Settings) -> Result<Vec<Category>, ProduceEr
     }
 }
 
-fn texts(settings: &Settings) -> Result<Texts, ProduceError> {
+pub(crate) fn texts(settings: &Settings) -> Result<Texts, ProduceError> {
     let device: Device = settings.device.parse().map_err(ProduceError::Setting)?;
     let arch: Arch =
         settings.arch.parse().map_err(|error: polyloom::UnknownArch| ProduceError::Setting(error.to_string()))?;
@@ -459,7 +480,8 @@ mod tests {
             made(&shard(number), &path).expect("it is made");
             path
         });
-        let (merged, _) = crate::merge(&shards, &folder.join("merged"), Some(200)).expect("they fit");
+        let (merged, _) = crate::merge(&shards, &folder.join("merged"), Some(200), &mut |_| ControlFlow::Continue(()))
+            .expect("they fit");
         // However few keys are in memory at a time, the same rows repeat others.
         let found = shards.each_ref().map(|path| Manifest::read(path).expect("it can be read").expect("it is there"));
         let chunks: Vec<Located<'_>> = shards
@@ -482,6 +504,49 @@ mod tests {
     }
 
     #[test]
+    fn ranges_of_indices_keep_what_is_nearly_alike() {
+        let folder = std::env::temp_dir().join(format!("polyloom-alike-ranges-{}", std::process::id()));
+        let columns = ["id", "kernel_name", "category", "python_source", "metadata"];
+        let range = |first, end| Settings {
+            first,
+            end: Some(end),
+            count: None,
+            most_alike: Some(1),
+            verify: crate::verify::Level::Parse,
+            columns: columns.map(str::to_owned).to_vec(),
+            categories: vec!["tensor_core".to_owned()],
+            indices_per_chunk: 60,
+            ..Settings::new(1, 3)
+        };
+        let (whole, _) = made(&range(0, 120), &folder.join("whole")).expect("it is made");
+        let parts = [(0, 50), (50, 120)].map(|(first, end)| {
+            let path = folder.join(format!("from-{first}"));
+            made(&range(first, end), &path).expect("it is made");
+            path
+        });
+        let observe = &mut |_: &Progress| ControlFlow::Continue(());
+        let (merged, _) = crate::merge(&parts, &folder.join("merged"), None, observe).expect("they fit");
+        let _ = std::fs::remove_dir_all(&folder);
+        assert_eq!((merged.chunks, merged.settings), (whole.chunks, whole.settings));
+    }
+
+    #[test]
+    fn what_no_data_set_is_made_by_is_refused() {
+        let refused = |settings: Settings| settings.check().err().unwrap_or_default();
+        assert_eq!(refused(Settings::new(1, 0)), "");
+        let mut part = Settings::new(0, 0);
+        part.take_part(Shard { number: 0, of: 2 });
+        assert!(refused(part).starts_with("there are no indices from 0 on before 0"));
+        let mut part = Settings::new(u64::MAX, 0);
+        part.take_part(Shard { number: 0, of: 2 });
+        assert_eq!((part.end, refused(part)), (Some(u64::MAX), String::new()));
+        let wrong = Settings { indices_per_chunk: 0, ..Settings::new(1, 0) };
+        assert!(refused(wrong).starts_with("0 indices cannot be finished together"));
+        let wrong = Settings { columns: vec!["score".to_owned()], ..Settings::new(1, 0) };
+        assert_eq!(refused(wrong), "there is no column `score`");
+    }
+
+    #[test]
     fn a_run_that_finds_nothing_ends() {
         let folder = std::env::temp_dir().join(format!("polyloom-barren-{}", std::process::id()));
         // No kernel is taken, however many are tried.
@@ -493,7 +558,12 @@ mod tests {
             ..Settings::new(5, 1)
         };
         let error = made(&settings, &folder).err().map(|error| error.to_string()).unwrap_or_default();
+        // Going on with it finds no more.
+        let observe = &mut |_: &Progress| ControlFlow::Continue(());
+        let how = How { jobs: 2, resume: true, excluded: &HashSet::new(), observe, emitter: None, source: None };
+        let again = produce(&settings, &folder, how).err().map(|error| error.to_string()).unwrap_or_default();
         let _ = std::fs::remove_dir_all(&folder);
+        assert!(again.starts_with("the last 1000 indices gave no row"), "{again}");
         assert!(error.starts_with("the last 1000 indices gave no row (the last of them: nearly_alike)"), "{error}");
         assert!(error.ends_with("the data set ends with 0 rows"), "{error}");
     }

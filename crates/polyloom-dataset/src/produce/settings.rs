@@ -2,11 +2,14 @@
 
 use crate::found::Source;
 use crate::generate::Category;
-use crate::row::COLUMNS;
+use crate::row::{COLUMNS, all_columns};
 use crate::text::GENERATOR;
 use crate::verify::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The keys of a chunk are in memory at a time.
+const MOST_INDICES_PER_CHUNK: u64 = 1_000_000;
 
 /// What decides which rows a run writes, byte for byte. Two runs of equal settings write the same files.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -34,8 +37,8 @@ pub struct Settings {
     pub nvrtc: bool,
     /// What tells rows from each other: `exact`, `alpha` or `structure`.
     pub dedup: Dedup,
-    /// How many kernels that are nearly alike are taken; none if there is no limit. Of runs of some indices, whatever
-    /// they give, merging takes so many.
+    /// How many kernels that are nearly alike are taken, where so many rows are wanted; none if there is no limit. Of runs
+    /// of some indices, whatever they give, merging takes so many, if it is to give so many rows.
     pub most_alike: Option<u8>,
     /// `cuda`, `cpu` or `both`.
     pub device: String,
@@ -148,11 +151,48 @@ impl Settings {
         }
     }
 
+    /// Refuses what no data set is made by.
+    ///
+    /// # Errors
+    ///
+    /// What it is.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.count == Some(0) {
+            return Err("the count is 0: a data set has one row at least".to_owned());
+        }
+        if let Some(end) = self.end.filter(|end| *end <= self.first) {
+            return Err(format!(
+                "there are no indices from {} on before {end}: a data set has one at least",
+                self.first
+            ));
+        }
+        if !(1..=MOST_INDICES_PER_CHUNK).contains(&self.indices_per_chunk) {
+            let n = self.indices_per_chunk;
+            return Err(format!("{n} indices cannot be finished together: it is from 1 to {MOST_INDICES_PER_CHUNK}"));
+        }
+        if let Some(Shard { number, of }) = self.shard.filter(|shard| shard.number >= shard.of) {
+            return Err(format!("there is no shard {number} of {of}: the first is 0"));
+        }
+        if let Some(column) = self.columns.iter().find(|column| !all_columns().any(|name| name == column.as_str())) {
+            return Err(format!("there is no column `{column}`"));
+        }
+        if self.columns.is_empty() {
+            return Err("a row has one column at least".to_owned());
+        }
+        let Some(SourceSettings { category, license, .. }) = &self.source else { return Ok(()) };
+        for (what, text) in [("category", category), ("licence", license)] {
+            if text.trim().is_empty() || text.contains(char::is_control) {
+                return Err(format!("the {what} {text:?} is no name: it is empty or has a line end"));
+            }
+        }
+        Ok(())
+    }
+
     /// Makes one of several parts. So many indices as there are rows wanted in all give as many, with room for those that
     /// are known already; merging takes no more than are wanted.
     pub fn take_part(&mut self, shard: Shard) {
-        let end = |count: u64| count.saturating_add(count / 4).next_multiple_of(self.indices_per_chunk);
-        self.end = self.count.take().map(end);
+        let n_indices = |count: u64| count.saturating_add(count / 4).checked_next_multiple_of(self.indices_per_chunk);
+        self.end = self.count.take().map(|count| n_indices(count).unwrap_or(u64::MAX));
         self.shard = Some(shard);
     }
 

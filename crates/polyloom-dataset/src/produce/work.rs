@@ -9,13 +9,11 @@ use crate::similarity::{Bands, bands};
 use crate::statistics::OpCounts;
 use crate::text::{GpuCode, Place, Texts, hashes};
 use crate::tools::Tools;
-use crate::verify::{Level, Reason, Reject, Verifier};
+use crate::verify::{Level, Reason, Reject, Verifier, caught};
 use crate::{Hashes, effect};
 use polyloom::{Kernel, Random, cuda_devices};
-use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -30,12 +28,32 @@ pub(crate) type Key = u128;
 /// What came of an index.
 pub(super) struct Done {
     pub(super) index: u64,
-    /// The row; none if it is known already or every attempt was rejected.
-    pub(super) made: Option<Box<Made>>,
-    /// A row with its key was there before.
-    pub(super) is_known: bool,
-    /// The attempts that were rejected.
+    pub(super) outcome: Outcome,
+    /// The attempts that were rejected before.
     pub(super) rejects: Vec<Rejected>,
+}
+
+/// What the first kernel of an index that is proved right comes to.
+pub(super) enum Outcome {
+    /// A row.
+    Row(Box<Made>),
+    /// A row with its key was taken before.
+    Known(Key),
+    /// A column cannot be made. It is a duplicate all the same, if a row with its key is taken: whether that was known in
+    /// time does not depend on the seed alone.
+    Failed(Key, Box<Rejected>),
+    /// None is proved right.
+    Nothing,
+}
+
+impl Done {
+    /// The attempt that was rejected last.
+    pub(super) fn last_reject(&self) -> Option<&Rejected> {
+        match &self.outcome {
+            Outcome::Failed(_, rejected) => Some(rejected),
+            _ => self.rejects.last(),
+        }
+    }
 }
 
 /// A row, and by what it is told from others.
@@ -79,7 +97,7 @@ impl Work<'_> {
         let started = Instant::now();
         let mut done = self.untimed(verifier, index);
         if self.settings.timings
-            && let Some(made) = &mut done.made
+            && let Outcome::Row(made) = &mut done.outcome
             && let Some(metadata) = &mut made.row.metadata
         {
             metadata.generation_time_ms = Some(started.elapsed().as_secs_f64() * 1e3);
@@ -96,26 +114,27 @@ impl Work<'_> {
         }
         let mut rejects = Vec::new();
         for program in drafts(&self.categories, self.settings.seed, index) {
-            match caught(|| self.verified(verifier, &program)) {
-                Ok((kernel, code, hashes)) => {
-                    let (made, is_known) = match self.made(verifier, &program, (&kernel, code), hashes, index, None) {
-                        Ok(made) => (made.map(Box::new), true),
-                        Err(reject) => {
-                            rejects.push(Rejected::program(program, reject));
-                            (None, false)
-                        }
-                    };
-                    return Done { index, is_known: is_known && made.is_none(), made, rejects };
+            let mut proved = None;
+            let made = caught(|| {
+                let (kernel, code, hashes) = self.verified(verifier, &program)?;
+                proved = Some(self.key(&hashes));
+                self.made(verifier, &program, (&kernel, code), hashes, index, None)
+            });
+            match (made, proved) {
+                (Ok(outcome), _) => return Done { index, outcome, rejects },
+                (Err(reject), Some(key)) => {
+                    let outcome = Outcome::Failed(key, Box::new(Rejected::program(program, reject)));
+                    return Done { index, outcome, rejects };
                 }
-                Err(reject) => rejects.push(Rejected::program(program, reject)),
+                (Err(reject), None) => rejects.push(Rejected::program(program, reject)),
             }
         }
-        Done { index, made: None, is_known: false, rejects }
+        Done { index, outcome: Outcome::Nothing, rejects }
     }
 
     /// What comes of a kernel of a file. One that is rejected is rejected once, with all inputs that were tried.
     fn found(&self, verifier: &Verifier, settings: &SourceSettings, found: &Found, index: u64) -> Done {
-        let mut text = None;
+        let (mut text, mut proved) = (None, None);
         let made = caught(|| {
             let Excerpt { name, source, kernel } = found.excerpt(verifier)?;
             text = Some(source.clone());
@@ -125,6 +144,7 @@ impl Work<'_> {
             for program in programs(&name, &source, &settings.category, &kernel) {
                 match self.proved(verifier, &program, &kernel) {
                     Ok(code) => {
+                        proved = Some(self.key(&hashes));
                         return self.made(verifier, &program, (&kernel, code), hashes, index, Some(found.origin()));
                     }
                     Err(reject) if depends_on_inputs(reject.reason) => last = reject,
@@ -133,14 +153,22 @@ impl Work<'_> {
             }
             Err(last)
         });
-        match made {
-            Ok(made) => Done { index, is_known: made.is_none(), made: made.map(Box::new), rejects: Vec::new() },
-            Err(reject) => {
-                let (category, origin) = (settings.category.clone().into(), Some(found.origin()));
-                let rejects = vec![Rejected { category, origin, source: text, reject }];
-                Done { index, made: None, is_known: false, rejects }
+        let rejected = |reject| {
+            let (category, origin) = (settings.category.clone().into(), Some(found.origin()));
+            Rejected { category, origin, source: text, reject }
+        };
+        match (made, proved) {
+            (Ok(outcome), _) => Done { index, outcome, rejects: Vec::new() },
+            (Err(reject), Some(key)) => {
+                Done { index, outcome: Outcome::Failed(key, Box::new(rejected(reject))), rejects: Vec::new() }
             }
+            (Err(reject), None) => Done { index, outcome: Outcome::Nothing, rejects: vec![rejected(reject)] },
         }
+    }
+
+    /// What tells a kernel from others.
+    fn key(&self, hashes: &Hashes) -> Key {
+        Keys::of(hashes, Bands::default(), 0).key(self.settings.dedup)
     }
 
     fn is_allowed(&self, hashes: &Hashes) -> Result<(), Box<Reject>> {
@@ -169,7 +197,7 @@ impl Work<'_> {
         verifier.verify(program, kernel, level, || self.texts.gpu_code(kernel, level))
     }
 
-    /// The row of a kernel; none if it is known.
+    /// The row of a kernel that is proved right, unless it is known.
     fn made(
         &self,
         verifier: &Verifier,
@@ -178,10 +206,11 @@ impl Work<'_> {
         hashes: Hashes,
         index: u64,
         origin: Option<String>,
-    ) -> Result<Option<Made>, Box<Reject>> {
+    ) -> Result<Outcome, Box<Reject>> {
         let keys = Keys::of(&hashes, bands(kernel), index);
-        if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&keys.key(self.settings.dedup)) {
-            return Ok(None);
+        let key = keys.key(self.settings.dedup);
+        if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&key) {
+            return Ok(Outcome::Known(key));
         }
         let place = Place { seed: self.settings.seed, index, source: self.settings.source.as_ref(), origin };
         let mut row = self.texts.row(program, kernel, code, hashes, self.settings.verify, place)?;
@@ -190,7 +219,7 @@ impl Work<'_> {
             verifier.simulate_columns(program, kernel, &row)?;
         }
         self.tools.prove(kernel, &row, self.texts.arch)?;
-        Ok(Some(Made { row, keys, op_counts: OpCounts::of(kernel) }))
+        Ok(Outcome::Row(Box::new(Made { row, keys, op_counts: OpCounts::of(kernel) })))
     }
 
     /// Works on indices from `first`, and hands what comes of them to `take` in their order, until that is false or
@@ -227,23 +256,11 @@ impl Work<'_> {
     }
 }
 
-/// A fault of the compiler must not end a long run: it is a reject like others, and stands in the statistics.
-fn caught<T>(work: impl FnOnce() -> Result<T, Box<Reject>>) -> Result<T, Box<Reject>> {
-    let done = catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic))))
-}
-
 /// The kernels that are tried for an index, one after the other.
 pub(crate) fn drafts(categories: &[Category], seed: u64, index: u64) -> impl Iterator<Item = Program> {
     let category = categories[(index % categories.len() as u64) as usize];
     let mut random = Random::new(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     (0..ATTEMPTS).map(move |_| generate(category, random.bits()))
-}
-
-/// What a panic says.
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic that says nothing")
 }
 
 /// Indices to work on and what has come of them.

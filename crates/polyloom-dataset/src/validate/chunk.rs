@@ -121,7 +121,7 @@ impl Examiner<'_> {
         }
         self.together(chunk, &seen, &of);
         if let Some((&index, _)) = seen.rows.last_key_value() {
-            self.after_last_row = index + 1;
+            self.after_last_row = index.saturating_add(1);
         }
     }
 
@@ -282,7 +282,11 @@ impl Examiner<'_> {
             n += 1;
             let is_of_index = [DUPLICATE, NEARLY_ALIKE, GIVEN_UP].contains(&&*record.reason);
             let is_known = is_of_index || Reason::is_name(&record.reason);
-            if !is_known || is_of_index != record.category.is_none() || record.index < before {
+            if !is_known
+                || is_of_index != record.category.is_none()
+                || record.index < before
+                || record.key().is_some() != (record.reason == DUPLICATE)
+            {
                 self.found(&file.path, format!("line {n} is not what a run writes there"));
             }
             if record.reason == Reason::Excluded.name() && excluded.is_none() {
@@ -306,7 +310,8 @@ impl Examiner<'_> {
     pub(super) fn repeats(&mut self) -> io::Result<()> {
         let Settings { dedup, format, .. } = self.manifest.settings;
         let chunks: Vec<Located<'_>> = self.manifest.chunks.iter().map(|chunk| (self.folder, chunk)).collect();
-        let repeats: BTreeMap<u64, u64> = repeats(&chunks, dedup, KEYS_AT_A_TIME)?.into_iter().collect();
+        let repeats: BTreeMap<u64, u64> =
+            repeats(&chunks, dedup, KEYS_AT_A_TIME).map_err(|(_, error)| error)?.into_iter().collect();
         let told: Vec<(u64, u64)> = repeats.iter().map(|(&repeat, &first)| (repeat, first)).take(TOLD).collect();
         let wanted = told.iter().flat_map(|&(repeat, first)| [repeat, first]).collect();
         let places = places(&chunks, format, &wanted)?;

@@ -15,6 +15,7 @@ use crate::tools::{Emitter, Tools, WARP_VERSION, wants_warp};
 use crate::verify::{Level, Verifier};
 use chunk::{BATCH, Examiner};
 use polyloom::{Arch, SessionError};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 const NEEDED: [&str; 6] = ["id", "kernel_name", "category", "python_source", "device", "metadata"];
 
 /// What is wrong with a data set.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// The file.
     pub file: String,
@@ -36,7 +37,7 @@ pub struct Finding {
 }
 
 /// What validation found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Quality {
     /// Rows that were looked at.
     pub rows: u64,

@@ -9,7 +9,7 @@ use crate::similarity::bands;
 use crate::statistics::OpCounts;
 use crate::text::{Device, Place, Texts, hashes};
 use crate::tools::{Tools, WARP};
-use crate::verify::{Level, Reject, Verifier};
+use crate::verify::{Level, Reject, Verifier, caught};
 use polyloom::Arch;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -61,7 +61,8 @@ fn look(line: &[u8], manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier
             if *format != Format::Parquet && !written.is_ok_and(|written| written == line) {
                 looked.wrong.push("is not written as a run writes it".to_owned());
             }
-            compare(&mut looked, manifest, tools, verifier)
+            caught(|| Ok(compare(&mut looked, manifest, tools, verifier)))
+                .unwrap_or_else(|panic| Err(panic.to_string()))
         }
         Err(error) => Err(format!("is no row: {error}")),
     };

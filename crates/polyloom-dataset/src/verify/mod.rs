@@ -12,7 +12,9 @@ use polyloom::{
     TierPolicy,
 };
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -46,20 +48,34 @@ impl Level {
             Level::Full => "full",
         }
     }
-}
 
-/// What each level says of a row.
-pub(crate) const DESCRIPTIONS: [(Level, &str); 5] = [
-    (Level::Parse, "it is Python, and its kernel is found"),
-    (Level::Compile, "every column is made of it, and none of its operations is seen to be without effect"),
-    (Level::Run, "interpreter and machine code leave the same bits on three sets of arguments, which all matter"),
-    (Level::Grad, "its backward kernel agrees with forward mode, and that with differences in double precision"),
-    (
-        Level::Full,
-        "the PTX, forward and backward, leaves what the interpreter does on a simulator that checks bounds, races, \
-         barriers and uninitialised reads",
-    ),
-];
+    /// What a row of a data set has passed: `is_generated` says whether its kernel is no one's, `has_ptx_backward` whether
+    /// it has PTX of the backward kernel.
+    pub(crate) fn description(self, is_generated: bool, has_ptx_backward: bool) -> &'static str {
+        match self {
+            Level::Parse => "it is Python, and its kernel is found",
+            Level::Compile if is_generated => {
+                "every column is made of it, and none of its operations, unless it is a composite, is seen to be \
+                 without effect"
+            }
+            Level::Compile => "every column is made of it",
+            Level::Run => {
+                "interpreter and machine code leave the same bits on three sets of arguments, which all matter"
+            }
+            Level::Grad => {
+                "its backward kernel agrees with forward mode, and that with differences in double precision"
+            }
+            Level::Full if has_ptx_backward => {
+                "the PTX, forward and backward, leaves what the interpreter does on a simulator that checks bounds, \
+                 races, barriers and uninitialised reads"
+            }
+            Level::Full => {
+                "the forward PTX leaves what the interpreter does on a simulator that checks bounds, races, barriers \
+                 and uninitialised reads"
+            }
+        }
+    }
+}
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,6 +175,18 @@ impl From<CompileError> for Box<Reject> {
     fn from(error: CompileError) -> Box<Reject> {
         Reject::new(Reason::Rejected, error)
     }
+}
+
+/// A fault of the compiler must not end a long run: it is a reject like others.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Box<Reject>>) -> Result<T, Box<Reject>> {
+    let done = catch_unwind(AssertUnwindSafe(work));
+    done.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic))))
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic that says nothing")
 }
 
 /// Most steps of a thread of a kernel that somebody else wrote: iterations of loops and calls.
