@@ -261,14 +261,7 @@ fn run_merge(arguments: &Merge) -> Outcome {
     let shows = std::io::stderr().is_terminal();
     interrupt::listen();
     let done = merge(&arguments.shards, &arguments.output, arguments.count, &mut |progress| observed(progress, shows));
-    if shows {
-        eprintln!();
-    }
-    let (manifest, progress) = done.map_err(failure)?;
-    match arguments.json {
-        true => print_stats(&arguments.output)?,
-        false => print(table(&manifest, &progress).as_bytes())?,
-    }
+    let progress = print_made(done, &arguments.output, shows, arguments.json)?;
     match arguments.count {
         Some(count) if progress.rows < count => {
             let rows = progress.rows;
@@ -306,6 +299,24 @@ fn stats(folder: &Path) -> Result<String, Failure> {
 
 fn print_stats(folder: &Path) -> Outcome {
     print(stats(folder)?.as_bytes())
+}
+
+/// Ends the bar, and prints what there is now, or its statistics as JSON.
+fn print_made(
+    done: Result<(Manifest, Progress), ProduceError>,
+    output: &Path,
+    shows: bool,
+    json: bool,
+) -> Result<Progress, Failure> {
+    if shows {
+        eprintln!();
+    }
+    let (manifest, progress) = done.map_err(failure)?;
+    match json {
+        true => print_stats(output)?,
+        false => print(table(&manifest, &progress).as_bytes())?,
+    }
+    Ok(progress)
 }
 
 fn print_json(value: &impl Serialize) -> Outcome {
@@ -539,14 +550,7 @@ fn run_produce(arguments: &Produce) -> Outcome {
         observe: &mut |progress| observed(progress, shows),
     };
     let done = produce(&settings, &arguments.output, how);
-    if shows {
-        eprintln!();
-    }
-    let (manifest, progress) = done.map_err(failure)?;
-    match arguments.json {
-        true => print_stats(&arguments.output)?,
-        false => print(table(&manifest, &progress).as_bytes())?,
-    }
+    print_made(done, &arguments.output, shows, arguments.json)?;
     let missing = columns_to_validate_by(&settings.columns);
     if !missing.is_empty() {
         eprintln!("polyloom: `dataset validate` cannot take this data set: it lacks {}", missing.join(", "));

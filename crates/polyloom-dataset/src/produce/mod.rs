@@ -459,18 +459,23 @@ mod tests {
         produce(settings, folder, how)
     }
 
-    #[test]
-    fn shards_leave_what_is_nearly_alike_to_the_whole() {
-        let folder = std::env::temp_dir().join(format!("polyloom-alike-{}", std::process::id()));
+    /// Rows of which no two may be nearly alike.
+    fn few_alike() -> Settings {
         let columns = ["id", "kernel_name", "category", "python_source", "metadata"];
-        let whole = Settings {
+        Settings {
             most_alike: Some(1),
             verify: crate::verify::Level::Parse,
             columns: columns.map(str::to_owned).to_vec(),
             categories: vec!["tensor_core".to_owned()],
             indices_per_chunk: 60,
             ..Settings::new(200, 3)
-        };
+        }
+    }
+
+    #[test]
+    fn shards_leave_what_is_nearly_alike_to_the_whole() {
+        let folder = std::env::temp_dir().join(format!("polyloom-alike-{}", std::process::id()));
+        let whole = few_alike();
         let (expected, progress) = made(&whole, &folder.join("whole")).expect("there are so many");
         assert!(progress.duplicates > 0, "nothing is nearly alike");
         let shard =
@@ -506,18 +511,7 @@ mod tests {
     #[test]
     fn ranges_of_indices_keep_what_is_nearly_alike() {
         let folder = std::env::temp_dir().join(format!("polyloom-alike-ranges-{}", std::process::id()));
-        let columns = ["id", "kernel_name", "category", "python_source", "metadata"];
-        let range = |first, end| Settings {
-            first,
-            end: Some(end),
-            count: None,
-            most_alike: Some(1),
-            verify: crate::verify::Level::Parse,
-            columns: columns.map(str::to_owned).to_vec(),
-            categories: vec!["tensor_core".to_owned()],
-            indices_per_chunk: 60,
-            ..Settings::new(1, 3)
-        };
+        let range = |first, end| Settings { first, end: Some(end), count: None, ..few_alike() };
         let (whole, _) = made(&range(0, 120), &folder.join("whole")).expect("it is made");
         let parts = [(0, 50), (50, 120)].map(|(first, end)| {
             let path = folder.join(format!("from-{first}"));
