@@ -6,7 +6,8 @@
 use polyloom_codegen::CraneliftBackend;
 use polyloom_ir::{FileId, Scalar, parse_module};
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, Params, launch, num_threads, set_num_threads,
+    ArgBlock, CpuDevice, CpuKernel, Interpretable, KernelSource, LaunchOptions, Params, launch, num_threads,
+    set_num_threads,
 };
 use std::error::Error;
 use std::hint::black_box;
@@ -20,12 +21,15 @@ fn saxpy() -> Option<KernelSource> {
     let id = module.find("saxpy")?;
     let params = Params::of(&module.functions[id]);
     Some(KernelSource {
-        verified: module.clone(),
-        verified_kernel: id,
+        interpretable: Interpretable::new({
+            let module = module.clone();
+            move || (module, id)
+        }),
         prepared: module,
         prepared_kernel: id,
         hash: [1; 32],
         params,
+        needs_blocks: false,
         blocks: None,
     })
 }

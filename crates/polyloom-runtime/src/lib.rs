@@ -26,7 +26,7 @@ pub use cache::{CacheError, CodeCache};
 pub use cpu::checksum::checksum;
 pub use cpu::clear::clear_memory;
 pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
-pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};
+pub use cpu::kernel::{CpuKernel, Interpretable, KernelSource, VariantInfo};
 pub use cpu::launch::{LaunchOptions, interpret_thread, launch};
 pub use cpu::pool::{MAX_THREADS, num_threads, set_num_threads};
 pub use device::buffer::Buffer;

@@ -18,8 +18,8 @@ use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::in_double::in_double;
 use polyloom_passes::transform::scalarise;
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, TierPolicy, Trap,
-    interpret_thread, launch, without_fork,
+    ArgBlock, CpuDevice, CpuKernel, Interpretable, KernelSource, LaunchError, LaunchOptions, Params, Tier, TierPolicy,
+    Trap, interpret_thread, launch, without_fork,
 };
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -193,33 +193,33 @@ impl Kernel {
     #[cold]
     fn prepare_for_cpu(&self, is_interpreted: bool) -> Result<OnCpu, Vec<Diagnostic>> {
         let options = self.options();
-        let (verified, verified_kernel) = pipeline::interpretable(&self.module, self.id, &options);
+        let (module, id) = (self.module.clone(), self.id);
+        let interpretable = Interpretable::new(move || {
+            let (verified, kernel) = pipeline::interpretable(&module, id, &options);
+            (Arc::new(verified), kernel)
+        });
+        let (params, needs_blocks) = (self.params.clone(), self.needs_blocks);
         if is_interpreted {
-            let function = &verified.functions[verified_kernel];
+            let (verified, prepared_kernel) = interpretable.get();
+            let function = &verified.functions[prepared_kernel];
             let written = (0..function.params().len()).map(|param| verified.writes(function, param)).collect();
-            let verified = Arc::new(verified);
-            let source = KernelSource {
-                prepared: verified.clone(),
-                prepared_kernel: verified_kernel,
-                verified,
-                verified_kernel,
-                // Only code is kept by it.
-                hash: [0; 32],
-                params: self.params.clone(),
-                blocks: None,
-            };
+            let prepared = verified.clone();
+            // Only code is kept by its hash.
+            let hash = [0; 32];
+            let source =
+                KernelSource { interpretable, prepared, prepared_kernel, hash, params, needs_blocks, blocks: None };
             return Ok(OnCpu { kernel: CpuKernel::new(self.device.clone(), source), written });
         }
         let (mut prepared, prepared_kernel) = pipeline::prepared(&self.module, self.id, &options)?;
         let blocks = if self.needs_blocks { split_blocks(&mut prepared, prepared_kernel) } else { None };
         let written = prepared.functions[prepared_kernel].written_arrays();
         let source = KernelSource {
-            verified: Arc::new(verified),
-            verified_kernel,
+            interpretable,
             hash: canonical_hash(&prepared, prepared_kernel),
             prepared: Arc::new(prepared),
             prepared_kernel,
-            params: self.params.clone(),
+            params,
+            needs_blocks,
             blocks,
         };
         Ok(OnCpu { kernel: CpuKernel::new(self.device.clone(), source), written })

@@ -194,13 +194,18 @@ const MOST_STEPS: u64 = 1 << 16;
 
 /// The engines that kernels are run on. Each thread has its own.
 pub struct Verifier {
-    /// The interpreter, with checks.
+    /// The interpreter. It finds indices out of bounds by itself.
     reference: Session,
     /// The interpreter as a GPU would add: what the simulator is compared with.
     flushing: Session,
     /// The interpreter that adds magnitudes: how far sums in another order may be from each other.
     magnitudes: Session,
+    /// Machine code without checks, which derivatives are launched as.
     quick: Session,
+    /// Machine code with checks, which kernels are launched as: nothing else finds divisions of integers by zero.
+    checked: Session,
+    /// Whether it is known of kernels that they end, whatever they are given.
+    they_end: bool,
     arch: Arch,
 }
 
@@ -232,11 +237,11 @@ impl Verifier {
             })
         };
         let reference = Session::on(device(Tier::Interpreter)?)?;
-        reference.set_defaults(Defaults { check: true, ..reference.defaults() });
         let summing = |sums| Session::on(device(Tier::Interpreter)?.with_interpreted_sums(sums));
         let (flushing, magnitudes) = (summing(GlobalSums::Flushed)?, summing(GlobalSums::Magnitudes)?);
-        let quick = Session::on(device(Tier::Quick)?)?;
-        Ok(Verifier { reference, flushing, magnitudes, quick, arch })
+        let [quick, checked] = [Session::on(device(Tier::Quick)?)?, Session::on(device(Tier::Quick)?)?];
+        checked.set_defaults(Defaults { check: true, ..checked.defaults() });
+        Ok(Verifier { reference, flushing, magnitudes, quick, checked, they_end: most_steps.is_none(), arch })
     }
 
     /// Compiles the kernel of this name in a text.
@@ -264,7 +269,13 @@ impl Verifier {
     ///
     /// What is wrong with the kernel or with the compiler.
     pub fn run(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
-        run::check(program, &kernel.on(&self.reference), kernel).map(drop)
+        self.check(program, &kernel.on(&self.reference), kernel).map(drop)
+    }
+
+    fn check(&self, program: &Program, reference: &Kernel, kernel: &Kernel) -> Result<Vec<run::Ran>, Box<Reject>> {
+        let code = kernel.on(&self.checked);
+        // Code that does not end cannot be stopped; the interpreter can.
+        run::check(program, reference, &code, if self.they_end { &code } else { reference })
     }
 
     /// Runs PTX of the kernel on the simulator, with all its checks: the compiler's own, or what NVRTC makes of the
@@ -326,17 +337,20 @@ impl Verifier {
         level: Level,
         code: impl FnOnce() -> Result<GpuCode, Box<Reject>>,
     ) -> Result<GpuCode, Box<Reject>> {
-        let ran = match level >= Level::Run {
-            true => run::check(program, &kernel.on(&self.reference), kernel)?,
-            false => Vec::new(),
-        };
-        let flushing = (level >= Level::Grad).then(|| kernel.on(&self.flushing));
-        if let Some(flushing) = &flushing {
-            gradient::check(program, kernel, flushing, &self.flushing, &self.magnitudes)?;
+        if level < Level::Run {
+            return code();
+        }
+        let reference = kernel.on(&self.reference);
+        let ran = self.check(program, &reference, kernel)?;
+        let flushing = (level >= Level::Grad && run::may_flush(kernel)).then(|| kernel.on(&self.flushing));
+        let interpreted = flushing.as_ref().unwrap_or(&reference);
+        if level >= Level::Grad {
+            gradient::check(program, kernel, interpreted, &self.flushing, &self.magnitudes)?;
         }
         let code = code()?;
-        if let (Level::Full, Some(flushing), Some(ptx)) = (level, &flushing, &code.ptx) {
-            self.simulate_against(program, flushing, kernel, ptx, &ran)?;
+        if let (Level::Full, Some(ptx)) = (level, &code.ptx) {
+            let ran = if flushing.is_some() { &[] } else { &ran[..] };
+            self.simulate_against(program, interpreted, kernel, ptx, ran)?;
         }
         if let (Level::Full, Some(ptx)) = (level, &code.ptx_backward) {
             self.simulate_backward(program, kernel, ptx)?;

@@ -22,8 +22,14 @@ pub(super) fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
 /// What a kernel is given, and what it leaves.
 pub(super) type Ran = (Arguments, Arguments);
 
-/// Compares the engines, the first of which is the definition. Gives what that has left.
-pub(super) fn check(program: &Program, reference: &Kernel, quick: &Kernel) -> Result<Vec<Ran>, Box<Reject>> {
+/// Compares the engines: the definition, and machine code with checks. Gives what the first has left. Of the two, `moved`
+/// is launched on other arguments.
+pub(super) fn check(
+    program: &Program,
+    reference: &Kernel,
+    code: &Kernel,
+    moved: &Kernel,
+) -> Result<Vec<Ran>, Box<Reject>> {
     if program.inputs.len() != reference.types().len() {
         let (given, wanted) = (program.inputs.len(), reference.types().len());
         return Err(Reject::new(Reason::Failed, format!("{given} inputs are known of a kernel that takes {wanted}")));
@@ -34,25 +40,25 @@ pub(super) fn check(program: &Program, reference: &Kernel, quick: &Kernel) -> Re
         let mut expected = given.clone();
         launch(reference, &mut expected)?;
         let mut got = given.clone();
-        launch(quick, &mut got)?;
+        launch(code, &mut got)?;
         compare(program, &expected, &got)?;
         left.push((given, expected));
     }
     // By parameter of its HIR, as inputs are: those of a launch are more, where a composite is one.
-    let written = quick.function().written_arrays();
+    let written = code.function().written_arrays();
     for (index, input) in program.inputs.iter().enumerate().filter(|(index, _)| written[*index]) {
         varies(&input.name, index, &left)?;
-        writes_numbers(&input.name, index, reference, &left)?;
+        writes_numbers(&input.name, index, moved, &left)?;
     }
     if !written.contains(&true) {
         return Err(Reject::new(Reason::Constant, "it writes to no array"));
     }
-    matters(program, reference, &written, &left)?;
+    matters(program, moved, &written, &left)?;
     Ok(left)
 }
 
 /// Whether a GPU may leave other sums than the CPU: see [`polyloom::GlobalSums`].
-fn may_flush(kernel: &Kernel) -> bool {
+pub(super) fn may_flush(kernel: &Kernel) -> bool {
     let function = kernel.function();
     let mut may_flush = false;
     function.walk(function.body, &mut |_, data| {
@@ -61,7 +67,7 @@ fn may_flush(kernel: &Kernel) -> bool {
     may_flush
 }
 
-/// Compares the simulator with the interpreter, where it adds as a GPU does. `ran`: what [`check`] has found.
+/// Compares the simulator with the interpreter, where it adds as a GPU does. `ran`: what that has left, as far as known.
 pub(super) fn simulate(
     program: &Program,
     reference: &Kernel,
@@ -69,7 +75,6 @@ pub(super) fn simulate(
     simulated: &SimKernel,
     ran: &[Ran],
 ) -> Result<(), Box<Reject>> {
-    let ran = if may_flush(kernel) { &[] } else { ran };
     for (number, (extents, seed)) in sets(program, kernel).into_iter().enumerate() {
         let (mut got, expected) = match ran.get(number) {
             Some(ran) => ran.clone(),
@@ -99,8 +104,8 @@ pub(super) fn launch_over<'a>(
     all: impl IntoIterator<Item = &'a mut Argument>,
 ) -> Result<(), Box<Reject>> {
     let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
-    // SAFETY: the arguments outlive the launch, and the block says how large they are; the interpreter, which comes
-    // first, checks all indices.
+    // SAFETY: the arguments outlive the launch, and the block says how large they are. Machine code checks all indices, but
+    // for that of derivatives: of these the interpreter, which does, has run on the same arguments.
     let done = without_prints(|| unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) });
     done.map_err(|error| match error {
         LaunchError::Trap(trap) => Reject::new(Reason::Trap, kernel.explain(&trap).message),

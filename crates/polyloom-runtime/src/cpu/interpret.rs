@@ -42,7 +42,7 @@ pub(crate) unsafe fn interpret(
     let interpreter = match cell.get() {
         Some(interpreter) => interpreter,
         None => {
-            let (module, id) = (&kernel.source.verified, kernel.source.verified_kernel);
+            let (module, id) = kernel.source.interpretable.get();
             let made = Interpreter::with_sums(module, id, kernel.device.interpreted_sums()).map_err(failed)?;
             cell.get_or_init(|| made.with_max_steps(most_steps.unwrap_or(u64::MAX)))
         }
@@ -238,7 +238,7 @@ fn launch_error(kernel: &KernelInner, shape: &[u64], error: InterpError) -> Laun
 
 /// What the failed instruction says it checks.
 fn checked_site(kernel: &KernelInner, site: interp::Site) -> Site {
-    let function = site.func.and_then(|func| kernel.source.verified.functions.get(func));
+    let function = site.func.and_then(|func| kernel.source.interpretable.get().0.functions.get(func));
     let kind = match function.and_then(|function| function.insts.get(site.inst)).map(|data| &data.imm) {
         Some(Imm::Check(kind)) => SiteKind::Check(kind.clone()),
         Some(Imm::Text(message)) => SiteKind::Assert(message.clone()),
@@ -250,7 +250,7 @@ fn checked_site(kernel: &KernelInner, site: interp::Site) -> Site {
 /// What the source calls the array accessed at `site`.
 fn array_name(kernel: &KernelInner, site: interp::Site) -> Arc<str> {
     let name = || {
-        let function = kernel.source.verified.functions.get(site.func?)?;
+        let function = kernel.source.interpretable.get().0.functions.get(site.func?)?;
         let array = *function.insts.get(site.inst)?.operands.first()?;
         match function.param_index(array) {
             Some(index) => function.param_names.get(index).cloned(),

@@ -17,10 +17,10 @@ use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
 use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::interp::Interpreter;
-use polyloom_ir::{FuncId, Function, Module};
+use polyloom_ir::{FuncId, Module};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Most variants of a kernel.
 const MAX_VARIANTS: usize = 16;
@@ -33,15 +33,33 @@ const MAX_WITH_EXTENTS: usize = 4;
 /// code, and the end of the program waits for it.
 const MAX_OPTIMIZED_INSTS: usize = 5_000;
 
+/// Verified HIR with checks inserted or stripped and nothing else done to it: what the interpreter runs. It is made when
+/// it first does, which of most kernels is never.
+#[derive(Clone)]
+pub struct Interpretable(Arc<LazyLock<(Arc<Module>, FuncId), MakeInterpretable>>);
+
+type MakeInterpretable = Box<dyn FnOnce() -> (Arc<Module>, FuncId) + Send>;
+
+impl Interpretable {
+    /// The module that this makes, and the kernel in it.
+    pub fn new(make: impl FnOnce() -> (Arc<Module>, FuncId) + Send + 'static) -> Interpretable {
+        Interpretable(Arc::new(LazyLock::new(Box::new(make))))
+    }
+
+    /// The module, and the kernel in it.
+    pub fn get(&self) -> (&Arc<Module>, FuncId) {
+        let (module, kernel) = without_fork(|| LazyLock::force(&self.0));
+        (module, *kernel)
+    }
+}
+
 /// A kernel as the compiler hands it over.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct KernelSource {
-    /// Verified HIR with checks inserted or stripped and nothing else done to it: what the interpreter runs.
-    pub verified: Arc<Module>,
-    /// The kernel in it.
-    pub verified_kernel: FuncId,
+    /// What the interpreter runs.
+    pub interpretable: Interpretable,
     /// HIR that has been through the pipeline: what back ends compile. On a device that only interprets, which compiles
-    /// nothing, it may be the same as `verified`.
+    /// nothing, it may be what the interpreter runs.
     pub prepared: Arc<Module>,
     /// The kernel in it.
     pub prepared_kernel: FuncId,
@@ -49,6 +67,8 @@ pub struct KernelSource {
     pub hash: [u8; 32],
     /// The parameters of the prepared kernel that arguments are given for.
     pub params: Params,
+    /// Whether it is launched in blocks of threads.
+    pub needs_blocks: bool,
     /// Of a kernel that is launched in blocks: what the last parameters of the prepared kernel are, whose threads are
     /// blocks. If there is none, the interpreter runs it.
     pub blocks: Option<BlockPlan>,
@@ -118,10 +138,9 @@ impl CpuKernel {
     ///
     /// # Panics
     ///
-    /// If the source's modules do not contain its kernel.
+    /// If the source's prepared module does not contain its kernel.
     pub fn new(device: Arc<CpuDevice>, source: KernelSource) -> CpuKernel {
         let kernel = &source.prepared.functions[source.prepared_kernel];
-        assert!(source.verified.functions.get(source.verified_kernel).is_some(), "no such kernel");
         let sites = SiteTable::of(kernel);
         let of_launch = source.blocks.as_ref().map(blocks::facts).unwrap_or_default();
         let plan = FactPlan::of(kernel, &source.params, of_launch);
@@ -129,7 +148,7 @@ impl CpuKernel {
         let inner = KernelInner {
             name: kernel.name.clone(),
             params: source.params.clone(),
-            needs_blocks: source.verified.functions.values().any(Function::needs_blocks),
+            needs_blocks: source.needs_blocks,
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),

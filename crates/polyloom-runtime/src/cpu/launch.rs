@@ -75,7 +75,7 @@ pub unsafe fn launch(
     }
     let mut rank = shape.len() as u8;
     if kernel.needs_blocks {
-        let function = &kernel.source.verified.functions[kernel.source.verified_kernel];
+        let function = &kernel.source.prepared.functions[kernel.source.prepared_kernel];
         grid_of(&function.metadata, &kernel.name, n_threads, options)?;
     }
     let is_interpreted = kernel.device.policy() == TierPolicy::Always(Tier::Interpreter);

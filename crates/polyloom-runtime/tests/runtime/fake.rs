@@ -5,7 +5,7 @@ use polyloom_codegen::{
 };
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
-use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, Params, launch};
+use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, Interpretable, KernelSource, LaunchOptions, Params, launch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -165,12 +165,15 @@ pub(crate) fn source(kernel: Function) -> KernelSource {
     let id = module.functions.push(kernel);
     let module = Arc::new(module);
     KernelSource {
-        verified: module.clone(),
-        verified_kernel: id,
+        interpretable: Interpretable::new({
+            let module = module.clone();
+            move || (module, id)
+        }),
         prepared: module,
         prepared_kernel: id,
         hash,
         params,
+        needs_blocks: false,
         blocks: None,
     }
 }
