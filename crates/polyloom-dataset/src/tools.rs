@@ -6,7 +6,7 @@ use crate::produce::Settings;
 use crate::row::Row;
 use crate::text::{Device, Texts, backward};
 use crate::verify::{Level, Reason, Reject};
-use polyloom::{Arch, CodegenError, Kernel, Nvrtc, Ptxas, TextTarget};
+use polyloom::{Arch, CodegenError, Kernel, Nvrtc, Ptxas, TextTarget, has_compute};
 use std::collections::BTreeMap;
 
 /// Gives Warp's CUDA C++ and C++ of a kernel, by its name and its text; none of one that Warp does not take. It runs the
@@ -62,6 +62,24 @@ fn wants(columns: &[String], names: &[&str]) -> bool {
     columns.iter().any(|column| names.contains(&column.as_str()))
 }
 
+/// Columns by LLVM's code generator for GPUs.
+const LLVM: [&str; 3] = ["ptx_forward", "ptx_backward", "llvm_ir_forward"];
+
+/// Refuses what a build that makes no PTX cannot do.
+fn needs_no_ptx(level: Level, texts: &Texts, has_compute: bool) -> Result<(), String> {
+    if has_compute {
+        return Ok(());
+    }
+    let columns: Vec<&str> = LLVM.into_iter().filter(|column| texts.wants(column)).collect();
+    let less = match (level, columns.is_empty()) {
+        (Level::Full, true) => "at most the level `grad`".to_owned(),
+        (Level::Full, false) => format!("at most the level `grad`, and columns without {}", columns.join(", ")),
+        (_, false) => format!("columns without {}", columns.join(", ")),
+        (_, true) => return Ok(()),
+    };
+    Err(format!("this build makes no PTX: ask for {less}; or take the cargo feature `compute`, or the Python package"))
+}
+
 impl<'a> Tools<'a> {
     /// The tools for these settings; `may_prove` says whether NVRTC may prove rows right if it is there.
     ///
@@ -74,6 +92,7 @@ impl<'a> Tools<'a> {
         may_prove: bool,
         emitter: Option<Emitter<'a>>,
     ) -> Result<Tools<'a>, String> {
+        needs_no_ptx(settings.verify, texts, has_compute())?;
         let columns = &settings.columns;
         let (nvrtc, ptxas) = (wants(columns, &NVRTC), wants(columns, &PTXAS));
         if (nvrtc || ptxas) && texts.device == Device::Cpu {
@@ -189,4 +208,28 @@ impl<'a> Tools<'a> {
 
 fn failed(error: impl std::fmt::Display) -> Box<Reject> {
     Reject::new(Reason::Failed, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_ptx_says_what_it_lacks() {
+        let texts = |columns: &[&str]| Texts {
+            device: Device::Both,
+            arch: Arch::DEFAULT,
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+        };
+        let said = |level, columns: &[&str]| needs_no_ptx(level, &texts(columns), false);
+        assert_eq!(said(Level::Grad, &["id", "cuda_forward"]), Ok(()));
+        for (level, columns, wanted) in [
+            (Level::Full, &["id"][..], "ask for at most the level `grad`;"),
+            (Level::Grad, &["ptx_forward", "llvm_ir_forward"], "columns without ptx_forward, llvm_ir_forward;"),
+            (Level::Full, &["ptxas_backward"], "the level `grad`, and columns without ptx_backward;"),
+        ] {
+            assert!(said(level, columns).is_err_and(|error| error.contains(wanted)), "{level} {columns:?}");
+            assert_eq!(needs_no_ptx(level, &texts(columns), true), Ok(()));
+        }
+    }
 }
