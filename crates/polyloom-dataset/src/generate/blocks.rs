@@ -486,7 +486,9 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
             let mut test = format!("{} {sign} {}", x.text, limit.text);
             let word = if sign == "<" { "less" } else { "more" };
             let mut words = format!("{} {word} than {}", x.words, limit.words);
-            if let Some(&extra) = extras.first().filter(|_| g.random.clone().one_in(3)) {
+            if let Some(&extra) = extras.first()
+                && g.random.one_in(3)
+            {
                 let other = g.read(extra);
                 if other.ty == ty {
                     test = format!("{} {sign} {}", x.text, other.text);

@@ -183,7 +183,7 @@ impl Generator {
                     Expr::binary("/", &expr, &root, ty, range.of_sign(1.0))
                 }
                 8 if size <= 1e3 && most > 1.0 && range.low < 0.0 => {
-                    let divisor = self.number(self.random.clone().pick(&[2.0, 1.5, 3.0, 2.5]));
+                    let divisor = self.pick_number(&[2.0, 1.5, 3.0, 2.5]);
                     if divisor.range.high > most {
                         continue;
                     }
@@ -235,7 +235,7 @@ impl Generator {
             0 if expr.range.size() <= 100.0 => {
                 let op = self.random.pick(&[Op::Cos, Op::Sin]);
                 let wave = self.named_call(op, &expr, Range::within(1.0));
-                let most = self.number(self.random.clone().pick(&[0.9, 0.75, 0.8, 0.5]));
+                let most = self.pick_number(&[0.9, 0.75, 0.8, 0.5]);
                 let part = Expr::binary("*", &most, &wave, ty, Range::within(most.range.high));
                 let range = Range::of(1.0) + part.range;
                 Expr::binary("+", &self.number(1.0), &part, ty, range)
@@ -243,7 +243,7 @@ impl Generator {
             1 => {
                 let part = self.fraction(expr);
                 let part = self.short(part);
-                let least = self.number(self.random.clone().pick(&[0.5, 0.25, 0.1, 0.75]));
+                let least = self.pick_number(&[0.5, 0.25, 0.1, 0.75]);
                 Expr::binary("+", &least, &part, ty, least.range + Range::new(0.0, 1.0))
             }
             _ => {
@@ -264,8 +264,8 @@ impl Generator {
                 Expr::binary("+", &self.number(0.5), &half, ty, Range::new(0.0, 1.0))
             }
             2 if range.size() <= 1e3 => {
-                let low = self.number(self.random.clone().pick(&[-1.0, 0.0, -0.5]));
-                let high = self.number(self.random.clone().pick(&[1.0, 2.0, 1.5]));
+                let low = self.pick_number(&[-1.0, 0.0, -0.5]);
+                let high = self.pick_number(&[1.0, 2.0, 1.5]);
                 let call = self.builtin("smoothstep");
                 Expr::call(&call, &[&low, &high, &expr], ty, Range::new(0.0, 1.0)).by(Op::Smoothstep)
             }

@@ -161,7 +161,10 @@ impl Generator {
         let ty = value.ty;
         let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
         let number = match elem {
-            _ if elem == self.whole && ty == elem => self.int(self.random.clone().pick(&[2, 3, 5, 7])),
+            _ if elem == self.whole && ty == elem => {
+                let number = self.random.pick(&[2, 3, 5, 7]);
+                self.int(number)
+            }
             Type::Scalar(scalar) if scalar.is_float() => {
                 let number = self.random.pick(&[0.5, 2.0, 0.25, 1.5, 0.75, 3.0, 0.8, 1.25]);
                 self.number_of(elem, number)

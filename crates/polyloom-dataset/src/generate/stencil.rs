@@ -182,7 +182,7 @@ impl Stencil {
             }
             1 if self.ty == real && neighbours.len() > 1 => {
                 let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
-                let is_largest = g.random.clone().one_in(2);
+                let is_largest = g.random.one_in(2);
                 let call = g.builtin(if is_largest { "max" } else { "min" });
                 let text =
                     names.iter().skip(1).fold(names[0].clone(), |so_far, name| format!("{call}({so_far}, {name})"));

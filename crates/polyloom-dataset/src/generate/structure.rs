@@ -92,7 +92,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let inner = (difficulty > 1 && g.random.one_in(2)).then(|| g.structure(None));
     let main = g.structure(inner);
     let (_, names) = NAMES.iter().find(|(name, _)| *name == main.name)?;
-    g.threads_over(&[Extent::Free(0)], &[["i", "tid", "idx"][g.random.clone().below(3)]]);
+    let index = g.random.pick(&["i", "tid", "idx"]);
+    g.threads_over(&[Extent::Free(0)], &[index]);
     let whole_name = g.like(&names[..1]);
     let in_place = g.random.one_in(3);
     g.struct_param(&whole_name, &main, &[Extent::Free(0)]);

@@ -206,7 +206,7 @@ fn masked(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])
         _ => Expr::binary("!=", &mask, &none, Type::BOOL, truth),
     };
     let zero = match is_number(x) {
-        true => g.number(g.random.clone().pick(&[0.0, 0.0, -1.0, 1.0])),
+        true => g.pick_number(&[0.0, 0.0, -1.0, 1.0]),
         false => g.zero(x.ty),
     };
     let range = x.range.or(zero.range);

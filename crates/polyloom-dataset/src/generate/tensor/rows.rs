@@ -102,7 +102,8 @@ pub(super) fn fold(
         g.say(words);
         let count = g.random.below(1 + usize::from(t.difficulty) / 2);
         g.work(&mut seen, count, 1);
-        let result = concluded(g, t, value, &seen, 1 + g.random.clone().below(2));
+        let depth = 1 + g.random.below(2);
+        let result = concluded(g, t, value, &seen, depth);
         g.line(&format!("{} = {}", target(&lane), result.text));
         g.say(format!("`{c}` is {}", result.words));
     };
