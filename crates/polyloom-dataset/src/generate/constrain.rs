@@ -72,7 +72,32 @@ impl Generator {
             Need::Shift => 5,
             _ => self.random.pick(&[16, 31, 64, 100, 128]),
         };
-        let (rest, size) = match ty.as_scalar().is_some_and(Scalar::is_unsigned_int) || expr.range.low >= 0.0 {
+        // Of what is small already it leaves everything.
+        let is_small = expr.range.size() < f64::from(modulus);
+        let (rest, size) = if is_small { self.with_size(expr) } else { self.remainder(expr, modulus) };
+        match need {
+            Need::Finite | Need::Moderate | Need::Small => rest,
+            Need::NotZero | Need::Positive | Need::AtLeastOne => {
+                let range = size.range + Range::of(1.0);
+                Expr::binary("+", &self.int(1), &size, ty, range)
+            }
+            _ => size,
+        }
+    }
+
+    /// A whole number and its absolute value.
+    fn with_size(&mut self, expr: Expr) -> (Expr, Expr) {
+        let size = match expr.range.low >= 0.0 {
+            true => expr.clone(),
+            false => self.named_call(Op::Abs, &expr, expr.range.abs()),
+        };
+        (expr, size)
+    }
+
+    /// What is left of a whole number by another, and its absolute value.
+    fn remainder(&mut self, expr: Expr, modulus: i32) -> (Expr, Expr) {
+        let ty = expr.ty;
+        match ty.as_scalar().is_some_and(Scalar::is_unsigned_int) || expr.range.low >= 0.0 {
             true => {
                 let rest = Expr::binary("%", &expr, &self.int(modulus), ty, Range::new(0.0, f64::from(modulus - 1)));
                 (rest.clone(), rest)
@@ -82,14 +107,6 @@ impl Generator {
                 let size = self.named_call(Op::Abs, &rest, Range::new(0.0, f64::from(modulus - 1)));
                 (rest, size)
             }
-        };
-        match need {
-            Need::Finite | Need::Moderate | Need::Small => rest,
-            Need::NotZero | Need::Positive | Need::AtLeastOne => {
-                let range = size.range + Range::of(1.0);
-                Expr::binary("+", &self.int(1), &size, ty, range)
-            }
-            _ => size,
         }
     }
 
@@ -105,7 +122,10 @@ impl Generator {
                 Expr::binary("*", &factor, &expr, ty, range)
             }
             Need::InsideUnit => {
-                let unit = self.constrain_float(expr, Need::Unit);
+                let unit = if Need::Unit.is_met_by(expr.range) { expr } else { self.constrain_float(expr, Need::Unit) };
+                if need.is_met_by(unit.range) {
+                    return unit;
+                }
                 let unit = self.short(unit);
                 if unit.parts.is_scaled {
                     return self.clamped(&unit, -0.9, 0.9);
@@ -184,7 +204,7 @@ impl Generator {
                 }
                 8 if size <= 1e3 && most > 1.0 && range.low < 0.0 => {
                     let divisor = self.pick_number(&[2.0, 1.5, 3.0, 2.5]);
-                    if divisor.range.high > most {
+                    if divisor.range.high > most || divisor.range.high >= size {
                         continue;
                     }
                     let range = if self.is_shared() { divisor.range.or(-divisor.range) } else { Range::within(3.0) };

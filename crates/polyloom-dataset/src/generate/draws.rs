@@ -6,7 +6,7 @@ use super::expr::Expr;
 use super::generator::Generator;
 use super::program::{Category, Program};
 use super::range::Range;
-use polyloom::{Composite, Random, Scalar, Type};
+use polyloom::{Composite, Op, Random, Scalar, Type};
 
 /// What a draw is called, its type and what it may be.
 fn kinds() -> [(&'static str, Type, Range); 11] {
@@ -136,7 +136,12 @@ impl Generator {
             ("randn", _) => &["z", "noise", "gauss", "shock", "eps_n"],
             _ => &["r", "u", "xi", "rnd", "chance"],
         };
+        let is_of_one_length =
+            matches!(name, "sample_unit_ring" | "sample_unit_sphere_surface" | "sample_unit_hemisphere_surface");
         let index = self.let_like(names, &format!("{call}({args})"), ty, range);
+        if is_of_one_length {
+            self.variables[index].head = Some(Op::Normalize);
+        }
         let name = self.text(index);
         self.explain(format!("`{name}` is {words}."));
         index

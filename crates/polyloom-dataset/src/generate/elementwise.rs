@@ -243,7 +243,7 @@ impl Generator {
             let other = self.converted(other, value.ty);
             let (a, b) = (self.short(value), self.short(other));
             let (a, b) = if self.random.one_in(2) { (a, b) } else { (b, a) };
-            let cancels = |is_sum| a.parts.cancel(&b.parts, is_sum);
+            let cancels = |is_sum| a.parts.cancel(&b.parts, is_sum) || a.parts.doubles(&b.parts);
             let (operator, range) = match (a.ty == b.ty, self.random.below(3)) {
                 (true, _) if cancels(true) && cancels(false) => match a.ty.as_composite() {
                     None if a.range.size() * b.range.size() < 1e4 => ("*", a.range * b.range),

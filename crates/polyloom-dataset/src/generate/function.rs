@@ -128,7 +128,7 @@ impl Generator {
         let args: Vec<Expr> = params
             .into_iter()
             .map(|param| {
-                let arg = self.variable(param, depth.saturating_sub(1));
+                let arg = self.argument(param, depth.saturating_sub(1));
                 let arg = self.constrain(arg, Need::Moderate);
                 self.short(arg)
             })
@@ -153,6 +153,26 @@ impl Generator {
         }
         let refs: Vec<&Expr> = args.iter().collect();
         Expr::call(&name, &refs, result, range)
+    }
+
+    /// What a function is given, which takes numbers of both signs: rather such that are.
+    fn argument(&mut self, ty: Type, depth: usize) -> Expr {
+        let is_of_both_signs = |arg: &Expr| arg.range.low < -0.6 && arg.range.high > 0.6;
+        let mut arg = self.variable(ty, depth);
+        for _ in 0..4 {
+            if is_of_both_signs(&arg) || ty != self.real {
+                return arg;
+            }
+            arg = self.variable(ty, depth);
+        }
+        let middle = (5.0 * (arg.range.low + arg.range.high)).round() / 10.0;
+        if is_of_both_signs(&arg) || arg.parts.is_moved || !(0.5..50.0).contains(&middle.abs()) {
+            return arg;
+        }
+        let sign = if middle > 0.0 { "-" } else { "+" };
+        let range = arg.range - Range::of(middle);
+        let arg = self.short(arg);
+        Expr::binary(sign, &arg, &self.number(middle.abs()), ty, range)
     }
 
     /// A function of two results: its name, and the type and range of each.
@@ -187,7 +207,7 @@ impl Generator {
         let args: Vec<String> = results
             .iter()
             .map(|&(ty, _)| {
-                let arg = self.variable(ty, 1);
+                let arg = self.argument(ty, 1);
                 let arg = self.constrain(arg, Need::Moderate);
                 self.short(arg).text
             })

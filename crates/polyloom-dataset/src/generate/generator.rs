@@ -43,7 +43,7 @@ pub(super) struct Variable {
     /// Whether it is in scope.
     pub(super) visible: bool,
     /// What is known of the value that it was given.
-    head: Option<Op>,
+    pub(super) head: Option<Op>,
     pub(super) parts: Parts,
     /// The text of the value that it was given, if there is one.
     pub(super) value: String,
@@ -217,6 +217,7 @@ impl Generator {
         expr.parts.terms.extend(variable.parts.terms.iter().copied());
         expr.parts.factors.extend(variable.parts.factors.iter().copied());
         (expr.parts.is_moved, expr.parts.is_scaled) = (variable.parts.is_moved, variable.parts.is_scaled);
+        expr.parts.multiple_of = variable.parts.multiple_of.or(expr.parts.multiple_of);
         expr
     }
 

@@ -361,8 +361,10 @@ fn sum(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, name: &st
     g.line(&head);
     let done = g.nested(|g| {
         if g.random.one_in(6) {
-            let limit = g.pick_number(&[0.0, 0.5, -0.5, 1.0]);
-            if row.types[0] == g.real {
+            let Range { low, high } = row.ranges[0];
+            let limits: Vec<f64> = [0.0, 0.5, -0.5, 1.0].into_iter().filter(|x| *x > low && *x < high).collect();
+            if row.types[0] == g.real && !limits.is_empty() {
+                let limit = g.pick_number(&limits);
                 g.line(&format!("if {} < {}:", row.elements[0], limit.text));
                 g.nested(|g| g.line("continue"));
                 let first = row.elements[0].split('[').next().unwrap_or_default().to_owned();
@@ -450,7 +452,8 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
     };
     g.gap();
     g.line(&head);
-    let exclusive = g.random.one_in(4);
+    // Before the first element the largest so far is none.
+    let exclusive = !carried.iter().any(|(kind, _)| matches!(kind, 2 | 3)) && g.random.one_in(4);
     let done = g.nested(|g| {
         let mut seen: Vec<usize> = carried.iter().map(|&(_, index)| index).collect();
         seen.extend(&extras);

@@ -520,12 +520,16 @@ impl Generator {
             return value;
         }
         let range = value.range;
-        Expr::call(&self.cast_name(ty), &[&value], ty, range)
+        Expr::call(&self.cast_name(ty), &[&value], ty, range).by(Op::Cast)
     }
 
     /// A fraction as a whole number, in steps so small that it tells values apart.
     pub(super) fn as_whole(&mut self, value: Expr) -> Expr {
-        let steps = self.random.pick(&[10.0, 16.0, 32.0, 64.0, 100.0]);
+        let steps = match value.head {
+            // Of what has been whole a multiple is so, too.
+            Some(Op::Cast) => self.random.pick(&[0.5, 1.5, 2.5, 0.25]),
+            _ => self.random.pick(&[10.0, 16.0, 32.0, 64.0, 100.0]),
+        };
         // What is bounded after it is scaled has few values left.
         let need = if value.range.size() * steps > 1e5 { Need::Moderate } else { Need::Finite };
         let mut value = self.constrain(value, need);
