@@ -111,7 +111,8 @@ impl Generator {
             Subject { category, inputs: &inputs, outputs: &outputs, indices: &self.indices, lines: &self.lines };
         let (line, rest) = docstring::body(&mut self.random, &subject, given, &self.doc);
         let line = line.unwrap_or_else(|| {
-            let line = docstring::summary(&mut self.random, category, &inputs, &outputs, &self.lines);
+            let functions: Vec<&str> = self.items.iter().filter_map(|item| function_of(item)).collect();
+            let line = docstring::summary(&mut self.random, &subject, &functions);
             match self.by_column {
                 true => line.replace("each row of", "each column of").replace("the rows of", "the columns of"),
                 false => line,
@@ -138,6 +139,12 @@ impl Parameter {
         let rank = self.inputs.first().map_or(0, |input| input.shape.len());
         Given { name: self.name(), rank, is_struct: self.inputs.iter().any(|input| input.name.contains('.')) }
     }
+}
+
+/// The name of a function that stands before the kernel.
+fn function_of(item: &str) -> Option<&str> {
+    let (name, _) = item.split_once("def ")?.1.split_once('(')?;
+    item.contains(".func\n").then_some(name)
 }
 
 /// The first line of a function, or several if it is too long.

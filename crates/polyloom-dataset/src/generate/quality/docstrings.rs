@@ -89,3 +89,51 @@ fn skeletons_sum_themselves_up() {
         assert!(!is_of_any && !first.contains(" more input"), "{first}\n{}", program.source);
     }
 }
+
+#[test]
+fn titles_count_helpers_and_merge_into_one() {
+    for program in kernels(200) {
+        let (doc, code) = parts(&program.source);
+        let first = doc.lines().next().unwrap_or_default();
+        let n_helpers = code.lines().filter(|line| line.starts_with("def ")).count() - 1;
+        assert!(!first.contains("helper functions") || n_helpers > 1, "{first}\n{}", program.source);
+        let merged = first.strip_prefix("Merge `").or_else(|| first.strip_prefix("Combine `"));
+        let into = merged.and_then(|rest| rest.split_once(" into ")).map_or("", |(_, into)| into);
+        assert!(!into.contains("` and `"), "{first}\n{}", program.source);
+    }
+}
+
+#[test]
+fn titles_name_what_is_tested() {
+    let mut n_named = 0;
+    for seed in 0..1000 {
+        let program = generate(Category::ControlFlow, seed);
+        let (doc, code) = parts(&program.source);
+        let first = doc.lines().next().unwrap_or_default();
+        let Some(named) = ["conditions on ", "Branch on ", "cases of "].iter().find_map(|lead| first.split_once(lead))
+        else {
+            continue;
+        };
+        let named =
+            [" to get ", " apart "].iter().fold(named.1, |text, end| text.split_once(end).map_or(text, |t| t.0));
+        for name in named.split('`').skip(1).step_by(2) {
+            n_named += 1;
+            // Nothing else is read by a test, nor is what is made of it.
+            let mut known = BTreeSet::from([name]);
+            let lines: Vec<&str> = statements(&code).collect();
+            let is_test = |line: &str| ["if ", "while ", "where("].iter().any(|word| line.contains(word));
+            for _ in 0..lines.len() {
+                for line in &lines {
+                    let reads =
+                        words(line.split_once("= ").map_or(line, |(_, value)| value)).any(|word| known.contains(word));
+                    if let (true, Some(target)) = (reads, words(line).next()) {
+                        known.insert(target);
+                    }
+                }
+            }
+            let is_tested = lines.iter().any(|line| is_test(line) && words(line).any(|word| known.contains(word)));
+            assert!(is_tested, "{name}: {first}\n{}", program.source);
+        }
+    }
+    assert!(n_named > 800, "{n_named}");
+}
