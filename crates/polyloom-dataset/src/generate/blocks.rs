@@ -213,7 +213,9 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                 0 => Generator::many(range, n.into()),
                 _ => range,
             };
-            let index = g.let_like(&["total", "block_result", "joint", "whole"], &format!("{tile}[0]"), ty, total);
+            let names =
+                [["total", "block_sum", "joint"], ["highest", "block_max", "peak"], ["lowest", "block_min", "least"]];
+            let index = g.let_like(&names[operation], &format!("{tile}[0]"), ty, total);
             let name = g.text(index);
             g.explain(format!("`{name}` is {what} of the block, found by a tree."));
             vec![index]

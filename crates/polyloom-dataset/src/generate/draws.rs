@@ -193,8 +193,7 @@ impl Generator {
         let sum = self.read(total);
         let count = self.number(n.into());
         let mean = Expr::binary("/", &sum, &count, self.real, Range::within(8.0));
-        let names: &[&str] =
-            if counts { &["share", "fraction", "chance_of"] } else { &["mean", "average", "expected"] };
+        let names: &[&str] = if counts { &["share", "fraction", "chance"] } else { &["mean", "average", "expected"] };
         self.assign_like(names, mean);
     }
 

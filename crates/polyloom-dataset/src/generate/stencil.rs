@@ -171,7 +171,7 @@ impl Stencil {
                 };
                 let names: &[&str] = match words {
                     "the discrete Laplacian" => &["lap", "laplacian", "spread"],
-                    "the difference to the neighbour" => &["slope", "diff"],
+                    "the difference to the neighbour" => &["slope", "rise"],
                     "the mean of the neighbours" => &["around", "average", "nearby"],
                     _ => &["around", "nearby", "mixed"],
                 };
@@ -233,16 +233,14 @@ impl Stencil {
 
     /// Central differences along the axes, or what is made of them.
     fn differences(&self, g: &mut Generator, neighbours: &[usize]) -> Option<usize> {
-        const PAIRS: [(&str, &str, &[&str]); 3] = [
-            ("left", "right", &["dx", "slope_x"]),
-            ("down", "up", &["dy", "slope_y"]),
-            ("back", "front", &["dz", "slope_z"]),
-        ];
+        let [across, along, through] = self.sides(g);
+        let pairs: [([&str; 2], &[&str]); 3] =
+            [(across, &["dx", "slope_x"]), (along, &["dy", "slope_y"]), (through, &["dz", "slope_z"])];
         let elem = self.ty.as_composite().map_or(self.ty, |composite| composite.elem().into());
         let half = g.number_of(elem, 0.5).text;
         let has = |g: &Generator, name: &str| neighbours.iter().any(|&index| g.variables[index].text == name);
         let mut found = Vec::new();
-        for (low, high, names) in PAIRS {
+        for ([low, high], names) in pairs {
             if has(g, low) && has(g, high) {
                 let index =
                     g.let_like(names, &format!("{half} * ({high} - {low})"), self.ty, self.range.or(-self.range));
@@ -278,9 +276,15 @@ impl Stencil {
         Some(index)
     }
 
+    /// What neighbours are called along each axis, the last first: rows of a table are counted downwards.
+    fn sides(&self, g: &Generator) -> [[&'static str; 2]; 3] {
+        let is_upwards = g.indices.iter().any(|index| index == "y");
+        [["left", "right"], if is_upwards { ["down", "up"] } else { ["above", "below"] }, ["back", "front"]]
+    }
+
     /// Neighbours as variables.
     fn neighbours(&self, g: &mut Generator, difficulty: u8) -> Vec<usize> {
-        const NAMES: [[&str; 2]; 3] = [["left", "right"], ["down", "up"], ["back", "front"]];
+        let names = self.sides(g);
         let indices = g.indices.clone();
         let mut steps: Vec<Vec<i32>> = Vec::new();
         for axis in 0..self.rank {
@@ -356,9 +360,9 @@ impl Stencil {
             let name = match (is_corner, step[axis].abs()) {
                 (true, _) => {
                     let [down, left] = [step[0], step[1]].map(|step| usize::from(step > 0));
-                    g.like(&[&format!("{}_{}", NAMES[1][down], NAMES[0][left])])
+                    g.like(&[&format!("{}_{}", names[1][down], names[0][left])])
                 }
-                (_, 1) => g.like(&[NAMES[self.rank - 1 - axis][usize::from(step[axis] > 0)]]),
+                (_, 1) => g.like(&[names[self.rank - 1 - axis][usize::from(step[axis] > 0)]]),
                 _ => g.like(&[["far_left", "far_right"][usize::from(step[axis] > 0)]]),
             };
             if self.edge == Edge::Padded {

@@ -22,7 +22,7 @@ pub(super) fn runge_kutta(g: &mut Generator, difficulty: u8) -> &'static str {
         ["-s[1] - s[2]", "s[0] + p * s[1]", "q + s[2] * (s[0] - 5.0)"],
         ["s[0] * (1.0 - s[0]) - p * s[0] * s[1]", "p * s[1] * (s[0] - s[2]) - q * s[1]", "p * s[1] * s[2] - q * s[2]"],
     ][kind];
-    let function = g.like(&["rates", "derivative", "change_of", "slope_of"]);
+    let function = g.like(&["rates", "derivative", "slopes"]);
     let (vec, make) = (g.type_name(VEC3), g.builtin("vec3"));
     let heads =
         [("s", vec.as_str()), ("p", "float"), ("q", "float")].map(|(name, ty)| (name.to_owned(), ty.to_owned()));

@@ -385,7 +385,9 @@ fn capped(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])
     };
     let bound = g.own_element(names, Type::F32, if op == Op::Max { -1.0 } else { 0.0 }, 1.0);
     let range = if op == Op::Max { x.range.max(bound.range) } else { x.range.min(bound.range) };
-    Some((call(g, op, &[x, &bound], range), &["bounded", "capped", "admissible"]))
+    let names: &[&str] =
+        if op == Op::Max { &["bounded", "raised", "admissible"] } else { &["bounded", "capped", "admissible"] };
+    Some((call(g, op, &[x, &bound], range), names))
 }
 
 fn calibrated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {

@@ -11,7 +11,7 @@ mod shortened;
 mod summary;
 
 pub(super) use aside::aside;
-pub(super) use summary::summary;
+pub(super) use summary::{summary, tested};
 
 use super::program::Category;
 use choice::{Choice, Chosen};

@@ -125,7 +125,7 @@ pub(in crate::generate) fn summary(random: &mut Random, subject: &Subject<'_>, f
         format!("{verb} {outs} from {ins}."),
         format!("{verb} {outs} from `{first}` and {more}."),
         format!("{verb} {outs}."),
-        format!("{verb} {} results from {} inputs.", outputs.len(), inputs.len()),
+        format!("{verb} `{}` and {} more results from {} inputs.", outputs[0], outputs.len() - 1, inputs.len()),
     ];
     let mut all = lines[start..].iter().chain(&lines[..start]).chain(&fallbacks);
     all.find(|line| line.len() <= LONGEST).cloned().unwrap_or_default()
@@ -133,9 +133,9 @@ pub(in crate::generate) fn summary(random: &mut Random, subject: &Subject<'_>, f
 
 /// Lines of a kernel that branches: they name what its tests are on.
 fn by_tests(subject: &Subject<'_>, outs: &str) -> Vec<String> {
-    let tested = tested(subject);
-    let names = subject.inputs.iter().map(|given| given.name);
-    let others: Vec<&str> = names.filter(|name| !tested.contains(name)).collect();
+    let names: Vec<&str> = subject.inputs.iter().map(|given| given.name).collect();
+    let tested = tested(subject.lines, &names);
+    let others: Vec<&str> = names.iter().copied().filter(|name| !tested.contains(name)).collect();
     let from = if others.is_empty() { String::new() } else { format!(" from {}", list(&others)) };
     if tested.is_empty() {
         return vec![format!("Choose {outs}{from}, case by case.")];
@@ -148,16 +148,15 @@ fn by_tests(subject: &Subject<'_>, outs: &str) -> Vec<String> {
     ]
 }
 
-/// The inputs that have a say in the kernel's tests.
-fn tested<'a>(subject: &Subject<'a>) -> Vec<&'a str> {
-    let flow = subject.dataflow();
-    let tests: Vec<&str> = subject.lines.iter().flat_map(|line| tests(line)).collect();
+/// The inputs that have a say in the tests of these lines.
+pub(in crate::generate) fn tested<'a>(lines: &'a [String], inputs: &[&'a str]) -> Vec<&'a str> {
+    let flow = Dataflow::of(lines, inputs);
+    let tests: Vec<&str> = lines.iter().flat_map(|line| tests(line)).collect();
     let is_tested = |at: usize, given: &str| {
         let comes_from = |name: &str| name == given || flow.origin(name).is_some_and(|origin| origin.has_param(at));
         tests.iter().any(|test| names_of(test).any(comes_from))
     };
-    let all = subject.inputs.iter().map(|given| given.name).enumerate();
-    all.filter(|&(at, name)| is_tested(at, name)).map(|(_, name)| name).collect()
+    inputs.iter().copied().enumerate().filter(|&(at, name)| is_tested(at, name)).map(|(_, name)| name).collect()
 }
 
 /// The conditions in a line.
@@ -217,7 +216,7 @@ mod tests {
             indices: &indices,
             lines: &lines,
         };
-        assert_eq!(tested(&subject), ["x"]);
+        assert_eq!(tested(&lines, &["x", "y", "z"]), ["x"]);
         assert!(!all_call(&subject, &["bend"]));
     }
 }

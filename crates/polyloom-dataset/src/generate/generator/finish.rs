@@ -25,8 +25,11 @@ impl Generator {
             category,
             Category::Reduction | Category::Scan | Category::Stencil | Category::SharedMemory | Category::Warp
         );
+        let tested = self.tested_arrays(category);
+        let first_tested = self.random.below(tested.len().max(1));
         let subject = match self.arrays()[..] {
             [] => "values".to_owned(),
+            _ if !tested.is_empty() => tested[first_tested].clone(),
             [first, ..] if is_of_first => first.to_owned(),
             [first, other, ..] if kind == 0 => format!("{first}_and_{other}"),
             [_, other, ..] if second => other.to_owned(),
@@ -34,7 +37,11 @@ impl Generator {
         };
         // What the last line does with something else is not what the kernel does with the array.
         let is_of_it = self.lines.last().is_some_and(|line| line.contains(&format!("{subject}[")));
-        let verb = self.random.pick(names::verbs(category, self.outer.filter(|_| is_of_it)));
+        let verbs = match category {
+            Category::ControlFlow if tested.is_empty() => names::verbs_of(self.outer.filter(|_| is_of_it)),
+            _ => names::verbs(category, self.outer.filter(|_| is_of_it)),
+        };
+        let verb = self.random.pick(verbs);
         let name = format!("{verb}_{subject}");
         let name = if self.names.take(&name) { name } else { format!("{name}_kernel") };
         self.finish_as(&name, category)
@@ -47,11 +54,22 @@ impl Generator {
         given.map(Parameter::name).collect()
     }
 
+    /// Those of them that a kernel of branches tests.
+    fn tested_arrays(&self, category: Category) -> Vec<String> {
+        let inputs = self.arrays();
+        let tested = match category {
+            Category::ControlFlow => docstring::tested(&self.lines, &inputs),
+            _ => Vec::new(),
+        };
+        tested.into_iter().map(str::to_owned).collect()
+    }
+
     /// The same under a name.
     pub(in crate::generate) fn finish_as(mut self, name: &str, category: Category) -> Option<Program> {
         // What a kernel writes comes last.
         let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
         self.params.sort_by_key(is_output);
+        self.name_by_use();
         let package = self.package;
         self.reads.scan(&self.lines);
         let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
@@ -131,7 +149,7 @@ impl Generator {
 }
 
 impl Parameter {
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.text.split(':').next().unwrap_or_default()
     }
 

@@ -103,8 +103,8 @@ impl Operand {
                 return format!("{call}({name}, {row}, {col}{n}{layout})");
             }
             Way::Copied { tile } => {
-                let r = g.let_text(&["r", "rr", "y_at"], "loom.lane_id() // 2");
-                let q = g.let_text(&["s_at", "cc", "x_at"], "loom.lane_id() % 2 * 8");
+                let r = g.let_text(&["r", "rr", "tile_y"], "loom.lane_id() // 2");
+                let q = g.let_text(&["s", "cc", "tile_x"], "loom.lane_id() % 2 * 8");
                 g.line(&format!("loom.async_copy({tile}[{r}, {q}], {}, count=8)", element(&r, &q)));
                 g.line("loom.async_commit()");
                 g.line("loom.async_wait()");
@@ -164,7 +164,7 @@ pub(super) fn walk(
     let n = height * width / 32;
     let e = g.like(&["e", "n_e", "w", "u"]);
     let head = format!("for {e} in range({n}):");
-    let (rows, cols) = (["r", "rr", "y_at"], ["s_at", "cc", "x_at"]);
+    let (rows, cols) = (["r", "rr", "tile_y"], ["s", "cc", "tile_x"]);
     match g.random.below(3) {
         // A row is of two lanes.
         0 if height == 16 => {
