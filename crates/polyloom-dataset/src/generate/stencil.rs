@@ -131,11 +131,11 @@ impl Stencil {
             let extras = extras.clone();
             return g.concluded(total, &extras, depth);
         }
-        let neighbours = self.neighbours(g, difficulty);
+        let (neighbours, places): (Vec<usize>, Vec<String>) = self.neighbours(g, difficulty).into_iter().unzip();
         let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let [names, places] = [&names, &places].map(|all| all.iter().map(String::as_str).collect::<Vec<&str>>());
         let verb = if names.len() == 1 { "is its neighbour" } else { "are its neighbours" };
-        g.explain(format!("{} {verb}.", super::docstring::list(&names)));
+        g.explain(format!("{} {verb} at {}.", super::docstring::list(&names), super::docstring::list(&places)));
         let mut seen = neighbours.clone();
         seen.push(center);
         let real = g.real;
@@ -282,8 +282,8 @@ impl Stencil {
         [["left", "right"], if is_upwards { ["down", "up"] } else { ["above", "below"] }, ["back", "front"]]
     }
 
-    /// Neighbours as variables.
-    fn neighbours(&self, g: &mut Generator, difficulty: u8) -> Vec<usize> {
+    /// Neighbours as variables, and where they are.
+    fn neighbours(&self, g: &mut Generator, difficulty: u8) -> Vec<(usize, String)> {
         let names = self.sides(g);
         let indices = g.indices.clone();
         let mut steps: Vec<Vec<i32>> = Vec::new();
@@ -384,7 +384,10 @@ impl Stencil {
                 g.line(&format!("{name} = {text}"));
             }
             let range = self.range.or(Range::of(0.0));
-            found.push(g.declare(name.clone(), format!("`{name}`"), self.ty, range));
+            let moved = step.iter().zip(&indices).filter(|(step, _)| **step != 0);
+            let place: Vec<String> =
+                moved.map(|(&step, index)| format!("{index} {} {}", sign(step), step.abs())).collect();
+            found.push((g.declare(name.clone(), format!("`{name}`"), self.ty, range), place.join(", ")));
         }
         found
     }

@@ -58,6 +58,7 @@ impl Generator {
         let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
         let value = self.variable(ty, 2);
         let value = self.with_unused_from(value, first);
+        let value = self.of_more_than_counts(value);
         let value = self.constrain(value, Need::Moderate);
         let value = self.fitting(value);
         let (mut value, is_negative) = self.with_sign(value);
@@ -107,6 +108,25 @@ impl Generator {
         self.explain(format!("{}.", capitalised(&words)));
         let becomes = &mut self.variables[target].becomes;
         *becomes = Some(Range::of(becomes.map_or(grows, |before| before.high.min(grows))));
+    }
+
+    /// The value, times something else if it comes from nothing but what loops count: of that alone a formula would do.
+    fn of_more_than_counts(&mut self, value: Expr) -> Expr {
+        let ty = value.ty;
+        let fits = |variable: &Variable| variable.visible && variable.ty == ty && !variable.counts && !variable.changes;
+        if ty.as_composite().is_some() || !self.only_counts(&value) {
+            return value;
+        }
+        let others: Vec<usize> = (0..self.variables.len()).filter(|&index| fits(&self.variables[index])).collect();
+        for index in others {
+            let other = self.read(index);
+            if !self.only_counts(&other) {
+                let (value, range) = (self.short(value), other.range);
+                let range = value.range * range;
+                return Expr::binary("*", &other, &value, ty, range);
+            }
+        }
+        value
     }
 
     /// Whether the value is another in each round of the loop.

@@ -73,7 +73,8 @@ impl Generator {
         let package = self.package;
         self.reads.scan(&self.lines);
         let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
-        hoist::out_of_loops(&mut self.lines);
+        let moved = hoist::out_of_loops(&mut self.lines);
+        docstring::told_before_loops(&mut self.doc, &moved);
         let mut source = String::with_capacity(4096);
         for line in &self.imports {
             let _ = write!(source, "{line}\n\n");

@@ -137,3 +137,51 @@ fn titles_name_what_is_tested() {
     }
     assert!(n_named > 800, "{n_named}");
 }
+
+#[test]
+fn what_no_round_changes_is_told_before_the_loop() {
+    for program in kernels(200).filter(|program| program.category != "composite") {
+        let (doc, code) = parts(&program.source);
+        let text = told(&doc);
+        let body = code.split(".kernel").nth(1).unwrap_or_default();
+        let outside: BTreeSet<&str> = body
+            .lines()
+            .filter(|line| line.starts_with("    ") && !line.starts_with("     "))
+            .filter_map(|line| line.trim_start().split_once(" = ").map(|(name, _)| name))
+            .collect();
+        for sentence in text.split(". ").filter(|sentence| sentence.starts_with("For each `")) {
+            for clause in sentence.split("; ").filter_map(|clause| clause.split_once("let `")) {
+                let name = clause.1.split('`').next().unwrap_or_default();
+                assert!(!outside.contains(name), "{name}\n{}", program.source);
+            }
+        }
+    }
+}
+
+#[test]
+fn neighbours_have_places() {
+    for seed in 0..500 {
+        let program = generate(Category::Stencil, seed);
+        let text = told(&parts(&program.source).0);
+        let has_place = |(_, rest): (&str, &str)| rest.trim_start_matches('s').starts_with(" at `");
+        let said = [" are its neighbour", " is its neighbour"].iter().find_map(|said| text.split_once(said));
+        assert!(said.is_none_or(has_place), "{}", program.source);
+    }
+}
+
+#[test]
+fn nothing_is_written_that_is_no_value_yet() {
+    for seed in 0..1000 {
+        let program = generate(Category::Scan, seed);
+        let (_, code) = parts(&program.source);
+        let lines: Vec<&str> = statements(&code).collect();
+        let has_none = |line: &&&str| line.contains("= float(-1000.0)") || line.contains("= float(1000.0)");
+        for line in lines.iter().filter(has_none) {
+            let name = line.split(' ').next().unwrap_or_default();
+            let taken = lines.iter().position(|line| line.starts_with(&format!("{name} = ")) && line.contains(name));
+            let changed = lines.iter().rposition(|line| line.starts_with(&format!("{name} = ")));
+            let read = lines.iter().position(|line| !line.starts_with(name) && words(line).any(|word| word == name));
+            assert!(taken.is_some() && read.is_none_or(|read| changed < Some(read)), "{name}\n{}", program.source);
+        }
+    }
+}
