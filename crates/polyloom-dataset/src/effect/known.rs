@@ -85,7 +85,9 @@ impl Sum {
                 },
             }
         }
-        (Sum { terms, constant: self.constant + other.constant }, cancels)
+        let constant = self.constant + other.constant;
+        cancels |= constant == 0.0 && self.constant != 0.0 && !terms.is_empty();
+        (Sum { terms, constant }, cancels)
     }
 }
 

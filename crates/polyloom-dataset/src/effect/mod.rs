@@ -167,6 +167,14 @@ def kernel(
     fn multiples_of_one_value_are_found() {
         check("a = 0.02 * x[i]\nb = 0.01 * x[i]\nout[i] = a - b", "`sub` is of multiples of one value");
         check("a = x[i] + y[i]\nout[i] = (0.5 * x[i] + y[i] / 2.0) + a", "`add` is of multiples of one value");
+        let lines = "a = loom.vec3(x[i], y[i], 1.0)\nw = a - loom.vec3(y[i], y[i], x[i])\nout[i] = w[0] + y[i]";
+        check(lines, "`add` takes away what was added");
+        let lines = "u = v[i]\nw = loom.vec3(x[i], y[i], 1.0) - u\nout[i] = (w[0] + u[0]) * x[i]";
+        check(lines, "`add` takes away what was added");
+        check("a = x[i] + 3.0\nout[i] = a + (y[i] - 3.0)", "`add` takes away what was added");
+        check("out[i] = loom.max(loom.abs(2.0 * x[i]), x[i])", "`max` always gives the same one of the two");
+        check("out[i] = loom.min(x[i] / 4.0, loom.abs(x[i]))", "`min` always gives the same one of the two");
+        check("out[i] = loom.max(loom.abs(x[i]), 2.0 * x[i]) * v[i][1]", "");
         check("out[i] = -x[i] % x[i]", "`mod` is of multiples of one value");
         check("a = 2.0 * x[i] + 2.0 * y[i]\nb = x[i] + y[i]\nout[i] = a / b", "`div` is of multiples of one value");
         check("out[i] = loom.copysign(loom.frac(x[i]), 2.0 * x[i])", "`copysign` takes the sign that is there");
@@ -230,6 +238,8 @@ def kernel(
         check("out[i] = loom.log(1.0 + x[i]) * loom.log(1.0 + x[i])", "`log` is computed a second time");
         check("a = loom.sin(x[i])\nb = loom.sin(x[i])\nout[i] = a * b", "`sin` is what another variable is");
         check("if x[i] > 0.0:\n    out[i] = loom.sin(x[i]) * 2.0\nelse:\n    out[i] = loom.sin(x[i]) * 2.0 + 1.0", "");
+        check("x[i] = y[i] + 1.0\nout[i] = loom.sin(y[i]) * loom.cos(loom.sin(y[i]))", "");
+        check("x[i] = loom.sin(y[i] + 1.0)\nout[i] = loom.sin(y[i] + 1.0)", "`sin` is computed a second time");
         check("a = x[i]\nx[i] = y[i]\nb = x[i]\nout[i] = a * b", "");
     }
 

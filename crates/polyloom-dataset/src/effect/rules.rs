@@ -32,8 +32,11 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
                 Origin::Op { op: inner, operands: of, .. } => *inner == op && of.contains(&operands[other]),
                 _ => false,
             };
+            let exceeds = |index: usize, other: usize| exceeds(table, operands[index], operands[other]);
             match () {
-                () if apart.low >= 0.0 || apart.high <= 0.0 => Some("always gives the same one of the two"),
+                () if apart.low >= 0.0 || apart.high <= 0.0 || exceeds(0, 1) || exceeds(1, 0) => {
+                    Some("always gives the same one of the two")
+                }
                 () if repeats(0, 1) || repeats(1, 0) => Some("has been taken before"),
                 () => None,
             }
@@ -155,15 +158,20 @@ fn is_scaled(sum: &Sum) -> bool {
 }
 
 /// Whether the first value is one that is as large as the second or larger: the maximum of it and another, or its
-/// magnitude and more.
+/// magnitude and more, or that of a multiple of it.
 fn exceeds(table: &Table, value: Id, other: Id) -> bool {
-    let is_by = |id: Id, wanted: Op| match &table.get(id).origin {
-        Origin::Op { op, operands, .. } => *op == wanted && operands.contains(&other),
+    let is_by = |id: Id, wanted: Op, is_meant: &dyn Fn(Id) -> bool| match &table.get(id).origin {
+        Origin::Op { op, operands, .. } => *op == wanted && operands.iter().any(|&id| is_meant(id)),
         _ => false,
     };
+    let part_of = |id: Id| {
+        let (of, whole) = (&table.get(other).sum, &table.get(id).sum);
+        if other == id { Some(1.0) } else { of.ratio(whole).filter(|_| of.constant == 0.0 && whole.constant == 0.0) }
+    };
     let sum = &table.get(value).sum;
-    let has_magnitude = |&(term, times): &(Id, f64)| times >= 1.0 && is_by(term, Op::Abs);
-    is_by(value, Op::Max) || (sum.constant >= 0.0 && sum.terms.iter().any(has_magnitude))
+    let has_magnitude =
+        |&(term, times): &(Id, f64)| is_by(term, Op::Abs, &|id| part_of(id).is_some_and(|part| part.abs() <= times));
+    is_by(value, Op::Max, &|id| id == other) || (sum.constant >= 0.0 && sum.terms.iter().any(has_magnitude))
 }
 
 /// What gives vectors of length 1.

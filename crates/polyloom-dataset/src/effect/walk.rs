@@ -311,15 +311,36 @@ impl<'a> Walk<'a> {
         id
     }
 
-    /// The component of a vector that is given by its components.
-    fn part(&self, data: &InstData, operands: &[Id], ty: Type) -> Option<Id> {
+    /// The component of a vector that is made of others: of a sum the sum of theirs.
+    fn part(&mut self, data: &InstData, operands: &[Id], ty: Type) -> Option<Id> {
         let (Op::Component, &Imm::Component(at)) = (data.op, &data.imm) else { return None };
-        match &self.table.get(operands[0]).origin {
-            Origin::Op { op: Op::Construct, operands: parts, .. }
-                if ty.as_composite().is_some_and(|composite| composite.n_components() == parts.len()) =>
-            {
-                parts.get(usize::from(at)).copied()
-            }
+        let n = ty.as_composite().map_or(0, Composite::n_components);
+        let Sum { terms, constant } = self.table.get(operands[0]).sum.clone();
+        let is_plain = matches!(terms[..], [(term, 1.0)] if self.made_of(term, n).is_none());
+        if is_plain || terms.is_empty() || constant != 0.0 {
+            return None;
+        }
+        let mut sum = Sum::default();
+        for (term, times) in terms {
+            let part = match self.made_of(term, n) {
+                Some(parts) => *parts.get(usize::from(at))?,
+                None => {
+                    let operands = SmallVec::from_slice(&[term]);
+                    let origin = Origin::Op { op: data.op, operands, imm: text(&data.imm), time: 0, result: 0 };
+                    let facts = self.table.get(term).facts;
+                    self.table.atom(origin, facts, None)
+                }
+            };
+            sum = sum.plus(&self.table.get(part).sum.clone().times(times)).0;
+        }
+        let range = meet(self.table.range(operands[0]), self.table.range_of(&sum));
+        Some(self.table.sum(sum, range))
+    }
+
+    /// What a vector of so many components is made of, if it is made of these.
+    fn made_of(&self, vector: Id, n: usize) -> Option<&[Id]> {
+        match &self.table.get(vector).origin {
+            Origin::Op { op: Op::Construct, operands, .. } if operands.len() == n && n > 1 => Some(operands),
             _ => None,
         }
     }
@@ -375,7 +396,8 @@ impl<'a> Walk<'a> {
             Op::Cast | Op::Bitcast | Op::Construct => Some(format!("{ty:?}").into()),
             _ => text(&data.imm),
         };
-        let time = if is_load(data.op) { self.time } else { 0 };
+        let is_kept = operands.first().is_some_and(|array| self.elements.contains_key(array));
+        let time = if is_load(data.op) && !is_kept { self.time } else { 0 };
         let mut operands: SmallVec<[Id; 4]> = operands.into();
         let commutes = match data.op {
             Op::Min | Op::Max | Op::Dot | Op::CwMul | Op::BitAnd | Op::BitOr | Op::BitXor | Op::Eq | Op::Ne => true,

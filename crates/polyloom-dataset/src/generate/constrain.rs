@@ -230,8 +230,8 @@ impl Generator {
             2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, range.of_sign(1.6)),
             2..=4 if size <= 1e6 && !levelled => {
                 let angle = self.named_call(Op::Atan, &expr, range.of_sign(1.6));
-                let share = self.number(0.6);
-                return Expr::binary("*", &share, &angle, ty, range.of_sign(0.96));
+                let share = self.number(0.5);
+                return Expr::binary("*", &share, &angle, ty, range.of_sign(0.8));
             }
             5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
             _ => {}

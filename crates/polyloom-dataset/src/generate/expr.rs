@@ -84,7 +84,13 @@ impl Parts {
 
     /// Whether both are multiples of one value, but for a number that is added.
     pub(super) fn doubles(&self, other: &Parts) -> bool {
-        self.multiple_of.is_some() && self.multiple_of == other.multiple_of
+        let sorted = |parts: &Parts| {
+            let mut terms = parts.terms.clone();
+            terms.sort_unstable();
+            terms
+        };
+        let is_same = || self.terms.len() > 1 && sorted(self) == sorted(other);
+        self.multiple_of.is_some() && self.multiple_of == other.multiple_of || is_same() || self.is_opposite(other)
     }
 
     /// Whether something is added and taken away in the sum of both, or in the difference.

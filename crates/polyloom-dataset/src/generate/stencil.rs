@@ -270,6 +270,11 @@ impl Stencil {
                 (text, "the largest slope along an axis", size)
             }
         };
+        let what = if sizes.len() == 1 && !what.contains("squared") && !what.contains("rounded") {
+            "the absolute slope"
+        } else {
+            what
+        };
         let index = g.let_like(&["steepness", "edge", "roughness", "grad_size"], &text, self.ty, Range::new(0.0, high));
         let name = g.text(index);
         g.explain(format!("`{name}` is {what}."));

@@ -47,7 +47,10 @@ pub(in crate::generate) fn summary(random: &mut Random, subject: &Subject<'_>, f
         Category::Struct => vec![
             format!("Evaluate {outs} for each of `{first}`{}.", after(&rest, "with")),
             format!("Derive {outs} from the fields of {mains}{with}."),
-            format!("Combine the fields of {mains}{with} into {outs}."),
+            match outputs {
+                [_] => format!("Combine the fields of {mains}{with} into {outs}."),
+                _ => format!("Compute {outs} from the fields of {mains}{with}."),
+            },
         ],
         Category::Function => match functions {
             _ if !all_call(subject, functions) => vec![format!("Compute {outs} from {ins}.")],

@@ -6,7 +6,7 @@ use crate::generate::expr::Expr;
 use crate::generate::generator::{Generator, Variable, capitalised};
 use crate::generate::program::{Category, Program};
 use crate::generate::range::Range;
-use polyloom::{Random, Type};
+use polyloom::{Op, Random, Type};
 
 /// The most iterations that ranges of accumulators are worked out for.
 const MOST: f64 = 100.0;
@@ -65,8 +65,7 @@ impl Generator {
         // The same in each round is no loop's work.
         let mut is_same = !self.moves(&value);
         if is_same && let Some(counter) = self.counter_for(ty) {
-            let range = value.range * counter.range;
-            value = Expr::binary("*", &value, &counter, ty, range);
+            value = self.at_count(value, &counter);
             is_same = false;
         }
         let grows = value.range.high;
@@ -108,6 +107,28 @@ impl Generator {
         self.explain(format!("{}.", capitalised(&words)));
         let becomes = &mut self.variables[target].becomes;
         *becomes = Some(Range::of(becomes.map_or(grows, |before| before.high.min(grows))));
+    }
+
+    /// The value as it is in a round: so that no formula gives the sum of all, not a multiple of what is counted.
+    fn at_count(&mut self, value: Expr, counter: &Expr) -> Expr {
+        let (ty, range) = (value.ty, value.range * counter.range);
+        if ty == self.whole {
+            let value = self.short(value);
+            let product = Expr::binary("*", &value, counter, ty, range);
+            let modulus = self.random.pick(&[7, 11, 13]);
+            let rest = Range::within(f64::from(modulus - 1));
+            return Expr::binary("%", &product, &self.int(modulus), ty, rest);
+        }
+        if ty == self.real && self.random.one_in(2) {
+            let value = self.short(value);
+            let product = Expr::binary("*", &value, counter, ty, range);
+            let wave = self.random.pick(&[Op::Sin, Op::Cos]);
+            return self.named_call(wave, &product, Range::within(1.0));
+        }
+        let one = self.number_of(counter.ty, 1.0);
+        let divisor = Expr::binary("+", &one, counter, counter.ty, counter.range.abs() + Range::of(1.0));
+        let value = self.short(value);
+        Expr::binary("/", &value, &divisor, ty, value.range.or(Range::of(0.0)))
     }
 
     /// The value, times something else if it comes from nothing but what loops count: of that alone a formula would do.

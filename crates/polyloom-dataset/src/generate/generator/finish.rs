@@ -38,6 +38,8 @@ impl Generator {
         // What the last line does with something else is not what the kernel does with the array.
         let is_of_it = self.lines.last().is_some_and(|line| line.contains(&format!("{subject}[")));
         let verbs = match category {
+            // What nothing is written beside is changed itself.
+            Category::Struct if self.arrays().len() == self.params.len() => &["update", "adjust", "advance"],
             Category::ControlFlow if tested.is_empty() => names::verbs_of(self.outer.filter(|_| is_of_it)),
             _ => names::verbs(category, self.outer.filter(|_| is_of_it)),
         };

@@ -204,10 +204,20 @@ pub(super) fn narrowed(g: &mut Generator, t: &Tiling, raw: usize, others: &[usiz
         false => {
             let woven = woven.without_sign().unwrap_or(woven);
             let woven = g.short(woven);
-            let size = Expr::call("loom.abs", &[&woven], t.sum, Range::ANY);
+            let size = match woven.range.low >= 0.0 {
+                true => woven,
+                false => Expr::call("loom.abs", &[&woven], t.sum, woven.range.abs()),
+            };
+            if size.range.high < 7.0 {
+                return narrowed_text(g, t, size);
+            }
             Expr::binary("%", &size, &Expr::int(7), t.sum, Range::new(0.0, 6.0))
         }
     };
+    narrowed_text(g, t, woven)
+}
+
+fn narrowed_text(g: &Generator, t: &Tiling, woven: Expr) -> (String, String) {
     let ty: Type = t.factor.into();
     let text = match ty == Type::F32 {
         true => woven.text.clone(),
