@@ -270,7 +270,7 @@ pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static
 pub(super) fn functions(outer: Option<Op>) -> &'static [&'static str] {
     match outer {
         Some(Op::Add) => &["combine", "join", "add_up"],
-        Some(Op::Sub) => &["contrast", "compare", "difference"],
+        Some(Op::Sub) => &["contrast", "difference", "deviate"],
         Some(Op::Mul | Op::CwMul) => &["weigh", "modulate", "couple"],
         Some(Op::Div | Op::CwDiv) => &["relate", "rescale", "proportion"],
         Some(Op::Mod | Op::Frac) => &["wrap", "fold", "cycle"],

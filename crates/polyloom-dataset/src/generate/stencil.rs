@@ -406,6 +406,9 @@ impl Stencil {
         let zero = g.zero(self.ty);
         let range = Generator::many(self.range.or(-self.range), f64::from(n));
         let total = g.mutable_like(&["total", "weighted", "acc"], &zero, range);
+        // What it is in the end says what it begins with.
+        let (n_lines, n_variables, n_sentences) = g.so_far();
+        g.undo((n_lines, n_variables, n_sentences - 1));
         let name = g.text(total);
         let (k, at) = (g.like(&["k", "tap", "s"]), g.like(&["at", "src", "pos"]));
         let (index, extent) = (g.indices[0].clone(), self.extents[0].clone());

@@ -134,18 +134,23 @@ impl Generator {
     /// The value, times something else if it comes from nothing but what loops count: of that alone a formula would do.
     fn of_more_than_counts(&mut self, value: Expr) -> Expr {
         let ty = value.ty;
-        let fits = |variable: &Variable| variable.visible && variable.ty == ty && !variable.counts && !variable.changes;
         if ty.as_composite().is_some() || !self.only_counts(&value) {
             return value;
         }
-        let others: Vec<usize> = (0..self.variables.len()).filter(|&index| fits(&self.variables[index])).collect();
+        let is_number = |variable: &Variable| variable.ty == self.real || variable.ty == self.whole;
+        let fits =
+            |variable: &Variable| variable.visible && is_number(variable) && !variable.counts && !variable.changes;
+        let mut others: Vec<usize> = (0..self.variables.len()).filter(|&index| fits(&self.variables[index])).collect();
+        others.sort_by_key(|&index| self.variables[index].ty != ty);
         for index in others {
             let other = self.read(index);
-            if !self.only_counts(&other) {
-                let (value, range) = (self.short(value), other.range);
-                let range = value.range * range;
-                return Expr::binary("*", &other, &value, ty, range);
+            if self.only_counts(&other) {
+                continue;
             }
+            let other = if ty == self.whole && other.ty != ty { self.as_whole(other) } else { self.cast(other, ty) };
+            let (value, other) = (self.short(value), self.short(other));
+            let range = value.range * other.range;
+            return Expr::binary("*", &other, &value, ty, range);
         }
         value
     }

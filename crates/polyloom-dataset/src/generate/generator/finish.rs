@@ -39,7 +39,7 @@ impl Generator {
         let is_of_it = self.lines.last().is_some_and(|line| line.contains(&format!("{subject}[")));
         let verbs = match category {
             // What nothing is written beside is changed itself.
-            Category::Struct if self.arrays().len() == self.params.len() => &["update", "adjust", "advance"],
+            Category::Struct if self.params.iter().all(Parameter::is_given) => &["update", "adjust", "advance"],
             Category::ControlFlow if tested.is_empty() => names::verbs_of(self.outer.filter(|_| is_of_it)),
             _ => names::verbs(category, self.outer.filter(|_| is_of_it)),
         };
@@ -154,6 +154,11 @@ impl Generator {
 impl Parameter {
     pub(super) fn name(&self) -> &str {
         self.text.split(':').next().unwrap_or_default()
+    }
+
+    /// Whether it holds something before the kernel runs.
+    fn is_given(&self) -> bool {
+        !self.inputs.iter().any(|input| matches!(input.values, Values::Zeros))
     }
 
     fn given(&self) -> Given<'_> {

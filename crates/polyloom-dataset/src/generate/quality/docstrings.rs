@@ -200,3 +200,26 @@ fn loops_do_more_than_count() {
     }
     assert!(n_counted * 12 <= n, "{n_counted} of {n}");
 }
+
+#[test]
+fn loops_do_not_depend_on_what_they_count_alone() {
+    let (mut n, mut n_counting) = (0, 0);
+    for seed in 0..600 {
+        let program = generate(Category::Loop, seed);
+        let lines: Vec<&str> = statements(&program.source).collect();
+        for (at, line) in lines.iter().enumerate() {
+            let Some((name, range)) = line.strip_prefix("for ").and_then(|rest| rest.split_once(" in range(")) else {
+                continue;
+            };
+            // A loop of one line that takes in nothing else.
+            let Some((target, value)) = lines.get(at + 1).and_then(|line| line.split_once(" += ")) else { continue };
+            let is_name = |word: &&str| !["wp", "loom", "float", "int", "float64"].contains(word);
+            let reads: BTreeSet<&str> = words(value).filter(is_name).collect();
+            let calls = ["sin", "cos", "atan", "tanh"];
+            n += 1;
+            let is_plain = reads.iter().all(|word| *word == name || calls.contains(word));
+            n_counting += usize::from(is_plain && !range.is_empty() && target != name);
+        }
+    }
+    assert!(n > 40 && n_counting * 30 <= n, "{n_counting} of {n}");
+}
