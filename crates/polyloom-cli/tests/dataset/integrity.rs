@@ -104,7 +104,7 @@ fn files_that_do_not_go_together_are_found() {
             "rejects/00000.jsonl",
             &|bytes| text(&bytes).split_inclusive('\n').skip(1).collect::<String>().into_bytes(),
             &nothing,
-            "has 0 rejected kernels, and the row is of kernel 1",
+            " rejected kernels, and the row is of kernel ",
         ),
         ("rejects/00000.jsonl", &|_| b"{}\n".to_vec(), &nothing, "rejects/00000.jsonl: cannot be read: missing field"),
         (

@@ -1,5 +1,6 @@
 //! What is known of values: each has a number, the same for all that are equal by how they are made.
 
+use super::whole::Whole;
 use crate::generate::Range;
 use polyloom::{Imm, Op, Type};
 use rustc_hash::FxHashMap;
@@ -53,6 +54,14 @@ impl Sum {
         self
     }
 
+    /// What this is times the other, constants aside, if it is a multiple of it.
+    pub(super) fn ratio(&self, other: &Sum) -> Option<f64> {
+        let (&(_, first), &(_, second)) = (self.terms.first()?, other.terms.first()?);
+        let ratio = first / second;
+        let is_same = |(&(a, x), &(b, y)): (&(Id, f64), &(Id, f64))| a == b && x == y * ratio;
+        (self.terms.len() == other.terms.len() && self.terms.iter().zip(&other.terms).all(is_same)).then_some(ratio)
+    }
+
     /// The sum of both, and whether a term of one takes away a term of the other.
     pub(super) fn plus(&self, other: &Sum) -> (Sum, bool) {
         let mut terms: SmallVec<[(Id, f64); 4]> = SmallVec::new();
@@ -76,19 +85,48 @@ impl Sum {
                 },
             }
         }
-        (Sum { terms, constant: self.constant + other.constant }, cancels)
+        let constant = self.constant + other.constant;
+        cancels |= constant == 0.0 && self.constant != 0.0 && !terms.is_empty();
+        (Sum { terms, constant }, cancels)
     }
 }
 
 /// Factors in the order of their ids.
 pub(super) type Factors = SmallVec<[(Id, i32); 2]>;
 
+/// What is known of a value, however it is made.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Facts {
+    pub(super) range: Range,
+    /// Of a whole number, even one that is stored as a float, what it is a multiple of.
+    pub(super) whole: Option<Whole>,
+    /// Whether all threads of a warp have the same.
+    pub(super) is_uniform: bool,
+}
+
+impl Facts {
+    /// What a type says.
+    pub(super) fn of_type(ty: Type) -> Facts {
+        let is_whole = elem(ty).is_some_and(polyloom::Scalar::is_int);
+        Facts { range: range_of_type(ty), whole: is_whole.then_some(Whole::ANY), is_uniform: false }
+    }
+
+    /// What is so of either.
+    pub(super) fn or(self, other: Facts) -> Facts {
+        Facts {
+            range: self.range.or(other.range),
+            whole: self.whole.zip(other.whole).map(|(a, b)| a.or(b)),
+            is_uniform: self.is_uniform && other.is_uniform,
+        }
+    }
+}
+
 /// What is known of a value by its number.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) origin: Origin,
     pub(super) sum: Sum,
-    pub(super) range: Range,
+    pub(super) facts: Facts,
     /// Of a vector, one that it is a multiple of.
     pub(super) direction: Id,
     /// Of a product its factors, each with how often it is one; those divided by are so less than no times.
@@ -107,10 +145,19 @@ impl Table {
         &self.known[id.0 as usize]
     }
 
-    /// A value of which its range alone is known.
-    pub(super) fn unknown(&mut self, range: Range) -> Id {
+    pub(super) fn range(&self, id: Id) -> Range {
+        self.get(id).facts.range
+    }
+
+    /// Its number, if it is one.
+    pub(super) fn as_number(&self, id: Id) -> Option<f64> {
+        self.get(id).sum.as_number()
+    }
+
+    /// A value of which nothing else is known.
+    pub(super) fn unknown(&mut self, facts: Facts) -> Id {
         let origin = Origin::Unknown(self.known.len() as u32);
-        self.atom(origin, range, None)
+        self.atom(origin, facts, None)
     }
 
     pub(super) fn number(&mut self, number: f64) -> Id {
@@ -118,7 +165,7 @@ impl Table {
     }
 
     /// What an operation gives that is no sum.
-    pub(super) fn atom(&mut self, origin: Origin, range: Range, direction: Option<Id>) -> Id {
+    pub(super) fn atom(&mut self, origin: Origin, facts: Facts, direction: Option<Id>) -> Id {
         if let Some(&id) = self.ids.get(&origin) {
             return id;
         }
@@ -126,7 +173,7 @@ impl Table {
         let sum = Sum { terms: SmallVec::from_slice(&[(id, 1.0)]), constant: 0.0 };
         self.ids.insert(origin.clone(), id);
         let factors = SmallVec::from_slice(&[(id, 1)]);
-        self.known.push(Known { origin, sum, range, direction: direction.unwrap_or(id), factors });
+        self.known.push(Known { origin, sum, facts, direction: direction.unwrap_or(id), factors });
         id
     }
 
@@ -153,7 +200,9 @@ impl Table {
             [(term, _)] if sum.constant == 0.0 => self.get(*term).factors.clone(),
             _ => SmallVec::from_slice(&[(id, 1)]),
         };
-        self.known.push(Known { origin, sum, range, direction, factors });
+        let is_uniform = sum.terms.iter().all(|&(term, _)| self.get(term).facts.is_uniform);
+        let facts = Facts { range, whole: self.whole_of(&sum), is_uniform };
+        self.known.push(Known { origin, sum, facts, direction, factors });
         id
     }
 
@@ -178,9 +227,17 @@ impl Table {
         self.known[id.0 as usize].factors = factors;
     }
 
+    /// What a sum is a multiple of, if it is whole.
+    fn whole_of(&self, sum: &Sum) -> Option<Whole> {
+        let constant = Whole::of(sum.constant)?;
+        sum.terms
+            .iter()
+            .try_fold(constant, |all, &(term, times)| Some(all + self.get(term).facts.whole? * Whole::of(times)?))
+    }
+
     /// The numbers that a sum may be.
     pub(super) fn range_of(&self, sum: &Sum) -> Range {
-        let terms = sum.terms.iter().map(|&(term, times)| self.get(term).range * Range::of(times));
+        let terms = sum.terms.iter().map(|&(term, times)| self.range(term) * Range::of(times));
         terms.fold(Range::of(sum.constant), |all, term| all + term)
     }
 
@@ -189,7 +246,7 @@ impl Table {
         let (sum, _) = self.get(a).sum.plus(&self.get(b).sum.clone().times(-1.0));
         let range = self.range_of(&sum);
         // What is known of the two beyond their terms.
-        let apart = self.get(a).range - self.get(b).range;
+        let apart = self.range(a) - self.range(b);
         meet(range, apart)
     }
 }
@@ -200,10 +257,14 @@ pub(super) fn meet(a: Range, b: Range) -> Range {
     if both.low.is_nan() || both.high.is_nan() { Range::ANY } else { both }
 }
 
+/// The type of numbers that it is or consists of.
+pub(super) fn elem(ty: Type) -> Option<polyloom::Scalar> {
+    ty.as_composite().map(|composite| composite.elem()).or(ty.as_scalar())
+}
+
 /// What an integer may be that is known by its type alone.
 pub(super) fn range_of_type(ty: Type) -> Range {
-    let elem = ty.as_composite().map(|composite| composite.elem()).or(ty.as_scalar());
-    match elem {
+    match elem(ty) {
         Some(polyloom::Scalar::Bool) => Range::new(0.0, 1.0),
         Some(elem) if elem.is_unsigned_int() => Range::new(0.0, f64::INFINITY),
         _ => Range::ANY,

@@ -1,13 +1,19 @@
 //! Operations that have no effect on operands of which enough is known.
 
 use super::known::{Id, Origin, Sum, Table};
-use crate::generate::{Need, Range, need, result};
+use super::results::is_of_warp;
+use super::whole::Whole;
 use polyloom::Op;
 
 /// What is wrong with an operation on these values, if something is.
 pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static str> {
-    let range = |index: usize| table.get(operands[index]).range;
-    let number = |index: usize| table.get(operands[index]).sum.as_number();
+    let range = |index: usize| table.range(operands[index]);
+    let number = |index: usize| table.as_number(operands[index]);
+    let whole = |index: usize| table.get(operands[index]).facts.whole;
+    let is_multiple = |index: usize, of: usize| {
+        let (a, b) = (&table.get(operands[index]).sum, &table.get(operands[of]).sum);
+        a.constant == 0.0 && b.constant == 0.0 && a.ratio(b).is_some()
+    };
     let made_by = |index: usize, ops: &[Op]| match &table.get(operands[index]).origin {
         Origin::Op { op, .. } => ops.contains(op),
         _ => false,
@@ -16,7 +22,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         let sum = &table.get(operands[index]).sum;
         sum.constant <= 0.0 && !sum.terms.is_empty() && sum.terms.iter().all(|&(_, times)| times < 0.0)
     };
-    if operands.iter().all(|&id| table.get(id).sum.as_number().is_some()) {
+    if operands.iter().all(|&id| table.as_number(id).is_some()) {
         return None;
     }
     match op {
@@ -26,8 +32,11 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
                 Origin::Op { op: inner, operands: of, .. } => *inner == op && of.contains(&operands[other]),
                 _ => false,
             };
+            let exceeds = |index: usize, other: usize| exceeds(table, operands[index], operands[other]);
             match () {
-                () if apart.low >= 0.0 || apart.high <= 0.0 => Some("always gives the same one of the two"),
+                () if apart.low >= 0.0 || apart.high <= 0.0 || exceeds(0, 1) || exceeds(1, 0) => {
+                    Some("always gives the same one of the two")
+                }
                 () if repeats(0, 1) || repeats(1, 0) => Some("has been taken before"),
                 () => None,
             }
@@ -47,20 +56,35 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         Op::Normalize if is_scaled(&table.get(operands[0]).sum) => Some("takes back a scale"),
         Op::Copysign if is_negated(0) || made_by(0, &[Op::Abs]) => Some("takes back a sign"),
         Op::Copysign if made_by(1, &[Op::Copysign]) => Some("takes a sign from a sign"),
+        Op::Copysign if sign(table, operands[0]) == sign(table, operands[1]) => Some("takes the sign that is there"),
+        Op::Copysign if range(1).low >= 0.0 || range(1).high <= 0.0 => Some("always takes the same sign"),
+        Op::Mod if is_multiple(0, 1) => Some("is of multiples of one value"),
         Op::Mod => {
             let apart = table.difference(operands[1], operands[0]);
             let is_less = range(0).size() < range(1).low || (range(0).low >= 0.0 && apart.low > 0.0);
             let is_told = apart.low > 0.0 && apart.low == apart.high;
             (is_less || is_told || exceeds(table, operands[1], operands[0])).then_some("leaves what it is given")
         }
-        Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Round
-            if made_by(0, &[Op::Floor, Op::Ceil, Op::Trunc, Op::Rint, Op::Round]) =>
-        {
+        Op::Frac if range(0).size() <= 1.0 => Some("leaves what it is given"),
+        Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Round | Op::Frac if whole(0).is_some() => {
             Some("is of a whole number")
+        }
+        Op::BitCount if is_shifted(&table.get(operands[0]).sum) => Some("takes back a scale"),
+        Op::BitAnd | Op::BitOr if number(1).is_some_and(|mask| keeps(table, op, operands[0], mask)) => {
+            Some("leaves what it is given")
         }
         Op::Cross if table.get(operands[0]).direction == table.get(operands[1]).direction => {
             Some("is of vectors of one direction")
         }
+        Op::Dot | Op::CwDiv
+            if operands[0] != operands[1] && table.get(operands[0]).direction == table.get(operands[1]).direction =>
+        {
+            Some("is of vectors of one direction")
+        }
+        Op::Div if table.get(operands[0]).sum == table.get(operands[1]).sum || is_multiple(0, 1) => {
+            Some("is of multiples of one value")
+        }
+        op if is_of_warp(op) && table.get(operands[0]).facts.is_uniform => Some("is of what all lanes have"),
         Op::Div | Op::Sub | Op::Copysign | Op::Atan2 if operands[0] == operands[1] => Some("is of a value and itself"),
         Op::Select if operands[1] == operands[2] => Some("chooses between equal values"),
         Op::BitAnd | Op::BitOr | Op::BitXor if operands[0] == operands[1] => Some("is of a value and itself"),
@@ -80,50 +104,75 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
     }
 }
 
+/// Of a value the one whose sign it has, and whether that is changed.
+fn sign(table: &Table, mut id: Id) -> (Id, bool) {
+    use Op::{Asin, Asinh, Atan, Atanh, Cbrt, Erf, Erfinv, Expm1, Frac, Sinh, Tanh, Trunc};
+    let mut is_changed = false;
+    loop {
+        let known = table.get(id);
+        match (&known.sum.terms[..], &known.origin) {
+            (&[(term, times)], _) if known.sum.constant == 0.0 && term != id => {
+                is_changed ^= times < 0.0;
+                id = term;
+            }
+            (
+                _,
+                Origin::Op {
+                    op: Asin | Asinh | Atan | Atanh | Cbrt | Erf | Erfinv | Expm1 | Frac | Sinh | Tanh | Trunc,
+                    operands,
+                    ..
+                },
+            ) => id = operands[0],
+            _ => return (id, is_changed),
+        }
+    }
+}
+
+/// Whether it is a float made of integers, whole however large these are.
+pub(super) fn is_of_integers(table: &Table, id: Id) -> bool {
+    let known = table.get(id);
+    let is_of_integer = |&(term, _): &(Id, f64)| match &table.get(term).origin {
+        Origin::Op { op: Op::Cast, operands, .. } => table.get(operands[0]).facts.whole.is_some(),
+        _ => false,
+    };
+    known.facts.whole.is_some() && !known.sum.terms.is_empty() && known.sum.terms.iter().all(is_of_integer)
+}
+
+/// Whether it is another whole number with its bits moved.
+fn is_shifted(sum: &Sum) -> bool {
+    matches!(sum.terms[..], [(_, times)] if sum.constant == 0.0 && times > 1.0 && times.log2().fract() == 0.0)
+}
+
+/// Whether a mask takes no bit away that a number could have, or adds none that it has not.
+fn keeps(table: &Table, op: Op, id: Id, mask: f64) -> bool {
+    let facts = table.get(id).facts;
+    match op {
+        Op::BitAnd => facts.range.low >= 0.0 && facts.range.high <= mask && (mask + 1.0).log2().fract() == 0.0,
+        _ => facts.whole.and_then(|whole: Whole| whole.masked(mask as i64)).is_some_and(|bits| bits == mask as i64),
+    }
+}
+
 /// Whether it is another value times a number.
 fn is_scaled(sum: &Sum) -> bool {
     matches!(sum.terms[..], [(_, times)] if sum.constant == 0.0 && times != 1.0)
 }
 
 /// Whether the first value is one that is as large as the second or larger: the maximum of it and another, or its
-/// magnitude and more.
+/// magnitude and more, or that of a multiple of it.
 fn exceeds(table: &Table, value: Id, other: Id) -> bool {
-    let is_by = |id: Id, wanted: Op| match &table.get(id).origin {
-        Origin::Op { op, operands, .. } => *op == wanted && operands.contains(&other),
+    let is_by = |id: Id, wanted: Op, is_meant: &dyn Fn(Id) -> bool| match &table.get(id).origin {
+        Origin::Op { op, operands, .. } => *op == wanted && operands.iter().any(|&id| is_meant(id)),
         _ => false,
     };
+    let part_of = |id: Id| {
+        let (of, whole) = (&table.get(other).sum, &table.get(id).sum);
+        if other == id { Some(1.0) } else { of.ratio(whole).filter(|_| of.constant == 0.0 && whole.constant == 0.0) }
+    };
     let sum = &table.get(value).sum;
-    let has_magnitude = |&(term, times): &(Id, f64)| times >= 1.0 && is_by(term, Op::Abs);
-    is_by(value, Op::Max) || (sum.constant >= 0.0 && sum.terms.iter().any(has_magnitude))
+    let has_magnitude =
+        |&(term, times): &(Id, f64)| is_by(term, Op::Abs, &|id| part_of(id).is_some_and(|part| part.abs() <= times));
+    is_by(value, Op::Max, &|id| id == other) || (sum.constant >= 0.0 && sum.terms.iter().any(has_magnitude))
 }
 
 /// What gives vectors of length 1.
 const UNIT: &[Op] = &[Op::Normalize, Op::SampleUnitRing, Op::SampleUnitSphereSurface, Op::SampleUnitHemisphereSurface];
-
-/// The numbers an operation gives for operands of these ranges, which are within where it is defined; `n` is how many
-/// components the first has.
-pub(super) fn range_of(op: Op, operands: &[Range], n: usize) -> Range {
-    let within: Vec<Range> =
-        operands.iter().enumerate().map(|(index, &range)| inside(need(op, index), range)).collect();
-    let range = match op {
-        Op::Exp | Op::Exp2 if within[0] == Range::ANY => Range::new(0.0, f64::INFINITY),
-        Op::Tan => Range::ANY,
-        Op::Rsqrt => Range::new(0.0, f64::INFINITY),
-        Op::Pow if operands[0].low < 0.0 => Range::ANY,
-        Op::Pow => Range::new(0.0, f64::INFINITY),
-        _ => result(op, &within, n),
-    };
-    if range.low.is_nan() || range.high.is_nan() { Range::ANY } else { range }
-}
-
-/// The part of a range where a function is defined.
-fn inside(need: Need, range: Range) -> Range {
-    let (low, high) = match need {
-        Need::Positive | Need::NotNegative => (0.0, f64::INFINITY),
-        Need::AtLeastOne => (1.0, f64::INFINITY),
-        Need::Unit | Need::InsideUnit => (-1.0, 1.0),
-        Need::InsideTwo => (0.0, 2.0),
-        _ => return range,
-    };
-    range.and(Range::new(low, high))
-}

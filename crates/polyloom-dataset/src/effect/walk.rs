@@ -1,9 +1,11 @@
 //! The walk through a kernel and the functions it calls, in the order of execution.
 
-use super::known::{Id, Origin, Sum, Table, Text, meet, range_of_type, text};
-use super::rules::{fault, range_of};
+use super::known::{Facts, Id, Origin, Sum, Table, Text, meet, range_of_type, text};
+use super::results::{exchanged, facts, within_type};
+use super::rules::{fault, is_of_integers};
+use super::whole::Whole;
 use super::{Finding, is_place};
-use crate::generate::Range;
+use crate::generate::{Input, Range, Values};
 use polyloom::{Composite, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -22,7 +24,15 @@ pub(super) struct Walk<'a> {
     is_computed: FxHashSet<Id>,
     /// Those of them that have a name.
     is_named: FxHashSet<Id>,
+    /// What the elements of arrays are that the kernel does not write.
+    elements: FxHashMap<Id, Facts>,
     found: Option<Finding>,
+}
+
+/// The terms of a sum, and what is wrong with it.
+struct Terms {
+    sum: Sum,
+    what: Option<&'static str>,
 }
 
 /// A function that is being executed.
@@ -64,23 +74,43 @@ impl<'a> Walk<'a> {
             computed: Vec::new(),
             is_computed: FxHashSet::default(),
             is_named: FxHashSet::default(),
+            elements: FxHashMap::default(),
             found: None,
         }
     }
 
-    /// The first operation of the kernel that has no effect.
-    pub(super) fn kernel(mut self, function: &'a Function) -> Option<Finding> {
+    /// The first operation of the kernel that has no effect, whatever of these its parameters are given.
+    pub(super) fn kernel(mut self, function: &'a Function, inputs: &[Input]) -> Option<Finding> {
         let mut kernel = Activation::new(function, FxHashMap::default());
-        for &param in function.params() {
-            let id = self.unknown(function.ty(param));
+        let written = function.written_arrays();
+        for (index, &param) in function.params().iter().enumerate() {
+            let ty = function.ty(param);
+            let array = ty.as_any_array().filter(|_| !written[index]);
+            let given = inputs.get(index).map(|input| input.values);
+            let id = self.table.unknown(Facts { is_uniform: true, ..self.given(ty, given) });
+            if let Some((elem, _)) = array {
+                let elem = self.given(elem, given);
+                self.elements.insert(id, elem);
+            }
             kernel.values.insert(param, id);
         }
         self.region(&mut kernel, function.body);
         self.found
     }
 
+    /// What is known of what a parameter is given.
+    fn given(&self, ty: Type, values: Option<Values>) -> Facts {
+        let facts = Facts::of_type(ty);
+        let range = match values {
+            Some(Values::Between { low, high }) => Range::new(low, high),
+            Some(Values::Unit) => Range::within(1.0),
+            Some(Values::Zeros) | None => facts.range,
+        };
+        Facts { range, ..facts }
+    }
+
     fn unknown(&mut self, ty: Type) -> Id {
-        self.table.unknown(range_of_type(ty))
+        self.table.unknown(Facts::of_type(ty))
     }
 
     /// What the region yields, if it ends so.
@@ -122,9 +152,10 @@ impl<'a> Walk<'a> {
     }
 
     fn branches(&mut self, activation: &mut Activation<'a>, data: &InstData, condition: Id) {
-        if self.table.get(condition).sum.as_number().is_some() {
+        if self.table.as_number(condition).is_some() {
             return self.find(data, "always goes the same way");
         }
+        let is_uniform = self.table.get(condition).facts.is_uniform;
         let [yes, no] = [0, 1].map(|index| match data.regions.get(index) {
             Some(&region) => self.region(activation, region),
             None => None,
@@ -132,7 +163,8 @@ impl<'a> Walk<'a> {
         for (index, &result) in data.results.iter().enumerate() {
             let id = match (yes.as_ref().map(|ids| ids[index]), no.as_ref().map(|ids| ids[index])) {
                 (Some(yes), Some(no)) if yes != no => {
-                    self.table.unknown(self.table.get(yes).range.or(self.table.get(no).range))
+                    let facts = self.table.get(yes).facts.or(self.table.get(no).facts);
+                    self.table.unknown(Facts { is_uniform: facts.is_uniform && is_uniform, ..facts })
                 }
                 (Some(id), _) | (None, Some(id)) => id,
                 (None, None) => self.unknown(activation.function.ty(result)),
@@ -148,7 +180,10 @@ impl<'a> Walk<'a> {
         for &region in &data.regions {
             for (index, &param) in function.regions[region].params.iter().enumerate() {
                 let id = match (data.op, index) {
-                    (Op::ForRange, 0) => self.table.unknown(counted(&self.table, operands)),
+                    (Op::ForRange, 0) => {
+                        let facts = counted(&self.table, operands);
+                        self.table.unknown(facts)
+                    }
                     _ => self.unknown(function.ty(param)),
                 };
                 activation.values.insert(param, id);
@@ -193,16 +228,25 @@ impl<'a> Walk<'a> {
     fn operation(&mut self, activation: &mut Activation<'a>, inst: Inst, data: &InstData, operands: &[Id]) {
         let info = data.op.info();
         let function = activation.function;
+        if let Some(what) = fault(&self.table, data.op, operands) {
+            return self.find(data, what);
+        }
+        let is_cut_off = |value: &Value| function.ty(*value).is_float() && data.op == Op::Cast;
+        let is_float = |value: &Value| function.ty(*value).is_float();
+        if data.operands.first().is_some_and(is_cut_off)
+            && !data.results.first().is_some_and(is_float)
+            && is_of_integers(&self.table, operands[0])
+        {
+            return self.find(data, "is of a whole number");
+        }
         if !info.is_pure() && !is_load(data.op) {
             self.time += 1;
             for &result in &data.results {
-                let id = self.unknown(function.ty(result));
+                let facts = exchanged(&self.table, data.op, operands, function.ty(result));
+                let id = self.table.unknown(facts);
                 activation.values.insert(result, id);
             }
             return;
-        }
-        if let Some(what) = fault(&self.table, data.op, operands) {
-            return self.find(data, what);
         }
         for (index, &result) in data.results.iter().enumerate() {
             let ty = function.ty(result);
@@ -211,7 +255,7 @@ impl<'a> Walk<'a> {
                 (0, ..) => self.computes(data, operands, ty, function.ty(*data.operands.first().unwrap_or(&result))),
                 _ => {
                     let origin = self.origin(data, operands, ty, index);
-                    self.table.atom(origin, range_of_type(ty), None)
+                    self.table.atom(origin, Facts::of_type(ty), None)
                 }
             };
             activation.values.insert(result, id);
@@ -224,33 +268,21 @@ impl<'a> Walk<'a> {
 
     /// The value of an operation that gives one.
     fn computes(&mut self, data: &InstData, operands: &[Id], ty: Type, first: Type) -> Id {
-        let is_told = operands.iter().all(|&id| self.table.get(id).sum.as_number().is_some());
-        let n = first.as_composite().map_or(1, Composite::n_components);
-        let ranges: SmallVec<[Range; 4]> = operands.iter().map(|&id| self.table.get(id).range).collect();
-        let mut range = match data.op {
-            Op::Cast => cast(ranges[0], ty),
-            Op::Tid | Op::TidLinear | Op::Dim => Range::new(0.0, f64::INFINITY),
-            op if op.info().group == polyloom::op::Group::Gpu => Range::new(0.0, f64::INFINITY),
-            Op::Mul | Op::CwMul if operands[0] == operands[1] => ranges[0].squared(),
-            Op::BitAnd if ranges.iter().any(|range| range.low >= 0.0) => {
-                let bound = ranges.iter().filter(|range| range.low >= 0.0).map(|range| range.high);
-                Range::new(0.0, bound.fold(f64::INFINITY, f64::min))
-            }
-            Op::Component => ranges[0],
-            Op::Construct => ranges.iter().copied().reduce(Range::or).unwrap_or(Range::ANY),
-            _ if ranges.is_empty() || is_load(data.op) => Range::ANY,
-            op => range_of(op, &ranges, n),
-        };
-        let of_type = range_of_type(ty);
-        if of_type.low == 0.0 && range.low < 0.0 {
-            range = of_type;
+        if let Some(part) = self.part(data, operands, first) {
+            return part;
         }
-        if let Some((sum, cancels)) = self.sum(data.op, operands, ty) {
-            if cancels {
-                self.find(data, "takes away what was added");
+        let is_told = operands.iter().all(|&id| self.table.as_number(id).is_some());
+        let n = first.as_composite().map_or(1, Composite::n_components);
+        let facts = match is_load(data.op) {
+            true => self.loaded(operands, ty),
+            false => facts(&self.table, data.op, operands, ty, n),
+        };
+        let range = facts.range;
+        if let Some(Terms { sum, what }) = self.sum(data.op, operands, ty) {
+            if let Some(what) = what {
+                self.find(data, what);
             }
-            let of_terms = self.table.range_of(&sum);
-            let range = if of_type == Range::ANY { meet(range, of_terms) } else { range };
+            let range = within_type(meet(range, self.table.range_of(&sum)), ty);
             if sum.as_number().is_some() && !is_told {
                 self.find(data, "always gives one number");
             }
@@ -260,13 +292,14 @@ impl<'a> Walk<'a> {
             self.find(data, "always gives one number");
         }
         let direction = match data.op {
+            Op::Normalize => Some(self.table.get(operands[0]).direction),
             Op::Mul if first.as_scalar().is_some() => Some(self.table.get(operands[1]).direction),
             Op::Mul | Op::Div if first == ty && is_vector(ty) => Some(self.table.get(operands[0]).direction),
             _ => None,
         };
         let origin = self.origin(data, operands, ty, 0);
         let direction = direction.filter(|_| ty.as_composite().is_some());
-        let id = self.table.atom(origin, range, direction);
+        let id = self.table.atom(origin, facts, direction);
         let times = if data.op == Op::Div { -1 } else { 1 };
         if matches!(data.op, Op::Mul | Op::Div) && ty.is_float() && first.is_float() {
             let (factors, cancels) = self.table.product(operands[0], operands[1], times);
@@ -278,26 +311,81 @@ impl<'a> Walk<'a> {
         id
     }
 
-    /// The terms of a sum, and whether some of its operands' cancel.
-    fn sum(&self, op: Op, operands: &[Id], ty: Type) -> Option<(Sum, bool)> {
+    /// The component of a vector that is made of others: of a sum the sum of theirs.
+    fn part(&mut self, data: &InstData, operands: &[Id], ty: Type) -> Option<Id> {
+        let (Op::Component, &Imm::Component(at)) = (data.op, &data.imm) else { return None };
+        let n = ty.as_composite().map_or(0, Composite::n_components);
+        let Sum { terms, constant } = self.table.get(operands[0]).sum.clone();
+        let is_plain = matches!(terms[..], [(term, 1.0)] if self.made_of(term, n).is_none());
+        if is_plain || terms.is_empty() || constant != 0.0 {
+            return None;
+        }
+        let mut sum = Sum::default();
+        for (term, times) in terms {
+            let part = match self.made_of(term, n) {
+                Some(parts) => *parts.get(usize::from(at))?,
+                None => {
+                    let operands = SmallVec::from_slice(&[term]);
+                    let origin = Origin::Op { op: data.op, operands, imm: text(&data.imm), time: 0, result: 0 };
+                    let facts = self.table.get(term).facts;
+                    self.table.atom(origin, facts, None)
+                }
+            };
+            sum = sum.plus(&self.table.get(part).sum.clone().times(times)).0;
+        }
+        let range = meet(self.table.range(operands[0]), self.table.range_of(&sum));
+        Some(self.table.sum(sum, range))
+    }
+
+    /// What a vector of so many components is made of, if it is made of these.
+    fn made_of(&self, vector: Id, n: usize) -> Option<&[Id]> {
+        match &self.table.get(vector).origin {
+            Origin::Op { op: Op::Construct, operands, .. } if operands.len() == n && n > 1 => Some(operands),
+            _ => None,
+        }
+    }
+
+    /// What is known of an element of an array.
+    fn loaded(&self, operands: &[Id], ty: Type) -> Facts {
+        let facts = self.elements.get(&operands[0]).copied().unwrap_or(Facts::of_type(ty));
+        Facts { is_uniform: operands.iter().all(|&id| self.table.get(id).facts.is_uniform), ..facts }
+    }
+
+    /// The terms of a sum, and what is wrong with adding them up.
+    fn sum(&self, op: Op, operands: &[Id], ty: Type) -> Option<Terms> {
         let sum = |index: usize| &self.table.get(operands[index]).sum;
         // Differences of unsigned integers are never negative.
         if range_of_type(ty) != Range::ANY {
             return None;
         }
+        let added = |other: Sum| {
+            let (all, cancels) = sum(0).plus(&other);
+            let is_of_one = || sum(0).ratio(&other).is_some();
+            let what = match cancels {
+                true => Some("takes away what was added"),
+                false => is_of_one().then_some("is of multiples of one value"),
+            };
+            Some(Terms { sum: all, what })
+        };
+        let plain = |sum: Sum| Some(Terms { sum, what: None });
         match op {
-            Op::Add => Some(sum(0).plus(sum(1))),
-            Op::Sub => Some(sum(0).plus(&sum(1).clone().times(-1.0))),
-            Op::Neg => Some((sum(0).clone().times(-1.0), false)),
-            Op::Pos => Some((sum(0).clone(), false)),
+            Op::Add => added(sum(1).clone()),
+            Op::Sub => added(sum(1).clone().times(-1.0)),
+            Op::Neg => plain(sum(0).clone().times(-1.0)),
+            Op::Invert => plain(sum(0).clone().times(-1.0).plus(&Sum::number(-1.0)).0),
+            Op::Pos => plain(sum(0).clone()),
+            Op::Lshift => {
+                let by = sum(1).as_number().filter(|by| (0.0..16.0).contains(by))?;
+                plain(sum(0).clone().times(by.exp2()))
+            }
             Op::Mul => match (sum(0).as_number(), sum(1).as_number()) {
-                (Some(factor), _) => Some((sum(1).clone().times(factor), false)),
-                (_, Some(factor)) => Some((sum(0).clone().times(factor), false)),
+                (Some(factor), _) => plain(sum(1).clone().times(factor)),
+                (_, Some(factor)) => plain(sum(0).clone().times(factor)),
                 _ => None,
             },
             Op::Div if ty.is_float() || ty.as_composite().is_some() => {
                 let divisor = sum(1).as_number().filter(|&divisor| divisor != 0.0)?;
-                Some((sum(0).clone().times(1.0 / divisor), false))
+                plain(sum(0).clone().times(1.0 / divisor))
             }
             _ => None,
         }
@@ -308,7 +396,8 @@ impl<'a> Walk<'a> {
             Op::Cast | Op::Bitcast | Op::Construct => Some(format!("{ty:?}").into()),
             _ => text(&data.imm),
         };
-        let time = if is_load(data.op) { self.time } else { 0 };
+        let is_kept = operands.first().is_some_and(|array| self.elements.contains_key(array));
+        let time = if is_load(data.op) && !is_kept { self.time } else { 0 };
         let mut operands: SmallVec<[Id; 4]> = operands.into();
         let commutes = match data.op {
             Op::Min | Op::Max | Op::Dot | Op::CwMul | Op::BitAnd | Op::BitOr | Op::BitXor | Op::Eq | Op::Ne => true,
@@ -328,8 +417,8 @@ impl<'a> Walk<'a> {
         let result = data.results[0];
         let id = activation.values[&result];
         let is_named = function.value_names[result].is_some() && function.as_const(result).is_none();
-        let is_number = self.table.get(id).sum.as_number().is_some();
-        let is_made_of_numbers = operands.iter().all(|&id| self.table.get(id).sum.as_number().is_some());
+        let is_number = self.table.as_number(id).is_some();
+        let is_made_of_numbers = operands.iter().all(|&id| self.table.as_number(id).is_some());
         if is_number || is_made_of_numbers || operands.contains(&id) || is_place(data.op) {
             return;
         }
@@ -373,26 +462,14 @@ fn own_length(op: Op) -> u32 {
 }
 
 /// What a counter may be.
-fn counted(table: &Table, operands: &[Id]) -> Range {
-    let number = |index: usize| table.get(operands[index]).sum.as_number();
-    match (number(0), number(1), number(2)) {
+fn counted(table: &Table, operands: &[Id]) -> Facts {
+    let number = |index: usize| table.as_number(operands[index]);
+    let range = match (number(0), number(1), number(2)) {
         (Some(low), Some(end), Some(1.0)) if low < end => Range::new(low, end - 1.0),
         (Some(high), Some(end), Some(-1.0)) if end < high => Range::new(end + 1.0, high),
-        (Some(low), _, Some(step)) if step > 0.0 => Range::new(low, f64::INFINITY),
+        (Some(low), _, Some(step)) if step > 0.0 => Range::new(low, low.max(table.range(operands[1]).high - 1.0)),
         _ => Range::ANY,
-    }
-}
-
-/// A number of another type, in which it may not fit.
-fn cast(range: Range, ty: Type) -> Range {
-    if ty.is_float() {
-        return range;
-    }
-    let bits = ty.as_scalar().map_or(0, |scalar| scalar.bits());
-    let of_type = match range_of_type(ty) {
-        whole if whole == Range::ANY => Range::within((f64::from(bits) - 1.0).exp2()),
-        unsigned => unsigned.and(Range::new(0.0, f64::from(bits).exp2() - 1.0)),
     };
-    let whole = range.rising(f64::trunc);
-    if whole.lies_in(of_type) { whole } else { range_of_type(ty) }
+    let is_uniform = operands.iter().take(3).all(|&id| table.get(id).facts.is_uniform);
+    Facts { range, whole: Some(Whole::ANY), is_uniform }
 }

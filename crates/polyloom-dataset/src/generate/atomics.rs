@@ -211,11 +211,19 @@ impl Generator {
         };
         let value = self.short(value);
         let modulus = self.random.pick(&[7, 16, 31]);
-        let size = match value.range.low >= 0.0 {
+        let size = self.size_of_count(value);
+        if size.range.high < f64::from(modulus) {
+            return size;
+        }
+        Expr::binary("%", &size, &Expr::int(modulus), Type::I32, Range::new(0.0, f64::from(modulus - 1)))
+    }
+
+    /// The absolute value of an `int`.
+    fn size_of_count(&self, value: Expr) -> Expr {
+        match value.range.low >= 0.0 {
             true => value,
             false => Expr::call(&self.builtin("abs"), &[&value], Type::I32, value.range.abs()),
-        };
-        Expr::binary("%", &size, &Expr::int(modulus), Type::I32, Range::new(0.0, f64::from(modulus - 1)))
+        }
     }
 
     /// The number of a bin: an element of an array of them, or made of a value.
@@ -244,11 +252,21 @@ impl Generator {
         let whole = self.short(whole);
         let bin = match self.random.below(2) {
             0 => {
-                let size = Expr::call(&self.builtin("abs"), &[&whole], Type::I32, Range::ANY);
-                Expr::binary("%", &size, &Expr::int(n_bins as i32), Type::I32, range)
+                let size = self.size_of_count(whole);
+                match size.range.high < f64::from(n_bins) {
+                    true => size,
+                    false => Expr::binary("%", &size, &Expr::int(n_bins as i32), Type::I32, range),
+                }
+            }
+            _ if whole.range.lies_in(range) => whole,
+            _ if whole.range.low >= 0.0 => {
+                Expr::call(&self.builtin("min"), &[&whole, &Expr::int(last)], Type::I32, range)
             }
             _ => Expr::call(&self.builtin("clamp"), &[&whole, &Expr::int(0), &Expr::int(last)], Type::I32, range),
         };
+        if bin.is_bare() {
+            return bin;
+        }
         let name = self.like(&["bin_idx", "slot", "b", "cell", "at"]);
         self.line(&format!("{name} = {}", bin.text));
         self.explain(format!("Let `{name}` be {}.", bin.words));

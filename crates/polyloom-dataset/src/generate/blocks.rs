@@ -213,7 +213,9 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                 0 => Generator::many(range, n.into()),
                 _ => range,
             };
-            let index = g.let_like(&["total", "block_result", "joint", "whole"], &format!("{tile}[0]"), ty, total);
+            let names =
+                [["total", "block_sum", "joint"], ["highest", "block_max", "peak"], ["lowest", "block_min", "least"]];
+            let index = g.let_like(&names[operation], &format!("{tile}[0]"), ty, total);
             let name = g.text(index);
             g.explain(format!("`{name}` is {what} of the block, found by a tree."));
             vec![index]
@@ -486,7 +488,9 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
             let mut test = format!("{} {sign} {}", x.text, limit.text);
             let word = if sign == "<" { "less" } else { "more" };
             let mut words = format!("{} {word} than {}", x.words, limit.words);
-            if let Some(&extra) = extras.first().filter(|_| g.random.clone().one_in(3)) {
+            if let Some(&extra) = extras.first()
+                && g.random.one_in(3)
+            {
                 let other = g.read(extra);
                 if other.ty == ty {
                     test = format!("{} {sign} {}", x.text, other.text);

@@ -72,7 +72,32 @@ impl Generator {
             Need::Shift => 5,
             _ => self.random.pick(&[16, 31, 64, 100, 128]),
         };
-        let (rest, size) = match ty.as_scalar().is_some_and(Scalar::is_unsigned_int) || expr.range.low >= 0.0 {
+        // Of what is small already it leaves everything.
+        let is_small = expr.range.size() < f64::from(modulus);
+        let (rest, size) = if is_small { self.with_size(expr) } else { self.remainder(expr, modulus) };
+        match need {
+            Need::Finite | Need::Moderate | Need::Small => rest,
+            Need::NotZero | Need::Positive | Need::AtLeastOne => {
+                let range = size.range + Range::of(1.0);
+                Expr::binary("+", &self.int(1), &size, ty, range)
+            }
+            _ => size,
+        }
+    }
+
+    /// A whole number and its absolute value.
+    fn with_size(&mut self, expr: Expr) -> (Expr, Expr) {
+        let size = match expr.range.low >= 0.0 {
+            true => expr.clone(),
+            false => self.named_call(Op::Abs, &expr, expr.range.abs()),
+        };
+        (expr, size)
+    }
+
+    /// What is left of a whole number by another, and its absolute value.
+    fn remainder(&mut self, expr: Expr, modulus: i32) -> (Expr, Expr) {
+        let ty = expr.ty;
+        match ty.as_scalar().is_some_and(Scalar::is_unsigned_int) || expr.range.low >= 0.0 {
             true => {
                 let rest = Expr::binary("%", &expr, &self.int(modulus), ty, Range::new(0.0, f64::from(modulus - 1)));
                 (rest.clone(), rest)
@@ -82,14 +107,6 @@ impl Generator {
                 let size = self.named_call(Op::Abs, &rest, Range::new(0.0, f64::from(modulus - 1)));
                 (rest, size)
             }
-        };
-        match need {
-            Need::Finite | Need::Moderate | Need::Small => rest,
-            Need::NotZero | Need::Positive | Need::AtLeastOne => {
-                let range = size.range + Range::of(1.0);
-                Expr::binary("+", &self.int(1), &size, ty, range)
-            }
-            _ => size,
         }
     }
 
@@ -105,7 +122,10 @@ impl Generator {
                 Expr::binary("*", &factor, &expr, ty, range)
             }
             Need::InsideUnit => {
-                let unit = self.constrain_float(expr, Need::Unit);
+                let unit = if Need::Unit.is_met_by(expr.range) { expr } else { self.constrain_float(expr, Need::Unit) };
+                if need.is_met_by(unit.range) {
+                    return unit;
+                }
                 let unit = self.short(unit);
                 if unit.parts.is_scaled {
                     return self.clamped(&unit, -0.9, 0.9);
@@ -183,8 +203,8 @@ impl Generator {
                     Expr::binary("/", &expr, &root, ty, range.of_sign(1.0))
                 }
                 8 if size <= 1e3 && most > 1.0 && range.low < 0.0 => {
-                    let divisor = self.number(self.random.clone().pick(&[2.0, 1.5, 3.0, 2.5]));
-                    if divisor.range.high > most {
+                    let divisor = self.pick_number(&[2.0, 1.5, 3.0, 2.5]);
+                    if divisor.range.high > most || divisor.range.high >= size {
                         continue;
                     }
                     let range = if self.is_shared() { divisor.range.or(-divisor.range) } else { Range::within(3.0) };
@@ -210,8 +230,8 @@ impl Generator {
             2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, range.of_sign(1.6)),
             2..=4 if size <= 1e6 && !levelled => {
                 let angle = self.named_call(Op::Atan, &expr, range.of_sign(1.6));
-                let share = self.number(0.6);
-                return Expr::binary("*", &share, &angle, ty, range.of_sign(0.96));
+                let share = self.number(0.5);
+                return Expr::binary("*", &share, &angle, ty, range.of_sign(0.8));
             }
             5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
             _ => {}
@@ -235,7 +255,7 @@ impl Generator {
             0 if expr.range.size() <= 100.0 => {
                 let op = self.random.pick(&[Op::Cos, Op::Sin]);
                 let wave = self.named_call(op, &expr, Range::within(1.0));
-                let most = self.number(self.random.clone().pick(&[0.9, 0.75, 0.8, 0.5]));
+                let most = self.pick_number(&[0.9, 0.75, 0.8, 0.5]);
                 let part = Expr::binary("*", &most, &wave, ty, Range::within(most.range.high));
                 let range = Range::of(1.0) + part.range;
                 Expr::binary("+", &self.number(1.0), &part, ty, range)
@@ -243,7 +263,7 @@ impl Generator {
             1 => {
                 let part = self.fraction(expr);
                 let part = self.short(part);
-                let least = self.number(self.random.clone().pick(&[0.5, 0.25, 0.1, 0.75]));
+                let least = self.pick_number(&[0.5, 0.25, 0.1, 0.75]);
                 Expr::binary("+", &least, &part, ty, least.range + Range::new(0.0, 1.0))
             }
             _ => {
@@ -264,8 +284,8 @@ impl Generator {
                 Expr::binary("+", &self.number(0.5), &half, ty, Range::new(0.0, 1.0))
             }
             2 if range.size() <= 1e3 => {
-                let low = self.number(self.random.clone().pick(&[-1.0, 0.0, -0.5]));
-                let high = self.number(self.random.clone().pick(&[1.0, 2.0, 1.5]));
+                let low = self.pick_number(&[-1.0, 0.0, -0.5]);
+                let high = self.pick_number(&[1.0, 2.0, 1.5]);
                 let call = self.builtin("smoothstep");
                 Expr::call(&call, &[&low, &high, &expr], ty, Range::new(0.0, 1.0)).by(Op::Smoothstep)
             }

@@ -6,7 +6,7 @@ use super::expr::Expr;
 use super::generator::Generator;
 use super::program::{Category, Program};
 use super::range::Range;
-use polyloom::{Composite, Random, Scalar, Type};
+use polyloom::{Composite, Op, Random, Scalar, Type};
 
 /// What a draw is called, its type and what it may be.
 fn kinds() -> [(&'static str, Type, Range); 11] {
@@ -136,7 +136,12 @@ impl Generator {
             ("randn", _) => &["z", "noise", "gauss", "shock", "eps_n"],
             _ => &["r", "u", "xi", "rnd", "chance"],
         };
+        let is_of_one_length =
+            matches!(name, "sample_unit_ring" | "sample_unit_sphere_surface" | "sample_unit_hemisphere_surface");
         let index = self.let_like(names, &format!("{call}({args})"), ty, range);
+        if is_of_one_length {
+            self.variables[index].head = Some(Op::Normalize);
+        }
         let name = self.text(index);
         self.explain(format!("`{name}` is {words}."));
         index
@@ -188,8 +193,7 @@ impl Generator {
         let sum = self.read(total);
         let count = self.number(n.into());
         let mean = Expr::binary("/", &sum, &count, self.real, Range::within(8.0));
-        let names: &[&str] =
-            if counts { &["share", "fraction", "chance_of"] } else { &["mean", "average", "expected"] };
+        let names: &[&str] = if counts { &["share", "fraction", "chance"] } else { &["mean", "average", "expected"] };
         self.assign_like(names, mean);
     }
 

@@ -161,7 +161,10 @@ impl Generator {
         let ty = value.ty;
         let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
         let number = match elem {
-            _ if elem == self.whole && ty == elem => self.int(self.random.clone().pick(&[2, 3, 5, 7])),
+            _ if elem == self.whole && ty == elem => {
+                let number = self.random.pick(&[2, 3, 5, 7]);
+                self.int(number)
+            }
             Type::Scalar(scalar) if scalar.is_float() => {
                 let number = self.random.pick(&[0.5, 2.0, 0.25, 1.5, 0.75, 3.0, 0.8, 1.25]);
                 self.number_of(elem, number)
@@ -240,7 +243,7 @@ impl Generator {
             let other = self.converted(other, value.ty);
             let (a, b) = (self.short(value), self.short(other));
             let (a, b) = if self.random.one_in(2) { (a, b) } else { (b, a) };
-            let cancels = |is_sum| a.parts.cancel(&b.parts, is_sum);
+            let cancels = |is_sum| a.parts.cancel(&b.parts, is_sum) || a.parts.doubles(&b.parts);
             let (operator, range) = match (a.ty == b.ty, self.random.below(3)) {
                 (true, _) if cancels(true) && cancels(false) => match a.ty.as_composite() {
                     None if a.range.size() * b.range.size() < 1e4 => ("*", a.range * b.range),

@@ -56,6 +56,8 @@ pub(super) struct Parts {
     pub(super) is_moved: bool,
     /// Whether a number is one of its factors.
     pub(super) is_scaled: bool,
+    /// What it is a number times, with a number added perhaps.
+    pub(super) multiple_of: Option<i64>,
 }
 
 impl Parts {
@@ -65,7 +67,7 @@ impl Parts {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         let id = (hash >> 1) as i64;
-        Parts { terms: smallvec![id], factors: smallvec![id], ..Parts::default() }
+        Parts { terms: smallvec![id], factors: smallvec![id], multiple_of: Some(id), ..Parts::default() }
     }
 
     fn of_operator(operator: &str, a: &Parts, b: &Parts) -> Parts {
@@ -77,7 +79,18 @@ impl Parts {
             "/" => factors.extend(a.factors.iter().copied()),
             _ => {}
         }
-        Parts { terms, factors, is_moved: false, is_scaled: false }
+        Parts { terms, factors, ..Parts::default() }
+    }
+
+    /// Whether both are multiples of one value, but for a number that is added.
+    pub(super) fn doubles(&self, other: &Parts) -> bool {
+        let sorted = |parts: &Parts| {
+            let mut terms = parts.terms.clone();
+            terms.sort_unstable();
+            terms
+        };
+        let is_same = || self.terms.len() > 1 && sorted(self) == sorted(other);
+        self.multiple_of.is_some() && self.multiple_of == other.multiple_of || is_same() || self.is_opposite(other)
     }
 
     /// Whether something is added and taken away in the sum of both, or in the difference.
@@ -278,6 +291,11 @@ impl Expr {
             "/" => parts.is_scaled = a.parts.is_scaled || b.parts.is_scaled || is_number(b),
             _ => {}
         }
+        parts.multiple_of = match operator {
+            "+" | "-" | "*" | "/" if is_number(b) => a.parts.multiple_of,
+            "+" | "-" | "*" if is_number(a) => b.parts.multiple_of,
+            _ => None,
+        };
         let head = match operator {
             "+" => Some(Op::Add),
             "-" => Some(Op::Sub),
@@ -312,6 +330,7 @@ impl Expr {
             expr.head = Some(Op::Neg);
             expr.parts.terms.extend(x.parts.terms.iter().map(|term| -term));
             expr.parts.factors.clone_from(&x.parts.factors);
+            expr.parts.multiple_of = x.parts.multiple_of;
             (expr.parts.is_moved, expr.parts.is_scaled) = (x.parts.is_moved, x.parts.is_scaled);
         }
         expr

@@ -3,10 +3,10 @@
 use super::domain::Need;
 use super::expr::Expr;
 use super::generator::Generator;
-use super::names::Role;
+use super::names::{self, Role};
 use super::program::{Category, Program};
 use super::range::Range;
-use polyloom::{Random, Type};
+use polyloom::{Op, Random, Type};
 
 /// A function of one result.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl Generator {
             (0..n_params).map(|index| if index == 0 { result } else { self.random.pick(&types) }).collect();
         let generic = self.random.one_in(8) && params.iter().all(|&param| param == result);
         let mut range = Range::of(0.0);
-        let name = self.names.draw(&mut self.random, Role::Function);
+        let (name, mut outer) = ("helper", None);
         let names: Vec<String> = params.iter().map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
         let annotated = |g: &Generator, ty| if generic { "Any".to_owned() } else { g.type_name(ty) };
         let heads: Vec<(String, String)> =
@@ -73,7 +73,7 @@ impl Generator {
             self.import("from typing import Any");
         }
         let arrow = if generic || self.random.one_in(2) { String::new() } else { self.type_name(result) };
-        let told = self.item(&name, &heads, |g| {
+        let told = self.item(name, &heads, |g| {
             for (name, &ty) in names.iter().zip(&params) {
                 g.declare(name.clone(), format!("`{name}`"), ty, g.param_range(ty));
             }
@@ -94,13 +94,22 @@ impl Generator {
             let value = g.with_unused(value);
             let value = g.constrain(value, Need::Finite);
             range = range.or(value.range);
+            outer = value.head.filter(|_| !is_simple);
             g.line(&format!("return {}", value.text));
             g.say(if is_simple { format!("else {}", value.words) } else { value.words });
             arrow
         });
-        self.names.take(&name);
+        let name = self.function_name(name, outer);
         self.explain(told.sentence(&format!("{name}({})", names.join(", "))));
         self.functions.push(Function { name, params, result, range, is_called: false });
+    }
+
+    /// Gives the function that was written last a name by what its result comes from.
+    fn function_name(&mut self, name: &str, outer: Option<Op>) -> String {
+        let names = self.random.pick(&[names::functions(outer), names::functions(None)]);
+        let fresh = self.like(names);
+        self.rename_item(name, &fresh);
+        fresh
     }
 
     /// A call of a function that gives this type, if there is one.
@@ -128,7 +137,7 @@ impl Generator {
         let args: Vec<Expr> = params
             .into_iter()
             .map(|param| {
-                let arg = self.variable(param, depth.saturating_sub(1));
+                let arg = self.argument(param, depth.saturating_sub(1));
                 let arg = self.constrain(arg, Need::Moderate);
                 self.short(arg)
             })
@@ -155,11 +164,31 @@ impl Generator {
         Expr::call(&name, &refs, result, range)
     }
 
+    /// What a function is given, which takes numbers of both signs: rather such that are.
+    fn argument(&mut self, ty: Type, depth: usize) -> Expr {
+        let is_of_both_signs = |arg: &Expr| arg.range.low < -0.6 && arg.range.high > 0.6;
+        let mut arg = self.variable(ty, depth);
+        for _ in 0..4 {
+            if is_of_both_signs(&arg) || ty != self.real {
+                return arg;
+            }
+            arg = self.variable(ty, depth);
+        }
+        let middle = (5.0 * (arg.range.low + arg.range.high)).round() / 10.0;
+        if is_of_both_signs(&arg) || arg.parts.is_moved || !(0.5..50.0).contains(&middle.abs()) {
+            return arg;
+        }
+        let sign = if middle > 0.0 { "-" } else { "+" };
+        let range = arg.range - Range::of(middle);
+        let arg = self.short(arg);
+        Expr::binary(sign, &arg, &self.number(middle.abs()), ty, range)
+    }
+
     /// A function of two results: its name, and the type and range of each.
     fn function_of_two(&mut self) -> (String, [(Type, Range); 2]) {
         let types = self.types();
         let (first, second) = (self.random.pick(&types), self.random.pick(&types));
-        let name = self.names.draw(&mut self.random, Role::Function);
+        let name = self.like(&["pair", "split", "both_parts", "resolve"]);
         let params: Vec<String> = (0..2).map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
         let heads: Vec<(String, String)> =
             params.iter().zip([first, second]).map(|(name, ty)| (name.clone(), self.type_name(ty))).collect();
@@ -187,7 +216,7 @@ impl Generator {
         let args: Vec<String> = results
             .iter()
             .map(|&(ty, _)| {
-                let arg = self.variable(ty, 1);
+                let arg = self.argument(ty, 1);
                 let arg = self.constrain(arg, Need::Moderate);
                 self.short(arg).text
             })

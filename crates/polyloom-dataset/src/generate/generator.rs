@@ -43,7 +43,7 @@ pub(super) struct Variable {
     /// Whether it is in scope.
     pub(super) visible: bool,
     /// What is known of the value that it was given.
-    head: Option<Op>,
+    pub(super) head: Option<Op>,
     pub(super) parts: Parts,
     /// The text of the value that it was given, if there is one.
     pub(super) value: String,
@@ -135,6 +135,8 @@ pub(super) struct Generator {
     block_dim: Option<u32>,
     /// Whether a function has a line for nothing.
     is_idle: bool,
+    /// The parameters that have a name for any number.
+    pub(super) numbers: Vec<String>,
 }
 
 impl Generator {
@@ -193,6 +195,7 @@ impl Generator {
             imports: Vec::new(),
             block_dim: None,
             is_idle: false,
+            numbers: Vec::new(),
         }
     }
 
@@ -217,6 +220,7 @@ impl Generator {
         expr.parts.terms.extend(variable.parts.terms.iter().copied());
         expr.parts.factors.extend(variable.parts.factors.iter().copied());
         (expr.parts.is_moved, expr.parts.is_scaled) = (variable.parts.is_moved, variable.parts.is_scaled);
+        expr.parts.multiple_of = variable.parts.multiple_of.or(expr.parts.multiple_of);
         expr
     }
 
@@ -312,6 +316,29 @@ impl Generator {
     /// The number of lines so far.
     pub(super) fn n_lines(&self) -> usize {
         self.lines.len()
+    }
+
+    pub(super) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Gives a parameter another name.
+    pub(super) fn rename(&mut self, name: &str, fresh: &str) {
+        let renamed = |text: &str| words::renamed(text, name, fresh);
+        self.lines.iter_mut().for_each(|line| *line = renamed(line));
+        self.doc.iter_mut().for_each(|sentence| sentence.text = renamed(&sentence.text));
+        self.summary = self.summary.take().map(|summary| renamed(&summary));
+        for param in self.params.iter_mut().filter(|param| param.name() == name) {
+            param.text = renamed(&param.text);
+            param.inputs.iter_mut().for_each(|input| input.name = renamed(&input.name));
+        }
+    }
+
+    /// Gives the function that was written last another name.
+    pub(super) fn rename_item(&mut self, name: &str, fresh: &str) {
+        if let Some(item) = self.items.last_mut() {
+            *item = item.replacen(&format!("def {name}("), &format!("def {fresh}("), 1);
+        }
     }
 
     /// Puts another text in place of a line, at the indent that it has.

@@ -6,15 +6,22 @@ use std::collections::BTreeSet;
 const IMPURE: [&str; 10] =
     [".rand", ".sample_", "atomic_", "shuffle", ".warp_", ".ballot", "shared_array", ".mma", "async_", "sync_"];
 
-/// Moves assignments that nothing in a loop changes to before the loop, from the innermost loops outwards.
-pub(super) fn out_of_loops(lines: &mut Vec<String>) {
+/// Moves assignments that nothing in a loop changes to before the loop, from the innermost loops outwards. The names
+/// of those that are in no loop any more.
+pub(super) fn out_of_loops(lines: &mut Vec<String>) -> Vec<String> {
+    let mut moved = Vec::new();
     while let Some((head, at)) = next_constant(lines) {
         let line = lines.remove(at)[4..].to_owned();
         if lines.get(at).is_some_and(String::is_empty) && (lines[at - 1].ends_with(':') || lines[at - 1].is_empty()) {
             lines.remove(at);
         }
+        let outermost = lines.iter().filter(|line| !line.is_empty()).map(|line| indent(line)).min();
+        if outermost == Some(indent(&line)) {
+            moved.extend(assigned(&line).first().map(|&name| name.to_owned()));
+        }
         lines.insert(head, line);
     }
+    moved
 }
 
 /// The head of a loop, and a line of its body that could stand before it.
@@ -108,7 +115,8 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        out_of_loops(&mut lines);
+        let moved = out_of_loops(&mut lines);
+        assert_eq!(moved.is_empty(), text == expected);
         assert_eq!(lines.join("\n"), expected);
     }
 

@@ -22,6 +22,7 @@ mod known;
 mod names;
 mod program;
 mod range;
+mod roles;
 mod rows;
 mod sense;
 mod stencil;

@@ -4,7 +4,7 @@ use super::expr::Parts;
 use super::program::Category;
 use polyloom::{Op, Random, Type};
 
-const SCALARS: [&str; 32] = [
+const SCALARS: [&str; 31] = [
     "alpha",
     "beta",
     "bias",
@@ -12,7 +12,6 @@ const SCALARS: [&str; 32] = [
     "damping",
     "decay",
     "drift",
-    "eps",
     "factor",
     "gain",
     "gamma",
@@ -74,7 +73,7 @@ const NUMBER_ARRAYS: [&str; 32] = [
     "x",
 ];
 
-const VECTOR_ARRAYS: [&str; 16] = [
+const VECTOR_ARRAYS: [&str; 15] = [
     "axis",
     "center",
     "color",
@@ -84,7 +83,6 @@ const VECTOR_ARRAYS: [&str; 16] = [
     "force",
     "momentum",
     "normal",
-    "offset",
     "points",
     "position",
     "ray",
@@ -121,36 +119,13 @@ const OUTPUTS: [&str; 12] = [
 ];
 
 /// What says nothing of a value.
-const LOCALS: [&str; 30] = [
-    "a", "b", "base", "c", "d", "e", "f", "g", "h", "inner", "local", "m", "outer", "p", "part", "q", "r", "raw", "s",
-    "staged", "t", "temp", "term", "u", "v", "val", "w", "work", "y", "z",
+const LOCALS: [&str; 28] = [
+    "a", "b", "base", "c", "d", "e", "f", "g", "h", "local", "m", "p", "part", "q", "r", "raw", "s", "staged", "t",
+    "temp", "term", "u", "v", "val", "w", "work", "y", "z",
 ];
 
 /// What statements change.
 const CHANGING: [&str; 12] = ["acc", "cur", "val", "res", "value", "state_val", "r", "s", "v", "w", "y", "z"];
-
-const FUNCTIONS: [&str; 20] = [
-    "bend",
-    "bump",
-    "compress",
-    "curve",
-    "damped",
-    "ease",
-    "envelope",
-    "falloff_of",
-    "feather",
-    "kernel_weight",
-    "profile",
-    "pulse",
-    "ramp",
-    "respond",
-    "ripple",
-    "saturate",
-    "soften",
-    "squash",
-    "transfer",
-    "window",
-];
 
 /// The names of a kernel: each once, and none that Python or the package has another meaning for.
 #[derive(Clone, Default)]
@@ -159,7 +134,6 @@ pub(super) struct Names(Vec<String>);
 /// What a name is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    Function,
     /// A parameter that is no array.
     Scalar,
     Array(Type),
@@ -174,7 +148,6 @@ impl Names {
     pub(super) fn draw(&mut self, random: &mut Random, role: Role) -> String {
         for attempt in 0.. {
             let mut name = match role {
-                Role::Function => random.pick(&FUNCTIONS).to_owned(),
                 Role::Scalar => random.pick(&SCALARS).to_owned(),
                 Role::Output => random.pick(&OUTPUTS).to_owned(),
                 Role::Local => random.pick(&LOCALS).to_owned(),
@@ -195,7 +168,9 @@ impl Names {
     /// A name for what this operation gives, or one that says nothing.
     pub(super) fn draw_of(&mut self, random: &mut Random, op: Option<Op>, parts: &Parts) -> String {
         let fits = op.map_or(&[][..], |op| names_of(op, parts));
-        if !fits.is_empty() && random.below(10) < 7 {
+        // Of two words for one thing beside each other a reader asks what tells them apart.
+        let is_used = fits.iter().any(|name| self.0.iter().any(|known| known == name));
+        if !fits.is_empty() && !is_used && random.below(10) < 8 {
             let first = random.below(fits.len());
             for at in 0..fits.len() {
                 let name = fits[(first + at) % fits.len()];
@@ -260,7 +235,7 @@ fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
         Op::Tanh | Op::Erf | Op::Smoothstep => &["squashed", "eased"],
         Op::Lerp | Op::QuatSlerp => &["mixed", "blend"],
         Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc => &["rounded", "stepped"],
-        Op::Normalize => &["unit", "direction_of"],
+        Op::Normalize => &["unit", "direction"],
         Op::Neg => &["negated", "opposite"],
         Op::Select => &["chosen", "picked", "selected"],
         Op::Transpose => &["transposed"],
@@ -280,18 +255,45 @@ pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static
         Category::Reduction => &["reduce", "summarize", "aggregate", "pool", "collapse", "fold"],
         Category::Scan => &["scan", "accumulate", "track", "run_along", "carry_along"],
         Category::Stencil => &["stencil", "mix_neighbours_of", "convolve_around", "sweep", "combine_cells_of"],
-        Category::Random => &["randomize", "sample_with", "draw_with", "draw_for", "perturb"],
+        Category::Random => &["sample_with", "draw_with", "draw_for", "randomize_with", "mix_noise_with"],
         Category::Atomic => &["collect_from", "gather_from", "pool_from", "scatter_from", "merge_from"],
         Category::SharedMemory => &["tile", "block", "share", "stage", "exchange"],
         Category::Warp => &["warp_exchange", "lane_mix", "warp_combine", "combine_lanes_of", "warp_map"],
-        Category::ControlFlow => &["choose_by", "switch", "branch_on", "select_by", "decide_on"],
-        Category::Loop => &["iterate", "evolve", "advance", "loop_with", "step"],
+        Category::ControlFlow => &["choose_by", "switch_on", "branch_on", "select_by", "decide_on"],
+        Category::Loop => &["iterate_with", "iterate_from", "accumulate_with", "loop_with", "repeat_with"],
         Category::TensorCore => &["multiply", "matmul", "project", "gemm", "contract"],
         _ => verbs_of(outer),
     }
 }
 
-fn verbs_of(outer: Option<Op>) -> &'static [&'static str] {
+/// What a function may be called by what its result comes from.
+pub(super) fn functions(outer: Option<Op>) -> &'static [&'static str] {
+    match outer {
+        Some(Op::Add) => &["combine", "join", "add_up"],
+        Some(Op::Sub) => &["contrast", "difference", "deviate"],
+        Some(Op::Mul | Op::CwMul) => &["weigh", "modulate", "couple"],
+        Some(Op::Div | Op::CwDiv) => &["relate", "rescale", "proportion"],
+        Some(Op::Mod | Op::Frac) => &["wrap", "fold", "cycle"],
+        Some(Op::Clamp) => &["limit", "confine", "saturate"],
+        Some(Op::Max) => &["raise_to", "at_least", "floor_by"],
+        Some(Op::Min) => &["cap", "at_most", "lower_to"],
+        Some(Op::Tanh | Op::Erf | Op::Atan | Op::Smoothstep) => &["squash", "saturate", "soften"],
+        Some(Op::Sin | Op::Cos) => &["ripple", "wave", "oscillate"],
+        Some(Op::Exp | Op::Exp2 | Op::Expm1) => &["grow", "exponential"],
+        Some(Op::Log | Op::Log2 | Op::Log10 | Op::Log1p) => &["log_scale", "compress"],
+        Some(Op::Sqrt | Op::Cbrt) => &["root_scale", "take_root"],
+        Some(Op::Pow) => &["power_law", "raise_power"],
+        Some(Op::Abs | Op::Length | Op::LengthSq | Op::NormL1 | Op::Hypot) => &["magnitude", "extent_size"],
+        Some(Op::Lerp | Op::QuatSlerp) => &["blend", "interpolate"],
+        Some(Op::Dot | Op::Ddot) => &["project", "correlate"],
+        Some(Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc) => &["quantize", "snap"],
+        Some(Op::Normalize) => &["direct", "orient"],
+        Some(Op::Select) => &["choose", "select"],
+        _ => &["respond", "transfer", "convert", "evaluate", "transform", "derive"],
+    }
+}
+
+pub(super) fn verbs_of(outer: Option<Op>) -> &'static [&'static str] {
     match outer {
         Some(Op::Add) => &["combine", "offset", "add_to", "shift"],
         Some(Op::Sub) => &["shift", "offset", "contrast"],
@@ -313,7 +315,7 @@ fn verbs_of(outer: Option<Op>) -> &'static [&'static str] {
         Some(Op::QuatRotate | Op::QuatRotateInv) => &["rotate", "turn", "orient"],
         Some(Op::BitAnd | Op::BitOr | Op::BitXor | Op::Lshift | Op::Rshift) => &["encode", "pack", "mask"],
         Some(Op::Neg) => &["negate", "flip"],
-        _ => &["evaluate", "transform", "compute", "map", "derive", "update", "process"],
+        _ => &["transform", "map", "process", "evaluate_on", "compute_from", "derive_from"],
     }
 }
 

@@ -273,7 +273,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             let mean = match row.elements.len() {
                 1 => plain_sum(g, row),
                 // All arrays enter into it.
-                _ => sum(g, row, extras, difficulty, "mean_term"),
+                _ => sum(g, row, extras, difficulty, "mean"),
             };
             let name = g.text(mean);
             let cast = g.cast_name(real);
@@ -288,7 +288,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             let done = g.nested(|g| {
                 let element = row.elements[0].clone();
                 let power = g.random.below(3);
-                let difference = g.like(&["d", "diff", "dev", "off"]);
+                let difference = g.like(&["d", "dev", "off"]);
                 g.line(&format!("{difference} = {element} - {name}"));
                 let abs = g.builtin("abs");
                 g.say(format!("`{difference}` is the difference of `{element}` and `{name}`"));
@@ -308,7 +308,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
         // A product of factors near one.
         5 if ty == real => {
             let one = g.number(1.0);
-            let product = g.mutable_like(&["prod", "product", "growth"], &one, Range::new(0.0, 30.0));
+            let product = g.mutable_like(&["growth", "compounded", "factor_so_far"], &one, Range::new(0.0, 30.0));
             let name = g.text(product);
             g.taken(&[product]);
             g.line(&head);
@@ -361,8 +361,10 @@ fn sum(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, name: &st
     g.line(&head);
     let done = g.nested(|g| {
         if g.random.one_in(6) {
-            let limit = g.pick_number(&[0.0, 0.5, -0.5, 1.0]);
-            if row.types[0] == g.real {
+            let Range { low, high } = row.ranges[0];
+            let limits: Vec<f64> = [0.0, 0.5, -0.5, 1.0].into_iter().filter(|x| *x > low && *x < high).collect();
+            if row.types[0] == g.real && !limits.is_empty() {
+                let limit = g.pick_number(&limits);
                 g.line(&format!("if {} < {}:", row.elements[0], limit.text));
                 g.nested(|g| g.line("continue"));
                 let first = row.elements[0].split('[').next().unwrap_or_default().to_owned();
@@ -416,7 +418,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
             1 if ty != g.whole => &["smooth", "trend", "follower"],
             2 => &["highest", "top", "running_max"],
             3 => &["lowest", "bottom", "running_min"],
-            4 if ty != g.whole => &["growth", "running_prod", "prod"],
+            4 if ty != g.whole => &["growth", "running_prod", "compounded"],
             _ => &["running", "acc", "carry", "so_far"],
         };
         let index = g.mutable_like(names, &start, Range::within(if kind == 1 { 80.0 } else { 8.0 * LONGEST }));
@@ -450,7 +452,8 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
     };
     g.gap();
     g.line(&head);
-    let exclusive = g.random.one_in(4);
+    // Before the first element the largest so far is none.
+    let exclusive = !carried.iter().any(|(kind, _)| matches!(kind, 2 | 3)) && g.random.one_in(4);
     let done = g.nested(|g| {
         let mut seen: Vec<usize> = carried.iter().map(|&(_, index)| index).collect();
         seen.extend(&extras);

@@ -45,7 +45,7 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         (Op::Sqrt, _) if a.head == Some(Op::Mul) => a.parts.factors.windows(2).any(|pair| pair[0] == pair[1]),
         (Op::Sign | Op::Step | Op::Nonzero | Op::Abs, _) => one_sign(a.range),
         (Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc, _) => a.range.high - a.range.low < 2.0,
-        (Op::Frac, _) => a.range.low >= 0.0 && a.range.high <= 1.0,
+        (Op::Frac, _) => a.range.size() <= 1.0,
         // The difference the other way round is no longer.
         (Op::Neg, _) => a.text.starts_with('-') || a.head == Some(Op::Sub) && !a.is_bare(),
         (Op::Min | Op::Max, [b]) => {
@@ -72,6 +72,7 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
                 || signed
                 || repeats
                 || twice
+                || a.parts.doubles(&b.parts)
                 || of_one && !a.uses.is_empty()
                 || a.parts.cancel(&b.parts, is_sum)
         }
@@ -86,7 +87,7 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         (Op::Div | Op::FloorDiv | Op::CwDiv, [b]) => {
             neutral(b, 1.0) || b.uses.is_empty() && a.parts.is_scaled || a.parts.share(&b.parts)
         }
-        (Op::Mod, [b]) => neutral(b, 1.0) || a.range.low >= 0.0 && a.range.high < b.range.low,
+        (Op::Mod, [b]) => neutral(b, 1.0) || a.range.size() < b.range.abs().low || a.parts.doubles(&b.parts),
         (Op::Pow, [b]) => neutral(b, 1.0) || neutral(b, 0.0) || neutral(a, 1.0),
         (Op::Lerp, [_, t]) => neutral(t, 0.0) || neutral(t, 1.0),
         (Op::Select, [b, c]) => b.text == c.text || a.head == Some(Op::Unot),

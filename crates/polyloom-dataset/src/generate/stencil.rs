@@ -131,11 +131,11 @@ impl Stencil {
             let extras = extras.clone();
             return g.concluded(total, &extras, depth);
         }
-        let neighbours = self.neighbours(g, difficulty);
+        let (neighbours, places): (Vec<usize>, Vec<String>) = self.neighbours(g, difficulty).into_iter().unzip();
         let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let [names, places] = [&names, &places].map(|all| all.iter().map(String::as_str).collect::<Vec<&str>>());
         let verb = if names.len() == 1 { "is its neighbour" } else { "are its neighbours" };
-        g.explain(format!("{} {verb}.", super::docstring::list(&names)));
+        g.explain(format!("{} {verb} at {}.", super::docstring::list(&names), super::docstring::list(&places)));
         let mut seen = neighbours.clone();
         seen.push(center);
         let real = g.real;
@@ -171,7 +171,7 @@ impl Stencil {
                 };
                 let names: &[&str] = match words {
                     "the discrete Laplacian" => &["lap", "laplacian", "spread"],
-                    "the difference to the neighbour" => &["slope", "diff"],
+                    "the difference to the neighbour" => &["slope", "rise"],
                     "the mean of the neighbours" => &["around", "average", "nearby"],
                     _ => &["around", "nearby", "mixed"],
                 };
@@ -182,7 +182,7 @@ impl Stencil {
             }
             1 if self.ty == real && neighbours.len() > 1 => {
                 let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
-                let is_largest = g.random.clone().one_in(2);
+                let is_largest = g.random.one_in(2);
                 let call = g.builtin(if is_largest { "max" } else { "min" });
                 let text =
                     names.iter().skip(1).fold(names[0].clone(), |so_far, name| format!("{call}({so_far}, {name})"));
@@ -233,16 +233,14 @@ impl Stencil {
 
     /// Central differences along the axes, or what is made of them.
     fn differences(&self, g: &mut Generator, neighbours: &[usize]) -> Option<usize> {
-        const PAIRS: [(&str, &str, &[&str]); 3] = [
-            ("left", "right", &["dx", "slope_x"]),
-            ("down", "up", &["dy", "slope_y"]),
-            ("back", "front", &["dz", "slope_z"]),
-        ];
+        let [across, along, through] = self.sides(g);
+        let pairs: [([&str; 2], &[&str]); 3] =
+            [(across, &["dx", "slope_x"]), (along, &["dy", "slope_y"]), (through, &["dz", "slope_z"])];
         let elem = self.ty.as_composite().map_or(self.ty, |composite| composite.elem().into());
         let half = g.number_of(elem, 0.5).text;
         let has = |g: &Generator, name: &str| neighbours.iter().any(|&index| g.variables[index].text == name);
         let mut found = Vec::new();
-        for (low, high, names) in PAIRS {
+        for ([low, high], names) in pairs {
             if has(g, low) && has(g, high) {
                 let index =
                     g.let_like(names, &format!("{half} * ({high} - {low})"), self.ty, self.range.or(-self.range));
@@ -272,15 +270,26 @@ impl Stencil {
                 (text, "the largest slope along an axis", size)
             }
         };
+        let what = if sizes.len() == 1 && !what.contains("squared") && !what.contains("rounded") {
+            "the absolute slope"
+        } else {
+            what
+        };
         let index = g.let_like(&["steepness", "edge", "roughness", "grad_size"], &text, self.ty, Range::new(0.0, high));
         let name = g.text(index);
         g.explain(format!("`{name}` is {what}."));
         Some(index)
     }
 
-    /// Neighbours as variables.
-    fn neighbours(&self, g: &mut Generator, difficulty: u8) -> Vec<usize> {
-        const NAMES: [[&str; 2]; 3] = [["left", "right"], ["down", "up"], ["back", "front"]];
+    /// What neighbours are called along each axis, the last first: rows of a table are counted downwards.
+    fn sides(&self, g: &Generator) -> [[&'static str; 2]; 3] {
+        let is_upwards = g.indices.iter().any(|index| index == "y");
+        [["left", "right"], if is_upwards { ["down", "up"] } else { ["above", "below"] }, ["back", "front"]]
+    }
+
+    /// Neighbours as variables, and where they are.
+    fn neighbours(&self, g: &mut Generator, difficulty: u8) -> Vec<(usize, String)> {
+        let names = self.sides(g);
         let indices = g.indices.clone();
         let mut steps: Vec<Vec<i32>> = Vec::new();
         for axis in 0..self.rank {
@@ -356,9 +365,9 @@ impl Stencil {
             let name = match (is_corner, step[axis].abs()) {
                 (true, _) => {
                     let [down, left] = [step[0], step[1]].map(|step| usize::from(step > 0));
-                    g.like(&[&format!("{}_{}", NAMES[1][down], NAMES[0][left])])
+                    g.like(&[&format!("{}_{}", names[1][down], names[0][left])])
                 }
-                (_, 1) => g.like(&[NAMES[self.rank - 1 - axis][usize::from(step[axis] > 0)]]),
+                (_, 1) => g.like(&[names[self.rank - 1 - axis][usize::from(step[axis] > 0)]]),
                 _ => g.like(&[["far_left", "far_right"][usize::from(step[axis] > 0)]]),
             };
             if self.edge == Edge::Padded {
@@ -380,7 +389,10 @@ impl Stencil {
                 g.line(&format!("{name} = {text}"));
             }
             let range = self.range.or(Range::of(0.0));
-            found.push(g.declare(name.clone(), format!("`{name}`"), self.ty, range));
+            let moved = step.iter().zip(&indices).filter(|(step, _)| **step != 0);
+            let place: Vec<String> =
+                moved.map(|(&step, index)| format!("{index} {} {}", sign(step), step.abs())).collect();
+            found.push((g.declare(name.clone(), format!("`{name}`"), self.ty, range), place.join(", ")));
         }
         found
     }
@@ -394,6 +406,9 @@ impl Stencil {
         let zero = g.zero(self.ty);
         let range = Generator::many(self.range.or(-self.range), f64::from(n));
         let total = g.mutable_like(&["total", "weighted", "acc"], &zero, range);
+        // What it is in the end says what it begins with.
+        let (n_lines, n_variables, n_sentences) = g.so_far();
+        g.undo((n_lines, n_variables, n_sentences - 1));
         let name = g.text(total);
         let (k, at) = (g.like(&["k", "tap", "s"]), g.like(&["at", "src", "pos"]));
         let (index, extent) = (g.indices[0].clone(), self.extents[0].clone());

@@ -4,9 +4,9 @@ use super::domain::Need;
 use super::elementwise::begin;
 use super::expr::Expr;
 use super::generator::{Generator, name_of};
-use super::names::Role;
 use super::program::{Category, Extent, Input, Program, Values};
 use super::range::Range;
+use super::roles;
 use polyloom::{Composite, Random, Type};
 
 const NAMES: [(&str, &[&str]); 10] = [
@@ -31,8 +31,8 @@ const NUMBERS: [&str; 16] = [
     "energy",
     "density",
     "phase",
-    "gain",
-    "bias",
+    "power",
+    "depth",
     "temperature",
     "speed",
     "height",
@@ -40,7 +40,7 @@ const NUMBERS: [&str; 16] = [
     "stiffness",
     "cost",
 ];
-const VECTORS: [&str; 8] = ["position", "velocity", "force", "normal", "color", "direction", "offset", "axis"];
+const VECTORS: [&str; 8] = ["position", "velocity", "force", "normal", "color", "direction", "heading", "axis"];
 const COUNTS: [&str; 6] = ["kind", "count", "level", "rank", "group", "state"];
 
 /// A struct of the program.
@@ -92,7 +92,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let inner = (difficulty > 1 && g.random.one_in(2)).then(|| g.structure(None));
     let main = g.structure(inner);
     let (_, names) = NAMES.iter().find(|(name, _)| *name == main.name)?;
-    g.threads_over(&[Extent::Free(0)], &[["i", "tid", "idx"][g.random.clone().below(3)]]);
+    let index = g.random.pick(&["i", "tid", "idx"]);
+    g.threads_over(&[Extent::Free(0)], &[index]);
     let whole_name = g.like(&names[..1]);
     let in_place = g.random.one_in(3);
     g.struct_param(&whole_name, &main, &[Extent::Free(0)]);
@@ -222,13 +223,13 @@ impl Generator {
 
     /// A function of the struct, and a variable with what it gives.
     fn method(&mut self, of: &Struct, base: &str, difficulty: u8) -> usize {
-        let names = ["kinetic", "weight_of", "influence", "response_of", "score_of", "potential", "cost_of", "reach"];
+        let names = ["measure", "evaluate", "assess", "rate_item", "appraise", "score"];
         let name = self.like(&names);
         let param = of.name.to_lowercase();
         let param = if self.names.take(&param) { param } else { "it".to_owned() };
         let real = self.real;
         let with_more = self.random.one_in(2);
-        let more = self.names.draw(&mut self.random, Role::Scalar);
+        let more = self.like(&roles::PLAIN);
         let mut heads = vec![(param.clone(), of.name.clone())];
         if with_more {
             heads.push((more.clone(), self.type_name(real)));
@@ -271,7 +272,7 @@ impl Generator {
             let arg = self.short(arg);
             call = format!("{name}({base}, {})", arg.text);
         }
-        let index = self.let_like(&["amount", "strength_at", "own", "measure", "value"], &call, real, range);
+        let index = self.let_like(&["amount", "own", "measured", "value", "score_here"], &call, real, range);
         let result = self.text(index);
         self.explain(format!("Let `{result}` be `{call}`."));
         index
@@ -338,7 +339,7 @@ impl Generator {
             .collect();
         let annotation = self.annotation(&of.name, 1);
         self.param_of(&out, &annotation, inputs);
-        let fresh = self.like(&["fresh", "new", "made", "made_of"]);
+        let fresh = self.like(&["fresh", "new", "made"]);
         self.line(&format!("{fresh} = {}()", of.name));
         let n = leaves.iter().rposition(|leaf| known.contains(&leaf.ty))? + 1;
         for (at, leaf) in leaves.iter().enumerate() {

@@ -214,7 +214,8 @@ impl Generator {
                 }
                 let modulus = self.random.pick(&[2, 2, 3, 4, 5]);
                 let rest = Expr::binary("%", &x, &self.int(modulus), x.ty, Range::within(f64::from(modulus - 1)));
-                let wanted = self.int(self.random.clone().below(modulus as usize) as i32);
+                let wanted = self.random.below(modulus as usize) as i32;
+                let wanted = self.int(wanted);
                 let operator = self.random.pick(&["==", "!=", "=="]);
                 let asks = vec![self.ask(operator, &rest, &wanted)];
                 return Expr { asks, ..Expr::binary(operator, &rest, &wanted, Type::BOOL, truth) };
@@ -519,12 +520,16 @@ impl Generator {
             return value;
         }
         let range = value.range;
-        Expr::call(&self.cast_name(ty), &[&value], ty, range)
+        Expr::call(&self.cast_name(ty), &[&value], ty, range).by(Op::Cast)
     }
 
     /// A fraction as a whole number, in steps so small that it tells values apart.
     pub(super) fn as_whole(&mut self, value: Expr) -> Expr {
-        let steps = self.random.pick(&[10.0, 16.0, 32.0, 64.0, 100.0]);
+        let steps = match value.head {
+            // Of what has been whole a multiple is so, too.
+            Some(Op::Cast) => self.random.pick(&[0.5, 1.5, 2.5, 0.25]),
+            _ => self.random.pick(&[10.0, 16.0, 32.0, 64.0, 100.0]),
+        };
         // What is bounded after it is scaled has few values left.
         let need = if value.range.size() * steps > 1e5 { Need::Moderate } else { Need::Finite };
         let mut value = self.constrain(value, need);
@@ -608,7 +613,8 @@ impl Generator {
             [0.5, 2.0, 0.25, 1.5, 0.1, 3.0, 0.75, 1.0, 4.0, 0.2, 0.3, 0.05, 2.5, 0.8, 0.6, 1.2, 0.01, 10.0];
         match ty {
             _ if ty == self.real && self.random.one_in(3) => {
-                self.number((1 + self.random.clone().below(299)) as f64 / 100.0)
+                let hundredths = 1 + self.random.below(299);
+                self.number(hundredths as f64 / 100.0)
             }
             Type::F32 | Type::F64 => {
                 let number = self.random.pick(&FLOATS);

@@ -78,8 +78,8 @@ const NOUNS: [(&str, &str); 71] = [
     ("quat_rotate", "{1} rotated by {0}"),
     ("quat_rotate_inv", "{1} rotated back by {0}"),
     ("radians", "{} in radians"),
-    ("rint", "{} rounded to even"),
-    ("round", "{} rounded"),
+    ("rint", "{} rounded with halves to even"),
+    ("round", "{} rounded with halves away from zero"),
     ("rsqrt", "one over the square root of {}"),
     ("sign", "the sign of {}"),
     ("sin", "the sine of {}"),
@@ -87,7 +87,7 @@ const NOUNS: [(&str, &str); 71] = [
     ("skew", "the cross-product matrix of {}"),
     ("smoothstep", "the smooth step of {2} from {0} to {1}"),
     ("sqrt", "the square root of {}"),
-    ("step", "the unit step of {}"),
+    ("step", "the indicator of negative {}"),
     ("tan", "the tangent of {}"),
     ("tanh", "the hyperbolic tangent of {}"),
     ("trace", "the trace of {}"),
@@ -164,6 +164,27 @@ pub(super) fn without_package(sentence: &str) -> String {
     sentence.to_owned()
 }
 
+/// Where code has the name.
+pub(super) fn places<'a>(code: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    code.match_indices(name).map(|(at, _)| at).filter(move |&at| {
+        let (before, after) = (&code[..at], &code[at + name.len()..]);
+        !before.ends_with(|c| is_part(c) || c == '.') && !after.starts_with(is_part)
+    })
+}
+
+/// The code with another name in place of one.
+pub(super) fn renamed(code: &str, name: &str, fresh: &str) -> String {
+    let (mut text, mut end) = (String::with_capacity(code.len() + 8), 0);
+    for at in places(code, name) {
+        text.push_str(&code[end..at]);
+        text.push_str(fresh);
+        end = at + name.len();
+    }
+    text.push_str(&code[end..]);
+    text
+}
+
 /// Calls an element by its index wherever it is called by its array, if the sentence does so once.
 pub(super) fn with_one_form(sentence: &mut String, name: &str, element: &str) {
     if !sentence.contains(element) {
@@ -234,6 +255,11 @@ mod tests {
     #[test]
     fn nouns_are_sorted() {
         assert!(NOUNS.is_sorted_by_key(|(name, _)| *name));
+    }
+
+    #[test]
+    fn names_are_replaced_where_they_stand_alone() {
+        assert_eq!(renamed("bias * x.bias + bias2 - f(bias)", "bias", "gain"), "gain * x.bias + bias2 - f(gain)");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn runge_kutta(g: &mut Generator, difficulty: u8) -> &'static str {
         ["-s[1] - s[2]", "s[0] + p * s[1]", "q + s[2] * (s[0] - 5.0)"],
         ["s[0] * (1.0 - s[0]) - p * s[0] * s[1]", "p * s[1] * (s[0] - s[2]) - q * s[1]", "p * s[1] * s[2] - q * s[2]"],
     ][kind];
-    let function = g.like(&["rates", "derivative", "change_of", "slope_of"]);
+    let function = g.like(&["rates", "derivative", "slopes"]);
     let (vec, make) = (g.type_name(VEC3), g.builtin("vec3"));
     let heads =
         [("s", vec.as_str()), ("p", "float"), ("q", "float")].map(|(name, ty)| (name.to_owned(), ty.to_owned()));
@@ -254,7 +254,11 @@ pub(super) fn lattice_boltzmann(g: &mut Generator, difficulty: u8) -> &'static s
         let force = g.element_like(&["force", "gravity_x", "push"], Type::F32, -0.1, 0.1);
         format!(" + 0.5 * {}", g.text(force))
     });
-    let u = format!("({}{}) / {}", texts[1], forced.unwrap_or_default(), texts[0]);
+    let momentum = match forced {
+        Some(forced) => format!("({}{forced})", texts[1]),
+        None => texts[1].clone(),
+    };
+    let u = format!("{momentum} / {}", texts[0]);
     let u = g.set_like(&["ux", "vel_x"], &u, Type::F32, 1.0, "the velocity along the first axis");
     let v =
         g.set_like(&["uy", "vel_y"], &format!("{} / {}", texts[2], texts[0]), Type::F32, 1.0, "that along the second");

@@ -295,7 +295,8 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
             let pose = g.like(&["rotation", "attitude"]);
             g.param(&pose, super::QUAT, Vec::new(), Values::Unit);
             let eye = g.scalar_like(&["eye", "origin"], VEC3, -0.5, 0.5);
-            let rotate = g.builtin(g.random.clone().pick(&["quat_rotate", "quat_rotate_inv"]));
+            let rotate = g.random.pick(&["quat_rotate", "quat_rotate_inv"]);
+            let rotate = g.builtin(rotate);
             g.set_like(
                 &["local", "cam", "eye_p"],
                 &format!("{rotate}({pose}, {p_text} - {eye})"),

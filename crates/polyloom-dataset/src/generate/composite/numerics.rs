@@ -21,7 +21,8 @@ pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
     let half = size / 2;
     let (clamp, guarded) = (g.builtin("clamp"), g.random.one_in(2));
     let offsets: Vec<String> = [["dy", "a", "m"], ["dx", "b", "n"]][..rank].iter().map(|names| g.like(names)).collect();
-    let places: Vec<String> = [["p", "row_at"], ["q", "col_at"]][..rank].iter().map(|names| g.like(names)).collect();
+    let places: Vec<String> =
+        [["p", "source_row"], ["q", "source_col"]][..rank].iter().map(|names| g.like(names)).collect();
     fn nest(g: &mut Generator, lines: &[String], inside: &mut dyn FnMut(&mut Generator)) {
         match lines.split_first() {
             None => inside(g),
@@ -433,7 +434,7 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
     let [low, high] = [low, high].map(|index| g.text(index));
     let n = g.random.pick(&[4, 8, 16]);
     let f = g.like(&["integrand", "f", "curve"]);
-    let param = g.like(&["x", "t_at"]);
+    let param = g.like(&["x", "point_t"]);
     let told = g.item(&f, &[(param.clone(), "float".to_owned())], |g| {
         g.declare(param.clone(), format!("`{param}`"), Type::F32, Range::within(2.0));
         let count = g.random.below(1 + usize::from(difficulty) / 2);

@@ -458,7 +458,8 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
     g.sum_up(format!("Turn the rotations `{name}` by their angular velocities over a step of `{dt}`."));
     let arm = g.element_like(&["offset", "arm", "lever"], VEC3, -1.0, 1.0);
     let arm = g.text(arm);
-    let rotate = g.builtin(g.random.clone().pick(&["quat_rotate", "quat_rotate_inv"]));
+    let rotate = g.random.pick(&["quat_rotate", "quat_rotate_inv"]);
+    let rotate = g.builtin(rotate);
     let tip = g.set_like(
         &["tip", "world", "point"],
         &format!("{rotate}({next_text}, {arm})"),

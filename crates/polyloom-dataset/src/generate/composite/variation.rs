@@ -206,7 +206,7 @@ fn masked(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])
         _ => Expr::binary("!=", &mask, &none, Type::BOOL, truth),
     };
     let zero = match is_number(x) {
-        true => g.number(g.random.clone().pick(&[0.0, 0.0, -1.0, 1.0])),
+        true => g.pick_number(&[0.0, 0.0, -1.0, 1.0]),
         false => g.zero(x.ty),
     };
     let range = x.range.or(zero.range);
@@ -385,7 +385,9 @@ fn capped(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])
     };
     let bound = g.own_element(names, Type::F32, if op == Op::Max { -1.0 } else { 0.0 }, 1.0);
     let range = if op == Op::Max { x.range.max(bound.range) } else { x.range.min(bound.range) };
-    Some((call(g, op, &[x, &bound], range), &["bounded", "capped", "admissible"]))
+    let names: &[&str] =
+        if op == Op::Max { &["bounded", "raised", "admissible"] } else { &["bounded", "capped", "admissible"] };
+    Some((call(g, op, &[x, &bound], range), names))
 }
 
 fn calibrated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {

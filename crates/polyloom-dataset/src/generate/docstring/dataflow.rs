@@ -61,6 +61,7 @@ pub(super) struct Dataflow<'a> {
 }
 
 struct Line<'a> {
+    text: &'a str,
     depth: usize,
     kind: Kind<'a>,
 }
@@ -100,6 +101,11 @@ impl<'a> Dataflow<'a> {
     /// Whether a name is computed from parameters.
     pub(super) fn has_origin(&self, name: &str) -> bool {
         self.origin(name).is_some_and(|origin| origin.params != 0)
+    }
+
+    /// Whether a line of this kind has a say in a value.
+    pub(super) fn passes(&self, origin: &Origin, is_meant: impl Fn(&str) -> bool) -> bool {
+        self.lines.iter().enumerate().any(|(at, line)| origin.has_line(at) && is_meant(line.text))
     }
 
     /// What the lines are that have a say in a value.
@@ -295,7 +301,7 @@ fn parsed<'a>(line: &'a str) -> Option<Line<'a>> {
         let (target, read) = names.split_first()?;
         Kind::Assign { targets: vec![target], is_update: true, is_element: true, reads: read.to_vec() }
     };
-    Some(Line { depth, kind })
+    Some(Line { text, depth, kind })
 }
 
 #[cfg(test)]

@@ -5,13 +5,15 @@
 mod aside;
 mod choice;
 mod dataflow;
+mod moved;
 pub(super) mod names;
 mod origins;
 mod shortened;
 mod summary;
 
 pub(super) use aside::aside;
-pub(super) use summary::summary;
+pub(super) use moved::told_before_loops;
+pub(super) use summary::{summary, tested};
 
 use super::program::Category;
 use choice::{Choice, Chosen};

@@ -1,20 +1,17 @@
 //! The first line of a docstring, where a kernel has nothing better to say than its category.
 
-use super::{Given, list};
+use super::dataflow::Dataflow;
+use super::names::names_of;
+use super::{Given, Subject, list};
 use crate::generate::program::Category;
 use polyloom::Random;
 
 /// The longest first line, with what else is in it.
 pub(super) const LONGEST: usize = 75;
 
-/// A line that sums up what a kernel does.
-pub(in crate::generate) fn summary(
-    random: &mut Random,
-    category: Category,
-    inputs: &[Given<'_>],
-    outputs: &[&str],
-    lines: &[String],
-) -> String {
+/// A line that sums up what a kernel does, which calls these functions.
+pub(in crate::generate) fn summary(random: &mut Random, subject: &Subject<'_>, functions: &[&str]) -> String {
+    let Subject { category, inputs, outputs, lines, .. } = *subject;
     let has = |texts: &[&str]| lines.iter().any(|line| texts.iter().any(|text| line.contains(text)));
     let names: Vec<&str> = inputs.iter().map(|given| given.name).collect();
     let (ins, outs) = (list(&names), list(outputs));
@@ -41,11 +38,7 @@ pub(in crate::generate) fn summary(
         return lines.into_iter().find(|line| line.len() <= LONGEST).unwrap_or_default();
     }
     let lines: Vec<String> = match category {
-        Category::ControlFlow => vec![
-            format!("Choose {outs} by conditions on {ins}."),
-            format!("Branch on {ins} to get {outs}."),
-            format!("Tell cases of {ins} apart to find {outs}."),
-        ],
+        Category::ControlFlow => by_tests(subject, &outs),
         Category::Loop => vec![
             format!("Compute {outs} from {ins} with loops."),
             format!("Run loops on {ins} to get {outs}."),
@@ -54,12 +47,23 @@ pub(in crate::generate) fn summary(
         Category::Struct => vec![
             format!("Evaluate {outs} for each of `{first}`{}.", after(&rest, "with")),
             format!("Derive {outs} from the fields of {mains}{with}."),
-            format!("Combine the fields of {mains}{with} into {outs}."),
+            match outputs {
+                [_] => format!("Combine the fields of {mains}{with} into {outs}."),
+                _ => format!("Compute {outs} from the fields of {mains}{with}."),
+            },
         ],
-        Category::Function => vec![
-            format!("Apply helper functions to {ins} to get {outs}."),
-            format!("Call helper functions on {ins} and store {outs}."),
-        ],
+        Category::Function => match functions {
+            _ if !all_call(subject, functions) => vec![format!("Compute {outs} from {ins}.")],
+            [one] => vec![
+                format!("Use `{one}` to compute {outs} from {ins}."),
+                format!("Compute {outs} from {ins} with the helper `{one}`."),
+                format!("Call `{one}` to find {outs} from {ins}."),
+            ],
+            _ => vec![
+                format!("Compute {outs} from {ins} with {} helper functions.", functions.len()),
+                format!("Call helper functions to find {outs} from {ins}."),
+            ],
+        },
         Category::Stencil => vec![
             format!("Work out {outs} from `{first}` and its neighbours{}.", after(&rest, "with")),
             format!("Combine each element of `{first}` with its neighbours{} into {outs}.", after(&rest, "and")),
@@ -103,6 +107,11 @@ pub(in crate::generate) fn summary(
             format!("Turn each element of {ins} into one of {outs}."),
             format!("Transform {ins} into {outs}, element by element."),
         ],
+        _ if outputs.len() > 1 => vec![
+            format!("Derive {outs} from {ins}."),
+            format!("Compute {outs} from {ins}, element by element."),
+            format!("Work out {outs} from {ins}."),
+        ],
         _ => vec![
             format!("Combine {ins} into {outs}."),
             format!("Derive {outs} from {ins}."),
@@ -119,8 +128,98 @@ pub(in crate::generate) fn summary(
         format!("{verb} {outs} from {ins}."),
         format!("{verb} {outs} from `{first}` and {more}."),
         format!("{verb} {outs}."),
-        format!("{verb} {} results from {} inputs.", outputs.len(), inputs.len()),
+        format!("{verb} `{}` and {} more results from {} inputs.", outputs[0], outputs.len() - 1, inputs.len()),
     ];
     let mut all = lines[start..].iter().chain(&lines[..start]).chain(&fallbacks);
     all.find(|line| line.len() <= LONGEST).cloned().unwrap_or_default()
+}
+
+/// Lines of a kernel that branches: they name what its tests are on.
+fn by_tests(subject: &Subject<'_>, outs: &str) -> Vec<String> {
+    let names: Vec<&str> = subject.inputs.iter().map(|given| given.name).collect();
+    let tested = tested(subject.lines, &names);
+    let others: Vec<&str> = names.iter().copied().filter(|name| !tested.contains(name)).collect();
+    let from = if others.is_empty() { String::new() } else { format!(" from {}", list(&others)) };
+    if tested.is_empty() {
+        return vec![format!("Choose {outs}{from}, case by case.")];
+    }
+    let tested = list(&tested);
+    vec![
+        format!("Choose {outs}{from} by conditions on {tested}."),
+        format!("Branch on {tested} to get {outs}{from}."),
+        format!("Tell cases of {tested} apart to find {outs}{from}."),
+    ]
+}
+
+/// The inputs that have a say in the tests of these lines.
+pub(in crate::generate) fn tested<'a>(lines: &'a [String], inputs: &[&'a str]) -> Vec<&'a str> {
+    let flow = Dataflow::of(lines, inputs);
+    let tests: Vec<&str> = lines.iter().flat_map(|line| tests(line)).collect();
+    let is_tested = |at: usize, given: &str| {
+        let comes_from = |name: &str| name == given || flow.origin(name).is_some_and(|origin| origin.has_param(at));
+        tests.iter().any(|test| names_of(test).any(comes_from))
+    };
+    inputs.iter().copied().enumerate().filter(|&(at, name)| is_tested(at, name)).map(|(_, name)| name).collect()
+}
+
+/// The conditions in a line.
+fn tests(line: &str) -> Vec<&str> {
+    let text = line.trim_start();
+    let heads = ["if ", "elif ", "while "];
+    if let Some(test) = heads.iter().find_map(|head| text.strip_prefix(head)) {
+        return vec![test.trim_end_matches(':')];
+    }
+    let mut found = Vec::new();
+    if let Some((_, rest)) = text.split_once(" if ")
+        && let Some((test, _)) = rest.split_once(" else ")
+    {
+        found.push(test);
+    }
+    for (at, call) in text.match_indices("where(") {
+        found.push(first_argument(&text[at + call.len()..]));
+    }
+    found
+}
+
+/// What stands before the first comma that is in no brackets.
+fn first_argument(text: &str) -> &str {
+    let mut depth = 0;
+    let ends = |c: char| {
+        depth += i32::from(matches!(c, '(' | '[')) - i32::from(matches!(c, ')' | ']'));
+        depth < 0 || depth == 0 && c == ','
+    };
+    text.find(ends).map_or(text, |end| &text[..end])
+}
+
+/// Whether calls of these functions have a say in all outputs.
+fn all_call(subject: &Subject<'_>, functions: &[&str]) -> bool {
+    let flow: Dataflow<'_> = subject.dataflow();
+    let calls = |line: &str| functions.iter().any(|name| line.contains(&format!("{name}(")));
+    subject.outputs.iter().all(|output| flow.origin(output).is_some_and(|origin| flow.passes(&origin, calls)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_found_with_what_they_are_on() {
+        let check = |line: &str, expected: &[&str]| assert_eq!(tests(line), expected);
+        check("    elif x[i] > 0.5:", &["x[i] > 0.5"]);
+        check("a = b if c < 1.0 else d", &["c < 1.0"]);
+        check("a = wp.where(wp.max(b, c) < 1.0, d, e)", &["wp.max(b, c) < 1.0"]);
+        check("for k in range(n):", &[]);
+        let lines = ["s = x[i] * 2.0", "t = y[i]", "if s > 1.0:", "    t = z", "out[i] = t"].map(str::to_owned);
+        let inputs = ["x", "y", "z"].map(|name| Given { name, rank: 1, is_struct: false });
+        let (outputs, indices) = (["out"], []);
+        let subject = Subject {
+            category: Category::ControlFlow,
+            inputs: &inputs,
+            outputs: &outputs,
+            indices: &indices,
+            lines: &lines,
+        };
+        assert_eq!(tested(&lines, &["x", "y", "z"]), ["x"]);
+        assert!(!all_call(&subject, &["bend"]));
+    }
 }

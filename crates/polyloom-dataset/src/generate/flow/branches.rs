@@ -171,7 +171,8 @@ impl Generator {
     /// A condition before which no statement can stand, if one is open.
     pub(super) fn inline_open_condition(&mut self) -> Option<Expr> {
         let before = std::mem::replace(&mut self.inline, true);
-        let condition = self.open_condition(usize::from(self.random.clone().one_in(2)));
+        let depth = usize::from(self.random.one_in(2));
+        let condition = self.open_condition(depth);
         self.inline = before;
         condition
     }

@@ -6,7 +6,7 @@ use crate::generate::expr::Expr;
 use crate::generate::generator::{Generator, Variable, capitalised};
 use crate::generate::program::{Category, Program};
 use crate::generate::range::Range;
-use polyloom::{Random, Type};
+use polyloom::{Op, Random, Type};
 
 /// The most iterations that ranges of accumulators are worked out for.
 const MOST: f64 = 100.0;
@@ -58,14 +58,14 @@ impl Generator {
         let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
         let value = self.variable(ty, 2);
         let value = self.with_unused_from(value, first);
+        let value = self.of_more_than_counts(value);
         let value = self.constrain(value, Need::Moderate);
         let value = self.fitting(value);
         let (mut value, is_negative) = self.with_sign(value);
         // The same in each round is no loop's work.
         let mut is_same = !self.moves(&value);
         if is_same && let Some(counter) = self.counter_for(ty) {
-            let range = value.range * counter.range;
-            value = Expr::binary("*", &value, &counter, ty, range);
+            value = self.at_count(value, &counter);
             is_same = false;
         }
         let grows = value.range.high;
@@ -107,6 +107,52 @@ impl Generator {
         self.explain(format!("{}.", capitalised(&words)));
         let becomes = &mut self.variables[target].becomes;
         *becomes = Some(Range::of(becomes.map_or(grows, |before| before.high.min(grows))));
+    }
+
+    /// The value as it is in a round: so that no formula gives the sum of all, not a multiple of what is counted.
+    fn at_count(&mut self, value: Expr, counter: &Expr) -> Expr {
+        let (ty, range) = (value.ty, value.range * counter.range);
+        if ty == self.whole {
+            let value = self.short(value);
+            let product = Expr::binary("*", &value, counter, ty, range);
+            let modulus = self.random.pick(&[7, 11, 13]);
+            let rest = Range::within(f64::from(modulus - 1));
+            return Expr::binary("%", &product, &self.int(modulus), ty, rest);
+        }
+        if ty == self.real && self.random.one_in(2) {
+            let value = self.short(value);
+            let product = Expr::binary("*", &value, counter, ty, range);
+            let wave = self.random.pick(&[Op::Sin, Op::Cos]);
+            return self.named_call(wave, &product, Range::within(1.0));
+        }
+        let one = self.number_of(counter.ty, 1.0);
+        let divisor = Expr::binary("+", &one, counter, counter.ty, counter.range.abs() + Range::of(1.0));
+        let value = self.short(value);
+        Expr::binary("/", &value, &divisor, ty, value.range.or(Range::of(0.0)))
+    }
+
+    /// The value, times something else if it comes from nothing but what loops count: of that alone a formula would do.
+    fn of_more_than_counts(&mut self, value: Expr) -> Expr {
+        let ty = value.ty;
+        if ty.as_composite().is_some() || !self.only_counts(&value) {
+            return value;
+        }
+        let is_number = |variable: &Variable| variable.ty == self.real || variable.ty == self.whole;
+        let fits =
+            |variable: &Variable| variable.visible && is_number(variable) && !variable.counts && !variable.changes;
+        let mut others: Vec<usize> = (0..self.variables.len()).filter(|&index| fits(&self.variables[index])).collect();
+        others.sort_by_key(|&index| self.variables[index].ty != ty);
+        for index in others {
+            let other = self.read(index);
+            if self.only_counts(&other) {
+                continue;
+            }
+            let other = if ty == self.whole && other.ty != ty { self.as_whole(other) } else { self.cast(other, ty) };
+            let (value, other) = (self.short(value), self.short(other));
+            let range = value.range * other.range;
+            return Expr::binary("*", &other, &value, ty, range);
+        }
+        value
     }
 
     /// Whether the value is another in each round of the loop.

@@ -25,8 +25,11 @@ impl Generator {
             category,
             Category::Reduction | Category::Scan | Category::Stencil | Category::SharedMemory | Category::Warp
         );
+        let tested = self.tested_arrays(category);
+        let first_tested = self.random.below(tested.len().max(1));
         let subject = match self.arrays()[..] {
             [] => "values".to_owned(),
+            _ if !tested.is_empty() => tested[first_tested].clone(),
             [first, ..] if is_of_first => first.to_owned(),
             [first, other, ..] if kind == 0 => format!("{first}_and_{other}"),
             [_, other, ..] if second => other.to_owned(),
@@ -34,7 +37,13 @@ impl Generator {
         };
         // What the last line does with something else is not what the kernel does with the array.
         let is_of_it = self.lines.last().is_some_and(|line| line.contains(&format!("{subject}[")));
-        let verb = self.random.pick(names::verbs(category, self.outer.filter(|_| is_of_it)));
+        let verbs = match category {
+            // What nothing is written beside is changed itself.
+            Category::Struct if self.params.iter().all(Parameter::is_given) => &["update", "adjust", "advance"],
+            Category::ControlFlow if tested.is_empty() => names::verbs_of(self.outer.filter(|_| is_of_it)),
+            _ => names::verbs(category, self.outer.filter(|_| is_of_it)),
+        };
+        let verb = self.random.pick(verbs);
         let name = format!("{verb}_{subject}");
         let name = if self.names.take(&name) { name } else { format!("{name}_kernel") };
         self.finish_as(&name, category)
@@ -47,15 +56,27 @@ impl Generator {
         given.map(Parameter::name).collect()
     }
 
+    /// Those of them that a kernel of branches tests.
+    fn tested_arrays(&self, category: Category) -> Vec<String> {
+        let inputs = self.arrays();
+        let tested = match category {
+            Category::ControlFlow => docstring::tested(&self.lines, &inputs),
+            _ => Vec::new(),
+        };
+        tested.into_iter().map(str::to_owned).collect()
+    }
+
     /// The same under a name.
     pub(in crate::generate) fn finish_as(mut self, name: &str, category: Category) -> Option<Program> {
         // What a kernel writes comes last.
         let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
         self.params.sort_by_key(is_output);
+        self.name_by_use();
         let package = self.package;
         self.reads.scan(&self.lines);
         let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
-        hoist::out_of_loops(&mut self.lines);
+        let moved = hoist::out_of_loops(&mut self.lines);
+        docstring::told_before_loops(&mut self.doc, &moved);
         let mut source = String::with_capacity(4096);
         for line in &self.imports {
             let _ = write!(source, "{line}\n\n");
@@ -111,7 +132,8 @@ impl Generator {
             Subject { category, inputs: &inputs, outputs: &outputs, indices: &self.indices, lines: &self.lines };
         let (line, rest) = docstring::body(&mut self.random, &subject, given, &self.doc);
         let line = line.unwrap_or_else(|| {
-            let line = docstring::summary(&mut self.random, category, &inputs, &outputs, &self.lines);
+            let functions: Vec<&str> = self.items.iter().filter_map(|item| function_of(item)).collect();
+            let line = docstring::summary(&mut self.random, &subject, &functions);
             match self.by_column {
                 true => line.replace("each row of", "each column of").replace("the rows of", "the columns of"),
                 false => line,
@@ -130,14 +152,25 @@ impl Generator {
 }
 
 impl Parameter {
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.text.split(':').next().unwrap_or_default()
+    }
+
+    /// Whether it holds something before the kernel runs.
+    fn is_given(&self) -> bool {
+        !self.inputs.iter().any(|input| matches!(input.values, Values::Zeros))
     }
 
     fn given(&self) -> Given<'_> {
         let rank = self.inputs.first().map_or(0, |input| input.shape.len());
         Given { name: self.name(), rank, is_struct: self.inputs.iter().any(|input| input.name.contains('.')) }
     }
+}
+
+/// The name of a function that stands before the kernel.
+fn function_of(item: &str) -> Option<&str> {
+    let (name, _) = item.split_once("def ")?.1.split_once('(')?;
+    item.contains(".func\n").then_some(name)
 }
 
 /// The first line of a function, or several if it is too long.

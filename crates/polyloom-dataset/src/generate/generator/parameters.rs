@@ -12,6 +12,7 @@ impl Generator {
         let name = self.names.draw(&mut self.random, Role::Scalar);
         self.param(&name, ty, Vec::new(), Values::Between { low, high });
         let index = self.declare(name.clone(), format!("`{name}`"), ty, Range::new(low, high));
+        self.numbers.push(name);
         self.variables[index].varies = false;
         index
     }

@@ -89,3 +89,137 @@ fn skeletons_sum_themselves_up() {
         assert!(!is_of_any && !first.contains(" more input"), "{first}\n{}", program.source);
     }
 }
+
+#[test]
+fn titles_count_helpers_and_merge_into_one() {
+    for program in kernels(200) {
+        let (doc, code) = parts(&program.source);
+        let first = doc.lines().next().unwrap_or_default();
+        let n_helpers = code.lines().filter(|line| line.starts_with("def ")).count() - 1;
+        assert!(!first.contains("helper functions") || n_helpers > 1, "{first}\n{}", program.source);
+        let is_merged = ["Merge `", "Combine `", "Combine the fields"].iter().any(|lead| first.starts_with(lead));
+        let merged = is_merged.then_some(first);
+        let into = merged.and_then(|rest| rest.split_once(" into ")).map_or("", |(_, into)| into);
+        assert!(!into.contains("` and `"), "{first}\n{}", program.source);
+    }
+}
+
+#[test]
+fn titles_name_what_is_tested() {
+    let mut n_named = 0;
+    for seed in 0..1000 {
+        let program = generate(Category::ControlFlow, seed);
+        let (doc, code) = parts(&program.source);
+        let first = doc.lines().next().unwrap_or_default();
+        let Some(named) = ["conditions on ", "Branch on ", "cases of "].iter().find_map(|lead| first.split_once(lead))
+        else {
+            continue;
+        };
+        let named =
+            [" to get ", " apart "].iter().fold(named.1, |text, end| text.split_once(end).map_or(text, |t| t.0));
+        for name in named.split('`').skip(1).step_by(2) {
+            n_named += 1;
+            // Nothing else is read by a test, nor is what is made of it.
+            let mut known = BTreeSet::from([name]);
+            let lines: Vec<&str> = statements(&code).collect();
+            let is_test = |line: &str| ["if ", "while ", "where("].iter().any(|word| line.contains(word));
+            for _ in 0..lines.len() {
+                for line in &lines {
+                    let reads =
+                        words(line.split_once("= ").map_or(line, |(_, value)| value)).any(|word| known.contains(word));
+                    if let (true, Some(target)) = (reads, words(line).next()) {
+                        known.insert(target);
+                    }
+                }
+            }
+            let is_tested = lines.iter().any(|line| is_test(line) && words(line).any(|word| known.contains(word)));
+            assert!(is_tested, "{name}: {first}\n{}", program.source);
+        }
+    }
+    assert!(n_named > 800, "{n_named}");
+}
+
+#[test]
+fn what_no_round_changes_is_told_before_the_loop() {
+    for program in kernels(200).filter(|program| program.category != "composite") {
+        let (doc, code) = parts(&program.source);
+        let text = told(&doc);
+        let body = code.split(".kernel").nth(1).unwrap_or_default();
+        let outside: BTreeSet<&str> = body
+            .lines()
+            .filter(|line| line.starts_with("    ") && !line.starts_with("     "))
+            .filter_map(|line| line.trim_start().split_once(" = ").map(|(name, _)| name))
+            .collect();
+        for sentence in text.split(". ").filter(|sentence| sentence.starts_with("For each `")) {
+            for clause in sentence.split("; ").filter_map(|clause| clause.split_once("let `")) {
+                let name = clause.1.split('`').next().unwrap_or_default();
+                assert!(!outside.contains(name), "{name}\n{}", program.source);
+            }
+        }
+    }
+}
+
+#[test]
+fn neighbours_have_places() {
+    for seed in 0..500 {
+        let program = generate(Category::Stencil, seed);
+        let text = told(&parts(&program.source).0);
+        let has_place = |(_, rest): (&str, &str)| rest.trim_start_matches('s').starts_with(" at `");
+        let said = [" are its neighbour", " is its neighbour"].iter().find_map(|said| text.split_once(said));
+        assert!(said.is_none_or(has_place), "{}", program.source);
+    }
+}
+
+#[test]
+fn nothing_is_written_that_is_no_value_yet() {
+    for seed in 0..1000 {
+        let program = generate(Category::Scan, seed);
+        let (_, code) = parts(&program.source);
+        let lines: Vec<&str> = statements(&code).collect();
+        let has_none = |line: &&&str| line.contains("= float(-1000.0)") || line.contains("= float(1000.0)");
+        for line in lines.iter().filter(has_none) {
+            let name = line.split(' ').next().unwrap_or_default();
+            let taken = lines.iter().position(|line| line.starts_with(&format!("{name} = ")) && line.contains(name));
+            let changed = lines.iter().rposition(|line| line.starts_with(&format!("{name} = ")));
+            let read = lines.iter().position(|line| !line.starts_with(name) && words(line).any(|word| word == name));
+            assert!(taken.is_some() && read.is_none_or(|read| changed < Some(read)), "{name}\n{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn loops_do_more_than_count() {
+    let (mut n, mut n_counted) = (0, 0);
+    for seed in 0..600 {
+        let program = generate(Category::Loop, seed);
+        for line in program.source.lines().map(str::trim) {
+            n += usize::from(line.contains(" += "));
+            // A number times what is counted, summed up, is a formula.
+            n_counted += usize::from(line.contains(" += ") && line.contains(" * float(") && !line.contains("sin("));
+        }
+    }
+    assert!(n_counted * 12 <= n, "{n_counted} of {n}");
+}
+
+#[test]
+fn loops_do_not_depend_on_what_they_count_alone() {
+    let (mut n, mut n_counting) = (0, 0);
+    for seed in 0..600 {
+        let program = generate(Category::Loop, seed);
+        let lines: Vec<&str> = statements(&program.source).collect();
+        for (at, line) in lines.iter().enumerate() {
+            let Some((name, range)) = line.strip_prefix("for ").and_then(|rest| rest.split_once(" in range(")) else {
+                continue;
+            };
+            // A loop of one line that takes in nothing else.
+            let Some((target, value)) = lines.get(at + 1).and_then(|line| line.split_once(" += ")) else { continue };
+            let is_name = |word: &&str| !["wp", "loom", "float", "int", "float64"].contains(word);
+            let reads: BTreeSet<&str> = words(value).filter(is_name).collect();
+            let calls = ["sin", "cos", "atan", "tanh"];
+            n += 1;
+            let is_plain = reads.iter().all(|word| *word == name || calls.contains(word));
+            n_counting += usize::from(is_plain && !range.is_empty() && target != name);
+        }
+    }
+    assert!(n > 40 && n_counting * 30 <= n, "{n_counting} of {n}");
+}

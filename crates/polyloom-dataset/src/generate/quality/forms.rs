@@ -126,3 +126,47 @@ fn what_is_called_a_mean_is_divided() {
         assert!(!code.contains("def compare_") && !code.contains("def gather_totals_"), "{}", program.name);
     }
 }
+
+#[test]
+fn names_say_what_is_done_with_them() {
+    let mut n_named = 0;
+    for program in kernels(200).filter(|program| program.category != "composite") {
+        let (_, code) = parts(&program.source);
+        let kernel = code.split(".kernel").nth(1).unwrap_or_default();
+        for input in program.inputs.iter().filter(|input| input.shape.is_empty() && !input.name.contains('.')) {
+            let is_term = ["bias", "offset", "margin", "drift", "threshold", "cutoff"].contains(&input.name.as_str());
+            n_named += u32::from(is_term);
+            let is_factor =
+                |at: usize| kernel[..at].ends_with(" * ") || kernel[at + input.name.len()..].starts_with(" * ");
+            let found = crate::generate::words::places(kernel, &input.name).any(is_factor);
+            assert!(!is_term || !found, "{}\n{}", input.name, program.source);
+        }
+        let targets = statements(kernel).filter_map(|line| line.split_once(" = ")).map(|(target, _)| target);
+        let heads = code.lines().filter_map(|line| line.strip_prefix("def ")).filter_map(|head| head.split('(').next());
+        let names: BTreeSet<&str> = targets.chain(heads).collect();
+        for pair in [["prod", "product"], ["ratio", "quotient"], ["clipped", "bounded"], ["diff", "delta"]] {
+            let both = pair.iter().all(|name| names.contains(name));
+            let is_given = program.inputs.iter().any(|input| pair.contains(&input.name.as_str()));
+            assert!(!both || is_given, "{pair:?}\n{}", program.source);
+        }
+        for name in names {
+            assert!(!name.ends_with("_of") && !name.ends_with("_at") && name != "outer", "{name}\n{}", program.source);
+        }
+    }
+    assert!(n_named > 100, "{n_named}");
+}
+
+#[test]
+fn what_is_called_a_total_is_a_sum() {
+    for program in kernels(300).filter(|program| program.category != "composite") {
+        let (_, code) = parts(&program.source);
+        for line in statements(&code).filter(|line| line.starts_with("total = ")) {
+            assert!(!line.contains("_reduce_max") && !line.contains("_reduce_min"), "{line}\n{}", program.source);
+        }
+        let has_max_tree = code.contains("] = loom.max(") && code.contains("loom.sync_threads()");
+        let is_total = statements(&code).any(|line| line.starts_with("total = ") && line.ends_with("[0]"));
+        assert!(!has_max_tree || !is_total, "{}", program.source);
+        // Rows are counted downwards.
+        assert!(!code.contains("up = ") || !code.contains("row + 1"), "{}", program.source);
+    }
+}

@@ -103,8 +103,8 @@ impl Operand {
                 return format!("{call}({name}, {row}, {col}{n}{layout})");
             }
             Way::Copied { tile } => {
-                let r = g.let_text(&["r", "rr", "y_at"], "loom.lane_id() // 2");
-                let q = g.let_text(&["s_at", "cc", "x_at"], "loom.lane_id() % 2 * 8");
+                let r = g.let_text(&["r", "rr", "tile_y"], "loom.lane_id() // 2");
+                let q = g.let_text(&["s", "cc", "tile_x"], "loom.lane_id() % 2 * 8");
                 g.line(&format!("loom.async_copy({tile}[{r}, {q}], {}, count=8)", element(&r, &q)));
                 g.line("loom.async_commit()");
                 g.line("loom.async_wait()");
@@ -164,7 +164,7 @@ pub(super) fn walk(
     let n = height * width / 32;
     let e = g.like(&["e", "n_e", "w", "u"]);
     let head = format!("for {e} in range({n}):");
-    let (rows, cols) = (["r", "rr", "y_at"], ["s_at", "cc", "x_at"]);
+    let (rows, cols) = (["r", "rr", "tile_y"], ["s", "cc", "tile_x"]);
     match g.random.below(3) {
         // A row is of two lanes.
         0 if height == 16 => {
@@ -204,10 +204,20 @@ pub(super) fn narrowed(g: &mut Generator, t: &Tiling, raw: usize, others: &[usiz
         false => {
             let woven = woven.without_sign().unwrap_or(woven);
             let woven = g.short(woven);
-            let size = Expr::call("loom.abs", &[&woven], t.sum, Range::ANY);
+            let size = match woven.range.low >= 0.0 {
+                true => woven,
+                false => Expr::call("loom.abs", &[&woven], t.sum, woven.range.abs()),
+            };
+            if size.range.high < 7.0 {
+                return narrowed_text(g, t, size);
+            }
             Expr::binary("%", &size, &Expr::int(7), t.sum, Range::new(0.0, 6.0))
         }
     };
+    narrowed_text(g, t, woven)
+}
+
+fn narrowed_text(g: &Generator, t: &Tiling, woven: Expr) -> (String, String) {
     let ty: Type = t.factor.into();
     let text = match ty == Type::F32 {
         true => woven.text.clone(),

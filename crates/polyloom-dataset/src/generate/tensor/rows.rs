@@ -102,7 +102,8 @@ pub(super) fn fold(
         g.say(words);
         let count = g.random.below(1 + usize::from(t.difficulty) / 2);
         g.work(&mut seen, count, 1);
-        let result = concluded(g, t, value, &seen, 1 + g.random.clone().below(2));
+        let depth = 1 + g.random.below(2);
+        let result = concluded(g, t, value, &seen, depth);
         g.line(&format!("{} = {}", target(&lane), result.text));
         g.say(format!("`{c}` is {}", result.words));
     };
@@ -251,19 +252,11 @@ pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]
     });
     let last = format!("`{total}` adds up {} in its lane", added.join(" and "));
     g.say(for_each(&own.join(" and each element "), &clauses, &last));
-    let (call, what) = match g.random.below(3) {
-        0 => ("warp_reduce_max", "largest"),
-        1 => ("warp_reduce_min", "smallest"),
-        _ => ("warp_reduce_add", "sum"),
-    };
-    let joint = g.let_like(
-        &["joint", "whole", "tile_total"],
-        &format!("loom.{call}({total})"),
-        t.sum,
-        Range::within(8.0 * 512.0),
-    );
+    // The largest would depend on which elements a lane has.
+    let range = Range::within(8.0 * 512.0);
+    let joint = g.let_like(&["joint", "whole", "tile_total"], &format!("loom.warp_reduce_add({total})"), t.sum, range);
     let name = g.text(joint);
-    g.explain(format!("`{name}` is the {what} of the lanes' `{total}`."));
+    g.explain(format!("`{name}` is the sum of the lanes' `{total}`."));
     let mut seen = t.extras.clone();
     seen.push(joint);
     let result = concluded(g, t, joint, &seen, 1);

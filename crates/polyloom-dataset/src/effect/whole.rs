@@ -1,0 +1,111 @@
+//! Whole numbers by what they leave when they are divided: `256 * n + 3` has the same last bits whatever `n` is.
+
+use std::ops::{Add, Mul};
+
+/// A whole number that is `rest` and some times `step`; with a step of 0 it is `rest`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Whole {
+    step: i64,
+    rest: i64,
+}
+
+/// The largest step that is kept track of.
+const LARGEST: i64 = 1 << 20;
+
+impl Whole {
+    /// Any whole number.
+    pub(super) const ANY: Whole = Whole { step: 1, rest: 0 };
+
+    /// A number that is whole.
+    pub(super) fn of(number: f64) -> Option<Whole> {
+        let is_exact = number == number.trunc() && number.abs() <= LARGEST as f64;
+        is_exact.then_some(Whole { step: 0, rest: number as i64 })
+    }
+
+    fn new(step: i64, rest: i64) -> Whole {
+        match step {
+            0 if rest.abs() <= LARGEST => Whole { step, rest },
+            1..=LARGEST => Whole { step, rest: rest.rem_euclid(step) },
+            _ => Whole::ANY,
+        }
+    }
+
+    /// One of the two.
+    pub(super) fn or(self, other: Whole) -> Whole {
+        let step = gcd(gcd(self.step, other.step), (self.rest - other.rest).abs());
+        Whole::new(step, self.rest)
+    }
+
+    /// What all of them leave when divided by a number, if it is the same.
+    pub(super) fn rest_by(self, modulus: i64) -> Option<i64> {
+        (modulus > 0 && self.step % modulus == 0).then(|| self.rest.rem_euclid(modulus))
+    }
+
+    /// The number, if it is one.
+    pub(super) fn as_number(self) -> Option<f64> {
+        (self.step == 0).then_some(self.rest as f64)
+    }
+
+    /// What is left of it by a number: where its sign is that of the dividend, it may be less by the number.
+    pub(super) fn remainder(self, modulus: i64) -> Option<Whole> {
+        match self.rest_by(modulus) {
+            Some(0) => Some(Whole { step: 0, rest: 0 }),
+            _ => (modulus > 0).then(|| Whole::new(gcd(self.step, modulus), self.rest)),
+        }
+    }
+
+    /// What all of them leave of the bits of a mask, if it is the same.
+    pub(super) fn masked(self, mask: i64) -> Option<i64> {
+        let all = u64::try_from(mask).ok()?.checked_add(1)?.next_power_of_two();
+        Some(self.rest_by(i64::try_from(all).ok()?)? & mask)
+    }
+}
+
+impl Add for Whole {
+    type Output = Whole;
+
+    fn add(self, other: Whole) -> Whole {
+        Whole::new(gcd(self.step, other.step), self.rest + other.rest)
+    }
+}
+
+impl Mul for Whole {
+    type Output = Whole;
+
+    fn mul(self, other: Whole) -> Whole {
+        let step = [self.step * other.step, self.step * other.rest, self.rest * other.step];
+        let step = step.into_iter().fold(0, |all, step| gcd(all, step.abs()));
+        Whole::new(step, self.rest * other.rest)
+    }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_keeps_what_is_left() {
+        let of = |step, rest| Whole { step, rest };
+        for (a, b) in [(of(4, 1), of(6, 3)), (of(0, -7), of(8, 2)), (Whole::ANY, of(0, 16)), (of(5, 0), of(0, 0))] {
+            for (k, n) in [(0, 0), (3, -2), (-5, 7)] {
+                let (x, y) = (a.rest + k * a.step, b.rest + n * b.step);
+                let covers = |whole: Whole, number: i64| match whole.step {
+                    0 => number == whole.rest,
+                    step => (number - whole.rest) % step == 0,
+                };
+                assert!(covers(a + b, x + y) && covers(a * b, x * y) && covers(a.or(b), x) && covers(a.or(b), y));
+            }
+        }
+    }
+
+    #[test]
+    fn multiples_leave_nothing() {
+        let even = Whole::ANY * Whole { step: 0, rest: 256 };
+        assert_eq!((even.rest_by(64), even.masked(12), even.rest_by(512)), (Some(0), Some(0), None));
+        assert_eq!((even + Whole { step: 0, rest: 5 }).masked(4), Some(4));
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether the names of numbers say what a kernel does with them: a `threshold` is compared with, a `gain` multiplies.
+//!
+//! Parameters have names before anything reads them, so a name that does not fit is another in the finished kernel.
+
+use super::generator::Generator;
+use super::words;
+
+/// What a number is to what stands beside it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    Factor,
+    Divisor,
+    Term,
+    Limit,
+    Exponent,
+    Other,
+}
+
+/// Names that promise a use.
+const FACTORS: [&str; 11] =
+    ["factor", "gain", "scale", "strength", "rate", "ratio", "damping", "decay", "sharpness", "slope", "stiffness"];
+const TERMS: [&str; 5] = ["offset", "bias", "drift", "margin", "shift"];
+const LIMITS: [&str; 3] = ["threshold", "cutoff", "limit"];
+const DIVISORS: [&str; 3] = ["width", "period", "span"];
+
+/// Names that promise none.
+pub(super) const PLAIN: [&str; 12] =
+    ["alpha", "beta", "gamma", "kappa", "lam", "mu", "nu", "omega", "rho", "sigma", "tau", "theta"];
+
+impl Generator {
+    /// Renames numbers whose names promise another use than the lines make of them.
+    pub(super) fn name_by_use(&mut self) {
+        for name in std::mem::take(&mut self.numbers) {
+            let uses = uses(self.lines(), &name);
+            if promised(&name).is_none_or(|promised| fits(&uses, promised)) {
+                continue;
+            }
+            let wanted = [Use::Factor, Use::Term, Use::Limit, Use::Divisor].into_iter().find(|&use_| fits(&uses, use_));
+            let names: &[&str] = match wanted {
+                Some(Use::Factor) => &FACTORS[..5],
+                Some(Use::Term) => &TERMS,
+                Some(Use::Limit) => &LIMITS,
+                Some(Use::Divisor) => &DIVISORS[..1],
+                _ => &PLAIN,
+            };
+            let first = self.random.below(names.len());
+            let fitting = names[first..].iter().chain(&names[..first]).chain(&PLAIN);
+            if let Some(fresh) = fitting.copied().find(|fresh| self.names.take(fresh)) {
+                self.rename(&name, fresh);
+            }
+        }
+    }
+}
+
+fn promised(name: &str) -> Option<Use> {
+    let lists: [(&[&str], Use); 4] =
+        [(&FACTORS, Use::Factor), (&TERMS, Use::Term), (&LIMITS, Use::Limit), (&DIVISORS, Use::Divisor)];
+    lists.into_iter().find(|(names, _)| names.contains(&name)).map(|(_, promised)| promised)
+}
+
+/// Whether a name that promises this is true of these uses.
+fn fits(uses: &[Use], promised: Use) -> bool {
+    uses.contains(&promised) && uses.iter().all(|&found| found == promised || found == Use::Other)
+}
+
+/// What lines do with a number.
+fn uses(lines: &[String], name: &str) -> Vec<Use> {
+    let mut found = Vec::new();
+    for line in lines.iter().filter(|line| !line.trim_start().starts_with('#')) {
+        for at in words::places(line, name) {
+            let (before, after) = beside(line, at, at + name.len());
+            found.push(match () {
+                () if before.ends_with("**") || after.starts_with("**") => Use::Exponent,
+                () if before.ends_with('%') || before.ends_with('/') => Use::Divisor,
+                () if before.ends_with('*') || after.starts_with(['*', '/', '%']) => Use::Factor,
+                () if before.ends_with(['<', '>']) || before.ends_with("<=") || before.ends_with(">=") => Use::Limit,
+                () if after.starts_with(['<', '>']) => Use::Limit,
+                () if before.ends_with(['+', '-']) || after.starts_with(['+', '-']) => Use::Term,
+                () => Use::Other,
+            });
+        }
+    }
+    found
+}
+
+/// What stands before a name and behind it, past its conversion to another type.
+fn beside(line: &str, start: usize, end: usize) -> (&str, &str) {
+    let (before, after) = (line[..start].trim_end(), line[end..].trim_start());
+    let is_cast = ["float(", "float64(", "int("].iter().any(|cast| before.ends_with(cast));
+    match after.strip_prefix(')').filter(|_| is_cast) {
+        Some(after) => {
+            let is_of_call = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+            (before.trim_end_matches('(').trim_end_matches(is_of_call).trim_end(), after.trim_start())
+        }
+        None => (before, after),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uses_are_told_apart() {
+        let check = |line: &str, expected: &[Use]| assert_eq!(uses(&[line.to_owned()], "g"), expected, "{line}");
+        check("a = g * b", &[Use::Factor]);
+        check("a = b + g", &[Use::Term]);
+        check("a = (g - b) * c", &[Use::Term]);
+        check("if b > g:", &[Use::Limit]);
+        check("a = b % g", &[Use::Divisor]);
+        check("a = wp.float64(g) * b", &[Use::Factor]);
+        check("a = wp.sin(g) + gg", &[Use::Other]);
+        check("# g * g", &[]);
+        assert!(fits(&[Use::Term, Use::Other], Use::Term) && !fits(&[Use::Other], Use::Term));
+    }
+}
