@@ -54,7 +54,7 @@ fn docstrings_introduce_what_is_no_parameter() {
         let functions: Vec<&str> = functions.filter_map(|line| line.split('(').next()).collect();
         let names = words(head).chain(indices.into_iter().flat_map(words)).chain(functions);
         let mut known = docstring::names::KnownNames::new(names);
-        let text = doc.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = told(&doc);
         let sentences: Vec<&str> = text.split_inclusive(". ").map(str::trim).collect();
         for sentence in &sentences {
             assert!(known.take_in(&docstring::names::Mentions::of(sentence)), "{sentence}\n{}", program.source);
@@ -180,8 +180,20 @@ fn difficulty_orders_kernels_by_length() {
 }
 
 /// The docstring as one line.
+/// What a docstring says, as if none of it were a list.
 fn told(doc: &str) -> String {
-    doc.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words = doc.lines().flat_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("- ").unwrap_or(line).split_whitespace()
+    });
+    let text = words.collect::<Vec<_>>().join(" ");
+    let mut parts = text.split("In `");
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        told.push_str("In `");
+        told.push_str(&part.replacen("`: ", "`, ", 1));
+    }
+    told
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod aside;
 mod choice;
 mod dataflow;
+mod layout;
 mod moved;
 pub(super) mod names;
 mod origins;
@@ -12,6 +13,7 @@ mod shortened;
 mod summary;
 
 pub(super) use aside::aside;
+pub(super) use layout::laid_out;
 pub(super) use moved::told_before_loops;
 pub(super) use summary::{summary, tested};
 
@@ -116,13 +118,13 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The docstring's lines: the first, and what follows it.
+/// The docstring's first line, and the sentences that follow it.
 pub(super) fn body(
     random: &mut Random,
     subject: &Subject<'_>,
     summary: Option<String>,
     sentences: &[Sentence],
-) -> (Option<String>, String) {
+) -> (Option<String>, Vec<String>) {
     let sentences: &[Sentence] = &aside::settled(subject, sentences);
     let total = sentences.iter().map(|sentence| sentence.text.len() + 1).sum::<usize>();
     let is_brief = total > LONGEST || total > LONG && random.one_in(2);
@@ -157,10 +159,10 @@ pub(super) fn body(
             2 => format!("Compute {what} for each element."),
             _ => format!("Write {what} to `{name}`."),
         };
-        return (Some(line), String::new());
+        return (Some(line), Vec::new());
     }
-    let [leads, tails] = [&leads, &tails].map(|sentences| sentences.iter().map(String::as_str));
-    let rest = leads.chain(kept).chain(tails).collect::<Vec<_>>().join(" ");
+    let kept = kept.into_iter().map(str::to_owned);
+    let rest: Vec<String> = leads.into_iter().chain(kept).chain(tails).collect();
     // Without more to say the line ends with quotes.
     let room = if rest.is_empty() { summary::LONGEST + 3 } else { summary::LONGEST + 6 };
     (summary.filter(|line| line.len() <= room), rest)

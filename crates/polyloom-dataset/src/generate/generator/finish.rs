@@ -144,7 +144,7 @@ impl Generator {
             return;
         }
         let _ = writeln!(source, "    \"\"\"{line}\n");
-        for line in wrapped(&rest, LINE - 4) {
+        for line in docstring::laid_out(&rest, LINE - 4) {
             let _ = writeln!(source, "    {line}");
         }
         let _ = writeln!(source, "    \"\"\"");
@@ -186,21 +186,4 @@ pub(super) fn write_head(name: &str, params: &[String], returned: &str, source: 
         let _ = writeln!(source, "    {param},");
     }
     let _ = writeln!(source, "){arrow}:");
-}
-
-/// Words in lines of this length, broken between words.
-fn wrapped(text: &str, length: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.len() - 1;
-        if !lines[last].is_empty() && lines[last].len() + 1 + word.len() > length {
-            lines.push(word.to_owned());
-        } else {
-            if !lines[last].is_empty() {
-                lines[last].push(' ');
-            }
-            lines[last].push_str(word);
-        }
-    }
-    lines
 }
