@@ -79,13 +79,19 @@ fn with(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
-/// Whether two lines in a row of them give the same value two names.
+/// Whether two lines in a row of them give the same value two names, or leave it in two arrays.
 pub(super) fn repeats(lines: &[String]) -> bool {
     let plain = |line: &str| {
-        let (target, value) = assignment(line.trim_start())?;
+        let text = line.trim_start();
+        let store = text.split_once("] = ").and_then(|(place, value)| Some((place.split_once('[')?.0, value)));
+        let (target, value) = store.or_else(|| assignment(text))?;
         let is_new = target.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
         let draws = [".rand", ".sample_", "shuffle", "noise(", "float(", "int(", "zeros", "vector(", "shared_array"];
-        let is_computed = value.contains(['(', '[', ' ']) && !draws.iter().any(|call| value.contains(call));
+        let is_value = match store {
+            Some(_) => value.contains(|c: char| c.is_ascii_alphabetic()),
+            None => value.contains(['(', '[', ' ']),
+        };
+        let is_computed = is_value && !draws.iter().any(|call| value.contains(call));
         (is_new && is_computed).then(|| (target.to_owned(), value.to_owned()))
     };
     let mut known: Vec<(usize, String, String)> = Vec::new();
@@ -153,6 +159,10 @@ mod tests {
         assert!(!repeats(&lines("a = wp.randf(state)\nc = wp.randf(state)")));
         assert!(!repeats(&lines("if x:\n    a = b - 1\n    c += a\nelse:\n    d = b - 1\n    c += d")));
         assert!(!repeats(&lines("a = c - 1\nc = a\nb = c - 1")));
+        assert!(repeats(&lines("a[i] = x[i] * x[i]\nb[i] = x[i] * x[i]")));
+        assert!(repeats(&lines("a[i] = c\nb[i] = c")));
+        assert!(!repeats(&lines("a[i] = c\nc = c + 1\nb[i] = c")));
+        assert!(!repeats(&lines("a[i] = 0.0\nb[i] = 0.0")));
     }
 
     #[test]
