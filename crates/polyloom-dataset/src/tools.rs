@@ -62,15 +62,15 @@ fn wants(columns: &[String], names: &[&str]) -> bool {
     columns.iter().any(|column| names.contains(&column.as_str()))
 }
 
-/// Columns by LLVM's code generator for GPUs.
-const LLVM: [&str; 3] = ["ptx_forward", "ptx_backward", "llvm_ir_forward"];
+/// Columns that a build without PTX lacks.
+const BY_LLVM: [&str; 3] = ["ptx_forward", "ptx_backward", "llvm_ir_forward"];
 
 /// Refuses what a build that makes no PTX cannot do.
-fn needs_no_ptx(level: Level, texts: &Texts, has_compute: bool) -> Result<(), String> {
+fn refuse_without_ptx(level: Level, texts: &Texts, has_compute: bool) -> Result<(), String> {
     if has_compute {
         return Ok(());
     }
-    let columns: Vec<&str> = LLVM.into_iter().filter(|column| texts.wants(column)).collect();
+    let columns: Vec<&str> = BY_LLVM.into_iter().filter(|column| texts.wants(column)).collect();
     let less = match (level, columns.is_empty()) {
         (Level::Full, true) => "at most the level `grad`".to_owned(),
         (Level::Full, false) => format!("at most the level `grad`, and columns without {}", columns.join(", ")),
@@ -92,7 +92,7 @@ impl<'a> Tools<'a> {
         may_prove: bool,
         emitter: Option<Emitter<'a>>,
     ) -> Result<Tools<'a>, String> {
-        needs_no_ptx(settings.verify, texts, has_compute())?;
+        refuse_without_ptx(settings.verify, texts, has_compute())?;
         let columns = &settings.columns;
         let (nvrtc, ptxas) = (wants(columns, &NVRTC), wants(columns, &PTXAS));
         if (nvrtc || ptxas) && texts.device == Device::Cpu {
@@ -221,7 +221,7 @@ mod tests {
             arch: Arch::DEFAULT,
             columns: columns.iter().map(|&column| column.to_owned()).collect(),
         };
-        let said = |level, columns: &[&str]| needs_no_ptx(level, &texts(columns), false);
+        let said = |level, columns: &[&str]| refuse_without_ptx(level, &texts(columns), false);
         assert_eq!(said(Level::Grad, &["id", "cuda_forward"]), Ok(()));
         for (level, columns, wanted) in [
             (Level::Full, &["id"][..], "ask for at most the level `grad`;"),
@@ -229,7 +229,7 @@ mod tests {
             (Level::Full, &["ptxas_backward"], "the level `grad`, and columns without ptx_backward;"),
         ] {
             assert!(said(level, columns).is_err_and(|error| error.contains(wanted)), "{level} {columns:?}");
-            assert_eq!(needs_no_ptx(level, &texts(columns), true), Ok(()));
+            assert_eq!(refuse_without_ptx(level, &texts(columns), true), Ok(()));
         }
     }
 }

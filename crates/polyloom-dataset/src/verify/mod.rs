@@ -194,7 +194,8 @@ const MOST_STEPS: u64 = 1 << 16;
 
 /// The engines that kernels are run on. Each thread has its own.
 pub struct Verifier {
-    /// The interpreter. It finds indices out of bounds by itself.
+    /// The interpreter. It finds indices out of bounds by itself, and of kernels that somebody else wrote, whatever else
+    /// checks find.
     reference: Session,
     /// The interpreter as a GPU would add: what the simulator is compared with.
     flushing: Session,
@@ -202,7 +203,7 @@ pub struct Verifier {
     magnitudes: Session,
     /// Machine code without checks, which derivatives are launched as.
     quick: Session,
-    /// Machine code with checks, which kernels are launched as: nothing else finds divisions of integers by zero.
+    /// Machine code with checks, which kernels are launched as: it finds divisions of integers by zero.
     checked: Session,
     /// Whether it is known of kernels that they end, whatever they are given.
     they_end: bool,
@@ -237,6 +238,7 @@ impl Verifier {
             })
         };
         let reference = Session::on(device(Tier::Interpreter)?)?;
+        reference.set_defaults(Defaults { check: most_steps.is_some(), ..reference.defaults() });
         let summing = |sums| Session::on(device(Tier::Interpreter)?.with_interpreted_sums(sums));
         let (flushing, magnitudes) = (summing(GlobalSums::Flushed)?, summing(GlobalSums::Magnitudes)?);
         let [quick, checked] = [Session::on(device(Tier::Quick)?)?, Session::on(device(Tier::Quick)?)?];
@@ -274,8 +276,9 @@ impl Verifier {
 
     fn check(&self, program: &Program, reference: &Kernel, kernel: &Kernel) -> Result<Vec<run::Ran>, Box<Reject>> {
         let code = kernel.on(&self.checked);
-        // Code that does not end cannot be stopped; the interpreter can.
-        run::check(program, reference, &code, if self.they_end { &code } else { reference })
+        // Code that does not end cannot be stopped, nor does all code check its indices; the interpreter can, and does.
+        let is_safe = self.they_end && !kernel.function().constraints.unchecked;
+        run::check(program, reference, &code, if is_safe { &code } else { reference })
     }
 
     /// Runs PTX of the kernel on the simulator, with all its checks: the compiler's own, or what NVRTC makes of the
@@ -452,6 +455,40 @@ def comb(x: loom.array(dtype=float), z: loom.array(dtype=float), out: loom.array
         let (arguments, ran) = (program("comb", source, inputs, all), &verifier.flushing);
         let done = gradient::check(&arguments, &kernel, &kernel.on(ran), ran, &verifier.magnitudes);
         assert!(done.is_ok(), "{done:?}");
+    }
+
+    /// Of the generator's kernels and of others, machine code and the interpreter find what there is to find.
+    #[test]
+    fn what_checks_find_is_a_trap() {
+        let statements = [
+            ("", "out[i] = 7 // x[i]"),
+            ("", "out[i] = x[x[i] + 5]"),
+            ("", "assert x[i] > 0\n    out[i] = x[i]"),
+            ("(unchecked=True)", "out[i] = x[x[i] + 5]"),
+        ];
+        for (decorated, lines) in statements {
+            let source = format!(
+                "import polyloom as loom
+
+
+@loom.kernel{decorated}
+def kernel(x: loom.array(dtype=int), out: loom.array(dtype=int)):
+    i = loom.tid()
+    {lines}
+"
+            );
+            let all = vec![Extent::Is(7)];
+            // Of seven numbers one is 0, and one is too large for an index.
+            let x = input("x", "int32", &all, Values::Between { low: 0.0, high: 3.0 });
+            let out = input("out", "int32", &all, Values::Zeros);
+            let program = program("kernel", &source, vec![x, out], all);
+            for verifier in [Verifier::new(Arch::DEFAULT), Verifier::of_strangers(Arch::DEFAULT)] {
+                let verifier = verifier.expect("the back ends work here");
+                let kernel = verifier.compile("kernel", &source).expect("it compiles");
+                let found = verifier.run(&program, &kernel).err().map(|reject| reject.reason);
+                assert_eq!(found, Some(Reason::Trap), "{lines} {decorated}");
+            }
+        }
     }
 
     fn input(name: &str, dtype: &str, shape: &[Extent], values: Values) -> Input {

@@ -22,13 +22,13 @@ pub(super) fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
 /// What a kernel is given, and what it leaves.
 pub(super) type Ran = (Arguments, Arguments);
 
-/// Compares the engines: the definition, and machine code with checks. Gives what the first has left. Of the two, `moved`
-/// is launched on other arguments.
+/// Compares the engines: the definition, and machine code with checks. Gives what the first has left. `explorer` is
+/// whichever of them is safe on arguments that neither has been given: machine code, which is faster, where it can be.
 pub(super) fn check(
     program: &Program,
     reference: &Kernel,
     code: &Kernel,
-    moved: &Kernel,
+    explorer: &Kernel,
 ) -> Result<Vec<Ran>, Box<Reject>> {
     if program.inputs.len() != reference.types().len() {
         let (given, wanted) = (program.inputs.len(), reference.types().len());
@@ -48,12 +48,12 @@ pub(super) fn check(
     let written = code.function().written_arrays();
     for (index, input) in program.inputs.iter().enumerate().filter(|(index, _)| written[*index]) {
         varies(&input.name, index, &left)?;
-        writes_numbers(&input.name, index, moved, &left)?;
+        writes_numbers(&input.name, index, explorer, &left)?;
     }
     if !written.contains(&true) {
         return Err(Reject::new(Reason::Constant, "it writes to no array"));
     }
-    matters(program, moved, &written, &left)?;
+    matters(program, explorer, &written, &left)?;
     Ok(left)
 }
 
@@ -104,8 +104,9 @@ pub(super) fn launch_over<'a>(
     all: impl IntoIterator<Item = &'a mut Argument>,
 ) -> Result<(), Box<Reject>> {
     let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
-    // SAFETY: the arguments outlive the launch, and the block says how large they are. Machine code checks all indices, but
-    // for that of derivatives: of these the interpreter, which does, has run on the same arguments.
+    // SAFETY: the arguments outlive the launch, and the block says how large they are. The interpreter checks all indices,
+    // and machine code where `Verifier::check` has it explore; all other machine code comes after the interpreter, on the
+    // arguments that it has been given.
     let done = without_prints(|| unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) });
     done.map_err(|error| match error {
         LaunchError::Trap(trap) => Reject::new(Reason::Trap, kernel.explain(&trap).message),

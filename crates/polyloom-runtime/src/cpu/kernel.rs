@@ -19,6 +19,7 @@ use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{FuncId, Module};
 use std::ffi::c_void;
+use std::fmt;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -38,6 +39,12 @@ const MAX_OPTIMIZED_INSTS: usize = 5_000;
 #[derive(Clone)]
 pub struct Interpretable(Arc<LazyLock<(Arc<Module>, FuncId), MakeInterpretable>>);
 
+impl fmt::Debug for Interpretable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interpretable").finish_non_exhaustive()
+    }
+}
+
 type MakeInterpretable = Box<dyn FnOnce() -> (Arc<Module>, FuncId) + Send>;
 
 impl Interpretable {
@@ -54,7 +61,7 @@ impl Interpretable {
 }
 
 /// A kernel as the compiler hands it over.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct KernelSource {
     /// What the interpreter runs.
     pub interpretable: Interpretable,
@@ -67,7 +74,7 @@ pub struct KernelSource {
     pub hash: [u8; 32],
     /// The parameters of the prepared kernel that arguments are given for.
     pub params: Params,
-    /// Whether it is launched in blocks of threads.
+    /// Whether it is launched in blocks of threads: its HIR has an op that needs them.
     pub needs_blocks: bool,
     /// Of a kernel that is launched in blocks: what the last parameters of the prepared kernel are, whose threads are
     /// blocks. If there is none, the interpreter runs it.
@@ -141,6 +148,7 @@ impl CpuKernel {
     /// If the source's prepared module does not contain its kernel.
     pub fn new(device: Arc<CpuDevice>, source: KernelSource) -> CpuKernel {
         let kernel = &source.prepared.functions[source.prepared_kernel];
+        debug_assert!(source.needs_blocks || source.blocks.is_none(), "what is split into blocks is launched in them");
         let sites = SiteTable::of(kernel);
         let of_launch = source.blocks.as_ref().map(blocks::facts).unwrap_or_default();
         let plan = FactPlan::of(kernel, &source.params, of_launch);

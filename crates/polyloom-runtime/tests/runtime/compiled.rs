@@ -3,9 +3,12 @@
 use crate::fake::{run_saxpy, saxpy_source, source};
 use polyloom_codegen::CraneliftBackend;
 use polyloom_ir::{Builder, Function, FunctionKind, Op, Scalar, Type};
-use polyloom_runtime::{ArgBlock, CodeCache, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions};
+use polyloom_runtime::{
+    ArgBlock, CodeCache, CpuDevice, CpuKernel, Interpretable, KernelSource, LaunchError, LaunchOptions,
+};
 use polyloom_runtime::{Tier, TierPolicy, launch};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn device(policy: TierPolicy) -> Arc<CpuDevice> {
     let backend = Arc::new(CraneliftBackend::new().unwrap());
@@ -17,6 +20,24 @@ fn saxpy_of_every_size() {
     let kernel = CpuKernel::new(device(TierPolicy::Automatic), saxpy_source("saxpy"));
     for n in [1, 7, 64, 1000, 100_003, 2_000_000] {
         run_saxpy(&kernel, n);
+    }
+}
+
+#[test]
+fn what_the_interpreter_runs_is_made_when_it_first_does() {
+    for (policy, wanted) in [(TierPolicy::Automatic, 0), (TierPolicy::Always(Tier::Interpreter), 1)] {
+        let source = saxpy_source("saxpy");
+        let (n_made, known) = (Arc::new(AtomicUsize::new(0)), source.interpretable.clone());
+        let counter = n_made.clone();
+        let interpretable = Interpretable::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let (module, kernel) = known.get();
+            (module.clone(), kernel)
+        });
+        let kernel = CpuKernel::new(device(policy), KernelSource { interpretable, ..source });
+        run_saxpy(&kernel, 7);
+        run_saxpy(&kernel, 64);
+        assert_eq!(n_made.load(Ordering::Relaxed), wanted, "{policy:?}");
     }
 }
 
