@@ -1,7 +1,7 @@
 //! What stands beside the rows: `stats.json`, and `README.md`, the data card that the Hugging Face hub shows.
 
 use crate::produce::{Chunk, Manifest, Settings, texts};
-use crate::statistics::{Histogram, Statistics};
+use crate::statistics::{Histogram, Histograms};
 use crate::verify::Level;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -39,8 +39,8 @@ pub struct Summary {
     pub rejects: Histogram,
     /// The level of verification that all rows have passed.
     pub verified: String,
-    /// All that is counted.
-    pub histograms: Statistics,
+    /// How rows are spread.
+    pub histograms: Histograms,
 }
 
 impl Summary {
@@ -58,7 +58,7 @@ impl Summary {
             unique_ratio: unique,
             rejects: manifest.rejects(),
             verified: manifest.settings.verify.name().to_owned(),
-            histograms: statistics,
+            histograms: statistics.histograms,
         }
     }
 }

@@ -24,6 +24,14 @@ pub struct Statistics {
     pub backward_lines: u64,
     /// Rows with a backward kernel.
     pub with_backward: u64,
+    /// How these are spread.
+    pub histograms: Histograms,
+}
+
+/// What rows have, and how often.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Histograms {
     /// Rows by difficulty.
     pub difficulty: Histogram,
     /// How often ops occur.
@@ -38,6 +46,10 @@ pub struct Statistics {
     pub depth: Histogram,
     /// Rows by the lines of their Python text, in tens.
     pub python_lines: Histogram,
+    /// Rows by the lines of their forward code, in fifties.
+    pub forward_lines: Histogram,
+    /// Rows that have backward code by its lines, in fifties.
+    pub backward_lines: Histogram,
 }
 
 /// What is counted of a kernel and stands in no column.
@@ -75,6 +87,12 @@ impl OpCounts {
     }
 }
 
+/// Counts a row by lines, in steps of so many.
+fn count_lines(histogram: &mut Histogram, lines: usize, step: usize) {
+    let first = lines / step * step;
+    count(histogram, format!("{first:04} to {:04}", first + step - 1), 1);
+}
+
 fn count(histogram: &mut Histogram, name: impl Into<String>, n: u64) {
     *histogram.entry(name.into()).or_default() += n;
 }
@@ -84,27 +102,31 @@ impl Statistics {
     pub(crate) fn add(&mut self, row: &Row) {
         self.rows += 1;
         count(&mut self.categories, &row.category, 1);
-        let n_lines = n_lines(&row.python_source) / 10 * 10;
-        count(&mut self.python_lines, format!("{n_lines:03} to {:03}", n_lines + 9), 1);
+        let histograms = &mut self.histograms;
+        count_lines(&mut histograms.python_lines, n_lines(&row.python_source), 10);
         let Some(metadata) = &row.metadata else { return };
         self.forward_lines += metadata.forward_lines as u64;
         self.backward_lines += metadata.backward_lines as u64;
         self.with_backward += u64::from(metadata.has_backward);
-        count(&mut self.difficulty, metadata.difficulty.to_string(), 1);
-        count(&mut self.ranks, metadata.launch.len().to_string(), 1);
-        count(&mut self.depth, format!("{:02}", metadata.depth), 1);
+        count_lines(&mut histograms.forward_lines, metadata.forward_lines, 50);
+        if metadata.has_backward {
+            count_lines(&mut histograms.backward_lines, metadata.backward_lines, 50);
+        }
+        count(&mut histograms.difficulty, metadata.difficulty.to_string(), 1);
+        count(&mut histograms.ranks, metadata.launch.len().to_string(), 1);
+        count(&mut histograms.depth, format!("{:02}", metadata.depth), 1);
         for input in &metadata.inputs {
-            count(&mut self.dtypes, &input.dtype, 1);
+            count(&mut histograms.dtypes, &input.dtype, 1);
         }
     }
 
     /// Adds the ops of rows.
     pub(crate) fn add_ops(&mut self, counts: &OpCounts) {
         for (op, &n) in &counts.ops {
-            count(&mut self.ops, op.name(), n);
+            count(&mut self.histograms.ops, op.name(), n);
         }
         for ((origin, op), &n) in &counts.bigrams {
-            count(&mut self.op_bigrams, format!("{} {}", origin.name(), op.name()), n);
+            count(&mut self.histograms.op_bigrams, format!("{} {}", origin.name(), op.name()), n);
         }
     }
 
@@ -121,13 +143,28 @@ impl Statistics {
         }
     }
 
-    fn histograms(&self) -> [&Histogram; 8] {
-        let Statistics { categories, difficulty, ops, op_bigrams, dtypes, ranks, depth, python_lines, .. } = self;
-        [categories, difficulty, ops, op_bigrams, dtypes, ranks, depth, python_lines]
+    fn histograms(&self) -> [&Histogram; 10] {
+        let Statistics { categories, histograms: h, .. } = self;
+        let [python, forward, backward] = [&h.python_lines, &h.forward_lines, &h.backward_lines];
+        let (ops, bigrams) = (&h.ops, &h.op_bigrams);
+        [categories, &h.difficulty, ops, bigrams, &h.dtypes, &h.ranks, &h.depth, python, forward, backward]
     }
 
-    fn histograms_mut(&mut self) -> [&mut Histogram; 8] {
-        let Statistics { categories, difficulty, ops, op_bigrams, dtypes, ranks, depth, python_lines, .. } = self;
-        [categories, difficulty, ops, op_bigrams, dtypes, ranks, depth, python_lines]
+    fn histograms_mut(&mut self) -> [&mut Histogram; 10] {
+        let Statistics { categories, histograms: h, .. } = self;
+        let [python, forward, backward] = [&mut h.python_lines, &mut h.forward_lines, &mut h.backward_lines];
+        let (ops, bigrams) = (&mut h.ops, &mut h.op_bigrams);
+        [
+            categories,
+            &mut h.difficulty,
+            ops,
+            bigrams,
+            &mut h.dtypes,
+            &mut h.ranks,
+            &mut h.depth,
+            python,
+            forward,
+            backward,
+        ]
     }
 }

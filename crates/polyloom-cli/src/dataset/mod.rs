@@ -339,13 +339,14 @@ fn run_stats(arguments: &Stats) -> Outcome {
 /// Most lines of a histogram that are printed.
 const MOST_LINES: usize = 20;
 
-/// Numbers by their names, those below another set in, the most frequent first.
+/// Numbers by their names, those below another set in, the most frequent first unless the names are numbers themselves.
 fn describe(value: &serde_json::Value, depth: usize, text: &mut String) {
     let Some(fields) = value.as_object() else { return };
     let indent = "  ".repeat(depth);
     let mut fields: Vec<_> = fields.iter().collect();
     let is_histogram = depth > 0 && fields.iter().all(|(_, value)| value.is_u64()) && fields.len() > 4;
-    if is_histogram {
+    let is_of_numbers = fields.iter().all(|(name, _)| name.starts_with(|c: char| c.is_ascii_digit()));
+    if is_histogram && !is_of_numbers {
         fields.sort_by_key(|(_, value)| std::cmp::Reverse(value.as_u64()));
     }
     for (name, value) in fields.iter().take(if is_histogram { MOST_LINES } else { usize::MAX }) {
