@@ -31,12 +31,12 @@ $(STAMPS)/venv: scripts/setup_venv.sh python/requirements-dev.txt
 $(STAMPS)/develop: setup $(NATIVE_SOURCES)
 	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
 	  echo "==> building the compiler and the Python package into $(VENV): some minutes the first time"; \
-	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet; touch $@; rm -f $(STAMPS)/develop-release; fi
+	  PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(VENV) maturin develop --quiet; touch $@; rm -f $(STAMPS)/develop-release; fi
 
 $(STAMPS)/develop-release: setup $(NATIVE_SOURCES)
 	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
 	  echo "==> building the compiler and the Python package into $(VENV), optimised: ten minutes or so the first time"; \
-	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet; touch $@; rm -f $(STAMPS)/develop; fi
+	  PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(VENV) maturin develop --release --quiet; touch $@; rm -f $(STAMPS)/develop; fi
 
 develop: $(STAMPS)/develop  ## build the Python package into .venv
 
