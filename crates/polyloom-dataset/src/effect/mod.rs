@@ -227,6 +227,9 @@ def kernel(
         check("if loom.exp(x[i]) > -0.5:\n    out[i] = y[i]", "`gt` is always the same");
         check("out[i] = guarded(loom.abs(x[i]))", "`lt` is always the same");
         check("out[i] = guarded(x[i])", "");
+        // What one call has no use for another may have.
+        check("out[i] = guarded(loom.abs(x[i])) - guarded(y[i])", "");
+        check("out[i] = guarded(loom.abs(x[i])) - guarded(y[i] * y[i])", "`lt` is always the same");
         check("for k in range(4):\n    if k < 4:\n        out[i] = out[i] + float(k)", "`lt` is always the same");
         check("if i < n:\n    out[i] = x[i]", "");
     }

@@ -11,14 +11,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// The deepest calls that are followed.
-const MOST_CALLS: u32 = 6;
+const MOST_CALLS: usize = 6;
 
 pub(super) struct Walk<'a> {
     module: &'a Module,
     table: Table,
     /// Grows with everything that may write to memory.
     time: u32,
-    n_calls: u32,
+    /// The functions that are being executed, the kernel aside.
+    calls: SmallVec<[FuncId; 4]>,
+    /// How often each function has been called.
+    n_calls: FxHashMap<FuncId, u32>,
+    /// What is wrong in functions in some call of them.
+    suspects: Vec<Suspect>,
     /// What the kernel itself has computed wherever it is by now, the latest last.
     computed: Vec<Id>,
     is_computed: FxHashSet<Id>,
@@ -27,6 +32,15 @@ pub(super) struct Walk<'a> {
     /// What the elements of arrays are that the kernel does not write.
     elements: FxHashMap<Id, Facts>,
     found: Option<Finding>,
+}
+
+/// What is wrong in a function in some call of it.
+struct Suspect {
+    callee: FuncId,
+    finding: Finding,
+    /// In how many calls it was, and which was the last of them.
+    n_calls: u32,
+    last: u32,
 }
 
 /// The terms of a sum, and what is wrong with it.
@@ -70,7 +84,9 @@ impl<'a> Walk<'a> {
             module,
             table: Table::default(),
             time: 0,
-            n_calls: 0,
+            calls: SmallVec::new(),
+            n_calls: FxHashMap::default(),
+            suspects: Vec::new(),
             computed: Vec::new(),
             is_computed: FxHashSet::default(),
             is_named: FxHashSet::default(),
@@ -95,7 +111,10 @@ impl<'a> Walk<'a> {
             kernel.values.insert(param, id);
         }
         self.region(&mut kernel, function.body);
-        self.found
+        // What a function does for one of its callers has an effect.
+        let n_calls = self.n_calls;
+        let is_always = |suspect: &Suspect| n_calls.get(&suspect.callee) == Some(&suspect.n_calls);
+        self.found.or_else(|| self.suspects.into_iter().find(is_always).map(|suspect| suspect.finding))
     }
 
     /// What is known of what a parameter is given.
@@ -152,13 +171,15 @@ impl<'a> Walk<'a> {
     }
 
     fn branches(&mut self, activation: &mut Activation<'a>, data: &InstData, condition: Id) {
-        if self.table.as_number(condition).is_some() {
-            return self.find(data, "always goes the same way");
+        let known = self.table.as_number(condition);
+        if known.is_some() {
+            self.find(data, "always goes the same way");
         }
         let is_uniform = self.table.get(condition).facts.is_uniform;
+        let is_taken = |index: usize| known.is_none_or(|number| (number != 0.0) == (index == 0));
         let [yes, no] = [0, 1].map(|index| match data.regions.get(index) {
-            Some(&region) => self.region(activation, region),
-            None => None,
+            Some(&region) if is_taken(index) => self.region(activation, region),
+            _ => None,
         });
         for (index, &result) in data.results.iter().enumerate() {
             let id = match (yes.as_ref().map(|ids| ids[index]), no.as_ref().map(|ids| ids[index])) {
@@ -199,7 +220,7 @@ impl<'a> Walk<'a> {
 
     fn call(&mut self, activation: &mut Activation<'a>, data: &InstData, operands: &[Id]) {
         let callee = match data.imm {
-            Imm::Func(id) if self.n_calls < MOST_CALLS => Some(id),
+            Imm::Func(id) if self.calls.len() < MOST_CALLS => Some(id),
             _ => None,
         };
         let returned = callee.and_then(|id| self.called(id, operands));
@@ -216,9 +237,10 @@ impl<'a> Walk<'a> {
         let function = &self.module.functions[id];
         let values = function.params().iter().copied().zip(operands.iter().copied()).collect();
         let mut callee = Activation::new(function, values);
-        self.n_calls += 1;
+        *self.n_calls.entry(id).or_default() += 1;
+        self.calls.push(id);
         self.region(&mut callee, function.body);
-        self.n_calls -= 1;
+        self.calls.pop();
         match callee.returned.len() {
             1 => callee.returned.pop(),
             _ => None,
@@ -261,7 +283,7 @@ impl<'a> Walk<'a> {
             activation.values.insert(result, id);
         }
         let length = activation.measure(data);
-        if self.n_calls == 0 && self.found.is_none() && data.results.len() == 1 {
+        if self.calls.is_empty() && self.found.is_none() && data.results.len() == 1 {
             self.repeats(activation, inst, operands, length);
         }
     }
@@ -439,7 +461,21 @@ impl<'a> Walk<'a> {
     }
 
     fn find(&mut self, data: &InstData, what: &'static str) {
-        self.found.get_or_insert(Finding { span: data.span, subject: data.op.name().to_owned(), what });
+        let finding = || Finding { span: data.span, subject: data.op.name().to_owned(), what };
+        let Some(&callee) = self.calls.last() else {
+            self.found.get_or_insert_with(finding);
+            return;
+        };
+        let call = self.n_calls[&callee];
+        let is_at = |suspect: &&mut Suspect| suspect.callee == callee && suspect.finding.span == data.span;
+        match self.suspects.iter_mut().find(is_at) {
+            Some(suspect) if suspect.last != call && suspect.finding.what == what => {
+                suspect.n_calls += 1;
+                suspect.last = call;
+            }
+            Some(_) => {}
+            None => self.suspects.push(Suspect { callee, finding: finding(), n_calls: 1, last: call }),
+        }
     }
 }
 
