@@ -6,6 +6,7 @@ use super::rules::{fault, is_of_integers};
 use super::whole::Whole;
 use super::{Finding, is_place};
 use crate::generate::{Input, Range, Values};
+use polyloom::op::Effect;
 use polyloom::{Composite, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -223,28 +224,43 @@ impl<'a> Walk<'a> {
             Imm::Func(id) if self.calls.len() < MOST_CALLS => Some(id),
             _ => None,
         };
-        let returned = callee.and_then(|id| self.called(id, operands));
+        let facts = callee.and_then(|id| self.called(id, operands));
         self.time += 1;
+        let is_pure = callee.is_some_and(|id| is_pure(&self.module.functions[id]));
         for (index, &result) in data.results.iter().enumerate() {
-            let id = returned.as_ref().and_then(|ids| ids.get(index).copied());
-            let id = id.unwrap_or_else(|| self.unknown(activation.function.ty(result)));
+            let ty = activation.function.ty(result);
+            let facts = facts.as_ref().and_then(|all| all.get(index).copied()).unwrap_or(Facts::of_type(ty));
+            let origin = Origin::Op {
+                op: data.op,
+                operands: operands.into(),
+                imm: text(&data.imm),
+                time: if is_pure { 0 } else { self.time },
+                result: index as u32,
+            };
+            let id = self.table.atom(origin, facts, None);
             activation.values.insert(result, id);
         }
     }
 
-    /// What a function returns, if it does so in one place.
-    fn called(&mut self, id: FuncId, operands: &[Id]) -> Option<Ids> {
+    /// What is known of what a function returns, if it does so in one place.
+    ///
+    /// A function is looked at by itself: what its parameters may be counts, and not what they have to do with each other,
+    /// nor does what its result is made of count where it is called.
+    fn called(&mut self, id: FuncId, operands: &[Id]) -> Option<SmallVec<[Facts; 2]>> {
         let function = &self.module.functions[id];
-        let values = function.params().iter().copied().zip(operands.iter().copied()).collect();
+        let mut values = FxHashMap::default();
+        for (&param, &operand) in function.params().iter().zip(operands) {
+            let is_told = self.table.as_number(operand).is_some() || function.ty(param).as_any_array().is_some();
+            let facts = self.table.get(operand).facts;
+            values.insert(param, if is_told { operand } else { self.table.unknown(facts) });
+        }
         let mut callee = Activation::new(function, values);
         *self.n_calls.entry(id).or_default() += 1;
         self.calls.push(id);
         self.region(&mut callee, function.body);
         self.calls.pop();
-        match callee.returned.len() {
-            1 => callee.returned.pop(),
-            _ => None,
-        }
+        let [returned] = &callee.returned[..] else { return None };
+        Some(returned.iter().map(|&id| self.table.get(id).facts).collect())
     }
 
     fn operation(&mut self, activation: &mut Activation<'a>, inst: Inst, data: &InstData, operands: &[Id]) {
@@ -481,6 +497,13 @@ impl<'a> Walk<'a> {
 
 fn is_load(op: Op) -> bool {
     matches!(op, Op::ArrayLoad | Op::LoadReadonly)
+}
+
+/// Whether what it gives depends on its parameters alone.
+fn is_pure(function: &Function) -> bool {
+    let is_of_memory =
+        |data: &InstData| matches!(data.op.info().effect, Effect::Read | Effect::Write | Effect::ReadWrite);
+    !function.insts.values().any(is_of_memory)
 }
 
 /// Whether it is a vector, which a scalar makes longer or shorter.
