@@ -1,23 +1,25 @@
 //! What is known of the results of operations by what is known of their operands.
 
-use super::known::{Facts, Id, Table, elem, range_of_type};
+use super::known::{Facts, Id, Table, elem, numbers_of, range_of_type, stored};
 use super::whole::Whole;
 use crate::generate::{Need, Range, need, result};
-use polyloom::{Op, Type, op::Group};
+use polyloom::{Composite, Op, Scalar, Type, op::Group};
 use smallvec::SmallVec;
 use std::f64::consts::{E, PI};
 
-/// What is known of what an operation gives that reads no memory; `n` is how many components its first operand has.
-pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, n: usize) -> Facts {
+/// What is known of what an operation on operands of these types gives that reads no memory.
+pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, types: &[Type]) -> Facts {
     let ranges: SmallVec<[Range; 4]> = operands.iter().map(|&id| table.range(id)).collect();
     let range = match op {
-        Op::Cast => cast(ranges[0], ty),
+        Op::Cast if elem(ty) == Some(Scalar::Bool) => is_not_zero(ranges[0]),
+        Op::Cast if elem(ty).is_some_and(Scalar::is_int) => ranges[0].rising(f64::trunc),
+        Op::Cast => ranges[0],
         Op::LaneId => Range::new(0.0, 31.0),
         op if matches!(op.info().group, Group::Gpu | Group::Index) => Range::new(0.0, i32::MAX.into()),
         Op::Mul | Op::CwMul if operands[0] == operands[1] && (op == Op::CwMul || ty.as_composite().is_none()) => {
             ranges[0].squared()
         }
-        Op::Dot if operands[0] == operands[1] => ranges[0].squared() * Range::of(n as f64),
+        Op::Dot if operands[0] == operands[1] => ranges[0].squared() * Range::of(n_components(types) as f64),
         Op::Pow if operands[0] == operands[1] && ranges[0].low > 0.0 => {
             let power = |x: f64| x.powf(x);
             let ends = Range::of(power(ranges[0].low)).or(Range::of(power(ranges[0].high)));
@@ -32,9 +34,12 @@ pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, n: usize) 
         Op::Component => ranges[0],
         Op::Construct => ranges.iter().copied().reduce(Range::or).unwrap_or(Range::ANY),
         _ if ranges.is_empty() => Range::ANY,
-        op => range_of(op, &ranges, ty, n),
+        op => range_of(op, &ranges, ty, types),
     };
-    let whole = whole(table, op, operands, ty);
+    let whole = whole(table, op, operands, ty).map(|whole| match op {
+        Op::Mul | Op::Neg | Op::Cast => stored(whole, range, ty),
+        _ => whole,
+    });
     let range = match whole.and_then(Whole::as_number) {
         Some(number) => Range::of(number),
         None => within_type(range, ty),
@@ -75,8 +80,11 @@ fn whole(table: &Table, op: Op, operands: &[Id], ty: Type) -> Option<Whole> {
     let number = |index: usize| table.as_number(*operands.get(index)?).filter(|x| x.trunc() == *x).map(|x| x as i64);
     let is_int = elem(ty).is_some_and(|elem| elem.is_int());
     let found = match op {
+        // Of a number it says whether it is not zero.
+        Op::Cast if elem(ty) == Some(Scalar::Bool) => return None,
         Op::Cast if !is_int => return whole(0),
-        Op::Cast | Op::Neg | Op::Component => whole(0),
+        Op::Cast | Op::Component => whole(0),
+        Op::Neg => whole(0).zip(Whole::of(-1.0)).map(|(x, minus)| x * minus),
         Op::Mul if ty.as_composite().is_none() => whole(0).zip(whole(1)).map(|(a, b)| a * b),
         Op::Min | Op::Max => whole(0).zip(whole(1)).map(|(a, b)| a.or(b)),
         Op::Select => whole(1).zip(whole(2)).map(|(a, b)| a.or(b)),
@@ -95,31 +103,69 @@ fn whole(table: &Table, op: Op, operands: &[Id], ty: Type) -> Option<Whole> {
 
 /// The range, unless numbers of the type wrap around in it.
 pub(super) fn within_type(range: Range, ty: Type) -> Range {
-    let of_type = range_of_type(ty);
-    let Some(elem) = elem(ty).filter(|elem| elem.is_int()) else { return range };
-    let bits = f64::from(elem.bits());
-    let all = match of_type == Range::ANY {
-        true => Range::within((bits - 1.0).exp2()),
-        false => Range::new(0.0, bits.exp2() - 1.0),
+    let all = match elem(ty) {
+        Some(Scalar::Bool) => Range::new(0.0, 1.0),
+        Some(elem) if elem.is_int() => numbers_of(elem),
+        _ => return range,
     };
-    if range.lies_in(all) { range } else { of_type }
+    if range.lies_in(all) { range } else { range_of_type(ty) }
 }
 
-/// A number of another type, in which it may not fit.
-fn cast(range: Range, ty: Type) -> Range {
-    if ty.is_float() { range } else { within_type(range.rising(f64::trunc), ty) }
+/// Whether numbers are not zero, as a number.
+fn is_not_zero(range: Range) -> Range {
+    Range::new(f64::from(range.low > 0.0 || range.high < 0.0), f64::from(range != Range::of(0.0)))
 }
 
-/// The numbers an operation gives for operands of these ranges, which are within where it is defined; `n` is how many
-/// components the first has.
-fn range_of(op: Op, operands: &[Range], ty: Type, n: usize) -> Range {
+fn n_components(types: &[Type]) -> usize {
+    types.first().and_then(|ty| ty.as_composite()).map_or(1, Composite::n_components)
+}
+
+/// The product of numbers, vectors, matrices or quaternions.
+fn product(first: Range, second: Range, types: &[Type]) -> Range {
+    let composite = |index: usize| types.get(index).and_then(|ty| ty.as_composite());
+    match (composite(0), composite(1)) {
+        (None, _) | (_, None) => first * second,
+        (Some(Composite::Quaternion { .. }), Some(Composite::Quaternion { .. })) => {
+            Range::within(4.0 * first.size() * second.size())
+        }
+        (Some(left @ (Composite::Vector { .. } | Composite::Matrix { .. })), Some(Composite::Matrix { .. }))
+        | (Some(left @ Composite::Matrix { .. }), Some(Composite::Vector { .. })) => {
+            let n_inner = left.shape().last().copied().map_or(1.0, f64::from);
+            first * second * Range::of(n_inner)
+        }
+        _ => Range::ANY,
+    }
+}
+
+/// The numbers an operation gives for operands of these ranges and types, which are within where it is defined.
+fn range_of(op: Op, operands: &[Range], ty: Type, types: &[Type]) -> Range {
     let within: SmallVec<[Range; 4]> =
-        operands.iter().enumerate().map(|(index, &range)| inside(need(op, index), range)).collect();
+        operands.iter().enumerate().map(|(index, &range)| inside(op, index, range)).collect();
+    let n = n_components(types);
+    let is_int = elem(ty).is_some_and(Scalar::is_int);
     let first = within[0];
     let second = || within.get(1).copied().unwrap_or(first);
     let sized = |factor: f64| Range::new(first.abs().low * factor, first.size() * factor);
     let count = n as f64;
+    let length = || sized(count.sqrt());
+    let delta = || within.get(1).copied().unwrap_or(Range::of(1.0));
     let range = match op {
+        Op::Mul => product(first, second(), types),
+        Op::Clamp if within.len() == 3 => first.max(second()).min(within[2]),
+        Op::NormHuber if delta().low >= 0.0 => {
+            let loss = |x: f64, delta: f64| if x <= delta { 0.5 * x * x } else { delta * (x - 0.5 * delta) };
+            Range::new(loss(length().low, delta().low), loss(length().high, delta().high))
+        }
+        Op::NormPseudoHuber if delta().low > 0.0 => {
+            Range::new(length().low.hypot(delta().low), length().high.hypot(delta().high))
+        }
+        Op::NormHuber | Op::NormPseudoHuber => Range::ANY,
+        // Near its ends it has no bound.
+        Op::Erfinv if first.size() > 0.95 => Range::ANY,
+        Op::Erfcinv if !first.lies_in(Range::new(0.05, 1.95)) => Range::ANY,
+        // What is no unit quaternion makes longer what it turns.
+        Op::QuatRotate | Op::QuatRotateInv | Op::QuatSlerp | Op::QuatToMatrix | Op::QuatFromMatrix => Range::ANY,
+        Op::QuatFromAxisAngle => Range::within(first.size().max(1.0)),
         Op::Exp | Op::Exp2 if first == Range::ANY => Range::new(0.0, f64::INFINITY),
         Op::Tan => Range::ANY,
         Op::Rsqrt if first.low > 0.0 => Range::new(first.high.sqrt().recip(), first.low.sqrt().recip()),
@@ -138,10 +184,12 @@ fn range_of(op: Op, operands: &[Range], ty: Type, n: usize) -> Range {
         }
         Op::Pow if operands[0].low < 0.0 => Range::ANY,
         Op::Pow => Range::new(0.0, f64::INFINITY),
-        Op::Mod if first.low >= 0.0 && second().low > 0.0 && elem(ty).is_some_and(|elem| elem.is_int()) => {
-            Range::new(0.0, first.high.min(second().high - 1.0))
+        Op::Mod | Op::Div | Op::FloorDiv if is_int && !second().avoids_zero(1.0) => Range::ANY,
+        Op::Mod => {
+            let most = second().size() - f64::from(u8::from(is_int));
+            Range::new(first.low.min(0.0).max(-most), first.high.max(0.0).min(most))
         }
-        Op::Div if elem(ty).is_some_and(|elem| elem.is_int()) => (first / second()).rising(f64::trunc),
+        Op::Div if is_int => (first / second()).rising(f64::trunc),
         Op::Smoothstep if operands[0].low == operands[0].high && operands[0].high < operands[1].low => {
             let (from, to) = (operands[0].low, operands[1].low);
             let at = |x: f64| ((x - from) / (to - from)).clamp(0.0, 1.0);
@@ -149,12 +197,14 @@ fn range_of(op: Op, operands: &[Range], ty: Type, n: usize) -> Range {
             if operands[1].low == operands[1].high { step } else { Range::new(0.0, step.high) }
         }
         Op::Lerp if !within[2].lies_in(Range::new(0.0, 1.0)) => first + (second() - first) * within[2],
-        Op::Length => sized(count.sqrt()),
+        Op::Length => length(),
         Op::LengthSq => first.squared() * Range::of(count),
         Op::NormL1 => sized(count),
         Op::Dot | Op::Ddot => first * second() * Range::of(count),
         Op::Hypot => Range::new(first.abs().low.max(second().abs().low), first.size() + second().size()),
-        Op::Rshift if first.low >= 0.0 && second().low >= 0.0 => {
+        Op::Lshift | Op::Rshift if !second().lies_in(Range::new(0.0, 31.0)) => Range::ANY,
+        Op::Lshift => first * second().rising(f64::exp2),
+        Op::Rshift if first.low >= 0.0 => {
             let shifted = |x: f64, by: f64| (x / by.exp2()).floor();
             Range::new(shifted(first.low, second().high), shifted(first.high, second().low))
         }
@@ -164,8 +214,10 @@ fn range_of(op: Op, operands: &[Range], ty: Type, n: usize) -> Range {
 }
 
 /// The part of a range where a function is defined.
-fn inside(need: Need, range: Range) -> Range {
-    let (low, high) = match need {
+fn inside(op: Op, index: usize, range: Range) -> Range {
+    let (low, high) = match need(op, index) {
+        _ if matches!(op, Op::Lshift | Op::Rshift) => return range,
+        _ if op == Op::Log1p => (-1.0, f64::INFINITY),
         Need::Positive | Need::NotNegative => (0.0, f64::INFINITY),
         Need::AtLeastOne => (1.0, f64::INFINITY),
         Need::Unit | Need::InsideUnit => (-1.0, 1.0),

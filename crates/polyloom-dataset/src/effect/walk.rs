@@ -1,13 +1,14 @@
 //! The walk through a kernel and the functions it calls, in the order of execution.
 
-use super::known::{Facts, Id, Origin, Sum, Table, Text, meet, range_of_type, text};
+use super::known::{Facts, Id, Origin, Table, Text, meet, text};
 use super::results::{exchanged, facts, within_type};
 use super::rules::{fault, is_of_integers};
+use super::terms::{self, Terms};
 use super::whole::Whole;
 use super::{Finding, is_place};
 use crate::generate::{Input, Range, Values};
 use polyloom::op::Effect;
-use polyloom::{Composite, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
+use polyloom::{FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -42,12 +43,6 @@ struct Suspect {
     /// In how many calls it was, and which was the last of them.
     n_calls: u32,
     last: u32,
-}
-
-/// The terms of a sum, and what is wrong with it.
-struct Terms {
-    sum: Sum,
-    what: Option<&'static str>,
 }
 
 /// A function that is being executed.
@@ -286,11 +281,12 @@ impl<'a> Walk<'a> {
             }
             return;
         }
+        let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&operand| function.ty(operand)).collect();
         for (index, &result) in data.results.iter().enumerate() {
             let ty = function.ty(result);
             let id = match (index, function.as_const(result), ty.as_scalar()) {
                 (_, Some(bits), Some(elem)) => self.table.number(scalar_bits::to_f64(elem, bits)),
-                (0, ..) => self.computes(data, operands, ty, function.ty(*data.operands.first().unwrap_or(&result))),
+                (0, ..) => self.computes(data, operands, ty, &types),
                 _ => {
                     let origin = self.origin(data, operands, ty, index);
                     self.table.atom(origin, Facts::of_type(ty), None)
@@ -305,34 +301,36 @@ impl<'a> Walk<'a> {
     }
 
     /// The value of an operation that gives one.
-    fn computes(&mut self, data: &InstData, operands: &[Id], ty: Type, first: Type) -> Id {
-        if let Some(part) = self.part(data, operands, first) {
+    fn computes(&mut self, data: &InstData, operands: &[Id], ty: Type, types: &[Type]) -> Id {
+        let first = types.first().copied().unwrap_or(ty);
+        if let Some(part) = terms::part(&mut self.table, data, operands, first) {
             return part;
         }
         let is_told = operands.iter().all(|&id| self.table.as_number(id).is_some());
-        let n = first.as_composite().map_or(1, Composite::n_components);
         let facts = match is_load(data.op) {
             true => self.loaded(operands, ty),
-            false => facts(&self.table, data.op, operands, ty, n),
+            false => facts(&self.table, data.op, operands, ty, types),
         };
         let range = facts.range;
-        if let Some(Terms { sum, what }) = self.sum(data.op, operands, ty) {
+        if let Some(Terms { sum, what }) = terms::sum(&self.table, data.op, operands, ty) {
             if let Some(what) = what {
                 self.find(data, what);
             }
-            let range = within_type(meet(range, self.table.range_of(&sum)), ty);
+            let range = meet(range, within_type(self.table.range_of(&sum), ty));
             if sum.as_number().is_some() && !is_told {
                 self.find(data, "always gives one number");
             }
-            return self.table.sum(sum, range);
+            return self.table.sum(sum, range, ty);
         }
         if range.low == range.high && range.low.is_finite() && !is_told {
             self.find(data, "always gives one number");
         }
+        let is_number = |index: usize| types.get(index).is_some_and(|ty| ty.as_scalar().is_some());
         let direction = match data.op {
             Op::Normalize => Some(self.table.get(operands[0]).direction),
-            Op::Mul if first.as_scalar().is_some() => Some(self.table.get(operands[1]).direction),
-            Op::Mul | Op::Div if first == ty && is_vector(ty) => Some(self.table.get(operands[0]).direction),
+            Op::Mul if is_number(0) => Some(self.table.get(operands[1]).direction),
+            // A matrix or a quaternion turns what it is multiplied by.
+            Op::Mul | Op::Div if is_number(1) && is_vector(ty) => Some(self.table.get(operands[0]).direction),
             _ => None,
         };
         let origin = self.origin(data, operands, ty, 0);
@@ -349,84 +347,10 @@ impl<'a> Walk<'a> {
         id
     }
 
-    /// The component of a vector that is made of others: of a sum the sum of theirs.
-    fn part(&mut self, data: &InstData, operands: &[Id], ty: Type) -> Option<Id> {
-        let (Op::Component, &Imm::Component(at)) = (data.op, &data.imm) else { return None };
-        let n = ty.as_composite().map_or(0, Composite::n_components);
-        let Sum { terms, constant } = self.table.get(operands[0]).sum.clone();
-        let is_plain = matches!(terms[..], [(term, 1.0)] if self.made_of(term, n).is_none());
-        if is_plain || terms.is_empty() || constant != 0.0 {
-            return None;
-        }
-        let mut sum = Sum::default();
-        for (term, times) in terms {
-            let part = match self.made_of(term, n) {
-                Some(parts) => *parts.get(usize::from(at))?,
-                None => {
-                    let operands = SmallVec::from_slice(&[term]);
-                    let origin = Origin::Op { op: data.op, operands, imm: text(&data.imm), time: 0, result: 0 };
-                    let facts = self.table.get(term).facts;
-                    self.table.atom(origin, facts, None)
-                }
-            };
-            sum = sum.plus(&self.table.get(part).sum.clone().times(times)).0;
-        }
-        let range = meet(self.table.range(operands[0]), self.table.range_of(&sum));
-        Some(self.table.sum(sum, range))
-    }
-
-    /// What a vector of so many components is made of, if it is made of these.
-    fn made_of(&self, vector: Id, n: usize) -> Option<&[Id]> {
-        match &self.table.get(vector).origin {
-            Origin::Op { op: Op::Construct, operands, .. } if operands.len() == n && n > 1 => Some(operands),
-            _ => None,
-        }
-    }
-
     /// What is known of an element of an array.
     fn loaded(&self, operands: &[Id], ty: Type) -> Facts {
         let facts = self.elements.get(&operands[0]).copied().unwrap_or(Facts::of_type(ty));
         Facts { is_uniform: operands.iter().all(|&id| self.table.get(id).facts.is_uniform), ..facts }
-    }
-
-    /// The terms of a sum, and what is wrong with adding them up.
-    fn sum(&self, op: Op, operands: &[Id], ty: Type) -> Option<Terms> {
-        let sum = |index: usize| &self.table.get(operands[index]).sum;
-        // Differences of unsigned integers are never negative.
-        if range_of_type(ty) != Range::ANY {
-            return None;
-        }
-        let added = |other: Sum| {
-            let (all, cancels) = sum(0).plus(&other);
-            let is_of_one = || sum(0).ratio(&other).is_some();
-            let what = match cancels {
-                true => Some("takes away what was added"),
-                false => is_of_one().then_some("is of multiples of one value"),
-            };
-            Some(Terms { sum: all, what })
-        };
-        let plain = |sum: Sum| Some(Terms { sum, what: None });
-        match op {
-            Op::Add => added(sum(1).clone()),
-            Op::Sub => added(sum(1).clone().times(-1.0)),
-            Op::Neg => plain(sum(0).clone().times(-1.0)),
-            Op::Invert => plain(sum(0).clone().times(-1.0).plus(&Sum::number(-1.0)).0),
-            Op::Pos => plain(sum(0).clone()),
-            Op::Lshift => {
-                let by = sum(1).as_number().filter(|by| (0.0..16.0).contains(by))?;
-                plain(sum(0).clone().times(by.exp2()))
-            }
-            Op::Mul => match (sum(0).as_number(), sum(1).as_number()) {
-                (Some(factor), _) => plain(sum(1).clone().times(factor)),
-                (_, Some(factor)) => plain(sum(0).clone().times(factor)),
-                _ => None,
-            },
-            Op::Div if ty.is_float() || ty.as_composite().is_some() => {
-                let divisor = sum(1).as_number().filter(|&divisor| divisor != 0.0)?;
-                plain(sum(0).clone().times(1.0 / divisor))
-            }
-            _ => None,
-        }
     }
 
     fn origin(&self, data: &InstData, operands: &[Id], ty: Type, result: usize) -> Origin {
