@@ -161,7 +161,8 @@ impl Table {
     }
 
     pub(super) fn number(&mut self, number: f64) -> Id {
-        self.sum(Sum::number(number), Range::of(number))
+        let facts = Facts { range: Range::of(number), whole: Whole::of(number), is_uniform: true };
+        self.sum_of(Sum::number(number), facts)
     }
 
     /// What an operation gives that is no sum.
@@ -177,8 +178,14 @@ impl Table {
         id
     }
 
-    /// A sum, within this range by what is known otherwise.
-    pub(super) fn sum(&mut self, sum: Sum, range: Range) -> Id {
+    /// A sum of this type, within this range by what is known otherwise.
+    pub(super) fn sum(&mut self, sum: Sum, range: Range, ty: Type) -> Id {
+        let is_uniform = sum.terms.iter().all(|&(term, _)| self.get(term).facts.is_uniform);
+        let whole = self.whole_of(&sum).map(|whole| stored(whole, self.range_of(&sum), ty));
+        self.sum_of(sum, Facts { range, whole, is_uniform })
+    }
+
+    fn sum_of(&mut self, sum: Sum, facts: Facts) -> Id {
         if let ([(id, times)], 0.0) = (&sum.terms[..], sum.constant)
             && *times == 1.0
         {
@@ -200,8 +207,6 @@ impl Table {
             [(term, _)] if sum.constant == 0.0 => self.get(*term).factors.clone(),
             _ => SmallVec::from_slice(&[(id, 1)]),
         };
-        let is_uniform = sum.terms.iter().all(|&(term, _)| self.get(term).facts.is_uniform);
-        let facts = Facts { range, whole: self.whole_of(&sum), is_uniform };
         self.known.push(Known { origin, sum, facts, direction, factors });
         id
     }
@@ -251,10 +256,49 @@ impl Table {
     }
 }
 
-/// What two ranges of one value leave; bounds that came of infinities alone say nothing.
+/// What a number is the square of.
+pub(super) fn square(table: &Table, id: Id) -> Option<Id> {
+    match &table.get(id).origin {
+        Origin::Op { op: Op::Mul, operands, .. } if operands[0] == operands[1] => Some(operands[0]),
+        _ => None,
+    }
+}
+
+/// What two ranges of one value leave; bounds that came of infinities alone say nothing. What rounding has left no number
+/// in common is the first.
 pub(super) fn meet(a: Range, b: Range) -> Range {
     let both = Range::new(a.low.max(b.low), a.high.min(b.high));
-    if both.low.is_nan() || both.high.is_nan() { Range::ANY } else { both }
+    match () {
+        () if both.low.is_nan() || both.high.is_nan() => Range::ANY,
+        () if both.low > both.high => a,
+        () => both,
+    }
+}
+
+/// What is left of a whole number that arithmetic gives in this range where a type holds it: integers wrap around, and
+/// floats round large numbers.
+pub(super) fn stored(whole: Whole, range: Range, ty: Type) -> Whole {
+    match elem(ty) {
+        Some(elem) if elem.is_int() && !range.lies_in(numbers_of(elem)) => whole.wrapped(elem.bits()),
+        Some(elem) if elem.is_float() => {
+            let digits = match elem.bits() {
+                16 => 8.0_f64,
+                32 => 24.0,
+                _ => 53.0,
+            };
+            if range.lies_in(Range::within(digits.exp2())) { whole } else { whole.rounded() }
+        }
+        _ => whole,
+    }
+}
+
+/// The numbers that an integer type has.
+pub(super) fn numbers_of(elem: polyloom::Scalar) -> Range {
+    let bits = f64::from(elem.bits());
+    match elem.is_unsigned_int() {
+        true => Range::new(0.0, bits.exp2() - 1.0),
+        false => Range::new(-(bits - 1.0).exp2(), (bits - 1.0).exp2() - 1.0),
+    }
 }
 
 /// The type of numbers that it is or consists of.

@@ -12,6 +12,7 @@ mod known;
 mod loops;
 mod results;
 mod rules;
+mod terms;
 mod walk;
 mod whole;
 
@@ -140,7 +141,16 @@ def kernel(
         check("out[i] = loom.clamp(loom.abs(x[i]) + 2.0, -1.0, 1.5)", "`clamp` always gives a bound");
         check("a = x[i] + 0.5\nout[i] = loom.min(a, x[i])", "`min` always gives the same one of the two");
         check("out[i] = loom.abs(x[i] * x[i])", "`abs` is of a number that is not negative");
-        check("out[i] = x[i] % loom.max(x[i], 0.1)", "`mod` leaves what it is given");
+        check("out[i] = y[i] * (x[i] % (0.5 + loom.abs(x[i])))", "`mod` leaves what it is given");
+        check("out[i] = x[i] % loom.max(x[i], 0.1)", "");
+        check("out[i] = x[i] % (x[i] * x[i] + 2.0)", "`mod` leaves what it is given");
+        check("out[i] = x[i] % (x[i] * x[i] + 0.2)", "");
+        check("out[i] = x[i] % (x[i] + 3.0)", "");
+        check_given("out[i] = x[i] % (x[i] + 3.0)", "`mod` leaves what it is given");
+        check("out[i] = loom.max(loom.abs(x[i]) - y[i], x[i])", "");
+        check("out[i] = loom.max(loom.abs(x[i]) + y[i] * y[i], x[i])", "`max` always gives the same one of the two");
+        check("out[i] = loom.frac(loom.sin(x[i]))", "");
+        check("out[i] = loom.frac(0.5 * loom.sin(x[i]))", "`frac` leaves what it is given");
         check("out[i] = float((i % 7) % 128) * x[i]", "`mod` leaves what it is given");
         check("out[i] = loom.clamp(loom.tanh(x[i]), -0.9, 0.9) + loom.abs(x[i]) % 3.0", "");
     }
@@ -159,6 +169,16 @@ def kernel(
         check_given("if loom.length(v[i]) < 6.0:\n    out[i] = y[i]", "`lt` is always the same");
         check_given("for k in range(n):\n    if k < 9:\n        out[i] = out[i] + float(k)", "`lt` is always the same");
         check_given("x[i] = y[i]\nout[i] = loom.max(x[i], 0.05)", "");
+        // Sums of as many products as a row is long.
+        let lines = "m = loom.outer(v[i], v[i])\nif (m * v[i])[0] > 80.0:\n    out[i] = x[i]";
+        check_given(lines, "");
+        check_given(&lines.replace("80", "81"), "`gt` is always the same");
+        let lines = "q = loom.quat(y[i], y[i], y[i], 1.0)\nif (q * q)[0] > 30.0:\n    out[i] = x[i]";
+        check_given(lines, "");
+        check_given("if loom.norm_huber(v[i], 9.0) < 13.0:\n    out[i] = x[i]", "");
+        check_given("if loom.norm_pseudo_huber(v[i], 9.0) > 8.5:\n    out[i] = x[i]", "`gt` is always the same");
+        check_given("if loom.erfinv(0.499 * x[i]) > 2.1:\n    out[i] = y[i]", "");
+        check_given("if loom.quat_rotate(loom.quat(0.0, 0.0, y[i], 3.0), v[i])[0] > 9.0:\n    out[i] = x[i]", "");
         check_given("out[i] = loom.max(x[i], 0.5) * loom.sign(y[i]) * loom.smoothstep(-1.0, 0.5, x[i])", "");
         check("out[i] = loom.max(x[i], 0.05) * loom.nonzero(x[i])", "");
     }
@@ -181,6 +201,12 @@ def kernel(
         check("a = loom.normalize(v[i])\nout[i] = loom.cw_div(a, v[i])[1]", "`cw_div` is of vectors of one direction");
         check("a = loom.normalize(v[i])\nout[i] = loom.dot(a, v[i])", "`dot` is of vectors of one direction");
         check("w = loom.vec3(x[i], y[i], 1.0)\nout[i] = loom.length(w) * x[i] - w[1]", "");
+        let matrix = "m = loom.outer(v[i], v[i] + loom.vec3(1.0, x[i], y[i]))\n";
+        check(&format!("{matrix}out[i] = loom.dot(v[i] * m, v[i])"), "");
+        check(&format!("{matrix}out[i] = loom.cw_div(v[i] * m, v[i])[1]"), "");
+        let turns = "p = loom.quat(x[i], y[i], 1.0, 0.5)\nq = loom.quat(y[i], x[i], 0.5, x[i])\n";
+        check(&format!("{turns}out[i] = loom.dot(p * q, p)"), "");
+        check("out[i] = loom.dot(v[i] * x[i], v[i])", "`dot` is of vectors of one direction");
         check("a = x[i] + y[i] - 2.0 * v[i][0]\nout[i] = v[i][0] + 0.1 * a", "");
     }
 
@@ -194,6 +220,14 @@ def kernel(
         check("out[i] = loom.floor(float(n) * 3.0) * x[i]", "`floor` is of a whole number");
         check("out[i] = float((i % 8) & 7) * x[i]", "`bit_and` leaves what it is given");
         check("out[i] = float((4 * n + 3) | 2) * x[i]", "`bit_or` leaves what it is given");
+        check("out[i] = float(-(8 * n + 3) & 7) * x[i]", "`bit_and` always gives one number");
+        check("if (-(8 * n + 3) & 7) == 5:\n    out[i] = x[i]", "`bit_and` always gives one number");
+        check("if n * 12 % 3 == 1:\n    out[i] = x[i]", "");
+        check_given("if n * 12 % 3 == 1:\n    out[i] = x[i]", "`mod` always gives one number");
+        check_given("out[i] = float(loom.min(n * n, 49) / 49) * x[i]", "");
+        check_given("out[i] = float(loom.min(n * n, 49) // 49) * x[i]", "");
+        check_given("out[i] = float(bool(0.1 * y[i])) * x[i]", "");
+        check_given("if (x[i] > 1.0) == (y[i] > 1.0):\n    out[i] = x[i]", "");
         check("if n * 4 % 2 == 1:\n    out[i] = x[i]", "`mod` always gives one number");
         check("out[i] = float((12 * n + i) % 64 & 6) * loom.floor(0.5 * float(n)) + float(int(0.5 * float(n)))", "");
     }
@@ -213,7 +247,9 @@ def kernel(
     #[test]
     fn terms_and_factors_that_cancel_are_found() {
         check("a = x[i] + y[i]\nb = 1.0 - (y[i] + 2.0)\nout[i] = a + b", "`add` takes away what was added");
-        check("out[i] = turn(x[i], 2.0 * x[i])", "`sub` is of a value and itself");
+        check("out[i] = turn(x[i], y[i]) - turn(x[i], y[i])", "`sub` is of a value and itself");
+        // A function does not know what its arguments have to do with each other.
+        check("out[i] = turn(x[i], 2.0 * x[i])", "");
         check("a = y[i] / x[i]\nout[i] = a * x[i]", "`mul` takes away a factor");
         check("a = x[i] * v[i]\nout[i] = loom.cross(a, v[i])[1]", "`cross` is of vectors of one direction");
         check("a = -v[i]\nout[i] = loom.length(a)", "`length` takes back a minus");
@@ -227,6 +263,9 @@ def kernel(
         check("if loom.exp(x[i]) > -0.5:\n    out[i] = y[i]", "`gt` is always the same");
         check("out[i] = guarded(loom.abs(x[i]))", "`lt` is always the same");
         check("out[i] = guarded(x[i])", "");
+        // What one call has no use for another may have.
+        check("out[i] = guarded(loom.abs(x[i])) - guarded(y[i])", "");
+        check("out[i] = guarded(loom.abs(x[i])) - guarded(y[i] * y[i])", "`lt` is always the same");
         check("for k in range(4):\n    if k < 4:\n        out[i] = out[i] + float(k)", "`lt` is always the same");
         check("if i < n:\n    out[i] = x[i]", "");
     }

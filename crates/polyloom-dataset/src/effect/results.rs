@@ -1,23 +1,25 @@
 //! What is known of the results of operations by what is known of their operands.
 
-use super::known::{Facts, Id, Table, elem, range_of_type};
+use super::known::{Facts, Id, Table, elem, numbers_of, range_of_type, stored};
 use super::whole::Whole;
 use crate::generate::{Need, Range, need, result};
-use polyloom::{Op, Type, op::Group};
+use polyloom::{Composite, Op, Scalar, Type, op::Group};
 use smallvec::SmallVec;
 use std::f64::consts::{E, PI};
 
-/// What is known of what an operation gives that reads no memory; `n` is how many components its first operand has.
-pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, n: usize) -> Facts {
+/// What is known of what an operation on operands of these types gives that reads no memory.
+pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, types: &[Type]) -> Facts {
     let ranges: SmallVec<[Range; 4]> = operands.iter().map(|&id| table.range(id)).collect();
     let range = match op {
-        Op::Cast => cast(ranges[0], ty),
+        Op::Cast if elem(ty) == Some(Scalar::Bool) => is_not_zero(ranges[0]),
+        Op::Cast if elem(ty).is_some_and(Scalar::is_int) => ranges[0].rising(f64::trunc),
+        Op::Cast => ranges[0],
         Op::LaneId => Range::new(0.0, 31.0),
         op if matches!(op.info().group, Group::Gpu | Group::Index) => Range::new(0.0, i32::MAX.into()),
         Op::Mul | Op::CwMul if operands[0] == operands[1] && (op == Op::CwMul || ty.as_composite().is_none()) => {
             ranges[0].squared()
         }
-        Op::Dot if operands[0] == operands[1] => ranges[0].squared() * Range::of(n as f64),
+        Op::Dot if operands[0] == operands[1] => ranges[0].squared() * Range::of(n_components(types) as f64),
         Op::Pow if operands[0] == operands[1] && ranges[0].low > 0.0 => {
             let power = |x: f64| x.powf(x);
             let ends = Range::of(power(ranges[0].low)).or(Range::of(power(ranges[0].high)));
@@ -32,9 +34,12 @@ pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, n: usize) 
         Op::Component => ranges[0],
         Op::Construct => ranges.iter().copied().reduce(Range::or).unwrap_or(Range::ANY),
         _ if ranges.is_empty() => Range::ANY,
-        op => range_of(op, &ranges, ty, n),
+        op => range_of(op, &ranges, ty, types),
     };
-    let whole = whole(table, op, operands, ty);
+    let whole = whole(table, op, operands, ty).map(|whole| match op {
+        Op::Mul | Op::Neg | Op::Cast => stored(whole, range, ty),
+        _ => whole,
+    });
     let range = match whole.and_then(Whole::as_number) {
         Some(number) => Range::of(number),
         None => within_type(range, ty),
@@ -75,8 +80,11 @@ fn whole(table: &Table, op: Op, operands: &[Id], ty: Type) -> Option<Whole> {
     let number = |index: usize| table.as_number(*operands.get(index)?).filter(|x| x.trunc() == *x).map(|x| x as i64);
     let is_int = elem(ty).is_some_and(|elem| elem.is_int());
     let found = match op {
+        // Of a number it says whether it is not zero.
+        Op::Cast if elem(ty) == Some(Scalar::Bool) => return None,
         Op::Cast if !is_int => return whole(0),
-        Op::Cast | Op::Neg | Op::Component => whole(0),
+        Op::Cast | Op::Component => whole(0),
+        Op::Neg => whole(0).zip(Whole::of(-1.0)).map(|(x, minus)| x * minus),
         Op::Mul if ty.as_composite().is_none() => whole(0).zip(whole(1)).map(|(a, b)| a * b),
         Op::Min | Op::Max => whole(0).zip(whole(1)).map(|(a, b)| a.or(b)),
         Op::Select => whole(1).zip(whole(2)).map(|(a, b)| a.or(b)),
@@ -95,31 +103,69 @@ fn whole(table: &Table, op: Op, operands: &[Id], ty: Type) -> Option<Whole> {
 
 /// The range, unless numbers of the type wrap around in it.
 pub(super) fn within_type(range: Range, ty: Type) -> Range {
-    let of_type = range_of_type(ty);
-    let Some(elem) = elem(ty).filter(|elem| elem.is_int()) else { return range };
-    let bits = f64::from(elem.bits());
-    let all = match of_type == Range::ANY {
-        true => Range::within((bits - 1.0).exp2()),
-        false => Range::new(0.0, bits.exp2() - 1.0),
+    let all = match elem(ty) {
+        Some(Scalar::Bool) => Range::new(0.0, 1.0),
+        Some(elem) if elem.is_int() => numbers_of(elem),
+        _ => return range,
     };
-    if range.lies_in(all) { range } else { of_type }
+    if range.lies_in(all) { range } else { range_of_type(ty) }
 }
 
-/// A number of another type, in which it may not fit.
-fn cast(range: Range, ty: Type) -> Range {
-    if ty.is_float() { range } else { within_type(range.rising(f64::trunc), ty) }
+/// Whether numbers are not zero, as a number.
+fn is_not_zero(range: Range) -> Range {
+    Range::new(f64::from(range.low > 0.0 || range.high < 0.0), f64::from(range != Range::of(0.0)))
 }
 
-/// The numbers an operation gives for operands of these ranges, which are within where it is defined; `n` is how many
-/// components the first has.
-fn range_of(op: Op, operands: &[Range], ty: Type, n: usize) -> Range {
+fn n_components(types: &[Type]) -> usize {
+    types.first().and_then(|ty| ty.as_composite()).map_or(1, Composite::n_components)
+}
+
+/// The product of numbers, vectors, matrices or quaternions.
+fn product(first: Range, second: Range, types: &[Type]) -> Range {
+    let composite = |index: usize| types.get(index).and_then(|ty| ty.as_composite());
+    match (composite(0), composite(1)) {
+        (None, _) | (_, None) => first * second,
+        (Some(Composite::Quaternion { .. }), Some(Composite::Quaternion { .. })) => {
+            Range::within(4.0 * first.size() * second.size())
+        }
+        (Some(left @ (Composite::Vector { .. } | Composite::Matrix { .. })), Some(Composite::Matrix { .. }))
+        | (Some(left @ Composite::Matrix { .. }), Some(Composite::Vector { .. })) => {
+            let n_inner = left.shape().last().copied().map_or(1.0, f64::from);
+            first * second * Range::of(n_inner)
+        }
+        _ => Range::ANY,
+    }
+}
+
+/// The numbers an operation gives for operands of these ranges and types, which are within where it is defined.
+fn range_of(op: Op, operands: &[Range], ty: Type, types: &[Type]) -> Range {
     let within: SmallVec<[Range; 4]> =
-        operands.iter().enumerate().map(|(index, &range)| inside(need(op, index), range)).collect();
+        operands.iter().enumerate().map(|(index, &range)| inside(op, index, range)).collect();
+    let n = n_components(types);
+    let is_int = elem(ty).is_some_and(Scalar::is_int);
     let first = within[0];
     let second = || within.get(1).copied().unwrap_or(first);
     let sized = |factor: f64| Range::new(first.abs().low * factor, first.size() * factor);
     let count = n as f64;
+    let length = || sized(count.sqrt());
+    let delta = || within.get(1).copied().unwrap_or(Range::of(1.0));
     let range = match op {
+        Op::Mul => product(first, second(), types),
+        Op::Clamp if within.len() == 3 => first.max(second()).min(within[2]),
+        Op::NormHuber if delta().low >= 0.0 => {
+            let loss = |x: f64, delta: f64| if x <= delta { 0.5 * x * x } else { delta * (x - 0.5 * delta) };
+            Range::new(loss(length().low, delta().low), loss(length().high, delta().high))
+        }
+        Op::NormPseudoHuber if delta().low > 0.0 => {
+            Range::new(length().low.hypot(delta().low), length().high.hypot(delta().high))
+        }
+        Op::NormHuber | Op::NormPseudoHuber => Range::ANY,
+        // Near its ends it has no bound.
+        Op::Erfinv if first.size() > 0.95 => Range::ANY,
+        Op::Erfcinv if !first.lies_in(Range::new(0.05, 1.95)) => Range::ANY,
+        // What is no unit quaternion makes longer what it turns.
+        Op::QuatRotate | Op::QuatRotateInv | Op::QuatSlerp | Op::QuatToMatrix | Op::QuatFromMatrix => Range::ANY,
+        Op::QuatFromAxisAngle => Range::within(first.size().max(1.0)),
         Op::Exp | Op::Exp2 if first == Range::ANY => Range::new(0.0, f64::INFINITY),
         Op::Tan => Range::ANY,
         Op::Rsqrt if first.low > 0.0 => Range::new(first.high.sqrt().recip(), first.low.sqrt().recip()),
@@ -138,10 +184,12 @@ fn range_of(op: Op, operands: &[Range], ty: Type, n: usize) -> Range {
         }
         Op::Pow if operands[0].low < 0.0 => Range::ANY,
         Op::Pow => Range::new(0.0, f64::INFINITY),
-        Op::Mod if first.low >= 0.0 && second().low > 0.0 && elem(ty).is_some_and(|elem| elem.is_int()) => {
-            Range::new(0.0, first.high.min(second().high - 1.0))
+        Op::Mod | Op::Div | Op::FloorDiv if is_int && !second().avoids_zero(1.0) => Range::ANY,
+        Op::Mod => {
+            let most = second().size() - f64::from(u8::from(is_int));
+            Range::new(first.low.min(0.0).max(-most), first.high.max(0.0).min(most))
         }
-        Op::Div if elem(ty).is_some_and(|elem| elem.is_int()) => (first / second()).rising(f64::trunc),
+        Op::Div if is_int => (first / second()).rising(f64::trunc),
         Op::Smoothstep if operands[0].low == operands[0].high && operands[0].high < operands[1].low => {
             let (from, to) = (operands[0].low, operands[1].low);
             let at = |x: f64| ((x - from) / (to - from)).clamp(0.0, 1.0);
@@ -149,12 +197,14 @@ fn range_of(op: Op, operands: &[Range], ty: Type, n: usize) -> Range {
             if operands[1].low == operands[1].high { step } else { Range::new(0.0, step.high) }
         }
         Op::Lerp if !within[2].lies_in(Range::new(0.0, 1.0)) => first + (second() - first) * within[2],
-        Op::Length => sized(count.sqrt()),
+        Op::Length => length(),
         Op::LengthSq => first.squared() * Range::of(count),
         Op::NormL1 => sized(count),
         Op::Dot | Op::Ddot => first * second() * Range::of(count),
         Op::Hypot => Range::new(first.abs().low.max(second().abs().low), first.size() + second().size()),
-        Op::Rshift if first.low >= 0.0 && second().low >= 0.0 => {
+        Op::Lshift | Op::Rshift if !second().lies_in(Range::new(0.0, 31.0)) => Range::ANY,
+        Op::Lshift => first * second().rising(f64::exp2),
+        Op::Rshift if first.low >= 0.0 => {
             let shifted = |x: f64, by: f64| (x / by.exp2()).floor();
             Range::new(shifted(first.low, second().high), shifted(first.high, second().low))
         }
@@ -164,8 +214,10 @@ fn range_of(op: Op, operands: &[Range], ty: Type, n: usize) -> Range {
 }
 
 /// The part of a range where a function is defined.
-fn inside(need: Need, range: Range) -> Range {
-    let (low, high) = match need {
+fn inside(op: Op, index: usize, range: Range) -> Range {
+    let (low, high) = match need(op, index) {
+        _ if matches!(op, Op::Lshift | Op::Rshift) => return range,
+        _ if op == Op::Log1p => (-1.0, f64::INFINITY),
         Need::Positive | Need::NotNegative => (0.0, f64::INFINITY),
         Need::AtLeastOne => (1.0, f64::INFINITY),
         Need::Unit | Need::InsideUnit => (-1.0, 1.0),
@@ -173,4 +225,118 @@ fn inside(need: Need, range: Range) -> Range {
         _ => return range,
     };
     range.and(Range::new(low, high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyloom::op::Spelling;
+    use polyloom::{Bits, CpuDevice, Random, Session, Tier, TierPolicy, scalar_bits};
+
+    const TYPES: [Type; 5] = [
+        Type::F64,
+        Type::I32,
+        Type::Composite(Composite::Vector { elem: Scalar::F64, len: 3 }),
+        Type::Composite(Composite::Matrix { elem: Scalar::F64, rows: 3, cols: 3 }),
+        Type::Composite(Composite::Quaternion { elem: Scalar::F64 }),
+    ];
+
+    /// An operand of which something is known, and a value it may have.
+    struct Drawn {
+        facts: Facts,
+        value: (Type, Bits),
+    }
+
+    fn draw(random: &mut Random, ty: Type) -> Drawn {
+        let unit = |random: &mut Random| random.below(1 << 20) as f64 / f64::from(1 << 20);
+        if ty == Type::I32 {
+            let (step, rest) = (random.pick(&[1, 1, 2, 3, 8, 12]), random.below(5) as i32 - 2);
+            let (least, most) =
+                random.pick(&[(0, 6), (1, 49), (-9, 9), (-50, -2), (0, 1 << 27), (-(1 << 27), 1 << 27)]);
+            let value = step * (least + random.below((most - least + 1) as usize) as i32) + rest;
+            let whole = Whole::of(step.into()).zip(Whole::of(rest.into())).map(|(step, rest)| Whole::ANY * step + rest);
+            let range = Range::new((step * least + rest).into(), (step * most + rest).into());
+            let bits = scalar_bits::from_int(Scalar::I32, value.into()).expect("it fits");
+            return Drawn { facts: Facts { range, whole, is_uniform: false }, value: (ty, Bits::from_slice(&[bits])) };
+        }
+        let low = random.pick(&[-30.0, -3.0, -1.0, -0.4, 0.0, 0.01, 0.5, 1.0, 4.0]);
+        let range = Range::new(low, low + random.pick(&[0.0, 0.2, 1.0, 2.0, 5.0, 60.0]));
+        let number = |random: &mut Random| match random.below(6) {
+            0 => range.low,
+            1 => range.high,
+            _ => range.low + unit(random) * (range.high - range.low),
+        };
+        let n = ty.as_composite().map_or(1, Composite::n_components);
+        let bits = (0..n).map(|_| scalar_bits::from_f64(Scalar::F64, number(random))).collect();
+        Drawn { facts: Facts { range, whole: None, is_uniform: false }, value: (ty, bits) }
+    }
+
+    fn expression(op: Op, n_operands: usize) -> Option<String> {
+        let names: Vec<String> = (0..n_operands).map(|index| format!("x{index}")).collect();
+        Some(match (op.info().spelling, n_operands) {
+            (Spelling::Function, _) => format!("polyloom.{}({})", op.name(), names.join(", ")),
+            (Spelling::Operator(operator), 1) => format!("{operator}x0"),
+            (Spelling::Operator(operator), 2) => format!("x0 {operator} x1"),
+            _ => return None,
+        })
+    }
+
+    fn overloads() -> Vec<(Op, Vec<Type>, Type)> {
+        let one = TYPES.iter().map(|&a| vec![a]);
+        let two = TYPES.iter().flat_map(|&a| TYPES.map(|b| vec![a, b]));
+        let three = TYPES.iter().flat_map(|&a| TYPES.map(|b| TYPES.map(|c| vec![a, b, c]))).flatten();
+        let all: Vec<Vec<Type>> = one.chain(two).chain(three).collect();
+        let mut found = Vec::new();
+        for info in Op::all().filter(|info| info.is_pure() && info.is_builtin()) {
+            let Some(op) = Op::from_name(info.name) else { continue };
+            for types in &all {
+                let results = info.signatures.iter().find_map(|signature| signature.result_types(types));
+                if let Some([ty]) = results.as_deref() {
+                    found.push((op, types.clone(), *ty));
+                }
+            }
+        }
+        found
+    }
+
+    /// An interval leaves out no number that the interpreter gives.
+    #[test]
+    fn results_are_within_what_is_known() {
+        let device: CpuDevice = Session::passing_device().expect("it works here");
+        let device = device.with_policy(TierPolicy::Always(Tier::Interpreter)).expect("it works here");
+        let session = Session::on(device).expect("it works here");
+        let mut random = Random::new(7);
+        let (mut n_values, mut wrong) = (0, Vec::new());
+        for (op, types, ty) in overloads() {
+            let Some(expression) = expression(op, types.len()) else { continue };
+            let Some(scalar) = elem(ty) else { continue };
+            for _ in 0..40 {
+                let mut drawn: SmallVec<[Drawn; 4]> = types.iter().map(|&ty| draw(&mut random, ty)).collect();
+                let mut table = Table::default();
+                let mut ids: SmallVec<[Id; 4]> = drawn.iter().map(|drawn| table.unknown(drawn.facts)).collect();
+                if types.len() == 2 && types[0] == types[1] && random.one_in(4) {
+                    drawn[1].value = drawn[0].value.clone();
+                    ids[1] = ids[0];
+                }
+                let known = facts(&table, op, &ids, ty, &types);
+                let values: Vec<(Type, Bits)> = drawn.iter().map(|drawn| drawn.value.clone()).collect();
+                let Ok(results) = session.call(&expression, &values) else { break };
+                for &bits in &results[0].1 {
+                    let number = scalar_bits::to_f64(scalar, bits);
+                    let slack = 1e-9 * number.abs().max(1.0);
+                    let is_known = number >= known.range.low - slack && number <= known.range.high + slack;
+                    let is_whole = known.whole.is_none_or(|whole| number.abs() > 1e15 || whole.covers(number as i64));
+                    n_values += 1;
+                    if number.is_finite() && !(is_known && is_whole) {
+                        let ranges: Vec<Range> = ids.iter().map(|&id| table.range(id)).collect();
+                        let given: Vec<&[u64]> = values.iter().map(|(_, bits)| &bits[..]).collect();
+                        wrong.push(format!("{expression} of {types:?} in {ranges:?}: {number}, {known:?} {given:x?}"));
+                    }
+                }
+            }
+        }
+        wrong.dedup_by_key(|text| text.split(" in ").next().map(str::to_owned));
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(n_values > 5_000, "{n_values}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Operations that have no effect on operands of which enough is known.
 
-use super::known::{Id, Origin, Sum, Table};
+use super::known::{Id, Origin, Sum, Table, square};
 use super::results::is_of_warp;
 use super::whole::Whole;
 use polyloom::Op;
@@ -61,11 +61,12 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         Op::Mod if is_multiple(0, 1) => Some("is of multiples of one value"),
         Op::Mod => {
             let apart = table.difference(operands[1], operands[0]);
-            let is_less = range(0).size() < range(1).low || (range(0).low >= 0.0 && apart.low > 0.0);
-            let is_told = apart.low > 0.0 && apart.low == apart.high;
-            (is_less || is_told || exceeds(table, operands[1], operands[0])).then_some("leaves what it is given")
+            let is_less = range(0).size() < range(1).abs().low || (range(0).low >= 0.0 && apart.low > 0.0);
+            // Of a number far below zero a divisor that is larger is smaller in size.
+            let is_told = apart.low > 0.0 && apart.low == apart.high && range(0).low > -0.5 * apart.low;
+            (is_less || is_told || is_within(table, operands[0], operands[1])).then_some("leaves what it is given")
         }
-        Op::Frac if range(0).size() <= 1.0 => Some("leaves what it is given"),
+        Op::Frac if range(0).size() < 1.0 => Some("leaves what it is given"),
         Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Round | Op::Frac if whole(0).is_some() => {
             Some("is of a whole number")
         }
@@ -85,7 +86,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
             Some("is of multiples of one value")
         }
         op if is_of_warp(op) && table.get(operands[0]).facts.is_uniform => Some("is of what all lanes have"),
-        Op::Div | Op::Sub | Op::Copysign | Op::Atan2 if operands[0] == operands[1] => Some("is of a value and itself"),
+        Op::Sub | Op::Atan2 if operands[0] == operands[1] => Some("is of a value and itself"),
         Op::Select if operands[1] == operands[2] => Some("chooses between equal values"),
         Op::BitAnd | Op::BitOr | Op::BitXor if operands[0] == operands[1] => Some("is of a value and itself"),
         Op::Length | Op::LengthSq | Op::Normalize if made_by(0, UNIT) => Some("is of a vector of length 1"),
@@ -157,21 +158,39 @@ fn is_scaled(sum: &Sum) -> bool {
     matches!(sum.terms[..], [(_, times)] if sum.constant == 0.0 && times != 1.0)
 }
 
-/// Whether the first value is one that is as large as the second or larger: the maximum of it and another, or its
-/// magnitude and more, or that of a multiple of it.
+/// Whether the first value is the maximum of the second and another, or as large as its size.
 fn exceeds(table: &Table, value: Id, other: Id) -> bool {
-    let is_by = |id: Id, wanted: Op, is_meant: &dyn Fn(Id) -> bool| match &table.get(id).origin {
+    is_made_of(table, value, Op::Max, |id| id == other) || is_within(table, other, value)
+}
+
+/// Whether a value is of no larger size than the bound: its magnitude and more, or that of a multiple of it, or its square
+/// and enough.
+fn is_within(table: &Table, value: Id, bound: Id) -> bool {
+    let of = &table.get(value).sum;
+    let part_of = |id: Id| {
+        let whole = &table.get(id).sum;
+        if value == id { Some(1.0) } else { of.ratio(whole).filter(|_| of.constant == 0.0 && whole.constant == 0.0) }
+    };
+    let sum = &table.get(bound).sum;
+    (0..sum.terms.len()).any(|at| {
+        let (term, times) = sum.terms[at];
+        let mut rest = sum.clone();
+        rest.terms.remove(at);
+        let least = table.range_of(&rest).low;
+        let is_reached = |id: Id, most: f64| part_of(id).is_some_and(|part| part.abs() <= most);
+        // Twice the root of the product of `a` and `b` times `x` is at most the square of `x` times `a` and `b`.
+        least >= 0.0
+            && times > 0.0
+            && (is_made_of(table, term, Op::Abs, |id| is_reached(id, times))
+                || square(table, term).is_some_and(|id| is_reached(id, 2.0 * (times * least).sqrt())))
+    })
+}
+
+fn is_made_of(table: &Table, id: Id, wanted: Op, is_meant: impl Fn(Id) -> bool) -> bool {
+    match &table.get(id).origin {
         Origin::Op { op, operands, .. } => *op == wanted && operands.iter().any(|&id| is_meant(id)),
         _ => false,
-    };
-    let part_of = |id: Id| {
-        let (of, whole) = (&table.get(other).sum, &table.get(id).sum);
-        if other == id { Some(1.0) } else { of.ratio(whole).filter(|_| of.constant == 0.0 && whole.constant == 0.0) }
-    };
-    let sum = &table.get(value).sum;
-    let has_magnitude =
-        |&(term, times): &(Id, f64)| is_by(term, Op::Abs, &|id| part_of(id).is_some_and(|part| part.abs() <= times));
-    is_by(value, Op::Max, &|id| id == other) || (sum.constant >= 0.0 && sum.terms.iter().any(has_magnitude))
+    }
 }
 
 /// What gives vectors of length 1.

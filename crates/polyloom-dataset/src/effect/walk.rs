@@ -1,24 +1,31 @@
 //! The walk through a kernel and the functions it calls, in the order of execution.
 
-use super::known::{Facts, Id, Origin, Sum, Table, Text, meet, range_of_type, text};
+use super::known::{Facts, Id, Origin, Table, Text, meet, text};
 use super::results::{exchanged, facts, within_type};
 use super::rules::{fault, is_of_integers};
+use super::terms::{self, Terms};
 use super::whole::Whole;
 use super::{Finding, is_place};
 use crate::generate::{Input, Range, Values};
-use polyloom::{Composite, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
+use polyloom::op::Effect;
+use polyloom::{FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// The deepest calls that are followed.
-const MOST_CALLS: u32 = 6;
+const MOST_CALLS: usize = 6;
 
 pub(super) struct Walk<'a> {
     module: &'a Module,
     table: Table,
     /// Grows with everything that may write to memory.
     time: u32,
-    n_calls: u32,
+    /// The functions that are being executed, the kernel aside.
+    calls: SmallVec<[FuncId; 4]>,
+    /// How often each function has been called.
+    n_calls: FxHashMap<FuncId, u32>,
+    /// What is wrong in functions in some call of them.
+    suspects: Vec<Suspect>,
     /// What the kernel itself has computed wherever it is by now, the latest last.
     computed: Vec<Id>,
     is_computed: FxHashSet<Id>,
@@ -29,10 +36,13 @@ pub(super) struct Walk<'a> {
     found: Option<Finding>,
 }
 
-/// The terms of a sum, and what is wrong with it.
-struct Terms {
-    sum: Sum,
-    what: Option<&'static str>,
+/// What is wrong in a function in some call of it.
+struct Suspect {
+    callee: FuncId,
+    finding: Finding,
+    /// In how many calls it was, and which was the last of them.
+    n_calls: u32,
+    last: u32,
 }
 
 /// A function that is being executed.
@@ -70,7 +80,9 @@ impl<'a> Walk<'a> {
             module,
             table: Table::default(),
             time: 0,
-            n_calls: 0,
+            calls: SmallVec::new(),
+            n_calls: FxHashMap::default(),
+            suspects: Vec::new(),
             computed: Vec::new(),
             is_computed: FxHashSet::default(),
             is_named: FxHashSet::default(),
@@ -95,7 +107,10 @@ impl<'a> Walk<'a> {
             kernel.values.insert(param, id);
         }
         self.region(&mut kernel, function.body);
-        self.found
+        // What a function does for one of its callers has an effect.
+        let n_calls = self.n_calls;
+        let is_always = |suspect: &Suspect| n_calls.get(&suspect.callee) == Some(&suspect.n_calls);
+        self.found.or_else(|| self.suspects.into_iter().find(is_always).map(|suspect| suspect.finding))
     }
 
     /// What is known of what a parameter is given.
@@ -152,13 +167,15 @@ impl<'a> Walk<'a> {
     }
 
     fn branches(&mut self, activation: &mut Activation<'a>, data: &InstData, condition: Id) {
-        if self.table.as_number(condition).is_some() {
-            return self.find(data, "always goes the same way");
+        let known = self.table.as_number(condition);
+        if known.is_some() {
+            self.find(data, "always goes the same way");
         }
         let is_uniform = self.table.get(condition).facts.is_uniform;
+        let is_taken = |index: usize| known.is_none_or(|number| (number != 0.0) == (index == 0));
         let [yes, no] = [0, 1].map(|index| match data.regions.get(index) {
-            Some(&region) => self.region(activation, region),
-            None => None,
+            Some(&region) if is_taken(index) => self.region(activation, region),
+            _ => None,
         });
         for (index, &result) in data.results.iter().enumerate() {
             let id = match (yes.as_ref().map(|ids| ids[index]), no.as_ref().map(|ids| ids[index])) {
@@ -199,30 +216,46 @@ impl<'a> Walk<'a> {
 
     fn call(&mut self, activation: &mut Activation<'a>, data: &InstData, operands: &[Id]) {
         let callee = match data.imm {
-            Imm::Func(id) if self.n_calls < MOST_CALLS => Some(id),
+            Imm::Func(id) if self.calls.len() < MOST_CALLS => Some(id),
             _ => None,
         };
-        let returned = callee.and_then(|id| self.called(id, operands));
+        let facts = callee.and_then(|id| self.called(id, operands));
         self.time += 1;
+        let is_pure = callee.is_some_and(|id| is_pure(&self.module.functions[id]));
         for (index, &result) in data.results.iter().enumerate() {
-            let id = returned.as_ref().and_then(|ids| ids.get(index).copied());
-            let id = id.unwrap_or_else(|| self.unknown(activation.function.ty(result)));
+            let ty = activation.function.ty(result);
+            let facts = facts.as_ref().and_then(|all| all.get(index).copied()).unwrap_or(Facts::of_type(ty));
+            let origin = Origin::Op {
+                op: data.op,
+                operands: operands.into(),
+                imm: text(&data.imm),
+                time: if is_pure { 0 } else { self.time },
+                result: index as u32,
+            };
+            let id = self.table.atom(origin, facts, None);
             activation.values.insert(result, id);
         }
     }
 
-    /// What a function returns, if it does so in one place.
-    fn called(&mut self, id: FuncId, operands: &[Id]) -> Option<Ids> {
+    /// What is known of what a function returns, if it does so in one place.
+    ///
+    /// A function is looked at by itself: what its parameters may be counts, and not what they have to do with each other,
+    /// nor does what its result is made of count where it is called.
+    fn called(&mut self, id: FuncId, operands: &[Id]) -> Option<SmallVec<[Facts; 2]>> {
         let function = &self.module.functions[id];
-        let values = function.params().iter().copied().zip(operands.iter().copied()).collect();
-        let mut callee = Activation::new(function, values);
-        self.n_calls += 1;
-        self.region(&mut callee, function.body);
-        self.n_calls -= 1;
-        match callee.returned.len() {
-            1 => callee.returned.pop(),
-            _ => None,
+        let mut values = FxHashMap::default();
+        for (&param, &operand) in function.params().iter().zip(operands) {
+            let is_told = self.table.as_number(operand).is_some() || function.ty(param).as_any_array().is_some();
+            let facts = self.table.get(operand).facts;
+            values.insert(param, if is_told { operand } else { self.table.unknown(facts) });
         }
+        let mut callee = Activation::new(function, values);
+        *self.n_calls.entry(id).or_default() += 1;
+        self.calls.push(id);
+        self.region(&mut callee, function.body);
+        self.calls.pop();
+        let [returned] = &callee.returned[..] else { return None };
+        Some(returned.iter().map(|&id| self.table.get(id).facts).collect())
     }
 
     fn operation(&mut self, activation: &mut Activation<'a>, inst: Inst, data: &InstData, operands: &[Id]) {
@@ -248,11 +281,12 @@ impl<'a> Walk<'a> {
             }
             return;
         }
+        let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&operand| function.ty(operand)).collect();
         for (index, &result) in data.results.iter().enumerate() {
             let ty = function.ty(result);
             let id = match (index, function.as_const(result), ty.as_scalar()) {
                 (_, Some(bits), Some(elem)) => self.table.number(scalar_bits::to_f64(elem, bits)),
-                (0, ..) => self.computes(data, operands, ty, function.ty(*data.operands.first().unwrap_or(&result))),
+                (0, ..) => self.computes(data, operands, ty, &types),
                 _ => {
                     let origin = self.origin(data, operands, ty, index);
                     self.table.atom(origin, Facts::of_type(ty), None)
@@ -261,40 +295,42 @@ impl<'a> Walk<'a> {
             activation.values.insert(result, id);
         }
         let length = activation.measure(data);
-        if self.n_calls == 0 && self.found.is_none() && data.results.len() == 1 {
+        if self.calls.is_empty() && self.found.is_none() && data.results.len() == 1 {
             self.repeats(activation, inst, operands, length);
         }
     }
 
     /// The value of an operation that gives one.
-    fn computes(&mut self, data: &InstData, operands: &[Id], ty: Type, first: Type) -> Id {
-        if let Some(part) = self.part(data, operands, first) {
+    fn computes(&mut self, data: &InstData, operands: &[Id], ty: Type, types: &[Type]) -> Id {
+        let first = types.first().copied().unwrap_or(ty);
+        if let Some(part) = terms::part(&mut self.table, data, operands, first) {
             return part;
         }
         let is_told = operands.iter().all(|&id| self.table.as_number(id).is_some());
-        let n = first.as_composite().map_or(1, Composite::n_components);
         let facts = match is_load(data.op) {
             true => self.loaded(operands, ty),
-            false => facts(&self.table, data.op, operands, ty, n),
+            false => facts(&self.table, data.op, operands, ty, types),
         };
         let range = facts.range;
-        if let Some(Terms { sum, what }) = self.sum(data.op, operands, ty) {
+        if let Some(Terms { sum, what }) = terms::sum(&self.table, data.op, operands, ty) {
             if let Some(what) = what {
                 self.find(data, what);
             }
-            let range = within_type(meet(range, self.table.range_of(&sum)), ty);
+            let range = meet(range, within_type(self.table.range_of(&sum), ty));
             if sum.as_number().is_some() && !is_told {
                 self.find(data, "always gives one number");
             }
-            return self.table.sum(sum, range);
+            return self.table.sum(sum, range, ty);
         }
         if range.low == range.high && range.low.is_finite() && !is_told {
             self.find(data, "always gives one number");
         }
+        let is_number = |index: usize| types.get(index).is_some_and(|ty| ty.as_scalar().is_some());
         let direction = match data.op {
             Op::Normalize => Some(self.table.get(operands[0]).direction),
-            Op::Mul if first.as_scalar().is_some() => Some(self.table.get(operands[1]).direction),
-            Op::Mul | Op::Div if first == ty && is_vector(ty) => Some(self.table.get(operands[0]).direction),
+            Op::Mul if is_number(0) => Some(self.table.get(operands[1]).direction),
+            // A matrix or a quaternion turns what it is multiplied by.
+            Op::Mul | Op::Div if is_number(1) && is_vector(ty) => Some(self.table.get(operands[0]).direction),
             _ => None,
         };
         let origin = self.origin(data, operands, ty, 0);
@@ -311,84 +347,10 @@ impl<'a> Walk<'a> {
         id
     }
 
-    /// The component of a vector that is made of others: of a sum the sum of theirs.
-    fn part(&mut self, data: &InstData, operands: &[Id], ty: Type) -> Option<Id> {
-        let (Op::Component, &Imm::Component(at)) = (data.op, &data.imm) else { return None };
-        let n = ty.as_composite().map_or(0, Composite::n_components);
-        let Sum { terms, constant } = self.table.get(operands[0]).sum.clone();
-        let is_plain = matches!(terms[..], [(term, 1.0)] if self.made_of(term, n).is_none());
-        if is_plain || terms.is_empty() || constant != 0.0 {
-            return None;
-        }
-        let mut sum = Sum::default();
-        for (term, times) in terms {
-            let part = match self.made_of(term, n) {
-                Some(parts) => *parts.get(usize::from(at))?,
-                None => {
-                    let operands = SmallVec::from_slice(&[term]);
-                    let origin = Origin::Op { op: data.op, operands, imm: text(&data.imm), time: 0, result: 0 };
-                    let facts = self.table.get(term).facts;
-                    self.table.atom(origin, facts, None)
-                }
-            };
-            sum = sum.plus(&self.table.get(part).sum.clone().times(times)).0;
-        }
-        let range = meet(self.table.range(operands[0]), self.table.range_of(&sum));
-        Some(self.table.sum(sum, range))
-    }
-
-    /// What a vector of so many components is made of, if it is made of these.
-    fn made_of(&self, vector: Id, n: usize) -> Option<&[Id]> {
-        match &self.table.get(vector).origin {
-            Origin::Op { op: Op::Construct, operands, .. } if operands.len() == n && n > 1 => Some(operands),
-            _ => None,
-        }
-    }
-
     /// What is known of an element of an array.
     fn loaded(&self, operands: &[Id], ty: Type) -> Facts {
         let facts = self.elements.get(&operands[0]).copied().unwrap_or(Facts::of_type(ty));
         Facts { is_uniform: operands.iter().all(|&id| self.table.get(id).facts.is_uniform), ..facts }
-    }
-
-    /// The terms of a sum, and what is wrong with adding them up.
-    fn sum(&self, op: Op, operands: &[Id], ty: Type) -> Option<Terms> {
-        let sum = |index: usize| &self.table.get(operands[index]).sum;
-        // Differences of unsigned integers are never negative.
-        if range_of_type(ty) != Range::ANY {
-            return None;
-        }
-        let added = |other: Sum| {
-            let (all, cancels) = sum(0).plus(&other);
-            let is_of_one = || sum(0).ratio(&other).is_some();
-            let what = match cancels {
-                true => Some("takes away what was added"),
-                false => is_of_one().then_some("is of multiples of one value"),
-            };
-            Some(Terms { sum: all, what })
-        };
-        let plain = |sum: Sum| Some(Terms { sum, what: None });
-        match op {
-            Op::Add => added(sum(1).clone()),
-            Op::Sub => added(sum(1).clone().times(-1.0)),
-            Op::Neg => plain(sum(0).clone().times(-1.0)),
-            Op::Invert => plain(sum(0).clone().times(-1.0).plus(&Sum::number(-1.0)).0),
-            Op::Pos => plain(sum(0).clone()),
-            Op::Lshift => {
-                let by = sum(1).as_number().filter(|by| (0.0..16.0).contains(by))?;
-                plain(sum(0).clone().times(by.exp2()))
-            }
-            Op::Mul => match (sum(0).as_number(), sum(1).as_number()) {
-                (Some(factor), _) => plain(sum(1).clone().times(factor)),
-                (_, Some(factor)) => plain(sum(0).clone().times(factor)),
-                _ => None,
-            },
-            Op::Div if ty.is_float() || ty.as_composite().is_some() => {
-                let divisor = sum(1).as_number().filter(|&divisor| divisor != 0.0)?;
-                plain(sum(0).clone().times(1.0 / divisor))
-            }
-            _ => None,
-        }
     }
 
     fn origin(&self, data: &InstData, operands: &[Id], ty: Type, result: usize) -> Origin {
@@ -439,12 +401,33 @@ impl<'a> Walk<'a> {
     }
 
     fn find(&mut self, data: &InstData, what: &'static str) {
-        self.found.get_or_insert(Finding { span: data.span, subject: data.op.name().to_owned(), what });
+        let finding = || Finding { span: data.span, subject: data.op.name().to_owned(), what };
+        let Some(&callee) = self.calls.last() else {
+            self.found.get_or_insert_with(finding);
+            return;
+        };
+        let call = self.n_calls[&callee];
+        let is_at = |suspect: &&mut Suspect| suspect.callee == callee && suspect.finding.span == data.span;
+        match self.suspects.iter_mut().find(is_at) {
+            Some(suspect) if suspect.last != call && suspect.finding.what == what => {
+                suspect.n_calls += 1;
+                suspect.last = call;
+            }
+            Some(_) => {}
+            None => self.suspects.push(Suspect { callee, finding: finding(), n_calls: 1, last: call }),
+        }
     }
 }
 
 fn is_load(op: Op) -> bool {
     matches!(op, Op::ArrayLoad | Op::LoadReadonly)
+}
+
+/// Whether what it gives depends on its parameters alone.
+fn is_pure(function: &Function) -> bool {
+    let is_of_memory =
+        |data: &InstData| matches!(data.op.info().effect, Effect::Read | Effect::Write | Effect::ReadWrite);
+    !function.insts.values().any(is_of_memory)
 }
 
 /// Whether it is a vector, which a scalar makes longer or shorter.

@@ -30,6 +30,25 @@ impl Whole {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn covers(self, number: i64) -> bool {
+        number == self.rest || (self.step != 0 && (number - self.rest) % self.step == 0)
+    }
+
+    /// What is left of it in so many bits, where only multiples of powers of two outlast the numbers' wrapping around.
+    pub(super) fn wrapped(self, bits: u32) -> Whole {
+        let all = if bits < 20 { 1 << bits } else { LARGEST };
+        Whole::new(gcd(self.step, all), self.rest)
+    }
+
+    /// What is left of it where large numbers lose their last bits.
+    pub(super) fn rounded(self) -> Whole {
+        match self.step {
+            0 => self,
+            step => Whole::new(gcd(gcd(step, self.rest), LARGEST), 0),
+        }
+    }
+
     /// One of the two.
     pub(super) fn or(self, other: Whole) -> Whole {
         let step = gcd(gcd(self.step, other.step), (self.rest - other.rest).abs());
@@ -90,14 +109,12 @@ mod tests {
     #[test]
     fn arithmetic_keeps_what_is_left() {
         let of = |step, rest| Whole { step, rest };
+        assert_eq!((of(12, 7).wrapped(32), of(0, 300).wrapped(8)), (of(4, 3), of(256, 44)));
+        assert_eq!((of(24, 16).rounded(), of(8, 3).rounded()), (of(8, 0), Whole::ANY));
         for (a, b) in [(of(4, 1), of(6, 3)), (of(0, -7), of(8, 2)), (Whole::ANY, of(0, 16)), (of(5, 0), of(0, 0))] {
             for (k, n) in [(0, 0), (3, -2), (-5, 7)] {
                 let (x, y) = (a.rest + k * a.step, b.rest + n * b.step);
-                let covers = |whole: Whole, number: i64| match whole.step {
-                    0 => number == whole.rest,
-                    step => (number - whole.rest) % step == 0,
-                };
-                assert!(covers(a + b, x + y) && covers(a * b, x * y) && covers(a.or(b), x) && covers(a.or(b), y));
+                assert!((a + b).covers(x + y) && (a * b).covers(x * y) && a.or(b).covers(x) && a.or(b).covers(y));
             }
         }
     }

@@ -141,7 +141,8 @@ impl Div for Range {
         if !other.avoids_zero(f64::MIN_POSITIVE) {
             return Range::ANY;
         }
-        self * Range::new(1.0 / other.high, 1.0 / other.low)
+        let quotients = [self.low / other.low, self.low / other.high, self.high / other.low, self.high / other.high];
+        Range::of_products(quotients)
     }
 }
 
@@ -151,6 +152,7 @@ mod tests {
 
     #[test]
     fn arithmetic_covers_every_pair() {
+        assert_eq!((Range::new(0.0, 49.0) / Range::of(49.0)).high, 1.0);
         let ranges = [Range::new(-2.0, 3.0), Range::new(0.5, 1.0), Range::new(-4.0, -1.0), Range::of(0.0)];
         let numbers = |range: Range| [range.low, range.high, 0.5 * (range.low + range.high)];
         for a in ranges {

@@ -45,7 +45,7 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         (Op::Sqrt, _) if a.head == Some(Op::Mul) => a.parts.factors.windows(2).any(|pair| pair[0] == pair[1]),
         (Op::Sign | Op::Step | Op::Nonzero | Op::Abs, _) => one_sign(a.range),
         (Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc, _) => a.range.high - a.range.low < 2.0,
-        (Op::Frac, _) => a.range.size() <= 1.0,
+        (Op::Frac, _) => a.range.size() < 1.0,
         // The difference the other way round is no longer.
         (Op::Neg, _) => a.text.starts_with('-') || a.head == Some(Op::Sub) && !a.is_bare(),
         (Op::Min | Op::Max, [b]) => {

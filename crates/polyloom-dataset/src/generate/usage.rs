@@ -79,12 +79,20 @@ fn with(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
-/// Whether two lines in a row of them give the same value two names, or leave it in two arrays.
+/// Whether two lines in a row of them give the same value two names, or leave it in two arrays that are not their own:
+/// what they leave in tiles of shared memory is read again.
 pub(super) fn repeats(lines: &[String]) -> bool {
+    let tile =
+        |line: &String| Some(line.split_once(" = ").filter(|(_, made)| made.contains("shared_array"))?.0.to_owned());
+    let tiles: Vec<String> = lines.iter().filter_map(tile).collect();
+    let is_tile = |array: &str| tiles.iter().any(|tile| tile.trim_start() == array);
     let plain = |line: &str| {
         let text = line.trim_start();
         let store = text.split_once("] = ").and_then(|(place, value)| Some((place.split_once('[')?.0, value)));
         let (target, value) = store.or_else(|| assignment(text))?;
+        if store.is_some() && is_tile(target) {
+            return None;
+        }
         let is_new = target.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
         let draws = [".rand", ".sample_", "shuffle", "noise(", "float(", "int(", "zeros", "vector(", "shared_array"];
         let is_value = match store {
@@ -161,6 +169,7 @@ mod tests {
         assert!(!repeats(&lines("a = c - 1\nc = a\nb = c - 1")));
         assert!(repeats(&lines("a[i] = x[i] * x[i]\nb[i] = x[i] * x[i]")));
         assert!(repeats(&lines("a[i] = c\nb[i] = c")));
+        assert!(!repeats(&lines("a = loom.shared_array(shape=32, dtype=float)\na[i] = c\nb[i] = c")));
         assert!(!repeats(&lines("a[i] = c\nc = c + 1\nb[i] = c")));
         assert!(!repeats(&lines("a[i] = 0.0\nb[i] = 0.0")));
     }
