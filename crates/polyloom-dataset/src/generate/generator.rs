@@ -4,7 +4,7 @@ mod finish;
 mod parameters;
 
 use super::constrain::Tamed;
-use super::docstring::{FunctionSummary, Sentence};
+use super::docstring::{self, FunctionSummary, Sentence};
 use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
 use super::hoist;
@@ -325,9 +325,10 @@ impl Generator {
     /// Gives a parameter another name.
     pub(super) fn rename(&mut self, name: &str, fresh: &str) {
         let renamed = |text: &str| words::renamed(text, name, fresh);
-        self.lines.iter_mut().for_each(|line| *line = renamed(line));
-        self.doc.iter_mut().for_each(|sentence| sentence.text = renamed(&sentence.text));
-        self.summary = self.summary.take().map(|summary| renamed(&summary));
+        let in_prose = |text: &str| words::renamed_in_prose(text, name, fresh);
+        self.lines.iter_mut().for_each(|line| *line = if is_comment(line) { in_prose(line) } else { renamed(line) });
+        self.doc.iter_mut().for_each(|sentence| sentence.text = in_prose(&sentence.text));
+        self.summary = self.summary.take().map(|summary| in_prose(&summary));
         for param in self.params.iter_mut().filter(|param| param.name() == name) {
             param.text = renamed(&param.text);
             param.inputs.iter_mut().for_each(|input| input.name = renamed(&input.name));
@@ -658,7 +659,7 @@ impl Generator {
             sentences.into_iter().partition(|sentence| sentence.is_detail);
         FunctionSummary {
             steps: steps.iter().map(|sentence| as_clause(&sentence.text)).collect(),
-            result: results.iter().map(|sentence| sentence.text.as_str()).collect::<Vec<_>>().join(", "),
+            results: results.into_iter().map(|sentence| sentence.text).collect(),
         }
     }
 
@@ -697,16 +698,17 @@ impl Generator {
     }
 }
 
+/// What is done in a case, or in a round: in brackets if it is more than one thing.
+pub(super) fn held_together(done: &str) -> String {
+    if docstring::has_parts(done) { format!("({done})") } else { done.to_owned() }
+}
+
 /// Clauses one after the other; such as have parts of their own stand in parentheses.
 fn joined(clauses: &[String]) -> String {
-    let parts: Vec<String> = match clauses {
-        [one] => vec![one.clone()],
-        _ => clauses
-            .iter()
-            .map(|clause| if clause.contains("; ") { format!("({clause})") } else { clause.clone() })
-            .collect(),
-    };
-    parts.join("; ")
+    match clauses {
+        [one] => one.clone(),
+        _ => clauses.iter().map(|clause| held_together(clause)).collect::<Vec<_>>().join("; "),
+    }
 }
 
 /// What the package calls a type.
@@ -720,6 +722,10 @@ pub(super) fn name_of(ty: Type) -> String {
         Some(Composite::Matrix { elem, rows: 6, cols: 6 }) => spatial(elem, "spatial_matrix"),
         _ => ty.python_name().trim_start_matches("loom.").to_owned(),
     }
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with('#')
 }
 
 /// A sentence as a part of another.

@@ -423,10 +423,11 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
         let w = g.text(w);
         g.line(&format!("{total} += {w}"));
         g.line(&format!("{sum_text} += {w} * {values}[{j}]"));
+        g.explain(format!("`{total}` adds up `{w}`."));
+        g.explain(format!("`{sum_text}` adds up `{w} * {values}[{j}]`."));
     });
     let which = if causal { " up to the query's own place" } else { "" };
     g.explain(format!("For each `{j}` of `{keys}`{which}: {done}."));
-    g.explain(format!("`{sum_text}` adds up `{values}` with these weights; `{total}` adds up the weights."));
     g.must_be_read(sum);
     let mean = g.set_like(
         &["answer", "context", "attended"],

@@ -3,7 +3,7 @@
 use crate::generate::domain::Need;
 use crate::generate::elementwise;
 use crate::generate::expr::Expr;
-use crate::generate::generator::{Generator, Variable, capitalised};
+use crate::generate::generator::{Generator, Variable, capitalised, held_together};
 use crate::generate::program::{Category, Program};
 use crate::generate::range::Range;
 use polyloom::{Op, Random, Type};
@@ -323,7 +323,7 @@ impl Generator {
                         g.learn(&condition, true);
                         g.nested(|g| g.accumulate_all(targets, first))
                     });
-                    self.explain(format!("Where {}, {done}.", condition.words));
+                    self.explain(format!("Where {}, {}.", condition.words, held_together(&done)));
                 }
             }
         }
@@ -364,7 +364,7 @@ impl Generator {
             false => self.inline_condition_of(counter),
         };
         let Some(condition) = condition else { return };
-        let (word, what) = if goes_on { ("continue", "go on with the next one") } else { ("break", "stop") };
+        let (word, what) = if goes_on { ("continue", "skip the rest of this round") } else { ("break", "stop") };
         self.line(&format!("if {}:", condition.text));
         self.nested(|g| g.line(word));
         self.explain(format!("Where {}, {what}.", condition.words));

@@ -143,6 +143,14 @@ impl Generator {
             let _ = writeln!(source, "    \"\"\"{line}\"\"\"");
             return;
         }
+        let is_local = |name: &str| {
+            let lines = self.lines.iter().map(String::as_str).chain(self.items.iter().flat_map(|item| item.lines()));
+            let mut assigned = lines.filter_map(|line| line.trim_start().split_once(" = "));
+            !self.indices.iter().any(|index| index == name)
+                && assigned.any(|(names, _)| names.split(", ").any(|other| other == name))
+        };
+        let rest: Vec<String> =
+            rest.iter().map(|sentence| docstring::with_one_verb(sentence, self.states, is_local)).collect();
         let _ = writeln!(source, "    \"\"\"{line}\n");
         for line in docstring::laid_out(&rest, LINE - 4) {
             let _ = writeln!(source, "    {line}");
