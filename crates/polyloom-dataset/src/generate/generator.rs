@@ -443,6 +443,11 @@ impl Generator {
         self.doc.push(Sentence { text: text.into(), is_detail: false, is_comment: false });
     }
 
+    /// Takes back the sentence about what has been declared last: another says what it is in the end.
+    pub(super) fn take_back_sentence(&mut self) {
+        self.doc.pop();
+    }
+
     /// Adds one before what has been said since there were so many.
     pub(super) fn say_at(&mut self, at: usize, text: String) {
         self.doc.insert(at, Sentence { text, is_detail: false, is_comment: false });

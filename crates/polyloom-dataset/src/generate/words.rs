@@ -57,7 +57,7 @@ const NOUNS: [(&str, &str); 71] = [
     ("fma", "{} times {} plus {}"),
     ("frac", "the fractional part of {}"),
     ("get_diag", "the diagonal of {}"),
-    ("hypot", "the hypotenuse over {} and {}"),
+    ("hypot", "the hypotenuse with legs {} and {}"),
     ("int", "{} as an integer"),
     ("inverse", "the inverse of {}"),
     ("length", "the length of {}"),

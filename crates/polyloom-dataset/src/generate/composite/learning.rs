@@ -54,8 +54,8 @@ pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
     g.line(&format!("for {j} in range({n}):"));
     g.nested(|g| g.line(&format!("{total} += {}", part.replace("{}", &j))));
     g.explain(format!(
-        "`{best}` is the largest of the row of `{x}`. `{total}` is the sum of the exponentials of the row less \
-         `{best}`, times `{heat}`."
+        "`{best}` is the largest of the row of `{x}`. `{total}` is the sum of the exponentials of its elements less \
+         `{best}`, each of these differences times `{heat}`."
     ));
     if g.random.one_in(2) {
         let log = g.builtin("log");

@@ -16,7 +16,7 @@ mod verb;
 pub(super) use aside::aside;
 pub(super) use layout::{has_parts, laid_out};
 pub(super) use moved::told_before_loops;
-pub(super) use summary::{summary, tested};
+pub(super) use summary::{read_in_loops, read_in_tests, summary};
 pub(super) use verb::with_one_verb;
 
 use super::program::Category;

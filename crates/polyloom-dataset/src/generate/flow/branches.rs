@@ -242,7 +242,7 @@ impl Generator {
                 let (value, is_negative) = self.with_sign(value.clone());
                 let (sign, word) = if is_negative { ("-", "less") } else { ("+", "plus") };
                 let grown = format!("{name} = {} * {name} {sign} {}", self.half(ty), value.within_sum());
-                (grown, format!("`{name}` becomes half of it {word} {}", value.words))
+                (grown, format!("`{name}` becomes half of `{name}` {word} {}", value.words))
             }
             _ => (format!("{name} = {}", value.text), format!("`{name}` becomes {}", value.words)),
         };

@@ -91,6 +91,7 @@ impl Generator {
         let (one, zero) = (self.number(1.0), self.zero(real));
         let term = self.mutable_like(&["term", "power", "part"], &one, Range::within(8.0));
         let sum = self.mutable_like(&["series", "total", "acc"], &zero, Range::within(8.0));
+        self.take_back_sentence();
         self.variables[term].is_free = true;
         let total = sum;
         let (term, sum) = (self.variables[term].text.clone(), self.variables[sum].text.clone());
@@ -118,7 +119,7 @@ impl Generator {
         let of = if kind == 2 { format!("half the square of {}", x.words) } else { x.words };
         let of = if sign.is_empty() { of } else { format!("minus {of}") };
         self.explain(format!(
-            "`{sum}` becomes the sum of {n} terms of {what} of {of}, those after the first, and `{term}` the last of them."
+            "`{sum}` is the sum of {n} terms of {what} of {of}, those after the first, and `{term}` the last of them."
         ));
     }
 }
