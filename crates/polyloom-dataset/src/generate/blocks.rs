@@ -418,8 +418,8 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                     (
                         format!("loom.shuffle({}, {lane})", x.text),
                         match lane.parse::<u32>() {
-                            Ok(number) => format!("of the lane {number}"),
-                            Err(_) => format!("of the lane `{lane}`"),
+                            Ok(number) => format!("of lane {number}"),
+                            Err(_) => format!("of lane `{lane}`"),
                         },
                     )
                 }

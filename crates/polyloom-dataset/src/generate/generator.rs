@@ -337,9 +337,22 @@ impl Generator {
 
     /// Gives the function that was written last another name.
     pub(super) fn rename_item(&mut self, name: &str, fresh: &str) {
-        if let Some(item) = self.items.last_mut() {
-            *item = item.replacen(&format!("def {name}("), &format!("def {fresh}("), 1);
-        }
+        let Some(item) = self.items.last_mut() else { return };
+        let Some((before, rest)) = item.split_once(&format!("def {name}(")) else { return };
+        let Some((head, body)) = rest.split_once(":\n") else { return };
+        let Some((params, arrow)) = head.rsplit_once(')') else { return };
+        let params: Vec<String> =
+            params.split(',').map(|param| param.trim().to_owned()).filter(|param| !param.is_empty()).collect();
+        let mut text = before.to_owned();
+        // A line that the other name left room for may be too long with this one.
+        finish::write_head(fresh, &params, arrow.trim().trim_start_matches("-> "), &mut text);
+        text.push_str(body);
+        *item = text;
+    }
+
+    /// Whether the function that was written last has the name inside.
+    pub(super) fn item_has(&self, name: &str) -> bool {
+        self.items.last().is_some_and(|item| words::places(item, name).next().is_some())
     }
 
     /// Puts another text in place of a line, at the indent that it has.
@@ -639,8 +652,9 @@ impl Generator {
         self.reads.scan(&lines);
         self.is_idle |= self.reads.finds_idle(&lines) || repeats(&lines);
         self.reads = reads;
-        hoist::out_of_loops(&mut lines);
-        let sentences = std::mem::replace(&mut self.doc, doc);
+        let moved = hoist::out_of_loops(&mut lines);
+        let mut sentences = std::mem::replace(&mut self.doc, doc);
+        docstring::told_before_loops(&mut sentences, &moved);
         let spelled = sentences.is_empty().then(|| FunctionSummary::of_lines(&lines));
         for variable in &mut self.variables[n_variables..] {
             variable.visible = false;

@@ -19,6 +19,7 @@ impl Generator {
         let coefs = self.array_like(&["coefs", "poly", "coefficients", "taps"], real, &[n], -1.0, 1.0);
         let zero = self.zero(real);
         let total = self.mutable_like(&["poly_sum", "horner", "value", "acc"], &zero, Range::within(8.0));
+        self.take_back_sentence();
         let name = self.variables[total].text.clone();
         let index = self.like(&["k", "n", "m", "term_idx"]);
         let n = String::from(n);
@@ -31,7 +32,7 @@ impl Generator {
         self.nested(|g| g.line(&format!("{name} = {name} * {} + {coefs}[{index}]", x.text)));
         self.must_be_read(total);
         self.explain(format!(
-            "`{name}` becomes the polynomial in {} with the {count} coefficients `{coefs}`, of which the {from} is that \
+            "`{name}` is the polynomial in {} with the {count} coefficients `{coefs}`, of which the {from} is that \
              of the highest power.",
             x.words
         ));

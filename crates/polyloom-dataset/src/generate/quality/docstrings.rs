@@ -345,3 +345,16 @@ fn names_are_said_to_be_something_in_one_way() {
     }
     assert!(n_stated * 4 > n && n_stated * 4 < 3 * n, "{n_stated} of {n}");
 }
+
+#[test]
+fn helpers_are_called_like_nothing_inside_them() {
+    for seed in 0..1000 {
+        let program = generate(Category::Function, seed);
+        for item in program.source.split("\n\n\n") {
+            let head = item.lines().find_map(|line| line.strip_prefix("def ")?.split('(').next());
+            let Some(name) = head else { continue };
+            let assigned = item.lines().any(|line| line.trim_start().starts_with(&format!("{name} = ")));
+            assert!(!assigned, "{name}\n{}", program.source);
+        }
+    }
+}
