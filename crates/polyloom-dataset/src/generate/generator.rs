@@ -717,9 +717,13 @@ impl Generator {
     }
 }
 
-/// What is done in a case, or in a round: in brackets if it is more than one thing.
+/// What is done in a case, or in a round: in brackets if it is more than one thing, or if what is behind it would seem to
+/// be of a loop in it.
 pub(super) fn held_together(done: &str) -> String {
-    if docstring::has_parts(done) { format!("({done})") } else { done.to_owned() }
+    match docstring::has_parts(done) || done.contains(": ") {
+        true => format!("({done})"),
+        false => done.to_owned(),
+    }
 }
 
 /// Clauses one after the other; such as have parts of their own stand in parentheses.
@@ -767,4 +771,20 @@ pub(super) fn capitalised(text: &str) -> String {
 fn is_basic(op: polyloom::Op) -> bool {
     use polyloom::Op::{Add, Mul, Sub};
     matches!(op, Add | Sub | Mul)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_end_where_their_brackets_do() {
+        let check = |clauses: &[&str], expected: &str| {
+            let clauses: Vec<String> = clauses.iter().map(|clause| (*clause).to_owned()).collect();
+            assert_eq!(joined(&clauses), expected);
+        };
+        check(&["for each `k`: add `a` to `s`"], "for each `k`: add `a` to `s`");
+        check(&["for each `k`: add `a` to `s`", "add 1 to `s`"], "(for each `k`: add `a` to `s`); add 1 to `s`");
+        check(&["let `a` be 1", "where `b`, (`c` is 1; `d` is 2)"], "let `a` be 1; where `b`, (`c` is 1; `d` is 2)");
+    }
 }
