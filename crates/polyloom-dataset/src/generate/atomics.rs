@@ -3,7 +3,7 @@
 use super::domain::Need;
 use super::elementwise::begin;
 use super::expr::{Binding, Expr};
-use super::generator::Generator;
+use super::generator::{Generator, held_together};
 use super::program::{Category, Extent, Program};
 use super::range::Range;
 use polyloom::{Op, Random, Type};
@@ -27,7 +27,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
             let condition = condition.unwrap_or_else(|| g.condition(1));
             g.line(&format!("if {}:", condition.text));
             let done = g.nested(|g| g.update_shared(false, difficulty));
-            g.say(format!("Where {}, {done}.", condition.words));
+            g.say(format!("Where {}, {}.", condition.words, held_together(&done)));
             if at + 1 == n_updates {
                 g.update_shared(true, difficulty);
             }

@@ -267,7 +267,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
             let done = g.nested(|g| {
                 let other = g.let_like(&["other", "theirs", "y"], &format!("{tile}[{k}]"), ty, range);
                 let theirs = g.text(other);
-                g.say(format!("let `{theirs}` be the element of that thread"));
+                g.say(format!("let `{theirs}` be the element of thread `{k}`"));
                 let mine = g.declare(format!("{tile}[{t}]"), "the thread's own element".to_owned(), ty, range);
                 let depth = 1 + usize::from(difficulty > 2);
                 let value = g.moderate_weave(other, &[other, mine], depth);
@@ -291,13 +291,13 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                     0 => (format!("{tile}[{last} - {t}]"), "the element from the other end".to_owned()),
                     1 => (
                         format!("{tile}[({t} + {shift}) % {n}]"),
-                        format!("the element {shift} further, round the block"),
+                        format!("the element {}, wrapping round the block", places(shift, "later")),
                     ),
                     2 => {
                         let mask = g.random.pick(&[1, 2, 4, 8, 16]);
                         (
                             format!("{tile}[{t} ^ {mask}]"),
-                            format!("the element of the thread whose number differs by the bit {mask}"),
+                            format!("the element of the thread whose number differs in bit {}", u32::ilog2(mask)),
                         )
                     }
                     3 => (
@@ -394,20 +394,23 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
             let (call, words) = match g.random.below(4) {
                 0 => {
                     let mask = g.random.pick(&[1, 2, 4, 8, 16]);
-                    (format!("loom.shuffle_xor({}, {mask})", x.text), format!("of the lane across the bit {mask}"))
+                    (
+                        format!("loom.shuffle_xor({}, {mask})", x.text),
+                        format!("of the lane whose number differs in bit {}", u32::ilog2(mask)),
+                    )
                 }
                 1 => {
                     let n = g.random.pick(&[1, 2, 4, 8]);
                     (
                         format!("loom.shuffle_up({}, {n})", x.text),
-                        format!("of the lane {n} before, or its own where there is none"),
+                        format!("of the lane {}, or its own where there is none", places(n, "earlier")),
                     )
                 }
                 2 => {
                     let n = g.random.pick(&[1, 2, 4, 8]);
                     (
                         format!("loom.shuffle_down({}, {n})", x.text),
-                        format!("of the lane {n} after, or its own where there is none"),
+                        format!("of the lane {}, or its own where there is none", places(n, "later")),
                     )
                 }
                 _ => {
@@ -415,8 +418,8 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                     (
                         format!("loom.shuffle({}, {lane})", x.text),
                         match lane.parse::<u32>() {
-                            Ok(number) => format!("of the lane {number}"),
-                            Err(_) => format!("of the lane `{lane}`"),
+                            Ok(number) => format!("of lane {number}"),
+                            Err(_) => format!("of lane `{lane}`"),
                         },
                     )
                 }
@@ -443,6 +446,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                 false => &["running", "acc", "joint"],
             };
             let sum = g.mutable_like(names, &x, Generator::many(range, 32.0));
+            g.take_back_sentence();
             let name = g.text(sum);
             g.taken(&[sum]);
             let k = g.like(&["k", "turn", "level"]);
@@ -468,7 +472,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
             });
             let what = if largest { "the largest" } else { "the sum" };
             let of = if scan { "from the lanes up to its own" } else { "from all lanes of the warp" };
-            g.explain(format!("`{name}` becomes, by shuffles, {what} of {} {of}.", x.words));
+            g.explain(format!("`{name}` is {what} of {} {of}, found by shuffles.", x.words));
             g.must_be_read(sum);
             sum
         }
@@ -536,6 +540,11 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
             }
         }
     }
+}
+
+/// How far off a lane or an element is.
+fn places(n: u32, way: &str) -> String {
+    if n == 1 { format!("1 place {way}") } else { format!("{n} places {way}") }
 }
 
 impl Generator {

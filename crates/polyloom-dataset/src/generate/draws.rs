@@ -121,7 +121,7 @@ impl Generator {
                 Range::new(low as f64, high as f64),
             );
             let roll = self.text(index);
-            self.explain(format!("`{roll}` is a random whole number from {low} to below {high}."));
+            self.explain(format!("`{roll}` is a random whole number from {low} to {}.", high - 1));
             return index;
         }
         if name == "randf" && self.random.one_in(2) {

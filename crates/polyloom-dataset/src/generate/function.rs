@@ -79,6 +79,7 @@ impl Generator {
             }
             let n_statements = g.random.below(1 + usize::from(difficulty));
             g.statements(n_statements, 1);
+            let mut early_words = None;
             let is_simple = result.as_composite().is_none() && g.random.one_in(4);
             if is_simple {
                 let early = g.variable(result, 1);
@@ -88,7 +89,7 @@ impl Generator {
                 g.line(&format!("if {}:", condition.text));
                 g.nested(|g| g.line(&format!("return {}", early.text)));
                 g.learn(&condition, false);
-                g.say(format!("{} if {}", early.words, condition.words));
+                early_words = Some(format!("{} if {}", early.words, condition.words));
             }
             let value = g.variable(result, 2);
             let value = g.with_unused(value);
@@ -96,7 +97,7 @@ impl Generator {
             range = range.or(value.range);
             outer = value.head.filter(|_| !is_simple);
             g.line(&format!("return {}", value.text));
-            g.say(if is_simple { format!("else {}", value.words) } else { value.words });
+            g.say(early_words.map_or(value.words.clone(), |early| format!("{early}, else {}", value.words)));
             arrow
         });
         let name = self.function_name(name, outer);
@@ -107,7 +108,11 @@ impl Generator {
     /// Gives the function that was written last a name by what its result comes from.
     fn function_name(&mut self, name: &str, outer: Option<Op>) -> String {
         let names = self.random.pick(&[names::functions(outer), names::functions(None)]);
-        let fresh = self.like(names);
+        // One that it has inside would be something else there.
+        let mut fresh = self.like(names);
+        while self.item_has(&fresh) {
+            fresh = self.like(names);
+        }
         self.rename_item(name, &fresh);
         fresh
     }
@@ -204,7 +209,8 @@ impl Generator {
             let b = g.constrain(b, Need::Finite);
             ranges = [a.range, b.range];
             g.line(&format!("return {}, {}", a.text, b.text));
-            g.say(format!("{} and {}", a.words, b.words));
+            g.say(a.words);
+            g.say(b.words);
             String::new()
         });
         self.names.take(&name);

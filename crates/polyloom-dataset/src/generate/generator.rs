@@ -4,7 +4,7 @@ mod finish;
 mod parameters;
 
 use super::constrain::Tamed;
-use super::docstring::{FunctionSummary, Sentence};
+use super::docstring::{self, FunctionSummary, Sentence};
 use super::expr::{Binding, Expr, Parts};
 use super::function::Function;
 use super::hoist;
@@ -325,9 +325,10 @@ impl Generator {
     /// Gives a parameter another name.
     pub(super) fn rename(&mut self, name: &str, fresh: &str) {
         let renamed = |text: &str| words::renamed(text, name, fresh);
-        self.lines.iter_mut().for_each(|line| *line = renamed(line));
-        self.doc.iter_mut().for_each(|sentence| sentence.text = renamed(&sentence.text));
-        self.summary = self.summary.take().map(|summary| renamed(&summary));
+        let in_prose = |text: &str| words::renamed_in_prose(text, name, fresh);
+        self.lines.iter_mut().for_each(|line| *line = if is_comment(line) { in_prose(line) } else { renamed(line) });
+        self.doc.iter_mut().for_each(|sentence| sentence.text = in_prose(&sentence.text));
+        self.summary = self.summary.take().map(|summary| in_prose(&summary));
         for param in self.params.iter_mut().filter(|param| param.name() == name) {
             param.text = renamed(&param.text);
             param.inputs.iter_mut().for_each(|input| input.name = renamed(&input.name));
@@ -336,9 +337,22 @@ impl Generator {
 
     /// Gives the function that was written last another name.
     pub(super) fn rename_item(&mut self, name: &str, fresh: &str) {
-        if let Some(item) = self.items.last_mut() {
-            *item = item.replacen(&format!("def {name}("), &format!("def {fresh}("), 1);
-        }
+        let Some(item) = self.items.last_mut() else { return };
+        let Some((before, rest)) = item.split_once(&format!("def {name}(")) else { return };
+        let Some((head, body)) = rest.split_once(":\n") else { return };
+        let Some((params, arrow)) = head.rsplit_once(')') else { return };
+        let params: Vec<String> =
+            params.split(',').map(|param| param.trim().to_owned()).filter(|param| !param.is_empty()).collect();
+        let mut text = before.to_owned();
+        // A line that the other name left room for may be too long with this one.
+        finish::write_head(fresh, &params, arrow.trim().trim_start_matches("-> "), &mut text);
+        text.push_str(body);
+        *item = text;
+    }
+
+    /// Whether the function that was written last has the name inside.
+    pub(super) fn item_has(&self, name: &str) -> bool {
+        self.items.last().is_some_and(|item| words::places(item, name).next().is_some())
     }
 
     /// Puts another text in place of a line, at the indent that it has.
@@ -440,6 +454,11 @@ impl Generator {
     /// Adds a sentence to the docstring.
     pub(super) fn say(&mut self, text: impl Into<String>) {
         self.doc.push(Sentence { text: text.into(), is_detail: false, is_comment: false });
+    }
+
+    /// Takes back the sentence about what has been declared last: another says what it is in the end.
+    pub(super) fn take_back_sentence(&mut self) {
+        self.doc.pop();
     }
 
     /// Adds one before what has been said since there were so many.
@@ -633,8 +652,9 @@ impl Generator {
         self.reads.scan(&lines);
         self.is_idle |= self.reads.finds_idle(&lines) || repeats(&lines);
         self.reads = reads;
-        hoist::out_of_loops(&mut lines);
-        let sentences = std::mem::replace(&mut self.doc, doc);
+        let moved = hoist::out_of_loops(&mut lines);
+        let mut sentences = std::mem::replace(&mut self.doc, doc);
+        docstring::told_before_loops(&mut sentences, &moved);
         let spelled = sentences.is_empty().then(|| FunctionSummary::of_lines(&lines));
         for variable in &mut self.variables[n_variables..] {
             variable.visible = false;
@@ -658,7 +678,7 @@ impl Generator {
             sentences.into_iter().partition(|sentence| sentence.is_detail);
         FunctionSummary {
             steps: steps.iter().map(|sentence| as_clause(&sentence.text)).collect(),
-            result: results.iter().map(|sentence| sentence.text.as_str()).collect::<Vec<_>>().join(", "),
+            results: results.into_iter().map(|sentence| sentence.text).collect(),
         }
     }
 
@@ -697,16 +717,21 @@ impl Generator {
     }
 }
 
+/// What is done in a case, or in a round: in brackets if it is more than one thing, or if what is behind it would seem to
+/// be of a loop in it.
+pub(super) fn held_together(done: &str) -> String {
+    match docstring::has_parts(done) || done.contains(": ") {
+        true => format!("({done})"),
+        false => done.to_owned(),
+    }
+}
+
 /// Clauses one after the other; such as have parts of their own stand in parentheses.
 fn joined(clauses: &[String]) -> String {
-    let parts: Vec<String> = match clauses {
-        [one] => vec![one.clone()],
-        _ => clauses
-            .iter()
-            .map(|clause| if clause.contains("; ") { format!("({clause})") } else { clause.clone() })
-            .collect(),
-    };
-    parts.join("; ")
+    match clauses {
+        [one] => one.clone(),
+        _ => clauses.iter().map(|clause| held_together(clause)).collect::<Vec<_>>().join("; "),
+    }
 }
 
 /// What the package calls a type.
@@ -720,6 +745,10 @@ pub(super) fn name_of(ty: Type) -> String {
         Some(Composite::Matrix { elem, rows: 6, cols: 6 }) => spatial(elem, "spatial_matrix"),
         _ => ty.python_name().trim_start_matches("loom.").to_owned(),
     }
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with('#')
 }
 
 /// A sentence as a part of another.
@@ -742,4 +771,20 @@ pub(super) fn capitalised(text: &str) -> String {
 fn is_basic(op: polyloom::Op) -> bool {
     use polyloom::Op::{Add, Mul, Sub};
     matches!(op, Add | Sub | Mul)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_end_where_their_brackets_do() {
+        let check = |clauses: &[&str], expected: &str| {
+            let clauses: Vec<String> = clauses.iter().map(|clause| (*clause).to_owned()).collect();
+            assert_eq!(joined(&clauses), expected);
+        };
+        check(&["for each `k`: add `a` to `s`"], "for each `k`: add `a` to `s`");
+        check(&["for each `k`: add `a` to `s`", "add 1 to `s`"], "(for each `k`: add `a` to `s`); add 1 to `s`");
+        check(&["let `a` be 1", "where `b`, (`c` is 1; `d` is 2)"], "let `a` be 1; where `b`, (`c` is 1; `d` is 2)");
+    }
 }

@@ -256,7 +256,7 @@ pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static
         Category::Scan => &["scan", "accumulate", "track", "run_along", "carry_along"],
         Category::Stencil => &["stencil", "mix_neighbours_of", "convolve_around", "sweep", "combine_cells_of"],
         Category::Random => &["sample_with", "draw_with", "draw_for", "randomize_with", "mix_noise_with"],
-        Category::Atomic => &["collect_from", "gather_from", "pool_from", "scatter_from", "merge_from"],
+        Category::Atomic => &["collect_from", "tally_from", "pool_from", "scatter_from", "merge_from"],
         Category::SharedMemory => &["tile", "block", "share", "stage", "exchange"],
         Category::Warp => &["warp_exchange", "lane_mix", "warp_combine", "combine_lanes_of", "warp_map"],
         Category::ControlFlow => &["choose_by", "switch_on", "branch_on", "select_by", "decide_on"],

@@ -179,14 +179,26 @@ fn difficulty_orders_kernels_by_length() {
     }
 }
 
-/// The docstring as one line.
 /// What a docstring says, as if none of it were a list.
 fn told(doc: &str) -> String {
-    let words = doc.lines().flat_map(|line| {
-        let line = line.trim_start();
-        line.strip_prefix("- ").unwrap_or(line).split_whitespace()
-    });
-    let text = words.collect::<Vec<_>>().join(" ");
+    let mut text = String::new();
+    for line in doc.lines() {
+        let words = line.trim_start();
+        match words.strip_prefix("- ") {
+            // Of what is a part of a sentence before.
+            Some(item) if line.len() - words.len() > 4 => {
+                if text.ends_with('.') {
+                    text.pop();
+                    text.push(';');
+                }
+                let (first, rest) = item.split_at(1);
+                text.extend([" ", &first.to_lowercase(), rest]);
+            }
+            Some(item) => text.extend([" ", item]),
+            None => text.extend([" ", words]),
+        }
+    }
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut parts = text.split("In `");
     let mut told = parts.next().unwrap_or_default().to_owned();
     for part in parts {

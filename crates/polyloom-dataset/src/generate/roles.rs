@@ -69,18 +69,29 @@ fn uses(lines: &[String], name: &str) -> Vec<Use> {
     for line in lines.iter().filter(|line| !line.trim_start().starts_with('#')) {
         for at in words::places(line, name) {
             let (before, after) = beside(line, at, at + name.len());
+            let (before, is_negative) = without_minus(before);
             found.push(match () {
                 () if before.ends_with("**") || after.starts_with("**") => Use::Exponent,
                 () if before.ends_with('%') || before.ends_with('/') => Use::Divisor,
                 () if before.ends_with('*') || after.starts_with(['*', '/', '%']) => Use::Factor,
-                () if before.ends_with(['<', '>']) || before.ends_with("<=") || before.ends_with(">=") => Use::Limit,
-                () if after.starts_with(['<', '>']) => Use::Limit,
+                () if ["<", ">", "<=", ">=", "==", "!="].iter().any(|sign| before.ends_with(sign)) => Use::Limit,
+                () if ["<", ">", "==", "!="].iter().any(|sign| after.starts_with(sign)) => Use::Limit,
                 () if before.ends_with(['+', '-']) || after.starts_with(['+', '-']) => Use::Term,
+                () if is_negative => Use::Other,
                 () => Use::Other,
             });
         }
     }
     found
+}
+
+/// What stands before a name past a minus that is its own sign, and whether there is one.
+fn without_minus(before: &str) -> (&str, bool) {
+    let Some(rest) = before.strip_suffix('-').map(str::trim_end) else { return (before, false) };
+    let is_sign = rest.is_empty()
+        || rest.ends_with(['(', ',', '=', '*', '/', '+', '<', '>', '%', '['])
+        || rest.ends_with("return");
+    if is_sign { (rest, true) } else { (before, false) }
 }
 
 /// What stands before a name and behind it, past its conversion to another type.
@@ -107,6 +118,12 @@ mod tests {
         check("a = b + g", &[Use::Term]);
         check("a = (g - b) * c", &[Use::Term]);
         check("if b > g:", &[Use::Limit]);
+        check("if b == g:", &[Use::Limit]);
+        check("if g != b:", &[Use::Limit]);
+        check("if b > -g:", &[Use::Limit]);
+        check("a = b * -g", &[Use::Factor]);
+        check("a = wp.sin(-g)", &[Use::Other]);
+        check("a = -g", &[Use::Other]);
         check("a = b % g", &[Use::Divisor]);
         check("a = wp.float64(g) * b", &[Use::Factor]);
         check("a = wp.sin(g) + gg", &[Use::Other]);

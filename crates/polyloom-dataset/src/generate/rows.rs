@@ -169,7 +169,7 @@ pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
         let call = g.builtin("atomic_max");
         let value = g.constrain(value, Need::NotNegative);
         g.line(&format!("{call}({name}, 0, {})", value.text));
-        g.say(format!("`{name}` is the largest of {}, over all threads.", value.words));
+        g.say(format!("`{name}` is {}, over all threads.", largest_of(&value.words)));
     } else {
         g.store(value);
     }
@@ -269,19 +269,21 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             index
         }
         // A mean and what is about it.
-        4 if ty == real => {
-            let mean = match row.elements.len() {
-                1 => plain_sum(g, row),
-                // All arrays enter into it.
-                _ => sum(g, row, extras, difficulty, "mean"),
-            };
+        4 if row.types.iter().all(|ty| *ty == real) => {
+            let mean = plain_sum(g, row);
             let name = g.text(mean);
             let cast = g.cast_name(real);
             g.line(&format!("{name} = {name} / {cast}({})", row.extent));
             let line = if row.is_column() { "column" } else { "row" };
             g.explain(format!("Divide `{name}` by the length of the {line}."));
             let zero = g.zero(real);
-            let spread = g.mutable_like(&["spread", "deviation", "scatter"], &zero, Range::new(0.0, 256.0 * LONGEST));
+            // All arrays enter into it: what others have beside the deviation are its weights.
+            let others = row.elements[1..].to_vec();
+            let (names, low): (&[&str], f64) = match others.is_empty() {
+                true => (&["spread", "deviation", "scatter"], 0.0),
+                false => (&["moment", "covariance", "joint"], -256.0 * LONGEST),
+            };
+            let spread = g.mutable_like(names, &zero, Range::new(low, 256.0 * LONGEST));
             let total = g.text(spread);
             g.taken(&[spread]);
             g.line(&head);
@@ -292,11 +294,19 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
                 g.line(&format!("{difference} = {element} - {name}"));
                 let abs = g.builtin("abs");
                 g.say(format!("`{difference}` is the difference of `{element}` and `{name}`"));
+                let weight = match &others[..] {
+                    [one] => one.clone(),
+                    others => format!("({})", others.join(" + ")),
+                };
                 g.line(&match power {
+                    _ if !others.is_empty() => format!("{total} += {difference} * {weight}"),
                     0 => format!("{total} += {abs}({difference})"),
                     _ => format!("{total} += {difference} * {difference}"),
                 });
                 g.say(match power {
+                    _ if !others.is_empty() => {
+                        format!("`{total}` adds up the product of `{difference}` and `{weight}`")
+                    }
                     0 => format!("`{total}` adds up the absolute value of `{difference}`"),
                     _ => format!("`{total}` adds up the square of `{difference}`"),
                 });
@@ -328,6 +338,14 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             let names = ["total", "acc", "sum", "s"];
             sum(g, row, extras, difficulty, names[at.min(3)])
         }
+    }
+}
+
+/// The largest of what these words say.
+fn largest_of(words: &str) -> String {
+    match words.strip_prefix("the absolute value of ") {
+        Some(of) => format!("the largest absolute value of {of}"),
+        None => format!("the largest of {words}"),
     }
 }
 

@@ -261,16 +261,18 @@ impl Stencil {
         let n = names.len() as f64;
         let (text, what, high) = match g.random.below(4) {
             0 => (squares.join(" + "), "the squared slope", n * size * size),
-            1 => {
-                (format!("{sqrt}({} + {half})", squares.join(" + ")), "the slope, rounded off at zero", n * size + 1.0)
-            }
-            2 => (sizes.join(" + "), "the sum of the slopes along the axes", n * size),
+            1 => (
+                format!("{sqrt}({} + {half})", squares.join(" + ")),
+                "the square root of the squared slope plus 0.5",
+                n * size + 1.0,
+            ),
+            2 => (sizes.join(" + "), "the sum of the absolute slopes along the axes", n * size),
             _ => {
                 let text = sizes.iter().skip(1).fold(sizes[0].clone(), |text, next| format!("{max}({text}, {next})"));
-                (text, "the largest slope along an axis", size)
+                (text, "the largest absolute slope along an axis", size)
             }
         };
-        let what = if sizes.len() == 1 && !what.contains("squared") && !what.contains("rounded") {
+        let what = if sizes.len() == 1 && !what.contains("squared") && !what.contains("root") {
             "the absolute slope"
         } else {
             what
@@ -407,8 +409,7 @@ impl Stencil {
         let range = Generator::many(self.range.or(-self.range), f64::from(n));
         let total = g.mutable_like(&["total", "weighted", "acc"], &zero, range);
         // What it is in the end says what it begins with.
-        let (n_lines, n_variables, n_sentences) = g.so_far();
-        g.undo((n_lines, n_variables, n_sentences - 1));
+        g.take_back_sentence();
         let name = g.text(total);
         let (k, at) = (g.like(&["k", "tap", "s"]), g.like(&["at", "src", "pos"]));
         let (index, extent) = (g.indices[0].clone(), self.extents[0].clone());

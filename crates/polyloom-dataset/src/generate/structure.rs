@@ -105,7 +105,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         true => {
             let name = g.like(&names[1..]);
             g.line(&format!("{name} = {whole_name}[{index}]"));
-            g.explain(format!("`{name}` is the element of `{whole_name}`."));
+            g.explain(format!("`{name}` is the thread's element of `{whole_name}`."));
             name
         }
         false => format!("{whole_name}[{index}]"),
@@ -287,7 +287,7 @@ impl Generator {
         let first = self.random.below(fits.len().max(1));
         let chosen: Vec<Leaf> = (0..n.min(fits.len())).map(|at| fits[(first + at) % fits.len()].clone()).collect();
         // New values come first: the fields may be read by each other's.
-        let mut lines = Vec::new();
+        let (mut lines, mut told) = (Vec::new(), Vec::new());
         for (at, leaf) in chosen.iter().enumerate() {
             let value = self.variable(leaf.ty, 1 + usize::from(difficulty > 1));
             let value = if at + 1 == chosen.len() { self.with_unused(value) } else { value };
@@ -301,13 +301,15 @@ impl Generator {
             if value.text == target {
                 return None;
             }
-            self.say(format!("`{whole}.{}` becomes {}.", leaf.path, value.words));
+            told.push(format!("`{whole}.{}` becomes {}.", leaf.path, value.words));
             lines.push((target, value));
         }
         // A value that reads a field which has changed is another than the docstring says.
         if lines.len() > 1 && lines[1].1.text.contains(&lines[0].0) {
             return None;
         }
+        // What the old values are of use for is told before.
+        told.into_iter().for_each(|sentence| self.say(sentence));
         for (target, value) in &lines {
             let self_update = format!("{target} + ");
             match value.text.strip_prefix(&self_update) {

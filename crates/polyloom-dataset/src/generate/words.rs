@@ -57,7 +57,7 @@ const NOUNS: [(&str, &str); 71] = [
     ("fma", "{} times {} plus {}"),
     ("frac", "the fractional part of {}"),
     ("get_diag", "the diagonal of {}"),
-    ("hypot", "the hypotenuse over {} and {}"),
+    ("hypot", "the hypotenuse with legs {} and {}"),
     ("int", "{} as an integer"),
     ("inverse", "the inverse of {}"),
     ("length", "the length of {}"),
@@ -185,6 +185,19 @@ pub(super) fn renamed(code: &str, name: &str, fresh: &str) -> String {
     text
 }
 
+/// The sentence with another name in place of one wherever it stands as code: in prose it is a word.
+pub(super) fn renamed_in_prose(sentence: &str, name: &str, fresh: &str) -> String {
+    let is_aside = |c: char| matches!(c, '\u{2}' | '\u{3}');
+    let mut text = String::with_capacity(sentence.len() + 8);
+    for (at, part) in sentence.split_inclusive(|c: char| c == '`' || is_aside(c)).enumerate() {
+        match at % 2 {
+            0 => text.push_str(part),
+            _ => text.push_str(&renamed(part, name, fresh)),
+        }
+    }
+    text
+}
+
 /// Calls an element by its index wherever it is called by its array, if the sentence does so once.
 pub(super) fn with_one_form(sentence: &mut String, name: &str, element: &str) {
     if !sentence.contains(element) {
@@ -260,6 +273,13 @@ mod tests {
     #[test]
     fn names_are_replaced_where_they_stand_alone() {
         assert_eq!(renamed("bias * x.bias + bias2 - f(bias)", "bias", "gain"), "gain * x.bias + bias2 - f(gain)");
+    }
+
+    #[test]
+    fn words_are_no_names() {
+        let text = "Add the slope of `slope * x`\u{2}slope * y\u{3}, a slope.";
+        let expected = "Add the slope of `kappa * x`\u{2}kappa * y\u{3}, a slope.";
+        assert_eq!(renamed_in_prose(text, "slope", "kappa"), expected);
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
     g.line(&format!("for {j} in range({n}):"));
     g.nested(|g| g.line(&format!("{total} += {}", part.replace("{}", &j))));
     g.explain(format!(
-        "`{best}` is the largest of the row of `{x}`. `{total}` is the sum of the exponentials of the row less \
-         `{best}`, times `{heat}`."
+        "`{best}` is the largest of the row of `{x}`. `{total}` is the sum of the exponentials of its elements less \
+         `{best}`, each of these differences times `{heat}`."
     ));
     if g.random.one_in(2) {
         let log = g.builtin("log");
@@ -423,10 +423,11 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
         let w = g.text(w);
         g.line(&format!("{total} += {w}"));
         g.line(&format!("{sum_text} += {w} * {values}[{j}]"));
+        g.explain(format!("`{total}` adds up `{w}`."));
+        g.explain(format!("`{sum_text}` adds up `{w} * {values}[{j}]`."));
     });
     let which = if causal { " up to the query's own place" } else { "" };
     g.explain(format!("For each `{j}` of `{keys}`{which}: {done}."));
-    g.explain(format!("`{sum_text}` adds up `{values}` with these weights; `{total}` adds up the weights."));
     g.must_be_read(sum);
     let mean = g.set_like(
         &["answer", "context", "attended"],

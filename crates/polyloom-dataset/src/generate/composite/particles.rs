@@ -1,7 +1,7 @@
 //! Particles and bodies.
 
 use super::{N0, QUAT, VEC2, VEC3};
-use crate::generate::generator::Generator;
+use crate::generate::generator::{Generator, held_together};
 use crate::generate::program::Values;
 use crate::generate::range::Range;
 use polyloom::Type;
@@ -403,7 +403,7 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
         (true, true) => "Where the surfaces are close and approach",
         _ => "Where the surfaces approach",
     };
-    g.explain(format!("{when}, {done}; elsewhere the velocity stays as it is."));
+    g.explain(format!("{when}, {}; elsewhere the velocity stays as it is.", held_together(&done)));
     g.sum_up(format!("Work out the velocities `{}` after a contact.", v.replace("[i]", "")));
     g.must_be_read(out);
     g.written(&["out", "new_velocity", "result"], out, difficulty);

@@ -11,11 +11,13 @@ pub(super) mod names;
 mod origins;
 mod shortened;
 mod summary;
+mod verb;
 
 pub(super) use aside::aside;
-pub(super) use layout::laid_out;
+pub(super) use layout::{has_parts, laid_out};
 pub(super) use moved::told_before_loops;
-pub(super) use summary::{summary, tested};
+pub(super) use summary::{read_in_loops, read_in_tests, summary};
+pub(super) use verb::with_one_verb;
 
 use super::program::Category;
 use choice::{Choice, Chosen};
@@ -48,17 +50,17 @@ pub(super) struct Sentence {
 /// What a function before the kernel does: its variables one after the other, and what it gives.
 pub(super) struct FunctionSummary {
     pub(super) steps: Vec<String>,
-    pub(super) result: String,
+    pub(super) results: Vec<String>,
 }
 
 impl FunctionSummary {
     /// Of a function of assignments, from its lines.
     pub(super) fn of_lines(lines: &[String]) -> FunctionSummary {
-        let mut summary = FunctionSummary { steps: Vec::new(), result: String::new() };
+        let mut summary = FunctionSummary { steps: Vec::new(), results: Vec::new() };
         let mut known: Vec<&str> = Vec::new();
         for line in lines.iter().map(|line| line.trim_start()) {
             if let Some(value) = line.strip_prefix("return ") {
-                summary.result = format!("`{value}`");
+                summary.results = vec![format!("`{value}`")];
             } else if let Some((name, value)) = line.split_once(" += ") {
                 summary.steps.push(format!("`{name}` grows by `{value}`"));
             } else if let Some((name, value)) = line.split_once(" = ") {
@@ -72,9 +74,14 @@ impl FunctionSummary {
 
     /// A sentence about a call.
     pub(super) fn sentence(&self, call: &str) -> String {
-        match self.steps.is_empty() {
-            true => format!("`{call}` gives {}.", self.result),
-            false => format!("In `{call}`, {}; the result is {}.", self.steps.join("; "), self.result),
+        let steps = self.steps.join("; ");
+        match (&self.results[..], self.steps.is_empty()) {
+            ([first, second], true) => format!("`{call}` gives two results: {first}; and {second}."),
+            ([first, second], false) => {
+                format!("In `{call}`, {steps}; the first result is {first}; the second result is {second}.")
+            }
+            (results, true) => format!("`{call}` gives {}.", results.concat()),
+            (results, false) => format!("In `{call}`, {steps}; the result is {}.", results.concat()),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(in crate::generate) fn told_before_loops(sentences: &mut Vec<Sentence>, name
 
 /// The clause of a loop's sentence that says what the name is, and the sentence without it.
 fn without_clause(sentence: &str, name: &str) -> Option<(String, String)> {
-    let is_of_loop = ["For each ", "As long as "].iter().any(|head| sentence.starts_with(head));
+    let is_of_loop = ["For each ", "While "].iter().any(|head| sentence.starts_with(head));
     if !is_of_loop && !sentence.split(": ").next()?.ends_with(" times") {
         return None;
     }

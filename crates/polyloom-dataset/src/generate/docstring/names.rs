@@ -156,17 +156,8 @@ fn changed(sentence: &str) -> impl Iterator<Item = &str> {
 fn introduces(lead: &str, rest: &str) -> bool {
     const ANYWHERE: [&str; 2] = [" starts as ", " being "];
     const AFTER: [&str; 7] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives ", " keeps "];
-    const BEFORE: [&str; 9] = [
-        "et ",
-        "or each ",
-        "ach element ",
-        "In ",
-        "as long as ",
-        "As long as ",
-        "the mean ",
-        "the coordinates ",
-        "Inside the grid ",
-    ];
+    const BEFORE: [&str; 7] =
+        ["et ", "or each ", "ach element ", "In ", "the mean ", "the coordinates ", "Inside the grid "];
     if BEFORE.iter().any(|word| lead.ends_with(word)) || ANYWHERE.iter().any(|word| rest.starts_with(word)) {
         return true;
     }

@@ -1,6 +1,7 @@
 //! Loops whose sentence is too long for a docstring: what they compute on the way is counted, and the rest is told.
 
 use super::dataflow::{Dataflow, Origin};
+use super::layout::clauses;
 use super::names::{Mentions, names_of, spans};
 use super::{LONGEST_OUTLINE, Sentence, Subject, list};
 
@@ -25,7 +26,7 @@ fn shorter(subject: &Subject<'_>, flow: &Dataflow<'_>, text: &str) -> Option<Str
     if rest.contains([':']) || rest.contains("; (") {
         return None;
     }
-    let clauses: Vec<&str> = rest.split("; ").collect();
+    let clauses = clauses(rest);
     let kept: Vec<bool> = clauses.iter().map(|clause| defined(clause).is_none()).collect();
     let told = || clauses.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(clause, _)| *clause);
     let is_read = |name: &str| told().flat_map(spans).any(|(_, span)| names_of(span).any(|other| other == name));

@@ -79,18 +79,18 @@ pub(in crate::generate) fn summary(random: &mut Random, subject: &Subject<'_>, f
             format!("Carry values along the rows of {mains}{with} into {outs}."),
         ],
         Category::Random if has(&["randf(", "randn(", "randi(", ".sample_"]) => vec![
-            format!("Combine random numbers and {ins} into {outs}."),
+            format!("Combine {} into {outs}.", with_first("random numbers", &names)),
             format!("Draw random numbers and combine them with {ins} into {outs}."),
-            format!("Sample {outs} from random numbers and {ins}."),
+            format!("Sample {outs} from {}.", with_first("random numbers", &names)),
         ],
-        Category::Random => vec![format!("Combine noise and {ins} into {outs}.")],
+        Category::Random => vec![format!("Combine {} into {outs}.", with_first("noise", &names))],
         Category::Atomic if !has(&["atomic_max", "atomic_min", "atomic_or", "atomic_xor", "|="]) => vec![
             format!("Accumulate results from {ins} in {outs} with atomics."),
             format!("Scatter results from {ins} over {outs}."),
             format!("Add results from {ins} to {outs} from all threads."),
         ],
         Category::Atomic => vec![
-            format!("Gather results from {ins} in {outs} over all threads."),
+            format!("Collect results from {ins} in {outs} over all threads."),
             format!("Merge results from {ins} into {outs} with atomics."),
         ],
         Category::SharedMemory => vec![
@@ -124,14 +124,28 @@ pub(in crate::generate) fn summary(random: &mut Random, subject: &Subject<'_>, f
         0..=2 => "one more input".to_owned(),
         n => format!("{} more inputs", n - 1),
     };
+    let others = match outputs.len() {
+        0 | 1 => String::new(),
+        2 => " and one more result".to_owned(),
+        n => format!(" and {} more results", n - 1),
+    };
     let fallbacks = [
         format!("{verb} {outs} from {ins}."),
         format!("{verb} {outs} from `{first}` and {more}."),
         format!("{verb} {outs}."),
-        format!("{verb} `{}` and {} more results from {} inputs.", outputs[0], outputs.len() - 1, inputs.len()),
+        format!("{verb} `{}`{others} from {} inputs.", outputs[0], inputs.len()),
     ];
     let mut all = lines[start..].iter().chain(&lines[..start]).chain(&fallbacks);
     all.find(|line| line.len() <= LONGEST).cloned().unwrap_or_default()
+}
+
+/// A list that begins with what has no name.
+fn with_first(first: &str, names: &[&str]) -> String {
+    match names {
+        [] => first.to_owned(),
+        [one] => format!("{first} and `{one}`"),
+        [others @ .., last] => format!("{first}, `{}` and `{last}`", others.join("`, `")),
+    }
 }
 
 /// Lines of a kernel that branches: they name what its tests are on.
@@ -153,13 +167,48 @@ fn by_tests(subject: &Subject<'_>, outs: &str) -> Vec<String> {
 
 /// The inputs that have a say in the tests of these lines.
 pub(in crate::generate) fn tested<'a>(lines: &'a [String], inputs: &[&'a str]) -> Vec<&'a str> {
-    let flow = Dataflow::of(lines, inputs);
+    let mut found = vec![false; inputs.len()];
+    for (at, line) in lines.iter().enumerate() {
+        let tests = tests(line);
+        if tests.is_empty() {
+            continue;
+        }
+        // What a name becomes later the test does not see, but in a loop.
+        let is_in_loop = line.starts_with("        ") || line.trim_start().starts_with("while ");
+        let flow = Dataflow::of(if is_in_loop { lines } else { &lines[..at] }, inputs);
+        for (number, given) in inputs.iter().enumerate() {
+            let comes_from =
+                |name: &str| name == *given || flow.origin(name).is_some_and(|origin| origin.has_param(number));
+            found[number] |= tests.iter().any(|test| names_of(test).any(comes_from));
+        }
+    }
+    inputs.iter().copied().zip(found).filter(|(_, found)| *found).map(|(name, _)| name).collect()
+}
+
+/// Those of the inputs that a kernel is called by which tests them: its tests read them.
+pub(in crate::generate) fn read_in_tests<'a>(lines: &[String], inputs: &[&'a str]) -> Vec<&'a str> {
     let tests: Vec<&str> = lines.iter().flat_map(|line| tests(line)).collect();
-    let is_tested = |at: usize, given: &str| {
-        let comes_from = |name: &str| name == given || flow.origin(name).is_some_and(|origin| origin.has_param(at));
-        tests.iter().any(|test| names_of(test).any(comes_from))
-    };
-    inputs.iter().copied().enumerate().filter(|&(at, name)| is_tested(at, name)).map(|(_, name)| name).collect()
+    let is_read = |given: &&str| tests.iter().any(|test| names_of(test).any(|name| name == *given));
+    inputs.iter().copied().filter(is_read).collect()
+}
+
+/// Those of the inputs that loops read.
+pub(in crate::generate) fn read_in_loops<'a>(lines: &[String], inputs: &[&'a str]) -> Vec<&'a str> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut loop_indent = usize::MAX;
+    let mut found = vec![false; inputs.len()];
+    for line in lines.iter().filter(|line| !line.is_empty()) {
+        if indent(line) <= loop_indent {
+            let is_loop = ["for ", "while "].iter().any(|head| line.trim_start().starts_with(head));
+            loop_indent = if is_loop { indent(line) } else { usize::MAX };
+        }
+        if loop_indent != usize::MAX {
+            for (found, given) in found.iter_mut().zip(inputs) {
+                *found |= names_of(line).any(|name| name == *given);
+            }
+        }
+    }
+    inputs.iter().copied().zip(found).filter(|(_, found)| *found).map(|(name, _)| name).collect()
 }
 
 /// The conditions in a line.
@@ -201,6 +250,13 @@ fn all_call(subject: &Subject<'_>, functions: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_loops_read_is_found() {
+        let lines =
+            ["a = x[i]", "for k in range(n):", "    s += y[k]", "", "    s += a", "b = z[i]"].map(str::to_owned);
+        assert_eq!(read_in_loops(&lines, &["x", "y", "z", "n"]), ["y", "n"]);
+    }
 
     #[test]
     fn tests_are_found_with_what_they_are_on() {

@@ -1,9 +1,10 @@
 //! Branches.
 
+use crate::generate::docstring::has_parts;
 use crate::generate::domain::Need;
 use crate::generate::elementwise;
 use crate::generate::expr::Expr;
-use crate::generate::generator::{Generator, capitalised};
+use crate::generate::generator::{Generator, capitalised, held_together};
 use crate::generate::program::{Category, Program};
 use crate::generate::range::Range;
 use polyloom::{Random, Type};
@@ -135,7 +136,7 @@ impl Generator {
 
     /// The arms of an `if`. What the targets start with has to be of use: with `needs_start` some arm takes it in.
     fn arms(&mut self, first: Expr, targets: &[usize], n_arms: usize, depth: usize, needs_start: bool) {
-        let mut clauses = Vec::new();
+        let mut cases: Vec<(String, String)> = Vec::new();
         let begin = self.n_lines();
         let with_else = self.random.one_in(2) || n_arms > 1;
         self.learning(|g| {
@@ -150,7 +151,7 @@ impl Generator {
                     g.nested(|g| g.arm(targets, depth))
                 });
                 let lead = if arm == 0 { "where" } else { "else where" };
-                clauses.push(format!("{lead} {}, {}", condition.words, inner(&done)));
+                cases.push((format!("{lead} {},", condition.words), done));
                 g.learn(&condition, false);
             }
             if with_else {
@@ -161,11 +162,10 @@ impl Generator {
                     // With a branch alone behind it it would be an `elif`.
                     if grows { g.growing_arm(targets) } else { g.arm(targets, 0) }
                 });
-                clauses.push(format!("elsewhere {}", inner(&done)));
+                cases.push(("elsewhere".to_owned(), done));
             }
         });
-        let sentence = clauses.join("; ");
-        self.explain(format!("{}.", capitalised(&sentence)));
+        self.explain(format!("{}.", capitalised(&told(&cases))));
     }
 
     /// A condition before which no statement can stand, if one is open.
@@ -242,7 +242,7 @@ impl Generator {
                 let (value, is_negative) = self.with_sign(value.clone());
                 let (sign, word) = if is_negative { ("-", "less") } else { ("+", "plus") };
                 let grown = format!("{name} = {} * {name} {sign} {}", self.half(ty), value.within_sum());
-                (grown, format!("`{name}` becomes half of it {word} {}", value.words))
+                (grown, format!("`{name}` becomes half of `{name}` {word} {}", value.words))
             }
             _ => (format!("{name} = {}", value.text), format!("`{name}` becomes {}", value.words)),
         };
@@ -265,12 +265,39 @@ impl Generator {
     }
 }
 
-/// What a branch does, as a part of a sentence about all of them.
-fn inner(done: &str) -> String {
-    // An `else` behind it would seem to be of a branch in it.
-    let branches = done.starts_with("where ") || done.contains("; where ");
-    match branches || done.contains("where ") && done.contains("; ") {
-        true => format!("({done})"),
-        false => done.replace("; ", ", "),
+/// Cases, each with what is done then, in one sentence.
+fn told(cases: &[(String, String)]) -> String {
+    // A branch that is all that another does asks one thing more.
+    if let [(lead, done)] = cases
+        && done.starts_with("where ")
+        && !has_parts(done)
+    {
+        return format!("{lead} and {done}");
+    }
+    let clauses: Vec<String> = cases
+        .iter()
+        .map(|(lead, done)| match done.starts_with("where ") {
+            true => format!("{lead} ({done})"),
+            false => format!("{lead} {}", held_together(done)),
+        })
+        .collect();
+    clauses.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_case_does_is_held_together() {
+        let check = |cases: &[(&str, &str)], expected: &str| {
+            let cases: Vec<(String, String)> =
+                cases.iter().map(|(lead, done)| ((*lead).to_owned(), (*done).to_owned())).collect();
+            assert_eq!(told(&cases), expected);
+        };
+        check(&[("where a,", "x"), ("elsewhere", "y; z")], "where a, x; elsewhere (y; z)");
+        check(&[("where a,", "where b, x")], "where a, and where b, x");
+        check(&[("where a,", "where b, x; elsewhere y")], "where a, (where b, x; elsewhere y)");
+        check(&[("where a,", "where b, x"), ("elsewhere", "y")], "where a, (where b, x); elsewhere y");
     }
 }

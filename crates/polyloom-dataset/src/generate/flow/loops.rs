@@ -3,7 +3,7 @@
 use crate::generate::domain::Need;
 use crate::generate::elementwise;
 use crate::generate::expr::Expr;
-use crate::generate::generator::{Generator, Variable, capitalised};
+use crate::generate::generator::{Generator, Variable, capitalised, held_together};
 use crate::generate::program::{Category, Program};
 use crate::generate::range::Range;
 use polyloom::{Op, Random, Type};
@@ -259,7 +259,7 @@ impl Generator {
             2 => {
                 let low = 1 + self.random.below(3) as i32;
                 let high = low + 2 + self.random.below(6) as i32;
-                (format!("{low}, {high}"), format!("from {low} to below {high}"), (low..high).collect())
+                (format!("{low}, {high}"), format!("from {low} to {}", high - 1), (low..high).collect())
             }
             3 => {
                 let (high, step) = (6 + self.random.below(8) as i32, self.random.pick(&[2, 3]));
@@ -323,7 +323,7 @@ impl Generator {
                         g.learn(&condition, true);
                         g.nested(|g| g.accumulate_all(targets, first))
                     });
-                    self.explain(format!("Where {}, {done}.", condition.words));
+                    self.explain(format!("Where {}, {}.", condition.words, held_together(&done)));
                 }
             }
         }
@@ -364,7 +364,7 @@ impl Generator {
             false => self.inline_condition_of(counter),
         };
         let Some(condition) = condition else { return };
-        let (word, what) = if goes_on { ("continue", "go on with the next one") } else { ("break", "stop") };
+        let (word, what) = if goes_on { ("continue", "skip the rest of this round") } else { ("break", "stop") };
         self.line(&format!("if {}:", condition.text));
         self.nested(|g| g.line(word));
         self.explain(format!("Where {}, {what}.", condition.words));
@@ -495,7 +495,7 @@ impl Generator {
                 self.line(&format!("{name} = int(0)"));
                 let mut also = None;
                 let mut condition = format!("{name} < {n}");
-                let mut words = format!("`{name}`, from 0, is less than {n}");
+                let mut words = format!("`{name}` is less than {n}");
                 if self.random.one_in(2) {
                     also = self.is_below_limit(targets);
                 }
@@ -510,7 +510,8 @@ impl Generator {
                     g.line(&format!("{name} += 1"));
                     g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
                 });
-                self.explain(format!("As long as {words}: count it up; {done}."));
+                self.explain(format!("`{name}` starts as 0."));
+                self.explain(format!("While {words}: add 1 to `{name}`; {done}."));
             }
             1 => {
                 let name = self.like(&["width", "h", "size", "scale", "gap"]);
@@ -526,10 +527,9 @@ impl Generator {
                     g.declare_index(&name, real, range * factor.range);
                     g.body(targets, depth, None);
                 });
-                self.explain(format!(
-                    "As long as `{name}`, from {}, is more than {}: multiply it by {}; {done}.",
-                    start.words, least.words, factor.words
-                ));
+                self.explain(format!("`{name}` starts as {}.", start.words));
+                let (least, factor) = (least.words, factor.words);
+                self.explain(format!("While `{name}` is more than {least}: multiply `{name}` by {factor}; {done}."));
             }
             2 => {
                 let name = self.like(&["stride", "reach", "grown", "n_pow"]);
@@ -542,9 +542,8 @@ impl Generator {
                     let powers = std::iter::successors(Some(factor), |&last| (last < high).then_some(last * factor));
                     g.body(targets, depth, Some(&Counter { index, values: powers.collect() }));
                 });
-                self.explain(format!(
-                    "As long as `{name}`, from 1, is less than {high}: multiply it by {factor}; {done}."
-                ));
+                self.explain(format!("`{name}` starts as 1."));
+                self.explain(format!("While `{name}` is less than {high}: multiply `{name}` by {factor}; {done}."));
             }
             _ => {
                 let names = ["count", "remaining", "budget", "n_steps", "fuel"];
@@ -557,7 +556,8 @@ impl Generator {
                     let index = g.declare_index(&name, Type::I32, Range::new(0.0, 9.0));
                     g.body(targets, depth, Some(&Counter { index, values: vec![1, 0] }));
                 });
-                self.explain(format!("As long as `{name}`, from `{given}`, is more than 0: count it down; {done}."));
+                self.explain(format!("`{name}` starts as `{given}`."));
+                self.explain(format!("While `{name}` is more than 0: take 1 from `{name}`; {done}."));
             }
         }
     }

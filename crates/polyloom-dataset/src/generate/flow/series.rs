@@ -19,6 +19,7 @@ impl Generator {
         let coefs = self.array_like(&["coefs", "poly", "coefficients", "taps"], real, &[n], -1.0, 1.0);
         let zero = self.zero(real);
         let total = self.mutable_like(&["poly_sum", "horner", "value", "acc"], &zero, Range::within(8.0));
+        self.take_back_sentence();
         let name = self.variables[total].text.clone();
         let index = self.like(&["k", "n", "m", "term_idx"]);
         let n = String::from(n);
@@ -31,7 +32,7 @@ impl Generator {
         self.nested(|g| g.line(&format!("{name} = {name} * {} + {coefs}[{index}]", x.text)));
         self.must_be_read(total);
         self.explain(format!(
-            "`{name}` becomes the polynomial in {} with the {count} coefficients `{coefs}`, of which the {from} is that \
+            "`{name}` is the polynomial in {} with the {count} coefficients `{coefs}`, of which the {from} is that \
              of the highest power.",
             x.words
         ));
@@ -91,6 +92,7 @@ impl Generator {
         let (one, zero) = (self.number(1.0), self.zero(real));
         let term = self.mutable_like(&["term", "power", "part"], &one, Range::within(8.0));
         let sum = self.mutable_like(&["series", "total", "acc"], &zero, Range::within(8.0));
+        self.take_back_sentence();
         self.variables[term].is_free = true;
         let total = sum;
         let (term, sum) = (self.variables[term].text.clone(), self.variables[sum].text.clone());
@@ -118,7 +120,7 @@ impl Generator {
         let of = if kind == 2 { format!("half the square of {}", x.words) } else { x.words };
         let of = if sign.is_empty() { of } else { format!("minus {of}") };
         self.explain(format!(
-            "`{sum}` becomes the sum of {n} terms of {what} of {of}, those after the first, and `{term}` the last of them."
+            "`{sum}` is the sum of {n} terms of {what} of {of}, those after the first, and `{term}` the last of them."
         ));
     }
 }

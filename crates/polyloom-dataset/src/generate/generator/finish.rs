@@ -25,11 +25,11 @@ impl Generator {
             category,
             Category::Reduction | Category::Scan | Category::Stencil | Category::SharedMemory | Category::Warp
         );
-        let tested = self.tested_arrays(category);
-        let first_tested = self.random.below(tested.len().max(1));
+        let controlling = self.controlling_arrays(category);
+        let first = self.random.below(controlling.len().max(1));
         let subject = match self.arrays()[..] {
             [] => "values".to_owned(),
-            _ if !tested.is_empty() => tested[first_tested].clone(),
+            _ if !controlling.is_empty() => controlling[first].clone(),
             [first, ..] if is_of_first => first.to_owned(),
             [first, other, ..] if kind == 0 => format!("{first}_and_{other}"),
             [_, other, ..] if second => other.to_owned(),
@@ -40,7 +40,9 @@ impl Generator {
         let verbs = match category {
             // What nothing is written beside is changed itself.
             Category::Struct if self.params.iter().all(Parameter::is_given) => &["update", "adjust", "advance"],
-            Category::ControlFlow if tested.is_empty() => names::verbs_of(self.outer.filter(|_| is_of_it)),
+            Category::ControlFlow | Category::Loop if controlling.is_empty() => {
+                names::verbs_of(self.outer.filter(|_| is_of_it))
+            }
             _ => names::verbs(category, self.outer.filter(|_| is_of_it)),
         };
         let verb = self.random.pick(verbs);
@@ -56,14 +58,15 @@ impl Generator {
         given.map(Parameter::name).collect()
     }
 
-    /// Those of them that a kernel of branches tests.
-    fn tested_arrays(&self, category: Category) -> Vec<String> {
+    /// Those of them that a kernel of branches tests, or that one of loops reads in them.
+    fn controlling_arrays(&self, category: Category) -> Vec<String> {
         let inputs = self.arrays();
-        let tested = match category {
-            Category::ControlFlow => docstring::tested(&self.lines, &inputs),
+        let controlling = match category {
+            Category::ControlFlow => docstring::read_in_tests(&self.lines, &inputs),
+            Category::Loop => docstring::read_in_loops(&self.lines, &inputs),
             _ => Vec::new(),
         };
-        tested.into_iter().map(str::to_owned).collect()
+        controlling.into_iter().map(str::to_owned).collect()
     }
 
     /// The same under a name.
@@ -143,6 +146,14 @@ impl Generator {
             let _ = writeln!(source, "    \"\"\"{line}\"\"\"");
             return;
         }
+        let is_local = |name: &str| {
+            let lines = self.lines.iter().map(String::as_str).chain(self.items.iter().flat_map(|item| item.lines()));
+            let mut assigned = lines.filter_map(|line| line.trim_start().split_once(" = "));
+            !self.indices.iter().any(|index| index == name)
+                && assigned.any(|(names, _)| names.split(", ").any(|other| other == name))
+        };
+        let rest: Vec<String> =
+            rest.iter().map(|sentence| docstring::with_one_verb(sentence, self.states, is_local)).collect();
         let _ = writeln!(source, "    \"\"\"{line}\n");
         for line in docstring::laid_out(&rest, LINE - 4) {
             let _ = writeln!(source, "    {line}");

@@ -25,7 +25,7 @@ fn helpers_that_are_called_are_told() {
                 let call = format!("`{name}(");
                 let is_told = text.match_indices(&call).any(|(at, _)| {
                     let rest = text[at + 1..].split_once('`').map_or("", |(_, rest)| rest);
-                    [" gives ", ", `", " approximates "].iter().any(|verb| rest.starts_with(verb))
+                    [" gives ", ", `", ", let `", ", Let `", " approximates "].iter().any(|verb| rest.starts_with(verb))
                 });
                 assert!(is_told || name == program.name, "{name}\n{}", program.source);
             }
@@ -222,4 +222,139 @@ fn loops_do_not_depend_on_what_they_count_alone() {
         }
     }
     assert!(n > 40 && n_counting * 30 <= n, "{n_counting} of {n}");
+}
+
+/// The items of a docstring that is a list, each with how far it stands in.
+fn items(doc: &str) -> Vec<(usize, String)> {
+    let mut items: Vec<(usize, String)> = Vec::new();
+    for line in doc.lines().skip(2).filter(|line| !line.trim().is_empty()) {
+        let text = line.trim_start();
+        match (text.strip_prefix("- "), items.last_mut()) {
+            (Some(text), _) => items.push((line.len() - text.len(), text.to_owned())),
+            (None, Some((_, last))) => last.extend([" ", text]),
+            (None, None) => {}
+        }
+    }
+    items
+}
+
+#[test]
+fn items_are_sentences() {
+    for program in kernels(300) {
+        let items = items(&parts(&program.source).0);
+        for (at, (depth, item)) in items.iter().enumerate() {
+            let is_whole = item.starts_with(|c: char| c == '`' || c.is_ascii_uppercase() || c.is_ascii_digit());
+            let has_parts = items.get(at + 1).is_some_and(|(next, _)| next > depth);
+            assert!(is_whole && item.ends_with(if has_parts { ':' } else { '.' }), "{item}\n{}", program.source);
+            // What is done elsewhere is a part of that.
+            let is_case = ["Elsewhere", "Else where"].iter().any(|lead| item.starts_with(lead));
+            assert!(!is_case || has_parts, "{item}\n{}", program.source);
+            let follows = items[..at].iter().rfind(|(before, _)| before <= depth);
+            let is_after = follows.is_some_and(|(_, before)| before.starts_with("Where") || before.starts_with("Else"));
+            assert!(!is_case || is_after, "{item}\n{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn statements_are_not_spliced_with_commas() {
+    for program in kernels(300) {
+        let text = told(&parts(&program.source).0).replace("Let `", "let `");
+        for clause in text.split("let `").skip(1).filter_map(|rest| rest.split([';', ':', '.']).next()) {
+            for verb in ["becomes", "grows", "falls", "starts", "adds"] {
+                let spliced = clause
+                    .split(", `")
+                    .skip(1)
+                    .any(|rest| rest.split_once("` ").is_some_and(|(_, rest)| rest.starts_with(&format!("{verb} "))));
+                assert!(!spliced, "{clause}\n{}", program.source);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_some_threads_do_is_told_of_them() {
+    let mut n = 0;
+    for seed in 0..1000 {
+        let program = generate(Category::Atomic, seed);
+        let (doc, code) = parts(&program.source);
+        let items = items(&doc);
+        let inside = code.lines().filter(|line| line.starts_with("        ") && line.contains("atomic_"));
+        for line in inside {
+            let name = line.split(['(', ',']).nth(1).unwrap_or_default();
+            let verbs = ["adds up", "keeps", "counts"];
+            let is_of_it = |item: &str| verbs.iter().any(|verb| item.starts_with(&format!("`{name}` {verb} ")));
+            for (depth, item) in items.iter().filter(|(_, item)| is_of_it(item)) {
+                n += 1;
+                assert!(*depth > items[0].0, "{item}\n{}", program.source);
+            }
+        }
+    }
+    assert!(n > 20, "{n}");
+}
+
+#[test]
+fn two_results_are_told_apart() {
+    let mut n = 0;
+    for seed in 0..1000 {
+        let program = generate(Category::Function, seed);
+        let text = told(&parts(&program.source).0);
+        for name in program.source.lines().filter_map(|line| line.strip_prefix("def ")?.split('(').next()) {
+            if !program.source.contains(&format!(" = {name}("))
+                || !["pair", "split", "both_parts", "resolve"].contains(&name)
+            {
+                continue;
+            }
+            n += 1;
+            let told = text.split_once(&format!("`{name}(")).and_then(|(_, rest)| rest.split_once('`'));
+            let rest = told.map_or("", |(_, rest)| rest);
+            let is_told = rest.starts_with(" gives two results: ")
+                || rest.contains("the second result is ")
+                || rest.contains("The second result is ");
+            assert!(is_told, "{name}\n{}", program.source);
+        }
+    }
+    assert!(n > 50, "{n}");
+}
+
+#[test]
+fn names_are_said_to_be_something_in_one_way() {
+    let (mut n, mut n_stated) = (0, 0);
+    for program in kernels(200) {
+        let (doc, code) = parts(&program.source);
+        let text = told(&doc);
+        let let_be = |rest: &str| rest.split_once('`').is_some_and(|(_, rest)| rest.starts_with(" be "));
+        let gives = text.replace("Let `", "let `").split("let `").skip(1).any(let_be);
+        n += 1;
+        n_stated += usize::from(!gives);
+        let assigned: BTreeSet<&str> = statements(&code)
+            .filter_map(|line| {
+                line.split_once(" = ").filter(|(_, value)| !value.contains("tid()") && !value.ends_with("_idx()"))
+            })
+            .map(|(name, _)| name)
+            .collect();
+        for (at, _) in text.match_indices("` is ").filter(|_| gives) {
+            let name = text[..at].rsplit('`').next().unwrap_or_default();
+            let before = &text[..at - name.len() - 1];
+            let begins = [". ", "; ", ": "].iter().any(|begin| before.ends_with(begin));
+            let is_value = !["multiplied", "computed", "less", "more", "greater"]
+                .iter()
+                .any(|word| text[at + 5..].starts_with(word));
+            assert!(!(begins && is_value && assigned.contains(name)), "{name}\n{}", program.source);
+        }
+    }
+    assert!(n_stated * 4 > n && n_stated * 4 < 3 * n, "{n_stated} of {n}");
+}
+
+#[test]
+fn helpers_are_called_like_nothing_inside_them() {
+    for seed in 0..1000 {
+        let program = generate(Category::Function, seed);
+        for item in program.source.split("\n\n\n") {
+            let head = item.lines().find_map(|line| line.strip_prefix("def ")?.split('(').next());
+            let Some(name) = head else { continue };
+            let assigned = item.lines().any(|line| line.trim_start().starts_with(&format!("{name} = ")));
+            assert!(!assigned, "{name}\n{}", program.source);
+        }
+    }
 }

@@ -117,14 +117,18 @@ fn tell_product(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], 
             sizes.push(size);
         }
     }
-    g.say(format!("{}.", sizes.join(", ")));
+    let sizes = match &sizes[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        sizes => sizes.concat(),
+    };
+    g.say(format!("{sizes}."));
     if let Some(batch) = &t.batch {
         g.say(format!(
             "Of the arrays there are {} bands, one for each `{batch}`, that are multiplied apart.",
             t.batches
         ));
     }
-    let of = |at: usize| format!("{}`{}`{}", factors[at].before, factors[at].name, factors[at].after);
+    let of = |at: usize| format!("{}`{}`", factors[at].before, factors[at].name);
     let product = match kind {
         Kind::Gated => format!("the products of {} with {} and with {}", of(0), of(1), of(2)),
         Kind::Pair => format!("the product of {} and {} plus that of {} and {}", of(0), of(1), of(2), of(3)),

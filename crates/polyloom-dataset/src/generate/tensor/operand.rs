@@ -28,9 +28,8 @@ pub(super) struct Operand {
     pub(super) extent: u32,
     /// The extents of its array.
     pub(super) shape: [u32; 2],
-    /// What is said of it before and after its name.
+    /// What is said of it before its name.
     pub(super) before: &'static str,
-    pub(super) after: &'static str,
     is_left: bool,
     width: u32,
     way: Way,
@@ -54,7 +53,7 @@ impl Operand {
         let name = g.array_like(names, t.factor.into(), &shape.map(Extent::Is), t.low, t.high);
         let before = transpose(by_col);
         let width = if is_left { 16 } else { t.width };
-        Operand { name, by_col, extent: rows, shape, before, after: "", is_left, width, way: Way::Direct }
+        Operand { name, by_col, extent: rows, shape, before, is_left, width, way: Way::Direct }
     }
 
     /// The same array as the right factor, its rows as columns.
@@ -80,7 +79,7 @@ impl Operand {
             false => Way::Staged { tile, changes: !g.random.one_in(3) },
         };
         if matches!(self.way, Way::Staged { changes: true, .. }) {
-            self.after = " with its elements so changed";
+            self.before = if self.by_col { "the transpose of the changed " } else { "the changed " };
         }
     }
 

@@ -239,25 +239,25 @@ pub(super) fn concluded(g: &mut Generator, t: &Tiling, base: usize, seen: &[usiz
     let value = g.name(value);
     let (x, high) = (&value.text, value.range.size());
     let (text, what, range) = match g.random.below(8) {
-        0 => (format!("loom.max({x}, 0.0)"), "rectified", Range::new(0.0, high)),
-        1 => (format!("loom.where({x} > 0.0, {x}, 0.01 * {x})"), "rectified with a leak", Range::within(high)),
-        2 => (format!("{x} / (1.0 + loom.exp(-{x}))"), "times its own logistic function", Range::within(high)),
-        3 => (format!("1.0 / (1.0 + loom.exp(-{x}))"), "under the logistic function", Range::new(0.0, 1.0)),
+        0 => (format!("loom.max({x}, 0.0)"), "{} rectified", Range::new(0.0, high)),
+        1 => (format!("loom.where({x} > 0.0, {x}, 0.01 * {x})"), "{} rectified with a leak", Range::within(high)),
+        2 => (format!("{x} / (1.0 + loom.exp(-{x}))"), "{} times its own logistic function", Range::within(high)),
+        3 => (format!("1.0 / (1.0 + loom.exp(-{x}))"), "the logistic function of {}", Range::new(0.0, 1.0)),
         4 => (
             format!("0.5 * {x} * (1.0 + loom.erf(0.70710677 * {x}))"),
-            "times the normal distribution up to it",
+            "{} times the normal distribution up to it",
             Range::within(high),
         ),
-        5 => (format!("{x} * loom.clamp({x} / 6.0 + 0.5, 0.0, 1.0)"), "under the hard swish", Range::within(high)),
-        6 => (format!("{x} / (1.0 + loom.abs({x}))"), "under the soft sign", Range::within(1.0)),
+        5 => (format!("{x} * loom.clamp({x} / 6.0 + 0.5, 0.0, 1.0)"), "the hard swish of {}", Range::within(high)),
+        6 => (format!("{x} / (1.0 + loom.abs({x}))"), "the soft sign of {}", Range::within(1.0)),
         _ => (
             format!("loom.max({x}, 0.0) + loom.log(1.0 + loom.exp(-loom.abs({x})))"),
-            "under the soft plus",
+            "the softplus of {}",
             Range::new(0.0, high + 1.0),
         ),
     };
     let mut expr = Expr::atom(text, Type::F32, range);
-    expr.words = format!("{} {what}", value.words);
+    expr.words = what.replace("{}", &value.words);
     expr.uses = value.uses;
     let expr = g.name(expr);
     g.constrain(expr, Need::Finite)

@@ -180,10 +180,10 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
             0 => format!("`{name}` is its share of the softmax of the row"),
             1 => {
                 format!(
-                    "`{name}` is it less the mean of the row, over the square root of {eps} plus the row's variance"
+                    "`{name}` is the element less the mean of the row, over the square root of {eps} plus the row's variance"
                 )
             }
-            _ => format!("`{name}` is it over the square root of {eps} plus the mean square of the row"),
+            _ => format!("`{name}` is the element over the square root of {eps} plus the mean square of the row"),
         });
         let mut seen = t.extras.clone();
         seen.push(value);
