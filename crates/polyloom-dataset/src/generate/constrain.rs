@@ -317,7 +317,8 @@ impl Generator {
         }
         let expr = self.short(expr);
         match (need, ty.as_composite()) {
-            (Need::Finite | Need::Moderate, Some(Composite::Vector { elem, .. })) => {
+            (Need::Finite | Need::Moderate, Some(composite)) if !matches!(composite, Composite::Transform { .. }) => {
+                let elem = composite.elem();
                 let number = Type::Scalar(elem);
                 let size = expr.range.size();
                 if size <= 400.0 && !expr.parts.is_scaled && !self.random.one_in(4) {
@@ -348,15 +349,22 @@ impl Generator {
         if expr.is_bare() || self.inline || expr.uses.is_empty() { expr } else { self.name(expr) }
     }
 
-    /// A vector of no great length in the same direction.
+    /// A vector of no great length in the same direction; a matrix is one of its elements, a quaternion of its four numbers.
     fn shortened(&mut self, expr: Expr, number: Type) -> Expr {
         let expr = self.once(expr);
         let ty = expr.ty;
+        let is_matrix = matches!(ty.as_composite(), Some(Composite::Matrix { .. }));
         let any = Range::new(0.0, f64::INFINITY);
         let least = self.random.pick(&[1.0, 0.5, 2.0, 1.5]);
         let (offset, root) = (self.number_of(number, least), least.sqrt());
         let call = |g: &Generator, op: Op, x: &Expr| Expr::call(&g.builtin(op.name()), &[x], number, any).by(op);
-        let (divisor, bound) = match self.random.below(4) {
+        let square = |g: &Generator, x: &Expr| match is_matrix {
+            true => Expr::call(&g.builtin(Op::Ddot.name()), &[x, x], number, any).by(Op::Ddot),
+            false => call(g, Op::LengthSq, x),
+        };
+        // A matrix has no length.
+        let kind = if is_matrix { 2 + self.random.below(2) } else { self.random.below(4) };
+        let (divisor, bound) = match kind {
             0 => {
                 let length = call(self, Op::Length, &expr);
                 (Expr::binary("+", &offset, &length, number, any), 1.0)
@@ -366,12 +374,12 @@ impl Generator {
                 (Expr::call(&self.builtin("max"), &[&length, &offset], number, any).by(Op::Max), 1.0)
             }
             2 => {
-                let square = call(self, Op::LengthSq, &expr);
+                let square = square(self, &expr);
                 let more = Expr::binary("+", &square, &offset, number, any);
                 (call(self, Op::Sqrt, &more), 1.0)
             }
             _ => {
-                let square = call(self, Op::LengthSq, &expr);
+                let square = square(self, &expr);
                 (Expr::binary("+", &offset, &square, number, any), (50.0 / root).ceil() / 100.0)
             }
         };
