@@ -240,9 +240,15 @@ impl Table {
             .try_fold(constant, |all, &(term, times)| Some(all + self.get(term).facts.whole? * Whole::of(times)?))
     }
 
-    /// The numbers that a sum may be.
+    /// The numbers that a sum may be: of a square and the number itself what both can be at once.
     pub(super) fn range_of(&self, sum: &Sum) -> Range {
-        let terms = sum.terms.iter().map(|&(term, times)| self.range(term) * Range::of(times));
+        let base = |term: Id| square(self, term).filter(|&id| self.get(id).sum.terms[..] == [(id, 1.0)]);
+        let times_of = |id: Id| sum.terms.iter().find(|&&(term, _)| term == id).map_or(0.0, |&(_, times)| times);
+        let is_in_square = |id: Id| sum.terms.iter().any(|&(term, _)| base(term) == Some(id));
+        let terms = sum.terms.iter().filter(|&&(term, _)| !is_in_square(term)).map(|&(term, times)| match base(term) {
+            Some(id) => quadratic(self.range(id), times, times_of(id)),
+            None => self.range(term) * Range::of(times),
+        });
         terms.fold(Range::of(sum.constant), |all, term| all + term)
     }
 
@@ -256,10 +262,25 @@ impl Table {
     }
 }
 
-/// What a number is the square of.
+/// The squares of numbers times the first factor and the numbers times the second.
+fn quadratic(range: Range, square: f64, times: f64) -> Range {
+    let apex = -times / (2.0 * square);
+    let at = |x: f64| match x.is_finite() {
+        true => (square * x + times) * x,
+        false => square * f64::INFINITY,
+    };
+    let ends = Range::of(at(range.low)).or(Range::of(at(range.high)));
+    if range.low < apex && apex < range.high { ends.or(Range::of(at(apex))) } else { ends }
+}
+
+/// What a number is the square of. Of quaternions and matrices no factors are known.
 pub(super) fn square(table: &Table, id: Id) -> Option<Id> {
-    match &table.get(id).origin {
-        Origin::Op { op: Op::Mul, operands, .. } if operands[0] == operands[1] => Some(operands[0]),
+    let known = table.get(id);
+    match &known.origin {
+        Origin::Op { op: Op::Mul, operands, .. } if operands[0] == operands[1] => {
+            let is_number = !known.factors.is_empty() && known.factors.iter().all(|&(_, n)| n % 2 == 0);
+            is_number.then_some(operands[0])
+        }
         _ => None,
     }
 }

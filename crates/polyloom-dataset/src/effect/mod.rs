@@ -143,6 +143,12 @@ def kernel(
         check("out[i] = loom.abs(x[i] * x[i])", "`abs` is of a number that is not negative");
         check("out[i] = y[i] * (x[i] % (0.5 + loom.abs(x[i])))", "`mod` leaves what it is given");
         check("out[i] = x[i] % loom.max(x[i], 0.1)", "");
+        check("out[i] = y[i] * loom.abs(loom.sign(x[i]))", "`abs` is of a sign");
+        check("if x[i] - x[i] * x[i] > 0.3:\n    out[i] = y[i]", "`gt` is always the same");
+        check("if x[i] - x[i] * x[i] > 0.2:\n    out[i] = y[i]", "");
+        check("if y[i] + x[i] * x[i] - 3.0 * x[i] > 0.2:\n    out[i] = y[i]", "");
+        check_given("out[i] = loom.max(x[i] * x[i] + 0.5 * x[i], 0.05)", "`max` always gives the same one of the two");
+        check_given("out[i] = loom.max(x[i] * x[i] - 0.5 * x[i], -0.05)", "");
         check("out[i] = x[i] % (x[i] * x[i] + 2.0)", "`mod` leaves what it is given");
         check("out[i] = x[i] % (x[i] * x[i] + 0.2)", "");
         check("out[i] = x[i] % (x[i] + 3.0)", "");
@@ -175,6 +181,7 @@ def kernel(
         check_given(&lines.replace("80", "81"), "`gt` is always the same");
         let lines = "q = loom.quat(y[i], y[i], y[i], 1.0)\nif (q * q)[0] > 30.0:\n    out[i] = x[i]";
         check_given(lines, "");
+        check_given(&lines.replace("(q * q)[0] > 30.0", "(q * q - q)[3] < -20.0"), "");
         check_given("if loom.norm_huber(v[i], 9.0) < 13.0:\n    out[i] = x[i]", "");
         check_given("if loom.norm_pseudo_huber(v[i], 9.0) > 8.5:\n    out[i] = x[i]", "`gt` is always the same");
         check_given("if loom.erfinv(0.499 * x[i]) > 2.1:\n    out[i] = y[i]", "");
@@ -200,6 +207,8 @@ def kernel(
         check("out[i] = loom.copysign(loom.frac(x[i]), 2.0 * x[i])", "`copysign` takes the sign that is there");
         check("a = loom.normalize(v[i])\nout[i] = loom.cw_div(a, v[i])[1]", "`cw_div` is of vectors of one direction");
         check("a = loom.normalize(v[i])\nout[i] = loom.dot(a, v[i])", "`dot` is of vectors of one direction");
+        let lines = "a = loom.vec3(x[i], 0.02, x[i]) - loom.vec3(x[i], y[i], x[i])\nout[i] = loom.length(a)";
+        check(lines, "`sub` takes away what was added");
         check("w = loom.vec3(x[i], y[i], 1.0)\nout[i] = loom.length(w) * x[i] - w[1]", "");
         let matrix = "m = loom.outer(v[i], v[i] + loom.vec3(1.0, x[i], y[i]))\n";
         check(&format!("{matrix}out[i] = loom.dot(v[i] * m, v[i])"), "");

@@ -310,7 +310,7 @@ mod tests {
         for (op, types, ty) in overloads() {
             let Some(expression) = expression(op, types.len()) else { continue };
             let Some(scalar) = elem(ty) else { continue };
-            for _ in 0..40 {
+            for _ in 0..200 {
                 let mut drawn: SmallVec<[Drawn; 4]> = types.iter().map(|&ty| draw(&mut random, ty)).collect();
                 let mut table = Table::default();
                 let mut ids: SmallVec<[Id; 4]> = drawn.iter().map(|drawn| table.unknown(drawn.facts)).collect();
@@ -320,7 +320,7 @@ mod tests {
                 }
                 let known = facts(&table, op, &ids, ty, &types);
                 let values: Vec<(Type, Bits)> = drawn.iter().map(|drawn| drawn.value.clone()).collect();
-                let Ok(results) = session.call(&expression, &values) else { break };
+                let results = session.call(&expression, &values).expect("it is an overload");
                 for &bits in &results[0].1 {
                     let number = scalar_bits::to_f64(scalar, bits);
                     let slack = 1e-9 * number.abs().max(1.0);
@@ -337,6 +337,6 @@ mod tests {
         }
         wrong.dedup_by_key(|text| text.split(" in ").next().map(str::to_owned));
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        assert!(n_values > 5_000, "{n_values}");
+        assert!(n_values > 90_000, "{n_values}");
     }
 }

@@ -52,6 +52,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         }
         Op::Abs if range(0).low >= 0.0 => Some("is of a number that is not negative"),
         Op::Abs if is_negated(0) => Some("takes back a minus"),
+        Op::Abs if made_by(0, &[Op::Sign]) => Some("is of a sign"),
         Op::Length | Op::LengthSq if is_negated(0) => Some("takes back a minus"),
         Op::Normalize if is_scaled(&table.get(operands[0]).sum) => Some("takes back a scale"),
         Op::Copysign if is_negated(0) || made_by(0, &[Op::Abs]) => Some("takes back a sign"),
@@ -86,6 +87,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
             Some("is of multiples of one value")
         }
         op if is_of_warp(op) && table.get(operands[0]).facts.is_uniform => Some("is of what all lanes have"),
+        Op::Sub if n_shared(table, operands[0], operands[1]) > 1 => Some("takes away what was added"),
         Op::Sub | Op::Atan2 if operands[0] == operands[1] => Some("is of a value and itself"),
         Op::Select if operands[1] == operands[2] => Some("chooses between equal values"),
         Op::BitAnd | Op::BitOr | Op::BitXor if operands[0] == operands[1] => Some("is of a value and itself"),
@@ -156,6 +158,16 @@ fn keeps(table: &Table, op: Op, id: Id, mask: f64) -> bool {
 /// Whether it is another value times a number.
 fn is_scaled(sum: &Sum) -> bool {
     matches!(sum.terms[..], [(_, times)] if sum.constant == 0.0 && times != 1.0)
+}
+
+/// How many components two vectors have in common that are no numbers.
+fn n_shared(table: &Table, a: Id, b: Id) -> usize {
+    let parts = |id: Id| match &table.get(id).origin {
+        Origin::Op { op: Op::Construct, operands, .. } => &operands[..],
+        _ => &[],
+    };
+    let is_shared = |&(&a, &b): &(&Id, &Id)| a == b && table.as_number(a).is_none();
+    if parts(a).len() == parts(b).len() { parts(a).iter().zip(parts(b)).filter(is_shared).count() } else { 0 }
 }
 
 /// Whether the first value is the maximum of the second and another, or as large as its size.

@@ -337,7 +337,7 @@ impl<'a> Walk<'a> {
         let direction = direction.filter(|_| ty.as_composite().is_some());
         let id = self.table.atom(origin, facts, direction);
         let times = if data.op == Op::Div { -1 } else { 1 };
-        if matches!(data.op, Op::Mul | Op::Div) && ty.is_float() && first.is_float() {
+        if matches!(data.op, Op::Mul | Op::Div) && ty.is_float() && first.is_float() && (is_number(0) || is_number(1)) {
             let (factors, cancels) = self.table.product(operands[0], operands[1], times);
             if cancels {
                 self.find(data, "takes away a factor");
