@@ -182,6 +182,9 @@ def kernel(
         let lines = "q = loom.quat(y[i], y[i], y[i], 1.0)\nif (q * q)[0] > 30.0:\n    out[i] = x[i]";
         check_given(lines, "");
         check_given(&lines.replace("(q * q)[0] > 30.0", "(q * q - q)[3] < -20.0"), "");
+        let lines = "out[i] = loom.max(loom.length(loom.vec3(x[i], 2.0, y[i])), 1.5)";
+        check_given(lines, "`max` always gives the same one of the two");
+        check_given(&lines.replace("1.5", "2.5"), "");
         check_given("if loom.norm_huber(v[i], 9.0) < 13.0:\n    out[i] = x[i]", "");
         check_given("if loom.norm_pseudo_huber(v[i], 9.0) > 8.5:\n    out[i] = x[i]", "`gt` is always the same");
         check_given("if loom.erfinv(0.499 * x[i]) > 2.1:\n    out[i] = y[i]", "");

@@ -1,6 +1,7 @@
 //! What is known of the results of operations by what is known of their operands.
 
 use super::known::{Facts, Id, Table, elem, numbers_of, range_of_type, stored};
+use super::terms::made_of;
 use super::whole::Whole;
 use crate::generate::{Need, Range, need, result};
 use polyloom::{Composite, Op, Scalar, Type, op::Group};
@@ -10,6 +11,7 @@ use std::f64::consts::{E, PI};
 /// What is known of what an operation on operands of these types gives that reads no memory.
 pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, types: &[Type]) -> Facts {
     let ranges: SmallVec<[Range; 4]> = operands.iter().map(|&id| table.range(id)).collect();
+    let parts = || made_of(table, operands[0], n_components(types));
     let range = match op {
         Op::Cast if elem(ty) == Some(Scalar::Bool) => is_not_zero(ranges[0]),
         Op::Cast if elem(ty).is_some_and(Scalar::is_int) => ranges[0].rising(f64::trunc),
@@ -18,6 +20,11 @@ pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, types: &[T
         op if matches!(op.info().group, Group::Gpu | Group::Index) => Range::new(0.0, i32::MAX.into()),
         Op::Mul | Op::CwMul if operands[0] == operands[1] && (op == Op::CwMul || ty.as_composite().is_none()) => {
             ranges[0].squared()
+        }
+        Op::Length | Op::LengthSq if let Some(parts) = parts() => {
+            let squares = parts.iter().map(|&part| table.range(part).squared());
+            let sum = squares.fold(Range::of(0.0), |sum, square| sum + square);
+            if op == Op::Length { sum.rising(f64::sqrt) } else { sum }
         }
         Op::Dot if operands[0] == operands[1] => ranges[0].squared() * Range::of(n_components(types) as f64),
         Op::Pow if operands[0] == operands[1] && ranges[0].low > 0.0 => {

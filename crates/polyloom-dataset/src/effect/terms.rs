@@ -80,7 +80,7 @@ pub(super) fn part(table: &mut Table, data: &InstData, operands: &[Id], ty: Type
 }
 
 /// What a vector of so many components is made of, if it is made of these.
-fn made_of(table: &Table, vector: Id, n: usize) -> Option<&[Id]> {
+pub(super) fn made_of(table: &Table, vector: Id, n: usize) -> Option<&[Id]> {
     match &table.get(vector).origin {
         Origin::Op { op: Op::Construct, operands, .. } if operands.len() == n && n > 1 => Some(operands),
         _ => None,
