@@ -125,7 +125,7 @@ fn files_that_do_not_go_together_are_found() {
         (
             ROWS,
             &|bytes| bytes,
-            &|it| it["statistics"]["ops"]["add"] = json!(1),
+            &|it| it["statistics"]["histograms"]["ops"]["add"] = json!(1),
             "the statistics are not those of the rows",
         ),
         (ROWS, &|bytes| bytes, &|it| it["settings"]["count"] = json!(7), "lists more rows than are asked for"),
