@@ -2,8 +2,8 @@
 
 mod dataset;
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use tempfile::TempDir;
 
 const SOURCE: &str = "\
 import warp as wp
@@ -30,23 +30,21 @@ def wrong(x: loom.array(dtype=float), n: int):
     x[i] = x[i] + n
 ";
 
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(test: &str) -> Folder {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        std::fs::create_dir_all(&path).expect("a folder for the test");
-        Folder(path)
+    fn new() -> Folder {
+        Folder(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the test"))
     }
 
     fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
+        let path = self.path(name);
         std::fs::write(&path, text).expect("a file for the test");
-        path.to_str().expect("a path of ASCII").to_owned()
+        path
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("a path of ASCII").to_owned()
+        self.0.path().join(name).to_str().expect("a path of ASCII").to_owned()
     }
 }
 
@@ -70,14 +68,16 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn check_accepts_a_right_file_silently() {
-    let file = Folder::new("check_right").file("k.py", SOURCE);
+    let folder = Folder::new();
+    let file = folder.file("k.py", SOURCE);
     let out = polyloom(&["check", &file]);
     assert_eq!((out.status.code(), text(&out.stdout), text(&out.stderr)), (Some(0), String::new(), String::new()));
 }
 
 #[test]
 fn check_says_that_a_file_has_no_kernels() {
-    let file = Folder::new("check_none").file("k.py", "import polyloom as loom\n");
+    let folder = Folder::new();
+    let file = folder.file("k.py", "import polyloom as loom\n");
     let out = polyloom(&["check", &file]);
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(0), String::new()));
     assert!(text(&out.stderr).contains("no kernels: decorate a function with `@loom.kernel`"), "{}", text(&out.stderr));
@@ -87,7 +87,8 @@ fn check_says_that_a_file_has_no_kernels() {
 fn shapes_of_arrays_of_vectors_go_without_the_components() {
     let source = "import polyloom as loom\n@loom.kernel\ndef k(x: loom.array(dtype=loom.vec3, ndim=2), n: \
                   loom.array(dtype=int, ndim=2)):\n    i, j = loom.tid()\n    x[i, j][1] = 2.0\n    n[i, j] = 1\n";
-    let file = Folder::new("vectors").file("k.py", source);
+    let folder = Folder::new();
+    let file = folder.file("k.py", source);
     for (dim, x) in [("2x1", "zeros:2x1"), ("2,1", "zeros:2,1"), ("2x1", "zeros:2x1x3")] {
         let out = polyloom(&["run", &file, "--dim", dim, "--arg", &format!("x={x}"), "--arg", "n=zeros:2,1"]);
         assert!(
@@ -104,7 +105,8 @@ fn shapes_of_arrays_of_vectors_go_without_the_components() {
 
 #[test]
 fn check_reports_every_error_with_its_place() {
-    let file = Folder::new("check_wrong").file("k.py", WRONG);
+    let folder = Folder::new();
+    let file = folder.file("k.py", WRONG);
     let out = polyloom(&["check", &file]);
     assert_eq!(out.status.code(), Some(1));
     let errors = text(&out.stderr);
@@ -124,7 +126,7 @@ fn check_reports_derivatives_that_there_are_none_of() {
         )
     };
     // No kernel calls `slope`.
-    let folder = Folder::new("check_grad");
+    let folder = Folder::new();
     let out = polyloom(&["check", &folder.file("wrong.py", &text_of("n"))]);
     assert_eq!(out.status.code(), Some(1));
     assert!(text(&out.stderr).contains("PL0701"), "{}", text(&out.stderr));
@@ -134,7 +136,8 @@ fn check_reports_derivatives_that_there_are_none_of() {
 
 #[test]
 fn check_json_has_the_documented_fields() {
-    let file = Folder::new("check_json").file("k.py", WRONG);
+    let folder = Folder::new();
+    let file = folder.file("k.py", WRONG);
     let out = polyloom(&["check", "--json", &file]);
     assert_eq!(out.status.code(), Some(1));
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
@@ -164,7 +167,8 @@ def twice(x: loom.array(dtype=float)):
 def twice(x: loom.array(dtype=float)):
     x[0] = uncalled(x[0])
 ";
-    let file = Folder::new("check_all").file("k.py", source);
+    let folder = Folder::new();
+    let file = folder.file("k.py", source);
     let out = polyloom(&["check", "--json", &file]);
     assert_eq!(out.status.code(), Some(1));
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
@@ -174,7 +178,7 @@ def twice(x: loom.array(dtype=float)):
 
 #[test]
 fn files_that_are_no_programs_are_reported() {
-    let folder = Folder::new("no_program");
+    let folder = Folder::new();
     let broken = folder.file("broken.py", "def f(:\n");
     let out = polyloom(&["check", &broken]);
     assert_eq!(out.status.code(), Some(1));
@@ -186,7 +190,7 @@ fn files_that_are_no_programs_are_reported() {
 
 #[test]
 fn compile_emits_every_form() {
-    let folder = Folder::new("compile");
+    let folder = Folder::new();
     let file = folder.file("k.py", SOURCE);
     for (form, words) in
         [("ast", "scaled"), ("hir", "kernel @scaled"), ("hir-prepared", "kernel @scaled"), ("asm", "ret")]
@@ -224,7 +228,7 @@ fn compile_emits_every_form() {
 
 #[test]
 fn compile_emits_backward_kernels() {
-    let folder = Folder::new("compile_backward");
+    let folder = Folder::new();
     let file = folder.file("k.py", SOURCE);
     let emitted = |arguments: &[&str]| {
         let out = polyloom(&[&["compile", &file], arguments].concat());
@@ -282,7 +286,7 @@ fn compile_emits_backward_kernels() {
 
 #[test]
 fn run_runs_the_kernel_and_saves_arrays() {
-    let folder = Folder::new("run");
+    let folder = Folder::new();
     let file = folder.file("k.py", SOURCE);
     let saved = folder.path("y.npy");
     let out_option = format!("y={saved}");
@@ -308,7 +312,8 @@ def divide(x: loom.array(dtype=float), by: float):
     i = loom.tid()
     x[i] = (float(i) - 1.0) / by
 ";
-    let file = Folder::new("run_json").file("k.py", source);
+    let folder = Folder::new();
+    let file = folder.file("k.py", source);
     let out = polyloom(&["run", &file, "--dim", "3", "--arg", "x=zeros:3", "--arg", "by=0", "--json"]);
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert_eq!(found["x"]["data"], serde_json::json!(["-Infinity", "NaN", "Infinity"]));
@@ -316,7 +321,8 @@ def divide(x: loom.array(dtype=float), by: float):
 
 #[test]
 fn wrong_usage_exits_with_2_and_says_why() {
-    let file = Folder::new("usage").file("k.py", SOURCE);
+    let folder = Folder::new();
+    let file = folder.file("k.py", SOURCE);
     for (arguments, words) in [
         (&["run", &file, "--dim", "4"][..], "parameter `x` has no value"),
         (
@@ -345,7 +351,8 @@ fn wrong_usage_exits_with_2_and_says_why() {
 
 #[test]
 fn a_device_that_is_not_there_is_named() {
-    let file = Folder::new("device").file("k.py", SOURCE);
+    let folder = Folder::new();
+    let file = folder.file("k.py", SOURCE);
     let arguments = ["--dim", "4", "--arg", "x=zeros:4", "--arg", "y=zeros:4", "--arg", "n=0"];
     for (device, status, words) in [
         ("cuda:99", 1, "device 'cuda:99' is not available: "),
@@ -372,7 +379,8 @@ def mirrored(a: loom.array(dtype=float)):
 #[test]
 #[cfg_attr(not(feature = "compute"), ignore = "this build makes no PTX")]
 fn the_simulator_reports_and_counts() {
-    let file = Folder::new("sanitize").file("race.py", RACE);
+    let folder = Folder::new();
+    let file = folder.file("race.py", RACE);
     let run = |more: &[&str]| {
         let always = ["run", &file, "--dim", "64", "--device", "sim:0", "--arg", "a=ones:64"];
         polyloom(&[&always[..], more].concat())
@@ -425,7 +433,7 @@ fn ptx_from_elsewhere_runs() {
     ret;
 }
 ";
-    let folder = Folder::new("ptx");
+    let folder = Folder::new();
     let file = folder.file("reversed.ptx", ptx);
     let run = |block: &str, shared: &str| {
         let shape = ["--kernel", "reversed", "--grid", "1,1,1", "--block", block, "--shared", shared];
@@ -472,8 +480,8 @@ fn structs_with_arrays_are_arguments_of_ptx() {
     ret;
 }
 ";
-    let folder = Folder::new("ptx_structs");
-    let (file, saved) = (folder.file("scaled.ptx", ptx), folder.0.join("out.npy"));
+    let folder = Folder::new();
+    let (file, saved) = (folder.file("scaled.ptx", ptx), folder.0.path().join("out.npy"));
     let run = |arg: &str| {
         let out = format!("0.1.0={}", saved.display());
         polyloom(&["run", &file, "--grid", "1", "--block", "8", "--arg", arg, "--out", &out, "--sanitize", "all"])
@@ -517,7 +525,7 @@ fn structs_with_arrays_are_arguments_of_ptx() {
 #[cfg(any(feature = "compute", feature = "compute-static"))]
 #[test]
 fn ptx_that_was_compiled_here_runs_as_a_file() {
-    let folder = Folder::new("own_ptx");
+    let folder = Folder::new();
     let source = "\
 import polyloom as loom
 
@@ -551,7 +559,7 @@ def outer(a: float, x: loom.array(dtype=float), y: loom.array2d(dtype=float)):
 #[cfg(any(feature = "compute", feature = "compute-static"))]
 #[test]
 fn parameters_of_ptx_go_by_their_names_in_the_source() {
-    let folder = Folder::new("names_in_ptx");
+    let folder = Folder::new();
     let source = "\
 import polyloom as loom
 
@@ -573,7 +581,8 @@ def named(launch: float, ä: float, ö: float, x: loom.array(dtype=float), n: lo
 
 #[test]
 fn an_empty_grid_runs_nothing_however_large_it_is_otherwise() {
-    let file = Folder::new("empty_grid").file("k.py", SOURCE);
+    let folder = Folder::new();
+    let file = folder.file("k.py", SOURCE);
     let grid = "18446744073709551615,5,0";
     let out = polyloom(&["run", &file, "--dim", grid, "--arg", "x=zeros:4", "--arg", "y=zeros:4", "--arg", "n=0"]);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
@@ -584,7 +593,8 @@ fn an_empty_grid_runs_nothing_however_large_it_is_otherwise() {
 fn composites_are_given_by_their_components() {
     let source = "import polyloom as loom\n\n@loom.kernel\ndef k(v: loom.vec2, x: loom.array(dtype=loom.vec2)):\n    \
                   i = loom.tid()\n    x[i] = x[i] + 2.0 * v\n";
-    let file = Folder::new("composites").file("k.py", source);
+    let folder = Folder::new();
+    let file = folder.file("k.py", source);
     let run = |v: &str, x: &str| polyloom(&["run", &file, "--dim", "2", "--arg", v, "--arg", x]);
     let out = run("v=1,2.5", "x=arange:2x2");
     assert!(text(&out.stdout).contains("x: float32[2, 2] 2 6 4 8"), "{}{}", text(&out.stdout), text(&out.stderr));
@@ -600,7 +610,7 @@ fn composites_are_given_by_their_components() {
 
 #[test]
 fn an_empty_array_is_not_read() {
-    let folder = Folder::new("empty_array");
+    let folder = Folder::new();
     let file = folder.file("k.py", SOURCE);
     let empty = folder.path("empty.npy");
     let run = |dim: &str, x: &str, more: &[&str]| {
@@ -616,7 +626,8 @@ fn an_empty_array_is_not_read() {
 
 #[test]
 fn runs_name_the_line_of_a_failed_check() {
-    let file = Folder::new("checked").file("k.py", SOURCE);
+    let folder = Folder::new();
+    let file = folder.file("k.py", SOURCE);
     let arguments = ["run", &file, "--dim", "5", "--arg", "x=zeros:4", "--arg", "y=zeros:5", "--arg", "n=0"];
     let out = polyloom(&arguments);
     assert_eq!(out.status.code(), Some(1));
@@ -666,7 +677,7 @@ def scale(x: loom.array(dtype=Any), by: Any):
 
 #[test]
 fn generic_kernels_take_their_types_from_options_and_arguments() {
-    let folder = Folder::new("generic");
+    let folder = Folder::new();
     let file = folder.file("k.py", GENERIC);
     let out = polyloom(&["compile", &file, "--emit", "hir"]);
     assert_eq!(out.status.code(), Some(2));

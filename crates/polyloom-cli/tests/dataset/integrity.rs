@@ -8,7 +8,7 @@ use std::path::Path;
 
 #[test]
 fn what_says_of_a_data_set_what_it_is_not_is_found() {
-    let (_keep, path) = folder("dataset-description");
+    let (_keep, path) = folder();
     assert_success(&produce(&path, &["--count", "30"]));
     let good = files(&path);
     let in_json = |name: &str, change: &dyn Fn(&mut Value)| {
@@ -70,9 +70,9 @@ fn files_that_do_not_go_together_are_found() {
         let of_all = ["dataset", "produce", "--verify", "run", "--columns", ROW, "--output", path, "--count"];
         assert_success(&polyloom(&[&of_all[..], more].concat()));
     };
-    let (_keep, known) = folder("dataset-known");
+    let (_keep, known) = folder();
     one_chunk(&known, &["3"]);
-    let (_keep, whole) = folder("dataset-together");
+    let (_keep, whole) = folder();
     let known = Path::new(&known).join(ROWS);
     one_chunk(&whole, &["60", "--exclude", known.to_str().expect("a path of ASCII")]);
     let fewer = |number: &mut Value| *number = json!(number.as_u64().expect("a number") - 1);
@@ -153,7 +153,7 @@ fn files_that_do_not_go_together_are_found() {
         (ROWS, &|bytes| bytes, &|it| it["settings"]["seed"] = json!(1), "is not what seed 1 and index"),
     ];
     for (file, change, mend, expected) in cases {
-        let (_keep, path) = folder("dataset-not-together");
+        let (_keep, path) = folder();
         copy(&whole, &path);
         mended(&path, file, change, mend);
         let output = validate(&path);
@@ -161,7 +161,7 @@ fn files_that_do_not_go_together_are_found() {
         assert!(text(&output.stdout).contains(expected), "{expected}: {}", text(&output.stdout));
     }
     // A row that is left out everywhere.
-    let (_keep, path) = folder("dataset-without");
+    let (_keep, path) = folder();
     copy(&whole, &path);
     let rows = |bytes: Vec<u8>| {
         let text = text(&bytes);
@@ -185,7 +185,7 @@ fn files_that_do_not_go_together_are_found() {
 
 #[test]
 fn a_changed_byte_is_found_by_the_checksum() {
-    let (_keep, path) = folder("dataset-checksum");
+    let (_keep, path) = folder();
     assert_success(&produce(&path, &["--count", "20"]));
     let file = Path::new(&path).join("keys/00000.bin");
     let mut bytes = fs::read(&file).expect("there are keys");

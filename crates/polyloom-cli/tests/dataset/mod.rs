@@ -19,10 +19,10 @@ const QUICK: [&str; 6] = ["--verify", "run", "--columns", ROW, "--indices-per-fi
 
 const ROW: &str = "id,kernel_name,category,python_source,cuda_forward,cpp_backward,hir,device,metadata";
 
-fn folder(name: &str) -> (Folder, String) {
-    let folder = Folder::new(name);
+/// A folder for the test, and the path of a data set in it.
+fn folder() -> (Folder, String) {
+    let folder = Folder::new();
     let path = folder.path("set");
-    let _ = fs::remove_dir_all(&path);
     (folder, path)
 }
 

@@ -13,7 +13,7 @@ use std::process::Output;
 #[test]
 fn what_is_produced_is_valid() {
     for format in [&["--format", "jsonl"][..], &["--zstd"], &["--format", "parquet"]] {
-        let (_keep, path) = folder("dataset-valid");
+        let (_keep, path) = folder();
         assert_success(&produce(&path, &[&["--count", "60"], format].concat()));
         let output = validate(&path);
         assert_success(&output);
@@ -23,7 +23,7 @@ fn what_is_produced_is_valid() {
 
 #[test]
 fn what_programs_read_is_json() {
-    let (_keep, path) = folder("dataset-json");
+    let (_keep, path) = folder();
     let json = |output: Output| -> Value {
         assert_success(&output);
         serde_json::from_slice(&output.stdout).expect("it is JSON")
@@ -32,7 +32,7 @@ fn what_programs_read_is_json() {
     assert_eq!(json(polyloom(&["dataset", "validate", "--input", &path, "--json"]))["findings"], json!([]));
     let row = json(polyloom(&["dataset", "show", "--input", &path, "--json"]));
     assert!(row["python_source"].is_string() && row["metadata"]["index"] == json!(0), "{row}");
-    let (_keep, merged) = folder("dataset-json-merged");
+    let (_keep, merged) = folder();
     let stats = json(polyloom(&["dataset", "merge", "--output", &merged, &path, "--json"]));
     let of_shard: Value = json(polyloom(&["dataset", "stats", "--input", &path, "--json"]));
     // Merging makes no rows: what was made took what it took.
@@ -41,7 +41,7 @@ fn what_programs_read_is_json() {
 
 #[test]
 fn a_data_set_without_what_rows_are_proved_by_is_one_error() {
-    let (_keep, set) = folder("dataset-missing-columns");
+    let (_keep, set) = folder();
     let of = |columns: &str| {
         let _ = fs::remove_dir_all(&set);
         let more = ["--count", "20", "--verify", "parse", "--columns", columns];
@@ -117,7 +117,7 @@ fn edit(row: &mut Value, column: &str, change: impl Fn(&str) -> String) {
 
 #[test]
 fn what_was_tampered_with_is_found() {
-    let (_keep, whole) = folder("dataset-whole");
+    let (_keep, whole) = folder();
     assert_success(&produce(&whole, &["--count", "40"]));
     // The first row in which an edit finds something to change.
     let with = |rows: &[Value], column: &str, pattern: &str| {
@@ -253,7 +253,7 @@ fn what_was_tampered_with_is_found() {
     ];
     assert!(changes.len() >= 20);
     for (what, change, found) in changes {
-        let (_keep, path) = folder("dataset-tampered");
+        let (_keep, path) = folder();
         copy(&whole, &path);
         tampered(&path, &*change);
         let output = validate(&path);
@@ -267,7 +267,7 @@ fn what_was_tampered_with_is_found() {
 /// Whatever is found in rows that were tampered with is not found in what is merely written anew.
 #[test]
 fn rows_that_are_written_anew_are_valid() {
-    let (_keep, path) = folder("dataset-anew");
+    let (_keep, path) = folder();
     assert_success(&produce(&path, &["--count", "20"]));
     let before = fs::read(Path::new(&path).join(ROWS)).expect("it is there");
     tampered(&path, &|_| {});
@@ -277,7 +277,7 @@ fn rows_that_are_written_anew_are_valid() {
 
 #[test]
 fn a_row_that_is_like_another_is_found() {
-    let (keep, path) = folder("dataset-twice");
+    let (keep, path) = folder();
     let kernel = |name: &str, factor: &str| {
         format!(
             "import warp as wp\n\n\n@wp.kernel\ndef {name}(x: wp.array(dtype=float), y: wp.array(dtype=float)):\n    \

@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn the_number_of_threads_makes_no_difference() {
-    let (_keep, one) = folder("dataset-one-thread");
+    let (_keep, one) = folder();
     assert_success(&produce(&one, &["--count", "90", "--seed", "5", "--jobs", "1"]));
-    let (_keep, three) = folder("dataset-three-threads");
+    let (_keep, three) = folder();
     assert_success(&produce(&three, &["--count", "90", "--seed", "5", "--jobs", "3"]));
     assert_same(&one, &three);
 }
 
 #[test]
 fn a_run_that_is_killed_fifty_times_ends_with_the_same_bytes() {
-    let (_keep, unbroken) = folder("dataset-unbroken");
+    let (_keep, unbroken) = folder();
     let more = ["--count", "240", "--jobs", "2"];
     let started = Instant::now();
     assert_success(&produce(&unbroken, &more));
     // A chunk takes a tenth of a run: some are killed before their first is finished, and some after.
     let longest = started.elapsed().mul_f64(0.3);
-    let (_keep, killed) = folder("dataset-killed");
+    let (_keep, killed) = folder();
     let (mut n_killed, mut n_with_rows) = (0, 0);
     let mut wait = 7_u32;
     while n_killed < 50 {
@@ -60,10 +60,10 @@ fn a_run_that_is_killed_fifty_times_ends_with_the_same_bytes() {
 /// Where files may not grow, as on a full disk, a write fails in the middle of a run.
 #[test]
 fn a_write_that_fails_is_one_error_that_loses_nothing() {
-    let (_keep, unbroken) = folder("dataset-whole");
+    let (_keep, unbroken) = folder();
     let more = ["--count", "120", "--seed", "9", "--jobs", "2"];
     assert_success(&produce(&unbroken, &more));
-    let (_keep, full) = folder("dataset-full");
+    let (_keep, full) = folder();
     // Files of 24 indices are less than half as long as those of 120.
     let longest =
         files(&unbroken).iter().filter(|(name, _)| name.starts_with("data")).map(|(_, bytes)| bytes.len()).max();
@@ -85,12 +85,12 @@ fn a_write_that_fails_is_one_error_that_loses_nothing() {
 
 #[test]
 fn ctrl_c_ends_a_run_that_can_be_gone_on_with() {
-    let (_keep, unbroken) = folder("dataset-uninterrupted");
+    let (_keep, unbroken) = folder();
     let more = ["--count", "2000", "--verify", "compile", "--columns", ROW, "--indices-per-file", "100"];
     let run =
         |path: &str, last: &[&str]| polyloom(&[&["dataset", "produce", "--output", path][..], &more, last].concat());
     assert_success(&run(&unbroken, &[]));
-    let (_keep, interrupted) = folder("dataset-interrupted");
+    let (_keep, interrupted) = folder();
     let mut command = Command::new(env!("CARGO_BIN_EXE_polyloom"));
     command.args(["dataset", "produce", "--output", &interrupted]).args(more);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
@@ -108,7 +108,7 @@ fn ctrl_c_ends_a_run_that_can_be_gone_on_with() {
 
 #[test]
 fn what_makes_no_sense_is_one_error() {
-    let (keep, set) = folder("dataset-no-sense");
+    let (keep, set) = folder();
     let bad = keep
         .file("bad.py", "import polyloom as loom\n\n\n@loom.kernel\ndef f(x: loom.array(dtype=float)):\n    g(x)\n");
     for (arguments, message) in [
@@ -124,7 +124,7 @@ fn what_makes_no_sense_is_one_error() {
 
 #[test]
 fn going_on_with_other_settings_is_refused() {
-    let (_keep, path) = folder("dataset-other-settings");
+    let (_keep, path) = folder();
     assert_success(&produce(&path, &["--count", "20"]));
     let before = files(&path);
     let again = produce(&path, &["--count", "20"]);
@@ -138,7 +138,7 @@ fn going_on_with_other_settings_is_refused() {
 
 #[test]
 fn a_folder_that_cannot_be_written_is_one_error() {
-    let (keep, _) = folder("dataset-unwritable");
+    let (keep, _) = folder();
     let file = keep.file("file", "");
     let output = produce(&format!("{file}/set"), &["--count", "20"]);
     assert_eq!(output.status.code(), Some(1));
@@ -148,7 +148,7 @@ fn a_folder_that_cannot_be_written_is_one_error() {
 
 #[test]
 fn what_is_in_the_way_stays_what_it_is() {
-    let (keep, path) = folder("dataset-in-the-way");
+    let (keep, path) = folder();
     for inner in ["data", "keys", "rejects"] {
         fs::create_dir_all(Path::new(&path).join(inner)).expect("a folder for the test");
     }
@@ -182,7 +182,7 @@ fn what_is_in_the_way_stays_what_it_is() {
 
 #[test]
 fn one_run_writes_to_a_folder() {
-    let (_keep, path) = folder("dataset-two-runs");
+    let (_keep, path) = folder();
     let run = |seed: &str| {
         let more = ["--count", "100000", "--seed", seed, "--resume"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_polyloom"));
@@ -204,11 +204,11 @@ fn one_run_writes_to_a_folder() {
 
 #[test]
 fn files_that_are_gone_or_changed_are_one_error() {
-    let (_keep, path) = folder("dataset-changed");
+    let (_keep, path) = folder();
     assert_success(&produce(&path, &["--count", "60"]));
     let file = Path::new(&path).join("data/train-00001.jsonl");
     let bytes = fs::read(&file).expect("it is there");
-    let (_keep, merged) = folder("dataset-changed-merged");
+    let (_keep, merged) = folder();
     let message = |output: Output| {
         assert_eq!(output.status.code(), Some(1));
         text(&output.stderr)
@@ -240,7 +240,7 @@ fn files_that_are_gone_or_changed_are_one_error() {
 
 #[test]
 fn a_data_set_has_a_row() {
-    let (_keep, path) = folder("dataset-no-row");
+    let (_keep, path) = folder();
     let output = produce(&path, &["--count", "0"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("the count is 0"), "{}", text(&output.stderr));
@@ -249,7 +249,7 @@ fn a_data_set_has_a_row() {
 
 #[test]
 fn a_column_whose_tool_is_missing_is_one_error() {
-    let (_keep, set) = folder("dataset-no-tool");
+    let (_keep, set) = folder();
     let mut command = Command::new(env!("CARGO_BIN_EXE_polyloom"));
     command.args(["dataset", "produce", "--count", "1", "--output", &set, "--columns", "id,nvrtc_ptx_forward"]);
     for name in ["VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH"] {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Kernels that write one number or nothing, even to arrays that are longer than the launch, and one that writes a mask.
 #[test]
 fn constant_kernels_of_files_are_no_rows() {
-    let (keep, set) = folder("dataset-constant");
+    let (keep, set) = folder();
     let head = "import polyloom as loom\n\n\n";
     let kernel = |name: &str, body: &str| {
         format!(
@@ -37,7 +37,7 @@ fn constant_kernels_of_files_are_no_rows() {
 /// What kernels print is no part of what the command prints.
 #[test]
 fn kernels_that_print_are_silent() {
-    let (keep, set) = folder("dataset-prints");
+    let (keep, set) = folder();
     let source = "import polyloom as loom\n\n\n@loom.kernel\ndef f(x: loom.array(dtype=float)):\n    i = loom.tid()\n    \
                   x[i] = 2.0 * x[i]\n    print(12345)\n";
     let file = keep.file("prints.py", source);
@@ -51,10 +51,10 @@ fn kernels_that_print_are_silent() {
 
 #[test]
 fn kernels_like_those_to_leave_out_are_left_out() {
-    let (_keep, first) = folder("dataset-all");
+    let (_keep, first) = folder();
     assert_success(&produce(&first, &["--count", "20"]));
     let rows = fs::read_to_string(Path::new(&first).join("data/train-00000.jsonl")).expect("there are rows");
-    let (keep, second) = folder("dataset-without");
+    let (keep, second) = folder();
     let row: Value = serde_json::from_str(rows.lines().nth(1).expect("there are two rows")).expect("it is JSON");
     let jsonl = keep.file("those.jsonl", rows.lines().next().expect("there is a row"));
     let python = keep.file("that.py", row["python_source"].as_str().expect("a text"));
@@ -62,19 +62,19 @@ fn kernels_like_those_to_leave_out_are_left_out() {
     let manifest = fs::read_to_string(Path::new(&second).join("manifest.json")).expect("there is a manifest");
     assert!(manifest.contains("\"excluded\": 2"), "{manifest}");
     // Other objects that have a kernel's text, and files that have none.
-    let (_keep, third) = folder("dataset-without-others");
+    let (_keep, third) = folder();
     let other = keep.file("others.jsonl", &json!({"prompt": 1, "python_source": row["python_source"]}).to_string());
     assert_success(&produce(&third, &["--count", "20", "--exclude", &other]));
     // Rows in the other formats.
-    for (name, more) in [("dataset-zstd", &["--zstd"][..]), ("dataset-parquet", &["--format", "parquet"])] {
-        let (_keep, all) = folder(name);
+    for more in [&["--zstd"][..], &["--format", "parquet"]] {
+        let (_keep, all) = folder();
         assert_success(&produce(&all, &[&["--count", "20"], more].concat()));
         let mut excluding = vec!["--count".to_owned(), "20".to_owned()];
         for entry in fs::read_dir(Path::new(&all).join("data")).expect("there are rows") {
             let path = entry.expect("it can be read").path().display().to_string();
             excluding.extend(["--exclude".to_owned(), path]);
         }
-        let (_keep, without) = folder("dataset-without-all");
+        let (_keep, without) = folder();
         assert_success(&produce(&without, &excluding.iter().map(String::as_str).collect::<Vec<_>>()));
         let manifest = fs::read_to_string(Path::new(&without).join("manifest.json")).expect("there is a manifest");
         assert!(manifest.contains("\"excluded\": 20"), "{manifest}");
@@ -85,7 +85,7 @@ fn kernels_like_those_to_leave_out_are_left_out() {
         ("empty.jsonl", "\n", "has no kernel to leave out"),
         ("no_source.jsonl", "{}", "line 1: missing field `python_source`"),
     ] {
-        let (_keep, fourth) = folder("dataset-without-nothing");
+        let (_keep, fourth) = folder();
         let output = produce(&fourth, &["--count", "20", "--exclude", &keep.file(name, text_of)]);
         assert!(!output.status.success() && text(&output.stderr).contains(message), "{}", text(&output.stderr));
     }
@@ -93,7 +93,7 @@ fn kernels_like_those_to_leave_out_are_left_out() {
 
 #[test]
 fn kernels_of_files_are_taken_or_rejected_with_the_reason() {
-    let (keep, set) = folder("dataset-from");
+    let (keep, set) = folder();
     let root = write_sources(&keep);
     let run = |path: &str, more: &[&str]| {
         let from = ["dataset", "produce", "--output", path, "--from", &root, "--indices-per-file", "3"];
@@ -134,11 +134,11 @@ fn kernels_of_files_are_taken_or_rejected_with_the_reason() {
     assert!(of_refused.expect("it is there")["detail"].as_str().expect("a text").contains("missing"));
     assert_success(&validate(&set));
 
-    let (_keep, shard_0) = folder("dataset-from-shard-0");
-    let (_keep, shard_1) = folder("dataset-from-shard-1");
+    let (_keep, shard_0) = folder();
+    let (_keep, shard_1) = folder();
     assert_success(&run(&shard_0, &["--shard", "0/2"]));
     assert_success(&run(&shard_1, &["--shard", "1/2"]));
-    let (_keep, merged) = folder("dataset-from-merged");
+    let (_keep, merged) = folder();
     assert_success(&polyloom(&["dataset", "merge", "--output", &merged, &shard_0, &shard_1]));
     let (one, other) = (files(&set), files(&merged));
     assert!(one.keys().eq(other.keys()));
@@ -153,7 +153,7 @@ fn kernels_of_files_are_taken_or_rejected_with_the_reason() {
 
 #[test]
 fn kernels_of_blocks_are_launched_with_whole_blocks() {
-    let (keep, set) = folder("dataset-from-blocks");
+    let (keep, set) = folder();
     let file = Path::new(&keep.path("sources")).join("blocks.py");
     fs::create_dir_all(file.parent().expect("it is in a folder")).expect("a folder");
     let source = "import polyloom as loom
@@ -212,7 +212,7 @@ def neighbours(x: loom.array(dtype=float), y: loom.array(dtype=float)):
 
 #[test]
 fn inputs_that_no_run_would_give_are_found_in_rows_of_files() {
-    let (keep, set) = folder("dataset-from-tampered");
+    let (keep, set) = folder();
     let root = write_sources(&keep);
     let from = ["dataset", "produce", "--output", &set, "--from", &root, "--verify", "run"];
     assert_success(&polyloom(&from));
@@ -224,7 +224,7 @@ fn inputs_that_no_run_would_give_are_found_in_rows_of_files() {
 
 #[test]
 fn files_without_kernels_are_one_error() {
-    let (keep, set) = folder("dataset-from-nothing");
+    let (keep, set) = folder();
     let file = keep.file("plain.py", "print(1)\n");
     let output = polyloom(&["dataset", "produce", "--output", &set, "--from", &file]);
     assert_eq!(output.status.code(), Some(1));
