@@ -12,18 +12,17 @@ True
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import linecache
 import operator
 import os
-import sys
+import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from polyloom import _native
+from polyloom import _kernel, _native
 from polyloom._native import Kernel
 
 __all__ = ["CATEGORIES", "SynthesisedKernel", "extract_ir", "generate_kernel", "merge", "produce"]
@@ -70,11 +69,12 @@ class SynthesisedKernel:
         filename = f"<{self.category} kernel {self.seed}>"
         text = self.source.replace("import warp as wp", "import polyloom as wp", 1)
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-        spec = importlib.util.spec_from_loader(self.name, loader=None)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(self.name, module)
-        exec(compile(text, filename, "exec"), module.__dict__)
+        module = types.ModuleType(self.name)
+        try:
+            exec(compile(text, filename, "exec"), module.__dict__)
+        finally:
+            linecache.cache.pop(filename, None)
+            _kernel._units.pop(filename, None)
         kernel = module.__dict__[self.name]
         assert isinstance(kernel, Kernel)
         return kernel

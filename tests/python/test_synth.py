@@ -1,6 +1,8 @@
 """`polyloom.synth`: generated kernels, their code, and data sets of them."""
 
 import json
+import linecache
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,13 @@ def test_generated_kernels_are_kernels(category):
         assert kernel.name == made.name
         assert made.source.startswith(("import ", "from "))
         assert '"""' in made.source
+
+
+def test_generated_kernels_leave_nothing_behind():
+    before = len(sys.modules), len(linecache.cache)
+    for seed in range(5):
+        synth.generate_kernel("function", seed).kernel()
+    assert (len(sys.modules), len(linecache.cache)) == before
 
 
 def test_a_generated_kernel_runs():

@@ -89,7 +89,10 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
     }
     let origin = match source {
         Some(_) => "They were found in files, which\n`metadata` names.".to_owned(),
-        None => format!("Generated from seed {seed}:\nthe same version, seed and settings give the same bytes."),
+        None => {
+            let timed = if manifest.settings.timings { ", but for how long rows took" } else { "" };
+            format!("Generated from seed {seed}:\nthe same version, seed and settings give the same bytes{timed}.")
+        }
     };
     let _ = write!(
         text,

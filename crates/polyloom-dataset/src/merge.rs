@@ -43,18 +43,18 @@ pub fn merge(
     let mut manifests = Vec::new();
     for folder in shards {
         let manifest = Manifest::read(folder).map_err(|error| file(folder, error))?;
-        let missing = || ProduceError::Setting(format!("{} holds no data set", folder.display()));
+        let missing = || ProduceError::Shards(format!("{} holds no data set", folder.display()));
         manifests.push((folder, manifest.ok_or_else(missing)?));
     }
     let chunks = in_order(&manifests)?;
     let Some((_, first)) = manifests.first() else {
-        return Err(ProduceError::Setting("no shard is given".to_owned()));
+        return Err(ProduceError::Shards("no shard is given".to_owned()));
     };
     let mut settings = first.settings.clone();
     let missing = columns_to_merge_by(&settings.columns);
     if !missing.is_empty() {
         let message = format!("shards cannot be put together without the columns {}", missing.join(", "));
-        return Err(ProduceError::Setting(message));
+        return Err(ProduceError::Shards(message));
     }
     // One run would have been asked for so many rows, or for these indices.
     let end = chunks.last().map_or(settings.first, |(_, chunk)| chunk.end);
@@ -148,7 +148,7 @@ fn file(path: &Path, error: io::Error) -> ProduceError {
 fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, &'a Chunk)>, ProduceError> {
     let mut chunks = Vec::new();
     for (folder, manifest) in manifests {
-        let refuse = |what: String| Err(ProduceError::Setting(format!("{}: {what}", folder.display())));
+        let refuse = |what: String| Err(ProduceError::Shards(format!("{}: {what}", folder.display())));
         if !manifest.is_finished {
             return refuse("is not finished: go on with it by --resume first".to_owned());
         }
@@ -170,14 +170,14 @@ fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, 
     {
         let last = chunk.first.saturating_sub(1);
         let what = format!("indices {first} to {last} are missing before {}", folder.display());
-        return Err(ProduceError::Setting(what));
+        return Err(ProduceError::Shards(what));
     }
     for pair in chunks.windows(2) {
         let ((before, one), (after, other)) = (pair[0], pair[1]);
         if one.end != other.first {
             let what = if one.end < other.first { "missing" } else { "made twice" };
             let (low, high) = (one.end.min(other.first), one.end.max(other.first));
-            return Err(ProduceError::Setting(format!(
+            return Err(ProduceError::Shards(format!(
                 "indices {low} to {} are {what}, between {} and {}",
                 high - 1,
                 before.display(),
@@ -192,7 +192,7 @@ fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, 
 fn all_shards(manifests: &[(&PathBuf, Manifest)]) -> Result<(), ProduceError> {
     let shards: Vec<Option<Shard>> = manifests.iter().map(|(_, manifest)| manifest.settings.shard).collect();
     let Some(of) = shards.iter().flatten().map(|shard| shard.of).next() else { return Ok(()) };
-    let refuse = |what: String| Err(ProduceError::Setting(what));
+    let refuse = |what: String| Err(ProduceError::Shards(what));
     let numbers: BTreeSet<u64> = shards.iter().flatten().map(|shard| shard.number).collect();
     if shards.iter().any(|shard| shard.is_none_or(|shard| shard.of != of)) {
         return refuse(format!("these are not the shards of one data set: one of them is of {of}"));

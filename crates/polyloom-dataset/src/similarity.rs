@@ -8,7 +8,8 @@
 //! Muthukrishnan, "An improved data stream summary", 2005), which at ten million kernels counts one too many now and
 //! then and never one too few.
 
-use polyloom::{Function, Kernel, Op};
+use crate::text::functions;
+use polyloom::{Kernel, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 const N_BANDS: usize = 4;
@@ -27,7 +28,7 @@ fn mix(mut z: u64) -> u64 {
 /// The bands of a kernel.
 pub(crate) fn bands(kernel: &Kernel) -> Bands {
     let mut least = [u64::MAX; N_BANDS * ROWS];
-    for shingle in shingles(kernel.function()) {
+    for shingle in shingles(kernel) {
         for (row, least) in least.iter_mut().enumerate() {
             *least = (*least).min(mix(shingle ^ (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         }
@@ -39,16 +40,18 @@ pub(crate) fn bands(kernel: &Kernel) -> Bands {
     bands
 }
 
-/// An op with the ops that its operands come from, as a number.
-fn shingles(function: &Function) -> FxHashSet<u64> {
-    let mut origins = FxHashMap::default();
+/// An op with the ops that its operands come from, as a number, of a kernel and of what it calls.
+fn shingles(kernel: &Kernel) -> FxHashSet<u64> {
     let mut shingles = FxHashSet::default();
-    function.walk(function.body, &mut |_, data| {
-        let origin = |value| origins.get(value).map_or(u64::MAX, |&op: &Op| op as u64);
-        let hash = data.operands.iter().fold(mix(data.op as u64), |hash, operand| mix(hash ^ origin(operand)));
-        shingles.insert(hash);
-        origins.extend(data.results.iter().map(|&result| (result, data.op)));
-    });
+    for function in functions(kernel) {
+        let mut origins = FxHashMap::default();
+        function.walk(function.body, &mut |_, data| {
+            let origin = |value| origins.get(value).map_or(u64::MAX, |&op: &Op| op as u64);
+            let hash = data.operands.iter().fold(mix(data.op as u64), |hash, operand| mix(hash ^ origin(operand)));
+            shingles.insert(hash);
+            origins.extend(data.results.iter().map(|&result| (result, data.op)));
+        });
+    }
     shingles
 }
 

@@ -1,8 +1,8 @@
 //! What a data set is made of, in numbers. Statistics of chunks add up to those of the whole.
 
 use crate::row::Row;
-use crate::text::n_lines;
-use polyloom::{Function, Kernel, Op};
+use crate::text::{functions, n_lines};
+use polyloom::{Kernel, Op};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -61,18 +61,19 @@ pub(crate) struct OpCounts {
 
 impl OpCounts {
     pub(crate) fn of(kernel: &Kernel) -> OpCounts {
-        let function: &Function = kernel.function();
         let mut counts = OpCounts::default();
-        let mut origins = FxHashMap::default();
-        function.walk(function.body, &mut |_, data| {
-            *counts.ops.entry(data.op).or_default() += 1;
-            for operand in &data.operands {
-                if let Some(&origin) = origins.get(operand) {
-                    *counts.bigrams.entry((origin, data.op)).or_default() += 1;
+        for function in functions(kernel) {
+            let mut origins = FxHashMap::default();
+            function.walk(function.body, &mut |_, data| {
+                *counts.ops.entry(data.op).or_default() += 1;
+                for operand in &data.operands {
+                    if let Some(&origin) = origins.get(operand) {
+                        *counts.bigrams.entry((origin, data.op)).or_default() += 1;
+                    }
                 }
-            }
-            origins.extend(data.results.iter().map(|&result| (result, data.op)));
-        });
+                origins.extend(data.results.iter().map(|&result| (result, data.op)));
+            });
+        }
         counts
     }
 

@@ -6,7 +6,8 @@ use crate::row::{Hashes, Metadata, Row, Versions};
 use crate::tools::made_of;
 use crate::verify::{Level, Reason, Reject};
 use polyloom::{
-    Arch, Backward, Code, DerivativeRequest, Form, Function, GpuError, GpuForm, GpuTarget, Kernel, Op, TextTarget,
+    Arch, Backward, Code, DerivativeRequest, Form, FuncId, Function, GpuError, GpuForm, GpuTarget, Imm, Inst, Kernel,
+    Module, Op, Region, TextTarget, Value,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -161,8 +162,8 @@ impl Texts {
             arch: self.arch.to_string(),
             inputs: program.inputs.clone(),
             launch: program.dim.clone(),
-            ops: ops(kernel.function()),
-            depth: depth(kernel.function()),
+            ops: ops(kernel),
+            depth: depth(kernel),
             difficulty: program.difficulty,
             hashes,
             origin,
@@ -239,26 +240,155 @@ fn beyond(error: GpuError) -> Box<Reject> {
     failed(error)
 }
 
-/// The ops of a function, each once.
-fn ops(function: &Function) -> Vec<String> {
+/// A kernel, and the functions it calls.
+pub(crate) fn functions(kernel: &Kernel) -> impl Iterator<Item = &Function> {
+    let (module, id) = kernel.module();
+    module.reachable(id).into_iter().map(move |id| &module.functions[id])
+}
+
+/// The ops of a kernel and of what it calls, each once.
+fn ops(kernel: &Kernel) -> Vec<String> {
     let mut ops = BTreeSet::new();
-    function.walk(function.body, &mut |_, data| {
-        if !matches!(data.op, Op::Const) {
-            ops.insert(data.op.name().to_owned());
-        }
-    });
+    for function in functions(kernel) {
+        function.walk(function.body, &mut |_, data| {
+            if !matches!(data.op, Op::Const) {
+                ops.insert(data.op.name().to_owned());
+            }
+        });
+    }
     ops.into_iter().collect()
 }
 
-/// The most operations one after the other, each of which takes the result of the one before.
-fn depth(function: &Function) -> usize {
-    let mut depths = FxHashMap::default();
-    let mut most = 0;
-    function.walk(function.body, &mut |_, data| {
-        let deepest = data.operands.iter().filter_map(|operand| depths.get(operand)).copied().max().unwrap_or(0);
-        let own = deepest + usize::from(!matches!(data.op, Op::Const));
-        most = most.max(own);
-        depths.extend(data.results.iter().map(|&result| (result, own)));
-    });
-    most
+/// The most operations one after the other, each of which takes the result of the one before: of a loop those of one
+/// iteration, of a call those of what is called.
+fn depth(kernel: &Kernel) -> usize {
+    let (module, id) = kernel.module();
+    depth_of(module, id)
+}
+
+fn depth_of(module: &Module, id: FuncId) -> usize {
+    let function = &module.functions[id];
+    let mut depths = Depths { module, function, of: FxHashMap::default(), left: Vec::new(), most: 0 };
+    depths.region(function.body);
+    depths.most
+}
+
+/// How many operations stand behind the values of a function.
+struct Depths<'a> {
+    module: &'a Module,
+    function: &'a Function,
+    of: FxHashMap<Value, usize>,
+    /// The instructions with regions around the current place, and behind each of their results, how many.
+    left: Vec<(Inst, Vec<usize>)>,
+    most: usize,
+}
+
+impl Depths<'_> {
+    fn of(&self, value: Value) -> usize {
+        self.of.get(&value).copied().unwrap_or(0)
+    }
+
+    fn region(&mut self, region: Region) {
+        for &inst in &self.function.regions[region].insts {
+            self.inst(inst);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let data = &self.function.insts[inst];
+        let operands: Vec<usize> = data.operands.iter().map(|&operand| self.of(operand)).collect();
+        let deepest = operands.iter().copied().max().unwrap_or(0);
+        match (data.op, &data.imm) {
+            (Op::Const | Op::Return, _) => {}
+            (Op::Yield, _) => self.leave(self.left.len().wrapping_sub(1), &operands),
+            (Op::Break, Imm::Target(target)) => {
+                let around = self.left.iter().rposition(|(owner, _)| owner == target);
+                self.leave(around.unwrap_or(usize::MAX), &operands);
+            }
+            (op, imm) if data.regions.is_empty() => {
+                let own = match imm {
+                    Imm::Func(callee) if op == Op::Call => depth_of(self.module, *callee).max(1),
+                    _ => 1,
+                };
+                self.most = self.most.max(deepest + own);
+                self.of.extend(data.results.iter().map(|&result| (result, deepest + own)));
+            }
+            (op, _) => {
+                let carried = if op == Op::ForRange { &operands[3..] } else { &operands[..] };
+                // A condition is as deep as what it chooses; the counter of a loop, as its ends.
+                let least = if op == Op::If { deepest } else { 0 };
+                self.left.push((inst, vec![least; data.results.len()]));
+                for &inner in &data.regions {
+                    let params = &self.function.regions[inner].params;
+                    let counter = (op == Op::ForRange).then(|| operands[..3].iter().copied().max().unwrap_or(0));
+                    let known = counter.into_iter().chain(carried.iter().copied());
+                    self.of.extend(params.iter().copied().zip(known));
+                    self.region(inner);
+                    // What a condition hands on is whether the loop goes on.
+                    if let Some((_, left)) =
+                        self.left.last_mut().filter(|_| op == Op::While && inner == data.regions[0])
+                    {
+                        left.fill(0);
+                    }
+                }
+                if let Some((_, left)) = self.left.pop() {
+                    self.of.extend(data.results.iter().copied().zip(left));
+                }
+            }
+        }
+    }
+
+    /// Notes what an instruction around is left with.
+    fn leave(&mut self, around: usize, operands: &[usize]) {
+        let Some((_, left)) = self.left.get_mut(around) else { return };
+        for (left, &depth) in left.iter_mut().zip(operands) {
+            *left = (*left).max(depth);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::Verifier;
+
+    fn compiled(lines: &str) -> Kernel {
+        let lines = lines.lines().map(|line| format!("    {line}\n")).collect::<String>();
+        let source = format!(
+            "import polyloom as loom
+
+
+@loom.func
+def wave(a: float):
+    return 2.0 * loom.sin(a)
+
+
+@loom.kernel
+def kernel(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    i = loom.tid()
+{lines}"
+        );
+        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        verifier.compile("kernel", &source).expect("it compiles")
+    }
+
+    #[test]
+    fn ops_of_what_is_called_count() {
+        let found = ops(&compiled("out[i] = wave(x[i])"));
+        assert_eq!(found, ["array_load", "array_store", "call", "mul", "return", "sin", "tid"]);
+    }
+
+    /// By hand: `tid`, `array_load`, what is computed, `array_store`.
+    #[test]
+    fn depth_goes_through_calls_branches_and_loops() {
+        let check = |lines: &str, expected: usize| assert_eq!(depth(&compiled(lines)), expected, "{lines}");
+        check("out[i] = x[i]", 3);
+        check("out[i] = x[i] * 2.0 + 1.0", 5);
+        check("out[i] = wave(x[i]) + 1.0", 6);
+        check("out[i] = wave(wave(x[i]))", 7);
+        check("a = x[i]\nif a > 0.0:\n    a = a * a + 1.0\nout[i] = a", 5);
+        check("s = x[i]\nfor k in range(3):\n    s = loom.sin(s) * 2.0\nout[i] = loom.cos(s)", 6);
+        check("s = x[i]\nwhile s > 1.0:\n    s = 0.5 * s\nout[i] = s", 4);
+        check("s = x[i]\nfor k in range(3):\n    s = loom.sin(s)\n    if s > 0.5:\n        break\nout[i] = s", 4);
+    }
 }

@@ -160,7 +160,9 @@ pub(crate) fn dataset_columns() -> Vec<&'static str> {
 fn failure(error: ProduceError) -> PyErr {
     let message = error.to_string();
     match error {
-        ProduceError::Setting(_) | ProduceError::OtherSettings { .. } => PyValueError::new_err(message),
+        ProduceError::Setting(_) | ProduceError::Shards(_) | ProduceError::OtherSettings { .. } => {
+            PyValueError::new_err(message)
+        }
         ProduceError::Exists { .. } | ProduceError::InTheWay { .. } | ProduceError::Busy(_) => {
             PyFileExistsError::new_err(message)
         }

@@ -25,7 +25,7 @@ pub use background::close as close_background;
 pub use cache::{CacheError, CodeCache};
 pub use cpu::checksum::checksum;
 pub use cpu::clear::clear_memory;
-pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
+pub use cpu::device::{CpuDevice, DeviceError, Observer, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, Interpretable, KernelSource, VariantInfo};
 pub use cpu::launch::{LaunchOptions, interpret_thread, launch};
 pub use cpu::pool::{MAX_THREADS, num_threads, set_num_threads};

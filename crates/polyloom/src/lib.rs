@@ -57,11 +57,11 @@ pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
 pub use polyloom_ir::arch::MAX_BLOCK_SIZE;
 pub use polyloom_ir::generate::Random;
-pub use polyloom_ir::interp::{GlobalSums, Grid};
+pub use polyloom_ir::interp::{GlobalSums, Grid, Observed};
 pub use polyloom_ir::{
-    Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, InstData, MAX_COMPONENTS,
-    MAX_DIMS, Module, Op, PtxVersion, Region, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, Value,
-    diagnostic, op,
+    Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, FunctionKind, Imm, Inst, InstData,
+    MAX_COMPONENTS, MAX_DIMS, Module, Op, PtxVersion, Region, Scalar, Severity, SourceFile, SourceMap, Span, Type,
+    UnknownArch, Value, diagnostic, op,
 };
 pub use polyloom_passes::Options as PassOptions;
 pub use polyloom_passes::autodiff::{
@@ -71,8 +71,8 @@ pub use polyloom_passes::autodiff::{
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,
-    HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Params, Placement, PrintSink, SimKernel, SimModule,
-    SimOptions, Staged, Tier, TierPolicy, Trap, checksum, clear_memory, close_background, num_threads,
+    HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Observer, Params, Placement, PrintSink, SimKernel,
+    SimModule, SimOptions, Staged, Tier, TierPolicy, Trap, checksum, clear_memory, close_background, num_threads,
     run_on_simulator, set_num_threads, set_print_sink, without_prints,
 };
 pub use ptx_argument::{

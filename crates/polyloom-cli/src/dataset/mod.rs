@@ -8,9 +8,9 @@ mod warp;
 use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
-    Category, Dedup, Emitter, Finding, Format, How, Level, Manifest, ProduceError, Progress, Quality, Settings, Shard,
-    Source, ValidateError, all_columns, columns_to_validate_by, fingerprint, merge, produce, structures, validate,
-    wants_warp,
+    Category, Dedup, Device, Emitter, Finding, Format, How, Level, Manifest, ProduceError, Progress, Quality, Settings,
+    Shard, Source, ValidateError, all_columns, columns_to_validate_by, fingerprint, merge, produce, structures,
+    validate, wants_warp,
 };
 use serde::Serialize;
 use std::fmt::{Display, Write as _};
@@ -158,7 +158,7 @@ struct Produce {
     zstd: bool,
     /// Which code goes into the rows: of cuda, cpu or both
     #[arg(long, default_value = "both")]
-    device: String,
+    device: Device,
     /// The GPU architecture of PTX and LLVM IR
     #[arg(long, value_name = "sm_NN")]
     arch: Option<polyloom::Arch>,
@@ -283,6 +283,7 @@ fn observed(progress: &Progress, shows: bool) -> ControlFlow<()> {
 fn failure(error: ProduceError) -> Failure {
     match error {
         ProduceError::Interrupted | ProduceError::MergeInterrupted => Failure::Interrupted(error.to_string()),
+        ProduceError::Setting(_) => Failure::Usage(error.to_string()),
         error => Failure::Failed(error.to_string()),
     }
 }
@@ -398,13 +399,13 @@ fn run_show(arguments: &Show) -> Outcome {
         }
         other => serde_json::to_string_pretty(other).unwrap_or_default(),
     };
-    let code = if arguments.whole { code.as_str() } else { show::without_prelude(&code) };
+    let code = if arguments.whole { code } else { show::without_prelude(&code, &row.python_source) };
     let is_terminal = std::io::stdout().is_terminal();
     let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(160);
     let metadata = row.metadata.as_ref();
     let level = metadata.map_or_else(String::new, |metadata| format!(", verified to `{}`", metadata.verified));
     let title = format!("{} · {} · {}{level}\n\n", row.id, row.category, row.kernel_name);
-    let text = show::side_by_side(("python_source", &row.python_source), (column, code), width, is_terminal);
+    let text = show::side_by_side(("python_source", &row.python_source), (column, &code), width, is_terminal);
     print((title + &text).as_bytes())
 }
 
@@ -524,7 +525,7 @@ fn run_produce(arguments: &Produce) -> Outcome {
             return Err(Failure::Usage("--zstd is of lines of JSON; Parquet is compressed anyway".to_owned()));
         }
     };
-    settings.device.clone_from(&arguments.device);
+    settings.device = arguments.device.name().to_owned();
     if let Some(arch) = arguments.arch {
         settings.arch = arch.to_string();
     }

@@ -46,10 +46,17 @@ const NUMBER: &str = "\x1b[36m";
 const TEXT: &str = "\x1b[32m";
 const COMMENT: &str = "\x1b[2m";
 
-/// What is left of CUDA C++ or C++ without what every kernel has: the kernel, and the functions it calls right before it.
-pub(super) fn without_prelude(code: &str) -> &str {
-    let kernel = code.find("extern \"C\"").unwrap_or(0);
-    &code[kernel..]
+/// What is left of CUDA C++ or C++ without what every kernel has: the kernel, and before it the functions of its source
+/// that it calls.
+pub(super) fn without_prelude(code: &str, source: &str) -> String {
+    let (before, kernel) = code.split_at(code.find("extern \"C\"").unwrap_or(0));
+    let names = source.lines().filter_map(|line| line.strip_prefix("def ")?.split_once('(')).map(|(name, _)| name);
+    let names: Vec<String> = names.map(|name| format!(" {name}(")).collect();
+    let is_own = |paragraph: &&str| {
+        paragraph.lines().next().is_some_and(|first| names.iter().any(|name| first.contains(name.as_str())))
+    };
+    let own = before.split("\n\n").filter(is_own).map(|paragraph| format!("{}\n\n", paragraph.trim_start()));
+    own.collect::<String>() + kernel
 }
 
 /// Two texts in columns of this width together, with titles.

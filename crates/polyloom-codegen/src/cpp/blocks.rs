@@ -6,7 +6,6 @@
 use super::body::Body;
 use super::expression::{Precedence, axis};
 use super::prelude::Helper;
-use super::range::interval;
 use polyloom_ir::arch::MAX_BLOCK_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan, Phrase};
 use polyloom_ir::{Function, Imm, InstData, Op, Scalar, Type, Value};
@@ -244,7 +243,7 @@ impl Body<'_, '_> {
                 let extent = self.before_cast(data.operands[1]);
                 let index = self.before_cast(data.operands[0]);
                 let is_constant = self.written_constant(index).is_some();
-                let index = interval(self.func, index);
+                let index = self.intervals.of(index);
                 let is_plain = is_constant && index.0 < 0;
                 if let Some(extent) = self.func.as_const(extent).filter(|_| is_plain) {
                     let _ = write!(self.out, "{}", i128::from(extent) + index.0);

@@ -6,6 +6,7 @@ use super::layout::Layout;
 use super::names::Names;
 use super::plan::{Plan, draws};
 use super::prelude::Helper;
+use super::range::Intervals;
 use super::unit::{Callees, Target, Unit};
 use super::variables::{Variable, Variables};
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -21,6 +22,7 @@ pub(super) struct Body<'a, 'u> {
     pub callees: Callees<'a>,
     pub func: &'a Function,
     pub plan: Plan,
+    pub(super) intervals: Intervals<'a>,
     pub variables: Variables,
     /// The names taken but for the variables' that are not parameters.
     names: Names,
@@ -99,7 +101,8 @@ impl<'a, 'u> Body<'a, 'u> {
         mut names: Names,
     ) -> Body<'a, 'u> {
         let layout = Layout::new(func);
-        let plan = Plan::new(func, &layout, calls);
+        let intervals = Intervals::new(func);
+        let plan = Plan::new(func, &layout, &intervals, calls);
         unit.reserve_callees(func, callees, &mut names);
         let blocks = unit.blocks.filter(|_| func.kind == FunctionKind::Kernel);
         if blocks.is_some() {
@@ -136,6 +139,7 @@ impl<'a, 'u> Body<'a, 'u> {
             callees,
             func,
             plan,
+            intervals,
             variables,
             names,
             negative,

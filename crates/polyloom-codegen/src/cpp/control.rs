@@ -3,7 +3,6 @@
 use super::body::{Body, number};
 use super::expression::Precedence;
 use super::prelude::Helper;
-use super::range::{counts_plainly, interval};
 use super::unit::Target;
 use polyloom_ir::{FunctionKind, Imm, Inst, InstData, Op, Region};
 use std::fmt::Write as _;
@@ -79,9 +78,9 @@ impl Body<'_, '_> {
         self.declared.insert(variable);
         let name = self.variables.all[variable].name.clone();
         let ty_name = self.unit.type_name(ty.into());
-        let (low, high, step) = (data.operands[0], data.operands[1], interval(func, data.operands[2]).0);
+        let (low, high, step) = (data.operands[0], data.operands[1], self.intervals.of(data.operands[2]).0);
         self.start();
-        if counts_plainly(func, data) {
+        if self.intervals.counts_plainly(data) {
             let _ = write!(self.out, "for ({ty_name} {name} = ");
             self.bits(low, Precedence::Any);
             let _ = write!(self.out, "; {name} {} ", if step > 0 { '<' } else { '>' });

@@ -7,7 +7,6 @@
 use super::body::Body;
 use super::plan::is_table;
 use super::prelude::Helper;
-use super::range::interval;
 use super::types;
 use super::unit::{Callee, Target};
 use polyloom_ir::op::Lowering;
@@ -195,7 +194,7 @@ impl Body<'_, '_> {
 
     /// Whether a sum, difference, product or negation of integers may overflow, so that it is computed as unsigned.
     pub(super) fn wraps(&self, data: &InstData, ty: Scalar) -> bool {
-        ty.is_signed_int() && !super::range::is_exact(self.func, data, ty)
+        ty.is_signed_int() && !self.intervals.is_exact(data, ty)
     }
 
     /// Whether a divisor is a constant that every dividend can be divided by.
@@ -207,7 +206,7 @@ impl Body<'_, '_> {
 
     pub(super) fn has_plain_count(&self, data: &InstData, ty: Scalar) -> bool {
         data.operands.get(1).is_some_and(|&count| {
-            let (low, high) = interval(self.func, count);
+            let (low, high) = self.intervals.of(count);
             low >= 0 && high < ty.bits().into()
         })
     }
@@ -269,7 +268,7 @@ impl Body<'_, '_> {
 
     /// Whether dividend and divisor are such that division is floor division.
     fn divides_naturals(&self, data: &InstData, ty: Scalar) -> bool {
-        let dividend_is_natural = ty.is_unsigned_int() || interval(self.func, data.operands[0]).0 >= 0;
+        let dividend_is_natural = ty.is_unsigned_int() || self.intervals.of(data.operands[0]).0 >= 0;
         let divisor = self.func.as_const(data.operands[1]);
         dividend_is_natural && divisor.is_some_and(|d| d != 0 && d <= (u64::MAX >> (65 - ty.bits())))
     }
@@ -341,7 +340,7 @@ impl Body<'_, '_> {
     fn component_at(&mut self, data: &InstData) {
         let (composite, index) = (data.operands[0], data.operands[1]);
         let ty = self.func.ty(composite);
-        let (low, high) = interval(self.func, index);
+        let (low, high) = self.intervals.of(index);
         let is_inside = low >= 0 && high < ty.as_composite().map_or(0, Composite::n_components) as i128;
         if let Some(table) = self.constant_table(composite) {
             if !is_inside {
@@ -381,7 +380,7 @@ impl Body<'_, '_> {
 
     /// Whether an index of an axis of known extent is known to be counted from its start and to be on it.
     fn is_inside(&self, data: &InstData) -> bool {
-        let (low, high) = interval(self.func, data.operands[0]);
+        let (low, high) = self.intervals.of(data.operands[0]);
         matches!(&data.imm, Imm::Extent(of) if low >= 0 && high < i128::from(of.extent))
     }
 
@@ -565,7 +564,7 @@ impl Body<'_, '_> {
     /// An index along an axis, counted from the start: the operand with this number.
     fn index(&mut self, inst: Inst, index: Value, operand: usize, extent: Extent) {
         let is_constant = self.written_constant(index).is_some();
-        let is_natural = |body: &Self| interval(body.func, index).0 >= 0;
+        let is_natural = |body: &Self| body.intervals.of(index).0 >= 0;
         if !self.negative.contains(&(inst, operand as u8)) || is_constant && is_natural(self) {
             // What is unsigned in the text is the same index if it is not negative.
             if self.shape(index).is_modular && is_natural(self) {
@@ -576,7 +575,7 @@ impl Body<'_, '_> {
             return;
         }
         if is_constant {
-            let from_end = -interval(self.func, index).0;
+            let from_end = -self.intervals.of(index).0;
             match extent {
                 Extent::Known(extent) => {
                     let _ = write!(self.out, "{}", i128::from(extent) - from_end);

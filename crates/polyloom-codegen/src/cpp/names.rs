@@ -50,20 +50,21 @@ impl Names {
 
     /// A name like this one that is not taken here or, as `is_taken` says, elsewhere. It may be given again.
     pub(super) fn local_unless(&self, wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
-        self.numbered(wanted, |_| false, is_taken).0
+        self.numbered(wanted, 1, |_| false, is_taken).0
     }
 
-    /// The same with its number, 1 being the name that is wanted. `is_used` says of a number that its name is taken, so
-    /// that it need not be put together.
+    /// The same with its number, 1 being the name that is wanted; those below `first` are taken. `is_used` says of a
+    /// number that its name is taken, so that it need not be put together.
     pub(super) fn numbered(
         &self,
         wanted: &str,
+        first: usize,
         is_used: impl Fn(usize) -> bool,
         is_taken: impl Fn(&str) -> bool,
     ) -> (String, usize) {
         let mut name = identifier(wanted);
         let (len, has_underscore) = (name.len(), name.ends_with('_'));
-        let mut number = 1;
+        let mut number = first;
         loop {
             if !is_used(number) {
                 if number > 1 {

@@ -5,7 +5,7 @@
 //! all. Everything else is a variable (`variables.rs`).
 
 use super::layout::Layout;
-use super::range::counts_plainly;
+use super::range::Intervals;
 use crate::LEAST_TABLE;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -24,7 +24,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(func: &Function, layout: &Layout, calls: &CallEffects) -> Plan {
+    pub(super) fn new(func: &Function, layout: &Layout, intervals: &Intervals<'_>, calls: &CallEffects) -> Plan {
         let mut live =
             Liveness { func, layout, live: EntitySet::with_capacity(func.values.len()), pending: Vec::new() };
         live.roots(func.body, calls);
@@ -47,7 +47,7 @@ impl Plan {
                 }
             }
         });
-        let mut folding = Folding { func, layout, calls, writes: Vec::new(), plan: &mut plan };
+        let mut folding = Folding { func, layout, intervals, calls, writes: Vec::new(), plan: &mut plan };
         folding.count_writes();
         folding.region(func.body);
         plan
@@ -242,6 +242,7 @@ impl Liveness<'_> {
 struct Folding<'a> {
     func: &'a Function,
     layout: &'a Layout,
+    intervals: &'a Intervals<'a>,
     calls: &'a CallEffects,
     /// By place: how many writes of memory stand before it.
     writes: Vec<u32>,
@@ -360,7 +361,9 @@ impl Folding<'_> {
         let takes_expression = match data.op {
             // The end of a range is looked at before each iteration, where C++ counts.
             Op::ForRange => {
-                !counts_plainly(self.func, data) || data.operands[0] == result || data.operands[3..].contains(&result)
+                !self.intervals.counts_plainly(data)
+                    || data.operands[0] == result
+                    || data.operands[3..].contains(&result)
             }
             _ => true,
         };

@@ -211,6 +211,8 @@ impl Variables {
         // By name that was wanted: where names with the numbers from 1 on are used. Of a name that many want, few are
         // then put together to be looked up.
         let mut numbered: FxHashMap<&str, Vec<SmallVec<[Region; 2]>>> = FxHashMap::default();
+        // Names that are taken where one stands stay so.
+        let mut next: FxHashMap<(&str, Region), usize> = FxHashMap::default();
         let unnamed = self.all.iter_mut().filter(|(_, data)| data.name.is_empty() && !data.values.is_empty());
         for (variable, data) in unnamed {
             let name = data.values.iter().find_map(|&value| func.value_names[value].as_deref());
@@ -226,7 +228,9 @@ impl Variables {
                 others.iter().any(|&other| other == scope || layout.share_scope(func, other, scope))
             };
             let is_used = |number: usize| numbers.get(number - 1).is_some_and(is_near);
-            let (name, number) = names.numbered(wanted, is_used, |name| used.get(name).is_some_and(is_near));
+            let next = next.entry((wanted, scope)).or_insert(1);
+            let (name, number) = names.numbered(wanted, *next, is_used, |name| used.get(name).is_some_and(is_near));
+            *next = number + 1;
             if numbers.len() < number {
                 numbers.resize_with(number, SmallVec::new);
             }

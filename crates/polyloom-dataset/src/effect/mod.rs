@@ -10,6 +10,7 @@
 
 mod known;
 mod loops;
+mod observed;
 mod results;
 mod rules;
 mod terms;
@@ -18,6 +19,7 @@ mod whole;
 
 use crate::generate::{Category, Input, Program};
 use crate::verify::{Reason, Reject};
+pub(crate) use observed::Observations;
 use polyloom::op::Group;
 use polyloom::{Kernel, Op, Span};
 use walk::Walk;
@@ -36,19 +38,29 @@ struct Finding {
 ///
 /// [`Reason::NoEffect`], with the first operation that has none.
 pub(crate) fn check(program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
-    match program.category == Category::Composite.name() {
-        true => Ok(()),
-        false => every_operation(kernel, &program.inputs),
+    match is_looked_at(program) {
+        true => every_operation(kernel, &program.inputs),
+        false => Ok(()),
     }
+}
+
+fn is_looked_at(program: &Program) -> bool {
+    program.category != Category::Composite.name()
 }
 
 fn every_operation(kernel: &Kernel, inputs: &[Input]) -> Result<(), Box<Reject>> {
     let (module, id) = kernel.module();
     let function = &module.functions[id];
     let found = loops::find(function).or_else(|| Walk::new(module).kernel(function, inputs));
-    let Some(Finding { span, subject, what }) = found else { return Ok(()) };
-    let line = kernel.sources().locate(span).map_or(0, |(_, position)| position.line);
-    Err(Reject::new(Reason::NoEffect, format!("line {line}: `{subject}` {what}")))
+    found.map_or(Ok(()), |finding| Err(finding.reject(kernel)))
+}
+
+impl Finding {
+    fn reject(self, kernel: &Kernel) -> Box<Reject> {
+        let Finding { span, subject, what } = self;
+        let line = kernel.sources().locate(span).map_or(0, |(_, position)| position.line);
+        Reject::new(Reason::NoEffect, format!("line {line}: `{subject}` {what}"))
+    }
 }
 
 /// Whether it says where a thread is, or how large something is: what a kernel begins with, whether it needs all of it

@@ -1,4 +1,5 @@
 use super::*;
+use crate::produce::drafts;
 use crate::verify::{Reason, Verifier};
 use polyloom::op::Spelling;
 use polyloom::{Arch, Kernel, Op, Session, SourceFile, SourceUnit};
@@ -16,6 +17,17 @@ fn a_seed_is_one_kernel() {
         for seed in 0..50 {
             assert_eq!(generate(category, seed), generate(category, seed), "{category} {seed}");
         }
+    }
+}
+
+/// Of streams that begin near each other, the one has the other's kernels.
+#[test]
+fn indices_have_their_own_kernels() {
+    for seed in [0, 1, 2, 77] {
+        let drafts = |index| drafts(&[Category::Math], seed, index).take(4);
+        let sources: Vec<String> = (0..50).flat_map(drafts).map(|program| program.source).collect();
+        let different: HashSet<&String> = sources.iter().collect();
+        assert!(sources.len() - different.len() <= 2, "{seed}: {} of {}", different.len(), sources.len());
     }
 }
 

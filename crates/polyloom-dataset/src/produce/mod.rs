@@ -41,6 +41,9 @@ pub enum ProduceError {
     /// A setting that there is not.
     #[error("{0}")]
     Setting(String),
+    /// These shards are not those of one data set; the text says why.
+    #[error("{0}")]
+    Shards(String),
     /// The folder holds a data set already.
     #[error("{} holds {rows} rows of a data set already: --resume goes on with it", folder.display())]
     Exists {

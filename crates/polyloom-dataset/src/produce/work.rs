@@ -95,7 +95,13 @@ impl Work<'_> {
     /// What comes of an index. It depends on nothing else, but that a row which is known need not be written out.
     fn index(&self, verifier: &Verifier, index: u64) -> Done {
         let started = Instant::now();
-        let mut done = self.untimed(verifier, index);
+        // What is wrong with a kernel is caught where it is known. That nothing else panics, the run does not rely on.
+        let mut done = caught(|| Ok(self.untimed(verifier, index))).unwrap_or_else(|reject| {
+            let category = self.categories.get(index as usize % self.categories.len().max(1));
+            let category = category.map_or(Cow::Borrowed(""), |category| category.name().into());
+            let rejects = vec![Rejected { category, origin: None, source: None, reject }];
+            Done { index, outcome: Outcome::Nothing, rejects }
+        });
         if self.settings.timings
             && let Outcome::Row(made) = &mut done.outcome
             && let Some(metadata) = &mut made.row.metadata
@@ -259,7 +265,9 @@ impl Work<'_> {
 /// The kernels that are tried for an index, one after the other.
 pub(crate) fn drafts(categories: &[Category], seed: u64, index: u64) -> impl Iterator<Item = Program> {
     let category = categories[(index % categories.len() as u64) as usize];
-    let mut random = Random::new(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    // Streams that begin at neighbours of one another would have their numbers in common.
+    let of_seed = Random::new(seed).bits();
+    let mut random = Random::new(Random::new(of_seed ^ index).bits());
     (0..ATTEMPTS).map(move |_| generate(category, random.bits()))
 }
 

@@ -4,6 +4,7 @@ mod arguments;
 mod gradient;
 mod run;
 
+use crate::effect::Observations;
 use crate::generate::Program;
 use crate::row::Row;
 use crate::text::GpuCode;
@@ -197,6 +198,8 @@ pub struct Verifier {
     /// The interpreter. It finds indices out of bounds by itself, and of kernels that somebody else wrote, whatever else
     /// checks find.
     reference: Session,
+    /// What the reference's operations have given.
+    observations: Arc<Observations>,
     /// The interpreter as a GPU would add: what the simulator is compared with.
     flushing: Session,
     /// The interpreter that adds magnitudes: how far sums in another order may be from each other.
@@ -237,13 +240,15 @@ impl Verifier {
                 None => device,
             })
         };
-        let reference = Session::on(device(Tier::Interpreter)?)?;
+        let observations = Arc::new(Observations::default());
+        let reference = Session::on(device(Tier::Interpreter)?.with_observer(observations.clone()))?;
         reference.set_defaults(Defaults { check: most_steps.is_some(), ..reference.defaults() });
         let summing = |sums| Session::on(device(Tier::Interpreter)?.with_interpreted_sums(sums));
         let (flushing, magnitudes) = (summing(GlobalSums::Flushed)?, summing(GlobalSums::Magnitudes)?);
         let [quick, checked] = [Session::on(device(Tier::Quick)?)?, Session::on(device(Tier::Quick)?)?];
         checked.set_defaults(Defaults { check: true, ..checked.defaults() });
-        Ok(Verifier { reference, flushing, magnitudes, quick, checked, they_end: most_steps.is_none(), arch })
+        let they_end = most_steps.is_none();
+        Ok(Verifier { reference, observations, flushing, magnitudes, quick, checked, they_end, arch })
     }
 
     /// Compiles the kernel of this name in a text.
@@ -275,10 +280,17 @@ impl Verifier {
     }
 
     fn check(&self, program: &Program, reference: &Kernel, kernel: &Kernel) -> Result<Vec<run::Ran>, Box<Reject>> {
+        self.observations.clear();
+        let ran = run::interpreted(program, reference)?;
+        if self.they_end {
+            self.observations.check(program, kernel)?;
+        }
         let code = kernel.on(&self.checked);
+        run::agree(program, &code, &ran)?;
         // Code that does not end cannot be stopped, nor does all code check its indices; the interpreter can, and does.
         let is_safe = self.they_end && !kernel.function().constraints.unchecked;
-        run::check(program, reference, &code, if is_safe { &code } else { reference })
+        run::depend(program, if is_safe { &code } else { reference }, &ran)?;
+        Ok(ran)
     }
 
     /// Runs PTX of the kernel on the simulator, with all its checks: the compiler's own, or what NVRTC makes of the

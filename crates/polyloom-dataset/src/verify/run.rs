@@ -22,14 +22,8 @@ pub(super) fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
 /// What a kernel is given, and what it leaves.
 pub(super) type Ran = (Arguments, Arguments);
 
-/// Compares the engines: the definition, and machine code with checks. Gives what the first has left. `explorer` is
-/// whichever of them is safe on arguments that neither has been given: machine code, which is faster, where it can be.
-pub(super) fn check(
-    program: &Program,
-    reference: &Kernel,
-    code: &Kernel,
-    explorer: &Kernel,
-) -> Result<Vec<Ran>, Box<Reject>> {
+/// What the interpreter, which is the definition, leaves.
+pub(super) fn interpreted(program: &Program, reference: &Kernel) -> Result<Vec<Ran>, Box<Reject>> {
     if program.inputs.len() != reference.types().len() {
         let (given, wanted) = (program.inputs.len(), reference.types().len());
         return Err(Reject::new(Reason::Failed, format!("{given} inputs are known of a kernel that takes {wanted}")));
@@ -39,22 +33,34 @@ pub(super) fn check(
         let given = Arguments::draw(program, reference, &extents, seed);
         let mut expected = given.clone();
         launch(reference, &mut expected)?;
-        let mut got = given.clone();
-        launch(code, &mut got)?;
-        compare(program, &expected, &got)?;
         left.push((given, expected));
     }
+    Ok(left)
+}
+
+/// Compares machine code with that.
+pub(super) fn agree(program: &Program, code: &Kernel, left: &[Ran]) -> Result<(), Box<Reject>> {
+    for (given, expected) in left {
+        let mut got = given.clone();
+        launch(code, &mut got)?;
+        compare(program, expected, &got)?;
+    }
+    Ok(())
+}
+
+/// Whether these runs left finite numbers that depend on every argument. `explorer` is an engine that is safe on arguments
+/// that none has been given.
+pub(super) fn depend(program: &Program, explorer: &Kernel, left: &[Ran]) -> Result<(), Box<Reject>> {
     // By parameter of its HIR, as inputs are: those of a launch are more, where a composite is one.
-    let written = code.function().written_arrays();
+    let written = explorer.function().written_arrays();
     for (index, input) in program.inputs.iter().enumerate().filter(|(index, _)| written[*index]) {
-        varies(&input.name, index, &left)?;
-        writes_numbers(&input.name, index, explorer, &left)?;
+        varies(&input.name, index, left)?;
+        writes_numbers(&input.name, index, explorer, left)?;
     }
     if !written.contains(&true) {
         return Err(Reject::new(Reason::Constant, "it writes to no array"));
     }
-    matters(program, explorer, &written, &left)?;
-    Ok(left)
+    matters(program, explorer, &written, left)
 }
 
 /// Whether a GPU may leave other sums than the CPU: see [`polyloom::GlobalSums`].

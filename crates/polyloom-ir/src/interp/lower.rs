@@ -3,7 +3,7 @@
 //! Relies on what the verifier guarantees: terminators, counts and types of operands, targets that enclose.
 
 use super::prepare::{
-    Access, Call, Callee, Code, Collective, DynamicShared, ForLoop, Index, Preparation, Print, Slot, Step,
+    Access, Call, Callee, Code, Collective, DynamicShared, ForLoop, Index, Preparation, Print, Slot, Step, Watched,
 };
 use super::{GlobalSums, InterpError};
 use crate::entity::{FuncId, Inst, Region, Value};
@@ -219,7 +219,7 @@ impl Lower<'_, '_> {
             | Op::AtomicXor => {
                 let (access, values, elem) = self.access(inst, data);
                 let is_global = matches!(func.ty(data.operands[0]), Type::Array { space: AddressSpace::Global, .. });
-                let sums = if is_global { self.preparation.sums } else { GlobalSums::Exact };
+                let sums = if is_global { self.preparation.options.sums } else { GlobalSums::Exact };
                 let ty = Type::Scalar(elem);
                 let f = match (data.op, sums) {
                     (Op::AtomicAdd, GlobalSums::Flushed) if elem == Scalar::F32 => flushed_sum::<1>,
@@ -259,9 +259,23 @@ impl Lower<'_, '_> {
                     self.call(Callee::User(callee), operands, results)?;
                 }
             }
-            _ => self.scalar_op(data, operands, results)?,
+            _ => {
+                self.scalar_op(data, operands.clone(), results.clone())?;
+                if let [result] = results[..] {
+                    self.observe(data, &operands, result);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Tells of an op, if it is watched. Those of the math library are nobody's to watch.
+    fn observe(&mut self, data: &InstData, operands: &[Slot], result: Slot) {
+        if self.code.func.is_some() && self.preparation.options.watched.is_some_and(|watched| watched(data.op)) {
+            let index = self.code.watched.len() as u32;
+            self.code.watched.push(Watched { op: data.op, span: data.span, operands: operands.into(), result });
+            self.emit(Step::Observe { index });
+        }
     }
 
     fn collective(&mut self, inst: Inst, data: &InstData) -> Result<(), InterpError> {

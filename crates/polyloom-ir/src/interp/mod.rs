@@ -113,6 +113,31 @@ fn threads_in(block: [u32; 3]) -> u64 {
 pub trait Host {
     /// `print`: the C format, and types and bits of the operands. [`crate::format`] makes the text.
     fn print(&mut self, format: &str, types: &[Type], values: &[u64]);
+
+    /// An op that is watched has been executed: see [`Options::watched`].
+    fn observe(&mut self, _observed: &Observed<'_>) {}
+}
+
+/// An op that a thread has executed.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// The op.
+    pub op: Op,
+    /// The source it stands for.
+    pub span: Span,
+    /// The bits of its operands.
+    pub operands: &'a [u64],
+    /// The bits of its result.
+    pub result: u64,
+}
+
+/// How an interpreter differs from the definition of HIR, and what of its work it tells.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// How it adds to global memory.
+    pub sums: GlobalSums,
+    /// The scalar ops of one result of which [`Host::observe`] is told whenever they are executed.
+    pub watched: Option<&'a dyn Fn(Op) -> bool>,
 }
 
 /// A host that keeps the text printed.
@@ -272,16 +297,16 @@ impl Interpreter {
     ///
     /// [`InterpError::NoDefinition`] and [`InterpError::CallDepth`].
     pub fn new(module: &Module, func: FuncId) -> Result<Interpreter, InterpError> {
-        Self::with_sums(module, func, GlobalSums::Exact)
+        Self::with_options(module, func, Options::default())
     }
 
-    /// As [`Interpreter::new`], but atomic sums add to global memory as `sums` says.
+    /// As [`Interpreter::new`], with options.
     ///
     /// # Errors
     ///
     /// As [`Interpreter::new`].
-    pub fn with_sums(module: &Module, func: FuncId, sums: GlobalSums) -> Result<Interpreter, InterpError> {
-        let prepared = prepare::Prepared::new(module, func, sums)?;
+    pub fn with_options(module: &Module, func: FuncId, options: Options<'_>) -> Result<Interpreter, InterpError> {
+        let prepared = prepare::Prepared::new(module, func, options)?;
         let function = &module.functions[func];
         Ok(Interpreter {
             codes: prepared.codes,

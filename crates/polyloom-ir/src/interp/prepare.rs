@@ -6,7 +6,7 @@
 
 use super::lower::lower;
 use super::memory::SHARED;
-use super::{ArrayArg, GlobalSums, InterpError, MAX_CALL_DEPTH, Site};
+use super::{ArrayArg, InterpError, MAX_CALL_DEPTH, Options, Site};
 use crate::entity::{FuncId, Inst};
 use crate::function::{Module, SharedArray};
 use crate::math;
@@ -129,6 +129,10 @@ pub(super) enum Step {
     Print {
         print: u32,
     },
+    /// Tells of the op of `watched[index]`.
+    Observe {
+        index: u32,
+    },
     Call {
         call: u32,
     },
@@ -204,6 +208,15 @@ pub(super) struct Print {
     pub(super) values: Vec<Slot>,
 }
 
+/// An op that is watched.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) op: Op,
+    pub(super) span: Span,
+    pub(super) operands: SmallVec<[Slot; 4]>,
+    pub(super) result: Slot,
+}
+
 /// A call. The callee leaves its results at the start of its frame.
 #[derive(Debug)]
 pub(super) struct Call {
@@ -225,6 +238,7 @@ pub(super) struct Code {
     pub(super) loops: Vec<ForLoop>,
     pub(super) accesses: Vec<Access>,
     pub(super) prints: Vec<Print>,
+    pub(super) watched: Vec<Watched>,
     pub(super) calls: Vec<Call>,
     pub(super) collectives: Vec<Collective>,
     pub(super) dynamic: Vec<DynamicShared>,
@@ -281,10 +295,10 @@ impl Blocks {
 }
 
 impl Prepared {
-    pub(super) fn new(module: &Module, func: FuncId, sums: GlobalSums) -> Result<Prepared, InterpError> {
+    pub(super) fn new(module: &Module, func: FuncId, options: Options<'_>) -> Result<Prepared, InterpError> {
         let mut preparation = Preparation {
             module,
-            sums,
+            options,
             codes: Vec::new(),
             stack_sizes: Vec::new(),
             known: FxHashMap::default(),
@@ -301,7 +315,7 @@ impl Prepared {
 /// The functions prepared so far.
 pub(super) struct Preparation<'a> {
     module: &'a Module,
-    pub(super) sums: GlobalSums,
+    pub(super) options: Options<'a>,
     codes: Vec<Code>,
     /// By code: slots it and its callees need; 0 while it is being prepared.
     stack_sizes: Vec<usize>,

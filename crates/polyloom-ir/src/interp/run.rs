@@ -3,7 +3,7 @@
 use super::blocks::Block;
 use super::memory::{Memory, SHARED};
 use super::prepare::{Access, Code, ForLoop, Slot, Step};
-use super::{Arg, ArrayArg, Host, InterpError, Interpreter, Trap};
+use super::{Arg, ArrayArg, Host, InterpError, Interpreter, Observed, Trap};
 use crate::entity::Inst;
 use crate::types::{MAX_DIMS, Scalar};
 use smallvec::SmallVec;
@@ -238,6 +238,13 @@ impl<'a> Machine<'a> {
                     let print = &code.prints[print as usize];
                     let values: SmallVec<[u64; 8]> = print.values.iter().map(|&slot| frame[slot as usize]).collect();
                     self.host.print(&print.format, &print.types, &values);
+                }
+                Step::Observe { index } => {
+                    let watched = &code.watched[index as usize];
+                    let operands: SmallVec<[u64; 4]> =
+                        watched.operands.iter().map(|&slot| frame[slot as usize]).collect();
+                    let (op, span, result) = (watched.op, watched.span, frame[watched.result as usize]);
+                    self.host.observe(&Observed { op, span, operands: &operands, result });
                 }
                 Step::Call { call } => {
                     self.step()?;

@@ -574,7 +574,8 @@ kernel @k(%a a: array<{elem}, 1>, %x x: {elem}) {{
             let mut memory = BufferMemory::default();
             let scalar = if elem == "f32" { Scalar::F32 } else { Scalar::F64 };
             let array = memory.add_array(scalar, &[1], &bits[1..]);
-            let interpreter = Interpreter::with_sums(&module, kernel, sums).unwrap();
+            let interpreter =
+                Interpreter::with_options(&module, kernel, Options { sums, ..Options::default() }).unwrap();
             let args = [array, Arg::Scalar(bits[0])];
             interpreter.launch(&[1], &args, &mut memory, &mut Printed::default(), 0..1).unwrap();
             memory.elements(scalar, array)[0]
@@ -703,4 +704,40 @@ fn circles_of_calls_are_refused() {
     let f = module.functions.push(f);
     module.functions.push(g);
     assert_eq!(Interpreter::new(&module, f).unwrap_err(), InterpError::CallDepth);
+}
+
+/// Those of the function itself and of what it calls, with what they were given, and no others.
+#[test]
+fn ops_that_are_watched_are_told_of() {
+    struct Told(Vec<(Op, Vec<u64>, u64)>);
+    impl Host for Told {
+        fn print(&mut self, _format: &str, _types: &[Type], _values: &[u64]) {}
+
+        fn observe(&mut self, observed: &Observed<'_>) {
+            self.0.push((observed.op, observed.operands.to_vec(), observed.result));
+        }
+    }
+    let module = parse(
+        "
+func @inner(%x x: i32) -> (i32) {
+  %zero: i32 = const 0
+  %y: i32 = max %x, %zero
+  return %y
+}
+func @f(%x x: i32) -> (i32) {
+  %three: i32 = const 3
+  %a: i32 = max %x, %three
+  %b: i32 = add %a, %x
+  %c: i32 = call @inner(%b)
+  return %c
+}",
+    );
+    let last = module.functions.keys().next_back().unwrap();
+    let watched: Option<&dyn Fn(Op) -> bool> = Some(&|op| op == Op::Max);
+    let interpreter = Interpreter::with_options(&module, last, Options { watched, ..Options::default() }).unwrap();
+    let mut told = Told(Vec::new());
+    let left = interpreter.call_with(&[Arg::Scalar(int(2))], &mut BufferMemory::default(), &mut told).unwrap();
+    assert_eq!(left, [int(5)]);
+    let expected = [(Op::Max, vec![int(2), int(3)], int(3)), (Op::Max, vec![int(5), int(0)], int(5))];
+    assert_eq!(told.0, expected);
 }

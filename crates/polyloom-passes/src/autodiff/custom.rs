@@ -11,6 +11,7 @@ use polyloom_ir::{
     CallEffects, Code, Diagnostic, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value,
 };
 use smallvec::SmallVec;
+use std::borrow::Cow;
 
 /// Of a function with a gradient that takes the adjoints of arrays, these by the function's parameter.
 fn adjoint_arrays(module: &Module, function: &Function) -> SmallVec<[(usize, Value); 4]> {
@@ -47,7 +48,10 @@ pub(super) fn with_arrays(module: &Module, kernel: &Function, request: &Request)
 pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Result<Vec<bool>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
     let mut left = vec![false; kernel.params().len()];
-    let written = without_calls(module, kernel.clone())?.written_arrays();
+    if !has_calls(kernel) {
+        return Ok(left);
+    }
+    let written = without_calls(module, Cow::Borrowed(kernel))?.written_arrays();
     kernel.walk(kernel.body, &mut |_, data| {
         let (Op::Call, Imm::Func(callee)) = (data.op, &data.imm) else { return };
         let function = &module.functions[*callee];
@@ -150,16 +154,23 @@ pub(super) fn refuse_second_runs(kernel: &Function, left: &[bool]) -> Result<(),
 }
 
 /// A function with the bodies of what it calls in place of the calls.
-pub(super) fn without_calls(module: &Module, function: Function) -> Result<Function, Vec<Diagnostic>> {
-    let mut has_calls = false;
-    function.walk(function.body, &mut |_, data| has_calls |= data.op == Op::Call);
-    if !has_calls {
+pub(super) fn without_calls<'a>(
+    module: &Module,
+    function: Cow<'a, Function>,
+) -> Result<Cow<'a, Function>, Vec<Diagnostic>> {
+    if !has_calls(&function) {
         return Ok(function);
     }
     let mut module = module.clone();
-    let id = module.functions.push(function);
+    let id = module.functions.push(function.into_owned());
     inline::inline(&mut module, id, inline::Keep::NoCalls)?;
-    Ok(module.functions[id].clone())
+    Ok(Cow::Owned(module.functions[id].clone()))
+}
+
+fn has_calls(function: &Function) -> bool {
+    let mut has_calls = false;
+    function.walk(function.body, &mut |_, data| has_calls |= data.op == Op::Call);
+    has_calls
 }
 
 impl Sweep<'_> {

@@ -54,6 +54,7 @@ use polyloom_ir::{
     Builder, Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, InstData, Module, Op, Scalar, Type, Value,
 };
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use sweep::Sweep;
 use tangent::Tangents;
 
@@ -118,10 +119,10 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     sweep.rows.clone_from(&rows);
     let private = arrays.iter().filter(|array| array.is_private).filter_map(|array| array.adjoint).collect();
     let extra = Extra { private, row_reads, ..swept(sweep, &forward, &adjoints)? };
-    let new = custom::without_calls(&rest, new)?;
+    let new = custom::without_calls(&rest, Cow::Owned(new))?.into_owned();
     let (mut backward, counted) = plan::finish(new, n_params, adjoints, extra, request.rank);
     let needs = &mut backward.needs;
-    let without_calls = custom::without_calls(&rest, forward.clone())?;
+    let without_calls = custom::without_calls(&rest, Cow::Borrowed(&forward))?;
     needs.writes = without_calls.written_arrays();
     needs.accesses = needs.adjoints.iter().map(|&param| overwrite::access(&without_calls, param)).collect();
     needs.left = left;

@@ -14,6 +14,7 @@ use polyloom_ir::{
     verify_module,
 };
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A backward kernel.
@@ -385,7 +386,7 @@ fn sizes(
     sweep.sizes = Some((found, lengths));
     sweep.run_sizes();
     sweep.builder.return_(&[]);
-    let mut new = custom::without_calls(rest, new)?;
+    let mut new = custom::without_calls(rest, Cow::Owned(new))?.into_owned();
     clean(&mut new, &new_params);
     distinct_names(&mut new);
     let mut module = Module::new();

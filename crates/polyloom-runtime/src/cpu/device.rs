@@ -4,7 +4,8 @@ use super::pool::{MAX_THREADS, threads_from_env};
 use crate::background;
 use crate::cache::{CacheError, CodeCache};
 use polyloom_codegen::Backend;
-use polyloom_ir::interp::GlobalSums;
+use polyloom_ir::Op;
+use polyloom_ir::interp::{GlobalSums, Observed};
 use std::sync::Arc;
 
 /// How a kernel is executed.
@@ -73,6 +74,16 @@ pub struct CpuDevice {
     cache: CodeCache,
     interpreted_sums: GlobalSums,
     most_interpreted_steps: Option<u64>,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+/// Watches what the interpreter does.
+pub trait Observer: Send + Sync {
+    /// Whether it is to be told of this op, a scalar one of one result.
+    fn watches(&self, op: Op) -> bool;
+
+    /// One has been executed, on the thread that launches.
+    fn observe(&self, observed: &Observed<'_>);
 }
 
 impl CpuDevice {
@@ -87,6 +98,7 @@ impl CpuDevice {
             cache: CodeCache::in_memory(),
             interpreted_sums: GlobalSums::Exact,
             most_interpreted_steps: None,
+            observer: None,
         }
     }
 
@@ -132,6 +144,17 @@ impl CpuDevice {
     #[must_use]
     pub fn with_most_interpreted_steps(self, steps: u64) -> CpuDevice {
         CpuDevice { most_interpreted_steps: Some(steps), ..self }
+    }
+
+    /// The device whose interpreter tells of what it does.
+    #[must_use]
+    pub fn with_observer(self, observer: Arc<dyn Observer>) -> CpuDevice {
+        CpuDevice { observer: Some(observer), ..self }
+    }
+
+    /// Who is told of what its interpreter does.
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.as_deref()
     }
 
     /// The most steps that its interpreter takes for a thread or block.

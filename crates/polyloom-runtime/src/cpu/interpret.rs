@@ -4,13 +4,14 @@
 //! row-major order. It is slow, and finds what compiled code must not be asked to do: an access outside its array is
 //! reported here even when the kernel has no checks.
 
+use super::device::Observer;
 use super::kernel::KernelInner;
 use super::launch::{ASK_EVERY, LaunchOptions};
 use crate::error::{LaunchError, Trap};
 use crate::print;
 use polyloom_codegen::abi::{Site, SiteKind};
-use polyloom_ir::interp::{self, Arg, ArrayArg, Host, InterpError, Interpreter, Memory};
-use polyloom_ir::{CheckKind, Imm, MAX_DIMS, Type};
+use polyloom_ir::interp::{self, Arg, ArrayArg, Host, InterpError, Interpreter, Memory, Observed};
+use polyloom_ir::{CheckKind, Imm, MAX_DIMS, Op, Type};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,16 +39,21 @@ pub(crate) unsafe fn interpret(
     let most_steps = kernel.device.most_interpreted_steps();
     // A limit is of each thread or block, so how many of them make a chunk must not matter.
     let most_at_once = if most_steps.is_some() { 1 } else { MAX_CHUNK };
+    let observer = kernel.device.observer();
     let cell = kernel.interpreter.get();
     let interpreter = match cell.get() {
         Some(interpreter) => interpreter,
         None => {
             let (module, id) = kernel.source.interpretable.get();
-            let made = Interpreter::with_sums(module, id, kernel.device.interpreted_sums()).map_err(failed)?;
+            let watched = observer.map(|observer| |op| observer.watches(op));
+            let watched = watched.as_ref().map(|watched| watched as &dyn Fn(Op) -> bool);
+            let options = interp::Options { sums: kernel.device.interpreted_sums(), watched };
+            let made = Interpreter::with_options(module, id, options).map_err(failed)?;
             cell.get_or_init(|| made.with_max_steps(most_steps.unwrap_or(u64::MAX)))
         }
     };
     let (args, mut memory) = arguments(kernel, words);
+    let mut host = Process { observer };
     let grid =
         interpreter.needs_blocks().then(|| options.grid.unwrap_or_else(|| interpreter.default_grid(threads.end)));
     let n = grid.map_or(threads.end, |grid| grid.n_blocks());
@@ -57,8 +63,8 @@ pub(crate) unsafe fn interpret(
         let end = (begin + chunk).min(n);
         let started = Instant::now();
         let done = match &grid {
-            Some(grid) => interpreter.launch_grid(shape, grid, &args, &mut memory, &mut Printer, begin..end),
-            None => interpreter.launch(shape, &args, &mut memory, &mut Printer, begin..end),
+            Some(grid) => interpreter.launch_grid(shape, grid, &args, &mut memory, &mut host, begin..end),
+            None => interpreter.launch(shape, &args, &mut memory, &mut host, begin..end),
         };
         done.map_err(failed)?;
         let ask = asked.elapsed() >= ASK_EVERY;
@@ -74,11 +80,20 @@ pub(crate) unsafe fn interpret(
     Ok(())
 }
 
-struct Printer;
+/// The process that launches.
+struct Process<'a> {
+    observer: Option<&'a dyn Observer>,
+}
 
-impl Host for Printer {
+impl Host for Process<'_> {
     fn print(&mut self, format: &str, types: &[Type], values: &[u64]) {
         print::write(&polyloom_ir::format::format(format, types, values));
+    }
+
+    fn observe(&mut self, observed: &Observed<'_>) {
+        if let Some(observer) = self.observer {
+            observer.observe(observed);
+        }
     }
 }
 
