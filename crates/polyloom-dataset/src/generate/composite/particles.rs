@@ -100,8 +100,8 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
         g.say(format!("`{}` becomes {}.", v_text.replace("[i]", ""), kept.words));
         g.say(format!("`{}` becomes `{}`.", x_text.replace("[i]", ""), g.text(new_x)));
     } else {
-        g.written(&["moved_to", "next_position", "out"], new_x, difficulty);
-        g.written(&["next_velocity", "sped", "out_v"], new_v, 0);
+        g.written(&["out", "result"], new_x, difficulty);
+        g.written(&["out_v"], new_v, 0);
     }
     let (x, v) = (x_text.replace("[i]", ""), v_text.replace("[i]", ""));
     g.sum_up(format!("Move particles at `{x}` with velocities `{v}` by a step `{dt_text}`."));
@@ -165,7 +165,7 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
     let own = if skips { " but its own" } else { "" };
     g.explain(format!("For each `{j}` of `{array}`{own}, with distances softened by `{soft_text}`: {done}."));
     g.must_be_read(total);
-    g.written(&["forces", "out", "acceleration", "result"], total, difficulty);
+    g.written(&["out", "result"], total, difficulty);
     g.sum_up(format!("Add up what bodies at `{array}` of the masses `{masses}` do to each other."));
     [
         g.random.pick(&["gravity_forces", "n_body", "gravitational_pull"]),
@@ -249,7 +249,7 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
     });
     g.explain(format!("For each `{j}` of `{array}` but its own: {done}."));
     g.must_be_read(total);
-    g.written(&["out", "result", "lj_out", "lj"], total, difficulty);
+    g.written(&["out", "result", "lj_out"], total, difficulty);
     let what = if forces { "forces" } else { "energies" };
     g.sum_up(format!("Compute the Lennard-Jones {what} of the atoms at `{array}`."));
     match forces {
@@ -320,7 +320,7 @@ pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
         g.explain(format!("`{damp}` times `{}` is taken from it.", v.replace("[i]", "")));
     }
     g.must_be_read(total);
-    g.written(&["forces", "out", "result"], total, difficulty);
+    g.written(&["out", "result"], total, difficulty);
     g.sum_up(format!("Compute the forces of springs along the chain `{array}`."));
     g.random.pick(&["spring_forces", "chain_forces", "rope_forces", "bond_forces"])
 }
@@ -406,7 +406,7 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
     g.explain(format!("{when}, {}; elsewhere the velocity stays as it is.", held_together(&done)));
     g.sum_up(format!("Work out the velocities `{}` after a contact.", v.replace("[i]", "")));
     g.must_be_read(out);
-    g.written(&["out", "new_velocity", "result"], out, difficulty);
+    g.written(&["out", "result"], out, difficulty);
     g.random.pick(&["resolve_contact", "collision_response", "bounce_off", "contact_velocity"])
 }
 
@@ -467,7 +467,7 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
         2.0,
         "the lever turned by it",
     );
-    g.written(&["tips", "out", "ends"], tip, difficulty);
+    g.written(&["out", "result"], tip, difficulty);
     g.random.pick(&["integrate_rotation", "spin_bodies", "rotate_frames", "attitude_step"])
 }
 
@@ -534,7 +534,7 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
     g.explain(format!("`{x_text}` and `{y_text}` follow {what} by Euler's method in steps of {dt}: {done}."));
     g.must_be_read(x);
     g.must_be_read(y);
-    g.written(&["out", "final_state", "result"], x, difficulty);
+    g.written(&["out", "result"], x, difficulty);
     g.kept(kept, y);
     g.sum_up(format!("Integrate {what} for each pair of initial values."));
     [
