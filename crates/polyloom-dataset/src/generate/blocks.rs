@@ -155,6 +155,7 @@ fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, rang
                     (false, false) => &["col_sum", "col_total"],
                 };
                 let total = g.mutable_like(names, &zero, Generator::many(range.or(-range), 8.0));
+                g.take_back_sentence();
                 let name = g.text(total);
                 let k = g.like(&["k", "m", "s"]);
                 g.line(&format!("for {k} in range(8):"));
@@ -336,7 +337,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                     _ => (
                         &["leader", "first_of_four"],
                         format!("{tile}[{t} // 4 * 4]"),
-                        "the first element of its group of four".to_owned(),
+                        "the first element of the thread's group of four".to_owned(),
                     ),
                 };
                 let index = g.let_like(names, &text, ty, range);

@@ -223,7 +223,7 @@ impl Generator {
             return value;
         }
         let mut kept = Expr::call(&self.cast_name(ty), &[&value], ty, value.range);
-        kept.words = format!("{}, as {}", value.words, in_words(ty));
+        kept.words = format!("{}, stored as {}", value.words, in_words(ty));
         kept
     }
 

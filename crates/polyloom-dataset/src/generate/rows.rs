@@ -516,7 +516,7 @@ fn advance(g: &mut Generator, kind: usize, index: usize, value: &Expr) {
             let (keep, rest) = (g.number_of(elem, keep), g.number_of(elem, ((1.0 - keep) * 100.0).round() / 100.0));
             let value_text = value.within_product();
             g.line(&format!("{name} = {} * {name} + {} * {value_text}", keep.text, rest.text));
-            g.say(format!("`{name}` becomes {} of itself and {} of {}", keep.words, rest.words, value.words));
+            g.say(format!("`{name}` becomes {} of itself plus {} of {}", keep.words, rest.words, value.words));
         }
         2 | 3 => {
             let call = g.builtin(if kind == 2 { "max" } else { "min" });

@@ -152,7 +152,7 @@ pub(super) fn smoothed_particles(g: &mut Generator, difficulty: u8) -> &'static 
         g.line(&format!("{total_text} += {term}"));
         g.explain(format!("`{total_text}` adds up `{term}`."));
     });
-    let own = if skips { " but its own" } else { "" };
+    let own = if skips { " but `i`" } else { "" };
     g.explain(format!("For each `{j}` of `{array}`{own}: {done}."));
     g.must_be_read(total);
     g.written(&["out", "result"], total, difficulty);

@@ -1,6 +1,7 @@
 //! Rays, shapes, images.
 
 use super::{MAT33, MAT44, N0, N1, VEC2, VEC3, VEC4};
+use crate::generate::docstring::aside;
 use crate::generate::generator::Generator;
 use crate::generate::program::{Extent, Values};
 use crate::generate::range::Range;
@@ -41,7 +42,7 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
     let b_text = g.text(b);
     let c = g.set_like(&["c", "outside"], &format!("{dot}({oc}, {oc}) - {radius} * {radius}"), Type::F32, 14.0, "");
     let disc = g.set_like(
-        &["disc", "h", "inside"],
+        &["disc", "h"],
         &format!("{b_text} * {b_text} - {}", g.text(c)),
         Type::F32,
         40.0,
@@ -53,8 +54,9 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
     let t_text = g.text(t);
     g.line(&format!("if {disc} > 0.0:"));
     let kind = g.random.below(3);
+    let values = [format!("-{b_text} - {sqrt}({disc})"), String::new(), format!("2.0 * {sqrt}({disc})")];
     g.nested(|g| match kind {
-        0 => g.line(&format!("{t_text} = -{b_text} - {sqrt}({disc})")),
+        0 => g.line(&format!("{t_text} = {}", values[0])),
         1 => {
             let near = g.like(&["near", "t0", "entry"]);
             g.line(&format!("{near} = -{b_text} - {sqrt}({disc})"));
@@ -62,14 +64,15 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
             g.line(&format!("if {near} < 0.0:"));
             g.nested(|g| g.line(&format!("{t_text} = -{b_text} + {sqrt}({disc})")));
         }
-        _ => g.line(&format!("{t_text} = 2.0 * {sqrt}({disc})")),
+        _ => g.line(&format!("{t_text} = {}", values[2])),
     });
     let what = [
         "where the ray enters the sphere",
-        "where it enters it, or leaves it if it begins inside",
-        "how long it is in the sphere",
+        "where the ray enters the sphere, or leaves it if it begins inside",
+        "how long the ray is in the sphere",
     ][kind];
-    g.explain(format!("`{t_text}` is {what}, or {miss} if it misses."));
+    let beside = if kind == 1 { String::new() } else { aside(&values[kind]) };
+    g.explain(format!("`{t_text}` is {what}{beside} if `{disc}` is greater than 0.0, else {miss}."));
     if g.random.one_in(2) {
         let normal = g.set_like(
             &["normal", "n", "surface"],

@@ -166,8 +166,8 @@ pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("{total_text} += {x} * {right}"));
         let (line, column) = (if ta { "column" } else { "row" }, if tb { "row" } else { "column" });
         g.explain(match x == left {
-            true => format!("`{total_text}` is the product of a {line} of `{a}` and a {column} of `{b}`"),
-            false => format!("`{total_text}` adds up `{x}` times the element of a {column} of `{b}`"),
+            true => format!("`{total_text}` is the dot product of {line} `i` of `{a}` and {column} `j` of `{b}`"),
+            false => format!("`{total_text}` adds up `{x} * {right}`"),
         });
     });
     match done.contains("; ") {

@@ -235,14 +235,14 @@ pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
         &format!("{ta} + 0.2 * {la} - 0.1 * {r} + {tf} * (1.0 - {ta})"),
         Type::F32,
         40.0,
-        "the first after the step",
+        &format!("`{}` after the step", arrays[0]),
     );
     let nb = g.set_like(
         &["next_b", "b1"],
         &format!("{tb} + 0.1 * {lb} + 0.1 * {r} - ({tf} + {tk}) * {tb}"),
         Type::F32,
         40.0,
-        "the second after the step",
+        &format!("`{}` after the step", arrays[1]),
     );
     g.written(&["out_a"], na, difficulty);
     g.kept(&["out_b", "new_b"], nb);
@@ -527,11 +527,11 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
                 g.line(&format!("{rest} = 2"));
             }
         });
-        g.explain(format!("where `{now_text}` is more than `{limit}` then, it fires: `{now_text}` {after}"));
+        g.explain(format!("where `{now_text}` is more than `{limit}`, it fires and `{now_text}` {after}"));
     });
     g.explain(format!("`{now_text}` starts as `{v}`."));
     g.explain(format!("For each `{t}`: {done}."));
-    let waits = if rest.is_some() { " After firing, two steps are left out." } else { "" };
+    let waits = if rest.is_some() { " In the two steps after that nothing is done." } else { "" };
     g.explain(format!("`{spikes_text}` counts how often it fires.{waits}"));
     let out = g.zeros_like(&["spike_counts", "events"], Type::I32, &[N0]);
     g.line(&format!("{out}[i] = {spikes_text}"));

@@ -53,7 +53,7 @@ pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
                 true => {
                     g.line(&format!("if {abs}({miss}) > {gate}:"));
                     g.nested(|g| g.line("continue"));
-                    g.explain(format!("skip it if `{miss}` is beyond `{gate}`"));
+                    g.explain(format!("where `{abs}({miss})` is greater than `{gate}`, skip the rest of this round"));
                 }
                 false => {
                     let text = format!("{clamp}({miss}, -{gate}, {gate})");
@@ -228,7 +228,7 @@ pub(super) fn sparse_product(g: &mut Generator, difficulty: u8) -> &'static str 
         if skips {
             g.line(&format!("if {at} == row:"));
             g.nested(|g| g.line("continue"));
-            g.explain(format!("skip it if `{at}` is `row`"));
+            g.explain(format!("where `{at}` equals `row`, skip the rest of this round"));
         }
         let a = g.set_like(&["a", "entry", "coef"], &format!("{entries}[row, {k}]"), Type::F32, 1.0, "");
         let a = g.varied(a, difficulty);
