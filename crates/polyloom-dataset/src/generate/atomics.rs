@@ -138,8 +138,8 @@ impl Generator {
                 let name = self.zeros_like(&names, real, &shape);
                 let call = self.builtin(if largest { "atomic_max" } else { "atomic_min" });
                 self.line(&format!("{call}({name}, {index}, {})", value.text));
-                let word = if largest { "largest" } else { "smallest" };
-                self.say(format!("`{name}` keeps the {word} of what it holds and {} {at}.", value.words));
+                let (verb, word) = if largest { ("raised", "larger") } else { ("lowered", "smaller") };
+                self.say(format!("`{name}` is {verb} to {} if that is {word}, {at}.", value.words));
             }
             _ => {
                 let ty = self.whole_or_real();
@@ -158,10 +158,7 @@ impl Generator {
                     _ => {
                         self.line(&format!("{call}({name}, {index}, {})", value.text));
                         let bits = if op == "atomic_or" { "OR" } else { "XOR" };
-                        self.say(format!(
-                            "`{name}` keeps the bitwise {bits} of what it holds and {} {at}.",
-                            value.words
-                        ));
+                        self.say(format!("`{name}` is combined with {} by bitwise {bits}, {at}.", value.words));
                     }
                 }
             }

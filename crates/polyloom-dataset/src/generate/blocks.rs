@@ -97,7 +97,7 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
         g.line(&format!("{col} = {} % 8", block.thread));
         g.line(&format!("{tile}[{row}, {col}] = {}", value.text));
         g.line("loom.sync_threads()");
-        g.say(format!("Blocks of {n} threads keep {} in a tile of 8 by 8.", value.words));
+        g.say(format!("Blocks of {n} threads keep {} in a tile of 8 by 8, row by row.", value.words));
         on_square(&mut g, &tile, &row, &col, ty, range)
     } else {
         g.line(&format!("{tile}[{}] = {}", block.thread, value.text));
@@ -120,29 +120,47 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
 
 /// What threads read of a tile of 8 by 8.
 fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, range: Range) -> Vec<usize> {
-    let names = ["other", "partner", "near", "mirror"];
     let mut found = Vec::new();
     let kinds = 1 + g.random.below(2);
     for _ in 0..kinds {
-        let (text, words) = match g.random.below(7) {
-            0 => (format!("{tile}[{col}, {row}]"), "the element across the diagonal"),
-            1 => (format!("{tile}[7 - {row}, {col}]"), "the element upside down"),
-            2 => {
-                (format!("{tile}[{row}, ({col} + 1) % 8]"), "the next element of the row, or after the last the first")
-            }
-            3 => (format!("{tile}[loom.max({row} - 1, 0), {col}]"), "the element above, or in the first row its own"),
-            4 => (format!("{tile}[{row} ^ 1, {col} ^ 1]"), "the element across in its square of four"),
+        let (names, text, words): (&[&str], String, &str) = match g.random.below(7) {
+            0 => (&["mirror", "across"], format!("{tile}[{col}, {row}]"), "the element across the diagonal"),
+            1 => (
+                &["flipped", "mirror"],
+                format!("{tile}[7 - {row}, {col}]"),
+                "the element of the same column in the row counted from the last",
+            ),
+            2 => (
+                &["next_one", "right"],
+                format!("{tile}[{row}, ({col} + 1) % 8]"),
+                "the next element of the row, or after the last the first",
+            ),
+            3 => (
+                &["above", "upper"],
+                format!("{tile}[loom.max({row} - 1, 0), {col}]"),
+                "the element above, or in the first row its own",
+            ),
+            4 => (
+                &["opposite", "partner"],
+                format!("{tile}[{row} ^ 1, {col} ^ 1]"),
+                "the element across in its square of four",
+            ),
             kind => {
                 let zero = g.zero(ty);
-                let total =
-                    g.mutable_like(&["line_sum", "total", "acc"], &zero, Generator::many(range.or(-range), 8.0));
+                let by_row = kind == 5;
+                let product = ty.as_composite().is_none() && g.random.one_in(2);
+                let names: &[&str] = match (product, by_row) {
+                    (true, _) => &["dotted", "overlap"],
+                    (false, true) => &["row_sum", "row_total"],
+                    (false, false) => &["col_sum", "col_total"],
+                };
+                let total = g.mutable_like(names, &zero, Generator::many(range.or(-range), 8.0));
+                g.take_back_sentence();
                 let name = g.text(total);
                 let k = g.like(&["k", "m", "s"]);
                 g.line(&format!("for {k} in range(8):"));
-                let by_row = kind == 5;
                 let place = if by_row { format!("{row}, {k}") } else { format!("{k}, {col}") };
                 let across = if by_row { format!("{k}, {col}") } else { format!("{row}, {k}") };
-                let product = ty.as_composite().is_none() && g.random.one_in(2);
                 g.nested(|g| {
                     g.line(&match product {
                         true => format!("{name} += {tile}[{place}] * {tile}[{across}]"),
@@ -160,7 +178,7 @@ fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, rang
                 continue;
             }
         };
-        let index = g.let_like(&names, &text, ty, range);
+        let index = g.let_like(names, &text, ty, range);
         let name = g.text(index);
         g.explain(format!("`{name}` is {words}."));
         found.push(index);
@@ -287,30 +305,42 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
             let kinds = 1 + g.random.below(3);
             for _ in 0..kinds {
                 let shift = g.random.pick(&[1, 2, 3, 5, 8, 16]);
-                let (text, words) = match g.random.below(6) {
-                    0 => (format!("{tile}[{last} - {t}]"), "the element from the other end".to_owned()),
+                let (names, text, words): (&[&str], String, String) = match g.random.below(6) {
+                    0 => (
+                        &["mirror", "from_end"],
+                        format!("{tile}[{last} - {t}]"),
+                        "the element as far from the last as the thread's own is from the first".to_owned(),
+                    ),
                     1 => (
+                        &["ahead", "later"],
                         format!("{tile}[({t} + {shift}) % {n}]"),
                         format!("the element {}, wrapping round the block", places(shift, "later")),
                     ),
                     2 => {
                         let mask = g.random.pick(&[1, 2, 4, 8, 16]);
                         (
+                            &["partner", "paired"],
                             format!("{tile}[{t} ^ {mask}]"),
                             format!("the element of the thread whose number differs in bit {}", u32::ilog2(mask)),
                         )
                     }
                     3 => (
+                        &["behind", "earlier"],
                         format!("{tile}[loom.max({t} - {shift}, 0)]"),
-                        format!("the element {shift} before, or the first"),
+                        format!("the element {}, or the first", places(shift, "earlier")),
                     ),
                     4 => (
+                        &["ahead", "later"],
                         format!("{tile}[loom.min({t} + {shift}, {last})]"),
-                        format!("the element {shift} after, or the last"),
+                        format!("the element {}, or the last", places(shift, "later")),
                     ),
-                    _ => (format!("{tile}[{t} // 4 * 4]"), "the first element of its group of four".to_owned()),
+                    _ => (
+                        &["leader", "first_of_four"],
+                        format!("{tile}[{t} // 4 * 4]"),
+                        "the first element of the thread's group of four".to_owned(),
+                    ),
                 };
-                let index = g.let_like(&["other", "partner", "theirs", "beside"], &text, ty, range);
+                let index = g.let_like(names, &text, ty, range);
                 let name = g.text(index);
                 g.explain(format!("`{name}` is {words}."));
                 found.push(index);
@@ -391,10 +421,11 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
     let kind = g.random.below(if is_number { 9 } else { 4 });
     match kind {
         0 => {
-            let (call, words) = match g.random.below(4) {
+            let (names, call, words): (&[&str], String, String) = match g.random.below(4) {
                 0 => {
                     let mask = g.random.pick(&[1, 2, 4, 8, 16]);
                     (
+                        &["partner", "other", "theirs"],
                         format!("loom.shuffle_xor({}, {mask})", x.text),
                         format!("of the lane whose number differs in bit {}", u32::ilog2(mask)),
                     )
@@ -402,6 +433,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                 1 => {
                     let n = g.random.pick(&[1, 2, 4, 8]);
                     (
+                        &["earlier_one", "other", "theirs"],
                         format!("loom.shuffle_up({}, {n})", x.text),
                         format!("of the lane {}, or its own where there is none", places(n, "earlier")),
                     )
@@ -409,6 +441,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                 2 => {
                     let n = g.random.pick(&[1, 2, 4, 8]);
                     (
+                        &["later_one", "other", "theirs"],
                         format!("loom.shuffle_down({}, {n})", x.text),
                         format!("of the lane {}, or its own where there is none", places(n, "later")),
                     )
@@ -416,6 +449,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                 _ => {
                     let lane = g.random.pick(&["0", "31", "31 - loom.lane_id()", "loom.lane_id() // 8 * 8"]);
                     (
+                        &["other", "theirs"],
                         format!("loom.shuffle({}, {lane})", x.text),
                         match lane.parse::<u32>() {
                             Ok(number) => format!("of lane {number}"),
@@ -424,7 +458,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                     )
                 }
             };
-            let index = g.let_like(&["other", "theirs", "partner", "moved"], &call, ty, range);
+            let index = g.let_like(names, &call, ty, range);
             let name = g.text(index);
             g.explain(format!("`{name}` is {} {words}.", x.words));
             index
@@ -441,9 +475,11 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
         2 | 3 => {
             let scan = kind == 3 && is_number;
             let largest = is_number && g.random.one_in(3);
-            let names: &[&str] = match largest {
-                true => &["highest", "largest", "top"],
-                false => &["running", "acc", "joint"],
+            let names: &[&str] = match (largest, scan) {
+                (true, true) => &["running_max", "highest_so_far"],
+                (true, false) => &["highest", "largest", "top"],
+                (false, true) => &["running", "so_far"],
+                (false, false) => &["acc", "warp_total", "joint"],
             };
             let sum = g.mutable_like(names, &x, Generator::many(range, 32.0));
             g.take_back_sentence();
@@ -515,7 +551,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                     let call = g.random.pick(&["warp_any", "warp_all"]);
                     let (yes, no) = (g.number(2.0), g.number(0.5));
                     let text = format!("loom.where(loom.{call}({test}), {}, {})", yes.text, no.text);
-                    let index = g.let_like(&["scale_by", "boost", "mode"], &text, ty, Range::new(0.5, 2.0));
+                    let index = g.let_like(&["mode", "setting", "level"], &text, ty, Range::new(0.5, 2.0));
                     let name = g.text(index);
                     let who = if call == "warp_any" { "any lane has" } else { "all lanes have" };
                     g.explain(format!("`{name}` is 2.0 if {who} {words}, else 0.5."));
@@ -551,14 +587,16 @@ impl Generator {
     /// The first lane writes for its warp.
     fn one_per_warp(&mut self, block: &Block, result: Expr) {
         let n_warps = block.total / 32;
-        let name = self.zeros_like(&["per_warp", "partial", "sums", "out"], block.ty, &[Extent::Is(n_warps)]);
         let result = self.constrain(result, Need::Finite);
         let total = match block.ty.as_composite() {
             None if self.random.one_in(2) => "loom.warp_reduce_max",
             _ => "loom.warp_reduce_add",
         };
+        let is_max = total.ends_with("max");
+        let names: &[&str] = if is_max { &["per_warp", "peaks", "out"] } else { &["per_warp", "sums", "out"] };
+        let name = self.zeros_like(names, block.ty, &[Extent::Is(n_warps)]);
         let index = self.let_like(
-            if total.ends_with("max") { &["highest", "top"] } else { &["joined", "warp_total"] },
+            if is_max { &["highest", "top"] } else { &["joined", "warp_total"] },
             &format!("{total}({})", result.text),
             block.ty,
             result.range,
@@ -567,7 +605,7 @@ impl Generator {
         self.line("if loom.lane_id() == 0:");
         let place = format!("{name}[{} // 32]", block.index);
         self.nested(|g| g.line(&format!("{place} = {joined}")));
-        let what = if total.ends_with("max") { "the largest" } else { "the sum" };
+        let what = if is_max { "the largest" } else { "the sum" };
         self.say(format!("`{name}` is, for each warp, {what} of {}.", result.words));
     }
 }

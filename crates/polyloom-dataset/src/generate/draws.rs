@@ -83,7 +83,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         (true, true) => "draws random numbers, and seeds noise, from a state",
         _ => "seeds noise by a state",
     };
-    g.say_at(told_at, format!("Each thread {what} of its own, made of `{seed}` and its place."));
+    g.say_at(told_at, format!("Each thread {what} of its own, made of `{seed}` and `{number}`."));
     g.gap();
     g.outputs(1 + usize::from(difficulty > 1));
     g.finish(Category::Random)
@@ -210,25 +210,27 @@ impl Generator {
         let is_flat = place.ty.as_composite().is_none();
         let place = if is_flat { self.constrain(place, Need::Finite) } else { place };
         let place = self.short(place);
-        if name == "curlnoise" {
-            if is_flat {
-                return;
-            }
-            let call = Expr::call(&self.builtin(name), &[&place], place.ty, Range::within(8.0));
-            let call = Expr { text: call.text.replacen('(', &format!("({state}, "), 1), ..call };
-            self.assign_new(call);
+        if name == "curlnoise" && is_flat {
             return;
         }
-        let mut call = Expr::call(&self.builtin(name), &[&place], real, Range::within(1.0));
-        call.text = call.text.replacen('(', &format!("({state}, "), 1);
-        if name == "pnoise" {
-            let n = place.ty.as_composite().map_or(1, Composite::n_components);
-            let periods = vec![self.random.pick(&["4", "8", "16"]); n].join(", ");
-            call.text = format!("{}, {periods})", call.text.trim_end_matches(')'));
-            if call.text.matches('(').count() != call.text.matches(')').count() {
-                return;
+        let (ty, bound) = if name == "curlnoise" { (place.ty, 8.0) } else { (real, 1.0) };
+        let mut args = vec![Expr::atom(state, self.whole, Range::ANY), place.clone()];
+        let n_axes = place.ty.as_composite().map_or(1, Composite::n_components);
+        let noun = match name {
+            "pnoise" => {
+                let period = Expr::int(self.random.pick(&[4, 8, 16]));
+                args.extend(vec![period; n_axes]);
+                if n_axes > 1 {
+                    "the noise of period {1} along each axis at {0}"
+                } else {
+                    "the noise of period {1} at {0}"
+                }
             }
-        }
+            "curlnoise" => "the curl noise at {}",
+            _ => "the noise at {}",
+        };
+        let args: Vec<&Expr> = args.iter().collect();
+        let call = Expr::call(&self.builtin(name), &args, ty, Range::within(bound)).told(noun, &args[1..]);
         self.assign_new(call);
     }
 }

@@ -1,7 +1,7 @@
 //! Kernels of one thread for each element.
 
 use super::expr::{Expr, Parts};
-use super::generator::Generator;
+use super::generator::{Generator, name_of};
 use super::program::{Category, Program};
 use super::range::Range;
 use polyloom::{Composite, MAX_DIMS, Random, Scalar, Type};
@@ -206,13 +206,8 @@ impl Generator {
     /// Writes a value to an element of an array of its own.
     pub(super) fn store(&mut self, value: Expr) {
         let Range { low, high } = value.range;
-        let mut value = value;
         let stored = if value.range.size() < 1e4 { self.stored_as(value.ty, low, high) } else { value.ty };
-        if stored != value.ty {
-            let words = value.words.clone();
-            value = Expr::call(&self.cast_name(stored), &[&value], stored, value.range);
-            value.words = words;
-        }
+        let value = self.kept_as(value, stored);
         let (element, name) = self.output(stored);
         if element == value.text {
             return;
@@ -220,6 +215,16 @@ impl Generator {
         self.outer = value.head;
         self.line(&format!("{element} = {}", value.text));
         self.say(format!("`{name}` is {}.", value.words));
+    }
+
+    /// The value as an array of this type keeps it.
+    pub(super) fn kept_as(&self, value: Expr, ty: Type) -> Expr {
+        if value.ty == ty {
+            return value;
+        }
+        let mut kept = Expr::call(&self.cast_name(ty), &[&value], ty, value.range);
+        kept.words = format!("{}, stored as {}", value.words, in_words(ty));
+        kept
     }
 
     /// The value, and all that has not been read.
@@ -294,4 +299,11 @@ impl Generator {
             }
         }
     }
+}
+
+/// A type of numbers with its article.
+fn in_words(ty: Type) -> String {
+    let name = name_of(ty);
+    let article = if name.starts_with('i') { "an" } else { "a" };
+    format!("{article} {name}")
 }

@@ -56,6 +56,8 @@ pub(super) struct Parts {
     pub(super) is_moved: bool,
     /// Whether a number is one of its factors.
     pub(super) is_scaled: bool,
+    /// Whether one of the two that it is the sum or the product of is a number.
+    pub(super) has_number: bool,
     /// What it is a number times, with a number added perhaps.
     pub(super) multiple_of: Option<i64>,
 }
@@ -283,6 +285,7 @@ impl Expr {
         let words = words::binary(if operator == "/" && is_whole { "whole /" } else { operator }, first, second);
         let mut parts = Parts::of_operator(operator, &a.parts, &b.parts);
         let is_number = |x: &Expr| x.uses.is_empty();
+        parts.has_number = matches!(operator, "+" | "-" | "*") && (is_number(a) || is_number(b));
         match operator {
             "+" | "-" => {
                 parts.is_moved = a.parts.is_moved || b.parts.is_moved || is_number(a) || is_number(b);
@@ -348,6 +351,12 @@ impl Expr {
         text.push_str(if args.is_empty() { "()" } else { ")" });
         let words = words::call(name, &Expr::operands(args), &text);
         Expr::of(args, text, words, Binding::Atom, ty, range)
+    }
+
+    /// The same told by this noun, `{}` being what it is of.
+    pub(super) fn told(mut self, noun: &str, args: &[&Expr]) -> Expr {
+        self.words = words::fill(noun, &Expr::operands(args));
+        self
     }
 
     /// `yes if condition else no`.

@@ -653,6 +653,7 @@ impl Generator {
         self.is_idle |= self.reads.finds_idle(&lines) || repeats(&lines);
         self.reads = reads;
         let moved = hoist::out_of_loops(&mut lines);
+        self.is_idle |= hoist::recomputes(&lines);
         let mut sentences = std::mem::replace(&mut self.doc, doc);
         docstring::told_before_loops(&mut sentences, &moved);
         let spelled = sentences.is_empty().then(|| FunctionSummary::of_lines(&lines));

@@ -78,9 +78,12 @@ impl Generator {
         roots.dedup();
         let of = a.uses.first().copied().filter(|&index| a.uses.len() == 1 && self.variables[index].text == a.text);
         let (is_below, is_strict) = (operator.starts_with('<'), !operator.ends_with('='));
+        // A fraction is not the bound of its range.
+        let is_real = a.ty == self.real;
+        let is_less = |low: f64, high: f64| low < high || is_real && low <= high;
         let is_plain = match operator {
-            "<" | ">=" => a.range.high < b.range.low || a.range.low >= b.range.high,
-            ">" | "<=" => a.range.low > b.range.high || a.range.high <= b.range.low,
+            "<" | ">=" => is_less(a.range.high, b.range.low) || a.range.low >= b.range.high,
+            ">" | "<=" => is_less(b.range.high, a.range.low) || a.range.high <= b.range.low,
             _ => false,
         };
         // Of two whole numbers that are left a comparison asks which it is in a roundabout way.

@@ -38,6 +38,9 @@ const SCALARS: [&str; 31] = [
     "width",
 ];
 
+const WHOLE_SCALARS: [&str; 13] =
+    ["alpha", "beta", "bias", "cutoff", "factor", "kappa", "lam", "mu", "nu", "offset", "period", "threshold", "width"];
+
 const NUMBER_ARRAYS: [&str; 32] = [
     "amplitude",
     "angles",
@@ -113,16 +116,21 @@ const INTEGER_ARRAYS: [&str; 14] = [
     "steps",
 ];
 
-const OUTPUTS: [&str; 12] = [
-    "out", "result", "output", "dst", "target", "response", "results", "updated", "answer", "outputs", "computed",
-    "dest",
+/// Of one word in two forms a kernel has one.
+const OUTPUTS: [&[&str]; 8] = [
+    &["out", "output", "outputs"],
+    &["result", "results"],
+    &["dst", "dest"],
+    &["target"],
+    &["response"],
+    &["updated"],
+    &["answer"],
+    &["computed"],
 ];
 
 /// What says nothing of a value.
-const LOCALS: [&str; 28] = [
-    "a", "b", "base", "c", "d", "e", "f", "g", "h", "local", "m", "p", "part", "q", "r", "raw", "s", "staged", "t",
-    "temp", "term", "u", "v", "val", "w", "work", "y", "z",
-];
+const LOCALS: [&str; 21] =
+    ["a", "b", "c", "d", "e", "f", "g", "h", "m", "p", "q", "r", "s", "t", "term", "u", "v", "val", "w", "y", "z"];
 
 /// What statements change.
 const CHANGING: [&str; 12] = ["acc", "cur", "val", "res", "value", "state_val", "r", "s", "v", "w", "y", "z"];
@@ -136,6 +144,8 @@ pub(super) struct Names(Vec<String>);
 pub(super) enum Role {
     /// A parameter that is no array.
     Scalar,
+    /// The same of whole numbers.
+    Whole,
     Array(Type),
     Output,
     Local,
@@ -149,7 +159,13 @@ impl Names {
         for attempt in 0.. {
             let mut name = match role {
                 Role::Scalar => random.pick(&SCALARS).to_owned(),
-                Role::Output => random.pick(&OUTPUTS).to_owned(),
+                Role::Whole => random.pick(&WHOLE_SCALARS).to_owned(),
+                Role::Output => {
+                    let is_free = |words: &&&[&str]| !words.iter().any(|word| self.0.iter().any(|known| known == word));
+                    let free: Vec<&[&str]> = OUTPUTS.iter().filter(is_free).copied().collect();
+                    let words = random.pick(if free.is_empty() { &OUTPUTS } else { &free });
+                    random.pick(words).to_owned()
+                }
                 Role::Local => random.pick(&LOCALS).to_owned(),
                 Role::Changing => random.pick(&CHANGING).to_owned(),
                 Role::Array(elem) => random.pick(arrays_of(elem)).to_owned(),
@@ -208,10 +224,10 @@ pub(super) fn is_builtin(name: &str) -> bool {
 /// What a value that comes from this operation is called.
 fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
     match op {
-        Op::Add | Op::Sub if parts.is_moved => &["shifted", "moved", "biased"],
+        Op::Add | Op::Sub if parts.has_number => &["shifted", "moved", "biased"],
         Op::Add => &["total", "combined", "joint", "both"],
         Op::Sub => &["diff", "delta", "gap"],
-        Op::Mul if parts.is_scaled => &["scaled", "weighted"],
+        Op::Mul if parts.has_number => &["scaled", "weighted"],
         Op::Mul | Op::CwMul => &["prod", "product"],
         Op::Div | Op::CwDiv => &["ratio", "quotient", "quot"],
         Op::Mod => &["wrapped", "remainder", "rem"],
@@ -227,7 +243,14 @@ fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
         Op::Cross => &["crossed", "perp"],
         Op::Sin | Op::Cos => &["wave", "osc"],
         Op::Asin | Op::Acos | Op::Atan | Op::Atan2 => &["angle", "phi"],
-        Op::Exp | Op::Exp2 => &["growth", "expo"],
+        Op::Exp | Op::Exp2 => &["expo", "exponential"],
+        Op::Hypot => &["hypotenuse"],
+        Op::Fma => &["fused"],
+        Op::Copysign => &["signed"],
+        Op::Sinh | Op::Cosh => &["hyper", "hyperbolic"],
+        Op::Asinh | Op::Acosh | Op::Atanh => &["inv_hyper"],
+        Op::Outer => &["outer_product"],
+        Op::Skew => &["skewed"],
         Op::Log | Op::Log2 | Op::Log10 | Op::Log1p => &["log_value", "logged"],
         Op::Sqrt | Op::Cbrt => &["root"],
         Op::Rsqrt => &["inv_root"],
@@ -254,9 +277,9 @@ pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static
     match category {
         Category::Reduction => &["reduce", "summarize", "aggregate", "pool", "collapse", "fold"],
         Category::Scan => &["scan", "accumulate", "track", "run_along", "carry_along"],
-        Category::Stencil => &["stencil", "mix_neighbours_of", "convolve_around", "sweep", "combine_cells_of"],
+        Category::Stencil => &["stencil", "mix_neighbours_of", "gather_around", "sweep", "combine_cells_of"],
         Category::Random => &["sample_with", "draw_with", "draw_for", "randomize_with", "mix_noise_with"],
-        Category::Atomic => &["collect_from", "tally_from", "pool_from", "scatter_from", "merge_from"],
+        Category::Atomic => &["collect_from", "gather_from", "pool_from", "scatter_from", "merge_from"],
         Category::SharedMemory => &["tile", "block", "share", "stage", "exchange"],
         Category::Warp => &["warp_exchange", "lane_mix", "warp_combine", "combine_lanes_of", "warp_map"],
         Category::ControlFlow => &["choose_by", "switch_on", "branch_on", "select_by", "decide_on"],

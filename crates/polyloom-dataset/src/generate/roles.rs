@@ -37,7 +37,7 @@ impl Generator {
             }
             let wanted = [Use::Factor, Use::Term, Use::Limit, Use::Divisor].into_iter().find(|&use_| fits(&uses, use_));
             let names: &[&str] = match wanted {
-                Some(Use::Factor) => &FACTORS[..5],
+                Some(Use::Factor) => &FACTORS[..4],
                 Some(Use::Term) => &TERMS,
                 Some(Use::Limit) => &LIMITS,
                 Some(Use::Divisor) => &DIVISORS[..1],

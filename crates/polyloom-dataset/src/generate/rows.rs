@@ -164,12 +164,12 @@ pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
     let value = g.concluded(base, &extras, depth);
     if g.random.one_in(6) && value.ty == g.real {
         let name = g.zeros_like(&["highest", "peak", "largest"], value.ty, &[Extent::Is(1)]);
-        let (line, first) = (if row.is_column() { "columns" } else { "rows" }, row.first());
-        g.sum_up(format!("Find the largest of what the {line} of `{first}` come to, in `{name}`."));
+        let (line, first) = (if row.is_column() { "column" } else { "row" }, row.first());
+        g.sum_up(format!("Reduce each {line} of `{first}` and keep the largest result in `{name}`."));
         let call = g.builtin("atomic_max");
         let value = g.constrain(value, Need::NotNegative);
         g.line(&format!("{call}({name}, 0, {})", value.text));
-        g.say(format!("`{name}` is {}, over all threads.", largest_of(&value.words)));
+        g.say(format!("`{name}` is raised to {} if that is larger, over all threads.", value.words));
     } else {
         g.store(value);
     }
@@ -341,14 +341,6 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
     }
 }
 
-/// The largest of what these words say.
-fn largest_of(words: &str) -> String {
-    match words.strip_prefix("the absolute value of ") {
-        Some(of) => format!("the largest absolute value of {of}"),
-        None => format!("the largest of {words}"),
-    }
-}
-
 /// The sum of the elements.
 fn plain_sum(g: &mut Generator, row: &Row) -> usize {
     let zero = g.zero(row.types[0]);
@@ -461,7 +453,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
         } else {
             shape.push(last)
         }
-        let name = g.zeros_like(&["out", "running", "prefix", "result", "smoothed", "cumulative"], ty, &shape);
+        let name = g.zeros_like(&["out", "result", "scanned", "traced"], ty, &shape);
         (format!("{name}[{inside}]"), name)
     };
     let head = match reverse {
@@ -524,7 +516,7 @@ fn advance(g: &mut Generator, kind: usize, index: usize, value: &Expr) {
             let (keep, rest) = (g.number_of(elem, keep), g.number_of(elem, ((1.0 - keep) * 100.0).round() / 100.0));
             let value_text = value.within_product();
             g.line(&format!("{name} = {} * {name} + {} * {value_text}", keep.text, rest.text));
-            g.say(format!("`{name}` becomes {} of itself and {} of {}", keep.words, rest.words, value.words));
+            g.say(format!("`{name}` becomes {} of itself plus {} of {}", keep.words, rest.words, value.words));
         }
         2 | 3 => {
             let call = g.builtin(if kind == 2 { "max" } else { "min" });

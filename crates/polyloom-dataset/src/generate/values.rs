@@ -110,6 +110,13 @@ fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
     }
 }
 
+/// Whether something is divided by a rotation, component by component: that means nothing.
+fn divides_by_rotation(op: Op, types: &[Type]) -> bool {
+    let is_rotation =
+        |ty: &Type| matches!(ty.as_composite(), Some(Composite::Quaternion { .. } | Composite::Transform { .. }));
+    matches!(op, Op::Div | Op::CwDiv) && types.get(1).is_some_and(is_rotation)
+}
+
 /// What an overload leaves open is taken from the types of the kernel.
 struct OfKernel<'a> {
     random: &'a mut Random,
@@ -336,7 +343,7 @@ impl Generator {
             return None;
         }
         let known = |ty: &Type| ty.as_composite().is_none_or(|composite| self.composites.contains(&composite));
-        if !types.iter().all(known) {
+        if !types.iter().all(known) || divides_by_rotation(op, &types) {
             return None;
         }
         self.call(op, &types, ty, depth)

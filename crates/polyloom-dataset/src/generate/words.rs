@@ -21,7 +21,7 @@ impl Operand<'_> {
 }
 
 /// What functions give, `{}` being their operands.
-const NOUNS: [(&str, &str); 71] = [
+const NOUNS: [(&str, &str); 70] = [
     ("abs", "the absolute value of {}"),
     ("acos", "the inverse cosine of {}"),
     ("acosh", "the inverse hyperbolic cosine of {}"),
@@ -30,7 +30,7 @@ const NOUNS: [(&str, &str); 71] = [
     ("asin", "the inverse sine of {}"),
     ("asinh", "the inverse hyperbolic sine of {}"),
     ("atan", "the inverse tangent of {}"),
-    ("atan2", "the angle whose tangent is {} over {}"),
+    ("atan2", "the four-quadrant inverse tangent of {} over {}"),
     ("atanh", "the inverse hyperbolic tangent of {}"),
     ("bit_count", "the number of set bits of {}"),
     ("cbrt", "the cube root of {}"),
@@ -69,7 +69,6 @@ const NOUNS: [(&str, &str); 71] = [
     ("log2", "the binary logarithm of {}"),
     ("max", "the larger of {} and {}"),
     ("min", "the smaller of {} and {}"),
-    ("noise", "the noise at {}"),
     ("norm_l1", "the sum of the absolute components of {}"),
     ("normalize", "the direction of {}"),
     ("outer", "the outer product of {} and {}"),

@@ -82,7 +82,7 @@ pub(super) fn runge_kutta(g: &mut Generator, difficulty: u8) -> &'static str {
         "`{s_text}` is what `{start}` comes to in {count} steps of `{dt}` with the rates `{function}({s_text}, {a}, {b})`."
     ));
     g.must_be_read(s);
-    g.written(&["out", "final_state", "result"], s, difficulty);
+    g.written(&["out", "result"], s, difficulty);
     g.sum_up(format!("Integrate {what} by {method}."));
     [
         g.random.pick(&["integrate_lorenz", "lorenz_steps", "lorenz_orbit"]),
@@ -152,10 +152,10 @@ pub(super) fn smoothed_particles(g: &mut Generator, difficulty: u8) -> &'static 
         g.line(&format!("{total_text} += {term}"));
         g.explain(format!("`{total_text}` adds up `{term}`."));
     });
-    let own = if skips { " but its own" } else { "" };
+    let own = if skips { " but `i`" } else { "" };
     g.explain(format!("For each `{j}` of `{array}`{own}: {done}."));
     g.must_be_read(total);
-    g.written(&["out", "smoothed_field", "result"], total, difficulty);
+    g.written(&["out", "result"], total, difficulty);
     let what = ["density", "viscous drag", "force of pressure", "gradient of the field"][kind];
     g.sum_up(format!("Compute the {what} at the particles `{array}` of a fluid."));
     [
@@ -176,11 +176,10 @@ pub(super) fn wave(g: &mut Generator, difficulty: u8) -> &'static str {
     let array = u.replace("[i, j]", "");
     let edge = g.random.below(3);
     let (max, min) = (g.builtin("max"), g.builtin("min"));
-    let names = ["im", "ip", "jm", "jp"].map(|name| g.like(&[name]));
-    let [n, m] = ["nx", "ny"].map(|name| g.like(&[name]));
-    g.line(&format!("{n} = {array}.shape[0]"));
-    g.line(&format!("{m} = {array}.shape[1]"));
-    for (at, name) in names.iter().enumerate() {
+    let n = g.place_like(&["nx"], &format!("{array}.shape[0]"));
+    let m = g.place_like(&["ny"], &format!("{array}.shape[1]"));
+    let mut names = Vec::new();
+    for (at, name) in ["im", "ip", "jm", "jp"].into_iter().enumerate() {
         let (index, extent) = [("i", &n), ("j", &m)][at / 2];
         let text = match (edge, at % 2 == 0) {
             (0, true) => format!("{max}({index} - 1, 0)"),
@@ -190,9 +189,9 @@ pub(super) fn wave(g: &mut Generator, difficulty: u8) -> &'static str {
             (_, true) => format!("{index} - 1 if {index} > 0 else 1 % {extent}"),
             (_, false) => format!("{index} + 1 if {index} + 1 < {extent} else {max}({extent} - 2, 0)"),
         };
-        g.line(&format!("{name} = {text}"));
+        names.push(g.place_like(&[name], &text));
     }
-    let [im, ip, jm, jp] = &names;
+    let [im, ip, jm, jp] = &names[..] else { unreachable!("there are four") };
     let around = format!("{array}[{im}, j] + {array}[{ip}, j] + {array}[i, {jm}] + {array}[i, {jp}]");
     let ring = g.set_like(&["ring", "around", "cross_sum"], &around, Type::F32, 4.0, "the sum of the four neighbours");
     let ring = g.text(ring);
@@ -221,7 +220,7 @@ pub(super) fn wave(g: &mut Generator, difficulty: u8) -> &'static str {
         next =
             g.set_like(&["driven", "forced"], &text, Type::F32, 10.0, "the value after the step with what drives it");
     }
-    g.written(&["out", "next_height", "result"], next, difficulty);
+    g.written(&["out", "result"], next, difficulty);
     let edge = ["with the edge repeated", "on a torus", "with mirrored edges"][edge];
     g.sum_up(format!("Do a step of the wave equation for `{array}`, {edge}."));
     g.random.pick(&["wave_step", "leapfrog_wave", "ripple_step", "propagate_wave"])
@@ -293,7 +292,7 @@ pub(super) fn lattice_boltzmann(g: &mut Generator, difficulty: u8) -> &'static s
     g.say(format!("For each `{k}` below 9: {done}."));
     let swing = format!("{} - 1.0", texts[0]);
     let swing = g.set_like(&["swing", "rho_shift"], &swing, Type::F32, 1.0, "how far the density is from one");
-    g.written(&["density_out", "macroscopic", "rho_out"], swing, difficulty);
+    g.written(&["density_out", "rho_out"], swing, difficulty);
     g.sum_up(format!("Collide the populations `{f}` of a lattice-Boltzmann fluid."));
     g.random.pick(&["lbm_collide", "bgk_collision", "lattice_boltzmann", "relax_populations"])
 }

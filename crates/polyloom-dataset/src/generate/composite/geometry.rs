@@ -1,6 +1,7 @@
 //! Rays, shapes, images.
 
 use super::{MAT33, MAT44, N0, N1, VEC2, VEC3, VEC4};
+use crate::generate::docstring::aside;
 use crate::generate::generator::Generator;
 use crate::generate::program::{Extent, Values};
 use crate::generate::range::Range;
@@ -41,7 +42,7 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
     let b_text = g.text(b);
     let c = g.set_like(&["c", "outside"], &format!("{dot}({oc}, {oc}) - {radius} * {radius}"), Type::F32, 14.0, "");
     let disc = g.set_like(
-        &["disc", "h", "inside"],
+        &["disc", "h"],
         &format!("{b_text} * {b_text} - {}", g.text(c)),
         Type::F32,
         40.0,
@@ -53,8 +54,9 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
     let t_text = g.text(t);
     g.line(&format!("if {disc} > 0.0:"));
     let kind = g.random.below(3);
+    let values = [format!("-{b_text} - {sqrt}({disc})"), String::new(), format!("2.0 * {sqrt}({disc})")];
     g.nested(|g| match kind {
-        0 => g.line(&format!("{t_text} = -{b_text} - {sqrt}({disc})")),
+        0 => g.line(&format!("{t_text} = {}", values[0])),
         1 => {
             let near = g.like(&["near", "t0", "entry"]);
             g.line(&format!("{near} = -{b_text} - {sqrt}({disc})"));
@@ -62,14 +64,15 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
             g.line(&format!("if {near} < 0.0:"));
             g.nested(|g| g.line(&format!("{t_text} = -{b_text} + {sqrt}({disc})")));
         }
-        _ => g.line(&format!("{t_text} = 2.0 * {sqrt}({disc})")),
+        _ => g.line(&format!("{t_text} = {}", values[2])),
     });
     let what = [
         "where the ray enters the sphere",
-        "where it enters it, or leaves it if it begins inside",
-        "how long it is in the sphere",
+        "where the ray enters the sphere, or leaves it if it begins inside",
+        "how long the ray is in the sphere",
     ][kind];
-    g.explain(format!("`{t_text}` is {what}, or {miss} if it misses."));
+    let beside = if kind == 1 { String::new() } else { aside(&values[kind]) };
+    g.explain(format!("`{t_text}` is {what}{beside} if `{disc}` is greater than 0.0, else {miss}."));
     if g.random.one_in(2) {
         let normal = g.set_like(
             &["normal", "n", "surface"],
@@ -80,7 +83,7 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
         );
         g.kept(&["normals", "out_n", "surfaces"], normal);
     }
-    g.written(&["hits", "out", "depths"], t, difficulty);
+    g.written(&["out", "result"], t, difficulty);
     let (from, along) = (origin.replace("[i]", ""), direction.replace("[i]", ""));
     g.sum_up(format!("Intersect rays from `{from}` along `{along}` with a sphere."));
     match kind {
@@ -164,7 +167,7 @@ pub(super) fn distance_field(g: &mut Generator, difficulty: u8) -> &'static str 
             }
         });
     }
-    g.written(&["distances", "out", "field"], joined.unwrap_or(p), difficulty);
+    g.written(&["out", "result"], joined.unwrap_or(p), difficulty);
     let shapes = if n == 1 { "a shape".to_owned() } else { format!("{n} shapes that are joined") };
     g.sum_up(format!("Evaluate the signed distance of `{points}` to {shapes}."));
     g.random.pick(&["evaluate_sdf", "scene_distance", "shape_field", "signed_distance"])
@@ -250,7 +253,7 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
             "both together",
         );
     }
-    g.written(&["pixels", "out", "radiance"], total, difficulty);
+    g.written(&["out", "result"], total, difficulty);
     g.sum_up(format!("Light surfaces with the normals `{normals}` from the direction `{light}`."));
     match glossy {
         true => g.random.pick(&["phong_shading", "shade_glossy", "light_with_highlight"]),
@@ -327,7 +330,7 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
             80.0,
             "where it appears",
         );
-        g.written(&["pixels", "out", "screen_points"], at, difficulty);
+        g.written(&["out", "result"], at, difficulty);
         if g.random.one_in(2) {
             g.kept(&["depths", "z_buffer"], z);
         }
@@ -340,7 +343,7 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
             80.0,
             "the sum of where it appears along both axes",
         );
-        g.written(&["offsets", "out", "result"], size, difficulty);
+        g.written(&["out", "result"], size, difficulty);
         g.sum_up(format!("Sum the coordinates at which a camera with `{focal}` sees `{points}`."));
     }
     g.random.pick(&["project_points", "camera_transform", "to_screen", "view_points"])
@@ -391,7 +394,7 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
     if g.random.one_in(3) {
         g.kept(&["normals", "out_n"], normal);
     }
-    g.written(&["measures", "out", "result"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     g.sum_up(format!("Measure the triangles `{faces}` of a mesh with the vertices `{vertices}`."));
     [
         g.random.pick(&["triangle_areas", "face_areas"]),
@@ -424,16 +427,10 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
     let x = g.ranged_like(&["x", "px", "fx"], &x, Type::F32, Range::new(0.0, 8.0), "");
     let y = g.ranged_like(&["y", "py", "fy"], &y, Type::F32, Range::new(0.0, 8.0), "");
     let (x, y) = (g.text(x), g.text(y));
-    let x0 = g.like(&["x0", "col0", "j0"]);
-    let y0 = g.like(&["y0", "row0", "i0"]);
-    let x1 = g.like(&["x1", "col1", "j1"]);
-    let y1 = g.like(&["y1", "row1", "i1"]);
-    g.line(&format!("{x0} = int({floor}({x}))"));
-    g.line(&format!("{y0} = int({floor}({y}))"));
-    g.line(&format!("{x1} = {min}({x0} + 1, {image}.shape[1] - 1)"));
-    g.line(&format!("{y1} = {min}({y0} + 1, {image}.shape[0] - 1)"));
-    g.explain(format!("`{x0}` and `{y0}` are `{x}` and `{y}` rounded down."));
-    g.explain(format!("`{x1}` and `{y1}` are the indices after them, if there are such."));
+    let x0 = g.place_like(&["x0", "col0", "j0"], &format!("int({floor}({x}))"));
+    let y0 = g.place_like(&["y0", "row0", "i0"], &format!("int({floor}({y}))"));
+    let x1 = g.place_like(&["x1", "col1", "j1"], &format!("{min}({x0} + 1, {image}.shape[1] - 1)"));
+    let y1 = g.place_like(&["y1", "row1", "i1"], &format!("{min}({y0} + 1, {image}.shape[0] - 1)"));
     let unit = Range::new(0.0, 1.0);
     let tx =
         g.ranged_like(&["tx", "wx", "ax"], &format!("{x} - float({x0})"), Type::F32, unit, "the fraction along a row");
@@ -447,8 +444,8 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
     let (mut tx_text, mut ty_text) = (g.text(tx), g.text(ty));
     if g.random.one_in(3) {
         let smooth = |t: &str| format!("{t} * {t} * (3.0 - 2.0 * {t})");
-        let a = g.ranged_like(&["sx", "ease_x"], &smooth(&tx_text), Type::F32, unit, "the same, eased");
-        let b = g.ranged_like(&["sy", "ease_y"], &smooth(&ty_text), Type::F32, unit, "the same, eased");
+        let a = g.ranged_like(&["sx", "ease_x"], &smooth(&tx_text), Type::F32, unit, &format!("`{tx_text}` eased"));
+        let b = g.ranged_like(&["sy", "ease_y"], &smooth(&ty_text), Type::F32, unit, &format!("`{ty_text}` eased"));
         (tx_text, ty_text) = (g.text(a), g.text(b));
     }
     let (lerp, by_builtin) = (g.builtin("lerp"), g.random.one_in(2));
@@ -470,7 +467,7 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
         2.0,
         &format!("`{image}` between its pixels"),
     );
-    g.written(&["samples", "out", "resampled"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     g.sum_up(format!("Sample `{image}` between its pixels by bilinear interpolation."));
     g.random.pick(&["bilinear_sample", "sample_texture", "resample_image", "interpolate_grid"])
 }
@@ -537,9 +534,9 @@ pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
             600.0,
             "the same, less saturated",
         );
-        g.written(&["out", "pixels", "graded_image"], toned, difficulty);
+        g.written(&["out", "result"], toned, difficulty);
     } else {
-        g.written(&["out", "pixels", "display"], mapped, difficulty);
+        g.written(&["out", "result"], mapped, difficulty);
     }
     g.sum_up(format!("Map the colours `{}` to the range of a screen.", color.replace("[y, x]", "")));
     match kind {

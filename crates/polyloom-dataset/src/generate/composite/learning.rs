@@ -39,8 +39,7 @@ pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
     let x = matrix(g, &["logits", "scores", "x"], -2.0, 2.0);
     let heat = g.number_like(&["temperature", "tau", "sharpness"], 0.5, 2.0);
     let heat = g.text(heat);
-    let n = g.like(&["n", "n_cols", "width"]);
-    g.line(&format!("{n} = {x}.shape[1]"));
+    let n = g.place_like(&["n", "n_cols", "width"], &format!("{x}.shape[1]"));
     let (max, exp) = (g.builtin("max"), g.builtin("exp"));
     let best = g.starting(&["best", "peak", "top"], Type::F32, &format!("{x}[i, 0]"), 2.0);
     let best = g.text(best);
@@ -80,8 +79,7 @@ pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let x = matrix(g, &["x", "hidden", "features"], -2.0, 2.0);
     let scale = g.array_like(&["gamma", "weight", "gain"], Type::F32, &[N1], 0.5, 1.5);
-    let n = g.like(&["n", "dim", "width"]);
-    g.line(&format!("{n} = {x}.shape[1]"));
+    let n = g.place_like(&["n", "dim", "width"], &format!("{x}.shape[1]"));
     let rms = g.random.one_in(2);
     let mean = (!rms).then(|| {
         let mean = g.starting(&["mean", "mu", "avg"], Type::F32, "0.0", 2.0);
@@ -90,9 +88,10 @@ pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("for {j} in range({n}):"));
         g.nested(|g| g.line(&format!("{mean} += {x}[i, {j}]")));
         g.line(&format!("{mean} = {mean} / float({n})"));
+        g.explain(format!("`{mean}` is the mean of the row of `{x}`."));
         mean
     });
-    let spread = g.starting(&["var", "power", "spread"], Type::F32, "0.0", 64.0);
+    let spread = g.starting(&["sq_sum", "squares", "sum_sq"], Type::F32, "0.0", 64.0);
     let spread = g.text(spread);
     let j = g.like(&["j", "b", "s", "e"]);
     let d = g.like(&["d", "dev", "diff"]);
@@ -104,13 +103,17 @@ pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         g.line(&format!("{spread} += {d} * {d}"));
     });
+    g.explain(match &mean {
+        Some(mean) => format!("`{spread}` is the sum of the squares of the differences of its elements and `{mean}`."),
+        None => format!("`{spread}` is the sum of the squares of the elements of the row of `{x}`."),
+    });
     let sqrt = g.builtin("sqrt");
     let inv = g.ranged_like(
         &["inv", "rstd", "scale_by"],
         &format!("1.0 / {sqrt}({spread} / float({n}) + 0.001)"),
         Type::F32,
         Range::new(0.0, 40.0),
-        "one over the spread",
+        if rms { "one over the root mean square" } else { "one over the spread" },
     );
     let inv = g.text(inv);
     let bias = g.random.one_in(2).then(|| g.array_like(&["beta", "bias", "shift"], Type::F32, &[N1], -0.5, 0.5));
@@ -163,8 +166,8 @@ pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("{total_text} += {x} * {right}"));
         let (line, column) = (if ta { "column" } else { "row" }, if tb { "row" } else { "column" });
         g.explain(match x == left {
-            true => format!("`{total_text}` is the product of a {line} of `{a}` and a {column} of `{b}`"),
-            false => format!("`{total_text}` adds up `{x}` times the element of a {column} of `{b}`"),
+            true => format!("`{total_text}` is the dot product of {line} `i` of `{a}` and {column} `j` of `{b}`"),
+            false => format!("`{total_text}` adds up `{x} * {right}`"),
         });
     });
     match done.contains("; ") {
@@ -180,7 +183,7 @@ pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
         let what = format!("the sum with the bias `{bias}` of the column");
         sum = g.set_like(&["with_bias", "affine", "pre"], &with_bias, Type::F32, 33.0, &what);
     }
-    g.written(&["out", "product", "result"], sum, difficulty);
+    g.written(&["out", "result"], sum, difficulty);
     let turned = |is_turned: bool| if is_turned { "the transpose of " } else { "" };
     let (of_a, of_b) = (turned(ta), turned(tb));
     g.sum_up(match ta || tb {
@@ -319,7 +322,7 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
     g.say(format!("`{}` becomes `{m1}`.", bare(&texts[2])));
     g.say(format!("`{0}` becomes `{0}` less `{change_text}`.", bare(&texts[0])));
     if g.random.one_in(3) || difficulty > 2 {
-        g.written(&["changes", "steps_taken", "log"], change, difficulty);
+        g.written(&["out", "result"], change, difficulty);
     }
     let (how, name) = [
         ("an Adam-like step", g.random.pick(&["adam_step", "adaptive_step", "adam_update"])),
@@ -334,7 +337,7 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
 pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let classes = g.random.pick(&[4, 5, 8, 10]);
-    let x = g.array_like(&["logits", "scores", "outputs"], Type::F32, &[N0, Extent::Is(classes)], -2.0, 2.0);
+    let x = g.array_like(&["logits", "scores", "class_scores"], Type::F32, &[N0, Extent::Is(classes)], -2.0, 2.0);
     let label = g.array_like(&["labels", "targets", "classes"], Type::I32, &[N0], 0.0, f64::from(classes - 1));
     let exp = g.builtin("exp");
     let total = g.starting(&["total", "norm", "z"], Type::F32, "0.0", 80.0);
@@ -343,6 +346,7 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
     let n = if g.random.one_in(2) { classes.to_string() } else { format!("{x}.shape[1]") };
     g.line(&format!("for {j} in range({n}):"));
     g.nested(|g| g.line(&format!("{total_text} += {exp}({x}[i, {j}])")));
+    g.explain(format!("`{total_text}` is the sum of the exponentials of the row of `{x}`."));
     let log = g.builtin("log");
     let kind = g.random.below(3);
     let loss = match kind {
@@ -370,10 +374,9 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
         "the focal loss",
         "the cross entropy with the logit of the right class damped by the smoothing",
     ][kind];
-    g.explain(format!("`{total_text}` is the sum of the exponentials of the row of `{x}`."));
     let range = Range::new(if kind == 2 { -2.0 } else { 0.0 }, 10.0);
     let loss = g.ranged_like(&["loss", "nll", "cost"], &loss, Type::F32, range, what);
-    g.written(&["losses", "out", "result"], loss, difficulty);
+    g.written(&["out", "result"], loss, difficulty);
     g.sum_up(format!("Compute the loss of a classifier from `{x}` for the classes `{label}`."));
     [
         g.random.pick(&["cross_entropy", "nll_loss", "classifier_loss"]),
@@ -434,9 +437,9 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
         &format!("{sum_text} / {total}"),
         ty,
         1.0,
-        "their weighted mean",
+        &format!("the weighted mean of `{values}`{which}"),
     );
-    g.written(&["out", "contexts", "result"], mean, difficulty);
+    g.written(&["out", "result"], mean, difficulty);
     g.sum_up(format!("Attend from each query of `{}` to `{keys}` and mix `{values}`.", bare(&q)));
     match causal {
         true => g.random.pick(&["causal_attention", "masked_attention", "attend_to_past"]),
@@ -491,7 +494,7 @@ pub(super) fn nearest_centroid(g: &mut Generator, difficulty: u8) -> &'static st
     g.line(&format!("{out}[i] = {label_text}"));
     g.say(format!("`{out}` is `{label_text}`."));
     g.must_be_read(best);
-    g.written(&["costs", "out", "closeness"], best, difficulty);
+    g.written(&["out", "result"], best, difficulty);
     g.sum_up(format!("Find for each of `{}` the center in `{centers}` that it belongs to.", bare(&x)));
     g.random.pick(&["assign_clusters", "nearest_centroid", "kmeans_assign", "quantize_points"])
 }

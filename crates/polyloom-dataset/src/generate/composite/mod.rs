@@ -158,6 +158,14 @@ impl Generator {
         index
     }
 
+    /// A place or a length, which no expression reads: told by its formula.
+    fn place_like(&mut self, names: &[&str], value: &str) -> String {
+        let name = self.like(names);
+        self.line(&format!("{name} = {value}"));
+        self.explain(format!("`{name}` is `{value}`."));
+        name
+    }
+
     /// The same, of which what follows says what it is.
     fn unsaid_like(&mut self, names: &[&str], value: &str, ty: Type, range: Range) -> usize {
         let index = self.let_like(names, value, ty, range);
@@ -212,7 +220,7 @@ impl Generator {
             }
             let count = 5 + self.random.below(3);
             let value = self.changed(base, count, true);
-            self.write_to(&["diagnostic", "display_value", "logged", "monitor"], value);
+            self.write_to(&["diagnostic", "display_value", "monitor"], value);
         }
     }
 
@@ -225,10 +233,8 @@ impl Generator {
     fn write_to(&mut self, names: &[&str], value: Expr) {
         let value = self.constrain(value, Need::Finite);
         let halves = value.ty == Type::F32 && value.range.size() < 1e3 && self.random.one_in(10);
-        let value = match halves {
-            true => Expr::call(&self.builtin("float16"), &[&value], Type::Scalar(Scalar::F16), value.range),
-            false => value,
-        };
+        let ty = if halves { Type::Scalar(Scalar::F16) } else { value.ty };
+        let value = self.kept_as(value, ty);
         let name = self.zeros_like(names, value.ty, variation::of_threads(self.indices.len()));
         let at = self.indices.join(", ");
         self.line(&format!("{name}[{at}] = {}", value.text));

@@ -60,7 +60,7 @@ pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
         "`{total_text}` is the sum of the {size} neighbours along each axis, weighted by `{taps}`, with {edge}."
     ));
     g.must_be_read(total);
-    g.written(&["out", "filtered", "result"], total, difficulty);
+    g.written(&["out", "result"], total, difficulty);
     g.sum_up(format!("Filter `{array}` with the weights `{taps}` around each element."));
     match rank {
         1 => g.random.pick(&["convolve_signal", "filter_signal", "fir_filter"]),
@@ -77,8 +77,7 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
     let dt = g.number_like(&["dt", "h"], 0.1, 0.5);
     let (speed, dt) = (g.varied(speed, difficulty), g.text(dt));
     let speed = g.text(speed);
-    let n = g.like(&["n", "size"]);
-    g.line(&format!("{n} = {array}.shape[0]"));
+    let n = g.place_like(&["n", "size"], &format!("{array}.shape[0]"));
     let upwind = g.random.one_in(2);
     let value = match upwind {
         // Where it came from.
@@ -89,13 +88,11 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
                 &format!("{clamp}(float(i) - {dt} * {speed}, 0.0, float({n} - 1))"),
                 Type::F32,
                 Range::new(0.0, 100.0),
-                "where the flow comes from",
+                "where the flow comes from, no further than the ends",
             );
             let from = g.text(from);
-            let (a, b) = (g.like(&["i0", "lo"]), g.like(&["i1", "hi"]));
-            g.line(&format!("{a} = int({floor}({from}))"));
-            g.line(&format!("{b} = {min}({a} + 1, {n} - 1)"));
-            g.explain(format!("`{a}` is `int({floor}({from}))`, and `{b}` is the next index, if there is one."));
+            let a = g.place_like(&["i0", "lo"], &format!("int({floor}({from}))"));
+            let b = g.place_like(&["i1", "hi"], &format!("{min}({a} + 1, {n} - 1)"));
             let t = g.ranged_like(&["t", "frac"], &format!("{from} - float({a})"), Type::F32, Range::new(0.0, 1.0), "");
             let t = g.text(t);
             g.set_like(
@@ -103,19 +100,20 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
                 &format!("(1.0 - {t}) * {array}[{a}] + {t} * {array}[{b}]"),
                 Type::F32,
                 2.0,
-                &format!("`{array}` there"),
+                &format!("`{array}` there, interpolated linearly"),
             )
         }
         // Upwind differences.
         true => {
-            let (left, right) = (g.like(&["il", "prev"]), g.like(&["ir", "next_i"]));
-            g.line(&format!("{left} = (i + {n} - 1) % {n}"));
-            g.line(&format!("{right} = (i + 1) % {n}"));
+            let left = g.place_like(&["il", "prev"], &format!("(i + {n} - 1) % {n}"));
+            let right = g.place_like(&["ir", "next_i"], &format!("(i + 1) % {n}"));
             let slope = g.starting(&["slope", "grad", "dq"], Type::F32, &format!("{array}[{right}] - {array}[i]"), 4.0);
             let slope = g.text(slope);
             g.line(&format!("if {speed} > 0.0:"));
             g.nested(|g| g.line(&format!("{slope} = {array}[i] - {array}[{left}]")));
-            g.explain(format!("`{slope}` is the difference to the neighbour that the flow comes from."));
+            g.explain(format!(
+                "`{slope}` is `{array}[i] - {array}[{left}]` where `{speed}` is greater than 0.0 and `{array}[{right}] - {array}[i]` elsewhere."
+            ));
             g.set_like(
                 &["carried", "value", "moved"],
                 &format!("{array}[i] - {dt} * {speed} * {slope}"),
@@ -125,7 +123,7 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
             )
         }
     };
-    g.written(&["out", "advected", "next_q"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     g.sum_up(format!("Carry `{array}` along with the flow for a step of `{dt}`."));
     match upwind {
         true => g.random.pick(&["upwind_step", "advect_upwind", "transport_step"]),
@@ -186,7 +184,7 @@ pub(super) fn jacobi(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         _ => next,
     };
-    g.written(&["out", "next_potential", "result"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     g.sum_up(format!("Do a Jacobi step for Poisson's equation with the unknown `{array}`."));
     g.random.pick(&["jacobi_step", "relax_potential", "poisson_sweep", "solve_step"])
 }
@@ -200,17 +198,13 @@ pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
     );
     let (feed, kill) = (g.number_like(&["feed", "rate"], 0.02, 0.1), g.number_like(&["kill", "decay"], 0.02, 0.1));
     let arrays = [a, b].map(|index| g.text(index).replace("[i]", ""));
-    let n = g.like(&["n", "size"]);
-    let (left, right) = (g.like(&["il", "prev"]), g.like(&["ir", "next_i"]));
-    g.line(&format!("{n} = {}.shape[0]", arrays[0]));
+    let n = g.place_like(&["n", "size"], &format!("{}.shape[0]", arrays[0]));
     let (max, min) = (g.builtin("max"), g.builtin("min"));
-    if g.random.one_in(2) {
-        g.line(&format!("{left} = (i + {n} - 1) % {n}"));
-        g.line(&format!("{right} = (i + 1) % {n}"));
-    } else {
-        g.line(&format!("{left} = {max}(i - 1, 0)"));
-        g.line(&format!("{right} = {min}(i + 1, {n} - 1)"));
-    }
+    let places = match g.random.one_in(2) {
+        true => [format!("(i + {n} - 1) % {n}"), format!("(i + 1) % {n}")],
+        false => [format!("{max}(i - 1, 0)"), format!("{min}(i + 1, {n} - 1)")],
+    };
+    let (left, right) = (g.place_like(&["il", "prev"], &places[0]), g.place_like(&["ir", "next_i"], &places[1]));
     let [ta, tb, tf, tk] = [a, b, feed, kill].map(|index| g.text(index));
     let spread = |array: &str| format!("{array}[{left}] + {array}[{right}] - 2.0 * {array}[i]");
     let la = g.set_like(
@@ -241,16 +235,16 @@ pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
         &format!("{ta} + 0.2 * {la} - 0.1 * {r} + {tf} * (1.0 - {ta})"),
         Type::F32,
         40.0,
-        "the first after the step",
+        &format!("`{}` after the step", arrays[0]),
     );
     let nb = g.set_like(
         &["next_b", "b1"],
         &format!("{tb} + 0.1 * {lb} + 0.1 * {r} - ({tf} + {tk}) * {tb}"),
         Type::F32,
         40.0,
-        "the second after the step",
+        &format!("`{}` after the step", arrays[1]),
     );
-    g.written(&["out_a", "new_a"], na, difficulty);
+    g.written(&["out_a"], na, difficulty);
     g.kept(&["out_b", "new_b"], nb);
     g.sum_up(format!("Let `{}` and `{}` react and spread for a step.", arrays[0], arrays[1]));
     [
@@ -330,7 +324,7 @@ pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
     };
     g.explain(format!("`{normal}(x)` approximates the normal distribution up to `x`."));
     let value = g.set_like(&["value", "premium", "option"], &value, Type::F32, 10.0, what);
-    g.written(&["prices", "out", "premiums"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     g.sum_up("Value options on assets by the Black-Scholes formula.".to_owned());
     g.random.pick(&["black_scholes", "price_options", "option_premium", "value_contracts"])
 }
@@ -409,7 +403,7 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
     let what = ["that count", "the count, smoothed by the logarithm of the distance", "the share of the iterations"];
     let range = Range::new(if shade == 1 { -4.0 } else { 0.0 }, if shade == 2 { 1.0 } else { 16.0 });
     let value = g.ranged_like(&["shade", "value", "level"], &value, Type::F32, range, what[shade]);
-    g.written(&["image", "out", "levels_out"], value, difficulty);
+    g.written(&["out", "levels_out"], value, difficulty);
     match (julia, kind) {
         (true, 0) => g.sum_up("Count how long points of the plane stay bounded under a quadratic map.".to_owned()),
         (true, _) => g.sum_up("Count how long points of the plane stay bounded under a folded map.".to_owned()),
@@ -481,7 +475,7 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
         100.0,
         &format!("the integral by {rule}"),
     );
-    g.written(&["integrals", "out", "areas"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     g.sum_up(format!("Integrate `{f}` from `{}` to `{}` by {rule}.", low.replace("[i]", ""), high.replace("[i]", "")));
     ["integrate_midpoint", "integrate_trapezoid", "integrate_simpson"][kind]
 }
@@ -533,17 +527,17 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
                 g.line(&format!("{rest} = 2"));
             }
         });
-        g.explain(format!("where `{now_text}` is more than `{limit}` then, it fires: `{now_text}` {after}"));
+        g.explain(format!("where `{now_text}` is more than `{limit}`, it fires and `{now_text}` {after}"));
     });
     g.explain(format!("`{now_text}` starts as `{v}`."));
     g.explain(format!("For each `{t}`: {done}."));
-    let waits = if rest.is_some() { " After firing, two steps are left out." } else { "" };
+    let waits = if rest.is_some() { " In the two steps after that nothing is done." } else { "" };
     g.explain(format!("`{spikes_text}` counts how often it fires.{waits}"));
     let out = g.zeros_like(&["spike_counts", "events"], Type::I32, &[N0]);
     g.line(&format!("{out}[i] = {spikes_text}"));
     g.say(format!("`{out}` is `{spikes_text}`."));
     g.must_be_read(now);
-    g.written(&["final_potential", "out", "states"], now, difficulty);
+    g.written(&["out", "result"], now, difficulty);
     g.sum_up(format!("Simulate neurons that leak, take in `{drive}` and fire."));
     g.random.pick(&["integrate_and_fire", "spiking_neurons", "leaky_units", "count_spikes"])
 }

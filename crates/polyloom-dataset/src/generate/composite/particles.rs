@@ -90,7 +90,9 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
             g.line(&format!("{new_x} = {p}({at})"));
             g.line(&format!("{new_v} = {p}({back})"));
         });
-        g.explain(format!("Below the height `{floor}` it bounces back with the restitution `{bounce}`."));
+        g.explain(format!(
+            "Where `{new_x}.y` is less than `{floor}`, (`{new_x}.y` becomes `{floor}`; `{new_v}.y` becomes `-{bounce} * {new_v}.y`)."
+        ));
     }
     g.gap();
     if g.random.one_in(2) {
@@ -100,8 +102,8 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
         g.say(format!("`{}` becomes {}.", v_text.replace("[i]", ""), kept.words));
         g.say(format!("`{}` becomes `{}`.", x_text.replace("[i]", ""), g.text(new_x)));
     } else {
-        g.written(&["moved_to", "next_position", "out"], new_x, difficulty);
-        g.written(&["next_velocity", "sped", "out_v"], new_v, 0);
+        g.written(&["out", "result"], new_x, difficulty);
+        g.written(&["out_v"], new_v, 0);
     }
     let (x, v) = (x_text.replace("[i]", ""), v_text.replace("[i]", ""));
     g.sum_up(format!("Move particles at `{x}` with velocities `{v}` by a step `{dt_text}`."));
@@ -162,10 +164,10 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("{total_text} += {} * {d_text}", g.text(w)));
         g.explain(format!("`{total_text}` adds up the offsets `{d_text}` times `{}`", g.text(w)));
     });
-    let own = if skips { " but its own" } else { "" };
+    let own = if skips { " but `i`" } else { "" };
     g.explain(format!("For each `{j}` of `{array}`{own}, with distances softened by `{soft_text}`: {done}."));
     g.must_be_read(total);
-    g.written(&["forces", "out", "acceleration", "result"], total, difficulty);
+    g.written(&["out", "result"], total, difficulty);
     g.sum_up(format!("Add up what bodies at `{array}` of the masses `{masses}` do to each other."));
     [
         g.random.pick(&["gravity_forces", "n_body", "gravitational_pull"]),
@@ -239,17 +241,21 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
                 }
                 None => g.line(&added),
             }
-            let within = cut.as_ref().map_or(String::new(), |cut| format!(" within the distance `{cut}`"));
-            g.explain(match forces {
-                true => format!("`{}` adds up `{w}` times the offset of the atoms{within}", texts.0),
-                false => format!("`{}` adds up `{w}`{within}", texts.0),
+            let done = if forces {
+                format!("add `{w} * {d}` to `{}`", texts.0)
+            } else {
+                format!("add `{w}` to `{}`", texts.0)
+            };
+            g.explain(match &cut {
+                Some(cut) => format!("where `{r2_text}` is less than `{cut} * {cut}`, {done}"),
+                None => done,
             });
         });
         g.explain(pair);
     });
-    g.explain(format!("For each `{j}` of `{array}` but its own: {done}."));
+    g.explain(format!("For each `{j}` of `{array}` but `i`: {done}."));
     g.must_be_read(total);
-    g.written(&["out", "result", "lj_out", "lj"], total, difficulty);
+    g.written(&["out", "result", "lj_out"], total, difficulty);
     let what = if forces { "forces" } else { "energies" };
     g.sum_up(format!("Compute the Lennard-Jones {what} of the atoms at `{array}`."));
     match forces {
@@ -320,7 +326,7 @@ pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
         g.explain(format!("`{damp}` times `{}` is taken from it.", v.replace("[i]", "")));
     }
     g.must_be_read(total);
-    g.written(&["forces", "out", "result"], total, difficulty);
+    g.written(&["out", "result"], total, difficulty);
     g.sum_up(format!("Compute the forces of springs along the chain `{array}`."));
     g.random.pick(&["spring_forces", "chain_forces", "rope_forces", "bond_forces"])
 }
@@ -380,33 +386,28 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
     let out = g.starting(&["after", "v_out", "reflected"], VEC3, &v, 20.0);
     let out_text = g.text(out);
     let condition = g.random.pick(&["{g} < 0.0 and {v} < 0.0", "{v} < 0.0", "{g} < 0.2 and {v} < 0.1"]);
-    g.line(&format!("if {}:", condition.replace("{g}", &gap_text).replace("{v}", &vn)));
+    let condition = condition.replace("{g}", &gap_text).replace("{v}", &vn);
+    g.explain(format!("`{out_text}` starts as `{v}`."));
+    g.line(&format!("if {condition}:"));
     let friction = g.random.one_in(2).then(|| {
         let friction = g.number_like(&["friction", "mu"], 0.0, 0.5);
         g.text(friction)
     });
-    let (closing, met) = (condition.contains("{g}"), condition.contains("0.2"));
     let done = g.nested(|g| {
         let push =
             g.set_like(&["impulse", "kick", "change"], &format!("-(1.0 + {bounce}) * {vn}"), Type::F32, 16.0, "");
         let push = g.varied(push, difficulty);
         g.line(&format!("{out_text} = {v} + {} * {normal}", g.text(push)));
-        let (push, v_name) = (g.text(push), v.replace("[i]", ""));
-        g.explain(format!("`{out_text}` is `{v_name}` plus `{push}` along the normal"));
+        g.explain(format!("`{out_text}` becomes `{v} + {} * {normal}`", g.text(push)));
         if let Some(friction) = friction {
             g.line(&format!("{out_text} -= {friction} * ({v} - {vn} * {normal})"));
-            g.explain(format!("the sideways part loses the share `{friction}`"));
+            g.explain(format!("take `{friction} * ({v} - {vn} * {normal})` from `{out_text}`"));
         }
     });
-    let when = match (closing, met) {
-        (true, false) => "Where the surfaces overlap and approach",
-        (true, true) => "Where the surfaces are close and approach",
-        _ => "Where the surfaces approach",
-    };
-    g.explain(format!("{when}, {}; elsewhere the velocity stays as it is.", held_together(&done)));
+    g.explain(format!("Where `{}`, {}.", condition.replace(" and ", "` and `"), held_together(&done)));
     g.sum_up(format!("Work out the velocities `{}` after a contact.", v.replace("[i]", "")));
     g.must_be_read(out);
-    g.written(&["out", "new_velocity", "result"], out, difficulty);
+    g.written(&["out", "result"], out, difficulty);
     g.random.pick(&["resolve_contact", "collision_response", "bounce_off", "contact_velocity"])
 }
 
@@ -467,7 +468,7 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
         2.0,
         "the lever turned by it",
     );
-    g.written(&["tips", "out", "ends"], tip, difficulty);
+    g.written(&["out", "result"], tip, difficulty);
     g.random.pick(&["integrate_rotation", "spin_bodies", "rotate_frames", "attitude_step"])
 }
 
@@ -534,7 +535,7 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
     g.explain(format!("`{x_text}` and `{y_text}` follow {what} by Euler's method in steps of {dt}: {done}."));
     g.must_be_read(x);
     g.must_be_read(y);
-    g.written(&["out", "final_state", "result"], x, difficulty);
+    g.written(&["out", "result"], x, difficulty);
     g.kept(kept, y);
     g.sum_up(format!("Integrate {what} for each pair of initial values."));
     [

@@ -100,7 +100,7 @@ pub(super) fn bilateral(g: &mut Generator, difficulty: u8) -> &'static str {
             g.set_like(&["softened", "mixed"], &text, Type::F32, 26.0, "the pixel mixed with the mean")
         }
     };
-    g.written(&["out", "filtered", "result"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     let edge = ["the edge repeated", "round a torus", "without what is beyond the edge"][edge];
     g.sum_up(format!("Filter `{array}` bilaterally, {edge}."));
     [
@@ -234,7 +234,7 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
             )
         }
     };
-    g.written(&["out", "depth_map", "radiance"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     if g.random.one_in(2) {
         g.kept(&["step_counts", "iterations"], count);
     }
@@ -365,7 +365,7 @@ pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
     let text = format!("{} * {nl} * {}", g.text(value), g.text(power));
     let value =
         g.ranged_like(&["radiance", "reflected"], &text, Type::F32, Range::new(0.0, 1e4), "what is thrown back");
-    g.written(&["out", "shaded", "result"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     g.sum_up(format!("Shade rough surfaces with the normals `{normal}` by microfacets."));
     g.random.pick(&["microfacet_brdf", "cook_torrance", "glossy_reflection", "ggx_shading"])
 }

@@ -53,7 +53,7 @@ pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
                 true => {
                     g.line(&format!("if {abs}({miss}) > {gate}:"));
                     g.nested(|g| g.line("continue"));
-                    g.explain(format!("skip it if `{miss}` is beyond `{gate}`"));
+                    g.explain(format!("where `{abs}({miss})` is greater than `{gate}`, skip the rest of this round"));
                 }
                 false => {
                     let text = format!("{clamp}({miss}, -{gate}, {gate})");
@@ -104,7 +104,7 @@ pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
     g.explain(format!("For each `{t}` from 1 on: {done}."));
     g.must_be_read(x);
     g.must_be_read(second);
-    g.written(&["out", "filtered", "result"], x, difficulty);
+    g.written(&["out", "result"], x, difficulty);
     // The variance does not depend on what is measured.
     if kind != 0 {
         g.kept(&["out_second", "final_spread", "second_state"], second);
@@ -177,7 +177,7 @@ pub(super) fn recurrent_cell(g: &mut Generator, difficulty: u8) -> &'static str 
     };
     let next = g.set_like(&["c_next", "next_state", "updated_cell"], &next, Type::F32, 2.0, "the state after the step");
     if kind == 1 {
-        g.written(&["out", "h_next", "hidden_out"], next, difficulty);
+        g.written(&["out", "hidden_out"], next, difficulty);
     } else {
         let text = squashed(&format!("{gates}[i, 3]"));
         let open = g.ranged_like(&["out_gate", "output_gate"], &text, Type::F32, fraction, "the last gate");
@@ -228,7 +228,7 @@ pub(super) fn sparse_product(g: &mut Generator, difficulty: u8) -> &'static str 
         if skips {
             g.line(&format!("if {at} == row:"));
             g.nested(|g| g.line("continue"));
-            g.explain(format!("skip it if `{at}` is `row`"));
+            g.explain(format!("where `{at}` equals `row`, skip the rest of this round"));
         }
         let a = g.set_like(&["a", "entry", "coef"], &format!("{entries}[row, {k}]"), Type::F32, 1.0, "");
         let a = g.varied(a, difficulty);
@@ -276,7 +276,7 @@ pub(super) fn sparse_product(g: &mut Generator, difficulty: u8) -> &'static str 
         0 => total,
         _ => g.set_like(&["solved", "updated_value", "mixed", "outcome"], &value, Type::F32, 20.0, what),
     };
-    g.written(&["out", "y", "result"], value, difficulty);
+    g.written(&["out", "result"], value, difficulty);
     let summary = [
         format!("Multiply the sparse matrix `{entries}` and the vector `{array}`."),
         format!("Compute the residual of a sparse system with the unknown `{array}`."),

@@ -468,11 +468,10 @@ fn eased(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])>
     let rate = g.own_number(&["ease", "follow_rate", "adaptation"], 0.1, 0.9);
     let rounds = g.random.pick(&["2", "3", "4"]);
     let names = &["eased", "followed", "settled"];
+    let target = if x.is_bare() { x.clone() } else { g.named_like(&["goal", "aim"], x.clone()) };
     let value = if is_number(x) { format!("float({})", start.text) } else { start.text.clone() };
     let at = g.unsaid_like(names, &value, x.ty, x.range.or(start.range));
     let (name, k) = (g.text(at), g.like(&["round_idx", "sweep", "relax_it"]));
-    let target = x.clone();
-    let target = if target.is_bare() { target } else { g.named_like(&["goal", "aim"], target) };
     g.line(&format!("for {k} in range({rounds}):"));
     g.nested(|g| g.line(&format!("{name} += {} * ({} - {name})", rate.text, target.text)));
     g.explain(format!(

@@ -15,7 +15,8 @@ const STEP: usize = 2;
 pub(in crate::generate) fn laid_out(sentences: &[String], length: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let n_bytes: usize = sentences.iter().map(|sentence| sentence.len() + 1).sum();
-    if n_bytes <= LONGEST_PROSE || sentences.len() < 2 && items(&sentences.join(" ")).len() < 2 {
+    let is_short = n_bytes <= LONGEST_PROSE || sentences.len() < 2 && items(&sentences.join(" ")).len() < 2;
+    if is_short && !sentences.iter().any(|sentence| has_lists_in_brackets(sentence)) {
         wrap(&sentences.join(" "), "", "", length, &mut lines);
         return lines;
     }
@@ -28,6 +29,15 @@ pub(in crate::generate) fn laid_out(sentences: &[String], length: usize) -> Vec<
 /// Whether a text is several parts, which brackets have to hold together in another.
 pub(in crate::generate) fn has_parts(text: &str) -> bool {
     clauses(text).len() > 1
+}
+
+/// Whether brackets hold clauses, and not a formula.
+fn has_lists_in_brackets(text: &str) -> bool {
+    let mut opening = outside(text).filter(|&(_, c)| c == '(');
+    opening.any(|(at, _)| {
+        let code = text[at + 1..].strip_prefix('`').and_then(|rest| rest.split_once('`'));
+        code.is_none_or(|(_, rest)| !rest.starts_with(')'))
+    })
 }
 
 /// A sentence or a part of one, without its end, and its own parts.
@@ -125,8 +135,20 @@ fn goes_on(clause: &str) -> bool {
     ["else where ", "elsewhere "].iter().any(|lead| clause.starts_with(lead))
 }
 
+/// The list in a clause, in brackets or of one case, and what stands before it.
+pub(super) fn in_clause(text: &str) -> Option<(&str, &str)> {
+    let (before, inner) = match case(text) {
+        Some((_, done)) => (&text[..text.len() - done.len()], done),
+        None => in_brackets(text)?,
+    };
+    match in_brackets(inner) {
+        Some(("", inner)) => Some((before, inner)),
+        _ => Some((before, inner)),
+    }
+}
+
 /// What a list is of, and the list: behind a colon, or in a function.
-fn head(text: &str) -> Option<(&str, &str)> {
+pub(super) fn head(text: &str) -> Option<(&str, &str)> {
     if case(text).is_some() {
         return None;
     }
@@ -279,7 +301,19 @@ mod tests {
 
     #[test]
     fn what_is_short_is_prose() {
-        let sentences = ["`a` is 1.".to_owned(), "`b` is 2.".to_owned()];
-        assert_eq!(laid_out(&sentences, 80), ["`a` is 1. `b` is 2."]);
+        let check = |sentences: &[&str], expected: &[&str]| {
+            let sentences: Vec<String> = sentences.iter().map(|sentence| (*sentence).to_owned()).collect();
+            assert_eq!(laid_out(&sentences, 80), expected);
+        };
+        check(&["`a` is 1.", "`b` is 2."], &["`a` is 1. `b` is 2."]);
+        check(
+            &["`a` is 1 less 2 (`1 - 2`).", "For each `k`: `b` is 2; `c` is 3."],
+            &["`a` is 1 less 2 (`1 - 2`). For each `k`: `b` is 2; `c` is 3."],
+        );
+        // Brackets are there for lists.
+        check(
+            &["Where `x > 0.0`, (`b` is 2; `c` is `b`)."],
+            &["- Where `x > 0.0`:", "  - `b` is 2.", "  - `c` is `b`."],
+        );
     }
 }

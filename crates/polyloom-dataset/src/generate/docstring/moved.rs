@@ -1,46 +1,84 @@
-//! What has been moved to before a loop is told before the loop's sentence.
+//! What has been moved to before a loop is told before the loop.
 
 use super::Sentence;
-use crate::generate::generator::capitalised;
+use super::layout::{clauses, head, in_clause};
+use crate::generate::generator::{capitalised, held_together};
 
-/// Takes the clauses about these names out of the sentences about loops, to where each name is computed.
+/// Takes what is said of each of these names out of the innermost loop whose rounds compute it, to before that loop: once
+/// for each time that a name is listed.
 pub(in crate::generate) fn told_before_loops(sentences: &mut Vec<Sentence>, names: &[String]) {
     for name in names {
         let taken = sentences.iter().enumerate().find_map(|(at, sentence)| {
-            let (clause, rest) = without_clause(&sentence.text, name)?;
-            Some((at, clause, rest))
+            let text = sentence.text.trim_end_matches('.');
+            Some((at, lifted(text, name)?))
         });
-        if let Some((at, clause, rest)) = taken {
-            sentences[at].text = rest;
-            let text = format!("{}.", capitalised(&clause));
-            sentences.insert(at, Sentence { text, is_detail: true, is_comment: sentences[at].is_comment });
+        let Some((at, lifted)) = taken else { continue };
+        match lifted {
+            Lifted::Here(text) => sentences[at].text = format!("{}.", capitalised(&text)),
+            Lifted::Out { clause, rest } => {
+                sentences[at].text = format!("{}.", capitalised(&rest));
+                let text = format!("{}.", capitalised(&clause));
+                sentences.insert(at, Sentence { text, is_detail: true, is_comment: sentences[at].is_comment });
+            }
         }
     }
 }
 
-/// The clause of a loop's sentence that says what the name is, and the sentence without it.
-fn without_clause(sentence: &str, name: &str) -> Option<(String, String)> {
-    let is_of_loop = ["For each ", "While "].iter().any(|head| sentence.starts_with(head));
-    if !is_of_loop && !sentence.split(": ").next()?.ends_with(" times") {
-        return None;
+/// A text from a loop of which a clause has been taken.
+#[derive(PartialEq, Eq, Debug)]
+enum Lifted {
+    /// The text has it before the loop.
+    Here(String),
+    /// The text is the loop itself: the clause belongs before it.
+    Out { clause: String, rest: String },
+}
+
+fn lifted(text: &str, name: &str) -> Option<Lifted> {
+    match head(text) {
+        Some((lead, body)) if is_of_loop(lead) => match lifted(body, name) {
+            Some(lifted) => Some(Lifted::Here(format!("{lead}: {}", lifted.one_after_the_other()))),
+            None => {
+                let mut body = clauses(body);
+                let at = body.iter().position(|clause| is_about(clause, name))?;
+                let clause = body.remove(at).to_owned();
+                let rest = format!("{lead}: {}", body.join("; "));
+                (!body.is_empty()).then_some(Lifted::Out { clause, rest })
+            }
+        },
+        _ => {
+            let all = clauses(text);
+            let (at, clause) = all.iter().enumerate().find_map(|(at, clause)| {
+                let (before, inner) = in_clause(clause)?;
+                let text = match lifted(inner, name)? {
+                    // The loop is part of the list that it is in.
+                    out @ Lifted::Out { .. } if before.is_empty() => out.one_after_the_other(),
+                    lifted => format!("{before}{}", held_together(&lifted.one_after_the_other())),
+                };
+                Some((at, text))
+            })?;
+            let mut all: Vec<String> = all.into_iter().map(str::to_owned).collect();
+            all[at] = clause;
+            Some(Lifted::Here(all.join("; ")))
+        }
     }
-    let start = [format!("let `{name}` be "), format!("`{name}` is ")].iter().find_map(|lead| {
-        let is_clause = |at: &usize| [": ", "; ", "("].iter().any(|end| sentence[..*at].ends_with(end));
-        sentence.match_indices(lead.as_str()).map(|(at, _)| at).find(is_clause)
-    })?;
-    let mut depth = 0;
-    let closes = |c: char| {
-        depth += i32::from(c == '(') - i32::from(c == ')');
-        depth < 0 || depth == 0 && c == ';'
-    };
-    let end = sentence[start..].find(closes).map_or(sentence.len() - 1, |length| start + length);
-    let (before, after) = (&sentence[..start], &sentence[end..]);
-    let rest = match (after.strip_prefix("; "), before.strip_suffix("; ")) {
-        (Some(after), _) => format!("{before}{after}"),
-        (None, Some(before)) => format!("{before}{after}"),
-        _ => return None,
-    };
-    Some((sentence[start..end].to_owned(), rest))
+}
+
+impl Lifted {
+    fn one_after_the_other(self) -> String {
+        match self {
+            Lifted::Here(text) => text,
+            Lifted::Out { clause, rest } => format!("{clause}; {}", held_together(&rest)),
+        }
+    }
+}
+
+fn is_of_loop(lead: &str) -> bool {
+    ["For each ", "for each ", "While ", "while "].iter().any(|head| lead.starts_with(head)) || lead.ends_with(" times")
+}
+
+/// Whether a clause says what the name is, and no more.
+fn is_about(clause: &str, name: &str) -> bool {
+    [format!("let `{name}` be "), format!("`{name}` is ")].iter().any(|lead| clause.starts_with(lead.as_str()))
 }
 
 #[cfg(test)]
@@ -48,22 +86,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clauses_are_taken_out() {
+    fn clauses_stand_before_the_loop_that_they_were_in() {
         let check = |text: &str, clause: &str, rest: &str| {
-            assert_eq!(without_clause(text, "m"), Some((clause.to_owned(), rest.to_owned())));
+            let expected = Lifted::Out { clause: clause.to_owned(), rest: rest.to_owned() };
+            assert_eq!(lifted(text, "m"), Some(expected));
         };
         check(
-            "For each `k` below 3: let `m` be `f(x)`; add `m` to `s`.",
+            "For each `k` below 3: let `m` be `f(x)`; add `m` to `s`",
             "let `m` be `f(x)`",
-            "For each `k` below 3: add `m` to `s`.",
+            "For each `k` below 3: add `m` to `s`",
         );
-        check("For each `k`: let `a` be `k`; let `m` be `x`.", "let `m` be `x`", "For each `k`: let `a` be `k`.");
+        check("For each `k`: let `a` be `k`; let `m` be `x`", "let `m` be `x`", "For each `k`: let `a` be `k`");
+        check("`n` times: `m` is `x`; `s` grows by 1", "`m` is `x`", "`n` times: `s` grows by 1");
+        assert_eq!(lifted("Let `m` be `x`", "m"), None);
+        assert_eq!(lifted("For each `k`: let `m` be `x`", "m"), None);
+    }
+
+    #[test]
+    fn clauses_of_inner_loops_stay_in_the_outer_ones() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(lifted(text, "m"), Some(Lifted::Here(expected.to_owned())));
+        };
         check(
-            "3 times: (for each `n`: `m` is `x`; add `m` to `s`); add 1 to `s`.",
-            "`m` is `x`",
-            "3 times: (for each `n`: add `m` to `s`); add 1 to `s`.",
+            "3 times: (for each `n`: `m` is `x`; add `m` to `s`); add 1 to `s`",
+            "3 times: `m` is `x`; (for each `n`: add `m` to `s`); add 1 to `s`",
         );
-        assert_eq!(without_clause("Let `m` be `x`.", "m"), None);
-        assert_eq!(without_clause("For each `k`: let `m` be `x`.", "m"), None);
+        check(
+            "While `h` is more than 1: `s` is `h`; `r` starts as 1; (while `r` is less than 9: `m` is `s`; add `m` to `r`)",
+            "While `h` is more than 1: `s` is `h`; `r` starts as 1; `m` is `s`; (while `r` is less than 9: add `m` to `r`)",
+        );
+        check(
+            "3 times: for each `n`: `m` is `x`; add `m` to `s`",
+            "3 times: `m` is `x`; (for each `n`: add `m` to `s`)",
+        );
+        check(
+            "Where `x > 1.0`, (for each `n`: `m` is `x`; add `m` to `s`); elsewhere `s` is 1",
+            "Where `x > 1.0`, (`m` is `x`; (for each `n`: add `m` to `s`)); elsewhere `s` is 1",
+        );
+    }
+
+    #[test]
+    fn what_two_loops_compute_is_told_before_both() {
+        let text = "3 times: (for each `n`: `m` is `x`; add `m` to `s`); add 1 to `s`.".to_owned();
+        let mut sentences = vec![Sentence { text, is_detail: true, is_comment: false }];
+        told_before_loops(&mut sentences, &["m".to_owned(), "m".to_owned()]);
+        let texts: Vec<&str> = sentences.iter().map(|sentence| sentence.text.as_str()).collect();
+        // In a list it is one of its own.
+        assert_eq!(texts, ["`m` is `x`.", "3 times: (for each `n`: add `m` to `s`); add 1 to `s`."]);
     }
 }

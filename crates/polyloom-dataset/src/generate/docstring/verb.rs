@@ -4,7 +4,7 @@
 const BEGINS: [&str; 6] = [". ", "; ", ": ", "(", ", ", "lsewhere "];
 
 /// Words behind `is` that say what becomes of a name, or how it compares, and not what it is.
-const NO_VALUES: [&str; 12] = [
+const NO_VALUES: [&str; 14] = [
     "multiplied ",
     "divided ",
     "computed ",
@@ -17,6 +17,8 @@ const NO_VALUES: [&str; 12] = [
     "added ",
     "written",
     "raised ",
+    "lowered ",
+    "combined ",
 ];
 
 /// The sentence in the form that states what names are, or in the other of those that are local.

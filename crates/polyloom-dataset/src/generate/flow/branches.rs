@@ -1,6 +1,5 @@
 //! Branches.
 
-use crate::generate::docstring::has_parts;
 use crate::generate::domain::Need;
 use crate::generate::elementwise;
 use crate::generate::expr::Expr;
@@ -139,6 +138,7 @@ impl Generator {
         let mut cases: Vec<(String, String)> = Vec::new();
         let begin = self.n_lines();
         let with_else = self.random.one_in(2) || n_arms > 1;
+        let is_alone = n_arms == 1 && !with_else;
         self.learning(|g| {
             for arm in 0..n_arms {
                 // What earlier tests leave is all that there is to ask.
@@ -148,7 +148,7 @@ impl Generator {
                 g.line(&format!("{keyword} {}:", condition.text));
                 let done = g.learning(|g| {
                     g.learn(&condition, true);
-                    g.nested(|g| g.arm(targets, depth))
+                    g.nested(|g| g.arm(targets, depth, is_alone))
                 });
                 let lead = if arm == 0 { "where" } else { "else where" };
                 cases.push((format!("{lead} {},", condition.words), done));
@@ -160,7 +160,7 @@ impl Generator {
                 let grows = needs_start && !targets.iter().any(is_read);
                 let done = g.nested(|g| {
                     // With a branch alone behind it it would be an `elif`.
-                    if grows { g.growing_arm(targets) } else { g.arm(targets, 0) }
+                    if grows { g.growing_arm(targets) } else { g.arm(targets, 0, false) }
                 });
                 cases.push(("elsewhere".to_owned(), done));
             }
@@ -177,14 +177,15 @@ impl Generator {
         condition
     }
 
-    /// What one branch does.
-    fn arm(&mut self, targets: &[usize], depth: usize) {
+    /// What one branch does, which is the only one perhaps.
+    fn arm(&mut self, targets: &[usize], depth: usize, is_alone: bool) {
         let first = self.variables.len();
         if depth > 0
             && self.random.one_in(3)
             && let Some(condition) = self.first_condition()
         {
-            let n_arms = 1 + self.random.below(2);
+            // Two branches in each other, each alone, are one on both conditions.
+            let n_arms = if is_alone { 2 } else { 1 + self.random.below(2) };
             self.arms(condition, targets, n_arms, depth - 1, false);
             return;
         }
@@ -267,13 +268,6 @@ impl Generator {
 
 /// Cases, each with what is done then, in one sentence.
 fn told(cases: &[(String, String)]) -> String {
-    // A branch that is all that another does asks one thing more.
-    if let [(lead, done)] = cases
-        && done.starts_with("where ")
-        && !has_parts(done)
-    {
-        return format!("{lead} and {done}");
-    }
     let clauses: Vec<String> = cases
         .iter()
         .map(|(lead, done)| match done.starts_with("where ") {
@@ -296,7 +290,6 @@ mod tests {
             assert_eq!(told(&cases), expected);
         };
         check(&[("where a,", "x"), ("elsewhere", "y; z")], "where a, x; elsewhere (y; z)");
-        check(&[("where a,", "where b, x")], "where a, and where b, x");
         check(&[("where a,", "where b, x; elsewhere y")], "where a, (where b, x; elsewhere y)");
         check(&[("where a,", "where b, x"), ("elsewhere", "y")], "where a, (where b, x); elsewhere y");
     }

@@ -105,6 +105,7 @@ impl Generator {
         let difficulty = difficulty::of_lines(bodies.chain(self.lines.iter().map(String::as_str)))?;
         let fits = !is_idle
             && !repeats(&self.lines)
+            && !hoist::recomputes(&self.lines)
             && source.lines().all(|line| line.len() <= LINE)
             && source.lines().count() <= LONGEST;
         let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
@@ -146,14 +147,17 @@ impl Generator {
             let _ = writeln!(source, "    \"\"\"{line}\"\"\"");
             return;
         }
-        let is_local = |name: &str| {
+        let is_local = |name: &str, is_of_function: bool| {
             let lines = self.lines.iter().map(String::as_str).chain(self.items.iter().flat_map(|item| item.lines()));
             let mut assigned = lines.filter_map(|line| line.trim_start().split_once(" = "));
-            !self.indices.iter().any(|index| index == name)
+            (is_of_function || !self.indices.iter().any(|index| index == name))
                 && assigned.any(|(names, _)| names.split(", ").any(|other| other == name))
         };
-        let rest: Vec<String> =
-            rest.iter().map(|sentence| docstring::with_one_verb(sentence, self.states, is_local)).collect();
+        let with_one_verb = |sentence: &String| {
+            let is_local = |name: &str| is_local(name, sentence.starts_with("In `"));
+            docstring::with_one_verb(sentence, self.states, is_local)
+        };
+        let rest: Vec<String> = rest.iter().map(with_one_verb).collect();
         let _ = writeln!(source, "    \"\"\"{line}\n");
         for line in docstring::laid_out(&rest, LINE - 4) {
             let _ = writeln!(source, "    {line}");

@@ -9,7 +9,8 @@ use polyloom::{Composite, Scalar, Type};
 impl Generator {
     /// A parameter that is no array.
     pub(in crate::generate) fn scalar(&mut self, ty: Type, low: f64, high: f64) -> usize {
-        let name = self.names.draw(&mut self.random, Role::Scalar);
+        let role = if ty.is_float() { Role::Scalar } else { Role::Whole };
+        let name = self.names.draw(&mut self.random, role);
         self.param(&name, ty, Vec::new(), Values::Between { low, high });
         let index = self.declare(name.clone(), format!("`{name}`"), ty, Range::new(low, high));
         self.numbers.push(name);

@@ -358,3 +358,153 @@ fn helpers_are_called_like_nothing_inside_them() {
         }
     }
 }
+
+/// What a kernel's code and its docstring both have in one order: names with the place where each is given a value that
+/// stays, and loops.
+fn in_order<'a>(found: impl Iterator<Item = (usize, &'a str)>) -> Vec<&'a str> {
+    let all: Vec<(usize, &str)> = found.collect();
+    let is_single = |name: &str| all.iter().filter(|(_, other)| *other == name).count() == 1;
+    let mut once: Vec<(usize, &str)> = all.iter().copied().filter(|(_, name)| is_single(name)).collect();
+    once.sort_unstable();
+    once.into_iter().map(|(_, name)| name).collect()
+}
+
+#[test]
+fn docstrings_are_in_the_order_of_the_code() {
+    let (mut n, mut n_loops) = (0, 0);
+    for program in kernels(200) {
+        let (doc, code) = parts(&program.source);
+        let kernel = code.split(".kernel").nth(1).unwrap_or_default();
+        let lines = kernel.lines().map(str::trim_start).enumerate();
+        let code_order = in_order(lines.filter_map(|(at, line)| {
+            let loops = ["for ", "while "].iter().find_map(|head| line.strip_prefix(head));
+            let name = match loops {
+                Some(rest) => rest.split(' ').next().unwrap_or_default(),
+                None => line.split_once(" = ")?.0,
+            };
+            (words(name).next() == Some(name)).then_some((at, name))
+        }));
+        // Functions have names of their own.
+        let told_text = told(&doc);
+        let sentences = told_text.split_inclusive(". ").filter(|sentence| !sentence.trim_start().starts_with("In `"));
+        let text: String = sentences.collect();
+        let doc_order = in_order(
+            text.split('`')
+                .scan(0, |at, part| {
+                    *at += part.len() + 1;
+                    Some((*at - part.len() - 1, part))
+                })
+                .enumerate()
+                .filter(|(number, _)| number % 2 == 1)
+                .filter_map(|(_, (at, name))| {
+                    let (before, after) = (&text[..at - 1], &text[at + name.len() + 1..]);
+                    let begins = ["et ", ". ", "; ", ": "].iter().any(|end| before.ends_with(end));
+                    let is_value = begins
+                        && (after.starts_with(" be ")
+                            || after.starts_with(" is ") && !after.starts_with(" is multiplied"));
+                    let is_loop = before.ends_with("or each ") || before.ends_with("hile ");
+                    (is_value || is_loop).then_some((at, name))
+                }),
+        );
+        let told: Vec<&str> = doc_order.into_iter().filter(|name| code_order.contains(name)).collect();
+        let expected: Vec<&str> = code_order.into_iter().filter(|name| told.contains(name)).collect();
+        n += told.len();
+        n_loops += usize::from(text.contains("or each `"));
+        assert_eq!(told, expected, "{}", program.source);
+    }
+    assert!(n > 5000 && n_loops > 100, "{n} {n_loops}");
+}
+
+#[test]
+fn conversions_of_results_are_told() {
+    let mut n = 0;
+    for program in kernels(300) {
+        let (doc, code) = parts(&program.source);
+        let text = told(&doc);
+        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+            let is_narrow = ["float16", "bfloat16", "int8", "uint8", "int16", "uint16"].contains(&input.dtype.as_str());
+            let mut lines = statements(&code).filter(|line| line.starts_with(&format!("{}[", input.name)));
+            let converts = lines.any(|line| {
+                line.contains(&format!(" = loom.{}(", input.dtype)) || line.contains(&format!(" = wp.{}(", input.dtype))
+            });
+            if is_narrow && converts {
+                n += 1;
+                let is_told = ["a", "an"].iter().any(|article| text.contains(&format!("as {article} {}", input.dtype)));
+                assert!(is_told, "{}\n{}", input.name, program.source);
+            }
+        }
+    }
+    assert!(n > 30, "{n}");
+}
+
+#[test]
+fn seeds_and_periods_of_noise_are_told() {
+    for seed in 0..500 {
+        let program = generate(Category::Random, seed);
+        let (doc, code) = parts(&program.source);
+        let text = told(&doc);
+        let state = code.split_once("rand_init(").and_then(|(_, rest)| rest.split_once(", ")?.1.split_once(")\n"));
+        let (number, _) = state.expect("there is a state");
+        assert!(text.contains(&format!("and `{number}`.")), "{number}\n{}", program.source);
+        assert!(
+            !code.contains("pnoise(") || text.contains("the noise of period ") || text.contains("pnoise("),
+            "{}",
+            program.source
+        );
+    }
+}
+
+#[test]
+fn brackets_hold_formulas() {
+    for program in kernels(200) {
+        let text = told(&parts(&program.source).0);
+        let mut is_code = false;
+        for (at, c) in text.char_indices() {
+            is_code ^= c == '`';
+            let formula = || text[at + 1..].strip_prefix('`').and_then(|rest| rest.split_once('`'));
+            let is_formula = is_code || c != '(' || formula().is_some_and(|(_, rest)| rest.starts_with(')'));
+            assert!(is_formula, "{}\n{}", &text[at..], program.source);
+        }
+    }
+}
+
+#[test]
+fn products_that_are_changed_are_said_to_be() {
+    let mut n = 0;
+    for seed in 0..500 {
+        let program = generate(Category::TensorCore, seed);
+        let (doc, code) = parts(&program.source);
+        let first = doc.lines().next().unwrap_or_default();
+        let changes = ["Add ", "Store "].iter().any(|verb| first.starts_with(verb));
+        n += usize::from(changes);
+        assert!(!changes || first.contains("change"), "{first}");
+        assert!(!first.starts_with("Multiply "), "{first}");
+        let text = told(&doc);
+        assert!(
+            !code.contains(", 0.01 * ") || text.contains("a leak of 0.01") || text.contains("0.01 *"),
+            "{}",
+            program.source
+        );
+    }
+    assert!(n > 100, "{n}");
+}
+
+#[test]
+fn wordings_that_readers_stumbled_over_are_gone() {
+    let wrong = [
+        "what it holds and",
+        "come to",
+        "their weighted mean",
+        "whose tangent is",
+        "largest of the larger",
+        "its place, ",
+        "made of its",
+    ];
+    for program in kernels(300) {
+        let (doc, _) = parts(&program.source);
+        let text = told(&doc);
+        for wrong in wrong {
+            assert!(!text.contains(wrong) && !doc.contains(wrong), "{wrong}\n{}", program.source);
+        }
+    }
+}

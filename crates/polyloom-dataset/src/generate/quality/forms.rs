@@ -25,6 +25,7 @@ fn loops_compute_what_changes_in_them() {
             let mut moved = lines.clone();
             hoist::out_of_loops(&mut moved);
             assert_eq!(lines, moved, "{}", program.source);
+            assert!(!hoist::recomputes(&lines), "{}", program.source);
         }
     }
 }
@@ -169,4 +170,73 @@ fn what_is_called_a_total_is_a_sum() {
         // Rows are counted downwards.
         assert!(!code.contains("up = ") || !code.contains("row + 1"), "{}", program.source);
     }
+}
+
+#[test]
+fn no_branch_is_all_that_another_does() {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    for program in kernels(300) {
+        let (_, code) = parts(&program.source);
+        let lines: Vec<&str> = code.lines().filter(|line| !line.trim().is_empty()).collect();
+        // What follows a head and its body.
+        let next = |at: usize| {
+            let ends = |line: &&str| indent(line) <= indent(lines[at]);
+            at + 1 + lines[at + 1..].iter().position(ends).unwrap_or(lines.len() - at - 1)
+        };
+        let goes_on = |at: usize| {
+            lines.get(at).is_some_and(|line| ["elif ", "else:"].iter().any(|head| line.trim_start().starts_with(head)))
+        };
+        for (at, pair) in lines.windows(2).enumerate() {
+            let [outer, inner] = [pair[0].trim_start(), pair[1].trim_start()];
+            if outer.starts_with("if ") && outer.ends_with(':') && inner.starts_with("if ") && inner.ends_with(':') {
+                let is_lone = next(at + 1) == next(at) && !goes_on(next(at));
+                assert!(!is_lone, "{outer}\n{}", program.source);
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_true_of_what_they_are_given() {
+    let mut n_mirrors = 0;
+    for program in kernels(300) {
+        let (_, code) = parts(&program.source);
+        let kernel = code.split(".kernel").nth(1).unwrap_or_default();
+        for line in statements(kernel) {
+            let Some((name, value)) = line.split_once(" = ") else { continue };
+            // What says nothing, or something of another value.
+            let is_empty =
+                ["raw", "temp", "staged", "work", "base", "shared_frag", "same_place", "found"].contains(&name);
+            assert!(
+                !is_empty || program.category == "composite" || value.contains("shared_array") || value.contains('['),
+                "{line}\n{}",
+                program.source
+            );
+            if name == "mirror" {
+                n_mirrors += 1;
+                let is_turned = value.contains(" - ") || value.contains("[") && !value.contains("max(");
+                assert!(is_turned, "{line}\n{}", program.source);
+            }
+            let is_scaled = name == "scaled" || name == "shifted" || name == "moved";
+            let has_number = value.contains(|c: char| c.is_ascii_digit());
+            let is_own = ["composite", "struct"].contains(&program.category.as_ref());
+            assert!(!is_scaled || is_own || has_number, "{line}\n{}", program.source);
+        }
+        let outputs: Vec<&str> = program.inputs.iter().map(|input| input.name.as_str()).collect();
+        for pair in
+            [["dst", "dest"], ["out", "output"], ["output", "outputs"], ["result", "results"], ["out", "outputs"]]
+        {
+            assert!(!pair.iter().all(|name| outputs.contains(name)), "{pair:?}\n{}", program.source);
+        }
+        for input in program.inputs.iter().filter(|input| input.shape.is_empty() && input.dtype.starts_with("int")) {
+            let is_fraction = ["ratio", "rate", "damping", "decay", "slope"].contains(&input.name.as_str());
+            assert!(!is_fraction || program.category == "composite", "{}\n{}", input.name, program.source);
+        }
+        for verb in ["convolve_around_", "tally_from_"] {
+            assert!(!program.name.starts_with(verb), "{}", program.name);
+        }
+        let is_reverse = program.category == "scan" && kernel.contains(", -1, -1)");
+        assert!(!is_reverse || !outputs.contains(&"prefix"), "{}", program.source);
+    }
+    assert!(n_mirrors > 3, "{n_mirrors}");
 }

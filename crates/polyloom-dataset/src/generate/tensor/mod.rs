@@ -281,7 +281,7 @@ fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], frag
         }
         Kind::Gated => {
             let a = left(g, 0, row, at);
-            let a = g.let_text(&["fa", "part_a", "shared_frag"], &a);
+            let a = g.let_text(&["fa", "part_a", "common_frag"], &a);
             for (factor, fragment) in [1, 2].into_iter().zip(fragments) {
                 let b = right(g, factor, at, col);
                 add(g, fragment, &a, &b);
@@ -289,7 +289,7 @@ fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], frag
         }
         Kind::Wide => {
             let a = left(g, 0, row, at);
-            let a = g.let_text(&["fa", "part_a", "shared_frag"], &a);
+            let a = g.let_text(&["fa", "part_a", "common_frag"], &a);
             for fragment in fragments {
                 let b = right(g, 1, at, &plus(col, fragment.right));
                 add(g, fragment, &a, &b);
@@ -297,7 +297,7 @@ fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], frag
         }
         Kind::Tall => {
             let b = right(g, 1, at, col);
-            let b = g.let_text(&["fb", "part_b", "shared_frag"], &b);
+            let b = g.let_text(&["fb", "part_b", "common_frag"], &b);
             for fragment in fragments {
                 let a = left(g, 0, &plus(row, fragment.down), at);
                 add(g, fragment, &a, &b);
@@ -386,10 +386,7 @@ fn stored(g: &mut Generator, value: Expr, ty: Type) -> Expr {
         return value;
     }
     let value = g.constrain(value, Need::Moderate);
-    let words = value.words.clone();
-    let mut cast = Expr::call(&g.cast_name(ty), &[&value], ty, value.range);
-    cast.words = words;
-    cast
+    g.kept_as(value, ty)
 }
 
 /// What a matrix of a result holds to begin with.

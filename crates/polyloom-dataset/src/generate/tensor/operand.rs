@@ -6,7 +6,7 @@ use crate::generate::expr::Expr;
 use crate::generate::generator::Generator;
 use crate::generate::program::Extent;
 use crate::generate::range::Range;
-use polyloom::{Scalar, Type};
+use polyloom::Scalar;
 
 /// How tiles come from global memory to the tensor core.
 #[derive(Clone, PartialEq, Eq)]
@@ -217,12 +217,8 @@ pub(super) fn narrowed(g: &mut Generator, t: &Tiling, raw: usize, others: &[usiz
 }
 
 fn narrowed_text(g: &Generator, t: &Tiling, woven: Expr) -> (String, String) {
-    let ty: Type = t.factor.into();
-    let text = match ty == Type::F32 {
-        true => woven.text.clone(),
-        false => format!("{}({})", g.type_name(ty), woven.text),
-    };
-    (text, woven.words)
+    let kept = g.kept_as(woven, t.factor.into());
+    (kept.text, kept.words)
 }
 
 /// What is said before the name of an array that is indexed by the column first.

@@ -72,7 +72,7 @@ impl Outcome {
             Form::Columns => vec![bands, n],
             Form::Whole => vec![bands * t.cols],
         };
-        let c = g.like(&["c", "out", "product", "dst"]);
+        let c = g.like(&["c", "out", "result", "dst"]);
         g.param(&c, self.ty, shape.into_iter().map(Extent::Is).collect(), begins(self.adds));
         c
     }
@@ -92,8 +92,8 @@ impl Outcome {
             Form::Whole => format!("Reduce tiles of {product} to `{c}`."),
         };
         let short = match self.form {
-            _ if self.adds => format!("Add to `{c}` by tensor-core products."),
-            Form::Fragment | Form::Tile => format!("Multiply matrices into `{c}` on the tensor core."),
+            _ if self.adds => format!("Add tensor-core products to `{c}`, then change its elements."),
+            Form::Fragment | Form::Tile => format!("Store tensor-core products, their elements changed, in `{c}`."),
             Form::Normalised => format!("Normalise the rows of tensor-core products into `{c}`."),
             _ => format!("Reduce tensor-core products to `{c}`."),
         };
@@ -203,10 +203,11 @@ pub(super) fn joined(place: &str, more: &str) -> String {
 pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], gate: Option<&Fragment>) {
     let element = g.like(&["e", "n_e", "part_idx"]);
     let range = t.range(16 * t.inner);
-    let (mut own, mut becomes) = (Vec::new(), Vec::new());
+    let (mut own, last) = (Vec::new(), results.len() - 1);
+    let mut outcome = String::new();
     g.line(&format!("for {element} in range({}):", t.lanes()));
     let clauses = g.nested(|g| {
-        for fragment in results {
+        for (at, fragment) in results.iter().enumerate() {
             let item = format!("{}[{element}]", fragment.name);
             let value = g.let_like(&["y", "z", "v", "entry"], &item, t.sum, range);
             let mut seen = t.extras.clone();
@@ -224,10 +225,11 @@ pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], 
             let woven = concluded(g, t, value, &seen, depth);
             let name = g.text(value);
             g.line(&format!("{item} = {}", woven.text));
-            becomes.push(format!("`{name}` becomes {}", woven.words));
+            let becomes = format!("`{name}` becomes {}", woven.words);
+            if at == last { outcome = becomes } else { g.say(becomes) }
         }
     });
-    g.say(for_each(&own.join(" and each element "), &clauses, &becomes.join(", and ")));
+    g.say(for_each(&own.join(" and each element "), &clauses, &outcome));
 }
 
 /// A value for a result, behind an activation now and then.
@@ -240,7 +242,9 @@ pub(super) fn concluded(g: &mut Generator, t: &Tiling, base: usize, seen: &[usiz
     let (x, high) = (&value.text, value.range.size());
     let (text, what, range) = match g.random.below(8) {
         0 => (format!("loom.max({x}, 0.0)"), "{} rectified", Range::new(0.0, high)),
-        1 => (format!("loom.where({x} > 0.0, {x}, 0.01 * {x})"), "{} rectified with a leak", Range::within(high)),
+        1 => {
+            (format!("loom.where({x} > 0.0, {x}, 0.01 * {x})"), "{} rectified with a leak of 0.01", Range::within(high))
+        }
         2 => (format!("{x} / (1.0 + loom.exp(-{x}))"), "{} times its own logistic function", Range::within(high)),
         3 => (format!("1.0 / (1.0 + loom.exp(-{x}))"), "the logistic function of {}", Range::new(0.0, 1.0)),
         4 => (
@@ -305,12 +309,12 @@ fn each_place(
             let axis = |place: &Option<String>, at: &str| place.as_ref().map(|place| joined(place, at));
             let indices: Vec<String> = axis(row, r).into_iter().chain(axis(col, q)).collect();
             let text = format!("{name}[{}]", indices.join(", "));
-            let (names, what): (&[&str], &str) = match (row, col) {
-                (Some(_), Some(_)) => (&["before", "same_place", "prior"], "in the same place"),
-                (Some(_), None) => (&["of_row", "row_value", "row_part"], "of its row"),
-                _ => (&["of_col", "col_value", "col_part"], "of its column"),
+            let what = match (row, col) {
+                (Some(_), Some(_)) => "in the lane's place",
+                (Some(_), None) => "of the lane's row",
+                _ => "of the lane's column",
             };
-            let index = g.let_like(names, &text, t.sum, Range::new(low, high));
+            let index = g.let_like(&[&format!("{name}_value")], &text, t.sum, Range::new(low, high));
             let element = g.text(index);
             g.say(format!("`{element}` is the element of `{name}` {what}"));
             seen.push(index);

@@ -23,7 +23,14 @@ pub(super) fn fold(
     let is_float = t.sum == Type::F32;
     let (cast, zero) = if is_float { ("float", "0.0") } else { ("int", "0") };
     let kind = g.random.below(9);
-    let total = g.like(&["folded", "summary", "found", "joined"]);
+    let names = match kind {
+        0 => ["place", "spot"],
+        1 => ["highest", "line_max"],
+        2 => ["lowest", "line_min"],
+        3 => ["projected", "readout_value"],
+        _ => ["folded", "line_sum"],
+    };
+    let total = g.like(&names);
     let j = g.like(&["j", "n", "m", "along"]);
     let element = |j: &str| match by_row {
         true => format!("{}[{lane}, {j}]", place.tile),
@@ -174,7 +181,8 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
     });
     let eps = g.random.pick(&["1e-5", "0.001", "0.1"]);
     let finish = |g: &mut Generator, j: &str, value: &str, range: Range| {
-        let value = g.let_like(&["unit", "normed", "share"], value, Type::F32, range);
+        let names = if kind == 0 { ["share", "softmax_value"] } else { ["normed", "rescaled"] };
+        let value = g.let_like(&names, value, Type::F32, range);
         let name = g.text(value);
         g.say(match kind {
             0 => format!("`{name}` is its share of the softmax of the row"),
@@ -189,9 +197,9 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
         seen.push(value);
         if let Some(gain) = &gain {
             let text = format!("{gain}[{}]", joined(&t.col, j));
-            let index = g.let_like(&["of_col", "col_value", "col_part"], &text, Type::F32, Range::new(low, high));
+            let index = g.let_like(&[&format!("{gain}_value")], &text, Type::F32, Range::new(low, high));
             let element = g.text(index);
-            g.say(format!("`{element}` is the element of `{gain}` of its column"));
+            g.say(format!("`{element}` is the element of `{gain}` of the element's column"));
             seen.push(index);
         }
         let result = concluded(g, t, value, &seen, 1);
@@ -201,10 +209,10 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
         return softmax(g, tile, (height, width), |g, j, value| finish(g, j, value, Range::new(0.0, 1.0)));
     }
     let lane = "loom.lane_id()";
-    let (sum, squares) = (g.like(&["mean", "row_sum", "centre"]), g.like(&["sq_sum", "squares"]));
+    let (sum, squares) = (g.like(&["mean", "centre"]), g.like(&["sq_sum", "squares"]));
     let (j, item) = (g.like(&["j", "n", "m"]), g.like(&["x", "item", "cell"]));
     let body = |g: &mut Generator| {
-        let inverse = g.like(&["inv", "inv_std", "rscale"]);
+        let inverse = g.like(&["inv", "rscale"]);
         if kind == 1 {
             g.line(&format!("{sum} = float(0.0)"));
             g.line(&format!("for {j} in range({width}):"));
