@@ -296,6 +296,7 @@ def produce(
     if count is not None and not 0 < count < 2**63:
         raise ValueError(f"the count is {count}: a data set has from one to 2**63 - 1 rows")
     seed = _checked_seed(seed)
+    indices_per_file = operator.index(indices_per_file)
     if indices_per_file < 1:
         raise ValueError(f"indices_per_file is {indices_per_file}: it is 1 at least")
     _check_choices(
@@ -306,25 +307,35 @@ def produce(
         emitter=(emitter, ("polyloom", "warp")),
         engine=(engine, ("local", "ray")),
     )
+    jobs = None if jobs is None else operator.index(jobs)
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}: rows are made by one thread at least")
-    if isinstance(categories, str) or isinstance(columns, str):
-        raise TypeError("categories and columns are lists of names, not one string")
+    for name, names in (("categories", categories), ("columns", columns), ("exclude", exclude)):
+        if isinstance(names, (str, os.PathLike)):
+            raise TypeError(f"{name} is a list, not one string or path")
+    categories = None if categories is None else list(categories)
+    columns = None if columns is None else list(columns)
+    if not all(isinstance(name, str) for name in [*(categories or ()), *(columns or ())]):
+        raise TypeError("categories and columns are lists of names")
+    for name, switch in (("nvrtc", nvrtc), ("timings", timings), ("resume", resume)):
+        if not isinstance(switch, bool):
+            raise TypeError(f"{name} is True or False, not {switch!r}")
+    if not isinstance(arch, str | None):
+        raise TypeError(f"arch is a name such as 'sm_80', not {arch!r}")
     settings = json.loads(_native.dataset_settings(count or 0, seed))
     settings["count"] = count
     settings.update(verify=verify, nvrtc=nvrtc, dedup=dedup, device=device, format=format)
     settings.update(timings=timings, indices_per_chunk=indices_per_file)
     if categories is not None:
-        settings["categories"] = list(categories)
+        settings["categories"] = categories
     if columns is not None:
-        wanted = list(columns)
         known = _native.dataset_columns()
-        unknown = [name for name in wanted if name not in known]
+        unknown = [name for name in columns if name not in known]
         if unknown:
             raise ValueError(f"there is no column {unknown[0]!r}; there are {', '.join(known)}")
-        if not wanted:
+        if not columns:
             raise ValueError("a row has one column at least")
-        settings["columns"] = [name for name in known if name in wanted]
+        settings["columns"] = [name for name in known if name in columns]
     emit = None
     if emitter == "warp":
         if source is not None:
@@ -339,7 +350,7 @@ def produce(
     if arch is not None:
         settings["arch"] = arch
     if index_range is not None:
-        first, end = index_range
+        first, end = (operator.index(index) for index in index_range)
         if count is not None or shard is not None or not 0 <= first < end:
             raise ValueError("index_range is a first index and a greater one, with neither count nor shard")
         settings.update(first=first, end=end)
@@ -360,7 +371,7 @@ def produce(
         _synth_ray.produce(settings, folder, jobs=jobs or 1, resume=resume, exclude=excluded, progress=progress)
         result: dict[str, Any] = json.loads(Path(folder, "stats.json").read_text())
         return result
-    n_jobs = jobs or len(os.sched_getaffinity(0))
+    n_jobs = min(jobs or len(os.sched_getaffinity(0)), 1024)
     files = [source] if isinstance(source, (str, os.PathLike)) else source
     found = None if files is None else ([os.fspath(path) for path in files], category, license)
     _native.produce_dataset(json.dumps(settings), folder, n_jobs, resume, excluded, found, emit, progress)
@@ -397,6 +408,11 @@ def merge(
         If a file cannot be read or written, or is not what its manifest says.
     """
     folder = os.fspath(output)
+    if isinstance(shards, (str, os.PathLike)):
+        raise TypeError("shards is a list, not one string or path")
+    count = None if count is None else operator.index(count)
+    if count is not None and not 0 < count < 2**63:
+        raise ValueError(f"the count is {count}: a data set has from one to 2**63 - 1 rows")
     _native.merge_datasets([os.fspath(shard) for shard in shards], folder, count)
     statistics: dict[str, Any] = json.loads(Path(folder, "stats.json").read_text())
     return statistics

@@ -17,6 +17,7 @@ use clap::{Parser, Subcommand};
 use polyloom::frontend::no_such_kernel;
 use polyloom::{CodeCache, CompileError, Session, SourceFile, SourceUnit};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -69,8 +70,8 @@ impl From<CompileError> for Failure {
 type Outcome = Result<(), Failure>;
 
 /// Runs the command with these arguments, the program's name not among them, and gives its exit status.
-pub fn run(arguments: Vec<String>) -> i32 {
-    let parsed = match Arguments::try_parse_from(std::iter::once("polyloom".to_owned()).chain(arguments)) {
+pub fn run(arguments: Vec<OsString>) -> i32 {
+    let parsed = match Arguments::try_parse_from(std::iter::once("polyloom".into()).chain(arguments)) {
         Ok(parsed) => parsed,
         Err(error) => {
             // Help and version are no failures, and go to standard output.

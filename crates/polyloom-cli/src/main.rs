@@ -6,5 +6,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    ExitCode::from(u8::try_from(polyloom_cli::run(std::env::args().skip(1).collect())).unwrap_or(1))
+    ExitCode::from(u8::try_from(polyloom_cli::run(std::env::args_os().skip(1).collect())).unwrap_or(1))
 }

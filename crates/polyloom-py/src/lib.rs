@@ -25,6 +25,7 @@ mod synth;
 use polyloom::{Op, Session};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use std::ffi::OsString;
 use std::sync::OnceLock;
 
 // Compiling allocates many small things. Memory that others free, or that Python counts, never comes from here.
@@ -74,7 +75,7 @@ fn derivatives() -> Vec<(&'static str, String, Vec<String>)> {
 
 /// Runs the command line and gives its exit status.
 #[pyfunction]
-fn command(py: Python<'_>, arguments: Vec<String>) -> PyResult<i32> {
+fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<i32> {
     packages::tell(py)?;
     Ok(py.detach(|| print::to_process_during(|| polyloom_cli::run(arguments))))
 }

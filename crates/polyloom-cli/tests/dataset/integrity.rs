@@ -195,3 +195,59 @@ fn a_changed_byte_is_found_by_the_checksum() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("keys/00000.bin: is not the file that the manifest lists"));
 }
+
+/// A checksum that was mended says nothing of bytes that hold the same rows.
+#[test]
+fn files_that_no_run_writes_are_found() {
+    let check = |more: &[&str], name: &str, change: &dyn Fn(Vec<u8>) -> Vec<u8>, expected: &str| {
+        let (_keep, path) = folder();
+        assert_success(&produce(&path, &[&["--count", "40"], more].concat()));
+        mended(&path, name, change, &|_| {});
+        let output = validate(&path);
+        let found = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{name}: {found}");
+        assert!(found.contains(&format!("{name}: {expected}")), "{name}: {found}");
+    };
+    let written = "is not what a run writes of these lines";
+    let without_last = |mut bytes: Vec<u8>| {
+        bytes.pop();
+        bytes
+    };
+    check(&[], "data/train-00000.jsonl", &without_last, written);
+    check(&[], "rejects/00000.jsonl", &without_last, written);
+    // A frame that decompressors skip.
+    let skipped = |bytes: Vec<u8>| [&bytes[..], b"\x50\x2a\x4d\x18\x04\0\0\0more"].concat();
+    check(&["--zstd"], "data/train-00000.jsonl.zst", &skipped, written);
+    let by_another = |bytes: Vec<u8>| {
+        let at = bytes.windows(9).rposition(|window| window == b"polyloom ").expect("who has written it");
+        [&bytes[..at], b"somebody ", &bytes[at + 9..]].concat()
+    };
+    check(&["--format", "parquet"], "data/train-00000.parquet", &by_another, written);
+    // The kernels that are no rows are those of their indices, too.
+    let changed = |from: &'static str, to: &'static str| {
+        move |bytes: Vec<u8>| {
+            let lines = text(&bytes);
+            assert!(lines.contains(from), "{lines}");
+            lines.replacen(from, to, 1).into_bytes()
+        }
+    };
+    check(&[], "rejects/00000.jsonl", &changed("import ", "import  "), "line 1 is not of what seed 0 and index ");
+    check(&[], "rejects/00000.jsonl", &changed("\"category\":", "\"category\": "), "line 1 is not what a run writes");
+}
+
+/// The library that reads Parquet panics at some files.
+#[test]
+fn damaged_files_of_rows_are_one_error() {
+    let (keep, path) = folder();
+    assert_success(&produce(&path, &["--count", "3", "--format", "parquet"]));
+    let good = fs::read(Path::new(&path).join("data/train-00000.parquet")).expect("it is there");
+    let (damaged, other) = (keep.path("damaged.parquet"), keep.path("other"));
+    let footer = good.len() - 2000;
+    for at in (0..2000).step_by(40) {
+        let mut bytes = good.clone();
+        bytes[footer + at] ^= 1 << (at / 40 % 8);
+        fs::write(&damaged, bytes).expect("it can be written");
+        let output = produce(&other, &["--count", "1", "--exclude", &damaged, "--resume"]);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{at}: {}", text(&output.stderr));
+    }
+}

@@ -4,6 +4,7 @@ use super::{QUICK, ROW, assert_same, assert_success, files, folder, produce, tex
 use crate::polyloom;
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -242,9 +243,61 @@ fn files_that_are_gone_or_changed_are_one_error() {
 fn a_data_set_has_a_row() {
     let (_keep, path) = folder();
     let output = produce(&path, &["--count", "0"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("the count is 0"), "{}", text(&output.stderr));
     assert!(!Path::new(&path).exists());
+}
+
+/// Settings that make no sense, and arguments that are no text.
+#[test]
+fn wrong_usage_ends_with_2() {
+    let (_keep, path) = folder();
+    for arguments in [&["--device", "gpu"][..], &["--indices-per-file", "2000000"], &["--columns", "poem"]] {
+        let output = produce(&path, &[&["--count", "5"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    }
+    assert_eq!(produce("", &["--count", "5"]).status.code(), Some(2));
+    let no_text = std::ffi::OsString::from_vec(b"nowhere\xff".to_vec());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_polyloom"));
+    let output = command.args(["dataset", "stats", "--input"]).arg(no_text).output().expect("the command runs");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).starts_with("polyloom: cannot read nowhere"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn no_data_set_is_written_into_the_files_of_another() {
+    let (_keep, path) = folder();
+    assert_success(&produce(&path, &["--count", "5"]));
+    let before = files(&path);
+    for inner in ["data", "keys/more"] {
+        let output = produce(&format!("{path}/{inner}"), &["--count", "5"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("of which it is a part, is in the way"), "{}", text(&output.stderr));
+    }
+    assert!(files(&path) == before);
+}
+
+/// Of a manifest that somebody has changed, nothing follows about what may be removed.
+#[test]
+fn a_manifest_with_gaps_is_not_gone_on_with() {
+    let (_keep, path) = folder();
+    assert_success(&produce(&path, &["--count", "60"]));
+    let manifest = Path::new(&path).join("manifest.json");
+    let good: Value = serde_json::from_slice(&fs::read(&manifest).expect("it is there")).expect("it is JSON");
+    let refused = |change: &dyn Fn(&mut Value), message: &str| {
+        let mut changed = good.clone();
+        changed["is_finished"] = json!(false);
+        change(&mut changed);
+        fs::write(&manifest, changed.to_string()).expect("it can be written");
+        let before = files(&path);
+        let output = produce(&path, &["--count", "60", "--resume"]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+        assert!(files(&path) == before);
+    };
+    let first = |it: &mut Value| drop(it["chunks"].as_array_mut().expect("chunks").remove(0));
+    refused(&first, "lists index 24 after 0: put back what was written");
+    refused(&|it| it["statistics"]["rows"] = json!(7), "lists 60 rows and has statistics of 7");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::sink::Sink;
 use super::work::{Done, Key, Made, Outcome, Rejected};
 use super::{DUPLICATE, GIVEN_UP};
 use crate::Hashes;
+use crate::generate::Program;
 use crate::row::{Row, Selected};
 use crate::similarity::Bands;
 use crate::statistics::{OpCounts, Statistics};
@@ -217,6 +218,12 @@ impl RejectRecord {
             python_source: source.clone(),
             ..RejectRecord::of_index(index, reject.reason.name())
         }
+    }
+
+    /// Whether it is of this kernel.
+    pub(crate) fn is_of(&self, program: &Program) -> bool {
+        let (category, source) = (self.category.as_deref(), self.python_source.as_deref());
+        (category, source) == (Some(&*program.category), Some(&*program.source))
     }
 
     /// What tells the kernel from others, if it is a duplicate.

@@ -185,12 +185,25 @@ impl Manifest {
         Ok(unlisted)
     }
 
-    /// Refuses to go on with files that are not there, or that are shorter or longer than they were.
+    /// Refuses to go on with chunks that are not those of a run up to an index, and with files that are not there, or that
+    /// are shorter or longer than they were.
     ///
     /// # Errors
     ///
-    /// Which file it is.
+    /// Which chunk or file it is.
     pub(crate) fn check(&self, folder: &Path) -> io::Result<()> {
+        let mut next = self.settings.first;
+        for chunk in &self.chunks {
+            if self.settings.next_index(next) != Some(chunk.first) || chunk.end <= chunk.first {
+                let what = format!("{NAME} lists index {} after {next}: put back what was written", chunk.first);
+                return Err(io::Error::other(what));
+            }
+            next = chunk.end;
+        }
+        if self.statistics.rows != self.rows() {
+            let what = format!("{NAME} lists {} rows and has statistics of {}", self.rows(), self.statistics.rows);
+            return Err(io::Error::other(format!("{what}: put back what was written")));
+        }
         for file in self.chunks.iter().flat_map(|chunk| &chunk.files) {
             match fs::metadata(folder.join(&file.path)) {
                 Ok(found) if found.len() == file.bytes => {}

@@ -12,7 +12,7 @@ pub use settings::{Dedup, Format, Settings, Shard, SourceSettings};
 
 pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, count_chunk_keys, read_chunk_keys, split_name};
 pub(crate) use manifest::{NAME as MANIFEST, read_file};
-pub(crate) use sink::{Lines, read_lines};
+pub(crate) use sink::{Encoder, Lines, read_lines};
 pub(crate) use work::{Key, drafts};
 
 use crate::card::{Summary, UniqueRatios, card};
@@ -397,10 +397,17 @@ fn stopped(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
 /// A folder for this run alone, with the folders for files in it, and the manifest that it holds. Where it holds none,
 /// nothing may be in the way of what will be written.
 pub(crate) fn claimed(folder: &Path) -> Result<(Lock, Option<Manifest>), ProduceError> {
+    if folder.as_os_str().is_empty() {
+        return Err(ProduceError::Setting("the folder to write to has no name".to_owned()));
+    }
     let busy = || ProduceError::Busy(folder.to_owned());
     let read = || Manifest::read(folder).map_err(at(&folder.join(manifest::NAME)));
     if read()?.is_none() {
         Lock::of(folder).ok_or_else(busy)?;
+        if let Some(around) = data_set_around(folder) {
+            let what = format!("the data set {}, of which it is a part,", around.display());
+            return Err(ProduceError::InTheWay { folder: folder.to_owned(), what });
+        }
         for name in FOLDERS {
             if let Some(inner) = manifest::names(&folder.join(name)).map_err(at(&folder.join(name)))?.first() {
                 return Err(ProduceError::InTheWay { folder: folder.to_owned(), what: format!("`{name}/{inner}`") });
@@ -417,6 +424,15 @@ pub(crate) fn claimed(folder: &Path) -> Result<(Lock, Option<Manifest>), Produce
     let lock = Lock::of(folder).ok_or_else(busy)?;
     // Another run may have been there meanwhile.
     Ok((lock, read()?))
+}
+
+/// The data set that has a folder, or the one that the folder is to be made in, for its files.
+fn data_set_around(folder: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(folder).ok()?;
+    let path = path.canonicalize().unwrap_or(path);
+    let is_of_files = |path: &&Path| path.file_name().is_some_and(|name| FOLDERS.iter().any(|inner| name == *inner));
+    let around = path.ancestors().filter(is_of_files).filter_map(Path::parent);
+    around.map(Path::to_path_buf).find(|around| around.join(manifest::NAME).is_file())
 }
 
 /// The manifest to begin with, which is in the folder.

@@ -17,6 +17,7 @@ use parquet::schema::types::{Type, TypePtr};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -100,7 +101,7 @@ struct Leaf {
 }
 
 /// A file of rows.
-pub(super) struct ParquetWriter<W: Write + Send> {
+pub(crate) struct ParquetWriter<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     schema: TypePtr,
     leaves: Vec<Leaf>,
@@ -245,6 +246,21 @@ fn take_apart(
 
 /// The rows of a file, as JSON, of which a group is in memory at a time.
 pub(crate) fn read(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Value>> + use<>> {
-    let reader = SerializedFileReader::new(File::open(path)?).map_err(failure)?;
-    Ok(reader.into_iter().map(|row| Ok(row.map_err(failure)?.to_json_value())))
+    let file = File::open(path)?;
+    let mut rows = guarded(|| Ok(SerializedFileReader::new(file).map_err(failure)?.into_iter()))?;
+    let mut is_over = false;
+    Ok(std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        let next = guarded(|| rows.next().map(|row| Ok(row.map_err(failure)?.to_json_value())).transpose());
+        is_over = next.is_err();
+        next.transpose()
+    }))
+}
+
+/// Reads something: the library panics at some files that are damaged.
+fn guarded<T>(read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err(io::Error::other("it is damaged")))
 }

@@ -4,54 +4,70 @@ use super::manifest::{FileRecord, TemporaryFile};
 use super::parquet::{self, ParquetWriter};
 use super::settings::Format;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, Read as _, Write};
 use std::path::Path;
 
 /// The level of compression: what more would save is little.
 const ZSTD_LEVEL: i32 = 6;
 
-/// A file of rows that is being written.
-pub(super) struct Sink {
-    kind: Kind,
-    rows: u64,
+/// Rows on their way to bytes.
+pub(crate) enum Encoder<W: Write + Send> {
+    Jsonl(W),
+    JsonlZstd(Box<zstd::Encoder<'static, W>>),
+    Parquet(Box<ParquetWriter<W>>),
 }
 
-enum Kind {
-    Jsonl(Box<TemporaryFile>),
-    JsonlZstd(Box<zstd::Encoder<'static, TemporaryFile>>),
-    Parquet(Box<ParquetWriter<TemporaryFile>>),
+impl<W: Write + Send> Encoder<W> {
+    /// Writes rows with these columns in a format.
+    pub(crate) fn new(to: W, format: Format, columns: &[String]) -> io::Result<Encoder<W>> {
+        Ok(match format {
+            Format::Jsonl => Encoder::Jsonl(to),
+            Format::JsonlZstd => Encoder::JsonlZstd(Box::new(zstd::Encoder::new(to, ZSTD_LEVEL)?)),
+            Format::Parquet => Encoder::Parquet(Box::new(ParquetWriter::new(to, columns)?)),
+        })
+    }
+
+    /// Adds a line of JSON.
+    pub(crate) fn line(&mut self, line: &[u8]) -> io::Result<()> {
+        match self {
+            Encoder::Jsonl(to) => to.write_all(line).and_then(|()| to.write_all(b"\n")),
+            Encoder::JsonlZstd(encoder) => encoder.write_all(line).and_then(|()| encoder.write_all(b"\n")),
+            Encoder::Parquet(writer) => writer.row(&serde_json::from_slice(line)?),
+        }
+    }
+
+    /// Writes what is left.
+    pub(crate) fn finish(self) -> io::Result<W> {
+        match self {
+            Encoder::Jsonl(to) => Ok(to),
+            Encoder::JsonlZstd(encoder) => encoder.finish(),
+            Encoder::Parquet(writer) => writer.finish(),
+        }
+    }
+}
+
+/// A file of rows that is being written.
+pub(super) struct Sink {
+    encoder: Encoder<TemporaryFile>,
+    rows: u64,
 }
 
 impl Sink {
     /// A file of this format with these columns.
     pub(super) fn create(folder: &Path, path: &str, format: Format, columns: &[String]) -> io::Result<Sink> {
-        let file = TemporaryFile::create(folder, path)?;
-        let kind = match format {
-            Format::Jsonl => Kind::Jsonl(Box::new(file)),
-            Format::JsonlZstd => Kind::JsonlZstd(Box::new(zstd::Encoder::new(file, ZSTD_LEVEL)?)),
-            Format::Parquet => Kind::Parquet(Box::new(ParquetWriter::new(file, columns)?)),
-        };
-        Ok(Sink { kind, rows: 0 })
+        let encoder = Encoder::new(TemporaryFile::create(folder, path)?, format, columns)?;
+        Ok(Sink { encoder, rows: 0 })
     }
 
     /// Adds a line of JSON.
     pub(super) fn line(&mut self, line: &[u8]) -> io::Result<()> {
         self.rows += 1;
-        match &mut self.kind {
-            Kind::Jsonl(file) => file.write_all(line).and_then(|()| file.write_all(b"\n")),
-            Kind::JsonlZstd(encoder) => encoder.write_all(line).and_then(|()| encoder.write_all(b"\n")),
-            Kind::Parquet(writer) => writer.row(&serde_json::from_slice(line)?),
-        }
+        self.encoder.line(line)
     }
 
     /// Gives the file its name.
     pub(super) fn finish(self) -> io::Result<FileRecord> {
-        let file = match self.kind {
-            Kind::Jsonl(file) => *file,
-            Kind::JsonlZstd(encoder) => encoder.finish()?,
-            Kind::Parquet(writer) => writer.finish()?,
-        };
-        Ok(FileRecord { rows: self.rows, ..file.finish()? })
+        Ok(FileRecord { rows: self.rows, ..self.encoder.finish()?.finish()? })
     }
 }
 

@@ -4,8 +4,8 @@
 use super::row::{Looked, look_at};
 use super::{Finding, Quality};
 use crate::produce::{
-    Chunk, DUPLICATE, FOLDERS, FileRecord, Format, GIVEN_UP, Keys, Lines, MANIFEST, MOST_BARREN, Manifest,
-    NEARLY_ALIKE, RejectRecord, SPLITS, Settings, read_chunk_keys, read_lines, split_name,
+    Chunk, DUPLICATE, Encoder, FOLDERS, FileRecord, Format, GIVEN_UP, Keys, Lines, MANIFEST, MOST_BARREN, Manifest,
+    NEARLY_ALIKE, RejectRecord, SPLITS, Settings, categories, drafts, read_chunk_keys, read_lines, split_name,
 };
 use crate::repeats::{KEYS_AT_A_TIME, Located, repeats};
 use crate::similarity::Sketch;
@@ -213,6 +213,8 @@ impl Examiner<'_> {
         let split = SPLITS.iter().position(|(split, _)| file.path.starts_with(&format!("data/{split}-")));
         let split = split.unwrap_or_default();
         let mut n_rows = 0;
+        let settings = &self.manifest.settings;
+        let mut again = Encoder::new(blake3::Hasher::new(), settings.format, &settings.columns);
         for batch in batches(read_lines(&self.folder.join(&file.path), self.manifest.settings.format)) {
             let batch = match batch {
                 Ok(batch) => batch,
@@ -221,6 +223,10 @@ impl Examiner<'_> {
                     break;
                 }
             };
+            again = again.and_then(|mut again| {
+                batch.iter().try_for_each(|line| again.line(line))?;
+                Ok(again)
+            });
             for looked in look_at(&batch, self.manifest, &self.tools, &mut self.verifiers) {
                 n_rows += 1;
                 self.row(file, n_rows, split, looked, seen);
@@ -230,6 +236,16 @@ impl Examiner<'_> {
         seen.n_rows += n_rows;
         if n_rows != file.rows {
             self.found(&file.path, format!("has {n_rows} rows, the manifest says {}", file.rows));
+        }
+        self.written_again(file, again);
+    }
+
+    /// Whether a file is what a run makes of the lines in it, where nothing else is wrong with it.
+    fn written_again(&mut self, file: &FileRecord, again: io::Result<Encoder<blake3::Hasher>>) {
+        let hash = again.and_then(Encoder::finish).map(|hash| hash.finalize().to_hex());
+        let is_same = hash.is_ok_and(|hash| hash.as_str() == file.blake3);
+        if !is_same && !self.quality.findings.iter().any(|found| found.file == file.path) {
+            self.found(&file.path, "is not what a run writes of these lines".to_owned());
         }
     }
 
@@ -275,10 +291,16 @@ impl Examiner<'_> {
     }
 
     fn read_rejects(&mut self, file: &FileRecord, chunk: &Chunk, seen: &mut Seen) -> io::Result<u64> {
-        let Settings { source, excluded, .. } = &self.manifest.settings;
+        let Settings { source, excluded, seed, .. } = &self.manifest.settings;
+        let categories = if source.is_none() { categories(&self.manifest.settings).ok() } else { None };
         let (mut n, mut before) = (0, chunk.first);
+        // The kernels of the index that is looked at.
+        let mut kernels = None;
+        let mut again = Encoder::new(blake3::Hasher::new(), Format::Jsonl, &[])?;
         for line in read_lines(&self.folder.join(&file.path), Format::Jsonl)? {
-            let record: RejectRecord = serde_json::from_slice(&line?)?;
+            let line = line?;
+            again.line(&line)?;
+            let record: RejectRecord = serde_json::from_slice(&line)?;
             n += 1;
             let is_of_index = [DUPLICATE, NEARLY_ALIKE, GIVEN_UP].contains(&&*record.reason);
             let is_known = is_of_index || Reason::is_name(&record.reason);
@@ -286,6 +308,7 @@ impl Examiner<'_> {
                 || is_of_index != record.category.is_none()
                 || record.index < before
                 || record.key().is_some() != (record.reason == DUPLICATE)
+                || serde_json::to_vec(&record)? != line
             {
                 self.found(&file.path, format!("line {n} is not what a run writes there"));
             }
@@ -300,9 +323,20 @@ impl Examiner<'_> {
                 }
             } else {
                 *seen.rejected.entry(record.index).or_default() += 1;
+                if let Some(categories) = &categories {
+                    if kernels.as_ref().is_none_or(|(index, _)| *index != record.index) {
+                        kernels = Some((record.index, drafts(categories, *seed, record.index)));
+                    }
+                    let kernel = kernels.as_mut().and_then(|(_, kernels)| kernels.next());
+                    if !kernel.is_some_and(|kernel| record.is_of(&kernel)) {
+                        let index = record.index;
+                        self.found(&file.path, format!("line {n} is not of what seed {seed} and index {index} give"));
+                    }
+                }
             }
             *seen.reasons.entry(record.reason).or_default() += 1;
         }
+        self.written_again(file, Ok(again));
         Ok(n)
     }
 
