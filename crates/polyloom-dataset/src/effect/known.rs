@@ -1,9 +1,9 @@
 //! What is known of values: each has a number, the same for all that are equal by how they are made.
 
 use super::whole::Whole;
-use crate::generate::Range;
+use crate::generate::{Range, elem, numbers_of};
 use polyloom::{Imm, Op, Type};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// The number of a value.
@@ -138,6 +138,17 @@ pub(super) struct Known {
 pub(super) struct Table {
     ids: FxHashMap<Origin, Id>,
     known: Vec<Known>,
+    /// Products of numbers by their factors.
+    products: FxHashMap<Factors, Id>,
+    /// Values of which a condition says more, with what was known of them.
+    narrowed: Vec<(Id, Range)>,
+}
+
+/// How much was known at some point.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    n_known: usize,
+    n_narrowed: usize,
 }
 
 impl Table {
@@ -152,6 +163,44 @@ impl Table {
     /// Its number, if it is one.
     pub(super) fn as_number(&self, id: Id) -> Option<f64> {
         self.get(id).sum.as_number()
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark { n_known: self.known.len(), n_narrowed: self.narrowed.len() }
+    }
+
+    /// The value is in this range, until [`Table::forget`].
+    pub(super) fn narrow(&mut self, id: Id, range: Range) {
+        let before = self.range(id);
+        let both = meet(before, range);
+        if both != before {
+            self.narrowed.push((id, before));
+            self.known[id.0 as usize].facts.range = both;
+        }
+    }
+
+    /// Takes back what has been learnt since, and what follows from it for values that came up meanwhile.
+    pub(super) fn forget(&mut self, since: Mark) {
+        let mut depends = FxHashSet::default();
+        for (id, range) in self.narrowed.drain(since.n_narrowed..).rev() {
+            self.known[id.0 as usize].facts.range = range;
+            depends.insert(id);
+        }
+        if depends.is_empty() {
+            return;
+        }
+        for (at, known) in self.known.iter().enumerate().skip(since.n_known) {
+            let follows = match &known.origin {
+                Origin::Op { operands, .. } => operands.iter().any(|operand| depends.contains(operand)),
+                Origin::Sum { terms, .. } => terms.iter().any(|(term, _)| depends.contains(term)),
+                Origin::Unknown(_) => false,
+            };
+            if follows {
+                depends.insert(Id(at as u32));
+                self.ids.remove(&known.origin);
+                self.products.retain(|_, id| id.0 as usize != at);
+            }
+        }
     }
 
     /// A value of which nothing else is known.
@@ -211,6 +260,22 @@ impl Table {
         id
     }
 
+    /// What the value is a multiple of.
+    pub(super) fn base(&self, id: Id) -> Id {
+        match (&self.get(id).sum.terms[..], self.get(id).sum.constant) {
+            (&[(term, _)], 0.0) => term,
+            _ => id,
+        }
+    }
+
+    /// How many times [that](Table::base) it is.
+    pub(super) fn times(&self, id: Id) -> f64 {
+        match (&self.get(id).sum.terms[..], self.get(id).sum.constant) {
+            (&[(_, times)], 0.0) => times,
+            _ => 1.0,
+        }
+    }
+
     /// The factors of a product of both, or of a quotient, and whether some of one take away those of the other.
     pub(super) fn product(&self, a: Id, b: Id, times: i32) -> (Factors, bool) {
         let (mut factors, mut cancels) = (self.get(a).factors.clone(), false);
@@ -228,8 +293,10 @@ impl Table {
         (factors, cancels)
     }
 
-    pub(super) fn set_factors(&mut self, id: Id, factors: Factors) {
-        self.known[id.0 as usize].factors = factors;
+    /// The product of these factors that came up first, if it is not this one.
+    pub(super) fn product_of(&mut self, id: Id, factors: Factors) -> Id {
+        self.known[id.0 as usize].factors = factors.clone();
+        *self.products.entry(factors).or_insert(id)
     }
 
     /// What a sum is a multiple of, if it is whole.
@@ -311,20 +378,6 @@ pub(super) fn stored(whole: Whole, range: Range, ty: Type) -> Whole {
         }
         _ => whole,
     }
-}
-
-/// The numbers that an integer type has.
-pub(super) fn numbers_of(elem: polyloom::Scalar) -> Range {
-    let bits = f64::from(elem.bits());
-    match elem.is_unsigned_int() {
-        true => Range::new(0.0, bits.exp2() - 1.0),
-        false => Range::new(-(bits - 1.0).exp2(), (bits - 1.0).exp2() - 1.0),
-    }
-}
-
-/// The type of numbers that it is or consists of.
-pub(super) fn elem(ty: Type) -> Option<polyloom::Scalar> {
-    ty.as_composite().map(|composite| composite.elem()).or(ty.as_scalar())
 }
 
 /// What an integer may be that is known by its type alone.

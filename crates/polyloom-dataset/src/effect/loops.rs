@@ -1,46 +1,22 @@
-//! Values that nothing reads, vectors of which one component is read, and values that a loop makes anew in each round
-//! although none of what they are made of changes in it.
+//! Values that nothing reads, and values that a loop makes anew in each round although none of what they are made of
+//! changes in it.
 
 use super::{Finding, is_place};
-use polyloom::{Function, Imm, Inst, InstData, Op, Region, Value};
-use rustc_hash::FxHashMap;
+use polyloom::{Function, Inst, InstData, Op, Region, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The first of them in the function.
 pub(super) fn find(function: &Function) -> Option<Finding> {
-    let mut reads = FxHashMap::default();
-    function.walk(function.body, &mut |_, data| {
-        for &operand in &data.operands {
-            let by = Reads::of(data);
-            reads.entry(operand).and_modify(|reads: &mut Reads| *reads = reads.and(by)).or_insert(by);
-        }
-    });
-    let mut search = Search { function, reads, written: function.written_arrays(), depths: FxHashMap::default() };
+    let mut read = FxHashSet::default();
+    function.walk(function.body, &mut |_, data| read.extend(data.operands.iter().copied()));
+    let mut search = Search { function, read, written: function.written_arrays(), depths: FxHashMap::default() };
     search.region(function.body, 0)
-}
-
-/// What of a value is read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reads {
-    Component(u16),
-    All,
-}
-
-impl Reads {
-    fn of(reader: &InstData) -> Reads {
-        match (reader.op, &reader.imm) {
-            (Op::Component, &Imm::Component(component)) => Reads::Component(component),
-            _ => Reads::All,
-        }
-    }
-
-    fn and(self, other: Reads) -> Reads {
-        if self == other { self } else { Reads::All }
-    }
 }
 
 struct Search<'a> {
     function: &'a Function,
-    reads: FxHashMap<Value, Reads>,
+    /// The values that something reads.
+    read: FxHashSet<Value>,
     /// By parameter, whether it is an array that the function writes.
     written: Vec<bool>,
     /// In how many loops each value changes.
@@ -68,13 +44,12 @@ impl Search<'_> {
             return None;
         }
         let finding = |what| Some(Finding { span: data.span, subject: name.to_owned(), what });
-        match self.reads.get(&result) {
-            None => finding("is computed and not used"),
-            Some(Reads::Component(_)) if data.op == Op::Construct => finding("is read in one component"),
-            Some(_) if changes < depth && !self.is_whole(result) => {
+        match self.read.contains(&result) {
+            false => finding("is computed and not used"),
+            true if changes < depth && !self.is_whole(result) => {
                 finding("does not change in the loop that computes it")
             }
-            Some(_) => None,
+            true => None,
         }
     }
 

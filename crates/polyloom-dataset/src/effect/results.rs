@@ -1,12 +1,12 @@
 //! What is known of the results of operations by what is known of their operands.
 
-use super::known::{Facts, Id, Table, elem, numbers_of, range_of_type, stored};
+use super::known::{Facts, Id, Table, stored};
 use super::terms::made_of;
 use super::whole::Whole;
-use crate::generate::{Need, Range, need, result};
-use polyloom::{Composite, Op, Scalar, Type, op::Group};
+use crate::generate::{Range, elem, n_components, result, within_type};
+use polyloom::{Op, Scalar, Type, op::Group};
 use smallvec::SmallVec;
-use std::f64::consts::{E, PI};
+use std::f64::consts::E;
 
 /// What is known of what an operation on operands of these types gives that reads no memory.
 pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, types: &[Type]) -> Facts {
@@ -41,7 +41,7 @@ pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, types: &[T
         Op::Component => ranges[0],
         Op::Construct => ranges.iter().copied().reduce(Range::or).unwrap_or(Range::ANY),
         _ if ranges.is_empty() => Range::ANY,
-        op => range_of(op, &ranges, ty, types),
+        op => result(op, &ranges, ty, types),
     };
     let whole = whole(table, op, operands, ty).map(|whole| match op {
         Op::Mul | Op::Neg | Op::Cast => stored(whole, range, ty),
@@ -108,137 +108,16 @@ fn whole(table: &Table, op: Op, operands: &[Id], ty: Type) -> Option<Whole> {
     if is_int { found.or(Some(Whole::ANY)) } else { found }
 }
 
-/// The range, unless numbers of the type wrap around in it.
-pub(super) fn within_type(range: Range, ty: Type) -> Range {
-    let all = match elem(ty) {
-        Some(Scalar::Bool) => Range::new(0.0, 1.0),
-        Some(elem) if elem.is_int() => numbers_of(elem),
-        _ => return range,
-    };
-    if range.lies_in(all) { range } else { range_of_type(ty) }
-}
-
 /// Whether numbers are not zero, as a number.
 fn is_not_zero(range: Range) -> Range {
     Range::new(f64::from(range.low > 0.0 || range.high < 0.0), f64::from(range != Range::of(0.0)))
-}
-
-fn n_components(types: &[Type]) -> usize {
-    types.first().and_then(|ty| ty.as_composite()).map_or(1, Composite::n_components)
-}
-
-/// The product of numbers, vectors, matrices or quaternions.
-fn product(first: Range, second: Range, types: &[Type]) -> Range {
-    let composite = |index: usize| types.get(index).and_then(|ty| ty.as_composite());
-    match (composite(0), composite(1)) {
-        (None, _) | (_, None) => first * second,
-        (Some(Composite::Quaternion { .. }), Some(Composite::Quaternion { .. })) => {
-            Range::within(4.0 * first.size() * second.size())
-        }
-        (Some(left @ (Composite::Vector { .. } | Composite::Matrix { .. })), Some(Composite::Matrix { .. }))
-        | (Some(left @ Composite::Matrix { .. }), Some(Composite::Vector { .. })) => {
-            let n_inner = left.shape().last().copied().map_or(1.0, f64::from);
-            first * second * Range::of(n_inner)
-        }
-        _ => Range::ANY,
-    }
-}
-
-/// The numbers an operation gives for operands of these ranges and types, which are within where it is defined.
-fn range_of(op: Op, operands: &[Range], ty: Type, types: &[Type]) -> Range {
-    let within: SmallVec<[Range; 4]> =
-        operands.iter().enumerate().map(|(index, &range)| inside(op, index, range)).collect();
-    let n = n_components(types);
-    let is_int = elem(ty).is_some_and(Scalar::is_int);
-    let first = within[0];
-    let second = || within.get(1).copied().unwrap_or(first);
-    let sized = |factor: f64| Range::new(first.abs().low * factor, first.size() * factor);
-    let count = n as f64;
-    let length = || sized(count.sqrt());
-    let delta = || within.get(1).copied().unwrap_or(Range::of(1.0));
-    let range = match op {
-        Op::Mul => product(first, second(), types),
-        Op::Clamp if within.len() == 3 => first.max(second()).min(within[2]),
-        Op::NormHuber if delta().low >= 0.0 => {
-            let loss = |x: f64, delta: f64| if x <= delta { 0.5 * x * x } else { delta * (x - 0.5 * delta) };
-            Range::new(loss(length().low, delta().low), loss(length().high, delta().high))
-        }
-        Op::NormPseudoHuber if delta().low > 0.0 => {
-            Range::new(length().low.hypot(delta().low), length().high.hypot(delta().high))
-        }
-        Op::NormHuber | Op::NormPseudoHuber => Range::ANY,
-        // Near its ends it has no bound.
-        Op::Erfinv if first.size() > 0.95 => Range::ANY,
-        Op::Erfcinv if !first.lies_in(Range::new(0.05, 1.95)) => Range::ANY,
-        // What is no unit quaternion makes longer what it turns.
-        Op::QuatRotate | Op::QuatRotateInv | Op::QuatSlerp | Op::QuatToMatrix | Op::QuatFromMatrix => Range::ANY,
-        Op::QuatFromAxisAngle => Range::within(first.size().max(1.0)),
-        Op::Exp | Op::Exp2 if first == Range::ANY => Range::new(0.0, f64::INFINITY),
-        Op::Tan => Range::ANY,
-        Op::Rsqrt if first.low > 0.0 => Range::new(first.high.sqrt().recip(), first.low.sqrt().recip()),
-        Op::Rsqrt => Range::new(0.0, f64::INFINITY),
-        Op::Cos if first.size() <= PI => (-first.abs()).rising_about(f64::cos).and(Range::within(1.0)),
-        Op::Sign => Range::new(if first.low >= 0.0 { 1.0 } else { -1.0 }, if first.high < 0.0 { -1.0 } else { 1.0 }),
-        // It is 1 below zero.
-        Op::Step => Range::new(f64::from(first.high < 0.0), f64::from(first.low < 0.0)),
-        Op::Nonzero => Range::new(f64::from(first.low > 0.0 || first.high < 0.0), 1.0),
-        Op::Trunc => first.rising(f64::trunc),
-        Op::Rint => first.rising(f64::round_ties_even),
-        Op::Round => first.rising(f64::round),
-        Op::Pow if operands[0].low > 0.0 && first.size().is_finite() && second().size().is_finite() => {
-            let of = |base: f64| Range::of(base.powf(second().low)).or(Range::of(base.powf(second().high)));
-            of(first.low).or(of(first.high)).rising_about(|x| x)
-        }
-        Op::Pow if operands[0].low < 0.0 => Range::ANY,
-        Op::Pow => Range::new(0.0, f64::INFINITY),
-        Op::Mod | Op::Div | Op::FloorDiv if is_int && !second().avoids_zero(1.0) => Range::ANY,
-        Op::Mod => {
-            let most = second().size() - f64::from(u8::from(is_int));
-            Range::new(first.low.min(0.0).max(-most), first.high.max(0.0).min(most))
-        }
-        Op::Div if is_int => (first / second()).rising(f64::trunc),
-        Op::Smoothstep if operands[0].low == operands[0].high && operands[0].high < operands[1].low => {
-            let (from, to) = (operands[0].low, operands[1].low);
-            let at = |x: f64| ((x - from) / (to - from)).clamp(0.0, 1.0);
-            let step = operands[2].rising(|x| at(x) * at(x) * (3.0 - 2.0 * at(x)));
-            if operands[1].low == operands[1].high { step } else { Range::new(0.0, step.high) }
-        }
-        Op::Lerp if !within[2].lies_in(Range::new(0.0, 1.0)) => first + (second() - first) * within[2],
-        Op::Length => length(),
-        Op::LengthSq => first.squared() * Range::of(count),
-        Op::NormL1 => sized(count),
-        Op::Dot | Op::Ddot => first * second() * Range::of(count),
-        Op::Hypot => Range::new(first.abs().low.max(second().abs().low), first.size() + second().size()),
-        Op::Lshift | Op::Rshift if !second().lies_in(Range::new(0.0, 31.0)) => Range::ANY,
-        Op::Lshift => first * second().rising(f64::exp2),
-        Op::Rshift if first.low >= 0.0 => {
-            let shifted = |x: f64, by: f64| (x / by.exp2()).floor();
-            Range::new(shifted(first.low, second().high), shifted(first.high, second().low))
-        }
-        _ => result(op, &within, n),
-    };
-    if range.low.is_nan() || range.high.is_nan() { Range::ANY } else { range }
-}
-
-/// The part of a range where a function is defined.
-fn inside(op: Op, index: usize, range: Range) -> Range {
-    let (low, high) = match need(op, index) {
-        _ if matches!(op, Op::Lshift | Op::Rshift) => return range,
-        _ if op == Op::Log1p => (-1.0, f64::INFINITY),
-        Need::Positive | Need::NotNegative => (0.0, f64::INFINITY),
-        Need::AtLeastOne => (1.0, f64::INFINITY),
-        Need::Unit | Need::InsideUnit => (-1.0, 1.0),
-        Need::InsideTwo => (0.0, 2.0),
-        _ => return range,
-    };
-    range.and(Range::new(low, high))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use polyloom::op::Spelling;
-    use polyloom::{Bits, CpuDevice, Random, Session, Tier, TierPolicy, scalar_bits};
+    use polyloom::{Bits, Composite, CpuDevice, Random, Session, Tier, TierPolicy, scalar_bits};
 
     const TYPES: [Type; 5] = [
         Type::F64,

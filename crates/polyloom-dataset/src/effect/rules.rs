@@ -46,7 +46,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
                 (table.difference(operands[0], operands[1]), table.difference(operands[2], operands[0]));
             match () {
                 () if above.high <= 0.0 || below.high <= 0.0 => Some("always gives a bound"),
-                () if above.low >= 0.0 && below.low >= 0.0 => Some("never reaches a bound"),
+                () if above.low >= 0.0 || below.low >= 0.0 => Some("never reaches a bound"),
                 () => None,
             }
         }
@@ -88,6 +88,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         }
         op if is_of_warp(op) && table.get(operands[0]).facts.is_uniform => Some("is of what all lanes have"),
         Op::Sub if n_shared(table, operands[0], operands[1]) > 1 => Some("takes away what was added"),
+        Op::Lerp if number(0) == Some(0.0) || number(1) == Some(0.0) => Some("is a product"),
         Op::Sub | Op::Atan2 if operands[0] == operands[1] => Some("is of a value and itself"),
         Op::Select if operands[1] == operands[2] => Some("chooses between equal values"),
         Op::BitAnd | Op::BitOr | Op::BitXor if operands[0] == operands[1] => Some("is of a value and itself"),
@@ -205,5 +206,12 @@ fn is_made_of(table: &Table, id: Id, wanted: Op, is_meant: impl Fn(Id) -> bool) 
     }
 }
 
-/// What gives vectors of length 1.
-const UNIT: &[Op] = &[Op::Normalize, Op::SampleUnitRing, Op::SampleUnitSphereSurface, Op::SampleUnitHemisphereSurface];
+/// What gives vectors and quaternions of length 1.
+const UNIT: &[Op] = &[
+    Op::Normalize,
+    Op::QuatFromEuler,
+    Op::QuatRpy,
+    Op::SampleUnitRing,
+    Op::SampleUnitSphereSurface,
+    Op::SampleUnitHemisphereSurface,
+];

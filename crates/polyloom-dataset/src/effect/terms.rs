@@ -1,7 +1,7 @@
 //! What values are sums of, component by component where they are vectors.
 
-use super::known::{Id, Origin, Sum, Table, elem, meet, range_of_type, text};
-use crate::generate::Range;
+use super::known::{Id, Origin, Sum, Table, meet, range_of_type, text};
+use crate::generate::{Range, elem};
 use polyloom::{Composite, Imm, InstData, Op, Type};
 use smallvec::SmallVec;
 

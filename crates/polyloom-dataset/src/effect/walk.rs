@@ -1,12 +1,13 @@
 //! The walk through a kernel and the functions it calls, in the order of execution.
 
 use super::known::{Facts, Id, Origin, Table, Text, meet, text};
-use super::results::{exchanged, facts, within_type};
+use super::learn::Compounds;
+use super::results::{self, exchanged, facts};
 use super::rules::{fault, is_of_integers};
 use super::terms::{self, Terms};
 use super::whole::Whole;
-use super::{Finding, is_place};
-use crate::generate::{Input, Range, Values};
+use super::{Finding, arms, is_place};
+use crate::generate::{Input, Range, Values, within_type};
 use polyloom::op::Effect;
 use polyloom::{FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -18,6 +19,7 @@ const MOST_CALLS: usize = 6;
 pub(super) struct Walk<'a> {
     module: &'a Module,
     table: Table,
+    compounds: Compounds,
     /// Grows with everything that may write to memory.
     time: u32,
     /// The functions that are being executed, the kernel aside.
@@ -51,13 +53,13 @@ struct Activation<'a> {
     values: FxHashMap<Value, Id>,
     /// How many operations the text has for a value: none where it has a name.
     lengths: FxHashMap<Value, u32>,
-    /// What it has returned; several if it does so in several places.
-    returned: Vec<Ids>,
+    /// What is known of what it returns.
+    returned: Option<Returned>,
 }
 
 impl<'a> Activation<'a> {
     fn new(function: &'a Function, values: FxHashMap<Value, Id>) -> Activation<'a> {
-        Activation { function, values, lengths: FxHashMap::default(), returned: Vec::new() }
+        Activation { function, values, lengths: FxHashMap::default(), returned: None }
     }
 
     /// Notes how many operations the text has for what this one gives.
@@ -73,12 +75,14 @@ impl<'a> Activation<'a> {
 }
 
 type Ids = SmallVec<[Id; 2]>;
+type Returned = SmallVec<[Facts; 2]>;
 
 impl<'a> Walk<'a> {
     pub(super) fn new(module: &'a Module) -> Walk<'a> {
         Walk {
             module,
             table: Table::default(),
+            compounds: Compounds::default(),
             time: 0,
             calls: SmallVec::new(),
             n_calls: FxHashMap::default(),
@@ -131,6 +135,7 @@ impl<'a> Walk<'a> {
     /// What the region yields, if it ends so.
     fn region(&mut self, activation: &mut Activation<'a>, region: Region) -> Option<Ids> {
         let n_computed = self.computed.len();
+        let mark = self.table.mark();
         let function = activation.function;
         let mut yielded = None;
         for &inst in &function.regions[region].insts {
@@ -142,7 +147,13 @@ impl<'a> Walk<'a> {
                 data.operands.iter().map(|operand| self.value(activation, *operand)).collect();
             match data.op {
                 Op::Yield => yielded = Some(Ids::from_slice(&operands)),
-                Op::Return => activation.returned.push(Ids::from_slice(&operands)),
+                Op::Return => {
+                    let facts = |at: usize| self.table.get(operands[at]).facts;
+                    activation.returned = Some(match activation.returned.take() {
+                        Some(others) => others.iter().enumerate().map(|(at, other)| other.or(facts(at))).collect(),
+                        None => (0..operands.len()).map(facts).collect(),
+                    });
+                }
                 Op::Break | Op::Continue | Op::Unreachable => {}
                 Op::If => self.branches(activation, data, operands[0]),
                 Op::ForRange | Op::While | Op::Block => self.repeated(activation, data, &operands),
@@ -154,6 +165,7 @@ impl<'a> Walk<'a> {
             self.is_computed.remove(&id);
             self.is_named.remove(&id);
         }
+        self.table.forget(mark);
         yielded
     }
 
@@ -171,22 +183,44 @@ impl<'a> Walk<'a> {
         if known.is_some() {
             self.find(data, "always goes the same way");
         }
+        if arms::are_alike(activation.function, &data.regions) {
+            self.find(data, "does the same either way");
+        }
         let is_uniform = self.table.get(condition).facts.is_uniform;
         let is_taken = |index: usize| known.is_none_or(|number| (number != 0.0) == (index == 0));
-        let [yes, no] = [0, 1].map(|index| match data.regions.get(index) {
-            Some(&region) if is_taken(index) => self.region(activation, region),
-            _ => None,
+        let function = activation.function;
+        let [yes, no] = [0, 1].map(|index| {
+            let region = data.regions.get(index).filter(|_| is_taken(index))?;
+            let mark = self.table.mark();
+            self.compounds.assume(&mut self.table, condition, index == 0);
+            let yielded = self.region(activation, *region);
+            let facts = yielded.iter().flatten().map(|&id| self.table.get(id).facts).collect::<Returned>();
+            self.table.forget(mark);
+            yielded.map(|ids| (ids, facts))
         });
         for (index, &result) in data.results.iter().enumerate() {
-            let id = match (yes.as_ref().map(|ids| ids[index]), no.as_ref().map(|ids| ids[index])) {
-                (Some(yes), Some(no)) if yes != no => {
-                    let facts = self.table.get(yes).facts.or(self.table.get(no).facts);
-                    self.table.unknown(Facts { is_uniform: facts.is_uniform && is_uniform, ..facts })
+            let of = |arm: &Option<(Ids, Returned)>| arm.as_ref().map(|(ids, facts)| (ids[index], facts[index]));
+            let id = match (of(&yes), of(&no)) {
+                (Some((yes, of_yes)), Some((no, of_no))) if yes != no => {
+                    let facts = of_yes.or(of_no);
+                    let id = self.table.unknown(Facts { is_uniform: facts.is_uniform && is_uniform, ..facts });
+                    self.compounds.note(&self.table, id, condition, yes, no);
+                    id
                 }
-                (Some(id), _) | (None, Some(id)) => id,
-                (None, None) => self.unknown(activation.function.ty(result)),
+                (Some((id, _)), _) | (None, Some((id, _))) => id,
+                (None, None) => self.unknown(function.ty(result)),
             };
             activation.values.insert(result, id);
+        }
+        // Behind an arm that leaves the other has been taken.
+        let leaves = |index: usize| {
+            let last = data.regions.get(index).and_then(|&region| function.terminator(region));
+            last.is_some_and(|last| function.insts[last].op != Op::Yield)
+        };
+        match (leaves(0), leaves(1)) {
+            (true, false) => self.compounds.assume(&mut self.table, condition, false),
+            (false, true) => self.compounds.assume(&mut self.table, condition, true),
+            _ => {}
         }
     }
 
@@ -237,11 +271,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is known of what a function returns, if it does so in one place.
+    /// What is known of what a function returns.
     ///
     /// A function is looked at by itself: what its parameters may be counts, and not what they have to do with each other,
     /// nor does what its result is made of count where it is called.
-    fn called(&mut self, id: FuncId, operands: &[Id]) -> Option<SmallVec<[Facts; 2]>> {
+    fn called(&mut self, id: FuncId, operands: &[Id]) -> Option<Returned> {
         let function = &self.module.functions[id];
         let mut values = FxHashMap::default();
         for (&param, &operand) in function.params().iter().zip(operands) {
@@ -254,8 +288,7 @@ impl<'a> Walk<'a> {
         self.calls.push(id);
         self.region(&mut callee, function.body);
         self.calls.pop();
-        let [returned] = &callee.returned[..] else { return None };
-        Some(returned.iter().map(|&id| self.table.get(id).facts).collect())
+        callee.returned
     }
 
     fn operation(&mut self, activation: &mut Activation<'a>, inst: Inst, data: &InstData, operands: &[Id]) {
@@ -306,6 +339,9 @@ impl<'a> Walk<'a> {
         if let Some(part) = terms::part(&mut self.table, data, operands, first) {
             return part;
         }
+        if let Some(component) = self.loaded_component(data, operands, ty, first) {
+            return component;
+        }
         let is_told = operands.iter().all(|&id| self.table.as_number(id).is_some());
         let facts = match is_load(data.op) {
             true => self.loaded(operands, ty),
@@ -333,24 +369,68 @@ impl<'a> Walk<'a> {
             Op::Mul | Op::Div if is_number(1) && is_vector(ty) => Some(self.table.get(operands[0]).direction),
             _ => None,
         };
-        let origin = self.origin(data, operands, ty, 0);
         let direction = direction.filter(|_| ty.as_composite().is_some());
-        let id = self.table.atom(origin, facts, direction);
-        let times = if data.op == Op::Div { -1 } else { 1 };
-        if matches!(data.op, Op::Mul | Op::Div) && ty.is_float() && first.is_float() && (is_number(0) || is_number(1)) {
-            let (factors, cancels) = self.table.product(operands[0], operands[1], times);
-            if cancels {
-                self.find(data, "takes away a factor");
-            }
-            self.table.set_factors(id, factors);
+        let is_product = matches!(data.op, Op::Mul | Op::Div) && ty.is_float() && first.is_float();
+        if is_product && (is_number(0) || is_number(1)) {
+            return self.multiplied(data, operands, facts, direction, ty, types);
         }
-        id
+        let origin = self.origin(data, operands, ty, 0);
+        self.table.atom(origin, facts, direction)
+    }
+
+    /// A product or a quotient of which one is a number: that of what they are multiples of, so many times.
+    fn multiplied(
+        &mut self,
+        data: &InstData,
+        operands: &[Id],
+        facts: Facts,
+        direction: Option<Id>,
+        ty: Type,
+        types: &[Type],
+    ) -> Id {
+        let (sign, factor) = match data.op {
+            Op::Div => (-1, self.table.times(operands[0]) / self.table.times(operands[1])),
+            _ => (1, self.table.times(operands[0]) * self.table.times(operands[1])),
+        };
+        let bases: SmallVec<[Id; 4]> = operands.iter().map(|&id| self.table.base(id)).collect();
+        let (factors, cancels) = self.table.product(bases[0], bases[1], sign);
+        if cancels {
+            self.find(data, "takes away a factor");
+        }
+        let of_bases = match bases[..] == *operands {
+            true => facts,
+            false => results::facts(&self.table, data.op, &bases, ty, types),
+        };
+        let origin = self.origin(data, &bases, ty, 0);
+        let id = self.table.atom(origin, of_bases, direction);
+        let id = self.table.product_of(id, factors);
+        let sum = self.table.get(id).sum.clone().times(factor);
+        let range = meet(facts.range, self.table.range_of(&sum));
+        self.table.sum(sum, range, ty)
     }
 
     /// What is known of an element of an array.
     fn loaded(&self, operands: &[Id], ty: Type) -> Facts {
         let facts = self.elements.get(&operands[0]).copied().unwrap_or(Facts::of_type(ty));
         Facts { is_uniform: operands.iter().all(|&id| self.table.get(id).facts.is_uniform), ..facts }
+    }
+
+    /// The component of an element of an array that is read alone, as one of what the whole element is.
+    fn loaded_component(&mut self, data: &InstData, operands: &[Id], ty: Type, array: Type) -> Option<Id> {
+        let (elem, _) = array.as_any_array().filter(|_| is_load(data.op))?;
+        let shape = elem.as_composite().filter(|_| ty.as_scalar().is_some())?.shape();
+        let (element, places) = operands.split_at(operands.len().checked_sub(shape.len())?);
+        let at = places
+            .iter()
+            .zip(&shape[..])
+            .try_fold(0.0, |at, (&place, &extent)| Some(at * f64::from(extent) + self.table.as_number(place)?))?;
+        let origin = self.origin(data, element, elem, 0);
+        let facts = self.loaded(element, elem);
+        let whole = self.table.atom(origin, facts, None);
+        let imm = text(&Imm::Component(at as u16));
+        let origin =
+            Origin::Op { op: Op::Component, operands: SmallVec::from_slice(&[whole]), imm, time: 0, result: 0 };
+        Some(self.table.atom(origin, facts, None))
     }
 
     fn origin(&self, data: &InstData, operands: &[Id], ty: Type, result: usize) -> Origin {

@@ -183,10 +183,10 @@ impl Generator {
                 4 => {
                     let bound = self.random.pick(&[1.0_f64, 1.5, 2.0, 2.5, 3.0]).min(most);
                     // What is often beyond its limits says little.
-                    if size > 5.0 * bound {
+                    if size > 5.0 * bound || !self.reaches(&expr, -bound, bound) {
                         continue;
                     }
-                    self.clamped(&expr, if range.low < 0.0 { -bound } else { 0.0 }, bound)
+                    self.clamped(&expr, -bound, bound)
                 }
                 // Only what is bounded can be brought to a size by a factor.
                 5 | 6 if size <= 50.0 * most && !expr.parts.is_scaled => {
@@ -211,7 +211,7 @@ impl Generator {
                     Expr::binary("%", &expr, &divisor, ty, range)
                 }
                 // Of numbers of which nothing is known one may be infinite.
-                _ if size > 1e30 => self.clamped(&expr, -1.0, 1.0),
+                _ if size > 1e30 && self.reaches(&expr, -1.0, 1.0) => self.clamped(&expr, -1.0, 1.0),
                 _ if need == Need::Finite && size > 1e3 && size <= 1e14 && self.random.one_in(3) => {
                     self.named_call(Op::Cbrt, &expr, range.rising_about(f64::cbrt))
                 }
@@ -226,7 +226,9 @@ impl Generator {
             };
         }
         match self.random.below(8) {
-            0 | 1 => return self.clamped(&expr, -most.min(3.0), most.min(3.0)),
+            0 | 1 if size <= 5.0 * most.min(3.0) && self.reaches(&expr, -most.min(3.0), most.min(3.0)) => {
+                return self.clamped(&expr, -most.min(3.0), most.min(3.0));
+            }
             2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, range.of_sign(1.6)),
             2..=4 if size <= 1e6 && !levelled => {
                 let angle = self.named_call(Op::Atan, &expr, range.of_sign(1.6));
@@ -236,16 +238,29 @@ impl Generator {
             5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, Range::within(1.0)),
             _ => {}
         }
-        let expr = self.once(expr);
-        let range = expr.range;
-        let more = self.not_negative(expr.clone());
-        let more = self.short(more);
-        let more = Expr::binary("+", &self.number(1.0), &more, ty, more.range + Range::of(1.0));
-        let range = range.of_sign(if more.text.contains("max") { size } else { 1.0 });
-        match need.is_met_by(range) {
-            true => Expr::binary("/", &expr, &more, ty, range),
-            false => self.clamped(&expr, -1.0, 1.0),
-        }
+        self.levelled(expr)
+    }
+
+    /// A value of a size below 1 that rises with the other.
+    fn levelled(&mut self, expr: Expr) -> Expr {
+        let (expr, ty) = (self.once(expr), self.real);
+        let size = match expr.range.low >= 0.0 {
+            true => expr.clone(),
+            false => self.named_call(Op::Abs, &expr, expr.range.abs()),
+        };
+        let more = Expr::binary("+", &self.number(1.0), &size, ty, size.range + Range::of(1.0));
+        Expr::binary("/", &expr, &more, ty, expr.range.of_sign(1.0))
+    }
+
+    /// Whether a value may be within bounds; one that a loop changes has to begin there.
+    fn reaches(&self, expr: &Expr, low: f64, high: f64) -> bool {
+        let is_apart = |range: Range| range.low >= high || range.high <= low;
+        let begins_apart = |&index: &usize| {
+            let variable = &self.variables[index];
+            variable.start != variable.range && is_apart(variable.start)
+        };
+        let is_beyond = is_apart(expr.range) || expr.is_bare() && expr.uses.iter().any(begins_apart);
+        !is_beyond
     }
 
     /// A value between 0 and 2, away from both.
@@ -268,7 +283,12 @@ impl Generator {
             }
             _ => {
                 let (low, high) = self.random.pick(&[(0.1, 1.9), (0.2, 1.8), (0.25, 1.75), (0.5, 1.5), (0.1, 1.5)]);
-                self.clamped(&expr, low, high)
+                if self.reaches(&expr, low, high) {
+                    return self.clamped(&expr, low, high);
+                }
+                let part = self.levelled(expr);
+                let part = Expr::binary("*", &self.number(0.9), &part, ty, Range::of(0.9) * part.range);
+                Expr::binary("+", &self.number(1.0), &part, ty, Range::of(1.0) + part.range)
             }
         }
     }
@@ -289,8 +309,15 @@ impl Generator {
                 let call = self.builtin("smoothstep");
                 Expr::call(&call, &[&low, &high, &expr], ty, Range::new(0.0, 1.0)).by(Op::Smoothstep)
             }
-            3 if (1.0..=1e3).contains(&range.size()) => self.named_call(Op::Frac, &expr, Range::new(0.0, 1.0)),
-            _ => self.clamped(&expr, 0.0, 1.0),
+            3 if range.low >= 0.0 && (1.0..=1e3).contains(&range.high) => {
+                self.named_call(Op::Frac, &expr, Range::new(0.0, 1.0))
+            }
+            _ if self.reaches(&expr, 0.0, 1.0) => self.clamped(&expr, 0.0, 1.0),
+            _ => {
+                let part = self.levelled(expr);
+                let half = Expr::binary("*", &self.number(0.5), &part, ty, Range::of(0.5) * part.range);
+                Expr::binary("+", &self.number(0.5), &half, ty, Range::of(0.5) + half.range)
+            }
         }
     }
 
@@ -301,7 +328,8 @@ impl Generator {
             return expr;
         }
         match self.random.below(4) {
-            0 | 1 if range.size() <= 50.0 && expr.head != Some(Op::Neg) => {
+            // Of a square the sign is gone.
+            0 | 1 if range.size() <= 50.0 && !matches!(expr.head, Some(Op::Neg | Op::Copysign)) => {
                 let expr = self.once(expr);
                 Expr::binary("*", &expr, &expr, ty, range.squared())
             }
@@ -394,8 +422,17 @@ impl Generator {
         Expr::call(&self.builtin(op.name()), &[x, y], x.ty, range).by(op)
     }
 
+    /// The value between bounds, of which those that it never passes are left out.
     fn clamped(&mut self, x: &Expr, low: f64, high: f64) -> Expr {
-        let args = [x, &self.number(low), &self.number(high)];
-        Expr::call(&self.builtin("clamp"), &args, x.ty, Range::new(low, high)).by(Op::Clamp)
+        let (least, most) = (self.number_of(x.ty, low), self.number_of(x.ty, high));
+        match (x.range.low < low, x.range.high > high) {
+            (true, true) => {
+                let call = self.builtin("clamp");
+                Expr::call(&call, &[x, &least, &most], x.ty, Range::new(low, high)).by(Op::Clamp)
+            }
+            (true, false) => self.named_call2(Op::Max, x, &least, x.range.max(Range::of(low))),
+            (false, true) => self.named_call2(Op::Min, x, &most, x.range.min(Range::of(high))),
+            (false, false) => x.clone(),
+        }
     }
 }

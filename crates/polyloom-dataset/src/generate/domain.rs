@@ -3,7 +3,8 @@
 //! A builtin that is not named here is taken for defined on all moderate numbers; running the kernel tells.
 
 use super::range::Range;
-use polyloom::Op;
+use polyloom::{Composite, Op, Scalar, Type};
+use smallvec::SmallVec;
 use std::f64::consts::{FRAC_PI_2, PI};
 
 /// What a builtin needs of an operand.
@@ -75,48 +76,102 @@ pub(crate) fn need(op: Op, operand: usize) -> Need {
     }
 }
 
-/// The numbers an op gives for operands of these ranges; `n` is how many components the first has.
-pub(crate) fn result(op: Op, operands: &[Range], n: usize) -> Range {
-    let first = operands.first().copied().unwrap_or(Range::ANY);
-    let second = operands.get(1).copied().unwrap_or(first);
-    let n = n as f64;
-    match op {
-        Op::Add => first + second,
-        Op::Sub => first - second,
-        // Of matrices sums of products.
-        Op::Mul if n > 1.0 => (first * second * Range::of(n.sqrt())).or(Range::of(0.0)),
-        Op::Mul | Op::CwMul => first * second,
-        Op::Div | Op::CwDiv => first / second,
-        Op::FloorDiv => (first / second).rising(f64::floor),
-        Op::Mod if first.low >= 0.0 && second.low >= 0.0 => Range::new(0.0, second.high.min(first.high)),
-        Op::Mod => Range::within(second.size()),
+/// The numbers an operation gives for operands of these ranges and types, where it is defined.
+pub(crate) fn result(op: Op, operands: &[Range], ty: Type, types: &[Type]) -> Range {
+    let within: SmallVec<[Range; 4]> =
+        operands.iter().enumerate().map(|(index, &range)| inside(op, index, range)).collect();
+    let is_int = elem(ty).is_some_and(Scalar::is_int);
+    let first = within.first().copied().unwrap_or(Range::ANY);
+    let second = || within.get(1).copied().unwrap_or(first);
+    let sized = |factor: f64| Range::new(first.abs().low * factor, first.size() * factor);
+    let count = n_components(types) as f64;
+    let length = || sized(count.sqrt());
+    let delta = || within.get(1).copied().unwrap_or(Range::of(1.0));
+    let range = match op {
+        Op::Mul => product(first, second(), types),
+        Op::Clamp if within.len() == 3 => first.max(second()).min(within[2]),
+        Op::NormHuber if delta().low >= 0.0 => {
+            let loss = |x: f64, delta: f64| if x <= delta { 0.5 * x * x } else { delta * (x - 0.5 * delta) };
+            Range::new(loss(length().low, delta().low), loss(length().high, delta().high))
+        }
+        Op::NormPseudoHuber if delta().low > 0.0 => {
+            Range::new(length().low.hypot(delta().low), length().high.hypot(delta().high)).rising_about(|x| x)
+        }
+        Op::NormHuber | Op::NormPseudoHuber => Range::ANY,
+        // Near its ends it has no bound.
+        Op::Erfinv if first.size() > 0.95 => Range::ANY,
+        Op::Erfcinv if !first.lies_in(Range::new(0.05, 1.95)) => Range::ANY,
+        // What is no unit quaternion makes longer what it turns.
+        Op::QuatRotate | Op::QuatRotateInv | Op::QuatSlerp | Op::QuatToMatrix | Op::QuatFromMatrix => Range::ANY,
+        Op::QuatFromAxisAngle => Range::within(first.size().max(1.0)),
+        Op::Exp | Op::Exp2 if first == Range::ANY => Range::new(0.0, f64::INFINITY),
+        Op::Tan if operands[0].size() <= 1.5 => operands[0].rising_about(f64::tan),
+        Op::Rsqrt if first.low > 0.0 => Range::new(first.high.sqrt().recip(), first.low.sqrt().recip()),
+        Op::Rsqrt => Range::new(0.0, f64::INFINITY),
+        Op::Cos if first.size() <= PI => (-first.abs()).rising_about(f64::cos).and(Range::within(1.0)),
+        Op::Sign => Range::new(if first.low >= 0.0 { 1.0 } else { -1.0 }, if first.high < 0.0 { -1.0 } else { 1.0 }),
+        // It is 1 below zero.
+        Op::Step => Range::new(f64::from(first.high < 0.0), f64::from(first.low < 0.0)),
+        Op::Nonzero => Range::new(f64::from(first.low > 0.0 || first.high < 0.0), 1.0),
+        Op::Trunc => first.rising(f64::trunc),
+        Op::Rint => first.rising(f64::round_ties_even),
+        Op::Round => first.rising(f64::round),
+        Op::Pow if operands[0].low > 0.0 && first.size().is_finite() && second().size().is_finite() => {
+            let of = |base: f64| Range::of(base.powf(second().low)).or(Range::of(base.powf(second().high)));
+            of(first.low).or(of(first.high)).rising_about(|x| x)
+        }
+        Op::Pow if operands[0].low < 0.0 => Range::ANY,
+        Op::Pow => Range::new(0.0, f64::INFINITY),
+        Op::Mod | Op::Div | Op::FloorDiv if is_int && !second().avoids_zero(1.0) => Range::ANY,
+        Op::Mod => {
+            let most = second().size() - f64::from(u8::from(is_int));
+            Range::new(first.low.min(0.0).max(-most), first.high.max(0.0).min(most))
+        }
+        Op::Div if is_int => (first / second()).rising(f64::trunc),
+        Op::Smoothstep if operands[0].low == operands[0].high && operands[0].high < operands[1].low => {
+            let (from, to) = (operands[0].low, operands[1].low);
+            let at = |x: f64| ((x - from) / (to - from)).clamp(0.0, 1.0);
+            let step = operands[2].rising(|x| at(x) * at(x) * (3.0 - 2.0 * at(x)));
+            if operands[1].low == operands[1].high { step } else { Range::new(0.0, step.high) }
+        }
+        Op::Lerp if !within[2].lies_in(Range::new(0.0, 1.0)) => first + (second() - first) * within[2],
+        Op::Length => length(),
+        Op::LengthSq => first.squared() * Range::of(count),
+        Op::NormL1 => sized(count),
+        Op::Dot | Op::Ddot | Op::SpatialDot => first * second() * Range::of(count),
+        Op::Hypot => Range::new(first.abs().low.max(second().abs().low), first.size() + second().size()),
+        Op::Lshift | Op::Rshift if !second().lies_in(Range::new(0.0, 31.0)) => Range::ANY,
+        Op::Lshift => first * second().rising(f64::exp2),
+        Op::Rshift if first.low >= 0.0 => {
+            let shifted = |x: f64, by: f64| (x / by.exp2()).floor();
+            Range::new(shifted(first.low, second().high), shifted(first.high, second().low))
+        }
+        Op::Add => first + second(),
+        Op::Sub => first - second(),
+        Op::CwMul => first * second(),
+        Op::Div | Op::CwDiv => first / second(),
+        Op::FloorDiv => (first / second()).rising(f64::floor),
         Op::Neg => -first,
         Op::Abs => first.abs(),
-        Op::Min => first.min(second),
-        Op::Max => first.max(second),
-        Op::Sign => Range::within(1.0),
-        Op::Step | Op::Nonzero => Range::new(0.0, 1.0),
+        Op::Min => first.min(second()),
+        Op::Max => first.max(second()),
         Op::Frac => first.of_sign(1.0),
         Op::Floor => first.rising(f64::floor),
         Op::Ceil => first.rising(f64::ceil),
-        Op::Trunc | Op::Rint | Op::Round => Range::new(first.low.floor(), first.high.ceil()),
         Op::Copysign => Range::within(first.size()),
-        Op::Clamp => operands.get(2).map_or(first, |high| Range::new(second.low, high.high)),
-        Op::Lerp => first.or(second),
+        Op::Lerp => first.or(second()),
         Op::Smoothstep => Range::new(0.0, 1.0),
-        Op::Select => second.or(operands.get(2).copied().unwrap_or(second)),
+        Op::Select => second().or(within.get(2).copied().unwrap_or(second())),
         Op::Degrees => first.rising(f64::to_degrees),
         Op::Radians => first.rising(f64::to_radians),
         // Sines of small numbers do not fall, and have their signs.
         Op::Sin if first.size() <= 1.5 => first.rising_about(f64::sin).and(Range::within(1.0)),
-        Op::Cos if first.size() <= 1.5 => Range::new(0.0, 1.0),
         Op::Tanh => first.rising_about(f64::tanh).and(Range::within(1.0)),
         Op::Erf => first.of_sign(1.0),
         Op::Sin | Op::Cos => Range::within(1.0),
         Op::Erfc if first.low >= 0.0 => Range::new(0.0, 1.0),
         Op::Erfc if first.high <= 0.0 => Range::new(1.0, 2.0),
         Op::Erfc => Range::new(0.0, 2.0),
-        Op::Tan => first.rising_about(f64::tan),
         Op::Asin if first.size() <= 1.0 => first.rising_about(f64::asin),
         Op::Asin => Range::within(FRAC_PI_2),
         Op::Acos if first.size() <= 1.0 => (-first).rising_about(|x| f64::acos(-x)),
@@ -136,40 +191,96 @@ pub(crate) fn result(op: Op, operands: &[Range], n: usize) -> Range {
         Op::Log10 => first.rising_about(f64::log10),
         Op::Log1p => first.rising_about(f64::ln_1p),
         Op::Sqrt => first.rising(f64::sqrt),
-        Op::Rsqrt => Range::new(first.high.sqrt().recip(), first.low.sqrt().recip()),
         Op::Cbrt => first.rising_about(f64::cbrt),
-        Op::Hypot => Range::new(0.0, first.size() + second.size()),
-        Op::Pow => {
-            let powers = [first.low, first.high].map(|x| [x.powf(second.low), x.powf(second.high)]);
-            let powers = powers.as_flattened();
-            Range::new(0.0, powers.iter().copied().fold(0.0, f64::max)).rising_about(|x| x)
-        }
-        Op::Fma => first * second + operands.get(2).copied().unwrap_or(Range::ANY),
+        Op::Fma => first * second() + within.get(2).copied().unwrap_or(Range::ANY),
         Op::Erfinv | Op::Erfcinv => Range::within(2.0),
-        Op::Dot | Op::Ddot | Op::SpatialDot => Range::within(n * first.size() * second.size()),
-        Op::Cross => Range::within(2.0 * first.size() * second.size()),
-        Op::LengthSq => Range::new(0.0, n * first.size().powi(2)),
-        Op::Length => Range::new(0.0, n.sqrt() * first.size()),
-        Op::NormL1 | Op::NormHuber | Op::NormPseudoHuber => Range::new(0.0, n * first.size()),
+        Op::Cross => Range::within(2.0 * first.size() * second().size()),
         Op::Normalize | Op::SmoothNormalize => Range::within(1.0),
-        Op::Outer => first * second,
+        Op::Outer => first * second(),
         Op::Transpose | Op::Diag | Op::GetDiag | Op::Skew => first.or(-first).or(Range::of(0.0)),
-        Op::Trace => Range::within(n.sqrt() * first.size()),
-        Op::QuatRotate | Op::QuatRotateInv => Range::within(2.0 * second.size()),
-        Op::QuatFromAxisAngle | Op::QuatRpy | Op::QuatSlerp | Op::QuatFromMatrix | Op::QuatToMatrix => {
-            Range::within(1.0)
-        }
+        Op::Trace => Range::within(count.sqrt() * first.size()),
+        Op::QuatRpy | Op::QuatFromEuler => Range::within(1.0),
         Op::BitCount => Range::new(0.0, 64.0),
-        Op::Argmin | Op::Argmax => Range::new(0.0, n - 1.0),
-        Op::BitAnd if first.low >= 0.0 && second.low >= 0.0 => Range::new(0.0, first.high.min(second.high)),
-        Op::BitOr | Op::BitXor if first.low >= 0.0 && second.low >= 0.0 => {
-            Range::new(0.0, 2.0 * first.high.max(second.high) + 1.0)
+        Op::Argmin | Op::Argmax => Range::new(0.0, count - 1.0),
+        Op::BitAnd if first.low >= 0.0 && second().low >= 0.0 => Range::new(0.0, first.high.min(second().high)),
+        Op::BitOr | Op::BitXor if first.low >= 0.0 && second().low >= 0.0 => {
+            Range::new(0.0, 2.0 * first.high.max(second().high) + 1.0)
         }
-        Op::Lshift => first * Range::new(1.0, second.high.exp2()),
-        Op::Rshift if first.low >= 0.0 => Range::new(0.0, first.high),
         Op::Invert => -first - Range::of(1.0),
         _ => Range::ANY,
+    };
+    if range.low.is_nan() || range.high.is_nan() { Range::ANY } else { range }
+}
+
+/// The same as the generator takes it: quaternions are turns, and so are the matrices that become some.
+pub(super) fn expected(op: Op, operands: &[Range], ty: Type, types: &[Type]) -> Range {
+    let moves = matches!(ty.as_composite(), Some(Composite::Transform { .. }));
+    match op {
+        Op::QuatRotate | Op::QuatRotateInv => Range::within(2.0 * operands[1].size()),
+        Op::QuatSlerp | Op::QuatFromMatrix | Op::QuatToMatrix => Range::within(1.0),
+        Op::Mul if moves => (operands[0] * operands[1] * Range::of(7.0_f64.sqrt())).or(Range::of(0.0)),
+        _ => result(op, operands, ty, types),
     }
+}
+
+/// The product of numbers, vectors, matrices or quaternions.
+fn product(first: Range, second: Range, types: &[Type]) -> Range {
+    let composite = |index: usize| types.get(index).and_then(|ty| ty.as_composite());
+    match (composite(0), composite(1)) {
+        (None, _) | (_, None) => first * second,
+        (Some(Composite::Quaternion { .. }), Some(Composite::Quaternion { .. })) => {
+            Range::within(4.0 * first.size() * second.size())
+        }
+        (Some(left @ (Composite::Vector { .. } | Composite::Matrix { .. })), Some(Composite::Matrix { .. }))
+        | (Some(left @ Composite::Matrix { .. }), Some(Composite::Vector { .. })) => {
+            let n_inner = left.shape().last().copied().map_or(1.0, f64::from);
+            first * second * Range::of(n_inner)
+        }
+        _ => Range::ANY,
+    }
+}
+
+/// The part of a range where a function is defined.
+fn inside(op: Op, index: usize, range: Range) -> Range {
+    let (low, high) = match need(op, index) {
+        _ if matches!(op, Op::Lshift | Op::Rshift) => return range,
+        _ if op == Op::Log1p => (-1.0, f64::INFINITY),
+        Need::Positive | Need::NotNegative => (0.0, f64::INFINITY),
+        Need::AtLeastOne => (1.0, f64::INFINITY),
+        Need::Unit | Need::InsideUnit => (-1.0, 1.0),
+        Need::InsideTwo => (0.0, 2.0),
+        _ => return range,
+    };
+    range.and(Range::new(low, high))
+}
+
+/// The range, unless numbers of the type wrap around in it. Of integers it loses fractions.
+pub(crate) fn within_type(range: Range, ty: Type) -> Range {
+    let all = match elem(ty) {
+        Some(Scalar::Bool) => Range::new(0.0, 1.0),
+        Some(elem) if elem.is_int() => numbers_of(elem),
+        _ => return range,
+    };
+    let range = range.rising(f64::trunc);
+    if range.lies_in(all) { range } else { all }
+}
+
+pub(crate) fn n_components(types: &[Type]) -> usize {
+    types.first().and_then(|ty| ty.as_composite()).map_or(1, Composite::n_components)
+}
+
+/// The numbers that an integer type has.
+pub(crate) fn numbers_of(elem: Scalar) -> Range {
+    let bits = f64::from(elem.bits());
+    match elem.is_unsigned_int() {
+        true => Range::new(0.0, bits.exp2() - 1.0),
+        false => Range::new(-(bits - 1.0).exp2(), (bits - 1.0).exp2() - 1.0),
+    }
+}
+
+/// The type of numbers that it is or consists of.
+pub(crate) fn elem(ty: Type) -> Option<Scalar> {
+    ty.as_composite().map(|composite| composite.elem()).or(ty.as_scalar())
 }
 
 #[cfg(test)]
@@ -179,7 +290,7 @@ mod tests {
     /// As an index or a divisor, one plus such a part would be zero.
     #[test]
     fn fractional_parts_have_the_sign_of_the_number() {
-        assert_eq!(result(Op::Frac, &[Range::within(3.0)], 1), Range::within(1.0));
-        assert_eq!(result(Op::Frac, &[Range::new(0.0, 3.0)], 1), Range::new(0.0, 1.0));
+        assert_eq!(result(Op::Frac, &[Range::within(3.0)], Type::F32, &[Type::F32]), Range::within(1.0));
+        assert_eq!(result(Op::Frac, &[Range::new(0.0, 3.0)], Type::F32, &[Type::F32]), Range::new(0.0, 1.0));
     }
 }

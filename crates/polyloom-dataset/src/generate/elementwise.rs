@@ -4,6 +4,7 @@ use super::expr::{Expr, Parts};
 use super::generator::{Generator, name_of};
 use super::program::{Category, Program};
 use super::range::Range;
+use super::usage;
 use polyloom::{Composite, MAX_DIMS, Random, Scalar, Type};
 
 /// A kernel of straight lines.
@@ -236,7 +237,11 @@ impl Generator {
     pub(super) fn with_unused_from(&mut self, mut value: Expr, first: usize) -> Expr {
         self.review();
         for &index in &value.uses {
-            self.variables[index].used = true;
+            let variable = &self.variables[index];
+            let is_whole =
+                || usage::reads_whole(&[self.lines(), std::slice::from_ref(&value.text)].concat(), &variable.text);
+            let is_used = variable.used || !variable.is_made_whole() || is_whole();
+            self.variables[index].used = is_used;
         }
         loop {
             let unused = |index: &usize| {
@@ -265,17 +270,33 @@ impl Generator {
         }
     }
 
+    /// The sum of two components of a composite.
+    fn components(&mut self, whole: &Expr) -> Expr {
+        let first = self.component(whole);
+        loop {
+            let second = self.component(whole);
+            if second.text != first.text {
+                return Expr::binary("+", &first, &second, first.ty, first.range + second.range);
+            }
+        }
+    }
+
     /// A value that can be added to, or multiplied with, what has this type.
     fn converted(&mut self, value: Expr, to: Type) -> Expr {
         let elem = |ty: Type| ty.as_composite().map_or(ty, |composite| composite.elem().into());
         if value.ty == to {
             return value;
         }
+        let is_made = value.is_bare() && value.uses.iter().all(|&index| self.variables[index].is_made_whole());
         let value = match value.ty.as_composite() {
-            Some(Composite::Vector { len, .. }) if !value.is_of_one_length() && self.random.one_in(2) => {
+            Some(Composite::Vector { .. } | Composite::Quaternion { .. })
+                if !value.is_of_one_length() && (is_made || self.random.one_in(2)) =>
+            {
+                let len = value.ty.as_composite().map_or(1, Composite::n_components) as u8;
                 let range = Range::new(0.0, value.range.size() * f64::from(len).sqrt());
                 Expr::call(&self.builtin("length"), &[&value], elem(value.ty), range)
             }
+            Some(_) if is_made => self.components(&value),
             Some(_) => self.component(&value),
             None => value,
         };

@@ -403,7 +403,7 @@ impl Expr {
 
     /// Whether it is a direction: its length says nothing.
     pub(super) fn is_of_one_length(&self) -> bool {
-        self.head == Some(Op::Normalize)
+        matches!(self.head, Some(Op::Normalize | Op::QuatFromEuler | Op::QuatRpy))
     }
 
     /// Whether it is a number.

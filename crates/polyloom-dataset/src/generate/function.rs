@@ -143,19 +143,12 @@ impl Generator {
             .into_iter()
             .map(|param| {
                 let arg = self.argument(param, depth.saturating_sub(1));
+                let (arg, _) = self.with_sign(arg);
                 let arg = self.constrain(arg, Need::Moderate);
                 self.short(arg)
             })
             .collect();
-        let mut args = args;
-        for at in 1..args.len() {
-            // Twice the same, a function of two is one of one.
-            if args[..at].iter().any(|arg| arg.text == args[at].text) {
-                let changed = self.more_than_bare(args[at].clone());
-                let changed = self.constrain(changed, Need::Moderate);
-                args[at] = self.short(changed);
-            }
-        }
+        let mut args = self.apart(args);
         if args.iter().all(|arg| arg.uses.is_empty()) {
             let ty = args[0].ty;
             let seen = (0..self.variables.len()).find(|&at| self.variables[at].visible && self.variables[at].ty == ty);
@@ -167,6 +160,25 @@ impl Generator {
         }
         let refs: Vec<&Expr> = args.iter().collect();
         Expr::call(&name, &refs, result, range)
+    }
+
+    /// Arguments of which none is another: given one twice, a function of two is one of one.
+    fn apart(&mut self, mut args: Vec<Expr>) -> Vec<Expr> {
+        for at in 1..args.len() {
+            for _ in 0..6 {
+                if args[..at].iter().all(|arg| arg.text != args[at].text) {
+                    break;
+                }
+                let changed = match args[at].is_bare() {
+                    true => self.more_than_bare(args[at].clone()),
+                    false => self.argument(args[at].ty, 0),
+                };
+                let (changed, _) = self.with_sign(changed);
+                let changed = self.constrain(changed, Need::Moderate);
+                args[at] = self.short(changed);
+            }
+        }
+        args
     }
 
     /// What a function is given, which takes numbers of both signs: rather such that are.
@@ -219,14 +231,16 @@ impl Generator {
     }
 
     fn call_for_two(&mut self, (name, results): &(String, [(Type, Range); 2])) {
-        let args: Vec<String> = results
+        let args: Vec<Expr> = results
             .iter()
             .map(|&(ty, _)| {
                 let arg = self.argument(ty, 1);
+                let (arg, _) = self.with_sign(arg);
                 let arg = self.constrain(arg, Need::Moderate);
-                self.short(arg).text
+                self.short(arg)
             })
             .collect();
+        let args: Vec<String> = self.apart(args).into_iter().map(|arg| arg.text).collect();
         let names: Vec<String> = results.iter().map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
         let args = args.join(", ");
         self.line(&format!("{} = {name}({args})", names.join(", ")));

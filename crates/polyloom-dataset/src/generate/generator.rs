@@ -12,7 +12,7 @@ use super::known::{Known, Roots};
 use super::names::{Names, Role};
 use super::program::{Extent, Input};
 use super::range::Range;
-use super::usage::{NameUsage, repeats};
+use super::usage::{self, NameUsage, repeats};
 use super::values::{Choices, OVERLOADS, is_in_warp};
 use super::words;
 use polyloom::{Composite, Op, Random, Scalar, Type};
@@ -51,6 +51,8 @@ pub(super) struct Variable {
     pub(super) moves: bool,
     /// Whether a loop counts it.
     pub(super) counts: bool,
+    /// Whether nothing but numbers is in it.
+    pub(super) is_of_numbers: bool,
     /// What its value comes from.
     pub(super) roots: Roots,
     /// Whether statements change it from here on.
@@ -60,6 +62,11 @@ pub(super) struct Variable {
 }
 
 impl Variable {
+    /// Whether it is a vector or the like that the kernel computes: of one component alone that would do.
+    pub(super) fn is_made_whole(&self) -> bool {
+        self.ty.as_composite().is_some() && !self.text.contains(['[', '.'])
+    }
+
     /// Of an element that sentences call by its array, both names.
     fn element(&self) -> Option<(&str, &str)> {
         let name = self.words.strip_prefix('`')?.strip_suffix('`')?;
@@ -243,6 +250,7 @@ impl Generator {
             value: String::new(),
             moves: false,
             counts: false,
+            is_of_numbers: false,
             roots: smallvec![self.variables.len() as i64],
             changes: false,
             becomes: None,
@@ -361,6 +369,12 @@ impl Generator {
         self.lines[at].replace_range(indent.., text);
     }
 
+    /// Takes lines away, which nothing has to do with what is read.
+    pub(super) fn remove_lines(&mut self, lines: std::ops::Range<usize>) {
+        self.lines.drain(lines);
+        self.reads = NameUsage::default();
+    }
+
     /// Whether a line from this one on reads the name.
     pub(super) fn is_read_from(&self, at: usize, name: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -416,7 +430,9 @@ impl Generator {
             } else {
                 let name = text.split('[').next().unwrap_or(text);
                 let name = name.rsplit('(').next().unwrap_or(name);
-                variable.used = self.reads.last_of(name).is_some_and(|at| at >= variable.since);
+                variable.used = self.reads.last_of(name).is_some_and(|at| at >= variable.since)
+                    && (!variable.is_made_whole()
+                        || usage::reads_whole(self.lines.get(variable.since..).unwrap_or_default(), name));
             }
             variable.found_since = variable.used.then_some(variable.since);
         }
@@ -428,6 +444,7 @@ impl Generator {
         self.variables[index].is_free = false;
         self.variables[index].changes = false;
         self.variables[index].moves = false;
+        self.variables[index].is_of_numbers = false;
         self.variables[index].roots = smallvec![index as i64];
         self.variables[index].varies = true;
         self.variables[index].used = false;
@@ -530,6 +547,7 @@ impl Generator {
         let index = self.declare(name.clone(), format!("`{name}`"), expr.ty, expr.range);
         self.variables[index].varies = self.differs(&expr);
         self.variables[index].roots = self.roots_of_new(&expr, index);
+        self.variables[index].is_of_numbers = expr.uses.is_empty();
         if is_pure && !expr.uses.is_empty() {
             self.variables[index].value.clone_from(&expr.text);
         }
@@ -588,6 +606,7 @@ impl Generator {
         self.variables[index].varies = self.differs(expr);
         self.variables[index].start = expr.range;
         self.variables[index].roots = self.roots_of_new(expr, index);
+        self.variables[index].is_of_numbers = expr.uses.is_empty();
         self.variables[index].changes = true;
         index
     }

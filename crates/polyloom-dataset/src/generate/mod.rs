@@ -33,7 +33,7 @@ mod values;
 mod weave;
 mod words;
 
-pub(crate) use domain::{Need, need, result};
+pub(crate) use domain::{elem, n_components, numbers_of, result, within_type};
 pub use program::{Category, Extent, Input, Program, UnknownCategory, Values};
 pub(crate) use range::Range;
 

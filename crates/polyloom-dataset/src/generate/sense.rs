@@ -79,6 +79,8 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         (Op::Mul | Op::CwMul, [b]) => {
             let scales_twice = a.uses.is_empty() && b.parts.is_scaled || b.uses.is_empty() && a.parts.is_scaled;
             let signs = a.head == Some(Op::Neg) && b.head == Some(Op::Neg);
+            // A square has no sign.
+            let signs = signs || same(b) && matches!(a.head, Some(Op::Copysign | Op::Neg | Op::Abs));
             scales_twice
                 || signs
                 || a.parts.is_opposite(&b.parts)
@@ -89,7 +91,8 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
         }
         (Op::Mod, [b]) => neutral(b, 1.0) || a.range.size() < b.range.abs().low || a.parts.doubles(&b.parts),
         (Op::Pow, [b]) => neutral(b, 1.0) || neutral(b, 0.0) || neutral(a, 1.0),
-        (Op::Lerp, [_, t]) => neutral(t, 0.0) || neutral(t, 1.0),
+        (Op::Lerp, [b, t]) => neutral(t, 0.0) || neutral(t, 1.0) || neutral(a, 0.0) || neutral(b, 0.0),
+        (Op::Cos | Op::Cosh, _) => matches!(a.head, Some(Op::Copysign | Op::Neg | Op::Abs)),
         (Op::Select, [b, c]) => b.text == c.text || a.head == Some(Op::Unot),
         (Op::BitAnd | Op::BitOr | Op::BitXor, [b]) => {
             let twice = a.uses == b.uses && a.uses.len() == 1 && !a.is_bare() && !b.is_bare();
@@ -132,7 +135,7 @@ fn undoes(outer: Op, inner: Op) -> bool {
         Transpose | QuatInverse | Invert | Frac | Normalize | Diag | Clamp | Sign => {
             inner == outer || outer == Diag && inner == GetDiag
         }
-        Length | LengthSq => inner == Normalize,
+        Length | LengthSq => matches!(inner, Normalize | Op::QuatFromEuler | Op::QuatRpy),
         Sqrt | Rsqrt => matches!(inner, LengthSq | Pow | Sqrt | Rsqrt | Exp),
         Min | Max => inner == outer || inner == Clamp,
         Op::Determinant | Op::Trace => inner == Transpose,

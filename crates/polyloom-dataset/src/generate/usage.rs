@@ -1,5 +1,6 @@
 //! Which names the lines of a program read: what nothing reads is there for nothing.
 
+use super::words::places;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -128,6 +129,29 @@ pub(super) fn repeats(lines: &[String]) -> bool {
     false
 }
 
+/// Whether lines read a composite as a whole, or more than one of its components.
+pub(super) fn reads_whole(lines: &[String], name: &str) -> bool {
+    let mut component: Option<&str> = None;
+    for line in lines {
+        let line = line.trim_start();
+        let code = assignment(line).map_or(line, |(_, value)| value);
+        for at in places(code, name) {
+            let rest = &code[at + name.len()..];
+            let length = match rest.chars().next() {
+                Some('.') => 2,
+                Some('[') => rest.find(']').map_or(0, |end| end + 1),
+                _ => return true,
+            };
+            let part = &rest[..length];
+            if component.is_some_and(|other| other != part) {
+                return true;
+            }
+            component = Some(part);
+        }
+    }
+    false
+}
+
 /// The names that a line assigns, and what it assigns.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let at = line.find('=')?;
@@ -172,6 +196,13 @@ mod tests {
         assert!(!repeats(&lines("a = loom.shared_array(shape=32, dtype=float)\na[i] = c\nb[i] = c")));
         assert!(!repeats(&lines("a[i] = c\nc = c + 1\nb[i] = c")));
         assert!(!repeats(&lines("a[i] = 0.0\nb[i] = 0.0")));
+    }
+
+    #[test]
+    fn what_is_read_of_composites_is_found() {
+        let whole = |text: &str| reads_whole(&lines(text), "v");
+        assert!(whole("v = a\nb = v * 2.0") && whole("b = v.x + v.y") && whole("b = v[0, 1]\nc = v[1, 0]"));
+        assert!(!whole("v = a + b\nc = v.x * 2.0\nd = v.x") && !whole("b = c.v + d") && !whole("v += 1.0"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Expressions of a given type over the op table.
 
-use super::domain::{Need, need, result};
+use super::domain::{Need, expected, n_components, need, within_type};
 use super::expr::{Binding, Expr};
 use super::generator::{Generator, Variable, name_of};
 use super::known::Ask;
@@ -49,19 +49,6 @@ pub(super) static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
     };
     Op::all().filter(is_value).flat_map(of).collect()
 });
-
-/// The range, or that of the type if numbers may wrap around.
-fn within_type(ty: Type, range: Range) -> Range {
-    let Some(scalar) = ty.as_scalar().filter(|scalar| scalar.is_int()) else { return range };
-    let bits = f64::from(scalar.bits());
-    let whole = match scalar.is_signed_int() {
-        true => Range::new(-(bits - 1.0).exp2(), (bits - 1.0).exp2()),
-        false => Range::new(0.0, bits.exp2()),
-    };
-    // Quotients lose their fractions.
-    let range = range.rising(f64::trunc);
-    if range.lies_in(whole) { range } else { whole }
-}
 
 /// The overloads that could give this type, by number.
 fn giving(ty: Type) -> Arc<[usize]> {
@@ -242,6 +229,8 @@ impl Generator {
         for _ in 0..3 {
             // What a number has been added to could be compared with another number.
             let is_plain = a.is_bare() || !a.parts.is_moved && !a.parts.is_scaled;
+            // Nor do bounds change on which side of a number between them a value is.
+            let is_plain = is_plain && !matches!(a.head, Some(Op::Clamp | Op::Min | Op::Max));
             if self.differs(&a) && is_plain {
                 break;
             }
@@ -370,21 +359,25 @@ impl Generator {
         if (op == Op::Clamp || op == Op::Smoothstep) && !self.bounds(op, &mut args) {
             return None;
         }
-        let n = types[0].as_composite().map_or(1, Composite::n_components);
-        // Sums and products of whole numbers are kept from wrapping around.
-        let wraps = |args: &[Expr]| {
+        let range = |args: &[Expr]| {
             let ranges: SmallVec<[Range; 4]> = args.iter().map(|arg| arg.range).collect();
-            ty == self.whole && within_type(ty, result(op, &ranges, n)) != result(op, &ranges, n).rising(f64::trunc)
+            let is_same = args.len() == 2 && args[0].text == args[1].text;
+            match op {
+                Op::Mul if is_same && types[0].as_composite().is_none() => ranges[0].squared(),
+                Op::CwMul if is_same => ranges[0].squared(),
+                Op::Dot | Op::Ddot if is_same => ranges[0].squared() * Range::of(n_components(types) as f64),
+                _ => expected(op, &ranges, ty, types),
+            }
         };
+        // Sums and products of whole numbers are kept from wrapping around.
+        let wraps = |args: &[Expr]| ty == self.whole && within_type(range(args), ty) != range(args).rising(f64::trunc);
         if matches!(op, Op::Add | Op::Sub | Op::Mul) && wraps(&args) {
             args = args.into_iter().map(|arg| self.constrain(arg, Need::Moderate)).collect();
             if is_pointless(op, &args) {
                 return None;
             }
         }
-        let ranges: Vec<Range> = args.iter().map(|arg| arg.range).collect();
-        let is_square = op == Op::Mul && n == 1 && args[0].text == args[1].text;
-        let range = within_type(ty, if is_square { ranges[0].squared() } else { result(op, &ranges, n) });
+        let range = within_type(range(&args), ty);
         let args: Vec<Expr> = args.into_iter().map(|arg| self.short(arg)).collect();
         let refs: Vec<&Expr> = args.iter().collect();
         Some(match (op.info().spelling, &refs[..]) {

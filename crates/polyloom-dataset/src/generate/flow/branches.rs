@@ -139,17 +139,20 @@ impl Generator {
         let begin = self.n_lines();
         let with_else = self.random.one_in(2) || n_arms > 1;
         let is_alone = n_arms == 1 && !with_else;
+        let mut last = usize::MAX;
         self.learning(|g| {
             for arm in 0..n_arms {
                 // What earlier tests leave is all that there is to ask.
                 let condition = if arm == 0 { Some(first.clone()) } else { g.inline_open_condition() };
                 let Some(condition) = condition else { break };
                 let keyword = if arm == 0 { "if" } else { "elif" };
+                let before = std::mem::replace(&mut last, g.n_lines() + 1);
                 g.line(&format!("{keyword} {}:", condition.text));
                 let done = g.learning(|g| {
                     g.learn(&condition, true);
-                    g.nested(|g| g.arm(targets, depth, is_alone))
+                    g.arm_unlike(before, |g| g.arm(targets, depth, is_alone))
                 });
+
                 let lead = if arm == 0 { "where" } else { "else where" };
                 cases.push((format!("{lead} {},", condition.words), done));
                 g.learn(&condition, false);
@@ -158,14 +161,30 @@ impl Generator {
                 g.line("else:");
                 let is_read = |&target: &usize| g.is_read_in_values(begin, &g.variables[target].text);
                 let grows = needs_start && !targets.iter().any(is_read);
-                let done = g.nested(|g| {
-                    // With a branch alone behind it it would be an `elif`.
-                    if grows { g.growing_arm(targets) } else { g.arm(targets, 0, false) }
-                });
+                // With a branch alone behind it it would be an `elif`.
+                let done =
+                    g.arm_unlike(last, |g| if grows { g.growing_arm(targets) } else { g.arm(targets, 0, false) });
                 cases.push(("elsewhere".to_owned(), done));
             }
         });
         self.explain(format!("{}.", capitalised(&told(&cases))));
+    }
+
+    /// What one branch does, other than the branch before it, whose first line this is.
+    fn arm_unlike(&mut self, before: usize, body: impl Fn(&mut Generator)) -> String {
+        let head = self.n_lines();
+        let (so_far, called) = (self.so_far(), self.calls());
+        let mut done = self.nested(&body);
+        for _ in 0..4 {
+            let lines = self.lines();
+            if before >= head || lines[before..head - 1] != lines[head..] {
+                break;
+            }
+            self.undo(so_far);
+            self.set_calls(&called);
+            done = self.nested(&body);
+        }
+        done
     }
 
     /// A condition before which no statement can stand, if one is open.
@@ -218,7 +237,7 @@ impl Generator {
     }
 
     /// The value without a sign before it, and whether it had one.
-    pub(super) fn with_sign(&mut self, value: Expr) -> (Expr, bool) {
+    pub(in crate::generate) fn with_sign(&mut self, value: Expr) -> (Expr, bool) {
         match value.without_sign() {
             Some(plain) => (plain, true),
             None => (value, false),

@@ -72,8 +72,10 @@ impl Generator {
         let is_number = ty.as_composite().is_none();
         // The larger of numbers one of which always is, is no change.
         let start = self.variables[target].start;
-        let (rises, falls) = (value.range.high > start.high, value.range.low < start.low);
         let takes_itself = value.uses.contains(&target);
+        // Nor is that of what always rises: it is the last one.
+        let turns = !takes_itself && !self.keeps_on(&value);
+        let (rises, falls) = (turns && value.range.high > start.high, turns && value.range.low < start.low);
         let (line, words) = match if is_same { 5 } else { self.random.below(12) } {
             _ if is_negative => (format!("{name} -= {}", value.text), format!("take {} from `{name}`", value.words)),
             0..=3 => (format!("{name} += {}", value.text), format!("add {} to `{name}`", value.words)),
@@ -134,25 +136,34 @@ impl Generator {
     /// The value, times something else if it comes from nothing but what loops count: of that alone a formula would do.
     fn of_more_than_counts(&mut self, value: Expr) -> Expr {
         let ty = value.ty;
-        if ty.as_composite().is_some() || !self.only_counts(&value) {
+        if !self.only_counts(&value) {
             return value;
         }
+        let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
         let is_number = |variable: &Variable| variable.ty == self.real || variable.ty == self.whole;
         let fits =
             |variable: &Variable| variable.visible && is_number(variable) && !variable.counts && !variable.changes;
         let mut others: Vec<usize> = (0..self.variables.len()).filter(|&index| fits(&self.variables[index])).collect();
-        others.sort_by_key(|&index| self.variables[index].ty != ty);
+        others.sort_by_key(|&index| self.variables[index].ty != elem);
         for index in others {
             let other = self.read(index);
             if self.only_counts(&other) {
                 continue;
             }
-            let other = if ty == self.whole && other.ty != ty { self.as_whole(other) } else { self.cast(other, ty) };
+            let other =
+                if elem == self.whole && other.ty != elem { self.as_whole(other) } else { self.cast(other, elem) };
             let (value, other) = (self.short(value), self.short(other));
             let range = value.range * other.range;
             return Expr::binary("*", &other, &value, ty, range);
         }
         value
+    }
+
+    /// Whether nothing but what loops count changes the value from round to round, and no wave is made of that.
+    fn keeps_on(&self, value: &Expr) -> bool {
+        let mut moving = value.uses.iter().filter(|&&index| self.variables[index].moves);
+        let is_counted = |&index: &usize| self.only_counts_of(&self.variables[index].roots);
+        !matches!(value.head, Some(Op::Sin | Op::Cos | Op::Mod)) && moving.all(is_counted)
     }
 
     /// Whether the value is another in each round of the loop.
@@ -175,22 +186,28 @@ impl Generator {
     /// Variables that a loop changes.
     fn accumulators(&mut self) -> Vec<usize> {
         let n = 1 + self.random.below(2) * self.random.below(2);
-        (0..n)
-            .map(|_| {
-                let ty = self.some_type();
-                let start = match self.random.below(4) {
-                    0 | 3 => {
-                        let value = self.variable(ty, 1);
-                        let value = self.constrain(value, Need::Moderate);
-                        if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
-                    }
-                    1 => self.constant(ty),
-                    _ => self.zero(ty),
-                };
-                let step = if ty == self.whole { 128.0 } else { 16.0 };
-                self.mutable(&start, Range::within(step * MOST))
-            })
-            .collect()
+        let mut begun = Vec::new();
+        for _ in 0..n {
+            // What has only begun is a number still.
+            let next = self.without(begun.clone(), Generator::accumulator);
+            begun.push(next);
+        }
+        begun
+    }
+
+    fn accumulator(&mut self) -> usize {
+        let ty = self.some_type();
+        let start = match self.random.below(4) {
+            0 | 3 => {
+                let value = self.variable(ty, 1);
+                let value = self.constrain(value, Need::Moderate);
+                if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
+            }
+            1 => self.constant(ty),
+            _ => self.zero(ty),
+        };
+        let step = if ty == self.whole { 128.0 } else { 16.0 };
+        self.mutable(&start, Range::within(step * MOST))
     }
 
     /// Zeros of the type.
@@ -375,7 +392,8 @@ impl Generator {
     fn guard_of_value(&mut self) -> Option<Expr> {
         let real = self.real;
         let value = self.moving(real, 1)?;
-        if self.only_counts(&value) {
+        let is_bounded = matches!(value.head, Some(Op::Clamp | Op::Min | Op::Max));
+        if is_bounded || self.only_counts(&value) {
             return None;
         }
         let value = self.name(value);
@@ -410,15 +428,18 @@ impl Generator {
         }
     }
 
-    /// Whether the value comes from nothing but what loops count: a test of it drops the first rounds or the last.
+    /// Whether the value comes from nothing but numbers and what loops count: a test of it drops the first rounds or the
+    /// last.
     fn only_counts(&self, value: &Expr) -> bool {
-        let counts = |&root: &i64| usize::try_from(root).is_ok_and(|index| self.counts(index));
-        let roots = self.roots(value);
-        !roots.is_empty() && roots.iter().all(counts)
+        value.uses.is_empty() || self.only_counts_of(&self.roots(value))
     }
 
-    fn counts(&self, index: usize) -> bool {
-        self.variables.get(index).is_some_and(|variable| variable.counts)
+    fn only_counts_of(&self, roots: &[i64]) -> bool {
+        let counts = |&root: &i64| {
+            let variable = usize::try_from(root).ok().and_then(|index| self.variables.get(index));
+            variable.is_some_and(|variable| variable.counts || variable.is_of_numbers)
+        };
+        roots.iter().all(counts)
     }
 
     fn accumulate_all(&mut self, targets: &[usize], first: usize) {
@@ -503,6 +524,7 @@ impl Generator {
                     condition = format!("{condition} and {}", more.text);
                     words = format!("{words} and {}", more.words);
                 }
+                let head = self.n_lines();
                 self.line(&format!("while {condition}:"));
                 let done = self.nested(|g| {
                     let index = g.declare_index(&name, Type::I32, Range::new(0.0, n as f64));
@@ -510,23 +532,31 @@ impl Generator {
                     g.line(&format!("{name} += 1"));
                     g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
                 });
+                if also.is_none() && self.only_rounds(head, &name, &n.to_string()) {
+                    return self.explain(format!("{n} times: {done}."));
+                }
                 self.explain(format!("`{name}` starts as 0."));
                 self.explain(format!("While {words}: add 1 to `{name}`; {done}."));
             }
             1 => {
                 let name = self.like(&["width", "h", "size", "scale", "gap"]);
                 let (start, factor, least) = self.shrinking();
+                let n = shrinking(start, factor).take_while(|&size| size > least).count();
                 let (start, factor, least) = (self.number(start), self.number(factor), self.number(least));
                 let (real, range) = (self.real, Range::new(least.range.low, start.range.high));
                 let call = self.cast_name(real);
                 let value = if real == Type::F32 { format!("{call}({})", start.text) } else { start.text.clone() };
                 self.line(&format!("{name} = {value}"));
+                let head = self.n_lines();
                 self.line(&format!("while {name} > {}:", least.text));
                 let done = self.nested(|g| {
                     g.line(&format!("{name} *= {}", factor.text));
                     g.declare_index(&name, real, range * factor.range);
                     g.body(targets, depth, None);
                 });
+                if self.only_rounds(head, &name, &n.to_string()) {
+                    return self.explain(format!("{n} times: {done}."));
+                }
                 self.explain(format!("`{name}` starts as {}.", start.words));
                 let (least, factor) = (least.words, factor.words);
                 self.explain(format!("While `{name}` is more than {least}: multiply `{name}` by {factor}; {done}."));
@@ -535,13 +565,19 @@ impl Generator {
                 let name = self.like(&["stride", "reach", "grown", "n_pow"]);
                 let (high, factor) = self.random.pick(&[(16, 2), (30, 2), (30, 3), (64, 2), (100, 3), (100, 2)]);
                 self.line(&format!("{name} = int(1)"));
+                let head = self.n_lines();
                 self.line(&format!("while {name} < {high}:"));
+                let powers = std::iter::successors(Some(factor), |&last| (last < high).then_some(last * factor));
+                let powers: Vec<i32> = powers.collect();
+                let n = powers.len();
                 let done = self.nested(|g| {
                     let index = g.declare_index(&name, Type::I32, Range::new(1.0, f64::from(high * factor)));
                     g.line(&format!("{name} *= {factor}"));
-                    let powers = std::iter::successors(Some(factor), |&last| (last < high).then_some(last * factor));
-                    g.body(targets, depth, Some(&Counter { index, values: powers.collect() }));
+                    g.body(targets, depth, Some(&Counter { index, values: powers }));
                 });
+                if self.only_rounds(head, &name, &n.to_string()) {
+                    return self.explain(format!("{n} times: {done}."));
+                }
                 self.explain(format!("`{name}` starts as 1."));
                 self.explain(format!("While `{name}` is less than {high}: multiply `{name}` by {factor}; {done}."));
             }
@@ -550,16 +586,32 @@ impl Generator {
                 let given = self.scalar_like(&names, Type::I32, 2.0, 9.0);
                 let name = self.like(&["left", "todo", "n_left", "to_go"]);
                 self.line(&format!("{name} = int({given})"));
+                let head = self.n_lines();
                 self.line(&format!("while {name} > 0:"));
                 let done = self.nested(|g| {
                     g.line(&format!("{name} -= 1"));
                     let index = g.declare_index(&name, Type::I32, Range::new(0.0, 9.0));
                     g.body(targets, depth, Some(&Counter { index, values: vec![1, 0] }));
                 });
+                if self.only_rounds(head, &name, &given) {
+                    return self.explain(format!("`{given}` times: {done}."));
+                }
                 self.explain(format!("`{name}` starts as `{given}`."));
                 self.explain(format!("While `{name}` is more than 0: take 1 from `{name}`; {done}."));
             }
         }
+    }
+
+    /// Writes a `while` as a loop over so many rounds if nothing reads what it counts.
+    fn only_rounds(&mut self, head: usize, name: &str, count: &str) -> bool {
+        if self.is_read_from(head + 2, name) {
+            return false;
+        }
+        let counter = if self.names.take("_") { "_" } else { name };
+        self.rewrite_line(head, &format!("for {counter} in range({count}):"));
+        self.remove_lines(head + 1..head + 2);
+        self.remove_lines(head - 1..head);
+        true
     }
 
     /// A start, a factor and an end of what shrinks in several rounds.
@@ -568,10 +620,14 @@ impl Generator {
             let start = self.random.pick(&[4.0, 8.0, 10.0, 100.0]);
             let factor = self.random.pick(&[0.5, 0.25, 0.6, 0.7]);
             let least = self.random.pick(&[0.1, 0.5, 0.25, 1.0]);
-            let rounds = std::iter::successors(Some(start), |last| Some(last * factor));
-            if rounds.take_while(|&size| size > least).count() > 2 {
+            if shrinking(start, factor).take_while(|&size| size > least).count() > 2 {
                 return (start, factor, least);
             }
         }
     }
+}
+
+/// What shrinks, as it is before each round.
+fn shrinking(start: f64, factor: f64) -> impl Iterator<Item = f64> {
+    std::iter::successors(Some(start), move |last| Some(last * factor))
 }

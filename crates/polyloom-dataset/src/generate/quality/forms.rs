@@ -61,6 +61,71 @@ fn loops_that_count_for_nothing_count_from_zero() {
 }
 
 #[test]
+fn what_while_loops_count_is_read_in_them() {
+    for program in kernels(300).filter(|program| program.category == "loop") {
+        for (head, body) in loops(&program.source) {
+            let Some(test) = head.strip_prefix("while ").filter(|test| !test.contains(" and ")) else { continue };
+            let name = words(test).next().unwrap_or_default();
+            let counts = |line: &&str| line.trim_start().starts_with(&format!("{name} "));
+            let is_read = body.iter().filter(|line| !counts(line)).any(|line| words(line).any(|word| word == name));
+            assert!(is_read, "{head}\n{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn no_largest_is_of_itself() {
+    for program in kernels(300).filter(|program| program.category == "loop") {
+        let (_, code) = parts(&program.source);
+        for line in statements(&code) {
+            let Some((name, value)) = line.split_once(" = ") else { continue };
+            let of = ["max", "min"].iter().find_map(|call| value.split_once(&format!(".{call}({name}, ")));
+            assert!(of.is_none_or(|(_, of)| words(of).all(|word| word != name)), "{line}\n{}", program.source);
+        }
+    }
+}
+
+#[test]
+fn arms_are_not_alike() {
+    for program in kernels(400).filter(|program| program.category == "control_flow") {
+        let lines: Vec<&str> = program.source.lines().filter(|line| !line.is_empty()).collect();
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let arm = |head: usize| {
+            let inner = |line: &&&str| indent(line) > indent(lines[head]);
+            lines[head + 1..].iter().take_while(inner).copied().collect::<Vec<_>>()
+        };
+        for head in (0..lines.len()).filter(|&at| lines[at].ends_with(':')) {
+            let next = head + 1 + arm(head).len();
+            let is_next = lines.get(next).is_some_and(|line| {
+                let text = line.trim_start();
+                indent(line) == indent(lines[head]) && (text.starts_with("elif ") || text == "else:")
+            });
+            assert!(!is_next || arm(head) != arm(next), "{}\n{}", lines[head], program.source);
+        }
+    }
+}
+
+#[test]
+fn functions_are_not_given_one_value_twice() {
+    for program in kernels(300).filter(|program| program.category == "function") {
+        let names = program.source.lines().filter_map(|line| line.strip_prefix("def ")?.split_once('('));
+        let names: Vec<&str> = names.map(|(name, _)| name).filter(|name| *name != program.name).collect();
+        let (_, code) = parts(&program.source);
+        for line in statements(&code).filter(|line| !line.starts_with("def ")) {
+            for name in &names {
+                for (at, call) in line.match_indices(&format!("{name}(")) {
+                    let Some((given, _)) = line[at + call.len()..].split_once(')') else { continue };
+                    let given: Vec<&str> = given.split(", ").collect();
+                    let is_twice = given.iter().enumerate().any(|(at, arg)| given[..at].contains(arg));
+                    let is_plain = given.iter().all(|arg| !arg.contains(['(', '[']));
+                    assert!(!is_plain || !is_twice, "{line}\n{}", program.source);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn what_shrinks_does_so_several_times() {
     for program in kernels(300) {
         let lines: Vec<&str> = program.source.lines().map(str::trim).collect();
