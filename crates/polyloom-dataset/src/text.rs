@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// The generator's version: another number, other kernels for the same seed.
-pub(crate) const GENERATOR: u32 = 8;
+pub(crate) const GENERATOR: u32 = 9;
 
 /// The licence of generated rows.
 const LICENSE: &str = "Apache-2.0";

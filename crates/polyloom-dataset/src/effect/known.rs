@@ -311,8 +311,12 @@ impl Table {
     pub(super) fn range_of(&self, sum: &Sum) -> Range {
         let base = |term: Id| square(self, term).filter(|&id| self.get(id).sum.terms[..] == [(id, 1.0)]);
         let times_of = |id: Id| sum.terms.iter().find(|&&(term, _)| term == id).map_or(0.0, |&(_, times)| times);
-        let is_in_square = |id: Id| sum.terms.iter().any(|&(term, _)| base(term) == Some(id));
-        let terms = sum.terms.iter().filter(|&&(term, _)| !is_in_square(term)).map(|&(term, times)| match base(term) {
+        // What stands beside its square is told with it, unless that is told with its own.
+        fn is_in_square(sum: &Sum, base: &impl Fn(Id) -> Option<Id>, id: Id) -> bool {
+            sum.terms.iter().any(|&(term, _)| base(term) == Some(id) && !is_in_square(sum, base, term))
+        }
+        let told = sum.terms.iter().filter(|&&(term, _)| !is_in_square(sum, &base, term));
+        let terms = told.map(|&(term, times)| match base(term) {
             Some(id) => quadratic(self.range(id), times, times_of(id)),
             None => self.range(term) * Range::of(times),
         });

@@ -164,6 +164,9 @@ def kernel(
         check("if x[i] - x[i] * x[i] > 0.3:\n    out[i] = y[i]", "`gt` is always the same");
         check("if x[i] - x[i] * x[i] > 0.2:\n    out[i] = y[i]", "");
         check("if y[i] + x[i] * x[i] - 3.0 * x[i] > 0.2:\n    out[i] = y[i]", "");
+        let lines = "s = x[i] * x[i]\nt = s * s\nif t + s + x[i] > -0.1:\n    out[i] = t - y[i]";
+        check(lines, "");
+        check(&lines.replace("x[i] > -0.1", "y[i] * y[i] > -0.1"), "`gt` is always the same");
         check_given("out[i] = loom.max(x[i] * x[i] + 0.5 * x[i], 0.05)", "`max` always gives the same one of the two");
         check_given("out[i] = loom.max(x[i] * x[i] - 0.5 * x[i], -0.05)", "");
         check("out[i] = x[i] % (x[i] * x[i] + 2.0)", "`mod` leaves what it is given");

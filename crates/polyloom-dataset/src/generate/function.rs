@@ -164,9 +164,10 @@ impl Generator {
 
     /// Arguments of which none is another: given one twice, a function of two is one of one.
     fn apart(&mut self, mut args: Vec<Expr>) -> Vec<Expr> {
+        let is_new = |args: &[Expr], at: usize| args[..at].iter().all(|arg| arg.text != args[at].text);
         for at in 1..args.len() {
             for _ in 0..6 {
-                if args[..at].iter().all(|arg| arg.text != args[at].text) {
+                if is_new(&args, at) {
                     break;
                 }
                 let changed = match args[at].is_bare() {
@@ -176,6 +177,11 @@ impl Generator {
                 let (changed, _) = self.with_sign(changed);
                 let changed = self.constrain(changed, Need::Moderate);
                 args[at] = self.short(changed);
+            }
+            if args[at].ty == self.real && !is_new(&args, at) {
+                let part = self.number([0.5, 0.25, 0.75][at % 3]);
+                let range = part.range * args[at].range;
+                args[at] = Expr::binary("*", &part, &args[at], self.real, range);
             }
         }
         args

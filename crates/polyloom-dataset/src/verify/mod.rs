@@ -27,7 +27,8 @@ pub enum Level {
     Parse,
     /// All columns that are asked for can be written.
     Compile,
-    /// Interpreter and machine code leave the same bits, which depend on all arguments.
+    /// Interpreter and machine code leave the same bits, which depend on all arguments; of a generated kernel, what is to
+    /// decide something does.
     Run,
     /// Its backward kernel agrees with forward mode, and that with differences.
     Grad,
@@ -60,6 +61,10 @@ impl Level {
                  without effect"
             }
             Level::Compile => "every column is made of it",
+            Level::Run if is_generated => {
+                "interpreter and machine code leave the same bits on three sets of arguments, which all matter, and no \
+                 clamp, extremum, remainder or comparison, unless of a composite, hardly ever does anything there"
+            }
             Level::Run => {
                 "interpreter and machine code leave the same bits on three sets of arguments, which all matter"
             }
@@ -145,7 +150,8 @@ reasons! {
     Excluded = "excluded",
     /// The compiler panics.
     Panic = "panic",
-    /// An operation has no effect: a clamp that never clamps, terms that cancel, a condition that always holds.
+    /// An operation has no effect, or had none in all runs: a clamp that never clamps, terms that cancel, a condition that
+    /// always holds.
     NoEffect = "no_effect",
     /// A parameter makes no difference.
     Unused = "unused_parameter",
