@@ -1,6 +1,6 @@
 //! Random kernels that mean something.
 //!
-//! A kernel is a function of a seed, an index and nothing else. It is written from the op table, so a new builtin is
+//! A kernel is a function of a category, a seed and nothing else. It is written from the op table, so a new builtin is
 //! covered the day it is added. What is known of the ranges of values keeps it to where functions are defined; that
 //! every input reaches an output is so by construction, as what nothing has read is taken into the last output.
 
