@@ -164,6 +164,8 @@ def kernel(
         check("if x[i] - x[i] * x[i] > 0.3:\n    out[i] = y[i]", "`gt` is always the same");
         check("if x[i] - x[i] * x[i] > 0.2:\n    out[i] = y[i]", "");
         check("if y[i] + x[i] * x[i] - 3.0 * x[i] > 0.2:\n    out[i] = y[i]", "");
+        check("a = x[i] + y[i]\nif a < x[i]:\n    out[i] = y[i]", "`lt` has one term on both sides");
+        check("a = x[i] + y[i]\nif a < 0.5 * x[i]:\n    out[i] = y[i]", "");
         let lines = "s = x[i] * x[i]\nt = s * s\nif t + s + x[i] > -0.1:\n    out[i] = t - y[i]";
         check(lines, "");
         check(&lines.replace("x[i] > -0.1", "y[i] * y[i] > -0.1"), "`gt` is always the same");
@@ -241,6 +243,7 @@ def kernel(
         check(lines, "`a` gives a sign that nothing reads");
         check(&lines.replace("a * a", "a * a + a"), "");
         check("out[i] = loom.cos(-x[i])", "`neg` gives a sign that nothing reads");
+        check("out[i] = loom.length(-v[i] * y[i]) + loom.hypot(-y[i], x[i])", "`neg` gives a sign that nothing reads");
     }
 
     #[test]
@@ -374,7 +377,7 @@ def kernel(
         let lines = "q = loom.quat_from_euler(v[i], 0, 1, 2)\nout[i] = loom.length(q) + q.x";
         check(lines, "`length` is of a vector of length 1");
         check("a = x[i] * v[i]\nout[i] = loom.cross(a, v[i])[1]", "`cross` is of vectors of one direction");
-        check("a = -v[i]\nout[i] = loom.length(a)", "`length` takes back a minus");
+        check("a = -v[i]\nout[i] = loom.length(a)", "`a` gives a sign that nothing reads");
         check("out[i] = loom.normalize(2.0 * v[i])[1]", "`normalize` takes back a scale");
         check("out[i] = x[i] + (y[i] - x[i]) * loom.sin(x[i])", "");
         check("out[i] = (x[i] - y[i]) - (y[i] - v[i][0])", "");

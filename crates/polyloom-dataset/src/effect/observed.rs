@@ -5,6 +5,7 @@
 
 use super::{Finding, is_looked_at, is_place};
 use crate::generate::Program;
+use crate::text::functions;
 use crate::verify::Reject;
 use polyloom::op::{Effect, Group};
 use polyloom::{Function, FunctionKind, Kernel, Observed, Observer, Op, Region, Span, Value};
@@ -117,10 +118,9 @@ impl Observations {
         if !is_looked_at(program) {
             return Ok(());
         }
-        let (module, _) = kernel.module();
         let outcomes = self.lock();
         let mut finding: Option<Finding> = None;
-        for function in module.functions.values() {
+        for function in functions(kernel) {
             let of_data = OfData::of(function, function.kind == FunctionKind::Func);
             function.walk(function.body, &mut |_, data| {
                 if !data.operands.iter().any(|operand| of_data.values.contains(operand)) {

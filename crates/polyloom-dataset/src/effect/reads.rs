@@ -101,7 +101,7 @@ impl<'a> Reads<'a> {
         self.function.ty(value).is_float()
             && readers.iter().all(|reader| match reader.op {
                 Op::Mul => reader.operands.iter().all(|&operand| operand == value),
-                Op::Cos | Op::Cosh | Op::Abs => true,
+                Op::Cos | Op::Cosh | Op::Abs | Op::Hypot | Op::Length | Op::LengthSq => true,
                 _ => false,
             })
     }

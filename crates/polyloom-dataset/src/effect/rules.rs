@@ -102,7 +102,13 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
                 Op::Le | Op::Gt => apart.high <= 0.0 || apart.low > 0.0,
                 _ => apart.high < 0.0 || apart.low > 0.0 || (apart.low == 0.0 && apart.high == 0.0),
             };
-            is_decided.then_some("is always the same")
+            let shared =
+                table.get(operands[0]).sum.terms.iter().find(|term| table.get(operands[1]).sum.terms.contains(term));
+            match shared {
+                _ if is_decided => Some("is always the same"),
+                Some(_) => Some("has one term on both sides"),
+                None => None,
+            }
         }
         _ => None,
     }

@@ -274,7 +274,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
         3 => {
             let k = g.like(&["k", "m", "other_t"]);
             let zero = g.zero(ty);
-            let total = g.mutable_like(&["total", "acc", "sum_of_all"], &zero, Range::within(8.0 * f64::from(n)));
+            let total = g.mutable_like(&["total", "acc", "sum_of_all"], &zero, Range::of(0.0));
             let name = g.text(total);
             g.taken(&[total]);
             let every = g.random.pick(&[1, 1, 2, 4]);
@@ -282,6 +282,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                 1 => format!("for {k} in range({n}):"),
                 every => format!("for {k} in range(0, {n}, {every}):"),
             });
+            let mut added = Range::of(0.0);
             let done = g.nested(|g| {
                 let other = g.let_like(&["other", "theirs", "y"], &format!("{tile}[{k}]"), ty, range);
                 let theirs = g.text(other);
@@ -289,9 +290,11 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                 let mine = g.declare(format!("{tile}[{t}]"), "the thread's own element".to_owned(), ty, range);
                 let depth = 1 + usize::from(difficulty > 2);
                 let value = g.moderate_weave(other, &[other, mine], depth);
+                added = value.range;
                 g.line(&format!("{name} += {}", value.text));
                 g.say(format!("add {} to `{name}`", value.words));
             });
+            g.variables[total].range = Generator::many(added, f64::from(n));
             g.explain(match every {
                 1 => format!("For each `{k}` below {n}: {done}."),
                 every => format!("For each `{k}` below {n} in steps of {every}: {done}."),

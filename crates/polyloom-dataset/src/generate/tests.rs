@@ -85,7 +85,7 @@ fn most_kernels_pass_and_none_finds_a_fault() {
             assert!(!is_fault, "{category} {seed}: {}\n{}", reject.detail, program.source);
         }
         assert!(n_rejected * 4 <= n, "{n_rejected} of {n} kernels of {category} are rejected");
-        assert!(n_idle * 3 <= n, "{n_idle} of {n} kernels of {category} have operations that do nothing in runs");
+        assert!(n_idle * 5 <= 2 * n, "{n_idle} of {n} kernels of {category} have operations that do nothing in runs");
     }
 }
 

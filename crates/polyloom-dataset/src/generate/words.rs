@@ -103,7 +103,7 @@ pub(super) fn binary(operator: &str, a: Operand<'_>, b: Operand<'_>) -> String {
         "@" => "the matrix product of {} and {}",
         "/" => "the quotient of {} and {}",
         "whole /" => "the integer quotient of {} and {}",
-        "//" => "the whole part of {} over {}",
+        "//" => "the floor of the quotient of {} and {}",
         "%" => "the remainder of {} by {}",
         "<<" => "{} shifted left by {}",
         ">>" => "{} shifted right by {}",

@@ -184,7 +184,7 @@ impl Generator {
         if value.is_bare() {
             return value.uses[0];
         }
-        let named = self.named_like(&["adjusted", "modified", "tuned"], value);
+        let named = self.named_like(&["adjusted", "modified"], value);
         named.uses[0]
     }
 

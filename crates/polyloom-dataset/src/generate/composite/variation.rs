@@ -148,7 +148,7 @@ fn weighted(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str
 fn limited(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
     if !is_number(x) {
         // The length is limited, and not the components.
-        let most = g.own_number(&["max_length", "max_norm", "limit", "max_speed"], 0.5, 2.0);
+        let most = g.own_number(&["max_length", "max_norm", "limit"], 0.5, 2.0);
         let (tiny, one) = (g.number(0.0001), g.number(1.0));
         let elem = Type::F32;
         let length = Expr::call(&g.builtin("length"), &[x], elem, Range::new(0.0, 1e4)).by(Op::Length);
@@ -267,7 +267,7 @@ fn shifted(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str]
 
 fn corrected(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
     let dark = g.own_element(&["background", "dark_level", "correction", "drift_field"], x.ty, -1.0, 1.0);
-    Some((Expr::binary("-", x, &dark, x.ty, x.range - dark.range), &["corrected", "net", "cleaned"]))
+    Some((Expr::binary("-", x, &dark, x.ty, x.range - dark.range), &["corrected", "net"]))
 }
 
 fn with_residual(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
