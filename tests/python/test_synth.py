@@ -253,13 +253,37 @@ def test_a_data_set_from_python(tmp_path):
         ({"engine": "dask"}, ValueError, "there is no engine 'dask'; there are 'local' and 'ray'"),
         ({"jobs": 0}, ValueError, "jobs is 0: rows are made by one thread at least"),
         ({"columns": []}, ValueError, "a row has one column at least"),
-        ({"categories": "scan"}, TypeError, "lists of names, not one string"),
+        ({"categories": "scan"}, TypeError, "categories is a list, not one string or path"),
+        ({"exclude": "known.py"}, TypeError, "exclude is a list, not one string or path"),
+        ({"columns": [None]}, TypeError, "categories and columns are lists of names"),
+        ({"timings": None}, TypeError, "timings is True or False, not None"),
+        ({"arch": 80}, TypeError, "arch is a name such as 'sm_80', not 80"),
+        ({"index_range": (0, 5)}, ValueError, "index_range is a first index and a greater one"),
     ],
 )
 def test_settings_that_there_are_not_are_named(tmp_path, wrong, error, message):
     with pytest.raises(error, match=message):
         synth.produce(1, tmp_path / "set", **wrong)
     assert not (tmp_path / "set").exists()
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    path = tmp_path / "set"
+    settings = {"verify": "parse", "columns": ["id", "python_source", "metadata"], "jobs": np.int32(1)}
+    made = synth.produce(
+        None, path, index_range=(np.int64(0), np.int64(6)), indices_per_file=np.int64(3), seed=np.uint64(4), **settings
+    )
+    assert made["total_pairs"] == 6
+    assert (path / "data" / "train-00001.jsonl").exists()
+
+
+def test_folders_that_are_none_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="the folder to write to has no name"):
+        synth.produce(2, "", verify="parse")
+    with pytest.raises(TypeError, match="shards is a list, not one string or path"):
+        synth.merge("shard-0", "whole")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_that_is_ended_goes_on(tmp_path):
