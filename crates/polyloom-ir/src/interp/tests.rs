@@ -728,7 +728,7 @@ func @f(%x x: i32) -> (i32) {
   %three: i32 = const 3
   %a: i32 = max %x, %three
   %b: i32 = add %a, %x
-  %c: i32 = call @inner(%b)
+  %c: i32 = call @inner %b
   return %c
 }",
     );
