@@ -6,8 +6,8 @@ use crate::row::{Hashes, Metadata, Row, Versions};
 use crate::tools::made_of;
 use crate::verify::{Level, Reason, Reject};
 use polyloom::{
-    Arch, Backward, Code, DerivativeRequest, Form, FuncId, Function, GpuError, GpuForm, GpuTarget, Imm, Inst, Kernel,
-    Module, Op, Region, TextTarget, Value,
+    Arch, Backward, Code, DerivativeRequest, Form, FuncId, Function, GpuForm, GpuTarget, Imm, Inst, Kernel, Module, Op,
+    Region, TextTarget, Value,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -107,14 +107,14 @@ impl Texts {
             true => backward(kernel)?.map(|backward| backward.kernel.emit_gpu(GpuForm::Ptx, &target)),
             false => None,
         };
-        let ptx_backward = ptx_backward.transpose().map_err(beyond)?;
+        let ptx_backward = ptx_backward.transpose().map_err(failed)?;
         if self.wants("llvm_ir_forward") {
             let forms = [GpuForm::LlvmIrOptimized, GpuForm::Ptx];
-            let [llvm_ir, ptx] = kernel.emit_gpu_forms(forms, &target).map_err(beyond)?;
+            let [llvm_ir, ptx] = kernel.emit_gpu_forms(forms, &target).map_err(failed)?;
             return Ok(GpuCode { ptx: Some(ptx), ptx_backward, llvm_ir: Some(llvm_ir) });
         }
         let needs_ptx = self.wants("ptx_forward") || level >= Level::Full;
-        let ptx = needs_ptx.then(|| kernel.emit_gpu(GpuForm::Ptx, &target).map_err(beyond)).transpose()?;
+        let ptx = needs_ptx.then(|| kernel.emit_gpu(GpuForm::Ptx, &target).map_err(failed)).transpose()?;
         Ok(GpuCode { ptx, ptx_backward, llvm_ir: None })
     }
 
@@ -232,12 +232,8 @@ pub fn backward(kernel: &Kernel) -> Result<Option<Arc<Backward>>, Box<Reject>> {
     }
 }
 
-fn failed(error: impl Display) -> Box<Reject> {
+pub(crate) fn failed(error: impl Display) -> Box<Reject> {
     Reject::new(Reason::Failed, error)
-}
-
-fn beyond(error: GpuError) -> Box<Reject> {
-    failed(error)
 }
 
 /// A kernel, and the functions it calls.
@@ -263,20 +259,27 @@ fn ops(kernel: &Kernel) -> Vec<String> {
 /// iteration, of a call those of what is called.
 fn depth(kernel: &Kernel) -> usize {
     let (module, id) = kernel.module();
-    depth_of(module, id)
+    depth_of(module, id, &mut FxHashMap::default())
 }
 
-fn depth_of(module: &Module, id: FuncId) -> usize {
+/// That of a function, where those that are `known` need not be looked at again.
+fn depth_of(module: &Module, id: FuncId, known: &mut FxHashMap<FuncId, usize>) -> usize {
+    if let Some(&depth) = known.get(&id) {
+        return depth;
+    }
     let function = &module.functions[id];
-    let mut depths = Depths { module, function, of: FxHashMap::default(), left: Vec::new(), most: 0 };
+    let mut depths = Depths { module, function, known, of: FxHashMap::default(), left: Vec::new(), most: 0 };
     depths.region(function.body);
-    depths.most
+    let most = depths.most;
+    known.insert(id, most);
+    most
 }
 
 /// How many operations stand behind the values of a function.
 struct Depths<'a> {
     module: &'a Module,
     function: &'a Function,
+    known: &'a mut FxHashMap<FuncId, usize>,
     of: FxHashMap<Value, usize>,
     /// The instructions with regions around the current place, and behind each of their results, how many.
     left: Vec<(Inst, Vec<usize>)>,
@@ -307,7 +310,7 @@ impl Depths<'_> {
             }
             (op, imm) if data.regions.is_empty() => {
                 let own = match imm {
-                    Imm::Func(callee) if op == Op::Call => depth_of(self.module, *callee).max(1),
+                    Imm::Func(callee) if op == Op::Call => depth_of(self.module, *callee, self.known).max(1),
                     _ => 1,
                 };
                 self.most = self.most.max(deepest + own);
@@ -370,6 +373,22 @@ def kernel(x: loom.array(dtype=float), out: loom.array(dtype=float)):
         );
         let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
         verifier.compile("kernel", &source).expect("it compiles")
+    }
+
+    /// Each function is looked at once, however many calls lead to it.
+    #[test]
+    fn depth_is_found_in_long_chains_of_calls() {
+        let mut source = "import polyloom as loom\n\n\n@loom.func\ndef f0(a: float):\n    return a + 1.0\n".to_owned();
+        for n in 1..60 {
+            let inner = n - 1;
+            source += &format!("\n\n@loom.func\ndef f{n}(a: float):\n    return f{inner}(a) * f{inner}(-a)\n");
+        }
+        source +=
+            "\n\n@loom.kernel\ndef kernel(x: loom.array(dtype=float)):\n    i = loom.tid()\n    x[i] = f59(x[i])\n";
+        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let kernel = verifier.compile("kernel", &source).expect("it compiles");
+        // A minus and a product for each of them, the sum of the first, and `tid`, a load and a store.
+        assert_eq!(depth(&kernel), 59 * 2 + 1 + 3);
     }
 
     #[test]

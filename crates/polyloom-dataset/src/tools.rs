@@ -4,8 +4,8 @@
 use crate::generate::Program;
 use crate::produce::Settings;
 use crate::row::Row;
-use crate::text::{Device, Texts, backward};
-use crate::verify::{Level, Reason, Reject};
+use crate::text::{Device, Texts, backward, failed};
+use crate::verify::{Level, Reject};
 use polyloom::{Arch, CodegenError, Kernel, Nvrtc, Ptxas, TextTarget, has_compute};
 use std::collections::BTreeMap;
 
@@ -204,10 +204,6 @@ impl<'a> Tools<'a> {
         }
         Ok(())
     }
-}
-
-fn failed(error: impl std::fmt::Display) -> Box<Reject> {
-    Reject::new(Reason::Failed, error)
 }
 
 #[cfg(test)]
