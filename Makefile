@@ -13,7 +13,7 @@ STAMPS := target/stamps
 FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients stubs warp-names warp-corpus clean
+.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python stubs warp-names warp-corpus clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -125,6 +125,9 @@ fuzz-text: setup  ## PROGRAMS random kernels as C++ text through g++ (default 20
 
 fuzz-gradients: setup  ## PROGRAMS random kernels differentiated on all engines (default 20000)
 	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --gradients yes --programs $(or $(PROGRAMS),20000)
+
+fuzz-python: $(STAMPS)/develop  ## PROGRAMS random programs by CPython and as kernels (default 20000)
+	$(BIN)/python scripts/fuzz_python.py --programs $(or $(PROGRAMS),20000)
 
 clean:  ## remove everything that was built
 	rm -rf target dist site $(VENV)
