@@ -411,6 +411,10 @@ impl<'u> Unit<'u> {
                 };
                 if info.lowering != Lowering::Native || calls_helper {
                     names.reserve(info.name);
+                    let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&v| func.ty(v)).collect();
+                    if let Some(name) = self.definition_name(data.op, &types) {
+                        names.reserve(&name);
+                    }
                 }
             }
         });
@@ -438,13 +442,15 @@ impl<'u> Unit<'u> {
                 // On components, beside the function of composites that has the op's name.
                 let is_flat =
                     Op::from_name(base).is_some_and(|op| op.info().signatures.iter().any(|s| s.has_composites()));
-                let name = identifier(if is_flat { &func.name } else { base });
+                let wanted = identifier(if is_flat { &func.name } else { base });
+                let is_taken = |name: &str| self.own_names.iter().any(|own| own == name);
+                let name = if is_taken(&wanted) { self.names.local_unless(&wanted, is_taken) } else { wanted };
                 self.library.insert(func.name.to_string(), name.clone());
                 name
             }
             false => {
                 let mut name = self.names.local(&func.name);
-                while Op::from_name(&name).is_some() {
+                while Op::from_name(&name).is_some() || self.library.values().any(|library| *library == name) {
                     name = self.names.local(&func.name);
                 }
                 self.user.insert(id, name.clone());
@@ -536,14 +542,8 @@ impl<'u> Unit<'u> {
     /// How the op for operands of these types is called, which writes its definition.
     pub(super) fn definition(&mut self, op: Op, types: &[Type], results: &[Type]) -> Option<Callee> {
         self.ask(|| Asked::Definition(op, types.into(), results.into()));
-        let widened = |ty: &Type| match *ty {
-            Type::Scalar(scalar) if scalar.is_half() => Type::F32,
-            ty => ty,
-        };
         let is_composite = types.iter().chain(results).any(|ty| ty.as_composite().is_some());
-        let types: SmallVec<[Type; 4]> =
-            if is_composite { SmallVec::from_slice(types) } else { types.iter().map(widened).collect() };
-        let key = (op, types);
+        let key = (op, if is_composite { SmallVec::from_slice(types) } else { widened(types) });
         if let Some(known) = self.definitions.get(&key) {
             return known.clone();
         }
@@ -565,6 +565,18 @@ impl<'u> Unit<'u> {
         });
         self.definitions.insert(key, callee.clone());
         callee
+    }
+
+    /// The name by which the text calls the definition of an op for scalar operands of these types; nothing is written.
+    /// On composites it is the op's own.
+    fn definition_name(&mut self, op: Op, types: &[Type]) -> Option<String> {
+        if types.iter().any(|ty| ty.as_composite().is_some()) {
+            return None;
+        }
+        let key = (op, widened(types));
+        let module = self.semantics.definition(op, &key.1)?;
+        let callees = Callees { module: &module, defined: Some(&key) };
+        Some(self.function_name(callees, FuncId::from_u32(0)))
     }
 
     // ---- the whole -------------------------------------------------------------------------------------------------
@@ -745,4 +757,13 @@ fn operator(op: Op, n_operands: usize) -> Option<&'static str> {
         (Op::Neg, 1) => "-",
         _ => return None,
     })
+}
+
+/// The types for which an op on scalars is written: 16-bit floats are computed in `float` and rounded.
+fn widened(types: &[Type]) -> SmallVec<[Type; 4]> {
+    let widened = types.iter().map(|ty| match *ty {
+        Type::Scalar(scalar) if scalar.is_half() => Type::F32,
+        ty => ty,
+    });
+    widened.collect()
 }

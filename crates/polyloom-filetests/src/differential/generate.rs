@@ -10,6 +10,7 @@ use super::arrays::Part;
 use super::blocks::Block;
 use super::functions::UserFunction;
 use super::generics::Generic;
+use super::names::NameSource;
 use super::program::{Access, ArrayParam, Program};
 use super::random::Random;
 use super::structs::Structs;
@@ -70,7 +71,7 @@ pub(super) struct Generator {
     pub(super) scope: Vec<Variable>,
     pub(super) text: String,
     pub(super) indent: usize,
-    next_name: u32,
+    names: NameSource,
     /// Loops around the current statement in this function.
     pub(super) loops: usize,
     pub(super) in_kernel: bool,
@@ -127,7 +128,7 @@ impl Generator {
             scope: Vec::new(),
             text: String::new(),
             indent: 0,
-            next_name: 0,
+            names: NameSource::new(seed),
             loops: 0,
             in_kernel: false,
             smooth,
@@ -268,8 +269,7 @@ impl Generator {
     }
 
     pub(super) fn name(&mut self, prefix: &str) -> String {
-        self.next_name += 1;
-        format!("{prefix}{}", self.next_name)
+        self.names.next(prefix)
     }
 
     /// Statements; what they declare goes out of scope after them.

@@ -16,6 +16,7 @@ mod generate;
 mod generics;
 mod gradients;
 mod indices;
+mod names;
 mod program;
 mod random;
 mod shrink;
