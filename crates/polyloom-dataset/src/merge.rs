@@ -69,7 +69,7 @@ pub fn merge(
         return Err(ProduceError::InTheWay { folder: output.to_owned(), what });
     }
     let mut manifest = Manifest::begun(&settings, output).map_err(|error| file(output, error))?;
-    manifest.clean(output).map_err(|error| file(output, error))?;
+    manifest.clean(output, None).map_err(|error| file(output, error))?;
     let n_rows = manifests.iter().fold(0, |sum: u64, (_, shard)| sum.saturating_add(shard.rows()));
     let sketch = settings.most_alike.zip(count).map(|(most, count)| Sketch::new(most, count));
     for (folder, chunk) in &chunks {
@@ -88,7 +88,7 @@ pub fn merge(
     for (position, (folder, chunk)) in chunks.iter().enumerate() {
         let (number, nvrtc) = (number_of(chunk), chunk.nvrtc.as_deref());
         let mut into = match open.take() {
-            Some(open) => open.also_with_nvrtc(nvrtc),
+            Some(open) => open.with_nvrtc(nvrtc),
             None => {
                 let new = OpenChunk::new(output, &settings, number, chunk.first);
                 new.map_err(|error| file(output, error))?.with_nvrtc(nvrtc)

@@ -107,6 +107,39 @@ fn ctrl_c_ends_a_run_that_can_be_gone_on_with() {
     assert_same(&unbroken, &interrupted);
 }
 
+/// The files of a chunk are finished together; what of it was made before the end is in its journal.
+#[test]
+fn a_run_that_is_ended_within_its_first_files_keeps_its_rows() {
+    let (_keep, unbroken) = folder();
+    let more = ["--count", "4000", "--verify", "compile", "--columns", ROW, "--zstd"];
+    let run =
+        |path: &str, last: &[&str]| polyloom(&[&["dataset", "produce", "--output", path][..], &more, last].concat());
+    assert_success(&run(&unbroken, &[]));
+    let (_keep, ended) = folder();
+    let journal = Path::new(&ended).join("keys/00000.journal.tmp");
+    // Twice, so that a journal is gone on with, too.
+    let mut lengths = vec![0];
+    for _ in 0..2 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_polyloom"));
+        command.args(["dataset", "produce", "--output", &ended, "--resume"]).args(more);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
+        std::thread::sleep(Duration::from_millis(400));
+        let asked = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+        assert!(asked.success());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        assert!(!Path::new(&ended).join("keys/00000.bin").exists());
+        lengths.push(fs::metadata(&journal).expect("it has a journal").len());
+    }
+    assert!(lengths.is_sorted_by(|before, after| before < after), "{lengths:?}");
+    // A torn end is as good as none.
+    let whole = fs::read(&journal).expect("it has a journal");
+    fs::write(&journal, [&whole[..], b"torn"].concat()).expect("it can be written");
+    assert_success(&run(&ended, &["--resume"]));
+    assert!(!journal.exists());
+    assert_same(&unbroken, &ended);
+}
+
 #[test]
 fn what_makes_no_sense_is_one_error() {
     let (keep, set) = folder();
@@ -217,6 +250,8 @@ fn files_that_are_gone_or_changed_are_one_error() {
     // As many bytes, and fewer, and none.
     fs::write(&file, [&bytes[..9], b"X", &bytes[10..]].concat()).expect("it can be written");
     let found = message(polyloom(&["dataset", "merge", "--output", &merged, &path]));
+    assert!(found.contains("data/train-00001.jsonl is not what the manifest says: put back"), "{found}");
+    let found = message(produce(&path, &["--count", "60", "--resume"]));
     assert!(found.contains("data/train-00001.jsonl is not what the manifest says: put back"), "{found}");
     fs::write(&file, &bytes[1..]).expect("it can be written");
     let found = message(produce(&path, &["--count", "60", "--resume"]));

@@ -1,5 +1,6 @@
 //! The files of a chunk: rows by split, what was rejected, and the keys by which rows are told from those to come.
 
+use super::journal::{Journal, JournalBatch, JournalRow};
 use super::manifest::{Chunk, FileRecord, Manifest, TemporaryFile, read_file};
 use super::settings::{Dedup, Format, Settings};
 use super::sink::Sink;
@@ -49,6 +50,9 @@ pub(crate) struct OpenChunk<'a> {
     keys: TemporaryFile,
     statistics: Statistics,
     op_counts: OpCounts,
+    journal: Option<Journal>,
+    /// What was added since the last batch went to the journal.
+    batch: JournalBatch,
 }
 
 impl<'a> OpenChunk<'a> {
@@ -63,19 +67,66 @@ impl<'a> OpenChunk<'a> {
             keys: TemporaryFile::create(folder, &format!("keys/{number:05}.bin"))?,
             statistics: Statistics::default(),
             op_counts: OpCounts::default(),
+            journal: None,
+            batch: JournalBatch { first, end: first, ..JournalBatch::default() },
         })
     }
 
-    /// Notes the version of NVRTC that compiles the CUDA C++ of all rows.
-    pub(crate) fn with_nvrtc(mut self, version: Option<&str>) -> OpenChunk<'a> {
-        self.chunk.nvrtc = version.map(str::to_owned);
-        self
+    /// A chunk with a journal, to which what an interrupted run has left in that is added again. `take` is given the
+    /// keys of those rows.
+    pub(super) fn with_journal(
+        folder: &Path,
+        settings: &'a Settings,
+        number: u64,
+        first: u64,
+        mut take: impl FnMut(&Keys),
+    ) -> io::Result<OpenChunk<'a>> {
+        let mut open = OpenChunk::new(folder, settings, number, first)?;
+        let (journal, batches) = Journal::open(folder, number, first)?;
+        for batch in batches {
+            open = open.with_nvrtc(batch.nvrtc.as_deref());
+            for record in &batch.rejects {
+                open.reject(record)?;
+            }
+            for row in &batch.rows {
+                open.add_line(&row.keys, row.line.as_bytes())?;
+                take(&row.keys);
+            }
+            open.statistics.merge(&batch.statistics);
+            open.chunk.end = batch.end;
+        }
+        let end = open.chunk.end.max(first);
+        open.batch = JournalBatch { first: end, end, ..JournalBatch::default() };
+        open.journal = Some(journal);
+        Ok(open)
     }
 
-    /// Notes the version of NVRTC that compiles the CUDA C++ of the rows to come: it has compiled all only if it is the
-    /// same.
-    pub(crate) fn also_with_nvrtc(mut self, version: Option<&str>) -> OpenChunk<'a> {
-        self.chunk.nvrtc = self.chunk.nvrtc.filter(|before| Some(before.as_str()) == version);
+    /// The index after the last that was added.
+    pub(super) fn end(&self) -> u64 {
+        self.batch.end
+    }
+
+    /// How many rows it has.
+    pub(super) fn rows(&self) -> u64 {
+        self.chunk.rows
+    }
+
+    /// Writes what the journal has not been given yet.
+    pub(super) fn save(&mut self) -> io::Result<()> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        if self.batch.end > self.batch.first {
+            self.batch.nvrtc.clone_from(&self.chunk.nvrtc);
+            journal.write(&self.batch)?;
+            self.batch = JournalBatch { first: self.batch.end, end: self.batch.end, ..JournalBatch::default() };
+        }
+        Ok(())
+    }
+
+    /// Notes the version of NVRTC that compiles the CUDA C++ of the rows to come: that of all rows, only if it compiled
+    /// those that are there.
+    pub(crate) fn with_nvrtc(mut self, version: Option<&str>) -> OpenChunk<'a> {
+        let is_of_all = self.chunk.rows == 0 || self.chunk.nvrtc.as_deref() == version;
+        self.chunk.nvrtc = version.filter(|_| is_of_all).map(str::to_owned);
         self
     }
 
@@ -86,7 +137,13 @@ impl<'a> OpenChunk<'a> {
 
     /// Adds what came of an index; `refused` says why its row is not taken.
     pub(super) fn add(&mut self, done: &Done, refused: Option<&'static str>) -> io::Result<()> {
+        self.add_index(done, refused)?;
         self.chunk.end = done.index + 1;
+        self.batch.end = self.chunk.end;
+        if self.journal.as_ref().is_some_and(Journal::is_due) { self.save() } else { Ok(()) }
+    }
+
+    fn add_index(&mut self, done: &Done, refused: Option<&'static str>) -> io::Result<()> {
         let index = done.index;
         for rejected in &done.rejects {
             self.reject(&RejectRecord::of_kernel(index, rejected))?;
@@ -124,6 +181,9 @@ impl<'a> OpenChunk<'a> {
             none => none.insert(Sink::create(folder, &format!("rejects/{number:05}.jsonl"), Format::Jsonl, &[])?),
         };
         *self.chunk.rejects.entry(record.reason.clone()).or_default() += 1;
+        if self.journal.is_some() {
+            self.batch.rejects.push(record.clone());
+        }
         writer.line(&serde_json::to_vec(record)?)
     }
 
@@ -142,11 +202,19 @@ impl<'a> OpenChunk<'a> {
         };
         writer.line(line)?;
         self.chunk.rows += 1;
+        if self.journal.is_some() {
+            let line = String::from_utf8(line.to_vec()).map_err(io::Error::other)?;
+            self.batch.rows.push(JournalRow { keys: *keys, line });
+        }
         self.keys.write_all(&keys.to_bytes())
     }
 
     /// Counts a row for the statistics.
     pub(crate) fn count(&mut self, row: &Row, op_counts: &OpCounts) {
+        if self.journal.is_some() {
+            self.batch.statistics.add(row);
+            self.batch.statistics.add_ops(op_counts);
+        }
         self.statistics.add(row);
         self.op_counts.merge(op_counts);
     }
@@ -167,7 +235,8 @@ impl<'a> OpenChunk<'a> {
         manifest.statistics.merge(&statistics);
         manifest.chunks.push(chunk);
         manifest.is_finished = is_last;
-        manifest.write(&self.folder)
+        manifest.write(&self.folder)?;
+        self.journal.map_or(Ok(()), Journal::remove)
     }
 }
 
@@ -250,7 +319,7 @@ pub(crate) fn split_name(structure: &str) -> &'static str {
 }
 
 /// By which a row is told from others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Keys {
     pub(super) exact: Key,
     pub(super) alpha: Key,

@@ -4,6 +4,7 @@
 //! What is not listed was not finished and is removed when the run goes on, so that a run may be killed at any moment.
 
 use super::chunk::{FOLDERS, SPLITS, is_file_name};
+use super::journal::Journal;
 use super::settings::Settings;
 use crate::statistics::{Histogram, Statistics};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const NAME: &str = "manifest.json";
 /// How the names of files end that are not complete.
-const TEMPORARY: &str = ".tmp";
+pub(super) const TEMPORARY: &str = ".tmp";
 
 /// The list of what is finished.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -154,14 +155,17 @@ impl Manifest {
     }
 
     /// Removes what a run that was interrupted has left in the folders for files: what has the name of such a file and is
-    /// not listed.
+    /// not listed. The journal of the chunk `resumed` stays.
     ///
     /// # Errors
     ///
     /// If a folder cannot be read or a file not removed.
-    pub(crate) fn clean(&self, folder: &Path) -> io::Result<()> {
+    pub(crate) fn clean(&self, folder: &Path, resumed: Option<u64>) -> io::Result<()> {
+        let kept = resumed.map(Journal::path_of);
         for path in self.unlisted(folder)? {
-            if is_file_name(path.strip_suffix(TEMPORARY).unwrap_or(&path)) {
+            let name = path.strip_suffix(TEMPORARY).unwrap_or(&path);
+            let is_journal = name.strip_suffix(".journal").is_some_and(|stem| is_file_name(&format!("{stem}.bin")));
+            if (is_journal || is_file_name(name)) && kept.as_ref() != Some(&path) {
                 fs::remove_file(folder.join(path))?;
             }
         }
@@ -185,8 +189,8 @@ impl Manifest {
         Ok(unlisted)
     }
 
-    /// Refuses to go on with chunks that are not those of a run up to an index, and with files that are not there, or that
-    /// are shorter or longer than they were.
+    /// Refuses to go on with chunks that are not those of a run up to an index, and with files that are not there or have
+    /// another checksum.
     ///
     /// # Errors
     ///
@@ -205,14 +209,7 @@ impl Manifest {
             return Err(io::Error::other(format!("{what}: put back what was written")));
         }
         for file in self.chunks.iter().flat_map(|chunk| &chunk.files) {
-            match fs::metadata(folder.join(&file.path)) {
-                Ok(found) if found.len() == file.bytes => {}
-                Ok(_) => return Err(file.changed()),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(io::Error::new(error.kind(), format!("{} is gone: put it back", file.path)));
-                }
-                Err(error) => return Err(error),
-            }
+            file.check(folder)?;
         }
         Ok(())
     }
@@ -226,7 +223,10 @@ impl FileRecord {
     /// If it cannot be read, or has changed.
     pub(crate) fn check(&self, folder: &Path) -> io::Result<()> {
         let path = folder.join(&self.path);
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path));
+        let named = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => io::Error::new(error.kind(), format!("{} is gone: put it back", self.path)),
+            kind => io::Error::new(kind, format!("{}: {error}", self.path)),
+        };
         let found = fs::metadata(&path).map_err(named)?;
         if !found.is_file() || found.len() != self.bytes {
             return Err(self.changed());

@@ -1,6 +1,7 @@
 //! Producing data sets: kernels are generated, verified, told from those before, and written, a chunk of files at a time.
 
 mod chunk;
+mod journal;
 mod manifest;
 mod parquet;
 mod settings;
@@ -33,7 +34,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use work::{Outcome, Work};
+use work::{Done, Outcome, Work};
 
 /// Why a run ended before it was done. What was finished before stays, and can be gone on with.
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +179,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     let categories = if how.source.is_some() { Vec::new() } else { categories(settings)? };
     let (_lock, found) = claimed(folder)?;
     let mut manifest = begin(settings, folder, found, how.resume)?;
-    manifest.clean(folder).map_err(at(folder))?;
+    manifest.clean(folder, Some(manifest.next() / settings.indices_per_chunk)).map_err(at(folder))?;
     // What a part of a data set has too many of, only the whole can tell.
     let mut sketch = settings.most_alike.zip(settings.count).map(|(most, count)| Sketch::new(most, count));
     let mut known = HashSet::new();
@@ -191,7 +192,6 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         }
     })
     .map_err(at(folder))?;
-    let known = RwLock::new(known);
     let nvrtc = tools.proof().map(str::to_owned);
     let mut progress = Progress {
         rows: manifest.rows(),
@@ -210,6 +210,22 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         let why = (may_be_barren(settings) && is_short).then(|| "it was so before".to_owned());
         return finished(manifest, folder, progress, why);
     }
+    let mut chunk: Option<OpenChunk> = None;
+    if let Some(first) = settings.next_index(manifest.next()) {
+        let number = first / settings.indices_per_chunk;
+        let interrupted = OpenChunk::with_journal(folder, settings, number, first, |keys| {
+            after_last_row = keys.index.saturating_add(1);
+            known.insert(keys.key(settings.dedup));
+            if let Some(sketch) = &mut sketch {
+                sketch.count(&keys.bands);
+            }
+        });
+        let interrupted = interrupted.map_err(stopped(folder))?;
+        progress.rows += interrupted.rows();
+        chunk = Some(interrupted.with_nvrtc(nvrtc.as_deref()));
+    }
+    let next = chunk.as_ref().map_or(manifest.next(), OpenChunk::end);
+    let known = RwLock::new(known);
     let work = Work {
         settings,
         tools,
@@ -225,13 +241,13 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     };
     let verifiers = (0..how.jobs.clamp(1, work::AHEAD)).map(verifier).collect::<Result<Vec<_>, _>>()?;
 
-    let mut chunk: Option<OpenChunk> = None;
     let mut told = started;
-    let mut barren = manifest.next().saturating_sub(after_last_row);
+    let mut barren = next.saturating_sub(after_last_row);
     let mut barren_since = None;
     let is_enough = |progress: &Progress| settings.count.is_some_and(|count| progress.rows >= count);
+    let is_already_enough = is_enough(&progress);
     let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
-    work.in_order(manifest.next(), verifiers, |done| {
+    let mut take = |done: Done| {
         let number = done.index / settings.indices_per_chunk;
         if let Some(full) = chunk.take_if(|open| open.number() != number) {
             full.finish(&mut manifest, false).map_err(stopped(folder))?;
@@ -239,7 +255,8 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         let open = match &mut chunk {
             Some(open) => open,
             none => {
-                let open = OpenChunk::new(folder, settings, number, done.index).map_err(stopped(folder))?;
+                let open = OpenChunk::with_journal(folder, settings, number, done.index, |_| ());
+                let open = open.map_err(stopped(folder))?;
                 none.insert(open.with_nvrtc(nvrtc.as_deref()))
             }
         };
@@ -265,11 +282,16 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         if told.elapsed() >= Duration::from_millis(100) {
             told = Instant::now();
             if (how.observe)(&progress).is_break() {
+                open.save().map_err(stopped(folder))?;
                 return Err(ProduceError::Interrupted);
             }
         }
         Ok::<bool, ProduceError>(!is_enough(&progress) && barren_since.is_none())
-    })?;
+    };
+    // A run that was killed before it could finish its last chunk has nothing more to make.
+    if !is_already_enough {
+        work.in_order(next, verifiers, &mut take)?;
+    }
     match chunk.take() {
         Some(open) => open.finish(&mut manifest, true),
         None => manifest.finish(folder),
