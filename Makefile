@@ -6,96 +6,114 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
+# What users run: the optimised package and what the demo and the benchmarks need.
 VENV := .venv
 BIN := $(VENV)/bin
+# What tests run: a debug build of the package, the linters, and the peers that tests compare with.
+TEST_VENV := .venv-test
+TEST_BIN := $(TEST_VENV)/bin
 STAMPS := target/stamps
 # The features that need LLVM, for the crates of the workspace that have them.
 FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
+PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/dev/null)
 
 .PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python stubs warp-names warp-corpus clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
-setup: $(STAMPS)/system $(STAMPS)/venv  ## install what is missing: LLVM 22 through apt, as root; a virtual environment in .venv
+setup: $(STAMPS)/system $(STAMPS)/venv-test  ## install what development needs: LLVM 22 through apt, as root; Python packages in .venv-test
 
 $(STAMPS)/system: scripts/setup_system.sh
 	@scripts/setup_system.sh
 	@mkdir -p $(@D) && touch $@
 
-$(STAMPS)/venv: scripts/setup_venv.sh python/requirements-dev.txt
-	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(VENV) python/requirements-dev.txt
+$(STAMPS)/venv: scripts/setup_venv.sh python/requirements.txt
+	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(VENV) python/requirements.txt
 	@mkdir -p $(@D) && touch $@
 
-$(STAMPS)/develop: setup $(NATIVE_SOURCES)
+$(STAMPS)/venv-test: scripts/setup_venv.sh python/requirements-dev.txt
+	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(TEST_VENV) python/requirements-dev.txt
+	@mkdir -p $(@D) && touch $@
+
+# Tests have a build of their own, installed as a wheel, because an editable one would be that of the sources for all.
+$(STAMPS)/develop: setup $(NATIVE_SOURCES) $(PYTHON_SOURCES)
+	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) $(PYTHON_SOURCES) -newer $@ -print -quit)" ]; then \
+	  echo "==> building the compiler and the Python package for tests, into $(TEST_VENV): some minutes the first time"; \
+	  rm -rf target/test-wheel; \
+	  PATH="$(CURDIR)/$(TEST_BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(TEST_VENV) \
+	    maturin build --quiet --compatibility linux --auditwheel skip --out target/test-wheel; \
+	  $(TEST_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/test-wheel/*.whl; \
+	  touch $@; fi
+
+$(STAMPS)/develop-release: $(STAMPS)/system $(STAMPS)/venv $(NATIVE_SOURCES)
 	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
-	  echo "==> building the compiler and the Python package into $(VENV): some minutes the first time"; \
-	  PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(VENV) maturin develop --quiet; touch $@; rm -f $(STAMPS)/develop-release; fi
+	  echo "==> building the compiler and the Python package, optimised, into $(VENV): some minutes the first time"; \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(VENV) maturin develop --release --quiet; touch $@; fi
 
-$(STAMPS)/develop-release: setup $(NATIVE_SOURCES)
-	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
-	  echo "==> building the compiler and the Python package into $(VENV), optimised: ten minutes or so the first time"; \
-	  PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(VENV) maturin develop --release --quiet; touch $@; rm -f $(STAMPS)/develop; fi
+# What `make bench` and the comparisons with Warp need beside the package.
+$(STAMPS)/peers: $(STAMPS)/venv python/requirements-bench.txt
+	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(VENV) python/requirements-bench.txt
+	@touch $@
 
-develop: $(STAMPS)/develop  ## build the Python package into .venv
+develop: $(STAMPS)/develop  ## build the Python package for tests, into .venv-test
 
-develop-release: $(STAMPS)/develop-release  ## the same, optimised
+develop-release: $(STAMPS)/develop-release  ## build it optimised, into .venv
 
 demo: $(STAMPS)/develop-release  ## simulate a fluid and draw it, against NumPy
 	@$(BIN)/python examples/smoke.py
 
 # Where the test extras brought ptxas, the tests that need it run or fail.
-REQUIRE_PTXAS = $(if $(wildcard $(VENV)/lib/python*/site-packages/nvidia/*/bin/ptxas),POLYLOOM_REQUIRE_PTXAS=1)
+REQUIRE_PTXAS = $(if $(wildcard $(TEST_VENV)/lib/python*/site-packages/nvidia/*/bin/ptxas),POLYLOOM_REQUIRE_PTXAS=1)
 
 test: $(STAMPS)/develop  ## all tests: Rust, file tests, Python
 	@echo "==> Rust tests"
 	@# The dependency policy looks at crates of all platforms.
 	@cargo fetch --quiet --locked
-	$(REQUIRE_PTXAS) VIRTUAL_ENV=$(CURDIR)/$(VENV) cargo test --workspace --exclude polyloom-py --features "$(FEATURES)"
+	$(REQUIRE_PTXAS) VIRTUAL_ENV=$(CURDIR)/$(TEST_VENV) cargo test --workspace --exclude polyloom-py --features "$(FEATURES)"
 	@echo "==> Python tests"
-	$(REQUIRE_PTXAS) $(BIN)/python -m pytest
+	$(REQUIRE_PTXAS) $(TEST_BIN)/python -m pytest
 
 # What pip takes for PyTorch. As it comes by default on Linux it has 5 GB of NVIDIA's libraries with it; builds for CPUs
 # alone are in PyTorch's own index: make test-torch TORCH="torch --index-url …"
 TORCH ?= torch
 
 test-torch: $(STAMPS)/develop  ## tests of the wrapper for PyTorch, which is installed for them; those for JAX are in `test`
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pytest tests/python/test_functions.py tests/python/test_docs.py tests/python/test_interop.py
+	$(TEST_BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(TEST_BIN)/python -m pytest tests/python/test_functions.py tests/python/test_docs.py tests/python/test_interop.py
 
 test-ray: $(STAMPS)/develop  ## tests of data sets made on a Ray cluster, which is installed for them
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check ray
-	$(BIN)/python -m pytest tests/python/test_synth_ray.py
+	$(TEST_BIN)/python -m pip install --quiet --disable-pip-version-check ray
+	$(TEST_BIN)/python -m pytest tests/python/test_synth_ray.py
 
 test-gpu: $(STAMPS)/develop  ## tests on an NVIDIA GPU, and on its simulator; GPU_TESTING.md says more
-	$(BIN)/python -m pytest tests/gpu
+	$(TEST_BIN)/python -m pytest tests/gpu
 
 lint: setup  ## formatting, clippy, dependency policy, Python linters; the light build with no LLVM in reach
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features "$(FEATURES)" -- -D warnings
 	LLVM_SYS_221_PREFIX=/nonexistent cargo check --all-targets
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(TEST_BIN)/ruff check .
+	$(TEST_BIN)/ruff format --check .
+	$(TEST_BIN)/mypy
 
-bench: $(STAMPS)/develop-release  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md
-	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(VENV) python/requirements-bench.txt
+bench: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md
 	$(BIN)/python benches/run.py
 
 docs: setup  ## the site in site/: guide, builtin reference, error pages
 	cargo run --quiet -p polyloom --example generate -- reference docs/reference
 	cargo run --quiet -p polyloom --example generate -- errors docs/errors/index.md
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(TEST_BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 stubs:  ## regenerate the type stubs from the op table and the compiler's types
 	cargo run --quiet -p polyloom --example generate -- stubs python/polyloom
 
 warp-names: $(STAMPS)/develop  ## regenerate docs/warp.md, what there is of Warp's names
-	$(BIN)/python scripts/warp_names.py docs/warp.md
+	$(TEST_BIN)/python scripts/warp_names.py docs/warp.md
 
-warp-corpus: $(STAMPS)/develop-release  ## run Warp's own tests and examples; writes its section of docs/warp.md
+warp-corpus: $(STAMPS)/develop-release $(STAMPS)/peers  ## run Warp's own tests and examples; writes its section of docs/warp.md
 	$(BIN)/python scripts/warp_corpus.py --times 3 --write docs/warp.md
 
 dataset-demo: $(STAMPS)/develop-release  ## a data set of 1,000 rows, proved right twice, and its balance
@@ -108,14 +126,14 @@ dataset-sample: $(STAMPS)/develop-release  ## regenerate examples/dataset, 200 r
 	@rm -rf examples/dataset
 	$(BIN)/polyloom dataset produce --count 200 --zstd --output examples/dataset
 
-wheel: setup  ## a self-contained wheel in dist/, LLVM linked statically
+wheel: $(STAMPS)/system $(STAMPS)/venv  ## a self-contained wheel in dist/, LLVM linked statically
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --out dist --no-default-features --features compute-static
 	@ls -l dist
 
 accuracy: setup  ## every float32 input of every one-argument function; dense float64 samples against MPFR
 	cargo run --release -p polyloom --features llvm --example accuracy
 	@cargo run --quiet --release -p polyloom --features llvm --example accuracy -- --f64 target/accuracy_f64.txt
-	@$(BIN)/python scripts/accuracy_f64.py target/accuracy_f64.txt
+	@$(TEST_BIN)/python scripts/accuracy_f64.py target/accuracy_f64.txt
 
 fuzz: setup  ## PROGRAMS random kernels through all engines (default 100000)
 	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --programs $(or $(PROGRAMS),100000)
@@ -126,8 +144,8 @@ fuzz-text: setup  ## PROGRAMS random kernels as C++ text through g++ (default 20
 fuzz-gradients: setup  ## PROGRAMS random kernels differentiated on all engines (default 20000)
 	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --gradients yes --programs $(or $(PROGRAMS),20000)
 
-fuzz-python: $(STAMPS)/develop  ## PROGRAMS random programs by CPython and as kernels (default 20000)
+fuzz-python: $(STAMPS)/develop-release  ## PROGRAMS random programs by CPython and as kernels (default 20000)
 	$(BIN)/python scripts/fuzz_python.py --programs $(or $(PROGRAMS),20000)
 
 clean:  ## remove everything that was built
-	rm -rf target dist site $(VENV)
+	rm -rf target dist site $(VENV) $(TEST_VENV)
