@@ -195,6 +195,16 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             from_call => from_call,
         };
+        if !all_variables && targets.len() > 1 {
+            // A target may be a part of what another one changes, or have an index that another one sets: as in Python,
+            // all values are known first, and then the targets are assigned from left to right.
+            let values: SmallVec<[Expr; 4]> =
+                values.into_iter().map(|value| self.hold_assigned(value, span, out)).collect();
+            for (target, value) in targets.iter().zip(values) {
+                self.assign_value(target, value, span, out);
+            }
+            return;
+        }
         let mut bound = Targets::new();
         let mut given = SmallVec::new();
         let mut values = values.into_iter();
@@ -221,6 +231,51 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         if !bound.is_empty() {
             out.push(Stmt { kind: StmtKind::Assign { targets: bound, values }, span });
+        }
+    }
+
+    /// A value that no assignment after it changes. What has no value of its own yet, a number or an array, is itself.
+    fn hold_assigned(&mut self, value: Expr, span: Span, out: &mut Vec<Stmt>) -> Expr {
+        if value.is_error() || matches!(value.ty, ExprType::Values(_)) {
+            return value;
+        }
+        if value.is_waiting() {
+            let mut value = value;
+            self.hold_conditions(&mut value, span, out);
+            return value;
+        }
+        if value.ty.is_struct() {
+            return self.hold_struct(value, span, out);
+        }
+        let value = self.settle(value);
+        let Some(ty) = value.ty.as_value().filter(|ty| ty.as_any_array().is_none()) else { return value };
+        if matches!(value.kind, ExprKind::Const(_)) {
+            return value;
+        }
+        let value_span = value.span;
+        let held = self.held_local(ty, value_span, span);
+        let kind = StmtKind::Assign { targets: smallvec![Target::Local(held)], values: smallvec![value] };
+        out.push(Stmt { kind, span });
+        Expr::new(ExprKind::Local(held), ExprType::Value(ty), value_span)
+    }
+
+    /// Holds the conditions by which an expression of numbers alone chooses among these.
+    fn hold_conditions(&mut self, value: &mut Expr, span: Span, out: &mut Vec<Stmt>) {
+        match &mut value.kind {
+            ExprKind::If { cond, then, otherwise, .. } => {
+                let condition = std::mem::replace(&mut **cond, Expr::error(span));
+                **cond = self.hold_assigned(condition, span, out);
+                self.hold_conditions(then, span, out);
+                self.hold_conditions(otherwise, span, out);
+            }
+            ExprKind::Op { args, .. } => args.iter_mut().for_each(|arg| match arg.is_waiting() {
+                true => self.hold_conditions(arg, span, out),
+                false => {
+                    let held = std::mem::replace(arg, Expr::error(span));
+                    *arg = self.hold_assigned(held, span, out);
+                }
+            }),
+            _ => {}
         }
     }
 

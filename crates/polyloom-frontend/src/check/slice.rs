@@ -1,8 +1,8 @@
 //! Slices of arrays: `a[1:n]`, `a[::2, 1]`, `a[i, ::-1]`.
 //!
 //! A slice is a view as a row is, with a [`ExprKind::Slice`] among its indices for every axis that is left: an index of
-//! the view is one of the array by `start + index * step`. Bounds may be run-time values, and are clamped as Python's
-//! are.
+//! the view is one of the array by `start + index * step`. Bounds may be run-time values of any integer type, and are
+//! clamped as Python's are; all three of a slice's numbers are `int32`, as the extents of arrays are.
 
 use super::composite::{Held, constant_index};
 use super::function::Checker;
@@ -30,16 +30,20 @@ impl<'a> Checker<'_, '_, 'a> {
                 return None;
             }
             let index = self.index(expr);
-            let at = index.span;
-            let index = self.convert(index, Scalar::I32, at);
             if index.is_error() {
                 return None;
             }
-            *bound = Some(index);
+            *bound = Some(saturated(index));
         }
         let [lower, upper, step] = bounds;
         let step = step.unwrap_or_else(|| int(1));
         let last = || add(extent.clone(), int(-1));
+        // A step of -2^31 has no magnitude. Counting by one more gives the same elements: no array has 2^31.
+        let smallest = -i32::MAX;
+        let step = match constant_index(&step) {
+            Some(known) => int((known as i32).max(smallest)),
+            None => op(Op::Max, step, int(smallest), Type::I32),
+        };
         // Where counting may begin and end: before the first element, if it goes backwards.
         let (least, most, length, size) = match constant_index(&step) {
             Some(0) => {
@@ -51,8 +55,7 @@ impl<'a> Checker<'_, '_, 'a> {
             None => {
                 let forward = op(Op::Gt, step.clone(), int(0), Type::BOOL);
                 let pick = |a, b| select(forward.clone(), a, b);
-                let size =
-                    op(Op::Max, pick(step.clone(), op(Op::Sub, int(0), step.clone(), Type::I32)), int(1), Type::I32);
+                let size = pick(step.clone(), op(Op::Sub, int(0), step.clone(), Type::I32));
                 (pick(int(0), int(-1)), pick(extent.clone(), last()), Some(false), size)
             }
         };
@@ -85,10 +88,18 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let sub = |a: &Expr, b: &Expr| op(Op::Sub, a.clone(), b.clone(), Type::I32);
         let reach = is_backward(sub(&start, &stop), sub(&stop, &start));
-        let reach = op(Op::Max, reach, int(0), Type::I32);
         let n = match constant_index(&size) {
-            Some(1) => reach,
-            _ => op(Op::Div, add(reach, op(Op::Sub, size.clone(), int(1), Type::I32)), size, Type::I32),
+            Some(1) => op(Op::Max, reach, int(0), Type::I32),
+            known => {
+                // Not `(reach + size - 1) / size`, which overflows. The division by a step of 0, which gives no
+                // elements, is what checked mode reports.
+                let whole = op(Op::Div, op(Op::Sub, reach.clone(), int(1), Type::I32), size.clone(), Type::I32);
+                let mut n = op(Op::Add, whole, int(1), Type::I32);
+                if known.is_none() {
+                    n = select(op(Op::Gt, size, int(0), Type::BOOL), n, int(0));
+                }
+                select(op(Op::Gt, reach, int(0), Type::BOOL), n, int(0))
+            }
         };
         Some(sliced(start, step, n, span))
     }
@@ -163,7 +174,8 @@ impl<'a> Checker<'_, '_, 'a> {
                     _ => {
                         let span = inner.span;
                         let mut held = Held::default();
-                        let inner = self.hold(as_int(inner), &mut held);
+                        let is_wide = inner.ty.as_value().is_some_and(|ty| !fits_in_int(ty));
+                        let inner = self.hold(saturated(inner), &mut held);
                         let inner = match constant_index(&inner) {
                             Some(known) if known >= 0 => inner,
                             Some(_) => add(inner, extent.clone()),
@@ -173,7 +185,15 @@ impl<'a> Checker<'_, '_, 'a> {
                                 select(is_negative, add(inner.clone(), extent.clone()), inner)
                             }
                         };
-                        at(held.around(inner))
+                        let inner = held.around(inner);
+                        if is_wide {
+                            // What is out of bounds stays so: an `int32` would wrap around.
+                            let [start, step, index] = [start, step, &inner].map(|e| cast(e.clone(), Scalar::I64));
+                            let moved = op(Op::Mul, index, step, Scalar::I64.into());
+                            all.push(op(Op::Add, start, moved, Scalar::I64.into()));
+                            continue;
+                        }
+                        at(inner)
                     }
                 },
             });
@@ -200,13 +220,36 @@ pub(super) fn sliced(start: Expr, step: Expr, extent: Expr, span: Span) -> Expr 
     Expr::new(ExprKind::Slice(Box::new([start, step, extent])), ExprType::scalar(Scalar::I32), span)
 }
 
-/// An index as `int32`.
-fn as_int(index: Expr) -> Expr {
-    if index.ty == ExprType::scalar(Scalar::I32) {
-        return index;
-    }
+/// True if an `int32` holds every value of an integer type.
+fn fits_in_int(ty: Type) -> bool {
+    ty.as_scalar().is_some_and(|scalar| scalar.bits() < 32 || scalar == Scalar::I32)
+}
+
+/// An index or bound of any integer type as the nearest `int32`: no axis is so long that it makes a difference, while
+/// the lowest 32 bits would be those of another element.
+fn saturated(index: Expr) -> Expr {
     let span = index.span;
-    Expr::new(ExprKind::Cast(Box::new(index)), ExprType::scalar(Scalar::I32), span)
+    if let Some(known) = constant_index(&index) {
+        let nearest = known.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        return Expr::constant(nearest as u32 as u64, Scalar::I32, span);
+    }
+    let Some(ty) = index.ty.as_value() else { return index };
+    let Some(scalar) = ty.as_scalar().filter(|_| !fits_in_int(ty)) else { return cast(index, Scalar::I32) };
+    let bound = |bound: i32| Expr::constant(i64::from(bound) as u64, scalar, span);
+    let mut nearest = op(Op::Min, index, bound(i32::MAX), ty);
+    if scalar.is_signed_int() {
+        nearest = op(Op::Max, nearest, bound(i32::MIN), ty);
+    }
+    cast(nearest, Scalar::I32)
+}
+
+/// A value as another scalar type.
+fn cast(value: Expr, scalar: Scalar) -> Expr {
+    if value.ty == ExprType::scalar(scalar) {
+        return value;
+    }
+    let span = value.span;
+    Expr::new(ExprKind::Cast(Box::new(value)), ExprType::scalar(scalar), span)
 }
 
 fn op(op: Op, a: Expr, b: Expr, ty: Type) -> Expr {
