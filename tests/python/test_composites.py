@@ -323,3 +323,32 @@ assert a[0] == (7, 1, 2) and a[1] == (14, 2, 4) and loom.array(a, dtype=loom.vec
 def test_bfloat16_without_ml_dtypes():
     done = subprocess.run([sys.executable, "-c", WITHOUT_ML_DTYPES], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_arrays_of_composites_have_four_axes_too(define, device):
+    k = define(
+        """
+        from typing import Any
+
+        F = loom.array(dtype=loom.mat22, ndim=4)
+
+        @loom.kernel
+        def product(f: F, o: F):
+            i, j, l, m = loom.tid()
+            o[i, j, l, m] = f[i, j, l, m] * f[m, l, j, i] + f[i, j, l, m]
+
+        @loom.kernel
+        def first(f: loom.array(dtype=Any, ndim=4), o: loom.array(dtype=Any)):
+            o[0] = f[1, 1, 1, 1]
+        """
+    )
+    f = np.random.default_rng(1).normal(size=(2, 2, 2, 2, 2, 2)).astype(np.float32)
+    o = loom.zeros((2, 2, 2, 2), dtype=loom.mat22, device=device)
+    loom.launch(k["product"], (2, 2, 2, 2), [loom.array(f, dtype=loom.mat22, device=device), o], device=device)
+    np.testing.assert_allclose(o.numpy(), np.einsum("ijlmab,mljibc->ijlmac", f, f) + f, rtol=1e-5, atol=1e-5)
+    o = loom.zeros(1, dtype=loom.vec3, device=device)
+    loom.launch(
+        k["first"], 1, [loom.full((2, 2, 2, 2), loom.vec3(1.0), dtype=loom.vec3, device=device), o], device=device
+    )
+    assert o.numpy().tolist() == [[1.0, 1.0, 1.0]]

@@ -1,7 +1,7 @@
 //! What a back end is.
 
 use crate::abi::KernelEntry;
-use polyloom_ir::{Diagnostic, FuncId, MAX_DIMS, Module, Span};
+use polyloom_ir::{Diagnostic, FuncId, MAX_AXES, Module, Span};
 use std::sync::Arc;
 
 /// Facts about one array argument that hold for every launch of a variant.
@@ -17,7 +17,7 @@ pub struct ArrayFacts {
     /// Every byte offset from the base, through any in-range index, fits a signed 32-bit integer.
     pub offsets_fit_i32: bool,
     /// Extents worth building into the code: small ones.
-    pub extents: [Option<u32>; MAX_DIMS],
+    pub extents: [Option<u32>; MAX_AXES],
 }
 
 /// Facts about the arguments, one entry per parameter (scalars have the default). Empty means nothing is known.
@@ -40,7 +40,7 @@ impl Facts {
 /// the variant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Variant {
-    /// Rank of the launch, 1 to [`MAX_DIMS`]: how many of [`crate::LaunchContext::shape`]'s extents may differ from 1.
+    /// Rank of the launch, 1 to [`MAX_DIMS`](polyloom_ir::MAX_DIMS): how many of [`crate::LaunchContext::shape`]'s extents may differ from 1.
     pub launch_rank: u8,
     /// What holds of the arguments.
     pub facts: Facts,

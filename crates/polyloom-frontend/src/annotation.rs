@@ -82,21 +82,10 @@ impl AnnotationReader<'_> {
     /// The type of a parameter or variable.
     pub(crate) fn read(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
         let ty = self.read_type(expr)?;
-        if let ParamType::Exact(ValueType::StructArray { elem, ndim, .. }) = ty
-            && let Some((message, help)) = elem.why_no_array(ndim)
+        if let ParamType::Exact(ValueType::StructArray { elem, .. }) = ty
+            && let Some((message, help)) = elem.why_no_array()
         {
             return Err(AnnotationError { code: Code::BadAnnotation, range: expr.range(), message, help });
-        }
-        if let ParamType::Exact(ValueType::Plain(Type::CompositeArray { elem, ndim, .. })) = ty
-            && usize::from(ndim) + elem.shape().len() > MAX_DIMS
-        {
-            let (name, inner) = (elem.python_name(), elem.shape().len());
-            return Err(AnnotationError {
-                code: Code::BadAnnotation,
-                range: expr.range(),
-                message: format!("an array of {name} has at most {} dimensions, not {ndim}", MAX_DIMS - inner),
-                help: format!("an array has {MAX_DIMS} in all, and those of its elements, here {inner}, count too"),
-            });
         }
         Ok(ty)
     }

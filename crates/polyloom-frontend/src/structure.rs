@@ -4,7 +4,7 @@
 //! themselves, in the order of their declaration; an array of structs is one array for each leaf. The checker does
 //! that: what it hands on has locals, parameters and results for leaves alone.
 
-use polyloom_ir::{AddressSpace, MAX_DIMS, Type, array_name};
+use polyloom_ir::{AddressSpace, Type, array_name};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
@@ -128,8 +128,8 @@ impl StructType {
         self.leaves().iter().find(|leaf| leaf.ty.as_any_array().is_some()).map(|leaf| &*leaf.path)
     }
 
-    /// Why there is no array of this many dimensions of it, in words, and what to do.
-    pub(crate) fn why_no_array(self, ndim: u8) -> Option<(String, String)> {
+    /// The reason why it cannot be the element of an array, in words, with what to do instead.
+    pub(crate) fn why_no_array(self) -> Option<(String, String)> {
         let name = self.name();
         if self.leaves().is_empty() {
             let message = format!("an array of `{name}` is not supported: it has no fields");
@@ -139,14 +139,7 @@ impl StructType {
             let message = format!("an array of `{name}` is not supported: its field `{path}` is an array");
             return Some((message, format!("pass the arrays one by one, or one `{name}` that is no element")));
         }
-        let inner = |leaf: &Leaf| leaf.ty.as_composite().map_or(0, |composite| composite.shape().len());
-        let deepest = self.leaves().iter().max_by_key(|leaf| inner(leaf))?;
-        let n_inner = inner(deepest);
-        (usize::from(ndim) + n_inner > MAX_DIMS).then(|| {
-            let most = MAX_DIMS - n_inner;
-            let message = format!("an array of `{name}` has at most {most} dimensions, not {ndim}");
-            (message, format!("those of its field `{}` count too, and an array has {MAX_DIMS} in all", deepest.path))
-        })
+        None
     }
 }
 
@@ -317,6 +310,6 @@ mod tests {
     fn what_is_no_struct_is_refused() {
         let twice = ["a", "a"].map(|name| (name.to_owned(), Type::F32.into()));
         assert!(StructType::new("Twice", twice).is_err());
-        assert!(StructType::new("Empty", []).is_ok_and(|empty| empty.why_no_array(1).is_some()));
+        assert!(StructType::new("Empty", []).is_ok_and(|empty| empty.why_no_array().is_some()));
     }
 }

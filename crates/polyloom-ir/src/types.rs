@@ -150,8 +150,11 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// The most dimensions an array or a launch can have.
+/// The most dimensions that a launch, or an array of a program, can have.
 pub const MAX_DIMS: usize = 4;
+
+/// The most axes of an array in HIR: those of a program's array and, of an array of matrices, the two of its elements.
+pub const MAX_AXES: usize = MAX_DIMS + 2;
 
 /// A type of several scalars of one type: what `scalarise` takes apart before back ends see it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -434,7 +437,7 @@ pub enum Type {
     Array {
         /// What each element is.
         elem: Scalar,
-        /// Number of dimensions, 1 to [`MAX_DIMS`].
+        /// Number of axes, 1 to [`MAX_AXES`].
         ndim: u8,
         /// Where its memory is.
         space: AddressSpace,

@@ -10,7 +10,9 @@ use crate::numpy_array::{ArrayType, check_array, extents, has_type, memory, nump
 use crate::structure;
 use numpy::npyffi;
 use polyloom::frontend::{Captured, ParamType, Pattern};
-use polyloom::{ArgBlock, ArgError, Composite, CompositeKind, Device, Footprint, Scalar, Type, ValueType, scalar_bits};
+use polyloom::{
+    ArgBlock, ArgError, Composite, CompositeKind, Device, Footprint, MAX_DIMS, Scalar, Type, ValueType, scalar_bits,
+};
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -263,9 +265,9 @@ unsafe fn array_type(object: *mut npyffi::PyArrayObject, element: Option<Composi
         Pattern::Any | Pattern::Scalar(_) => None,
     });
     let element = element.map_or(Type::Scalar(scalar), Type::Composite);
-    let ndim = u8::try_from(rank).ok().filter(|ndim| (1..=4).contains(ndim));
+    let ndim = u8::try_from(rank).ok().filter(|&ndim| (1..=MAX_DIMS).contains(&usize::from(ndim)));
     ndim.and_then(|ndim| Type::array_of(element, ndim)).ok_or_else(|| {
-        PyTypeError::new_err(format!("has {} dimensions, and arrays of kernels have 1 to 4", extents.len()))
+        PyTypeError::new_err(format!("has {rank} dimensions, and arrays of kernels have 1 to {MAX_DIMS}"))
     })
 }
 

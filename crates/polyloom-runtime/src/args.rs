@@ -5,7 +5,7 @@
 //! here: extents fit the `int32` that `dim` gives, elements are aligned, and no index overflows an address.
 
 use polyloom_codegen::ArgLayout;
-use polyloom_ir::{Composite, Function, MAX_DIMS, Scalar, Type};
+use polyloom_ir::{Composite, Function, MAX_AXES, Scalar, Type};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -258,7 +258,7 @@ impl Footprint {
 /// smaller strides.
 #[cold]
 fn overlaps_itself(bytes: u64, shape: &[u64], strides: &[i64]) -> bool {
-    let mut axes: SmallVec<[(u64, u64); MAX_DIMS]> =
+    let mut axes: SmallVec<[(u64, u64); MAX_AXES]> =
         strides.iter().map(|stride| stride.unsigned_abs()).zip(shape.iter().copied()).collect();
     axes.retain(|&mut (_, extent)| extent > 1);
     axes.sort_unstable();

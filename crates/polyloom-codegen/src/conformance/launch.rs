@@ -4,7 +4,7 @@ use super::{Preparation, Subject};
 use crate::abi::{ArgLayout, LaunchContext, SiteKind, SiteTable};
 use crate::backend::{ArrayFacts, Facts, LoadedCode};
 use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, Host, InterpError, Interpreter, Printed, Trap};
-use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, Scalar, Type, parse_module, verify_module};
+use polyloom_ir::{FuncId, Function, MAX_AXES, MAX_DIMS, Module, Scalar, Type, parse_module, verify_module};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -257,7 +257,7 @@ pub fn facts(kernel: &Function, args: &[Arg]) -> Facts {
             dense *= array.extents[axis];
         }
         let others = (0..args.len()).filter(|&other| other != index).filter_map(view);
-        let mut extents = [None; MAX_DIMS];
+        let mut extents = [None; MAX_AXES];
         for (axis, extent) in extents.iter_mut().enumerate().take(usize::from(ndim)) {
             *extent = u32::try_from(array.extents[axis]).ok().filter(|&n| n <= 16);
         }

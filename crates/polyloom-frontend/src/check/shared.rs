@@ -11,7 +11,7 @@ use crate::annotation::elements;
 use crate::environment::{Builtin, Captured};
 use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
-use polyloom_ir::{AddressSpace, Code, Composite, Imm, MAX_DIMS, Op, Scalar, SharedArray, Span, Type};
+use polyloom_ir::{AddressSpace, Code, Composite, Imm, MAX_AXES, MAX_DIMS, Op, Scalar, SharedArray, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -213,7 +213,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let ndim = u8::try_from(shape.len()).unwrap_or(u8::MAX);
         if let ValueType::Struct(of) = elem
-            && let Some((message, help)) = of.why_no_array(ndim)
+            && let Some((message, help)) = of.why_no_array()
         {
             let help = match of.array_within() {
                 Some(_) => "share a struct without this field, or an array for each field".to_owned(),
@@ -224,8 +224,8 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let inner = |leaf: &Type| leaf.as_composite().map_or(0, |composite| composite.shape().len());
         let inner = elem.leaf_types().iter().map(inner).max().unwrap_or(0);
-        if shape.is_empty() || shape.len() + inner > MAX_DIMS {
-            let message = format!("an array of these elements has 1 to {} dimensions", MAX_DIMS - inner);
+        if !(1..=MAX_DIMS).contains(&shape.len()) || shape.len() + inner > MAX_AXES {
+            let message = format!("an array of these elements has 1 to {} dimensions", MAX_DIMS.min(MAX_AXES - inner));
             self.reject(Code::BadRank, span, message, usage);
             return None;
         }

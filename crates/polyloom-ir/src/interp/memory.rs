@@ -1,7 +1,7 @@
 //! Where the interpreter's arrays live.
 
 use super::{Arg, ArrayArg};
-use crate::types::{MAX_DIMS, Scalar};
+use crate::types::{MAX_AXES, Scalar};
 
 /// Buffers of bytes that arrays are views of. Elements are little-endian and need not be aligned.
 ///
@@ -45,7 +45,7 @@ impl BufferMemory {
         self.buffers.push(elements.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(size)).collect());
         let mut array = ArrayArg { buffer, ..ArrayArg::default() };
         let mut stride = size as i64;
-        for (axis, &extent) in extents.iter().enumerate().rev().filter(|(axis, _)| *axis < MAX_DIMS) {
+        for (axis, &extent) in extents.iter().enumerate().rev().filter(|(axis, _)| *axis < MAX_AXES) {
             array.extents[axis] = extent as i64;
             array.strides[axis] = stride;
             stride *= extent as i64;

@@ -28,7 +28,7 @@ use crate::entity::{FuncId, Inst};
 use crate::function::Module;
 use crate::op::Op;
 use crate::span::Span;
-use crate::types::{MAX_DIMS, Scalar, Type};
+use crate::types::{MAX_AXES, MAX_DIMS, Scalar, Type};
 use prepare::{Blocks, Code};
 use run::Calls;
 use std::ops::Range;
@@ -50,17 +50,17 @@ pub struct ArrayArg {
     /// Byte offset of element 0 in it.
     pub offset: i64,
     /// Extents; those past the array's dimensions are not looked at.
-    pub extents: [i64; MAX_DIMS],
+    pub extents: [i64; MAX_AXES],
     /// Byte strides.
-    pub strides: [i64; MAX_DIMS],
+    pub strides: [i64; MAX_AXES],
 }
 
 impl ArrayArg {
-    /// A row-major array without gaps; extents past [`MAX_DIMS`] are left out.
+    /// A row-major array without gaps; extents past [`MAX_AXES`] are left out.
     fn dense(buffer: u32, offset: i64, extents: &[i64], elem: Scalar) -> ArrayArg {
         let mut array = ArrayArg { buffer, offset, ..ArrayArg::default() };
         let mut stride = i64::from(elem.bytes());
-        for (axis, &extent) in extents.iter().enumerate().rev().filter(|(axis, _)| *axis < MAX_DIMS) {
+        for (axis, &extent) in extents.iter().enumerate().rev().filter(|(axis, _)| *axis < MAX_AXES) {
             array.extents[axis] = extent;
             array.strides[axis] = stride;
             stride = stride.wrapping_mul(extent);

@@ -6,7 +6,7 @@ use crate::entity::{Inst, Region, Value};
 use crate::function::{Function, FunctionKind, Imm, InstData, Module};
 use crate::op::Op;
 use crate::text::{PrintOptions, Printer};
-use crate::types::{AddressSpace, MAX_COMPONENTS, MAX_DIMS, Scalar, Type};
+use crate::types::{AddressSpace, MAX_AXES, MAX_COMPONENTS, Scalar, Type};
 use rustc_hash::FxHashSet;
 use std::cell::OnceCell;
 
@@ -71,12 +71,12 @@ impl<'a> Checker<'a> {
                 _ => {}
             }
             let inner = elem.as_composite().map_or(0, |composite| composite.shape().len());
-            if ndim == 0 || usize::from(ndim) + inner > MAX_DIMS {
+            if ndim == 0 || usize::from(ndim) + inner > MAX_AXES {
                 report(match inner {
-                    0 => format!("a parameter is an array of {ndim} dimensions; arrays have 1 to {MAX_DIMS}"),
+                    0 => format!("a parameter is an array of {ndim} dimensions; arrays have 1 to {MAX_AXES}"),
                     _ => format!(
                         "a parameter is an array of {ndim} dimensions of {elem}; such arrays have 1 to {}",
-                        MAX_DIMS - inner
+                        MAX_AXES - inner
                     ),
                 });
             }

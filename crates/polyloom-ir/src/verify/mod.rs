@@ -18,7 +18,7 @@
 //!
 //! 7. Function names are not empty and unique in their module.
 //! 8. There is one parameter name per parameter.
-//! 9. Arrays have 1 to [`MAX_DIMS`](crate::MAX_DIMS) dimensions and are function parameters or what `shared_array` and
+//! 9. Arrays have 1 to [`MAX_AXES`](crate::MAX_AXES) axes and are function parameters or what `shared_array` and
 //!    `dynamic_shared` give: no other instruction gives an array, no other region takes one and no function returns
 //!    one. A kernel takes no array in shared memory.
 //!    An array of composites has as many dimensions less as its elements' components have. A composite has 1 to

@@ -5,7 +5,7 @@
 
 use polyloom_codegen::ArrayFacts;
 use polyloom_ir::block_plan::{BlockLaunch, BlockParam, BlockPlan};
-use polyloom_ir::{Function, MAX_DIMS, Scalar, Type};
+use polyloom_ir::{Function, MAX_AXES, MAX_DIMS, Scalar, Type};
 use std::cell::RefCell;
 
 /// Most threads in a block, on any GPU.
@@ -158,7 +158,7 @@ fn fact(param: &BlockParam) -> ArrayFacts {
         aligned: true,
         disjoint: true,
         offsets_fit_i32: true,
-        extents: [None; MAX_DIMS],
+        extents: [None; MAX_AXES],
     };
     match param {
         BlockParam::PerThread => memory,
@@ -169,8 +169,8 @@ fn fact(param: &BlockParam) -> ArrayFacts {
     }
 }
 
-fn first(extents: &[u32]) -> [Option<u32>; MAX_DIMS] {
-    let mut all = [None; MAX_DIMS];
+fn first(extents: &[u32]) -> [Option<u32>; MAX_AXES] {
+    let mut all = [None; MAX_AXES];
     all.iter_mut().zip(extents).for_each(|(all, &extent)| *all = Some(extent));
     all
 }

@@ -11,7 +11,7 @@ use crate::error::{LaunchError, Trap};
 use crate::print;
 use polyloom_codegen::abi::{Site, SiteKind};
 use polyloom_ir::interp::{self, Arg, ArrayArg, Host, InterpError, Interpreter, Memory, Observed};
-use polyloom_ir::{CheckKind, Imm, MAX_DIMS, Op, Type};
+use polyloom_ir::{CheckKind, Imm, MAX_AXES, MAX_DIMS, Op, Type};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ fn arguments(kernel: &KernelInner, words: &[u64]) -> (SmallVec<[Arg; 8]>, RawMem
             Some((_, ndim)) => {
                 let base = next() as *mut u8;
                 let mut array = ArrayArg { buffer: memory.buffers.len() as u32, ..ArrayArg::default() };
-                let axes = 0..usize::from(ndim).min(MAX_DIMS);
+                let axes = 0..usize::from(ndim).min(MAX_AXES);
                 axes.clone().for_each(|axis| array.extents[axis] = next() as i64);
                 axes.clone().for_each(|axis| array.strides[axis] = next() as i64);
                 // Overflows only if the array is empty, and then no index is in range.
