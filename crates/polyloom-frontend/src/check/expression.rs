@@ -87,10 +87,8 @@ impl<'a> Checker<'_, '_, 'a> {
             ExprType::Values(types) => {
                 let count = types.len();
                 let span = expr.span;
-                let function = match expr.kind {
-                    ExprKind::Call { function, .. } => self.compilation.program.functions.get(function.0 as usize),
-                    _ => None,
-                };
+                let functions = &self.compilation.program.functions;
+                let function = expr.called().and_then(|function| functions.get(function.0 as usize));
                 let (message, help) = match function {
                     Some(function) if count == 0 => (
                         format!("`{}` returns nothing", function.name),
