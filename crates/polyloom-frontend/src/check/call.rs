@@ -461,9 +461,10 @@ impl<'a> Checker<'_, '_, 'a> {
             };
             return self.reject(Code::Recursion, span, message, "write the recursion as a loop");
         }
-        self.compilation.spent.depth += self.depth;
+        let depth = self.depth + self.n_elifs;
+        self.compilation.spent.depth += depth;
         let function = self.compilation.check_instance(handle, FunctionKind::Func, &given, span);
-        self.compilation.spent.depth -= self.depth;
+        self.compilation.spent.depth -= depth;
         let Some(function) = function else {
             self.failed = true;
             return Expr::error(span);

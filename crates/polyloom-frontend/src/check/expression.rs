@@ -7,7 +7,7 @@ use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
-/// Expressions and statements nested deeper than this are not checked.
+/// Expressions and statements nested deeper than this are not checked. Operators in a row are no nesting.
 pub(super) const MAX_DEPTH: u32 = 200;
 
 impl<'a> Checker<'_, '_, 'a> {
@@ -40,7 +40,7 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::Attribute(attribute) => self.attribute(attribute, span),
             ast::Expr::Subscript(subscript) => self.subscript(subscript, span),
             ast::Expr::Call(call) => self.call(call, span),
-            ast::Expr::BinOp(binary) => self.binary(binary, span),
+            ast::Expr::BinOp(binary) => self.binary(binary),
             ast::Expr::UnaryOp(unary) => self.unary(unary, span),
             ast::Expr::BoolOp(logic) => self.bool_op(logic, span),
             ast::Expr::Compare(compare) => self.compare(compare, span),

@@ -99,6 +99,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) chosen_end: bool,
     /// How deep the statement or expression being checked is nested.
     pub(super) depth: u32,
+    /// In how many `elif` branches, beyond that.
+    pub(super) n_elifs: u32,
     pub(super) failed: bool,
     /// Whether a limit has been reported: whatever else is near it would only repeat that.
     limit_reached: bool,
@@ -389,6 +391,7 @@ impl Compilation<'_> {
             assigned: vec![LocalSet::default()],
             loops: Vec::new(),
             depth: 0,
+            n_elifs: 0,
             failed: false,
             limit_reached: false,
         };
