@@ -376,9 +376,8 @@ impl<'a> Checker<'_, '_, 'a> {
             let actual = match actual {
                 Actual::Value(value) if order_matters => {
                     let name = keyword.and_then(|keyword| keyword.arg.as_ref());
-                    let place = name.map_or(ArgumentPlace::Position(actuals.len()), |name| {
-                        ArgumentPlace::Keyword(name.as_str())
-                    });
+                    let place = name
+                        .map_or(ArgumentPlace::Position(actuals.len()), |name| ArgumentPlace::Keyword(name.as_str()));
                     Actual::Value(self.held_argument(value, call, place))
                 }
                 actual => actual,

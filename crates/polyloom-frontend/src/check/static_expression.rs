@@ -4,8 +4,8 @@
 //! calls of a loop, is decided in the checker too: a branch not taken is not looked at, and a loop whose counter a
 //! static expression names is unrolled.
 
-use super::flow::Flow;
 use super::composite::integer;
+use super::flow::Flow;
 use super::function::{Checker, Name};
 use super::loops::range_scalar;
 use crate::constant;
@@ -162,7 +162,8 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(local) = self.counter(&stmt.target, Some(range.scalar)) else { return };
         let is_reassigned = assigns_any(&stmt.body, |assigned| assigned == name);
         let counter_span = self.span(counter);
-        let value_of = |value: i128| Expr::constant(Number::Int(value).convert(range.scalar), range.scalar, counter_span);
+        let value_of =
+            |value: i128| Expr::constant(Number::Int(value).convert(range.scalar), range.scalar, counter_span);
         let set_counter = |checker: &mut Self, value: i128, out: &mut Vec<Stmt>| {
             let value = value_of(value);
             checker.lint_assigned(local, &value);
@@ -183,7 +184,8 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             self.known.push(Captured::Constant(Number::Int(value).convert(range.scalar), range.scalar));
             self.names.insert(name, Name::Known(self.known.len() - 1));
-            let copy = Unrolled { n_loops: self.loops.len(), n_open: self.assigned.len(), counter: (name, local), jump: None };
+            let copy =
+                Unrolled { n_loops: self.loops.len(), n_open: self.assigned.len(), counter: (name, local), jump: None };
             self.unrolled.push(copy);
             self.block(&stmt.body, out);
             if let Some((left, flow)) = self.unrolled.pop().and_then(|copy| copy.jump) {
