@@ -291,13 +291,7 @@ impl Lowering<'_, '_> {
             // Each half is one term of two, so that the depth is the logarithm of their number.
             let (before, after) = terms.split_at(terms.len() / 2);
             let value = self.logic(all, before, assigns);
-            let decided = |l: &mut Self| l.builder.const_bool(!all);
-            let open = |l: &mut Self| l.logic(all, after, assigns);
-            return if all {
-                self.choose(value, Type::BOOL, assigns, open, decided)
-            } else {
-                self.choose(value, Type::BOOL, assigns, decided, open)
-            };
+            return self.unless_decided(all, value, after, assigns);
         }
         let Some((first, rest)) = terms.split_first() else { return self.builder.const_bool(all) };
         let op = if all { Op::BitAnd } else { Op::BitOr };
@@ -308,16 +302,20 @@ impl Lowering<'_, '_> {
                 value = self.builder.op(op, &[value, term_value]);
                 continue;
             }
-            let remaining = &rest[i..];
-            let decided = |l: &mut Self| l.builder.const_bool(!all);
-            let open = |l: &mut Self| l.logic(all, remaining, assigns);
-            return if all {
-                self.choose(value, Type::BOOL, assigns, open, decided)
-            } else {
-                self.choose(value, Type::BOOL, assigns, decided, open)
-            };
+            return self.unless_decided(all, value, &rest[i..], assigns);
         }
         value
+    }
+
+    /// The terms of `and` or `or` after those that came to `value`, evaluated if that does not decide.
+    fn unless_decided(&mut self, all: bool, value: Value, terms: &[Expr], assigns: &[LocalId]) -> Value {
+        let decided = |l: &mut Self| l.builder.const_bool(!all);
+        let open = |l: &mut Self| l.logic(all, terms, assigns);
+        if all {
+            self.choose(value, Type::BOOL, assigns, open, decided)
+        } else {
+            self.choose(value, Type::BOOL, assigns, decided, open)
+        }
     }
 
     /// The comparisons of a chain from the one whose left operand is `left`.
