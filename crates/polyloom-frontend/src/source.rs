@@ -21,6 +21,10 @@ const MAX_BYTES: usize = 16 << 20;
 /// included, is bounded by it.
 const MAX_TREE_DEPTH: u32 = 1000;
 
+/// The operators in a row, as in a sum, that take as much of that as one level: recursions over a tree take little for
+/// one of these, and what takes more is written as a loop over them.
+const LEVEL: u32 = 5;
+
 /// The names under which the package is imported.
 pub(crate) const PACKAGES: [&str; 2] = ["polyloom", "warp"];
 
@@ -271,67 +275,201 @@ fn syntax_error(file: FileId, error: &ruff_python_parser::ParseError) -> Diagnos
     Diagnostic::error(Code::Syntax, span, message).help(help)
 }
 
-/// What keeps a comma from ending the expression around it.
-#[derive(Clone, Copy)]
-enum Open {
-    Bracket,
-    Lambda,
-    Yield,
-}
-
-/// Whether the nesting of the text exceeds [`MAX_TREE_DEPTH`].
+/// True if the nesting of the text exceeds [`MAX_TREE_DEPTH`].
 ///
-/// The depth of an expression's tree is at most the number of brackets open around it plus, for each of them, the
-/// operators since the bracket's last comma. The parameters of a `lambda` stand between it and its colon as in
-/// brackets, and a `yield`, which takes a list of values without brackets, is one that only the end of those around it
-/// closes. Short texts cannot be too deep by a margin that matters and skip the scan.
+/// The depth of an expression's tree is at most what [`ExpressionDepth`] adds up of its tokens, without knowing which
+/// operators bind tighter. The parameters of a `lambda` stand between it and its colon as in brackets, and a `yield`,
+/// which takes a list of values without brackets, is one that only the end of those around it closes. Short texts
+/// cannot be too deep by a margin that matters and skip the scan.
 fn is_too_deep(text: &str) -> bool {
     if text.len() <= MAX_TREE_DEPTH as usize {
         return false;
     }
     let mut lexer = ruff_python_parser::lexer::lex(text, Mode::Module);
     let mut blocks = 0u32;
-    // For each open bracket the depth before it.
-    let mut brackets: Vec<(Open, u32)> = Vec::new();
-    let mut total = 0u32;
+    // The expression of the statement, and those in its open brackets.
+    let mut open = vec![ExpressionDepth::default()];
+    // A sign after an operand is an operator, and else a prefix.
+    let mut is_operand = false;
     loop {
         let kind = lexer.next_token();
+        let was_operand = std::mem::replace(&mut is_operand, ends_operand(kind));
         match kind {
             TokenKind::EndOfFile => return false,
             TokenKind::Indent => blocks += 1,
             TokenKind::Dedent => blocks = blocks.saturating_sub(1),
             TokenKind::Newline | TokenKind::Semi => {
-                brackets.clear();
-                total = 0;
+                open.clear();
+                open.push(ExpressionDepth::default());
             }
-            TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => {
-                brackets.push((Open::Bracket, total));
-                total += 1;
-            }
-            TokenKind::Lambda | TokenKind::Yield => {
-                brackets.push((if kind == TokenKind::Lambda { Open::Lambda } else { Open::Yield }, total));
-                total += 1;
-            }
-            TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace => {
-                // A call, subscript or parenthesis that has closed still is one level of a chain such as `f()()()`.
-                let mut closed = brackets.pop();
-                while let Some((Open::Lambda | Open::Yield, _)) = closed {
-                    closed = brackets.pop();
-                }
-                total = closed.map_or(0, |(_, before)| before) + 1;
-            }
-            TokenKind::Colon if matches!(brackets.last(), Some((Open::Lambda, _))) => {
-                total = brackets.pop().map_or(0, |(_, before)| before) + 1;
-            }
-            TokenKind::Comma => total = brackets.last().map_or(0, |(_, before)| before + 1),
+            TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => push(&mut open, Opening::Bracket),
+            TokenKind::Lambda => push(&mut open, Opening::Lambda),
+            TokenKind::Yield => push(&mut open, Opening::Yield),
+            TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace => while !close(&mut open) {},
+            TokenKind::Colon if innermost(&mut open).opening == Opening::Lambda => _ = close(&mut open),
+            TokenKind::Comma => innermost(&mut open).restart(),
             TokenKind::Name | TokenKind::Int | TokenKind::Float | TokenKind::String | TokenKind::Comment => {}
             TokenKind::NonLogicalNewline => {}
-            _ => total += 1,
+            TokenKind::Plus
+            | TokenKind::Minus
+            | TokenKind::Star
+            | TokenKind::Slash
+            | TokenKind::DoubleSlash
+            | TokenKind::Percent
+            | TokenKind::At
+            | TokenKind::Vbar
+            | TokenKind::Amper
+            | TokenKind::CircumFlex
+            | TokenKind::LeftShift
+            | TokenKind::RightShift
+                if was_operand =>
+            {
+                let expression = innermost(&mut open);
+                expression.chain = expression.chain.max(std::mem::take(&mut expression.operand)) + 1;
+            }
+            TokenKind::And | TokenKind::Or => {
+                let expression = innermost(&mut open);
+                expression.end_operands();
+                expression.inside += LEVEL * std::mem::take(&mut expression.negations);
+                expression.kinds |= if kind == TokenKind::And { 1 } else { 2 };
+            }
+            TokenKind::Less
+            | TokenKind::Greater
+            | TokenKind::LessEqual
+            | TokenKind::GreaterEqual
+            | TokenKind::EqEqual
+            | TokenKind::NotEqual => {
+                let expression = innermost(&mut open);
+                expression.end_operands();
+                expression.kinds |= 4;
+            }
+            TokenKind::Not => innermost(&mut open).negations += 1,
+            TokenKind::Plus | TokenKind::Minus | TokenKind::Tilde | TokenKind::DoubleStar | TokenKind::Dot => {
+                innermost(&mut open).operand += LEVEL;
+            }
+            _ => innermost(&mut open).rest += 1,
         }
-        if total + blocks > MAX_TREE_DEPTH {
+        if innermost(&mut open).depth() + LEVEL * blocks > LEVEL * MAX_TREE_DEPTH {
             return true;
         }
     }
+}
+
+/// How deep the tree of an expression is at most, as far as its tokens have been read, in parts of a level: an operator
+/// in a row, which has those before it as its left operand, counts as one part, and anything else as [`LEVEL`].
+#[derive(Clone, Copy, Default)]
+struct ExpressionDepth {
+    opening: Opening,
+    /// The depth at which it stands.
+    around: u32,
+    /// The operand that is being read: brackets and what stands in them, prefixes, powers and attributes. An operator
+    /// after it ends them.
+    operand: u32,
+    /// The operators in a row before that, with the deepest of their operands.
+    chain: u32,
+    /// The deepest of what stands side by side: operands of comparisons, and expressions between commas.
+    inside: u32,
+    /// Each `not`, which `and` and `or` end.
+    negations: u32,
+    /// Which of `and`, `or` and comparisons there are: a level each, however many operands they have.
+    kinds: u8,
+    /// What nests to the end of the expression, such as `else`.
+    rest: u32,
+}
+
+/// What opens an expression in another.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Opening {
+    /// A bracket, which closes it; the statement itself.
+    #[default]
+    Bracket,
+    /// Up to its colon.
+    Lambda,
+    /// Up to the end of that around it.
+    Yield,
+}
+
+impl ExpressionDepth {
+    /// The depth of its own tree.
+    fn own(&self) -> u32 {
+        self.inside.max(self.chain).max(self.operand) + LEVEL * self.outer()
+    }
+
+    /// The levels that whatever comes next is in.
+    fn outer(&self) -> u32 {
+        self.negations + self.kinds.count_ones() + self.rest
+    }
+
+    fn depth(&self) -> u32 {
+        self.around.saturating_add(self.own())
+    }
+
+    /// Ends what stands between comparisons, `and` and `or`.
+    fn end_operands(&mut self) {
+        let operands = std::mem::take(&mut self.chain).max(std::mem::take(&mut self.operand));
+        self.inside = self.inside.max(operands);
+    }
+
+    /// Begins the next of several expressions side by side.
+    fn restart(&mut self) {
+        let (opening, around, inside) = (self.opening, self.around, self.own());
+        *self = ExpressionDepth { opening, around, inside, ..ExpressionDepth::default() };
+    }
+}
+
+fn push(open: &mut Vec<ExpressionDepth>, opening: Opening) {
+    let outer = innermost(open);
+    let around = outer.around.saturating_add(LEVEL * (outer.outer() + 1) + outer.operand);
+    open.push(ExpressionDepth { opening, around, ..ExpressionDepth::default() });
+}
+
+/// Closes the innermost open expression, which is a part of the operand around it; true if a bracket has opened it.
+fn close(open: &mut Vec<ExpressionDepth>) -> bool {
+    // More brackets may close than have opened: the text need not be a program.
+    if open.len() < 2 {
+        innermost(open).operand += LEVEL;
+        return true;
+    }
+    let closed = open.pop().unwrap_or_default();
+    let outer = innermost(open);
+    match closed.opening {
+        // A call, subscript or parenthesis that has closed still is one level of a chain such as `f()()()`.
+        Opening::Bracket | Opening::Yield => outer.operand = outer.operand.max(closed.own()) + LEVEL,
+        Opening::Lambda => {
+            outer.inside = outer.inside.max(closed.own());
+            outer.rest += 1;
+        }
+    }
+    closed.opening == Opening::Bracket
+}
+
+fn innermost(open: &mut Vec<ExpressionDepth>) -> &mut ExpressionDepth {
+    if open.is_empty() {
+        open.push(ExpressionDepth::default());
+    }
+    let last = open.len() - 1;
+    &mut open[last]
+}
+
+/// True for tokens that an operand may end with.
+fn ends_operand(kind: TokenKind) -> bool {
+    matches!(
+        kind,
+        TokenKind::Name
+            | TokenKind::Int
+            | TokenKind::Float
+            | TokenKind::Complex
+            | TokenKind::String
+            | TokenKind::FStringEnd
+            | TokenKind::TStringEnd
+            | TokenKind::Rpar
+            | TokenKind::Rsqb
+            | TokenKind::Rbrace
+            | TokenKind::True
+            | TokenKind::False
+            | TokenKind::None
+            | TokenKind::Ellipsis
+    )
 }
 
 /// The length of the shortest beginning of a text that is too deep: the lexer does not say where its tokens are.

@@ -32,7 +32,7 @@ fn expressions_too_deep_are_rejected() {
     for n in [300, 900, 5000, 100_000] {
         for expression in [
             format!("{}n", "-".repeat(n)),
-            format!("n{}", " + n".repeat(n)),
+            format!("{}n{}", "n + (".repeat(n), ")".repeat(n)),
             format!("{}n{}", "a[".repeat(n), "]".repeat(n)),
             format!("{}b", "not ".repeat(n)),
             format!("{}n", "n if b else ".repeat(n)),
@@ -57,6 +57,31 @@ fn expressions_too_deep_are_rejected() {
         for statement in ["yield n, ", "yield n, (yield), n, "] {
             assert!(!kernel(&format!("    {}n", statement.repeat(n))).is_empty(), "{n} times {statement}");
         }
+    }
+}
+
+#[test]
+fn operators_in_a_row_are_no_nesting() {
+    for (row, n) in
+        [(" + n", 4900), (" + n * a[0]", 2400), (" - -n ** 2 + a[n - 1]", 1200), (" + (n - 1) // 2 * abs(n)", 1200)]
+    {
+        assert_eq!(kernel(&format!("    a[0] = n{}", row.repeat(n))), [], "{n} of {row}");
+    }
+    // A row whose first operand is a row in brackets is as long as both.
+    let nested = (0..30).fold("n".to_owned(), |inner, _| format!("({inner}{})", " + n".repeat(400)));
+    assert_eq!(kernel(&format!("    a[0] = {nested}")), [Code::Limit]);
+    let nested = (0..900).fold("n".to_owned(), |inner, _| format!("({inner}{})", " + n".repeat(900)));
+    assert_eq!(kernel(&format!("    a[0] = {nested}")), [Code::Limit]);
+    for row in [" + n", " * n", " | n", " and n", " < n"] {
+        assert_eq!(kernel(&format!("    a[0] = n{}", row.repeat(100_000))).len(), 1, "{row}");
+    }
+}
+
+#[test]
+fn a_chain_of_branches_may_be_longer_than_blocks_are_deep() {
+    for (n, codes) in [(240, &[][..]), (300, &[Code::Limit])] {
+        let elif: String = (0..n).map(|i| format!("    elif n == {}:\n        a[0] = abs(n) + {i}\n", i + 2)).collect();
+        assert_eq!(kernel(&format!("    if n == 1:\n        pass\n{elif}")), codes, "{n} branches");
     }
 }
 
@@ -111,7 +136,9 @@ fn long_programs_that_are_not_deep_are_compiled() {
     assert_eq!(kernel(&"    a[0] = a[1] + n * 2\n".repeat(5000)), []);
     let numbers = "1, ".repeat(50_000);
     assert_eq!(codes(&format!("import polyloom as loom\nTABLE = [{numbers}]\n")), []);
-    assert_eq!(kernel(&format!("    b = b{}", " or a[0] > 0".repeat(500))), [Code::Limit]);
+    for operator in ["and", "or"] {
+        assert_eq!(kernel(&format!("    b = b{}", format!(" {operator} a[0] > 0").repeat(2500))), [], "{operator}");
+    }
     assert_eq!(kernel(&format!("    b = n{}", " < n".repeat(500))), [Code::Limit]);
 }
 

@@ -731,7 +731,8 @@ pub(crate) fn float_mode(value: &Bound<'_, PyAny>) -> PyResult<FloatMode> {
 #[pyclass(frozen, dict, weakref, module = "polyloom._native")]
 pub(crate) struct Function {
     handle: FunctionHandle,
-    earlier: Mutex<Vec<FunctionHandle>>,
+    /// The overloads defined before it, each with its Python function.
+    earlier: Mutex<Vec<(FunctionHandle, Py<PyAny>)>>,
     /// The Python function, which runs where no kernel calls it.
     python: Py<PyAny>,
     doc: Option<String>,
@@ -759,11 +760,20 @@ impl Function {
         Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: function.clone().unbind(), doc })
     }
 
-    /// Makes the definitions `before` stands for overloads of this one, but for one that this replaces.
-    fn add_overloads_of(&self, before: &Bound<'_, Function>) {
-        let mut handles = before.get().handles();
-        handles.retain(|earlier| !self.handle.replaces(earlier));
-        self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(handles);
+    /// Makes the definitions `before` stands for overloads of this one, but for those that this replaces: one of the
+    /// same types, and those of an earlier execution of the code that defines them.
+    fn add_overloads_of(&self, py: Python<'_>, before: &Bound<'_, Function>) -> PyResult<()> {
+        let before = before.get();
+        let mut overloads: Vec<(FunctionHandle, Py<PyAny>)> = Vec::new();
+        let earlier = before.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = earlier.iter().map(|(handle, python)| (handle, python));
+        for (handle, python) in earlier.chain([(&before.handle, &before.python)]) {
+            if !self.handle.replaces(handle) && !self.is_executed_after(handle, python.bind(py))? {
+                overloads.push((handle.clone(), python.clone_ref(py)));
+            }
+        }
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(overloads);
+        Ok(())
     }
 
     /// Makes another function stand in for this one's derivative, or for this one on the way there, as its decorator
@@ -821,8 +831,23 @@ impl Function {
 impl Function {
     /// All overloads, in the order of their definition.
     pub(crate) fn handles(&self) -> Vec<FunctionHandle> {
-        let mut handles = self.earlier.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        handles.push(self.handle.clone());
-        handles
+        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = earlier.iter().map(|(handle, _)| handle);
+        earlier.chain([&self.handle]).cloned().collect()
+    }
+
+    /// True if this is defined in a later execution of code than another function of its name: in the same namespace
+    /// from other text, as when a notebook cell is edited, or by the same definition compiled anew. Code that runs a
+    /// definition several times, such as a loop over types, has compiled it once.
+    fn is_executed_after(&self, other: &FunctionHandle, python: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let own = self.python.bind(python.py());
+        if !own.getattr("__globals__")?.is(&python.getattr("__globals__")?) {
+            return Ok(false);
+        }
+        if !Arc::ptr_eq(&self.handle.unit, &other.unit) {
+            return Ok(true);
+        }
+        let is_same_code = own.getattr("__code__")?.is(&python.getattr("__code__")?);
+        Ok(self.handle.function == other.function && !is_same_code)
     }
 }

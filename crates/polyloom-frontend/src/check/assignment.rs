@@ -412,6 +412,7 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn bind_name(&mut self, name: &'a ast::ExprName, value: Expr) -> Option<(LocalId, Expr)> {
         let span = self.span(name);
         let text = name.id.as_str();
+        self.release_counter(text);
         match self.names.get(text).copied() {
             Some(Name::Local(id)) => {
                 self.mark_assigned(id);

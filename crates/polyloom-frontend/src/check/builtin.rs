@@ -339,8 +339,8 @@ impl<'a> Checker<'_, '_, 'a> {
                 continue;
             }
             // What no one else can read is updated in a variable without a name.
-            if let (ExprKind::Op { .. } | ExprKind::Call { .. } | ExprKind::Cast(_), Some(ty)) =
-                (&arg.kind, arg.ty.as_value())
+            if is_temporary(arg)
+                && let Some(ty) = arg.ty.as_value()
             {
                 let (local, at) = (self.new_local("", ty, arg.span), arg.span);
                 let variable = Expr::new(ExprKind::Local(local), ExprType::Value(ty), at);
@@ -386,6 +386,15 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(Captured::Builtin(builtin)) => Some((builtin, call)),
             _ => None,
         }
+    }
+}
+
+/// True if an expression gives a value that no variable or element has.
+fn is_temporary(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Op { .. } | ExprKind::Call { .. } | ExprKind::Cast(_) => true,
+        ExprKind::Let { body, .. } => is_temporary(body),
+        _ => false,
     }
 }
 

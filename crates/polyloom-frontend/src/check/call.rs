@@ -1,17 +1,20 @@
 //! Calls: what is called, and its arguments.
 
 use super::Given;
+use super::composite::Held;
 use super::function::{Checker, Name};
 use super::overload::{Actual, Actuals};
 use super::scope::is_library;
-use crate::environment::{Captured, Constructor, FunctionHandle};
+use crate::environment::{Builtin, Captured, Constructor, FunctionHandle};
 use crate::members;
+use crate::param_type::ParamType;
 use crate::source::{PACKAGES, dotted};
 use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Locals};
+use polyloom_ir::op::Param;
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span};
 use ruff_python_ast as ast;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// An argument of a call.
 #[derive(Clone)]
@@ -22,8 +25,24 @@ pub(super) struct Argument<'a> {
     pub(super) value: Expr,
 }
 
+/// Where an argument stands in a call.
+#[derive(Clone, Copy)]
+enum ArgumentPlace<'a> {
+    /// At this position.
+    Position(usize),
+    /// By this keyword.
+    Keyword(&'a str),
+}
+
 impl<'a> Checker<'_, '_, 'a> {
+    /// A call. Where its text has another order than its operands, arguments are held in variables in that of the text.
     pub(super) fn call(&mut self, call: &'a ast::ExprCall, span: Span) -> Expr {
+        let outer = std::mem::take(&mut self.held_arguments);
+        let value = self.call_inner(call, span);
+        std::mem::replace(&mut self.held_arguments, outer).around(value)
+    }
+
+    fn call_inner(&mut self, call: &'a ast::ExprCall, span: Span) -> Expr {
         if let Some(grad) = self.grad_of(&call.func) {
             return self.grad_call(grad, call, span);
         }
@@ -181,6 +200,94 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
+    /// True if the arguments of a call may be operands in another order than they are written in, and it would be seen
+    /// in which they are evaluated.
+    fn order_matters(&mut self, call: &'a ast::ExprCall) -> bool {
+        let is_select = dotted(&call.func).is_some_and(|path| path.last() == Some(&"select"));
+        let is_reordered = is_select || !call.arguments.keywords.is_empty();
+        let values = call.arguments.args.iter().chain(call.arguments.keywords.iter().map(|keyword| &keyword.value));
+        is_reordered && call.arguments.len() > 1 && values.into_iter().any(|value| self.has_effect(value))
+    }
+
+    /// An argument, evaluated into variables where it is written. What the call may change stays the variable or element
+    /// that it is: what is passed by reference is read when the function runs.
+    fn held_argument(&mut self, value: Expr, call: &'a ast::ExprCall, place: ArgumentPlace<'a>) -> Expr {
+        if self.may_change(call, place) {
+            return value;
+        }
+        let mut held = std::mem::take(&mut self.held_arguments);
+        let value = self.held_value(value, &mut held);
+        self.held_arguments = held;
+        value
+    }
+
+    /// True if what a call names may change this argument: a random state, or what is passed by reference.
+    fn may_change(&mut self, call: &'a ast::ExprCall, place: ArgumentPlace<'a>) -> bool {
+        match self.meaning(&call.func) {
+            Some(Captured::Builtin(Builtin::Op(op))) => {
+                let is_it = |(i, param): (usize, &Param)| match place {
+                    ArgumentPlace::Position(position) => position == i,
+                    ArgumentPlace::Keyword(name) => name == param.name,
+                };
+                let mut signatures = op.info().signatures.iter();
+                signatures.any(|signature| signature.params.iter().enumerate().any(|at| at.1.inout && is_it(at)))
+            }
+            Some(Captured::Function(handles)) => handles.iter().any(|handle| {
+                let Some(def) = handle.unit.definition(handle.function) else { return false };
+                let types = handle.parameter_types(Some(ParamType::ANY)).unwrap_or_default();
+                let position = match place {
+                    ArgumentPlace::Position(position) => Some(position),
+                    ArgumentPlace::Keyword(name) => {
+                        def.parameters.iter_non_variadic_params().position(|p| p.parameter.name.as_str() == name)
+                    }
+                };
+                position.is_some_and(|at| matches!(types.get(at), Some(ParamType::Reference(_))))
+            }),
+            _ => false,
+        }
+    }
+
+    fn held_value(&mut self, value: Expr, held: &mut Held) -> Expr {
+        let span = value.span;
+        match value.kind {
+            ExprKind::View { array, indices } => {
+                let indices = indices.into_iter().map(|index| match index.kind {
+                    ExprKind::Slice(parts) => {
+                        let parts = parts.map(|part| self.held_value(part, held));
+                        Expr { kind: ExprKind::Slice(Box::new(parts)), ..index }
+                    }
+                    ExprKind::Gather(_) => index,
+                    _ => self.held_value(index, held),
+                });
+                let kind = ExprKind::View { array, indices: indices.collect() };
+                Expr { kind, ..value }
+            }
+            ExprKind::Local(local)
+                if self.fixed.contains_key(&local) || self.local_type(local).as_any_array().is_some() =>
+            {
+                value
+            }
+            ExprKind::Local(local) => {
+                let ty = self.local_type(local);
+                let copy = self.new_local("", ty, span);
+                held.push(smallvec![copy], value);
+                Expr::new(ExprKind::Local(copy), ExprType::Value(ty), span)
+            }
+            ExprKind::Tuple(parts) => {
+                let parts = parts.into_iter().map(|part| self.held_value(part, held)).collect();
+                Expr { kind: ExprKind::Tuple(parts), ..value }
+            }
+            _ if value.ty.is_struct() => {
+                let ty = value.ty.clone();
+                let leaves = self.leaves_of(value, held);
+                let leaves = leaves.into_iter().map(|leaf| self.held_value(leaf, held)).collect();
+                Expr::new(ExprKind::Tuple(leaves), ty, span)
+            }
+            _ if value.ty.as_value().is_some_and(|ty| ty.as_any_array().is_some()) => value,
+            _ => self.hold(value, held),
+        }
+    }
+
     /// The arguments of a call, each one value; `None` if one of them is rejected.
     pub(super) fn arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<Argument<'a>>> {
         let arguments = self.all_arguments(call)?;
@@ -201,9 +308,12 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn arguments_but(&mut self, call: &'a ast::ExprCall, left_out: &[&str]) -> Option<Vec<Argument<'a>>> {
         let mut arguments = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
         let mut failed = false;
+        let order_matters = self.order_matters(call);
         for arg in &call.arguments.args {
             for value in self.positional(arg) {
                 failed |= value.is_error();
+                let place = ArgumentPlace::Position(arguments.len());
+                let value = if order_matters { self.held_argument(value, call, place) } else { value };
                 arguments.push(Argument { name: None, value });
             }
         }
@@ -213,6 +323,10 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             let value = self.expr(&keyword.value);
             failed |= value.is_error();
+            let value = match &keyword.arg {
+                Some(name) if order_matters => self.held_argument(value, call, ArgumentPlace::Keyword(name.as_str())),
+                _ => value,
+            };
             match &keyword.arg {
                 Some(name) => arguments.push(Argument { name: Some(name.as_str()), value }),
                 None => {
@@ -238,10 +352,13 @@ impl<'a> Checker<'_, '_, 'a> {
         let named = call.arguments.keywords.iter().map(|keyword| (Some(keyword), &keyword.value));
         let mut actuals = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
         let mut failed = false;
+        let order_matters = self.order_matters(call);
         for (keyword, arg) in positional.chain(named) {
             if let ast::Expr::Starred(_) = arg {
                 for value in self.positional(arg) {
                     failed |= value.is_error();
+                    let place = ArgumentPlace::Position(actuals.len());
+                    let value = if order_matters { self.held_argument(value, call, place) } else { value };
                     actuals.push((None, Actual::Value(value), None));
                 }
                 continue;
@@ -256,6 +373,15 @@ impl<'a> Checker<'_, '_, 'a> {
                 },
             };
             failed |= matches!(&actual, Actual::Value(value) if value.is_error());
+            let actual = match actual {
+                Actual::Value(value) if order_matters => {
+                    let name = keyword.and_then(|keyword| keyword.arg.as_ref());
+                    let place = name
+                        .map_or(ArgumentPlace::Position(actuals.len()), |name| ArgumentPlace::Keyword(name.as_str()));
+                    Actual::Value(self.held_argument(value, call, place))
+                }
+                actual => actual,
+            };
             match keyword.map(|keyword| &keyword.arg) {
                 None => actuals.push((None, actual, Some(arg))),
                 Some(Some(name)) => actuals.push((Some(name.as_str()), actual, Some(arg))),
@@ -334,9 +460,10 @@ impl<'a> Checker<'_, '_, 'a> {
             };
             return self.reject(Code::Recursion, span, message, "write the recursion as a loop");
         }
-        self.compilation.spent.depth += self.depth;
+        let depth = self.depth + self.n_elifs;
+        self.compilation.spent.depth += depth;
         let function = self.compilation.check_instance(handle, FunctionKind::Func, &given, span);
-        self.compilation.spent.depth -= self.depth;
+        self.compilation.spent.depth -= depth;
         let Some(function) = function else {
             self.failed = true;
             return Expr::error(span);

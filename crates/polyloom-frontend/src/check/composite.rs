@@ -494,13 +494,16 @@ impl Held {
 /// The value of an index that is a constant.
 pub(super) fn constant_index(index: &Expr) -> Option<i128> {
     match (&index.kind, index.ty.as_value()) {
-        (ExprKind::Const(bits), Some(Type::Scalar(ty))) => {
-            let unused = 128 - ty.bits();
-            let signed = (i128::from(*bits) << unused) >> unused;
-            Some(if ty.is_signed_int() { signed } else { i128::from(*bits) })
-        }
+        (ExprKind::Const(bits), Some(Type::Scalar(ty))) => Some(integer(*bits, ty)),
         _ => None,
     }
+}
+
+/// The value that bits are as an integer of a type.
+pub(super) fn integer(bits: u64, ty: Scalar) -> i128 {
+    let unused = 128 - ty.bits();
+    let signed = (i128::from(bits) << unused) >> unused;
+    if ty.is_signed_int() { signed } else { i128::from(bits) }
 }
 
 /// A composite of its components.

@@ -7,7 +7,7 @@ use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
-/// Expressions and statements nested deeper than this are not checked.
+/// Expressions and statements nested deeper than this are not checked. Operators in a row are no nesting.
 pub(super) const MAX_DEPTH: u32 = 200;
 
 impl<'a> Checker<'_, '_, 'a> {
@@ -40,7 +40,7 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::Attribute(attribute) => self.attribute(attribute, span),
             ast::Expr::Subscript(subscript) => self.subscript(subscript, span),
             ast::Expr::Call(call) => self.call(call, span),
-            ast::Expr::BinOp(binary) => self.binary(binary, span),
+            ast::Expr::BinOp(binary) => self.binary(binary),
             ast::Expr::UnaryOp(unary) => self.unary(unary, span),
             ast::Expr::BoolOp(logic) => self.bool_op(logic, span),
             ast::Expr::Compare(compare) => self.compare(compare, span),
@@ -87,10 +87,8 @@ impl<'a> Checker<'_, '_, 'a> {
             ExprType::Values(types) => {
                 let count = types.len();
                 let span = expr.span;
-                let function = match expr.kind {
-                    ExprKind::Call { function, .. } => self.compilation.program.functions.get(function.0 as usize),
-                    _ => None,
-                };
+                let functions = &self.compilation.program.functions;
+                let function = expr.called().and_then(|function| functions.get(function.0 as usize));
                 let (message, help) = match function {
                     Some(function) if count == 0 => (
                         format!("`{}` returns nothing", function.name),

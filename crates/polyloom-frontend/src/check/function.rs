@@ -1,5 +1,6 @@
 //! Checking one function instance: parameters, body, results.
 
+use super::composite::Held;
 use super::flow::{Flow, LocalSet, LoopFlow};
 use super::reference::Around;
 use super::results::Results;
@@ -62,9 +63,11 @@ pub(super) struct Checker<'c, 'o, 'a> {
     /// How many of them are from before the innermost branch or loop body.
     pub(super) n_rebound_outside: usize,
     /// The loops around that are unrolled, innermost last.
-    pub(super) unrolled: Vec<Unrolled>,
+    pub(super) unrolled: Vec<Unrolled<'a>>,
     /// The parts of arrays that names stand for.
     pub(super) views: Vec<Expr>,
+    /// What the arguments of the call being checked are held in.
+    pub(super) held_arguments: Held,
     /// The variables that are parameters by reference.
     pub(super) references: SmallVec<[LocalId; 4]>,
     /// What the statement being checked has around it.
@@ -96,6 +99,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) chosen_end: bool,
     /// How deep the statement or expression being checked is nested.
     pub(super) depth: u32,
+    /// In how many `elif` branches, beyond that.
+    pub(super) n_elifs: u32,
     pub(super) failed: bool,
     /// Whether a limit has been reported: whatever else is near it would only repeat that.
     limit_reached: bool,
@@ -367,6 +372,7 @@ impl Compilation<'_> {
             n_rebound_outside: 0,
             unrolled: Vec::new(),
             views: Vec::new(),
+            held_arguments: Held::default(),
             references: SmallVec::new(),
             around: Around::default(),
             fixed: FxHashMap::default(),
@@ -385,6 +391,7 @@ impl Compilation<'_> {
             assigned: vec![LocalSet::default()],
             loops: Vec::new(),
             depth: 0,
+            n_elifs: 0,
             failed: false,
             limit_reached: false,
         };
@@ -394,6 +401,7 @@ impl Compilation<'_> {
         let n_named = checker.n_params;
         checker.adjoints(given);
         checker.declared_results(def);
+        checker.refuse_assignment_expressions(&def.body);
         checker.collect_names(&def.body);
         let mut body = Vec::with_capacity(def.body.len());
         checker.block(&def.body, &mut body);

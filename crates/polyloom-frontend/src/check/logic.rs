@@ -8,8 +8,9 @@ use polyloom_ir::{Code, Op, Scalar, Span, Type};
 use ruff_python_ast::{self as ast, BoolOp, CmpOp};
 use smallvec::smallvec;
 
-/// `and`, `or` and chained comparisons of more operands nest too deeply when lowered.
-const MAX_TERMS: usize = 64;
+/// Chained comparisons of more operands nest too deeply when lowered. So would `and` and `or`, which are lowered by
+/// halves from there on.
+const MAX_NESTED: usize = 64;
 
 impl<'a> Checker<'_, '_, 'a> {
     /// Runs `check` and gives the variables it assigned: random states that operands update.
@@ -32,20 +33,17 @@ impl<'a> Checker<'_, '_, 'a> {
     ) -> (Vec<Expr>, Locals) {
         self.collecting(|c| {
             let depth = c.depth;
-            let operand = |operand| {
-                c.depth += 1;
+            let operand = |(place, operand): (usize, _)| {
+                c.depth = depth + place.min(MAX_NESTED) as u32 + 1;
                 check(c, operand)
             };
-            let checked = operands.iter().map(operand).collect();
+            let checked = operands.iter().enumerate().map(operand).collect();
             c.depth = depth;
             checked
         })
     }
 
     pub(super) fn bool_op(&mut self, logic: &'a ast::ExprBoolOp, span: Span) -> Expr {
-        if logic.values.len() > MAX_TERMS {
-            return self.too_many_terms(span);
-        }
         let mut values = logic.values.iter();
         let mut terms: Vec<Expr> = values.next().map(|first| self.condition(first)).into_iter().collect();
         let (rest, assigns) = self.nesting(values.as_slice(), Self::condition);
@@ -55,11 +53,6 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         self.lint_logic(logic, &terms, span);
         Expr::new(ExprKind::Logic { all: logic.op == BoolOp::And, terms, assigns }, ExprType::BOOL, span)
-    }
-
-    fn too_many_terms(&mut self, span: Span) -> Expr {
-        let message = format!("more than {MAX_TERMS} operands in one condition");
-        self.reject(Code::Limit, span, message, "split it: assign parts of it to variables")
     }
 
     /// The operands of a comparison, an integer beside a float converted to its type: Warp's comparisons are C++'s.
@@ -79,8 +72,9 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     pub(super) fn compare(&mut self, compare: &'a ast::ExprCompare, span: Span) -> Expr {
-        if compare.ops.len() > MAX_TERMS {
-            return self.too_many_terms(span);
+        if compare.ops.len() > MAX_NESTED {
+            let message = format!("more than {MAX_NESTED} operands in one comparison");
+            return self.reject(Code::Limit, span, message, "join several comparisons by `and`");
         }
         let first = self.expr(&compare.left);
         let (rest, assigns) = self.nesting(&compare.comparators, Self::expr);

@@ -20,10 +20,11 @@ struct Range {
 impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn for_loop(&mut self, stmt: &'a ast::StmtFor, span: Span, out: &mut Vec<Stmt>) {
         if self.must_unroll(stmt)
-            && let Some(values) = self.constant_range(&stmt.iter)
+            && let Some(range) = self.constant_range(&stmt.iter)
         {
-            return self.unrolled(stmt, values.into_iter(), out);
+            return self.unrolled(stmt, range, out);
         }
+        self.release_counters_assigned_in(&stmt.body);
         let backward = self.reversed_range(&stmt.iter);
         let range = self.range(backward.unwrap_or(&stmt.iter));
         let range = match (range, backward) {
@@ -44,7 +45,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
                 None
             }
-            (target, range) => self.counter(target, range.as_ref()),
+            (target, range) => self.counter(target, range.as_ref().map(|range| range.scalar)),
         };
         let runs = range.as_ref().is_some_and(Range::runs_at_least_once);
         let before = self.flow.clone();
@@ -64,6 +65,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     pub(super) fn while_loop(&mut self, stmt: &'a ast::StmtWhile, span: Span, out: &mut Vec<Stmt>) {
+        self.release_counters_assigned_in(&stmt.body);
         let (cond, cond_assigns) = self.collecting(|c| c.condition(&stmt.test));
         let endless = matches!(cond.kind, ExprKind::Const(bits) if bits != 0) && !cond.is_error();
         let before = self.flow.clone();
@@ -145,7 +147,8 @@ impl<'a> Checker<'_, '_, 'a> {
         out.push(Stmt { kind: if is_break { StmtKind::Break } else { StmtKind::Continue }, span });
     }
 
-    fn counter(&mut self, target: &'a ast::Expr, range: Option<&Range>) -> Option<LocalId> {
+    /// The variable that counts values of a type; `None` if that is reported, or has been where there is no type.
+    pub(super) fn counter(&mut self, target: &'a ast::Expr, scalar: Option<Scalar>) -> Option<LocalId> {
         let ast::Expr::Name(name) = target else {
             let span = self.span(target);
             self.reject(
@@ -158,7 +161,8 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let span = self.span(name);
         let text = name.id.as_str();
-        let Some(ty) = range.map(|r| Type::Scalar(r.scalar)) else {
+        self.release_counter(text);
+        let Some(ty) = scalar.map(Type::Scalar) else {
             if !matches!(self.names.get(text), Some(Name::Local(_) | Name::Struct(_))) {
                 self.names.insert(text, Name::Poisoned);
             }
@@ -282,11 +286,10 @@ impl<'a> Checker<'_, '_, 'a> {
             return None;
         }
         let mut values: SmallVec<[Expr; 3]> = arguments.into_iter().map(|a| a.value).collect();
-        let typed = values.iter().find_map(|v| v.ty.as_value().map(|ty| (ty, v.clone())));
-        let scalar = match typed {
-            None => Scalar::I32,
-            Some((Type::Scalar(scalar), _)) if scalar.is_int() => scalar,
-            Some((ty, value)) => return self.not_an_integer(ty, &value),
+        let Some(scalar) = range_scalar(values.iter()) else {
+            let typed = values.iter().find_map(|value| value.ty.as_value().map(|ty| (ty, value.clone())));
+            let (ty, value) = typed?;
+            return self.not_an_integer(ty, &value);
         };
         for value in &mut values {
             let given = std::mem::replace(value, Expr::error(span));
@@ -337,6 +340,19 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         self.reject(Code::TypeMismatch, value.span, message, help);
         None
+    }
+}
+
+/// The type of a `range` of these values: that of the first with one; else the first of `int32` and `int64` that has
+/// all numbers. `None` if the first with a type is no integer.
+pub(super) fn range_scalar<'e>(mut values: impl Iterator<Item = &'e Expr> + Clone) -> Option<Scalar> {
+    let untyped = values.clone();
+    match values.find_map(|value| value.ty.as_value()) {
+        Some(ty) => ty.as_scalar().filter(|scalar| scalar.is_int()),
+        None => {
+            let has_all = |scalar: &Scalar| untyped.clone().all(|value| value.fits(*scalar));
+            Some([Scalar::I32, Scalar::I64].into_iter().find(has_all).unwrap_or(Scalar::I32))
+        }
     }
 }
 

@@ -18,10 +18,24 @@ const MAX_FLOAT_POWER: u32 = 4;
 const MAX_INT_POWER: u32 = 64;
 
 impl<'a> Checker<'_, '_, 'a> {
-    pub(super) fn binary(&mut self, binary: &'a ast::ExprBinOp, span: Span) -> Expr {
-        let left = self.expr(&binary.left);
-        let right = self.expr(&binary.right);
-        self.binary_op(binary.op, left, right, span)
+    /// A binary operator. A sum of many terms nests to the left in the tree, but not in what it means, so that its length
+    /// is no depth.
+    pub(super) fn binary(&mut self, binary: &'a ast::ExprBinOp) -> Expr {
+        let mut operators = vec![binary];
+        let mut first = &*binary.left;
+        while let ast::Expr::BinOp(inner) = first {
+            if !self.spend(1, inner) {
+                return Expr::error(self.span(inner));
+            }
+            operators.push(inner);
+            first = &inner.left;
+        }
+        let first = self.expr(first);
+        operators.into_iter().rev().fold(first, |left, binary| {
+            let right = self.expr(&binary.right);
+            let span = self.span(binary);
+            self.binary_op(binary.op, left, right, span)
+        })
     }
 
     /// A binary operator on checked operands.

@@ -118,7 +118,10 @@ impl<'a> Checker<'_, '_, 'a> {
         let mut calls = Calls(Vec::new());
         calls.visit_expr(expr);
         calls.0.into_iter().any(|callee| match dotted(callee).and_then(|path| self.capture(&path)) {
-            Some(Captured::Builtin(Builtin::Op(op))) => op.info().effect != Effect::Pure,
+            Some(Captured::Builtin(Builtin::Op(op))) => {
+                let mut params = op.info().signatures.iter().flat_map(|signature| &signature.params);
+                op.info().effect != Effect::Pure || params.any(|param| param.inout)
+            }
             Some(Captured::Builtin(_) | Captured::Type(_) | Captured::Composite(_)) => false,
             _ => true,
         })

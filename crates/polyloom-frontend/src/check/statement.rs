@@ -10,6 +10,9 @@ use polyloom_ir::{Code, Diagnostic, Op, Span};
 use ruff_python_ast as ast;
 use smallvec::smallvec;
 
+/// More branches of open `if` statements, each in the `else` of the one before, are not checked.
+const MAX_ELIFS: u32 = 250;
+
 impl<'a> Checker<'_, '_, 'a> {
     /// Checks statements in order. What follows a `return`, `break` or `continue` is checked and left out.
     pub(super) fn block(&mut self, body: &'a [ast::Stmt], out: &mut Vec<Stmt>) {
@@ -141,10 +144,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 (false, [first, rest @ ..]) => {
                     let clause_span = self.span(first);
                     match &first.test {
-                        Some(test) if self.depth < MAX_DEPTH => {
-                            self.depth += 1;
+                        Some(test) if self.n_elifs < MAX_ELIFS => {
+                            self.n_elifs += 1;
                             self.branch(test, &first.body, rest, clause_span, out);
-                            self.depth -= 1;
+                            self.n_elifs -= 1;
                         }
                         Some(_) => self.too_many_branches(clause_span),
                         None => self.block(&first.body, out),
@@ -174,10 +177,10 @@ impl<'a> Checker<'_, '_, 'a> {
             [first, rest @ ..] => {
                 let clause_span = self.span(first);
                 match &first.test {
-                    Some(test) if self.depth < MAX_DEPTH => {
-                        self.depth += 1;
+                    Some(test) if self.n_elifs < MAX_ELIFS => {
+                        self.n_elifs += 1;
                         self.branch(test, &first.body, rest, clause_span, &mut otherwise);
-                        self.depth -= 1;
+                        self.n_elifs -= 1;
                     }
                     Some(_) => self.too_many_branches(clause_span),
                     None => self.block(&first.body, &mut otherwise),

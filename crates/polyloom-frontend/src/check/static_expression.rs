@@ -4,16 +4,20 @@
 //! calls of a loop, is decided in the checker too: a branch not taken is not looked at, and a loop whose counter a
 //! static expression names is unrolled.
 
+use super::composite::integer;
 use super::flow::Flow;
 use super::function::{Checker, Name};
+use super::loops::range_scalar;
 use crate::constant;
 use crate::environment::{Builtin, Captured, Variable};
+use crate::number::Number;
 use crate::source::dotted;
-use crate::typed_ast::{ExprKind, ExprType, Stmt};
+use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast};
 use ruff_text_size::Ranged;
+use smallvec::smallvec;
 
 impl<'a> Checker<'_, '_, 'a> {
     /// What a call of `static` is; `None` if that is reported.
@@ -77,7 +81,7 @@ impl<'a> Checker<'_, '_, 'a> {
     fn constant_lookup(&self, path: &[&str]) -> Option<Captured> {
         match self.known_or_outside(path)? {
             // Of the counters of unrolled loops, whose type does not matter here.
-            Captured::Constant(bits, Scalar::I32) => Some(Captured::Int((bits as u32 as i32).into())),
+            Captured::Constant(bits, scalar) if scalar.is_int() => Some(Captured::Int(integer(bits, scalar))),
             other => Some(other),
         }
     }
@@ -149,31 +153,53 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Checks the body of a loop once for each value of its counter.
-    pub(super) fn unrolled(&mut self, stmt: &'a ast::StmtFor, values: impl Iterator<Item = i128>, out: &mut Vec<Stmt>) {
+    ///
+    /// The counter is a variable like that of any loop, so that it has its last value afterwards. In the text between
+    /// the start of an iteration and an assignment to it, its name stands for the iteration's value.
+    pub(super) fn unrolled(&mut self, stmt: &'a ast::StmtFor, range: ConstantRange, out: &mut Vec<Stmt>) {
         let ast::Expr::Name(counter) = &*stmt.target else { return };
         let name = counter.id.as_str();
+        let Some(local) = self.counter(&stmt.target, Some(range.scalar)) else { return };
+        let is_reassigned = assigns_any(&stmt.body, |assigned| assigned == name);
+        let counter_span = self.span(counter);
+        let value_of =
+            |value: i128| Expr::constant(Number::Int(value).convert(range.scalar), range.scalar, counter_span);
+        let set_counter = |checker: &mut Self, value: i128, out: &mut Vec<Stmt>| {
+            let value = value_of(value);
+            checker.lint_assigned(local, &value);
+            checker.mark_assigned(local);
+            checker.flow.set.insert(local);
+            let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
+            out.push(Stmt { kind, span: counter_span });
+        };
         let mut is_left = false;
-        let before = self.names.get(name).copied();
-        for value in values {
+        let mut last = None;
+        for value in range.values {
             if !self.spend(1, stmt) {
                 break;
             }
-            self.known.push(Captured::Constant(value as i32 as u32 as u64, Scalar::I32));
+            last = Some(value);
+            if is_reassigned {
+                set_counter(self, value, out);
+            }
+            self.known.push(Captured::Constant(Number::Int(value).convert(range.scalar), range.scalar));
             self.names.insert(name, Name::Known(self.known.len() - 1));
-            self.unrolled.push(Unrolled { n_loops: self.loops.len(), n_open: self.assigned.len(), jump: None });
+            let copy =
+                Unrolled { n_loops: self.loops.len(), n_open: self.assigned.len(), counter: (name, local), jump: None };
+            self.unrolled.push(copy);
             self.block(&stmt.body, out);
             if let Some((left, flow)) = self.unrolled.pop().and_then(|copy| copy.jump) {
                 self.flow = flow;
                 is_left = left;
             }
-            if is_left {
+            if is_left || !self.flow.reachable {
                 break;
             }
         }
-        match before {
-            Some(before) => self.names.insert(name, before),
-            None => self.names.remove(name),
-        };
+        self.names.insert(name, Name::Local(local));
+        if let Some(last) = last.filter(|_| !is_reassigned && self.flow.reachable) {
+            set_counter(self, last, out);
+        }
         // What one iteration sets is read at the start of the text of the next.
         let span = self.span(stmt);
         for local in &mut self.locals {
@@ -183,6 +209,26 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         if !is_left {
             self.block(&stmt.orelse, out);
+        }
+    }
+
+    /// Makes a counter of an unrolled loop around a variable for the rest of the iteration, as it is once it may be
+    /// assigned.
+    pub(super) fn release_counter(&mut self, name: &str) {
+        if let Some(Name::Known(_)) = self.names.get(name)
+            && let Some(&(name, local)) = self.unrolled.iter().rev().map(|copy| &copy.counter).find(|c| c.0 == name)
+        {
+            self.names.insert(name, Name::Local(local));
+        }
+    }
+
+    /// Does so with those that a loop assigns, each iteration of which may read what another has assigned.
+    pub(super) fn release_counters_assigned_in(&mut self, body: &'a [ast::Stmt]) {
+        for at in 0..self.unrolled.len() {
+            let name = self.unrolled[at].counter.0;
+            if matches!(self.names.get(name), Some(Name::Known(_))) && assigns_any(body, |assigned| assigned == name) {
+                self.release_counter(name);
+            }
         }
     }
 
@@ -204,13 +250,14 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The values of a `range` of constants.
-    pub(super) fn constant_range(&mut self, iter: &'a ast::Expr) -> Option<Vec<i128>> {
+    pub(super) fn constant_range(&mut self, iter: &'a ast::Expr) -> Option<ConstantRange> {
         let Some((Builtin::Range, call)) = self.called_builtin(iter) else { return None };
         let arguments = self.arguments(call)?;
+        let scalar = range_scalar(arguments.iter().map(|argument| &argument.value))?;
         let mut values = Vec::new();
         for argument in &arguments {
             values.push(match (argument.value.number(), &argument.value.kind) {
-                (Some(crate::number::Number::Int(value)), _) => value,
+                (Some(Number::Int(value)), _) => value,
                 (None, ExprKind::Const(_)) => super::composite::constant_index(&argument.value)?,
                 _ => return None,
             });
@@ -222,20 +269,28 @@ impl<'a> Checker<'_, '_, 'a> {
             _ => return None,
         };
         let inside = |value: &i128| if step > 0 { *value < stop } else { *value > stop };
-        Some(
-            std::iter::successors(Some(start), |value| Some(value + step))
-                .take_while(inside)
-                .take(MAX_UNROLLED)
-                .collect(),
-        )
+        // An argument that the type does not have is reported where the range is read.
+        let fits = |value: &i128| Number::Int(*value).fit(scalar).is_some();
+        let values = std::iter::successors(Some(start), |value| Some(value + step));
+        let values = values.take_while(inside).take(MAX_UNROLLED).collect();
+        [start, stop, step].iter().all(fits).then_some(ConstantRange { scalar, values })
     }
 }
 
+/// A `range` of constants.
+pub(super) struct ConstantRange {
+    /// The type of its counter.
+    scalar: Scalar,
+    values: Vec<i128>,
+}
+
 /// A copy of the body of a loop that is unrolled.
-pub(super) struct Unrolled {
+pub(super) struct Unrolled<'a> {
     /// How many loops and how many branches are open around its statements.
     n_loops: usize,
     n_open: usize,
+    /// The name of its counter, and the variable that this is outside.
+    counter: (&'a str, LocalId),
     /// How it ended early: whether the loop is left, and what was set then.
     jump: Option<(bool, Flow)>,
 }
@@ -250,9 +305,25 @@ fn number_of(value: &Captured) -> Option<Variable> {
         Captured::Bool(value) => Variable::Bool(value),
         Captured::Int(value) => Variable::Int(value),
         Captured::Float(value) => Variable::Float(value.to_bits()),
-        Captured::Constant(bits, Scalar::I32) => Variable::Int((bits as u32 as i32).into()),
+        Captured::Constant(bits, scalar) if scalar.is_int() => Variable::Int(integer(bits, scalar)),
         _ => return None,
     })
+}
+
+/// True if statements, or those in them, assign a name for which `is_sought` holds.
+fn assigns_any(body: &[ast::Stmt], is_sought: impl Fn(&str) -> bool) -> bool {
+    struct Assigned<F>(F, bool);
+    impl<'a, F: Fn(&str) -> bool> Visitor<'a> for Assigned<F> {
+        fn visit_expr(&mut self, expr: &'a ast::Expr) {
+            if let ast::Expr::Name(name) = expr {
+                self.1 |= name.ctx.is_store() && (self.0)(name.id.as_str());
+            }
+            visitor::walk_expr(self, expr);
+        }
+    }
+    let mut assigned = Assigned(is_sought, false);
+    assigned.visit_body(body);
+    assigned.1
 }
 
 /// The names an expression reads, each once.

@@ -315,6 +315,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let span = self.span(name);
         let text = name.id.as_str();
         let ty = value.ty.full()?;
+        self.release_counter(text);
         let (was, first) = match self.names.get(text).copied() {
             Some(Name::Struct(variable)) => {
                 let known = &self.structs[variable];

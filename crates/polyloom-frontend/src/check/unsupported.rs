@@ -3,7 +3,8 @@
 use super::function::{Checker, Name};
 use crate::typed_ast::Expr;
 use polyloom_ir::{Code, Span};
-use ruff_python_ast as ast;
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{self as ast};
 
 impl<'a> Checker<'_, '_, 'a> {
     /// Rejects an expression that is not of the language.
@@ -16,7 +17,11 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::Dict(_) => ("a dictionary", "use an array parameter, or one variable for each value"),
             ast::Expr::Set(_) => ("a set", "use an array parameter, or one variable for each value"),
             ast::Expr::Lambda(_) => ("`lambda`", "define a function with `@loom.func` outside the kernel"),
-            ast::Expr::Named(_) => ("`:=`", "assign the variable on a line of its own"),
+            // Reported when the function begins.
+            ast::Expr::Named(_) => {
+                self.failed = true;
+                return Expr::error(span);
+            }
             ast::Expr::Await(_) => ("`await`", "remove it: a kernel runs to its end"),
             ast::Expr::Yield(_) | ast::Expr::YieldFrom(_) => {
                 ("`yield`", "write the values to an array that is a parameter")
@@ -35,6 +40,34 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let help = self.in_package(help);
         self.reject(Code::Unsupported, span, format!("{what} is not supported in a kernel"), help)
+    }
+
+    /// Rejects `:=` wherever it stands in a function: code that is not looked at, because a condition is known when
+    /// the function is compiled, would hide that a name is the function's own.
+    pub(super) fn refuse_assignment_expressions(&mut self, body: &'a [ast::Stmt]) {
+        struct Finder<'a>(Vec<&'a ast::ExprNamed>);
+        impl<'a> Visitor<'a> for Finder<'a> {
+            fn visit_expr(&mut self, expr: &'a ast::Expr) {
+                if let ast::Expr::Named(named) = expr {
+                    self.0.push(named);
+                }
+                visitor::walk_expr(self, expr);
+            }
+        }
+        let mut finder = Finder(Vec::new());
+        finder.visit_body(body);
+        for named in finder.0 {
+            let span = self.span(named);
+            self.reject(
+                Code::Unsupported,
+                span,
+                "`:=` is not supported in a kernel",
+                "assign the variable on a line of its own",
+            );
+            if let ast::Expr::Name(name) = &*named.target {
+                self.names.insert(name.id.as_str(), Name::Poisoned);
+            }
+        }
     }
 
     /// Rejects a statement that is not of the language.

@@ -418,7 +418,7 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// The array that a call gives, if it is one of the function's own.
     pub(super) fn own_result_of(&self, value: &Expr) -> Option<Fixed> {
-        let ExprKind::Call { function, .. } = value.kind else { return None };
+        let function = value.called()?;
         self.compilation.program.functions.get(function.0 as usize)?.own_result.clone()
     }
 

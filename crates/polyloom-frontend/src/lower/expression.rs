@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// Operands of `and`, `or` and conditional expressions with at most this many operations are always evaluated.
 const SPECULATED_OPS: u32 = 8;
 
+/// The terms of `and` and `or` that nest, each in the one before.
+const MAX_NESTED_TERMS: usize = 64;
+
 impl Lowering<'_, '_> {
     /// The value of an expression that has one.
     pub(super) fn expr(&mut self, expr: &Expr) -> Value {
@@ -126,18 +129,7 @@ impl Lowering<'_, '_> {
     /// Appends all values of an expression.
     pub(super) fn values(&mut self, expr: &Expr, out: &mut SmallVec<[Value; 2]>) {
         match &expr.kind {
-            ExprKind::Op { op, args, updates } => {
-                let operands: SmallVec<[Value; 4]> = args.iter().map(|a| self.expr(a)).collect();
-                let mut types = result_types(&expr.ty);
-                let n_values = types.len();
-                types.extend(updates.iter().map(|l| self.ty(*l)));
-                self.builder.set_span(expr.span);
-                let inst = self.builder.inst(*op, &operands, &types, Imm::None);
-                let results = self.builder.func.insts[inst].results.clone();
-                let (values, updated) = results.split_at(n_values);
-                self.set_all(updates, updated);
-                out.extend_from_slice(values);
-            }
+            ExprKind::Op { .. } => out.extend(self.op(expr)),
             ExprKind::OpWith { op, imm, args } => {
                 let operands: SmallVec<[Value; 4]> = args.iter().map(|a| self.expr(a)).collect();
                 let types = result_types(&expr.ty);
@@ -179,6 +171,47 @@ impl Lowering<'_, '_> {
             ExprKind::Error => {}
             _ => out.push(self.expr(expr)),
         }
+    }
+
+    /// The values of an operation. Those that are first operands of each other, as in a sum, are not nested calls here:
+    /// there may be thousands.
+    fn op(&mut self, expr: &Expr) -> SmallVec<[Value; 2]> {
+        let mut outer: SmallVec<[&Expr; 2]> = SmallVec::new();
+        let mut innermost = expr;
+        while let ExprKind::Op { args, .. } = &innermost.kind
+            && let [first, ..] = &args[..]
+        {
+            outer.push(innermost);
+            innermost = first;
+        }
+        let mut values = match (outer.is_empty(), &innermost.kind) {
+            // An operation without operands.
+            (_, ExprKind::Op { .. }) => self.op_of(innermost, SmallVec::new()),
+            _ => SmallVec::from_elem(self.expr(innermost), 1),
+        };
+        for expr in outer.into_iter().rev() {
+            let first = values.first().copied();
+            let first = first.unwrap_or_else(|| self.zero(expr.ty.as_value().unwrap_or(Type::I32)));
+            values = self.op_of(expr, SmallVec::from_elem(first, 1));
+        }
+        values
+    }
+
+    /// The values of an operation whose first operands are there.
+    fn op_of(&mut self, expr: &Expr, mut operands: SmallVec<[Value; 4]>) -> SmallVec<[Value; 2]> {
+        let ExprKind::Op { op, args, updates } = &expr.kind else { return SmallVec::new() };
+        for arg in args.iter().skip(operands.len()) {
+            operands.push(self.expr(arg));
+        }
+        let mut types = result_types(&expr.ty);
+        let n_values = types.len();
+        types.extend(updates.iter().map(|l| self.ty(*l)));
+        self.builder.set_span(expr.span);
+        let inst = self.builder.inst(*op, &operands, &types, Imm::None);
+        let results = self.builder.func.insts[inst].results.clone();
+        let (values, updated) = results.split_at(n_values);
+        self.set_all(updates, updated);
+        values.into()
     }
 
     fn all_values(&mut self, expr: &Expr) -> SmallVec<[Value; 2]> {
@@ -254,6 +287,12 @@ impl Lowering<'_, '_> {
 
     /// `and` and `or`.
     fn logic(&mut self, all: bool, terms: &[Expr], assigns: &[LocalId]) -> Value {
+        if terms.len() > MAX_NESTED_TERMS {
+            // Each half is one term of two, so that the depth is the logarithm of their number.
+            let (before, after) = terms.split_at(terms.len() / 2);
+            let value = self.logic(all, before, assigns);
+            return self.unless_decided(all, value, after, assigns);
+        }
         let Some((first, rest)) = terms.split_first() else { return self.builder.const_bool(all) };
         let op = if all { Op::BitAnd } else { Op::BitOr };
         let mut value = self.expr(first);
@@ -263,16 +302,20 @@ impl Lowering<'_, '_> {
                 value = self.builder.op(op, &[value, term_value]);
                 continue;
             }
-            let remaining = &rest[i..];
-            let decided = |l: &mut Self| l.builder.const_bool(!all);
-            let open = |l: &mut Self| l.logic(all, remaining, assigns);
-            return if all {
-                self.choose(value, Type::BOOL, assigns, open, decided)
-            } else {
-                self.choose(value, Type::BOOL, assigns, decided, open)
-            };
+            return self.unless_decided(all, value, &rest[i..], assigns);
         }
         value
+    }
+
+    /// The terms of `and` or `or` after those that came to `value`, evaluated if that does not decide.
+    fn unless_decided(&mut self, all: bool, value: Value, terms: &[Expr], assigns: &[LocalId]) -> Value {
+        let decided = |l: &mut Self| l.builder.const_bool(!all);
+        let open = |l: &mut Self| l.logic(all, terms, assigns);
+        if all {
+            self.choose(value, Type::BOOL, assigns, open, decided)
+        } else {
+            self.choose(value, Type::BOOL, assigns, decided, open)
+        }
     }
 
     /// The comparisons of a chain from the one whose left operand is `left`.

@@ -502,6 +502,15 @@ impl Expr {
         matches!(&self.kind, ExprKind::View { indices, .. } if indices.is_empty())
     }
 
+    /// The function instance that it calls, if it is a call.
+    pub(crate) fn called(&self) -> Option<FunctionId> {
+        match &self.kind {
+            ExprKind::Call { function, .. } => Some(*function),
+            ExprKind::Let { body, .. } => body.called(),
+            _ => None,
+        }
+    }
+
     /// Whether it was rejected.
     pub fn is_error(&self) -> bool {
         self.ty == ExprType::Error

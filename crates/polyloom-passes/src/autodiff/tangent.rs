@@ -390,7 +390,7 @@ impl<'a> Tangents<'a> {
             let mut components = Values::new();
             for component in 0..composite.n_components() {
                 let unit = self.unit(composite, component);
-                let gradient = rules::contributions(&mut self.builder, data, operands, results, &[Some(unit)])?[index];
+                let gradient = self.contribution(data, operands, results, (index, unit))?;
                 components.push(match gradient {
                     Some(gradient) if self.builder.func.ty(gradient).as_composite().is_some() => {
                         rules::inner(&mut self.builder, gradient, tangent)
@@ -405,12 +405,24 @@ impl<'a> Tangents<'a> {
         let elem = ty.as_scalar()?;
         if self.builder.func.ty(tangent).as_composite().is_none() {
             // What it multiplies by the result's adjoint, multiplied by this tangent.
-            return Some(rules::contributions(&mut self.builder, data, operands, results, &[Some(tangent)])?[index]);
+            return self.contribution(data, operands, results, (index, tangent));
         }
         let one = self.builder.const_f64(1.0);
         let one = self.builder.cast(one, elem);
-        let gradient = rules::contributions(&mut self.builder, data, operands, results, &[Some(one)])?[index];
+        let gradient = self.contribution(data, operands, results, (index, one))?;
         Some(gradient.map(|gradient| rules::inner(&mut self.builder, gradient, tangent)))
+    }
+
+    /// What an adjoint of the result adds to that of an operand; `Some(None)` if that is zero.
+    fn contribution(
+        &mut self,
+        data: &InstData,
+        operands: &[Value],
+        results: &[Value],
+        (index, adjoint): (usize, Value),
+    ) -> Option<Option<Value>> {
+        let found = rules::contributions(&mut self.builder, data, operands, results, &[Some(adjoint)])?;
+        Some(found[index].map(|contribution| contribution.value))
     }
 
     /// A composite of zeros but for a one in this component.

@@ -216,8 +216,8 @@ fn key_hash(func: &Function, inst: Inst, epoch: u32) -> u64 {
         Imm::Func(callee) => callee.hash(&mut hasher),
         _ => {}
     }
-    // The upper bits of an Fx hash are the good ones.
-    hasher.finish() >> 20
+    // The lower bits of what `finish` gives are the good ones: it rotates those of the product's upper end there.
+    hasher.finish()
 }
 
 fn same(func: &Function, a: Inst, b: Inst) -> bool {

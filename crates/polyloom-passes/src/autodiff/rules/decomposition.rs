@@ -42,7 +42,7 @@ pub(in crate::autodiff) fn distinct(builder: &mut Builder<'_>, op: Op, values: V
 }
 
 fn moved(builder: &mut Builder<'_>, op: Op, values: Value, to_nan: bool) -> Value {
-    let mut rule = Rule { adjoint: values, b: builder };
+    let mut rule = Rule { adjoint: values, b: builder, taken: SmallVec::new() };
     let mut components = rule.components(values);
     let magnitudes: Elements = components.iter().map(|&x| rule.b.op(Op::Abs, &[x])).collect();
     let scale = rule.fold(Op::Max, &magnitudes);

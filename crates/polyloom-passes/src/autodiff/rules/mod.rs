@@ -18,8 +18,17 @@ use polyloom_ir::op::Derivative;
 use polyloom_ir::{Builder, Composite, Function, Imm, InstData, Op, Scalar, Type, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
+/// What is added to the adjoint of an operand.
+#[derive(Clone, Copy)]
+pub(super) struct Contribution {
+    pub(super) value: Value,
+    /// The condition under which the op takes this operand, if it is one that takes one of several: where it does not
+    /// hold, the contribution is zero, and nothing asks for the operand.
+    pub(super) taken: Option<Value>,
+}
+
 /// What is added to the adjoint of each operand; none of it where that is zero.
-pub(super) type Contributions = SmallVec<[Option<Value>; 4]>;
+type Contributions = SmallVec<[Option<Value>; 4]>;
 
 /// How an op on operands of these types is differentiated: [`Derivative::ScalarRule`] is one of two.
 pub(super) fn derivative(op: Op, types: &[Type]) -> Derivative {
@@ -64,20 +73,28 @@ pub(super) fn contributions(
     operands: &[Value],
     results: &[Value],
     adjoints: &[Option<Value>],
-) -> Option<Contributions> {
+) -> Option<SmallVec<[Option<Contribution>; 4]>> {
+    let always = |value: Option<Value>| value.map(|value| Contribution { value, taken: None });
     let types: SmallVec<[Type; 4]> = operands.iter().map(|&operand| builder.func.ty(operand)).collect();
     match derivative(data.op, &types) {
-        Derivative::Zero => return Some(smallvec![None; operands.len()]),
+        Derivative::Zero => return Some(operands.iter().map(|_| None).collect()),
         Derivative::Rule => {}
         _ => return None,
     }
     if let [adjoint] = *adjoints {
-        let rule = &mut Rule { b: builder, adjoint: adjoint? };
-        return rule.of(data, operands, results[0]);
+        let mut rule = Rule { b: builder, adjoint: adjoint?, taken: SmallVec::new() };
+        let values = rule.of(data, operands, results[0])?;
+        let taken = rule.taken.into_iter().map(Some).chain(std::iter::repeat(None));
+        let contribution = |(value, taken): (Option<Value>, _)| value.map(|value| Contribution { value, taken });
+        return Some(match data.op {
+            // The first operand decides which of the others is taken.
+            Op::Select => values.into_iter().zip(std::iter::once(None).chain(taken)).map(contribution).collect(),
+            _ => values.into_iter().zip(taken).map(contribution).collect(),
+        });
     }
     let matrix = matrix_adjoint(builder, data.op, results, adjoints)?;
     // Other operands are variables that the results are put in.
-    Some(std::iter::once(Some(matrix)).chain(operands[1..].iter().map(|_| None)).collect())
+    Some(std::iter::once(Some(matrix)).chain(operands[1..].iter().map(|_| None)).map(always).collect())
 }
 
 /// An adjoint so far and what is added to it. What is added to one component leaves the others as they are.
@@ -117,12 +134,12 @@ pub(super) fn matrix_adjoint(
     results: &[Value],
     adjoints: &[Option<Value>],
 ) -> Option<Value> {
-    Rule { adjoint: results[0], b: builder }.decomposition(op, results, adjoints)
+    Rule { adjoint: results[0], b: builder, taken: SmallVec::new() }.decomposition(op, results, adjoints)
 }
 
 /// The sum of the products of corresponding components of two values of one type.
 pub(super) fn inner(builder: &mut Builder<'_>, a: Value, b: Value) -> Value {
-    Rule { adjoint: a, b: builder }.inner(a, b)
+    Rule { adjoint: a, b: builder, taken: SmallVec::new() }.inner(a, b)
 }
 
 /// The rule of an instruction with one result.
@@ -130,6 +147,8 @@ struct Rule<'a, 'f> {
     b: &'a mut Builder<'f>,
     /// The result's adjoint.
     adjoint: Value,
+    /// Of an op that takes one of its operands, when it takes each.
+    taken: SmallVec<[Value; 3]>,
 }
 
 fn one(value: Value) -> Option<Contributions> {
@@ -168,7 +187,9 @@ impl Rule<'_, '_> {
             Op::Select => {
                 let nothing = self.zero_like(g);
                 let then = self.b.op(Op::Select, &[x[0], g, nothing]);
-                Some(smallvec![None, Some(then), Some(self.b.op(Op::Select, &[x[0], nothing, g]))])
+                let otherwise = self.b.op(Op::Select, &[x[0], nothing, g]);
+                self.taken = smallvec![x[0], self.b.op(Op::Not, &[x[0]])];
+                Some(smallvec![None, Some(then), Some(otherwise)])
             }
             Op::Cast => match (self.b.func.ty(x[0]), self.b.func.ty(r)) {
                 (Type::Scalar(from), Type::Scalar(to)) if from.is_float() && to.is_float() => one(self.b.cast(g, from)),

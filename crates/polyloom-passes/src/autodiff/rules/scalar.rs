@@ -26,7 +26,9 @@ impl Rule<'_, '_> {
                 let nothing = self.constant(0.0, g);
                 let is_first = self.b.op(Op::Eq, &[r, x[0]]);
                 let first = self.b.op(Op::Select, &[is_first, g, nothing]);
-                two(first, self.b.op(Op::Select, &[is_first, nothing, g]))
+                let second = self.b.op(Op::Select, &[is_first, nothing, g]);
+                self.taken = smallvec![is_first, self.b.op(Op::Not, &[is_first])];
+                two(first, second)
             }
             Op::Sqrt => {
                 let half = self.times(g, 0.5);
@@ -62,6 +64,10 @@ impl Rule<'_, '_> {
                 let outside = self.b.op(Op::Select, &[is_x, nothing, g]);
                 let low = self.b.op(Op::Select, &[is_low, outside, nothing]);
                 let high = self.b.op(Op::Select, &[is_low, nothing, outside]);
+                let is_limit = self.b.op(Op::Not, &[is_x]);
+                let is_not_low = self.b.op(Op::Not, &[is_low]);
+                let [is_low, is_high] = [is_low, is_not_low].map(|which| self.b.op(Op::BitAnd, &[is_limit, which]));
+                self.taken = smallvec![is_x, is_low, is_high];
                 Some(smallvec![Some(inside), Some(low), Some(high)])
             }
             Op::Lerp => {

@@ -1,16 +1,16 @@
 //! Whether an adjoint is asked for: zero times an infinite derivative is nothing where no way leads from a value to
 //! what is differentiated.
 //!
-//! The adjoint of a value that a `where` does not choose, or that an `if` or a loop which is not entered would have
+//! The adjoint of a value that a `where`, `min`, `max` or `clamp` does not take, or that an `if` or a loop which is not entered would have
 //! used, is zero, and the derivatives of what computed it may be infinite or NaN. So beside an adjoint there may be
 //! the condition under which it is asked for, and what it is multiplied with counts only then. An adjoint that is zero
 //! by arithmetic is asked for all the same: what is infinite there is told.
 
-use super::super::rules::is_linear;
+use super::super::rules::{derivative, is_linear};
 use super::super::zero;
 use super::Sweep;
 use polyloom_ir::op::{Derivative, Group};
-use polyloom_ir::{InstData, Op, Type, Value};
+use polyloom_ir::{Imm, InstData, Op, Region, Type, Value};
 use smallvec::SmallVec;
 
 /// When an adjoint is asked for: always, or if a condition holds.
@@ -24,6 +24,9 @@ pub(super) struct Seed {
 }
 
 pub(super) type Seeds = SmallVec<[Option<Seed>; 4]>;
+
+/// Of a composite, when the adjoint of each component is asked for; none of a component that nothing leads from.
+pub(super) type AskedComponents = SmallVec<[Option<Asked>; 4]>;
 
 impl Sweep<'_> {
     /// When the adjoints of these old values are asked for, of those that have one.
@@ -43,13 +46,80 @@ impl Sweep<'_> {
         }))
     }
 
-    /// When the adjoint of one of the values of a `where` is asked for.
-    pub(in crate::autodiff) fn chosen(&mut self, asked: Asked, cond: Value, if_true: bool) -> Asked {
-        let is_chosen = if if_true { cond } else { self.builder.op(Op::Not, &[cond]) };
-        Some(match asked {
-            None => is_chosen,
-            Some(asked) => self.builder.op(Op::BitAnd, &[asked, is_chosen]),
-        })
+    /// When the adjoint of an operand is asked for, which an op takes if a condition holds.
+    pub(in crate::autodiff) fn asked_if_taken(&mut self, asked: Asked, taken: Option<Value>) -> Asked {
+        match (asked, taken) {
+            (Some(asked), Some(taken)) => Some(self.builder.op(Op::BitAnd, &[asked, taken])),
+            (asked, taken) => asked.or(taken),
+        }
+    }
+
+    /// When the adjoints of the components of an instruction's result are asked for, where that is known of each.
+    pub(super) fn take_components(&mut self, data: &InstData) -> Option<AskedComponents> {
+        self.asked_components.remove(data.results.first()?)
+    }
+
+    /// When those of an operand are asked for, which the adjoint of the result is handed on to by component.
+    pub(super) fn components_of_operand(
+        &mut self,
+        data: &InstData,
+        operand: Value,
+        asked: Asked,
+        taken: Option<Value>,
+        of_result: Option<&AskedComponents>,
+    ) -> Option<AskedComponents> {
+        let n = self.old.ty(operand).as_composite()?.n_components();
+        match (data.op, &data.imm) {
+            (Op::Component, &Imm::Component(component)) => {
+                let mut of_operand = AskedComponents::from_elem(None, n);
+                of_operand[usize::from(component)] = Some(asked);
+                Some(of_operand)
+            }
+            (Op::WithComponent, &Imm::Component(component)) => {
+                let mut of_operand = of_result.cloned().unwrap_or_else(|| AskedComponents::from_elem(Some(asked), n));
+                of_operand[usize::from(component)] = None;
+                Some(of_operand)
+            }
+            (Op::Add | Op::Sub | Op::Neg | Op::Select, _) => {
+                let components = of_result?.iter().map(|&asked| Some(self.asked_if_taken(asked?, taken)));
+                Some(components.collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds to the adjoint of an old value that is a composite, of which it is known when each component is asked for.
+    pub(super) fn add_components(&mut self, old: Value, by: Value, asked: Asked, components: AskedComponents) {
+        let is_first = self.adjoints[old].is_none();
+        let before = self.asked_components.remove(&old);
+        self.add_if(old, by, asked);
+        let sum = match before {
+            _ if is_first => components,
+            None => return,
+            Some(before) => {
+                let pairs = before.into_iter().zip(components);
+                let sum = |(a, b): (Option<Asked>, Option<Asked>)| match (a, b) {
+                    (Some(a), Some(b)) => Some(a.zip(b).and_then(|(a, b)| self.any(vec![a, b]))),
+                    (a, b) => a.or(b),
+                };
+                pairs.map(sum).collect()
+            }
+        };
+        self.asked_components.insert(old, sum);
+    }
+
+    /// True if nothing in a region uses a value but what takes it or leaves it: of what a loop carries so, an iteration
+    /// decides whether its adjoint is asked for.
+    pub(super) fn is_only_taken(&self, region: Region, value: Value) -> bool {
+        let mut is_only = true;
+        self.old.walk(region, &mut |_, data| {
+            let is_exempt = takes_one(data.op) || data.op.info().is_terminator() || {
+                let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&operand| self.old.ty(operand)).collect();
+                derivative(data.op, &types) == Derivative::Zero
+            };
+            is_only &= is_exempt || !data.operands.contains(&value);
+        });
+        is_only
     }
 
     /// A condition as a value.
@@ -86,9 +156,14 @@ impl Sweep<'_> {
     }
 }
 
-/// Whether the derivative may be infinite or NaN.
+/// True if the derivative may be infinite or NaN.
 pub(super) fn is_curved(data: &InstData) -> bool {
     let info = data.op.info();
-    let is_linear = is_linear(data.op) || data.op == Op::Select || info.group == Group::Core;
+    let is_linear = is_linear(data.op) || takes_one(data.op) || info.group == Group::Core;
     !is_linear && info.derivative != Derivative::Zero
+}
+
+/// True for the ops whose result is one of their operands.
+fn takes_one(op: Op) -> bool {
+    matches!(op, Op::Select | Op::Min | Op::Max | Op::Clamp)
 }

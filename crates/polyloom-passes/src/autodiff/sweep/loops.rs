@@ -31,6 +31,8 @@ struct Loop<'a> {
     captured: Values,
     /// When the adjoints of what it carries are asked for.
     asked: Asked,
+    /// Of what it carries with adjoints, that of which each iteration decides whether they are.
+    decided: SmallVec<[usize; 2]>,
 }
 
 impl Sweep<'_> {
@@ -46,12 +48,14 @@ impl Sweep<'_> {
         let body = data.regions[data.regions.len() - 1];
         let params = self.old.regions[body].params[usize::from(counts)..].to_vec();
         // The adjoints that go from iteration to iteration: of what the loop carries, and of what is outside.
-        let carried = (0..params.len()).filter(|&slot| self.active.contains(params[slot])).collect();
+        let carried: SmallVec<[usize; 8]> =
+            (0..params.len()).filter(|&slot| self.active.contains(params[slot])).collect();
+        let decided = carried.iter().copied().filter(|&slot| self.is_only_taken(body, params[slot])).collect();
         let row_counters = self.row_counters(inst);
         let mut counters = self.counters_in(inst);
         counters.retain(|counter| !row_counters.contains(counter));
         let (rows, captured) = (self.rows_of(inst), self.captured(inst));
-        let lp = Loop { inst, data, body, params, counters, row_counters, rows, carried, captured, asked };
+        let lp = Loop { inst, data, body, params, counters, row_counters, rows, carried, captured, asked, decided };
         let mut initial: Values = SmallVec::new();
         for &slot in &lp.carried {
             let ty = self.old.ty(lp.params[slot]);
@@ -70,6 +74,12 @@ impl Sweep<'_> {
                 None => self.builder.const_bool(false),
             });
         }
+        for &slot in &lp.decided {
+            initial.push(match seeds[slot] {
+                Some(seed) => self.condition(seed.asked),
+                None => self.builder.const_bool(false),
+            });
+        }
         let results = match self.checkpoints {
             true => self.reverse_segments(&lp, n, &initial),
             false => {
@@ -78,6 +88,7 @@ impl Sweep<'_> {
             }
         };
         let (adjoints, conditions) = results[lp.carried.len()..].split_at(lp.captured.len());
+        let (conditions, decided) = conditions.split_at(lp.captured.len());
         for (index, &value) in lp.captured.iter().enumerate() {
             let is_always = before[index].is_some_and(|seed| seed.asked.is_none());
             let asked = (!is_always).then_some(conditions[index]);
@@ -85,6 +96,7 @@ impl Sweep<'_> {
         }
         let first = if counts { 3 } else { 0 };
         for (&slot, &adjoint) in lp.carried.iter().zip(&results) {
+            let asked = lp.decided.iter().position(|&other| other == slot).map_or(asked, |at| Some(decided[at]));
             self.add_if(data.operands[first + slot], adjoint, asked);
         }
     }
@@ -205,6 +217,7 @@ impl Sweep<'_> {
             this.n_loops += 1;
             this.forward(lp.body, Mode::AGAIN);
             let (outside, conditions) = adjoints[lp.carried.len()..].split_at(lp.captured.len());
+            let (conditions, decided) = conditions.split_at(lp.captured.len());
             for ((&value, &adjoint), &condition) in lp.captured.iter().zip(outside).zip(conditions) {
                 this.set(value, Some(Seed { adjoint, asked: Some(condition) }));
             }
@@ -212,10 +225,14 @@ impl Sweep<'_> {
             for (&slot, &adjoint) in lp.carried.iter().zip(adjoints) {
                 seeds[slot] = Some(Seed { adjoint, asked: lp.asked });
             }
+            for (&slot, &condition) in lp.decided.iter().zip(decided) {
+                seeds[slot] = seeds[slot].map(|seed| Seed { asked: Some(condition), ..seed });
+            }
             this.seed(lp.body, &seeds);
             this.reverse(lp.body);
             this.n_loops -= 1;
             let mut yields = Values::new();
+            let decided: Seeds = lp.decided.iter().map(|&slot| this.seed_of(lp.params[slot])).collect();
             for &slot in &lp.carried {
                 let ty = this.old.ty(lp.params[slot]);
                 let adjoint = this.adjoints[lp.params[slot]].take();
@@ -228,6 +245,12 @@ impl Sweep<'_> {
             for &value in &lp.captured {
                 let asked = this.asked[value].expand();
                 yields.push(this.condition(asked));
+            }
+            for seed in decided {
+                yields.push(match seed {
+                    Some(seed) => this.condition(seed.asked),
+                    None => this.builder.const_bool(false),
+                });
             }
             yields
         })

@@ -21,7 +21,7 @@ mod reverse;
 mod rows;
 
 pub(in crate::autodiff) use asked::Asked;
-use asked::Seed;
+use asked::{AskedComponents, Seed};
 pub(in crate::autodiff) use rows::{Row, row_reads, rows};
 
 use super::plan::{Counted, Tape, TapeLength};
@@ -31,6 +31,7 @@ use polyloom_ir::op::Effect;
 use polyloom_ir::{
     Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Module, Op, Region, Scalar, Type, Value, ValueDef,
 };
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 type Values = SmallVec<[Value; 8]>;
@@ -108,6 +109,8 @@ pub(in crate::autodiff) struct Sweep<'a> {
     pub(in crate::autodiff) adjoints: SecondaryMap<Value, PackedOption<Value>>,
     /// Of an old value with an adjoint, the condition under which that is asked for; none if it always is.
     asked: SecondaryMap<Value, PackedOption<Value>>,
+    /// The same of the components of an old composite, where their adjoints have been added one by one.
+    asked_components: FxHashMap<Value, AskedComponents>,
     pub(in crate::autodiff) active: EntitySet<Value>,
     /// By parameter.
     pub(in crate::autodiff) arrays: Vec<Array>,
@@ -155,6 +158,7 @@ impl<'a> Sweep<'a> {
             values: SecondaryMap::new(),
             adjoints: SecondaryMap::new(),
             asked: SecondaryMap::new(),
+            asked_components: FxHashMap::default(),
             active,
             arrays,
             apart: EntitySet::new(),

@@ -1,6 +1,6 @@
 //! The reverse sweep, but for loops: adjoints go from what an instruction gives to what it takes.
 
-use super::super::rules;
+use super::super::rules::{self, Contribution};
 use super::super::zero;
 use super::asked::{Asked, Seed, Seeds, is_curved};
 use super::{Known, Sweep, Types, Values, active_update, mixed_extremum};
@@ -20,6 +20,7 @@ impl Sweep<'_> {
         if !self.active.contains(old) {
             return;
         }
+        self.asked_components.remove(&old);
         let (sum, asked) = match self.adjoints[old].expand() {
             None => (by, asked),
             Some(before) => {
@@ -57,6 +58,7 @@ impl Sweep<'_> {
 
     fn reverse_op(&mut self, data: &InstData) {
         let asked = self.asked_for(&data.results);
+        let components = self.take_components(data);
         let adjoints: SmallVec<[Option<Value>; 2]> =
             data.results.iter().map(|&result| self.adjoints[result].take()).collect();
         if adjoints.iter().all(Option::is_none) {
@@ -67,13 +69,29 @@ impl Sweep<'_> {
         match rules::contributions(&mut self.builder, data, &operands, &results, &adjoints) {
             Some(contributions) => {
                 for (index, (&operand, contribution)) in data.operands.iter().zip(contributions).enumerate() {
-                    let Some(contribution) = contribution else { continue };
-                    let (contribution, asked) = match data.op {
-                        Op::Select => (contribution, self.chosen(asked, operands[0], index == 1)),
-                        _ if is_curved(data) => (self.chosen_if_asked(asked, contribution), asked),
-                        _ => (contribution, asked),
+                    let Some(Contribution { value, taken }) = contribution else { continue };
+                    let value = if is_curved(data) { self.chosen_if_asked(asked, value) } else { value };
+                    let of_component = match (data.op, &data.imm, &components) {
+                        (Op::Construct, _, Some(components)) => Some(components[index]),
+                        (Op::WithComponent, &Imm::Component(component), Some(components)) if index == 1 => {
+                            Some(components[usize::from(component)])
+                        }
+                        _ => None,
                     };
-                    self.add_if(operand, contribution, asked);
+                    match of_component {
+                        Some(None) => continue,
+                        Some(Some(asked)) => {
+                            self.add_if(operand, value, asked);
+                            continue;
+                        }
+                        None => {}
+                    }
+                    let of_operand = self.components_of_operand(data, operand, asked, taken, components.as_ref());
+                    let asked = self.asked_if_taken(asked, taken);
+                    match of_operand {
+                        Some(of_operand) => self.add_components(operand, value, asked, of_operand),
+                        None => self.add_if(operand, value, asked),
+                    }
                 }
             }
             None => {
@@ -231,7 +249,7 @@ impl Sweep<'_> {
         self.builder.switch_to(around);
         let branch = self.builder.region_inst(Op::If, &[is_it], &[ty], &regions);
         let adjoint = self.builder.func.insts[branch].results[0];
-        self.add(value, adjoint);
+        self.add_if(value, adjoint, Some(is_it));
     }
 
     fn reverse_update(&mut self, data: &InstData) {
@@ -374,6 +392,7 @@ impl Sweep<'_> {
     pub(super) fn set(&mut self, value: Value, seed: Option<Seed>) {
         self.adjoints[value] = seed.map(|seed| seed.adjoint).into();
         self.asked[value] = seed.and_then(|seed| seed.asked).into();
+        self.asked_components.remove(&value);
     }
 
     /// Takes the adjoints of an instruction's results.
