@@ -65,6 +65,21 @@ CASES = {
         "m",
         [3, 4, 1, 2],
     ),
+    "a struct whose part is set before": (
+        "s = S()\nt = S()\ns.v = loom.vec2(1.0, 2.0)\ns.v.x, t = 5.0, s\nm = loom.mat22(s.v[0], s.v[1], t.v[0], t.v[1])",
+        "m",
+        [5, 2, 1, 2],
+    ),
+    "a struct of variables that are set before": (
+        "x = 1.0\nx, s = 5.0, Q(2.0, x)\nv = loom.vec2(x, s.b)",
+        "v",
+        [5, 1],
+    ),
+    "one value to a part and a variable": (
+        "v = loom.vec2(1.0, 2.0)\nm = loom.mat22(5.0, 6.0, 7.0, 8.0)\nm[0] = v = m[1]\nm[1] = v",
+        "m",
+        [7, 8, 7, 8],
+    ),
     "own array": (
         "t = loom.zeros(shape=(2, 2), dtype=float)\nt[0, 0] = 1.0\nt[1, 1] = 4.0\nt[0, 0], t[1, 1] = t[1, 1], t[0, 0]\n"
         "m = loom.mat22(t[0, 0], t[0, 1], t[1, 0], t[1, 1])",
@@ -96,6 +111,7 @@ def test_targets_are_assigned_from_left_to_right(name: str, device: str) -> None
     ]
     text = (
         "@loom.struct\nclass S:\n    v: loom.vec2\n    w: loom.vec2\n    m: loom.mat22\n\n"
+        "@loom.struct\nclass Q:\n    a: float\n    b: float\n\n"
         "@loom.func\ndef two_rows():\n    return loom.vec2(1.0, 2.0), loom.vec2(3.0, 4.0)\n\n"
         "@loom.kernel\ndef k(a: loom.array(dtype=float), p: loom.array(dtype=loom.mat22), n: int,\n"
         "      o: loom.array(dtype=loom.float64)):\n" + "".join(f"    {line}\n" for line in lines)

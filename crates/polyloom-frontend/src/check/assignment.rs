@@ -24,12 +24,17 @@ impl<'a> Checker<'_, '_, 'a> {
         let value = self.expr(&assign.value);
         let mut value = if value.number().is_some() || value.ty.is_struct() { value } else { self.settle(value) };
         if value.ty.is_struct() {
-            value = self.hold_struct(value, span, out);
+            value = self.copy_struct(value, span, out);
         }
         if let ExprKind::View { .. } = value.kind {
             value = self.not_kept(&value);
         }
-        let simple = |e: &Expr| matches!(e.kind, ExprKind::Const(_) | ExprKind::Number(_) | ExprKind::Local(_));
+        let simple = |e: &Expr| match e.kind {
+            ExprKind::Const(_) | ExprKind::Number(_) => true,
+            // A part of it may be the next target.
+            ExprKind::Local(_) => e.ty.as_value().is_some_and(|ty| ty.as_composite().is_none()),
+            _ => false,
+        };
         if !simple(&value)
             && let Some(ty) = value.ty.as_value()
         {
@@ -60,6 +65,11 @@ impl<'a> Checker<'_, '_, 'a> {
         {
             return value;
         }
+        self.copy_struct(value, span, out)
+    }
+
+    /// The same, each leaf in a new variable, so that no later assignment changes it.
+    fn copy_struct(&mut self, value: Expr, span: Span, out: &mut Vec<Stmt>) -> Expr {
         let Some(ty) = value.ty.full() else { return value };
         let value_span = value.span;
         let mut held = Held::default();
@@ -245,7 +255,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return value;
         }
         if value.ty.is_struct() {
-            return self.hold_struct(value, span, out);
+            return self.copy_struct(value, span, out);
         }
         let value = self.settle(value);
         let Some(ty) = value.ty.as_value().filter(|ty| ty.as_any_array().is_none()) else { return value };
