@@ -14,6 +14,7 @@ use polyloom_ir::{
     ArrayWrites, Composite, Diagnostic, FloatMode, FuncId, Function, Module, SourceMap, Type, check_archs,
 };
 use polyloom_passes::analysis::canonical::{canonical_hash, structure_hash};
+use polyloom_passes::analysis::launch_bounds::LaunchBounds;
 use polyloom_passes::autodiff::{natural_rank, write_gradients};
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::split_blocks;
@@ -55,6 +56,8 @@ pub struct Kernel {
     )]
     cuda_kernels: crate::cuda::CudaKernels,
     derivatives: crate::backward::Derivatives,
+    /// What its launches verify, once one is to.
+    launch_bounds: OnceLock<LaunchBounds>,
     /// The kernel that takes leaves in place of structs, once somebody asks.
     flat: OnceLock<Arc<Kernel>>,
     /// The kernel in the mode `strict`, once somebody asks.
@@ -142,6 +145,7 @@ impl Kernel {
             sim_kernels: Default::default(),
             cuda_kernels: Default::default(),
             derivatives: Default::default(),
+            launch_bounds: OnceLock::new(),
             flat: OnceLock::new(),
             strict: OnceLock::new(),
         }
@@ -154,6 +158,10 @@ impl Kernel {
 
     pub(crate) fn derivatives(&self) -> &crate::backward::Derivatives {
         &self.derivatives
+    }
+
+    pub(crate) fn known_launch_bounds(&self) -> &OnceLock<LaunchBounds> {
+        &self.launch_bounds
     }
 
     /// The kernel as the CPU runs it.
@@ -390,6 +398,7 @@ impl Kernel {
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
     ) -> Result<(), LaunchError> {
+        self.verify_accesses(shape, args, options)?;
         // SAFETY: passed on to the caller.
         unsafe { launch(self.launched()?, shape, args, options) }
     }
