@@ -16,6 +16,7 @@ import typing as _typing
 
 try:
     from polyloom import (
+        _accesses,
         _arrays,
         _builtins,
         _compatibility,
