@@ -5,7 +5,7 @@
 //! by is computed once.
 
 use super::expression::{ExprKind, Expressions, LaunchExpr, LaunchSum, Variable, as_integer};
-use super::walk::{AccessPath, KernelAccess};
+use super::walk::{AccessPath, KernelAccess, MAX_LOOPS};
 use super::{LaunchBounds, Reason};
 use polyloom_ir::eval::{Evaluator, evaluator};
 use polyloom_ir::range::{Range, narrow, negated};
@@ -92,58 +92,64 @@ pub(super) struct ExtentTest {
 
 /// The numbers of a launch's steps.
 pub(super) type StepValues = SmallVec<[u64; 16]>;
-/// Where the variables of a path lie.
-pub(super) type VariableRanges = SmallVec<[Range; 8]>;
+/// Where the variables of a path lie, those that it does not have at 0. Wider integers would make a launch take several
+/// times as long; numbers that do not fit are cut off at the ends, so that what follows from them is outside.
+pub(super) type VariableRanges = [(i64, i64); MAX_DIMS + MAX_LOOPS];
 
 impl UniformInteger {
     #[inline]
-    fn value(self, steps: &StepValues) -> i128 {
-        as_integer(steps[usize::from(self.step)], self.ty)
+    fn value(self, steps: &StepValues) -> i64 {
+        cut_off(as_integer(steps[usize::from(self.step)], self.ty))
     }
+}
+
+#[inline]
+fn cut_off(integer: i128) -> i64 {
+    integer.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 impl SumTerm {
     #[inline]
-    fn amount(&self, steps: &StepValues) -> i128 {
-        let uniform = self.uniform.map_or(1, |uniform| uniform.value(steps));
-        i128::from(self.factor).saturating_mul(uniform)
+    fn amount(&self, steps: &StepValues) -> i64 {
+        match self.uniform {
+            None => self.factor,
+            Some(uniform) => self.factor.saturating_mul(uniform.value(steps)),
+        }
     }
 }
 
-/// Between which numbers a sum lies.
-#[inline]
-fn sum_range(sum: &SumPlan, steps: &StepValues, ranges: &VariableRanges) -> Range {
-    let (mut low, mut high) = (0i128, 0i128);
-    for term in sum {
-        let amount = term.amount(steps);
-        let Some(variable) = term.variable else {
-            (low, high) = (low.saturating_add(amount), high.saturating_add(amount));
-            continue;
-        };
-        let (first, last) = ranges[usize::from(variable)];
-        let (at_first, at_last) = (amount.saturating_mul(first), amount.saturating_mul(last));
-        low = low.saturating_add(at_first.min(at_last));
-        high = high.saturating_add(at_first.max(at_last));
+impl TestedSum {
+    /// Between which numbers the sum lies.
+    #[inline]
+    fn range(&self, steps: &StepValues, ranges: &VariableRanges) -> (i64, i64) {
+        let (mut low, mut high) = (0i64, 0i64);
+        for term in &self.sum {
+            let amount = term.amount(steps);
+            let (first, last) = term.variable.map_or((1, 1), |variable| ranges[usize::from(variable)]);
+            let (least, most) = if amount < 0 { (last, first) } else { (first, last) };
+            low = low.saturating_add(amount.saturating_mul(least));
+            high = high.saturating_add(amount.saturating_mul(most));
+        }
+        (low, high)
     }
-    (low, high)
-}
 
-/// The multiple of each variable in a sum, and what is added to these.
-pub(super) fn factors(sum: &TestedSum, steps: &StepValues, n_variables: usize) -> (SmallVec<[i128; 8]>, i128) {
-    let (mut factors, mut constant) = (SmallVec::from_elem(0i128, n_variables), 0i128);
-    for term in &sum.sum {
-        let amount = term.amount(steps);
-        let to = term.variable.map_or(&mut constant, |variable| &mut factors[usize::from(variable)]);
-        *to = to.saturating_add(amount);
+    /// The multiple of each variable in the sum, and what is added to these.
+    pub(super) fn factors(&self, steps: &StepValues) -> ([i128; MAX_DIMS + MAX_LOOPS], i128) {
+        let (mut factors, mut constant) = ([0i128; MAX_DIMS + MAX_LOOPS], 0i128);
+        for term in &self.sum {
+            let to = term.variable.map_or(&mut constant, |variable| &mut factors[usize::from(variable)]);
+            *to = to.saturating_add(term.amount(steps).into());
+        }
+        (factors, constant)
     }
-    (factors, constant)
 }
 
 impl ExtentTest {
     /// The indices that are within an extent.
     #[inline]
-    pub(super) fn inside(&self, words: &[u64]) -> Option<Range> {
-        let extent = i128::from(*words.get(self.word as usize)?);
+    pub(super) fn inside(&self, words: &[u64]) -> Option<(i64, i64)> {
+        // An extent is one that `int32` holds.
+        let extent = *words.get(self.word as usize)? as i64;
         Some((if self.is_unsigned { 0 } else { -extent }, extent - 1))
     }
 }
@@ -152,41 +158,52 @@ impl PathPlan {
     /// Where the variables of threads on this path lie; nothing if there are no such threads.
     #[inline]
     pub(super) fn ranges(&self, dim: &[u64; MAX_DIMS], steps: &StepValues) -> Option<VariableRanges> {
-        let mut ranges: VariableRanges = dim.iter().map(|&extent| (0, i128::from(extent) - 1)).collect();
-        for LoopPlan { start, end, step } in &self.loops {
-            let (distance, step) = (end.value(steps) - start.value(steps), i128::from(*step));
-            let n_iterations = match step {
-                1 => distance,
-                _ if step > 0 => (distance + step - 1).div_euclid(step),
-                _ => (-distance - step - 1).div_euclid(-step),
+        let mut ranges: VariableRanges = [(0, 0); MAX_DIMS + MAX_LOOPS];
+        let mut is_empty = false;
+        for (range, &extent) in ranges.iter_mut().zip(dim) {
+            range.1 = i64::try_from(extent).unwrap_or(i64::MAX) - 1;
+            is_empty |= extent == 0;
+        }
+        for (range, LoopPlan { start, end, step }) in ranges[MAX_DIMS..].iter_mut().zip(&self.loops) {
+            let distance = end.value(steps).saturating_sub(start.value(steps));
+            range.1 = match *step {
+                1 => distance.saturating_sub(1),
+                step if step > 0 => distance.saturating_sub(1).div_euclid(step),
+                step => distance.saturating_add(1).saturating_neg().div_euclid(-step),
             };
-            ranges.push((0, n_iterations - 1));
+            is_empty |= range.1 < 0;
         }
         for condition in &self.conditions {
-            match condition {
-                &ConditionPlan::Uniform(step, truth) => {
-                    if (steps[usize::from(step)] != 0) != truth {
-                        return None;
-                    }
-                }
-                ConditionPlan::Comparison(op, sum, offset) => {
-                    let (mut factor, mut constant) = (0, i128::from(*offset));
-                    let mut narrowed = 0;
-                    for term in sum {
-                        let to = match term.variable {
-                            None => &mut constant,
-                            Some(variable) => {
-                                narrowed = usize::from(variable);
-                                &mut factor
-                            }
-                        };
-                        *to = to.saturating_add(term.amount(steps));
-                    }
-                    narrow(&mut ranges[narrowed], *op, factor, constant);
+            is_empty |= !condition.narrow(steps, &mut ranges);
+        }
+        (!is_empty).then_some(ranges)
+    }
+}
+
+impl ConditionPlan {
+    /// Leaves out what it does not hold of. False if it holds of nothing.
+    #[inline]
+    fn narrow(&self, steps: &StepValues, ranges: &mut VariableRanges) -> bool {
+        let (op, sum, offset) = match self {
+            &ConditionPlan::Uniform(step, truth) => return (steps[usize::from(step)] != 0) == truth,
+            ConditionPlan::Comparison(op, sum, offset) => (*op, sum, *offset),
+        };
+        let (mut factor, mut constant, mut narrowed) = (0i128, i128::from(offset), 0);
+        for term in sum {
+            let amount = i128::from(term.amount(steps));
+            match term.variable {
+                None => constant += amount,
+                Some(variable) => {
+                    narrowed = usize::from(variable);
+                    factor += amount;
                 }
             }
         }
-        ranges.iter().all(|(first, last)| first <= last).then_some(ranges)
+        let range = &mut ranges[narrowed];
+        let mut wide: Range = (range.0.into(), range.1.into());
+        narrow(&mut wide, op, factor, constant);
+        *range = (cut_off(wide.0), cut_off(wide.1));
+        range.0 <= range.1
     }
 }
 
@@ -214,11 +231,11 @@ impl LaunchBounds {
         let Some(steps) = self.step_values(dim, words) else { return true };
         self.paths.iter().all(|path| {
             let Some(ranges) = path.ranges(dim, &steps) else { return true };
-            path.sums.iter().all(|TestedSum { sum, tests }| {
-                let (low, high) = sum_range(sum, &steps, &ranges);
-                tests.iter().all(|test| {
+            path.sums.iter().all(|sum| {
+                let (low, high) = sum.range(&steps, &ranges);
+                sum.tests.iter().all(|test| {
                     let Some((first, last)) = test.inside(words) else { return true };
-                    low.saturating_add(test.least.into()) >= first && high.saturating_add(test.most.into()) <= last
+                    low.saturating_add(test.least) >= first && high.saturating_add(test.most) <= last
                 })
             })
         })

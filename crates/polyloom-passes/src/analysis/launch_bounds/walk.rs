@@ -22,7 +22,7 @@ const MAX_CALLS: usize = 32;
 const MAX_PATHS: usize = 4;
 const MAX_CONDITIONS: usize = 12;
 /// Most loops around an access.
-const MAX_LOOPS: usize = 4;
+pub(super) const MAX_LOOPS: usize = 4;
 
 /// What has to hold on one way to an access: for each of the conditions whether it does, and the loops around.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]

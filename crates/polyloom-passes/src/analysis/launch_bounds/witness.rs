@@ -2,7 +2,7 @@
 //! comes to an index that is outside.
 
 use super::expression::{CountedLoop, ExprKind, LaunchExpr, as_integer};
-use super::plan::{VariableRanges, factors, stride};
+use super::plan::{VariableRanges, stride};
 use super::walk::{AccessPath, KernelAccess};
 use super::{LaunchBounds, OutsideThread};
 use cranelift_entity::SecondaryMap;
@@ -29,9 +29,10 @@ impl LaunchBounds {
         for plan in &self.paths {
             let Some(ranges) = plan.ranges(dim, &steps) else { continue };
             for sum in &plan.sums {
-                let (factors, constant) = factors(sum, &steps, ranges.len());
+                let (factors, constant) = sum.factors(&steps);
                 for test in &sum.tests {
-                    let Some(inside) = test.inside(words) else { continue };
+                    let Some((first_inside, last_inside)) = test.inside(words) else { continue };
+                    let inside = (first_inside.into(), last_inside.into());
                     for &(access, axis, offset) in &test.indices {
                         let constant = constant.saturating_add(offset.into());
                         let found = first_outside(&factors, constant, inside, &ranges).and_then(|values| {
@@ -132,7 +133,8 @@ fn first_of_at_least(factors: &[i128], constant: i128, ranges: &VariableRanges) 
     let mut most = SmallVec::<[i128; 9]>::from_elem(constant, factors.len() + 1);
     for variable in (0..factors.len()).rev() {
         let (low, high) = ranges[variable];
-        let (at_low, at_high) = (factors[variable].checked_mul(low)?, factors[variable].checked_mul(high)?);
+        let (at_low, at_high) =
+            (factors[variable].checked_mul(low.into())?, factors[variable].checked_mul(high.into())?);
         most[variable] = most[variable + 1].checked_add(at_low.max(at_high))?;
     }
     if most[0] < 0 {
@@ -140,7 +142,7 @@ fn first_of_at_least(factors: &[i128], constant: i128, ranges: &VariableRanges) 
     }
     let (mut values, mut before) = (VariableValues::new(), 0i128);
     for (variable, &factor) in factors.iter().enumerate() {
-        let (low, _) = ranges[variable];
+        let low = i128::from(ranges[variable].0);
         let without = before.checked_add(most[variable + 1])?;
         // The least value with which those that follow can still make up the rest.
         let value = if factor > 0 { low.max(-without.div_euclid(factor)) } else { low };
