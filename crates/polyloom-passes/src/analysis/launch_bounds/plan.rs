@@ -155,15 +155,10 @@ impl ExtentTest {
 }
 
 impl PathPlan {
-    /// Where the variables of threads on this path lie; nothing if there are no such threads.
-    #[inline]
-    pub(super) fn ranges(&self, dim: &[u64; MAX_DIMS], steps: &StepValues) -> Option<VariableRanges> {
-        let mut ranges: VariableRanges = [(0, 0); MAX_DIMS + MAX_LOOPS];
+    /// Where the variables of threads on this path lie, of which `ranges` has the coordinates; false if there are no such
+    /// threads.
+    fn narrow(&self, steps: &StepValues, ranges: &mut VariableRanges) -> bool {
         let mut is_empty = false;
-        for (range, &extent) in ranges.iter_mut().zip(dim) {
-            range.1 = i64::try_from(extent).unwrap_or(i64::MAX) - 1;
-            is_empty |= extent == 0;
-        }
         for (range, LoopPlan { start, end, step }) in ranges[MAX_DIMS..].iter_mut().zip(&self.loops) {
             let distance = end.value(steps).saturating_sub(start.value(steps));
             range.1 = match *step {
@@ -173,11 +168,42 @@ impl PathPlan {
             };
             is_empty |= range.1 < 0;
         }
-        for condition in &self.conditions {
-            is_empty |= !condition.narrow(steps, &mut ranges);
-        }
-        (!is_empty).then_some(ranges)
+        !is_empty && self.conditions.iter().all(|condition| condition.narrow(steps, ranges))
     }
+
+    /// True if all threads come here, and it has no variables but their coordinates.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.conditions.is_empty() && self.loops.is_empty()
+    }
+
+    /// Where the variables of threads on this path lie; nothing if there are no such threads.
+    pub(super) fn ranges(&self, dim: &[u64; MAX_DIMS], steps: &StepValues) -> Option<VariableRanges> {
+        let mut ranges = coordinate_ranges(dim)?;
+        self.narrow(steps, &mut ranges).then_some(ranges)
+    }
+
+    /// True if the sums say that every index is within its extent.
+    #[inline]
+    fn is_inside(&self, steps: &StepValues, ranges: &VariableRanges, words: &[u64]) -> bool {
+        self.sums.iter().all(|sum| {
+            let (low, high) = sum.range(steps, ranges);
+            sum.tests.iter().all(|test| {
+                let Some((first, last)) = test.inside(words) else { return true };
+                low.saturating_add(test.least) >= first && high.saturating_add(test.most) <= last
+            })
+        })
+    }
+}
+
+/// Where the coordinates of a launch's threads lie; nothing if it has none.
+#[inline]
+fn coordinate_ranges(dim: &[u64; MAX_DIMS]) -> Option<VariableRanges> {
+    let mut ranges: VariableRanges = [(0, 0); MAX_DIMS + MAX_LOOPS];
+    for (range, &extent) in ranges.iter_mut().zip(dim) {
+        range.1 = i64::try_from(extent).unwrap_or(i64::MAX) - 1;
+    }
+    (!dim.contains(&0)).then_some(ranges)
 }
 
 impl ConditionPlan {
@@ -229,15 +255,13 @@ impl LaunchBounds {
     #[inline]
     pub(super) fn is_inside(&self, dim: &[u64; MAX_DIMS], words: &[u64]) -> bool {
         let Some(steps) = self.step_values(dim, words) else { return true };
+        let Some(coordinates) = coordinate_ranges(dim) else { return true };
         self.paths.iter().all(|path| {
-            let Some(ranges) = path.ranges(dim, &steps) else { return true };
-            path.sums.iter().all(|sum| {
-                let (low, high) = sum.range(&steps, &ranges);
-                sum.tests.iter().all(|test| {
-                    let Some((first, last)) = test.inside(words) else { return true };
-                    low.saturating_add(test.least) >= first && high.saturating_add(test.most) <= last
-                })
-            })
+            if path.is_plain() {
+                return path.is_inside(&steps, &coordinates, words);
+            }
+            let mut ranges = coordinates;
+            !path.narrow(&steps, &mut ranges) || path.is_inside(&steps, &ranges, words)
         })
     }
 }
