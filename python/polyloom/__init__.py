@@ -16,6 +16,7 @@ import typing as _typing
 
 try:
     from polyloom import (
+        _accesses,
         _arrays,
         _builtins,
         _compatibility,
@@ -40,6 +41,7 @@ except (AttributeError, ImportError) as _error:
         f"the compiled part of polyloom is missing or older than its Python part ({_error}): rebuild it, with "
         "`make develop` in a checkout"
     ) from _error
+from polyloom._accesses import *  # noqa: F403
 from polyloom._arrays import *  # noqa: F403
 from polyloom._builtins import *  # noqa: F403
 from polyloom._compatibility import *  # noqa: F403
@@ -112,6 +114,7 @@ __all__ = [
     "sim",
     "types",
     "utils",
+    *_accesses.__all__,
     *_arrays.__all__,
     *_builtins.__all__,
     *_compatibility.__all__,

@@ -81,7 +81,8 @@ def _beside_the_line(first: Diagnostic, diagnostics: list[Diagnostic], rendered:
 
 
 class LaunchError(RuntimeError):
-    """A checked kernel failed while it ran: an index out of bounds, a division by zero, an assertion.
+    """A thread of a launch would access an array outside its extents, or a checked kernel failed while it ran: an index
+    out of bounds, a division by zero, an assertion.
 
     Attributes
     ----------
@@ -92,9 +93,9 @@ class LaunchError(RuntimeError):
     line, column : int
         The failing expression, from 1.
     index, extent : int or None
-        The index and the extent of its axis, where an access was out of bounds.
+        The index and the extent of its axis, where an access was or would be out of bounds.
     thread : tuple of int
-        Coordinates of the failing thread.
+        Coordinates of the failing thread; of a launch that was refused, those of the first that would fail.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ from typing import Any, Literal, overload
 from numpy.typing import NDArray
 
 from polyloom._errors import Diagnostic
+from polyloom._accesses import KernelAccess
 from polyloom._gradients import TapeMemory
 
 __version__: str
@@ -159,6 +160,8 @@ class Kernel:
     def warnings(self) -> list[Diagnostic]: ...
     @property
     def metadata(self) -> list[str]: ...
+    @property
+    def accesses(self) -> list[KernelAccess]: ...
     def for_arguments(self, args: Sequence[Any]) -> Kernel: ...
     def tangent(
         self, active: Sequence[bool], dim: Sequence[int], known: Sequence[int | list[int] | None]
@@ -279,6 +282,7 @@ def launch(
     grid: int | Sequence[int] | None = None,
     block: int | Sequence[int] | None = None,
     shared_bytes: int | None = None,
+    unchecked: bool = False,
 ) -> None: ...
 @overload
 def launch(
@@ -300,6 +304,7 @@ def launch(
     grid: int | Sequence[int] | None = None,
     block: int | Sequence[int] | None = None,
     shared_bytes: int | None = None,
+    unchecked: bool = False,
 ) -> Launch: ...
 @overload
 def launch(

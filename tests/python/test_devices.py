@@ -222,7 +222,7 @@ def test_the_sanitizers_know_the_arrays():
         x[loom.tid() + 1] = 1.0
 
     with pytest.raises(loom.SanitizerError, match="out-of-bounds access"):
-        loom.launch(past, 4, [loom.zeros(4, device=SIM)], device=SIM)
+        loom.launch(past, 4, [loom.zeros(4, device=SIM)], device=SIM, unchecked=True)
     loom.sim.configure(sanitize="uninitialised")
     y = loom.zeros(4, device=SIM)
     with pytest.raises(loom.SanitizerError, match="uninitialised"):

@@ -33,8 +33,15 @@ def all_checks():
 
 def launch(case: Case, function, shared_bytes: int) -> None:
     kernel = loom.kernel(check=case.kind == CHECK, block_dim=case.block)(function)
+    # The simulator is to find what the launch knows before.
     loom.launch(
-        kernel, grid=case.grid, block=case.block, inputs=case.fresh_args(), shared_bytes=shared_bytes, device="sim:0"
+        kernel,
+        grid=case.grid,
+        block=case.block,
+        inputs=case.fresh_args(),
+        shared_bytes=shared_bytes,
+        device="sim:0",
+        unchecked=True,
     )
 
 

@@ -150,7 +150,7 @@ def test_a_race_is_found_with_its_line():
 def test_an_access_out_of_bounds_is_found_without_checks():
     x = np.zeros(100, np.float32)
     with pytest.raises(loom.SanitizerError, match="out-of-bounds access") as caught:
-        loom.launch(unchecked_shift, 100, [x, 8], device="sim:0")
+        loom.launch(unchecked_shift, 100, [x, 8], device="sim:0", unchecked=True)
     assert caught.value.findings[0].line is not None
     assert "0 bytes past the end of `x` (400 bytes at 0x" in str(caught.value)
 
@@ -165,7 +165,7 @@ def test_bounds_are_a_check_that_can_be_off():
         np.testing.assert_array_equal(y, expected)
     loom.sim.configure(sanitize=["no-alignment", "barriers"])
     with pytest.raises(loom.SanitizerError, match="out-of-bounds access"):
-        loom.launch(unchecked_shift, 100, [x, 8], device="sim:0")
+        loom.launch(unchecked_shift, 100, [x, 8], device="sim:0", unchecked=True)
 
 
 @loom.kernel
@@ -186,10 +186,10 @@ def test_bounds_are_those_of_the_elements(on_device):
     for outside in (9, 10, 11, 12):
         for kernel in (byte_at, add_at):
             with pytest.raises(loom.SanitizerError, match=rf"{outside - 9} bytes past the end of `x` \(9 bytes at 0x"):
-                loom.launch(kernel, 1, [x, outside], device="sim:0")
+                loom.launch(kernel, 1, [x, outside], device="sim:0", unchecked=True)
     if not on_device:
         with pytest.raises(loom.SanitizerError, match=r"1 bytes before `x` \(9 bytes at 0x"):
-            loom.launch(byte_at, 1, [x, -10], device="sim:0")
+            loom.launch(byte_at, 1, [x, -10], device="sim:0", unchecked=True)
     for k in range(9):
         loom.launch(add_at, 1, [x, k], device="sim:0")
     np.testing.assert_array_equal(x.numpy() if on_device else x, np.ones(9, np.int8))
@@ -201,7 +201,7 @@ def test_reports_are_of_launches_that_found_something_too():
     loom.launch(unchecked_shift, 1, [x, 0], device="sim:0")
     before = loom.sim.last_report()["thread_instructions"]
     with pytest.raises(loom.SanitizerError):
-        loom.launch(unchecked_shift, 64, [x, 90], device="sim:0")
+        loom.launch(unchecked_shift, 64, [x, 90], device="sim:0", unchecked=True)
     after = loom.sim.last_report()["thread_instructions"]
     assert after not in (0, before)
 
@@ -210,7 +210,7 @@ def test_the_arrays_of_a_finding_are_named_wherever_they_are():
     loom.sim.configure(sanitize="all")
     x = loom.zeros(64, device="sim:0")
     with pytest.raises(loom.SanitizerError, match=r"0 bytes past the end of `x` \(256 bytes at 0x"):
-        loom.launch(unchecked_shift, 32, [x[32:], 1], device="sim:0")
+        loom.launch(unchecked_shift, 32, [x[32:], 1], device="sim:0", unchecked=True)
     with pytest.raises(loom.SanitizerError, match=r"byte \d+ of `out` \(4 bytes at 0x"):
         loom.launch(same_element, 32, [x, np.zeros(1, np.float32)], device="sim:0")
 

@@ -117,6 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let elapsed = started.elapsed();
     let report = done.map_err(|error| match &error {
         LaunchError::Trap(trap) => Failure::Failed(kernel.explain(trap).message),
+        LaunchError::Outside(outside) => Failure::Failed(kernel.explain_outside(outside).message),
         LaunchError::Simulator(fault) => Failure::Failed(describe_fault(fault)),
         _ => Failure::Failed(error.to_string()),
     })?;

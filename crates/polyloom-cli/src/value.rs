@@ -3,7 +3,8 @@
 use npyz::WriterBuilder as _;
 use polyloom::{ArgBlock, ArgError, Layout, Params, Random, Scalar, Type, scalar_bits};
 use std::fmt;
-use std::io::BufWriter;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read as _, Seek as _};
 use std::path::Path;
 
 /// Most bytes an array made from the command line may have.
@@ -102,6 +103,47 @@ fn parse_scalar(scalar: Scalar, text: &str) -> Option<u64> {
     }
 }
 
+/// Longest header of a `.npy` file; those of NumPy take some hundred bytes.
+const MAX_HEADER_BYTES: u32 = 1 << 16;
+/// How deep brackets of a header nest: those of structured elements have four levels.
+const MAX_HEADER_NESTING: usize = 8;
+
+/// Opens a `.npy` file whose header can be parsed in a short time: the parser takes exponentially longer with each
+/// level of brackets. What is no file is not opened, since a device has no end and a pipe makes its reader wait.
+fn open_npy(path: &Path) -> Result<BufReader<File>, String> {
+    let wrong = |error: &dyn fmt::Display| format!("cannot read {}: {error}", path.display());
+    if !std::fs::metadata(path).map_err(|error| wrong(&error))?.is_file() {
+        return Err(wrong(&"it is not a regular file"));
+    }
+    let mut file = File::open(path).map_err(|error| wrong(&error))?;
+    // Magic number, version and length of the header: NumPy Enhancement Proposal 1.
+    let mut start = Vec::new();
+    file.by_ref().take(12).read_to_end(&mut start).map_err(|error| wrong(&error))?;
+    let (length, n_read) = match start[..] {
+        [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => (u16::from_le_bytes([a, b]).into(), 10),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', _, _, a, b, c, d] => (u32::from_le_bytes([a, b, c, d]), 12),
+        _ => return Err(wrong(&"it is not a .npy file")),
+    };
+    if length > MAX_HEADER_BYTES {
+        return Err(wrong(&format!("its header has {length} bytes")));
+    }
+    let mut header = start[n_read..].to_vec();
+    file.by_ref().take(length.into()).read_to_end(&mut header).map_err(|error| wrong(&error))?;
+    let mut nesting = 0usize;
+    for byte in header {
+        match byte {
+            b'(' | b'[' | b'{' => nesting += 1,
+            b')' | b']' | b'}' => nesting = nesting.saturating_sub(1),
+            _ => {}
+        }
+        if nesting > MAX_HEADER_NESTING {
+            return Err(wrong(&"its header is nested too deep"));
+        }
+    }
+    file.rewind().map_err(|error| wrong(&error))?;
+    Ok(BufReader::new(file))
+}
+
 /// What the elements of an array in a file are, and its shape.
 ///
 /// # Errors
@@ -109,8 +151,7 @@ fn parse_scalar(scalar: Scalar, text: &str) -> Option<u64> {
 /// If the file cannot be read, or has elements of another kind.
 pub(crate) fn type_of_file(path: &Path) -> Result<(Scalar, Vec<u64>), String> {
     let wrong = |error: &dyn fmt::Display| format!("cannot read {}: {error}", path.display());
-    let file = std::fs::File::open(path).map_err(|error| wrong(&error))?;
-    let header = npyz::NpyHeader::from_reader(file).map_err(|error| wrong(&error))?;
+    let header = npyz::NpyHeader::from_reader(open_npy(path)?).map_err(|error| wrong(&error))?;
     let npyz::DType::Plain(elements) = header.dtype() else { return Err(wrong(&"it has structured elements")) };
     let scalar = match (elements.type_char(), elements.size_field()) {
         (npyz::TypeChar::Bool, _) => Some(Scalar::Bool),
@@ -222,8 +263,7 @@ impl ArrayValue {
 
     fn load(elem: Scalar, path: &Path) -> Result<ArrayValue, String> {
         let wrong = |error: &dyn fmt::Display| format!("cannot read {}: {error}", path.display());
-        let bytes = std::fs::read(path).map_err(|error| wrong(&error))?;
-        let file = npyz::NpyFile::new(&bytes[..]).map_err(|error| wrong(&error))?;
+        let file = npyz::NpyFile::new(open_npy(path)?).map_err(|error| wrong(&error))?;
         if file.order() != npyz::Order::C {
             return Err(format!("{} is in Fortran order: save a C-ordered copy", path.display()));
         }
@@ -258,7 +298,7 @@ impl ArrayValue {
         let elements = || (0..self.len()).map(|index| self.get(index));
         macro_rules! write {
             ($ty:ty, $value:expr) => {{
-                let file = BufWriter::new(std::fs::File::create(path)?);
+                let file = BufWriter::new(File::create(path)?);
                 let mut writer =
                     npyz::WriteOptions::<$ty>::new().default_dtype().shape(&self.shape).writer(file).begin_nd()?;
                 for bits in elements() {
@@ -347,5 +387,48 @@ impl fmt::Display for ArrayValue {
         let head: Vec<String> = (0..SHOWN).map(one).collect();
         let tail: Vec<String> = (n - SHOWN..n).map(one).collect();
         write!(f, "{} … {}", head.join(" "), tail.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is wrong with a file of these bytes.
+    fn refused(bytes: &[u8]) -> String {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let path = folder.path().join("x.npy");
+        std::fs::write(&path, bytes).expect("it can be written");
+        let by_type = type_of_file(&path).expect_err("it is refused");
+        let by_value = ArrayValue::load(Scalar::F32, &path).err().expect("it is refused");
+        assert_eq!(by_type, by_value);
+        by_type.rsplit(": ").next().unwrap_or_default().to_owned()
+    }
+
+    fn npy(header: &str) -> Vec<u8> {
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.bytes());
+        bytes
+    }
+
+    #[test]
+    fn headers_that_take_long_to_parse_are_refused() {
+        let shape = format!("{}1{}", "(1,".repeat(24), ")".repeat(24));
+        let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+        assert_eq!(refused(&npy(&header)), "its header is nested too deep");
+        assert_eq!(refused(&npy(&"[".repeat(30))), "its header is nested too deep");
+        assert_eq!(refused(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{"), "its header has 4294967295 bytes");
+        assert_eq!(refused(b"nothing of the kind"), "it is not a .npy file");
+        assert_eq!(refused(b""), "it is not a .npy file");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn devices_and_folders_are_not_read() {
+        for path in ["/dev/zero", "/dev"] {
+            let message = type_of_file(path.as_ref()).expect_err("it is refused");
+            assert_eq!(message, format!("cannot read {path}: it is not a regular file"));
+        }
     }
 }

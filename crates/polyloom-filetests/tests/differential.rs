@@ -1,8 +1,11 @@
 //! Random kernels give the same bits on every engine: a slice of what `make fuzz` does. Programs that once failed are
 //! file tests.
 
-use polyloom_filetests::differential::{Derivatives, Engines, generate, generate_smooth};
+use polyloom_filetests::differential::{
+    Derivatives, Engines, ExtentComparison, ExtentFuzzer, generate, generate_smooth,
+};
 use polyloom_ir::Op;
+use std::collections::BTreeMap;
 
 /// Programs run by default; `POLYLOOM_FUZZ_ITERATIONS` changes it.
 const PROGRAMS: u64 = 150;
@@ -76,4 +79,23 @@ fn every_builtin_occurs_in_random_kernels() {
         }
     }
     panic!("3000 programs call {missing:?} nowhere");
+}
+
+/// Random kernels over other extents than they were made for: what a launch refuses, checks refuse too.
+#[test]
+fn launches_are_refused_where_checks_would_fail() {
+    let fuzzer = ExtentFuzzer::new().expect("the interpreter works");
+    let programs = std::env::var("POLYLOOM_FUZZ_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(PROGRAMS);
+    let mut found: BTreeMap<ExtentComparison, u64> = BTreeMap::new();
+    for seed in 0..programs {
+        let program = generate(seed);
+        match fuzzer.check(&program, seed) {
+            Ok(comparison) => *found.entry(comparison).or_default() += 1,
+            Err(error) => panic!("seed {seed}: {error}\n{}", program.text),
+        }
+    }
+    println!("{found:?}");
+    let n_of = |comparison| found.get(&comparison).copied().unwrap_or(0);
+    assert!(n_of(ExtentComparison::Refused) * 10 > programs, "few launches are refused: {found:?}");
+    assert!(n_of(ExtentComparison::Inside) * 10 > programs, "few launches are inside: {found:?}");
 }

@@ -471,29 +471,6 @@ impl Module {
         Module::default()
     }
 
-    /// Whether a function of the module, or one that it calls, may write the array that is this parameter.
-    pub fn writes(&self, function: &Function, param: usize) -> bool {
-        // Arrays that are passed on count as written there, so look at what the others do.
-        if !function.written_arrays()[param] {
-            return false;
-        }
-        let array = function.params()[param];
-        let mut writes = false;
-        function.walk(function.body, &mut |_, data| match data.imm {
-            Imm::Func(callee) => {
-                let passed = data.operands.iter().enumerate().filter(|(_, operand)| **operand == array);
-                for (index, _) in passed {
-                    writes |= self.writes(&self.functions[callee], index);
-                }
-            }
-            _ => {
-                let first = data.operands.first() == Some(&array);
-                writes |= first && matches!(data.op.info().effect, Effect::Write | Effect::ReadWrite);
-            }
-        });
-        writes
-    }
-
     /// A function and all that it calls, directly or not, each once and after one of its callers.
     pub fn reachable(&self, from: FuncId) -> Vec<FuncId> {
         let mut reached = vec![from];

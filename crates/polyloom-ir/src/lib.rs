@@ -32,7 +32,7 @@ pub mod verify;
 pub use arch::{Arch, ArchLimits, ArchVariant, PtxVersion, UnknownArch};
 pub use builder::Builder;
 pub use diagnostic::{Code, Diagnostic, Severity};
-pub use effects::CallEffects;
+pub use effects::{ArrayWrites, CallEffects};
 pub use entity::{FuncId, Inst, Region, Value};
 pub use function::{
     AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, MemoryOrder, Module, Ordering, RegionData, Scope,

@@ -39,6 +39,59 @@ pub fn of_counter(first: Range, end: Range, step: Range) -> Range {
     }
 }
 
+/// The comparison of integers that holds where another one does not.
+pub fn negated(comparison: Op) -> Option<Op> {
+    Some(match comparison {
+        Op::Lt => Op::Ge,
+        Op::Ge => Op::Lt,
+        Op::Gt => Op::Le,
+        Op::Le => Op::Gt,
+        Op::Eq => Op::Ne,
+        Op::Ne => Op::Eq,
+        _ => return None,
+    })
+}
+
+/// Leaves of a range the numbers `v` for which a comparison of `factor * v + constant` with 0 holds; an empty range ends
+/// before it begins. False if a number between others does not belong to them, so that the range is left as it is.
+#[inline]
+pub fn narrow(range: &mut Range, comparison: Op, factor: i128, constant: i128) -> bool {
+    let (first, last) = range;
+    // Division of such wide integers takes longer than all the rest of a launch's tests.
+    let floored = |number: i128, by: i128| if by == 1 { number } else { number.div_euclid(by) };
+    let mut at_most = |factor: i128, constant: i128, is_less: bool| {
+        let most = -constant - i128::from(is_less);
+        match factor.signum() {
+            1 => *last = (*last).min(floored(most, factor)),
+            -1 => *first = (*first).max(-floored(most, -factor)),
+            _ if most < 0 => *last = *first - 1,
+            _ => {}
+        }
+    };
+    match comparison {
+        Op::Lt => at_most(factor, constant, true),
+        Op::Le => at_most(factor, constant, false),
+        Op::Gt => at_most(-factor, -constant, true),
+        Op::Ge => at_most(-factor, -constant, false),
+        Op::Eq => {
+            at_most(factor, constant, false);
+            at_most(-factor, -constant, false);
+        }
+        _ if factor == 0 && constant == 0 => *last = *first - 1,
+        _ if factor != 0 && constant % factor == 0 => {
+            let without = -constant / factor;
+            match () {
+                () if !(*first..=*last).contains(&without) => {}
+                () if without == *first => *first += 1,
+                () if without == *last => *last -= 1,
+                () => return false,
+            }
+        }
+        _ => {}
+    }
+    true
+}
+
 /// The greatest coordinate in its block, along an axis, of a thread that runs this.
 fn last_thread_idx(func: &Function, axis: u8) -> u32 {
     let block = func.metadata.workgroup_size.filter(|_| func.kind == FunctionKind::Kernel);
@@ -85,6 +138,31 @@ mod tests {
         let text = "{\n  %t: i32 = thread_idx 1\n  return\n}\n";
         assert_eq!(of_first(&format!("kernel @k() [workgroup_size = (8, 4, 1)] {text}")), (0, 3));
         assert_eq!(of_first(&format!("kernel @k() {text}")), (0, 1023));
+    }
+
+    #[test]
+    fn a_range_is_narrowed_to_where_a_comparison_holds() {
+        // By trying every number.
+        for comparison in [Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne] {
+            for (factor, constant) in (-3..=3).flat_map(|factor| (-7..=7).map(move |constant| (factor, constant))) {
+                let holds = |v: i128| match (comparison, factor * v + constant) {
+                    (Op::Lt, x) => x < 0,
+                    (Op::Le, x) => x <= 0,
+                    (Op::Gt, x) => x > 0,
+                    (Op::Ge, x) => x >= 0,
+                    (Op::Eq, x) => x == 0,
+                    (_, x) => x != 0,
+                };
+                let wanted: Vec<i128> = (-4..=5).filter(|&v| holds(v)).collect();
+                let mut range = (-4, 5);
+                let case = format!("{factor} * v + {constant} {comparison:?} 0");
+                if narrow(&mut range, comparison, factor, constant) {
+                    assert_eq!((range.0..=range.1).collect::<Vec<_>>(), wanted, "{case}");
+                } else {
+                    assert_eq!((range, wanted.len()), ((-4, 5), 9), "{case}");
+                }
+            }
+        }
     }
 
     #[test]

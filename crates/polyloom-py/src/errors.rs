@@ -64,6 +64,18 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
             };
             make().unwrap_or_else(|error| error)
         }
+        LaunchError::Outside(outside) => {
+            let report = kernel.explain_outside(outside);
+            let make = || -> PyResult<PyErr> {
+                let class = py.import("polyloom._errors")?.getattr("LaunchError")?;
+                let (line, column) = (report.position.line, report.position.column);
+                let thread = pyo3::types::PyTuple::new(py, &outside.thread)?;
+                let (index, extent) = (outside.index(), outside.extent);
+                let arguments = (report.message, kernel.name(), report.file, line, column, index, extent, thread);
+                Ok(PyErr::from_value(class.call1(arguments)?))
+            };
+            make().unwrap_or_else(|error| error)
+        }
         LaunchError::Cancelled => interrupt.unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
         LaunchError::Arguments(error) => argument_error(kernel, error),
         LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } | LaunchError::Block { .. } => {

@@ -7,8 +7,9 @@ use crate::session;
 use crate::{arguments, device, packages};
 use polyloom::frontend::{Environment, FunctionHandle, Role, check_function};
 use polyloom::{
-    Access, Arch, BackwardLaunch, DerivativeLaunch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget,
-    GridShape, LaunchArgument, Part, PtxVersion, Scalar, SourceFile, TapeLimits, TextTarget, Type, UnknownArch,
+    Access, AccessCheck, Arch, BackwardLaunch, DerivativeLaunch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm,
+    GpuTarget, GridShape, LaunchArgument, Part, PtxVersion, Scalar, SourceFile, TapeLimits, TextTarget, Type,
+    UnknownArch,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
@@ -308,6 +309,22 @@ impl Kernel {
     #[pyo3(signature = (*, backward = false))]
     fn asm(&self, py: Python<'_>, backward: bool) -> PyResult<String> {
         self.text(py, Form::Asm, backward)
+    }
+
+    /// The kernel's accesses of arrays in the order of their execution, functions that it calls included: for each index
+    /// a `KernelAccess`, which says whether launches verify it before anything runs.
+    #[getter]
+    fn accesses<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let class = py.import("polyloom._accesses")?.getattr("KernelAccess")?;
+        let record = |access: polyloom::KernelAccess| {
+            let (checked, reason) = match access.check {
+                AccessCheck::Launch => (Some("launch"), None),
+                AccessCheck::Run => (Some("run"), None),
+                AccessCheck::Nothing(reason) => (None, Some(reason)),
+            };
+            class.call1((access.array.as_deref(), access.axis, access.text, access.position.line, checked, reason))
+        };
+        self.one()?.accesses().into_iter().map(record).collect()
     }
 
     /// The names of the parameters, as the source has them.

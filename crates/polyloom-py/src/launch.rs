@@ -62,6 +62,9 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     time; those of arrays that it both reads and writes are replaced, as ever.
 /// record_tape : bool
 ///     Whether an active `Tape` records the launch; with `record_cmd`, those of the `Launch`.
+/// unchecked : bool
+///     Whether to launch without comparing the kernel's indices with the extents of the arrays, as far as they are known
+///     before it runs: `Kernel.accesses` says which are.
 /// max_blocks, stream
 ///     Taken for programs written for Warp; `max_blocks` is without effect, and there are no streams.
 ///
@@ -76,7 +79,7 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 /// DeviceError
 ///     If the device is not there, has too little memory, or fails.
 /// LaunchError
-///     If a check of a checked kernel fails.
+///     If a thread would access an array outside its extents, before anything runs; if a check of a checked kernel fails.
 ///
 /// Examples
 /// --------
@@ -94,7 +97,7 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 #[pyo3(signature = (
     kernel, dim = None, inputs = None, outputs = None, device = None, record_cmd = false, *, adj_inputs = None,
     adj_outputs = None, stream = None, adjoint = false, accumulate = true, record_tape = None, max_blocks = None, block_dim = None,
-    grid = None, block = None, shared_bytes = None
+    grid = None, block = None, shared_bytes = None, unchecked = false
 ))]
 #[expect(clippy::too_many_arguments, reason = "they are those of Warp's function")]
 pub(crate) fn launch<'py>(
@@ -116,6 +119,7 @@ pub(crate) fn launch<'py>(
     grid: Option<&Bound<'py, PyAny>>,
     block: Option<&Bound<'py, PyAny>>,
     shared_bytes: Option<&Bound<'py, PyAny>>,
+    unchecked: bool,
 ) -> PyResult<Option<Py<PyAny>>> {
     let _without_effect = max_blocks;
     if stream.is_some() {
@@ -175,9 +179,12 @@ pub(crate) fn launch<'py>(
             if let Some(block) = block_dim.filter(|block| !block.is_none()) {
                 three("block_dim", block)?;
             }
-            Dimensions { shape, grid: None, device }
+            Dimensions { shape, grid: None, device, unchecked }
         }
-        (shape, _) => Dimensions::new(code, device, shape, grid, block.or(block_dim), shared_bytes)?,
+        (shape, _) => {
+            let dimensions = Dimensions::new(code, device, shape, grid, block.or(block_dim), shared_bytes)?;
+            Dimensions { unchecked, ..dimensions }
+        }
     };
     if record_cmd {
         return Launch::kept(kernel, &args, dimensions, over_dim, is_recorded).map(|kept| Some(kept.into_any()));
@@ -307,6 +314,8 @@ struct Dimensions {
     /// Of a kernel that is launched in blocks.
     grid: Option<Grid>,
     device: Device,
+    /// Whether indices are not compared with extents before it.
+    unchecked: bool,
 }
 
 /// The device that a launch names.
@@ -359,12 +368,12 @@ impl Dimensions {
             (Some(shape), None) => {
                 let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
                 let grid = Grid::of_threads(n_threads, block, shared_bytes);
-                Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device })
+                Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
             }
             (None, Some(grid)) => {
                 let grid = Grid { grid: three("grid", grid)?, block, shared_bytes };
                 let shape = SmallVec::from_slice(&[grid.n_blocks().saturating_mul(n_threads)]);
-                Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device })
+                Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
             }
         }
     }
@@ -427,20 +436,20 @@ fn run<'py>(
 fn run_block(
     py: Python<'_>,
     kernel: &polyloom::Kernel,
-    Dimensions { shape, grid, device }: &Dimensions,
+    Dimensions { shape, grid, device, unchecked }: &Dimensions,
     block: &ArgBlock,
 ) -> PyResult<()> {
-    let grid = *grid;
+    let (grid, unchecked) = (*grid, *unchecked);
     // SAFETY (all launches): the callers hold references to every array argument, whose memory NumPy keeps in place
     // meanwhile; `fill` has checked type, rank and writability of each.
     let (result, interrupt) = match device {
         Device::Cpu => interruptible(py, |options| {
-            let options = LaunchOptions { grid, ..*options };
+            let options = LaunchOptions { grid, unchecked, ..*options };
             // SAFETY: as said above.
             unsafe { kernel.launch(shape, block, &options) }
         })?,
         Device::Cuda(number) => interruptible(py, |options| {
-            let options = LaunchOptions { grid, ..*options };
+            let options = LaunchOptions { grid, unchecked, ..*options };
             // SAFETY: as said above; arrays on the device keep their memory until a kernel that uses it has run.
             unsafe { kernel.launch_on_cuda(*number, shape, block, &options) }
         })?,
@@ -448,7 +457,7 @@ fn run_block(
             let settings = sim::Settings::get();
             let started = Instant::now();
             let (result, interrupt) = interruptible(py, |options| {
-                let options = LaunchOptions { grid, ..*options };
+                let options = LaunchOptions { grid, unchecked, ..*options };
                 // SAFETY: as said above.
                 unsafe { kernel.launch_on_simulator(settings.arch, shape, block, &options, &settings.options()) }
             })?;

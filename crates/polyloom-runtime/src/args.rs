@@ -487,8 +487,12 @@ impl ArgBlock {
         self.array(params, T::SCALAR, data.as_mut_ptr().cast(), shape, &strides)
     }
 
-    /// Whether every parameter has been given, and given for these parameters.
-    pub(crate) fn check_complete(&self, params: &Params) -> Result<(), ArgError> {
+    /// Checks that every parameter has been given, and given for these parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`ArgError::Count`] and [`ArgError::OtherKernel`].
+    pub fn check_complete(&self, params: &Params) -> Result<(), ArgError> {
         if self.n_params == params.len() && (self.given_for == params.id || params.is_empty()) {
             return Ok(());
         }

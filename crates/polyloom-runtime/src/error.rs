@@ -4,7 +4,7 @@ use crate::args::ArgError;
 use crate::device::DeviceFailure;
 use polyloom_codegen::CodegenError;
 use polyloom_codegen::abi::{Site, SiteKind};
-use polyloom_ir::{CheckKind, Diagnostic, MAX_DIMS};
+use polyloom_ir::{CheckKind, Diagnostic, MAX_DIMS, Span};
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,6 +59,9 @@ pub enum LaunchError {
         /// The same as text, with lines of the source.
         text: String,
     },
+    /// A thread would have accessed an array outside its extents. Nothing has run.
+    #[error(transparent)]
+    Outside(Box<OutsideAccess>),
     /// A check or an assertion failed in a thread.
     #[error(transparent)]
     Trap(Box<Trap>),
@@ -97,6 +100,59 @@ pub enum LaunchError {
 fn extents([x, y, z]: &[u32; 3]) -> String {
     format!("({x}, {y}, {z})")
 }
+
+/// An access outside an array that a launch would have made. The source line is for the caller to look up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutsideAccess {
+    /// The kernel.
+    pub kernel: Arc<str>,
+    /// The array, as the kernel's parameter is called.
+    pub array: Arc<str>,
+    /// The axis.
+    pub axis: u8,
+    /// All indices of the access, where the launch knows them.
+    pub indices: Vec<Option<i128>>,
+    /// The extent along the axis.
+    pub extent: u64,
+    /// The extents of the launch.
+    pub dim: Vec<u64>,
+    /// Coordinates of the first thread that would have been outside; as many as the launch has axes.
+    pub thread: Vec<u64>,
+    /// The access.
+    pub span: Span,
+}
+
+impl OutsideAccess {
+    /// The index along the axis.
+    pub fn index(&self) -> i128 {
+        self.indices.get(usize::from(self.axis)).copied().flatten().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for OutsideAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OutsideAccess { kernel, array, axis, indices, extent, dim, thread, .. } = self;
+        let indices: Vec<String> =
+            indices.iter().map(|index| index.map_or_else(|| "…".to_owned(), |index| index.to_string())).collect();
+        let indices = indices.join(", ");
+        let coordinates = |of: &[u64]| match of {
+            [one] => one.to_string(),
+            several => {
+                let several: Vec<String> = several.iter().map(u64::to_string).collect();
+                format!("({})", several.join(", "))
+            }
+        };
+        let (dim, thread) = (coordinates(dim), coordinates(thread));
+        let elements = if *extent == 1 { "element" } else { "elements" };
+        write!(
+            f,
+            "launch of `{kernel}` with dim={dim}: thread {thread} would access `{array}[{indices}]`, but axis {axis} of \
+             `{array}` has {extent} {elements}"
+        )
+    }
+}
+
+impl std::error::Error for OutsideAccess {}
 
 /// A failed check: where, with what values, and in which thread. The source line is for the caller to look up.
 #[derive(Clone, PartialEq, Eq, Debug)]

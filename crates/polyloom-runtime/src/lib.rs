@@ -33,7 +33,7 @@ pub use device::buffer::Buffer;
 pub use device::layout::{Layout, Rows};
 pub use device::staging::{HostArray, Placement, Staged};
 pub use device::{CudaInfo, Device, DeviceFailure, Memory, Word};
-pub use error::{LaunchError, Trap};
+pub use error::{LaunchError, OutsideAccess, Trap};
 pub use fork::{PerProcess, without_fork};
 pub use print::{PrintSink, set_print_sink, without_prints};
 pub use sim::{SimKernel, SimModule, SimOptions, run as run_on_simulator};

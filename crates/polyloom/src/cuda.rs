@@ -54,6 +54,7 @@ impl Kernel {
     ) -> Result<(), LaunchError> {
         let device = CudaDevice::get(number);
         let device = device.map_err(|failure| LaunchError::Device { kernel: self.name().into(), failure })?;
+        self.verify_accesses(shape, args, options)?;
         let rank = shape.len().clamp(1, MAX_DIMS) as u8;
         let kernel = self.cuda_kernels().get(self, rank, number, device.arch(), |source| {
             let Source { function, params, ptx, entry } = source;

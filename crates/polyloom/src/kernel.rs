@@ -10,8 +10,11 @@ use polyloom_frontend::{CompileError, Compiled};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
-use polyloom_ir::{Diagnostic, FloatMode, FuncId, Function, Module, SourceMap, Type, check_archs};
+use polyloom_ir::{
+    ArrayWrites, Composite, Diagnostic, FloatMode, FuncId, Function, Module, SourceMap, Type, check_archs,
+};
 use polyloom_passes::analysis::canonical::{canonical_hash, structure_hash};
+use polyloom_passes::analysis::launch_bounds::LaunchBounds;
 use polyloom_passes::autodiff::{natural_rank, write_gradients};
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::split_blocks;
@@ -32,10 +35,13 @@ pub struct Kernel {
     device: Arc<CpuDevice>,
     params: Params,
     /// What the CPU runs, once something asks: most of those who want code for another target never do.
-    on_cpu: OnceLock<Result<OnCpu, Vec<Diagnostic>>>,
+    on_cpu: OnceLock<Result<CpuKernel, Vec<Diagnostic>>>,
     /// What code for the CPU is made of where the device only interprets, once somebody wants to look at it.
-    as_code: OnceLock<Result<OnCpu, Vec<Diagnostic>>>,
+    as_code: OnceLock<Result<CpuKernel, Vec<Diagnostic>>>,
     needs_blocks: bool,
+    /// By parameter among `params`, whether it is an array that may be written: a fact of the HIR, since what a back end
+    /// makes of it may not exist for every device.
+    written: Box<[bool]>,
     sources: SourceMap,
     warnings: Vec<Diagnostic>,
     types: Box<[Type]>,
@@ -50,17 +56,12 @@ pub struct Kernel {
     )]
     cuda_kernels: crate::cuda::CudaKernels,
     derivatives: crate::backward::Derivatives,
+    /// What its launches verify, once one is to.
+    launch_bounds: OnceLock<LaunchBounds>,
     /// The kernel that takes leaves in place of structs, once somebody asks.
     flat: OnceLock<Arc<Kernel>>,
     /// The kernel in the mode `strict`, once somebody asks.
     strict: OnceLock<Arc<Kernel>>,
-}
-
-/// A kernel as the CPU has it.
-struct OnCpu {
-    kernel: CpuKernel,
-    /// By parameter, whether it is an array that may be written.
-    written: Vec<bool>,
 }
 
 /// A form in which a kernel's code can be looked at.
@@ -128,6 +129,7 @@ impl Kernel {
         Kernel {
             params: Params::new(scalarise::params(&module.functions[id]), scalarise::elements(&module.functions[id])),
             needs_blocks: module.functions.values().any(Function::needs_blocks),
+            written: written_params(&module, id),
             module: Arc::new(module),
             id,
             typed,
@@ -143,6 +145,7 @@ impl Kernel {
             sim_kernels: Default::default(),
             cuda_kernels: Default::default(),
             derivatives: Default::default(),
+            launch_bounds: OnceLock::new(),
             flat: OnceLock::new(),
             strict: OnceLock::new(),
         }
@@ -157,9 +160,13 @@ impl Kernel {
         &self.derivatives
     }
 
+    pub(crate) fn known_launch_bounds(&self) -> &OnceLock<LaunchBounds> {
+        &self.launch_bounds
+    }
+
     /// The kernel as the CPU runs it.
     #[inline]
-    fn on_cpu(&self) -> Result<&OnCpu, &[Diagnostic]> {
+    fn on_cpu(&self) -> Result<&CpuKernel, &[Diagnostic]> {
         let on_cpu = match self.on_cpu.get() {
             Some(on_cpu) => on_cpu,
             None => without_fork(|| self.on_cpu.get_or_init(|| self.prepare_for_cpu(self.is_only_interpreted()))),
@@ -168,7 +175,7 @@ impl Kernel {
     }
 
     /// The kernel as back ends for the CPU get it, whether or not the device has one run its code.
-    fn as_code(&self) -> Result<&OnCpu, &[Diagnostic]> {
+    fn as_code(&self) -> Result<&CpuKernel, &[Diagnostic]> {
         if !self.is_only_interpreted() {
             return self.on_cpu();
         }
@@ -185,13 +192,13 @@ impl Kernel {
     #[inline]
     fn launched(&self) -> Result<&CpuKernel, LaunchError> {
         match self.on_cpu() {
-            Ok(on_cpu) => Ok(&on_cpu.kernel),
+            Ok(kernel) => Ok(kernel),
             Err(diagnostics) => Err(self.not_compiled(self.rejected(diagnostics.to_vec()).into())),
         }
     }
 
     #[cold]
-    fn prepare_for_cpu(&self, is_interpreted: bool) -> Result<OnCpu, Vec<Diagnostic>> {
+    fn prepare_for_cpu(&self, is_interpreted: bool) -> Result<CpuKernel, Vec<Diagnostic>> {
         let options = self.options();
         let (module, id) = (self.module.clone(), self.id);
         let interpretable = Interpretable::new(move || {
@@ -201,18 +208,15 @@ impl Kernel {
         let (params, needs_blocks) = (self.params.clone(), self.needs_blocks);
         if is_interpreted {
             let (verified, prepared_kernel) = interpretable.get();
-            let function = &verified.functions[prepared_kernel];
-            let written = (0..function.params().len()).map(|param| verified.writes(function, param)).collect();
             let prepared = verified.clone();
             // Only code is kept by its hash.
             let hash = [0; 32];
             let source =
                 KernelSource { interpretable, prepared, prepared_kernel, hash, params, needs_blocks, blocks: None };
-            return Ok(OnCpu { kernel: CpuKernel::new(self.device.clone(), source), written });
+            return Ok(CpuKernel::new(self.device.clone(), source));
         }
         let (mut prepared, prepared_kernel) = pipeline::prepared(&self.module, self.id, &options)?;
         let blocks = if self.needs_blocks { split_blocks(&mut prepared, prepared_kernel) } else { None };
-        let written = prepared.functions[prepared_kernel].written_arrays();
         let source = KernelSource {
             interpretable,
             hash: canonical_hash(&prepared, prepared_kernel),
@@ -222,7 +226,7 @@ impl Kernel {
             needs_blocks,
             blocks,
         };
-        Ok(OnCpu { kernel: CpuKernel::new(self.device.clone(), source), written })
+        Ok(CpuKernel::new(self.device.clone(), source))
     }
 
     /// How it is prepared for the CPU.
@@ -304,9 +308,10 @@ impl Kernel {
         &self.params
     }
 
-    /// Whether it writes the array with this index among [`Kernel::params`].
+    /// True if it may write the array with this index among [`Kernel::params`], itself or by what it calls.
+    #[inline]
     pub fn writes(&self, param: usize) -> bool {
-        self.on_cpu().is_ok_and(|on_cpu| on_cpu.written.get(param).copied().unwrap_or(false))
+        self.written.get(param).copied().unwrap_or(false)
     }
 
     /// Whether it is launched in blocks of threads: it has barriers, shared memory, warp operations or the like.
@@ -322,7 +327,7 @@ impl Kernel {
     /// Whether the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its
     /// barriers.
     pub fn is_interpreted(&self) -> bool {
-        self.needs_blocks && self.as_code().is_ok_and(|on_cpu| on_cpu.kernel.source().blocks.is_none())
+        self.needs_blocks && self.as_code().is_ok_and(|kernel| kernel.source().blocks.is_none())
     }
 
     /// Its HIR as the front end made it, metadata and constraints included.
@@ -393,6 +398,7 @@ impl Kernel {
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
     ) -> Result<(), LaunchError> {
+        self.verify_accesses(shape, args, options)?;
         // SAFETY: passed on to the caller.
         unsafe { launch(self.launched()?, shape, args, options) }
     }
@@ -465,7 +471,7 @@ impl Kernel {
             Form::Obj => Some(Emit::Obj),
         };
         let on_cpu = self.as_code().map_err(CodegenError::from_diagnostics)?;
-        let source = on_cpu.kernel.source();
+        let source = on_cpu.source();
         let Some(emit) = emit else { return Ok(source.prepared.to_string().into_bytes()) };
         if self.is_interpreted() {
             let message = "the interpreter runs this kernel on the CPU: ask for its HIR or for GPU code";
@@ -478,7 +484,7 @@ impl Kernel {
         };
         let missing = "this build has no such back end: LLVM needs the feature `llvm`";
         let Some(backend) = backend else { return Err(CodegenError::new(missing)) };
-        let facts = if form == Form::Obj { Facts::default() } else { on_cpu.kernel.dense_facts() };
+        let facts = if form == Form::Obj { Facts::default() } else { on_cpu.dense_facts() };
         // The threads of a kernel of blocks are the blocks, in a row.
         let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
         let variant = Variant { launch_rank, facts };
@@ -515,4 +521,15 @@ impl Kernel {
         };
         TrapReport { message, file: file.to_owned(), position, bounds, thread: trap.thread.clone() }
     }
+}
+
+/// By parameter of the scalarised kernel, whether it is an array that the kernel may write.
+fn written_params(module: &Module, kernel: FuncId) -> Box<[bool]> {
+    let (writes, function) = (ArrayWrites::of(module, kernel), &module.functions[kernel]);
+    let params = function.params().iter().zip(writes.of_function(kernel));
+    let scalarised = params.flat_map(|(&param, &is_written)| {
+        let n_components = function.ty(param).as_composite().map_or(1, Composite::n_components);
+        std::iter::repeat_n(is_written, n_components)
+    });
+    scalarised.collect()
 }

@@ -28,6 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod accesses;
 mod backward;
 mod call;
 mod check;
@@ -44,6 +45,7 @@ mod session;
 mod sim;
 mod text;
 
+pub use accesses::{AccessCheck, KernelAccess, OutsideReport};
 pub use backward::{Backward, BackwardLaunch, OverwritingLaunches, Part, Stage, Tangent, TapeLimits, TapePlan};
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
@@ -71,9 +73,9 @@ pub use polyloom_passes::autodiff::{
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,
-    HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Observer, Params, Placement, PrintSink, SimKernel,
-    SimModule, SimOptions, Staged, Tier, TierPolicy, Trap, checksum, clear_memory, close_background, num_threads,
-    run_on_simulator, set_num_threads, set_print_sink, without_prints,
+    HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Observer, OutsideAccess, Params, Placement, PrintSink,
+    SimKernel, SimModule, SimOptions, Staged, Tier, TierPolicy, Trap, checksum, clear_memory, close_background,
+    num_threads, run_on_simulator, set_num_threads, set_print_sink, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

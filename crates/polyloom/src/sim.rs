@@ -30,6 +30,10 @@ impl Kernel {
         options: &LaunchOptions<'_>,
         sim: &SimOptions,
     ) -> Result<Report, LaunchError> {
+        // Whoever has bounds not checked wants to see what comes of it: no memory of the host can be reached.
+        if sim.sanitize.bounds {
+            self.verify_accesses(shape, args, options)?;
+        }
         let rank = shape.len().clamp(1, MAX_DIMS) as u8;
         let kernel = self.sim_kernels().get(self, rank, arch, arch, |Source { function, params, ptx, entry }| {
             SimKernel::new(function, params, &ptx, &entry, arch.number().into())

@@ -113,7 +113,11 @@ pub(super) fn launch_over<'a>(
     // SAFETY: the arguments outlive the launch, and the block says how large they are. The interpreter checks all indices,
     // and machine code where `Verifier::check` has it explore; all other machine code comes after the interpreter, on the
     // arguments that it has been given.
-    let done = without_prints(|| unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) });
+    let done = without_prints(|| {
+        // An index that is outside is reported by the check that fails, with the values of its thread.
+        let options = LaunchOptions { unchecked: true, ..LaunchOptions::default() };
+        unsafe { kernel.launch(dim, &block, &options) }
+    });
     done.map_err(|error| match error {
         LaunchError::Trap(trap) => Reject::new(Reason::Trap, kernel.explain(&trap).message),
         LaunchError::StepLimit { .. } => Reject::new(Reason::Endless, error),

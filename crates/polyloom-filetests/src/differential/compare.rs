@@ -3,9 +3,9 @@
 use super::program::{Access, Program};
 use super::random::Random;
 use polyloom::{
-    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, GlobalSums, LaunchError, LaunchOptions, PrintSink,
-    Scalar, Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type, scalar_bits,
-    set_print_sink,
+    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, GlobalSums, Kernel, LaunchError, LaunchOptions,
+    PrintSink, Scalar, Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type,
+    scalar_bits, set_print_sink,
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -279,6 +279,28 @@ enum How<'a> {
     Thread(&'a [u64]),
 }
 
+/// The arguments of a launch, in the order of the kernel's parameters.
+pub(super) fn argument_block(
+    kernel: &Kernel,
+    scalars: &[u64],
+    buffers: &mut [Buffer],
+) -> Result<ArgBlock, LaunchError> {
+    let mut block = ArgBlock::new();
+    let (mut scalars, mut arrays) = (scalars.iter().copied(), buffers.iter_mut());
+    for &ty in kernel.params().types() {
+        match ty {
+            Type::Scalar(scalar) => block.scalar(kernel.params(), scalar, scalars.next().unwrap_or(0))?,
+            Type::Array { elem, .. } => {
+                let Some(buffer) = arrays.next() else { continue };
+                block.array(kernel.params(), elem, buffer.base(), &buffer.shape, &buffer.strides)?;
+            }
+            // Generated kernels have scalars and arrays of scalars.
+            Type::Composite(_) | Type::CompositeArray { .. } => {}
+        }
+    }
+    Ok(block)
+}
+
 /// Runs a program with arguments drawn from `seed`.
 fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<Outcome, Box<Disagreement>> {
     let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
@@ -293,23 +315,10 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
 
     let Arguments { dim, scalars, mut buffers } = Arguments::draw(program, seed);
     let n_threads = dim.iter().product();
-    let mut block = ArgBlock::new();
-    let (mut scalars, mut arrays) = (scalars.into_iter(), buffers.iter_mut());
-    for &ty in kernel.params().types() {
-        let filled = match ty {
-            Type::Scalar(scalar) => block.scalar(kernel.params(), scalar, scalars.next().unwrap_or(0)),
-            Type::Array { elem, .. } => {
-                let Some(buffer) = arrays.next() else { continue };
-                block.array(kernel.params(), elem, buffer.base(), &buffer.shape, &buffer.strides)
-            }
-            // Generated kernels have scalars and arrays of scalars.
-            Type::Composite(_) | Type::CompositeArray { .. } => continue,
-        };
-        if let Err(error) = filled {
-            let done = Err(error.into());
-            return Ok(Outcome { done, buffers, printed: None, n_threads });
-        }
-    }
+    let block = match argument_block(&kernel, &scalars, &mut buffers) {
+        Ok(block) => block,
+        Err(error) => return Ok(Outcome { done: Err(error), buffers, printed: None, n_threads }),
+    };
     PRINTED.set(Some(String::new()));
     // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say; generated kernels
     // keep their indices in bounds or have them checked.
@@ -340,7 +349,7 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
 }
 
 /// A device whose code nobody keeps: programs made at random are no use to anybody's code cache on disk.
-fn device() -> Result<CpuDevice, SessionError> {
+pub(super) fn device() -> Result<CpuDevice, SessionError> {
     Ok(Session::default_device()?.with_cache(CodeCache::in_memory()))
 }
 

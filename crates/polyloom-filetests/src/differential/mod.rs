@@ -11,6 +11,7 @@ mod builtins;
 mod compare;
 mod composites;
 mod expressions;
+mod extents;
 mod functions;
 mod generate;
 mod generics;
@@ -25,6 +26,7 @@ mod structs;
 mod text;
 
 pub use compare::{Disagreement, Engines};
+pub use extents::{ExtentComparison, ExtentFuzzer};
 pub use generate::{generate, generate_smooth};
 pub use gradients::Derivatives;
 pub use program::{Access, ArrayParam, Program};

@@ -1,6 +1,7 @@
 //! Invariant 26: barriers and warp operations are reached by all their threads together.
 
 use crate::diagnostic::{Code, Diagnostic};
+use crate::effects::ArrayWrites;
 use crate::entity::{FuncId, Inst, Region};
 use crate::function::{Function, FunctionKind, Imm, Module, ValueDef};
 use crate::op::{Convergence, Group, Op};
@@ -20,13 +21,14 @@ pub fn check_convergence(module: &Module) -> Vec<Diagnostic> {
     for id in module.functions.keys() {
         convergence_of(module, id, &mut needs);
     }
+    let writes = ArrayWrites::of_module(module);
     for (id, function) in &module.functions {
         if function.kind != FunctionKind::Kernel {
             continue;
         }
         let order = callers_first(module, id);
         for threads in [Threads::Block, Threads::Warp] {
-            let mut check = Check { module, needs: &needs, threads, errors: &mut errors };
+            let mut check = Check { module, writes: &writes, needs: &needs, threads, errors: &mut errors };
             check.kernel(&order, function.metadata.workgroup_size);
         }
     }
@@ -102,6 +104,7 @@ impl Params {
 /// One kernel, for the threads of its blocks or of its warps.
 struct Check<'a> {
     module: &'a Module,
+    writes: &'a ArrayWrites,
     needs: &'a SecondaryMap<FuncId, Option<Convergence>>,
     threads: Threads,
     errors: &'a mut Vec<Diagnostic>,
@@ -140,7 +143,7 @@ impl Check<'_> {
                 // An array counts as written by a function that it is passed to, so look at what the others do.
                 let is_constant = |&value: &_| {
                     let param = function.param_index(value);
-                    param.is_some_and(|param| constant(param) && !self.module.writes(function, param))
+                    param.is_some_and(|param| constant(param) && !self.writes.of_function(id)[param])
                 };
                 params[callee].join(shapes.collect(), data.operands.iter().map(is_constant).collect());
             });

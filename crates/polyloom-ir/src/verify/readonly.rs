@@ -2,6 +2,7 @@
 //! on a GPU that reads memory anew.
 
 use crate::diagnostic::{Code, Diagnostic};
+use crate::effects::ArrayWrites;
 use crate::function::Module;
 use crate::op::Op;
 
@@ -9,11 +10,12 @@ use crate::op::Op;
 /// read such an element before.
 pub fn check_readonly(module: &Module) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
-    for function in module.functions.values() {
+    let writes = ArrayWrites::of_module(module);
+    for (id, function) in &module.functions {
         function.walk(function.body, &mut |_, data| {
             let param = data.operands.first().filter(|_| data.op == Op::LoadReadonly);
             let param = param.and_then(|&array| function.param_index(array));
-            if param.is_some_and(|param| module.writes(function, param)) {
+            if param.is_some_and(|param| writes.of_function(id)[param]) {
                 let message = "`load_readonly` of an array that the kernel writes";
                 errors.push(Diagnostic::error(Code::BadAssignment, data.span, message).help("read it as `a[i]`"));
             }

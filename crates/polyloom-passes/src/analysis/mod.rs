@@ -2,4 +2,5 @@
 
 pub mod canonical;
 pub mod exits;
+pub mod launch_bounds;
 pub mod range;

@@ -3,6 +3,7 @@
 
 use super::races::Dependence;
 use polyloom_ir::affine::{Affine, Term};
+use polyloom_ir::range;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Type, Value, ValueDef};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -134,7 +135,7 @@ impl Reach {
             (Op::BitAnd, &[a, b]) if truth => [a, b].into_iter().for_each(|side| self.add(func, side, truth)),
             (Op::BitOr, &[a, b]) if !truth => [a, b].into_iter().for_each(|side| self.add(func, side, truth)),
             (op, &[a, b]) => {
-                let op = if truth { Some(op) } else { opposite(op) };
+                let op = if truth { Some(op) } else { range::negated(op) };
                 self.is_open |= op.and_then(|op| self.compare(func, op, [a, b])).is_none();
             }
             _ => self.is_open = true,
@@ -154,7 +155,7 @@ impl Reach {
 
     /// Adds that a comparison holds; nothing if it is none of sums.
     fn compare(&mut self, func: &Function, op: Op, sides: [Value; 2]) -> Option<()> {
-        opposite(op)?;
+        range::negated(op)?;
         let sides = [Sum::of(func, sides[0])?, Sum::of(func, sides[1])?];
         let is_known = sides.iter().all(|side| side.terms.is_empty());
         if !is_known || !holds(op, sides[0].offset, sides[1].offset) {
@@ -194,18 +195,6 @@ fn holds(op: Op, a: i64, b: i64) -> bool {
         Op::Eq => a == b,
         _ => a != b,
     }
-}
-
-fn opposite(op: Op) -> Option<Op> {
-    Some(match op {
-        Op::Lt => Op::Ge,
-        Op::Ge => Op::Lt,
-        Op::Gt => Op::Le,
-        Op::Le => Op::Gt,
-        Op::Eq => Op::Ne,
-        Op::Ne => Op::Eq,
-        _ => return None,
-    })
 }
 
 impl Sum {
@@ -345,39 +334,8 @@ impl Comparison {
             (Some(one), None) => one,
             _ => return None,
         };
-        let Some((first, last)) = threads.get_mut(axis) else { return Some(()) };
-        // `at_most`: factor * coordinate + constant <= 0, and if `is_less` < 0.
-        let mut at_most = |factor: i128, constant: i128, is_less: bool| {
-            let most = -constant - i128::from(is_less);
-            match factor.signum() {
-                1 => *last = (*last).min(most.div_euclid(factor)),
-                -1 => *first = (*first).max(-most.div_euclid(-factor)),
-                _ if most < 0 => *last = *first - 1,
-                _ => {}
-            }
-        };
-        match op {
-            Op::Lt => at_most(factor, constant, true),
-            Op::Le => at_most(factor, constant, false),
-            Op::Gt => at_most(-factor, -constant, true),
-            Op::Ge => at_most(-factor, -constant, false),
-            Op::Eq => {
-                at_most(factor, constant, false);
-                at_most(-factor, -constant, false);
-            }
-            _ if factor == 0 && constant == 0 => *last = *first - 1,
-            _ if factor != 0 && constant % factor == 0 => {
-                let without = -constant / factor;
-                match () {
-                    () if !(*first..=*last).contains(&without) => {}
-                    () if without == *first => *first += 1,
-                    () if without == *last => *last -= 1,
-                    () => return None,
-                }
-            }
-            _ => {}
-        }
-        Some(())
+        let Some(range) = threads.get_mut(axis) else { return Some(()) };
+        range::narrow(range, op, factor, constant).then_some(())
     }
 }
 

@@ -51,12 +51,16 @@ impl DiskCache {
     }
 
     pub(crate) fn contains(&self, key: &CacheKey) -> bool {
-        self.path(key).exists()
+        self.path(key).is_file()
     }
 
     /// The content under `key`. A damaged file is removed.
     pub(crate) fn read(&self, key: &CacheKey) -> Option<Vec<u8>> {
         let path = self.path(key);
+        // A named pipe would keep whoever opens it waiting.
+        if !path.is_file() {
+            return None;
+        }
         let file = File::open(&path).ok()?;
         let metadata = file.metadata().ok()?;
         let mut bytes = Vec::with_capacity(metadata.len().min(MAX_ENTRY_BYTES as u64) as usize);
@@ -200,6 +204,21 @@ mod tests {
             assert!(cache.contains(&key));
             assert_eq!(cache.read(&key).as_deref(), Some(content));
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_named_pipe_is_a_miss_and_gives_way() {
+        let (_directory, cache) = cache(1 << 20);
+        let key = [7; 32];
+        fs::create_dir_all(cache.path(&key).parent().unwrap()).unwrap();
+        let path = std::ffi::CString::new(cache.path(&key).to_str().unwrap()).unwrap();
+        // SAFETY: the path is a string that ends in a zero.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+        assert!(!cache.contains(&key));
+        assert_eq!(cache.read(&key), None);
+        cache.write(&key, b"some code");
+        assert_eq!(cache.read(&key).as_deref(), Some(&b"some code"[..]));
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub struct LaunchOptions<'a> {
     /// The blocks of a kernel that is launched in blocks; unless given, as many of the size that its metadata says as
     /// the launch's threads take.
     pub grid: Option<Grid>,
+    /// Whether the launch goes ahead without comparing what is known of the kernel's indices with the extents of the
+    /// arrays. Of a kernel that is compiled with checks these do it as it runs.
+    pub unchecked: bool,
 }
 
 impl LaunchOptions<'_> {
