@@ -88,7 +88,7 @@ def run(module: str, options: argparse.Namespace) -> dict[str, Any]:
             if told["verdict"] == "started":
                 started = told["test"]
                 tests.setdefault(started, {"verdict": "crashed", "error": "the process died"})
-            elif tests[told["test"]]["verdict"] in ("crashed", "passed"):
+            elif tests.setdefault(told["test"], told)["verdict"] in ("crashed", "passed"):
                 # The first of several subtests that fail counts.
                 tests[told["test"]] = told
         if status == 0:

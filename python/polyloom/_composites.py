@@ -385,6 +385,7 @@ def class_of(ty: _native.CompositeType) -> Any:
             "__module__": "polyloom",
             "__doc__": f"A {ty.kind} of {int(np.prod(ty.shape))} components of type {ty.dtype}.",
             "_type": ty,
+            "_type_": dtype_of(ty.dtype)._type_,  # type: ignore[attr-defined]
             "_length_": int(np.prod(ty.shape)),
             "_shape_": ty.shape,
             "_wp_scalar_type_": dtype_of(ty.dtype),

@@ -24,8 +24,25 @@ from pathlib import Path
 from typing import Any
 
 import polyloom
+from polyloom import _composite_names, _scalars
 from warptests.scope import PUBLIC_INTERNALS, ModuleText, bound_names, reason_of
 
+FLOATS = (polyloom.float16, polyloom.bfloat16, polyloom.float32, polyloom.float64)
+INTEGERS = (
+    *(polyloom.int8, polyloom.uint8, polyloom.int16, polyloom.uint16),
+    *(polyloom.int32, polyloom.uint32, polyloom.int64, polyloom.uint64),
+)
+# What Warp's tests take from Warp's inside to go over all types.
+TABLES = {
+    "float_types": FLOATS,
+    "int_types": INTEGERS,
+    "scalar_types": (*INTEGERS, *FLOATS),
+    "vector_types": tuple(getattr(polyloom, name) for name in _composite_names.__all__),
+    "np_dtype_to_warp_type": {dtype.numpy: dtype for dtype in (polyloom.bool, *INTEGERS, *FLOATS)},
+    "scalar_base": _scalars.ArithmeticConstant,
+    "float_base": _scalars.FloatConstant,
+    "int_base": _scalars.IntegerConstant,
+}
 TESTS = Path(importlib.util.find_spec("warp").origin).parent / "tests"  # type: ignore[union-attr,arg-type]
 
 
@@ -51,7 +68,9 @@ class Internals(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         if name in PUBLIC_INTERNALS:
-            for module in (polyloom.types, polyloom):
+            if name in TABLES:
+                return TABLES[name]
+            for module in (polyloom.types, polyloom, _scalars):
                 try:
                     return getattr(module, name)
                 except AttributeError:
