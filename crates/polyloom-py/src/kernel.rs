@@ -731,9 +731,10 @@ pub(crate) fn float_mode(value: &Bound<'_, PyAny>) -> PyResult<FloatMode> {
 #[pyclass(frozen, dict, weakref, module = "polyloom._native")]
 pub(crate) struct Function {
     handle: FunctionHandle,
-    earlier: Mutex<Vec<FunctionHandle>>,
+    /// The overloads that were defined before, each with its Python function.
+    earlier: Mutex<Vec<(FunctionHandle, Arc<Py<PyAny>>)>>,
     /// The Python function, which runs where no kernel calls it.
-    python: Py<PyAny>,
+    python: Arc<Py<PyAny>>,
     doc: Option<String>,
 }
 
@@ -756,14 +757,14 @@ impl Function {
             check_function(&handle, &session()?.defaults()).map_err(|error| compile_error(py, &error))?;
         }
         let doc = function.getattr("__doc__")?.extract()?;
-        Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: function.clone().unbind(), doc })
+        Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: Arc::new(function.clone().unbind()), doc })
     }
 
     /// Makes the definitions `before` stands for overloads of this one, but for one that this replaces.
     fn add_overloads_of(&self, before: &Bound<'_, Function>) {
-        let mut handles = before.get().handles();
-        handles.retain(|earlier| !self.handle.replaces(earlier));
-        self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(handles);
+        let mut overloads = before.get().overloads();
+        overloads.retain(|(earlier, _)| !self.handle.replaces(earlier));
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(overloads);
     }
 
     /// Makes another function stand in for this one's derivative, or for this one on the way there, as its decorator
@@ -803,14 +804,22 @@ impl Function {
         self.doc.as_deref()
     }
 
-    /// Runs the function as Python, as static expressions and programs beside kernels do. Of overloads it is the last.
+    /// Runs the function as Python, as static expressions and programs beside kernels do. Of overloads it is the one
+    /// whose annotations fit the arguments.
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.python.bind(args.py()).call(args, kwargs)
+        let py = args.py();
+        let mut overloads = self.overloads();
+        if overloads.len() == 1 {
+            return self.python.bind(py).call(args, kwargs);
+        }
+        let functions = PyList::new(py, overloads.drain(..).map(|(_, python)| python.clone_ref(py)))?;
+        let chosen = py.import("polyloom._overloads")?.call_method1("overload_for", (functions, args, kwargs))?;
+        chosen.call(args, kwargs)
     }
 
     fn __repr__(&self) -> String {
@@ -821,8 +830,13 @@ impl Function {
 impl Function {
     /// All overloads, in the order of their definition.
     pub(crate) fn handles(&self) -> Vec<FunctionHandle> {
-        let mut handles = self.earlier.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        handles.push(self.handle.clone());
-        handles
+        self.overloads().into_iter().map(|(handle, _)| handle).collect()
+    }
+
+    /// All overloads with their Python functions, in the order of their definition.
+    fn overloads(&self) -> Vec<(FunctionHandle, Arc<Py<PyAny>>)> {
+        let mut overloads = self.earlier.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        overloads.push((self.handle.clone(), self.python.clone()));
+        overloads
     }
 }

@@ -7,7 +7,7 @@
 use crate::arguments::{self, Writes, Written};
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
-use crate::structure::as_it_is;
+use crate::structure::by_value;
 use crate::{device, print, sim};
 use polyloom::{ArgBlock, Device, Grid, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
@@ -182,6 +182,13 @@ pub(crate) fn launch<'py>(
     if record_cmd {
         return Launch::kept(kernel, &args, dimensions, over_dim, is_recorded).map(|kept| Some(kept.into_any()));
     }
+    if IS_CAPTURING.get() {
+        let values: Vec<Py<PyAny>> = args.iter().map(|arg| by_value(arg)).collect::<PyResult<_>>()?;
+        let values: Arguments<'_, '_> = values.iter().map(|value| value.bind_borrowed(py)).collect();
+        let kept = Launch::kept(kernel, &values, dimensions, over_dim, is_recorded)?;
+        py.import("polyloom._graphs")?.call_method1("captured", (kept.getattr(py, "launch")?,))?;
+        return Ok(None);
+    }
     let done = match watched {
         Watched::Launches => recorded(kernel, over_dim, &dimensions, args.iter().map(|arg| &**arg), || {
             run(py, code, &dimensions, &args, Watched::Nothing)
@@ -248,6 +255,17 @@ pub(crate) fn set_recording(everywhere: bool, here: Option<bool>) {
 #[pyfunction]
 pub(crate) fn recording_level() -> u8 {
     Watched::now(true) as u8
+}
+
+thread_local! {
+    /// Whether a graph takes this thread's launches, which then do not run.
+    static IS_CAPTURING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says whether a graph takes the launches of this thread: `polyloom._graphs.captured` is given each, and none runs.
+#[pyfunction]
+pub(crate) fn set_capturing(is_capturing: bool) {
+    IS_CAPTURING.set(is_capturing);
 }
 
 impl Watched {
@@ -602,8 +620,8 @@ struct State {
 
 /// A recorded launch: `launch()` runs it.
 ///
-/// It holds the arguments it was given and goes on using their memory, shape and strides of that time. `set_…` methods
-/// check what they are given as `polyloom.launch` does.
+/// It holds the arguments it was given and goes on using their memory, shape and strides of that time, but of a struct
+/// the values that it has when the launch runs. `set_…` methods check what they are given as `polyloom.launch` does.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct Launch {
     kernel: Py<Kernel>,
@@ -637,8 +655,9 @@ impl Launch {
         }
         let (dimensions, ready) = self.with(|state| (state.dimensions.clone(), state.ready.clone()));
         let ready = match ready {
-            Some(ready) => ready,
-            None => self.make_ready(py, kernel)?,
+            // A struct may have other values by now.
+            Some(ready) if !kernel.has_structs() => ready,
+            _ => self.make_ready(py, kernel)?,
         };
         run_block(py, kernel, &dimensions, &ready.block)
     }
@@ -653,7 +672,6 @@ impl Launch {
         };
         // Alone: two arrays that overlap may be about to be replaced both.
         arguments::check(py, kernel, self.device(), index, value.bind(py))?;
-        let value = as_it_is(value.bind(py))?;
         self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
         Ok(())
     }
@@ -673,7 +691,6 @@ impl Launch {
             let given = values.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
             PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
         })?;
-        let values: Vec<_> = values.iter().map(|value| as_it_is(value.bind(py))).collect::<PyResult<_>>()?;
         let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().one()?, self.device(), &values)?);
         self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
         Ok(())
@@ -727,7 +744,7 @@ impl Launch {
         is_recorded: bool,
     ) -> PyResult<Py<Launch>> {
         let py = kernel.py();
-        let args: Vec<_> = args.iter().map(|a| as_it_is(a)).collect::<PyResult<_>>()?;
+        let args: Vec<_> = args.iter().map(|arg| (**arg).clone().unbind()).collect();
         let ready = Ready::new(py, kernel.get().one()?, dimensions.device, &args)?;
         let state = State { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
         Py::new(py, Launch { kernel: kernel.clone().unbind(), over_dim, is_recorded, state: Mutex::new(state) })
