@@ -138,10 +138,12 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
         """The components with as few digits as tell them from others of their type: 0.1, not 0.10000000149011612."""
         values = self._values()
         if values.dtype.kind != "f" or values.dtype == np.float64:
-            return values.tolist()
+            numbers: list[Any] = values.tolist()
+            return numbers
         short = np.float16 if type(self)._wp_scalar_type_.name == "float16" else np.float32
         digits = [float(str(short(each))) for each in values.ravel()]
-        return digits if values.ndim == 1 else np.array(digits).reshape(values.shape).tolist()
+        shown: list[Any] = np.array(digits).reshape(values.shape).tolist()
+        return shown
 
     def __format__(self, spec: str) -> str:
         if not spec:

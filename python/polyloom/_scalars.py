@@ -102,15 +102,14 @@ class TypedConstant:
     """
 
     __slots__ = ("value",)
+    value: Any
     # As classes of ctypes have them.
     _length_: ClassVar[int] = 1
     _type_: ClassVar[Any]
     __numpy_dtype__: ClassVar[np.dtype[Any]]
 
-    @property
-    def dtype(self) -> DType:
-        """The number's type."""
-        return type(self)  # type: ignore[return-value]
+    def __init__(self, value: Any = 0) -> None:
+        raise TypeError(f"{type(self).__name__} is no type of its own: call one, such as loom.float32")
 
     def __repr__(self) -> str:
         return f"{type(self)!r}({self.value!r})"
@@ -149,9 +148,16 @@ class TypedConstant:
         return getattr(ufunc, method)(*plain, **keywords)
 
 
+def type_of(constant: TypedConstant) -> DType:
+    """The scalar type of a number."""
+    made: Any = type(constant)
+    dtype: DType = made
+    return dtype
+
+
 def in_numpy(constant: TypedConstant) -> Any:
     """The number with its type, as one of NumPy's; of a `bfloat16` that NumPy has no type for, as `float32`."""
-    dtype = constant.dtype
+    dtype = type_of(constant)
     return np.float32(constant.value) if dtype is bfloat16 and BFLOAT16_IS_BITS else dtype.numpy.type(constant.value)
 
 
@@ -169,7 +175,7 @@ def _operand(value: Any, dtype: DType) -> Any:
     if isinstance(value, (int, float)) and not isinstance(value, (bool, np.generic)):
         return value
     if isinstance(value, TypedConstant):
-        return value if value.dtype is dtype else None
+        return value if type(value) is dtype else None
     return value if isinstance(value, np.generic) and value.dtype == dtype.numpy else None
 
 
@@ -181,7 +187,7 @@ def _result(value: Any, dtype: DType) -> Any:
 def _operated(op: str, a: Any, b: Any, is_swapped: bool = False) -> Any:
     """The result of a kernel's operator between `a`, a number with a type, and `b`, or, if they are swapped, between
     `b` and `a`."""
-    dtype = a.dtype
+    dtype = type_of(a)
     other = _operand(b, dtype)
     if other is None:
         return NotImplemented
@@ -253,10 +259,10 @@ class ArithmeticConstant(TypedConstant):
         return _operated("**", self, other, True)
 
     def __pos__(self) -> Any:
-        return _result(self.value, self.dtype)
+        return _result(self.value, type_of(self))
 
     def __neg__(self) -> Any:
-        return _result(type(self)(-self.value).value, self.dtype)
+        return _result(type(self)(-self.value).value, type_of(self))
 
     def __abs__(self) -> Any:
         return type(self)(abs(self.value))
@@ -272,7 +278,7 @@ class FloatConstant(ArithmeticConstant):
     value: float
 
     def __init__(self, value: Any = 0.0) -> None:
-        self.value = float(_number_of(value, self.dtype))
+        self.value = float(_number_of(value, type_of(self)))
 
     def __round__(self, ndigits: int | None = None) -> Any:
         return type(self)(round(self.value, ndigits))
@@ -285,13 +291,14 @@ class IntegerConstant(ArithmeticConstant):
     value: int
 
     def __init__(self, value: Any = 0) -> None:
-        number = _number_of(value, self.dtype)
-        limits = np.iinfo(self.dtype.numpy)
+        dtype = type_of(self)
+        number = _number_of(value, dtype)
+        limits = np.iinfo(dtype.numpy)
         if isinstance(number, float):
             # As kernels cast: to the nearest number there is, NaN to 0.
             number = 0 if number != number else int(min(max(number, float(limits.min)), float(limits.max)))
             number = min(max(number, int(limits.min)), int(limits.max))
-        self.value = wrapped(number, self.dtype)
+        self.value = wrapped(number, dtype)
 
     def __index__(self) -> int:
         return self.value
@@ -327,13 +334,13 @@ class IntegerConstant(ArithmeticConstant):
         return _operated(">>", self, other, True)
 
     def __invert__(self) -> Any:
-        return _result(type(self)(~self.value).value, self.dtype)
+        return _result(type(self)(~self.value).value, type_of(self))
 
 
 def _number_of(value: Any, dtype: DType) -> int | float:
     """A number that one of this type is made of, as Python has it."""
     if isinstance(value, TypedConstant):
-        return value.value
+        value = value.value
     if isinstance(value, (int, float)):
         return value
     if hasattr(value, "__index__"):

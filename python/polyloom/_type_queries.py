@@ -208,7 +208,7 @@ def type_size_in_bytes(dtype: Any) -> int:
 
 
 def type_ctype(dtype: Any) -> Any:
-    """The type of ctypes that has the bytes of a scalar type, or, of a composite type, of an array of its components."""
+    """The type of ctypes with the bytes of a scalar type, or, for a composite type, of an array of its components."""
     if type_is_composite(dtype):
         return dtype._wp_scalar_type_._type_ * dtype._length_
     return ctypes.c_bool if dtype is bool else dtype_of(dtype)._type_  # type: ignore[attr-defined]
@@ -228,8 +228,7 @@ def type_repr(t: Any) -> str:
     if t is Any:
         return "Any"
     if isinstance(t, ArrayAnnotation):
-        ndim = "Any" if t.ndim is Any else t.ndim
-        return f"array(ndim={ndim}, dtype={type_repr(t.dtype)})"
+        return f"array(ndim={t.ndim}, dtype={type_repr(t.dtype)})"
     if is_array(t):
         return f"{type(t).__name__}(shape={t.shape}, dtype={type_repr(t.dtype)})"
     if typing.get_origin(t) is tuple:

@@ -50,6 +50,7 @@ PUBLIC_INTERNALS = {
     "int_base",
     "int_types",
     "log_warning",
+    "map_cache",
     "matrix",
     "non_atomic_types",
     "np_dtype_to_warp_type",
@@ -76,7 +77,9 @@ REASONS = [
         r"\.adj\b|codegen_func|codegen_kernel|ModuleBuilder|ModuleHasher|module_hash|\.hash_module|get_module_hash|"
         r"\.module\.(?!options|name|load|unload)|_launch_bounds_classes|launch_bounds_t|get_unique_kernels|"
         r"get_mangled_name|user_modules|kernel_cache_dir|compile_aot|\.execs\b|\.codegen\(|\.kernels\b|"
-        r"_identifier_cache|\.func_kernel_cache|generate_unique_kernel|get_kernel_hash|mangled",
+        r"_identifier_cache|\.func_kernel_cache|generate_unique_kernel|get_kernel_hash|mangled|\.bounds\b|_is_read\b|"
+        r"_is_write\b|entry_point_abi|ModuleBuildOptions|_build_options|run_python_subprocess|module_variant|"
+        r"get_cpu_kernel_cache_key|strip_hash|resolve_options",
     ),
 ]
 
@@ -150,6 +153,4 @@ def bound_names(statement: ast.stmt) -> list[str]:
     """The names that a statement of a module binds."""
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
         return [statement.name]
-    return [
-        each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-    ]
+    return [each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]

@@ -25,6 +25,7 @@ from typing import Any
 
 import polyloom
 from polyloom import _composite_names, _scalars
+
 from warptests.scope import PUBLIC_INTERNALS, ModuleText, bound_names, reason_of
 
 FLOATS = (polyloom.float16, polyloom.bfloat16, polyloom.float32, polyloom.float64)
@@ -39,6 +40,7 @@ TABLES = {
     "scalar_types": (*INTEGERS, *FLOATS),
     "vector_types": tuple(getattr(polyloom, name) for name in _composite_names.__all__),
     "np_dtype_to_warp_type": {dtype.numpy: dtype for dtype in (polyloom.bool, *INTEGERS, *FLOATS)},
+    "map_cache": {},
     "scalar_base": _scalars.ArithmeticConstant,
     "float_base": _scalars.FloatConstant,
     "int_base": _scalars.IntegerConstant,
@@ -230,7 +232,11 @@ def main() -> None:
             module = importlib.import_module(f"warp.tests.{options.module}")
         except Exception as error:
             file = str(TESTS.joinpath(*options.module.split(".")).with_suffix(".py"))
-            told = {"import": first_line(error), "place": place_of(error, file), "trace": traceback.format_exc()[-4000:]}
+            told = {
+                "import": first_line(error),
+                "place": place_of(error, file),
+                "trace": traceback.format_exc()[-4000:],
+            }
             output.write(json.dumps(told) + "\n")
             return
         output.write(json.dumps({"dropped": finder.dropped}) + "\n")

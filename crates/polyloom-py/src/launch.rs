@@ -162,13 +162,11 @@ pub(crate) fn launch<'py>(
     let is_recorded = record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
     let watched = Watched::now(is_recorded);
     if adjoint {
-        if record_cmd {
-            return Err(PyValueError::new_err("record_cmd is for launches forward, not for adjoint=True"));
-        }
         let Some(dim) = &shape else { return Err(not_over_dim()) };
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
         let lists = [adj_inputs, adj_outputs];
-        return launch_adjoint(kernel, dim, &args, n_inputs, lists, accumulate, device, block.or(block_dim)).map(Some);
+        let block_dim = block.or(block_dim);
+        return launch_adjoint(kernel, dim, &args, n_inputs, lists, accumulate, device, block_dim, record_cmd).map(Some);
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
         (Some(shape), None) if !code.needs_blocks() && device == Device::Cpu => {
@@ -199,7 +197,7 @@ pub(crate) fn launch<'py>(
     done.map(|()| None)
 }
 
-/// Runs the backward kernel, over these extents, and gives what memory that took.
+/// Runs the backward kernel, over these extents, and gives what memory that took; or keeps the launch for later.
 #[expect(clippy::too_many_arguments, reason = "they are those of the launch")]
 fn launch_adjoint<'py>(
     kernel: &Bound<'py, Kernel>,
@@ -210,12 +208,17 @@ fn launch_adjoint<'py>(
     accumulate: bool,
     device: Device,
     block_dim: Option<&Bound<'py, PyAny>>,
+    record_cmd: bool,
 ) -> PyResult<Py<PyAny>> {
     let py = kernel.py();
     let [adj_inputs, adj_outputs] = adjoints.map(|list| list.cloned().unwrap_or_else(|| PyList::empty(py).into_any()));
     let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
     let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, accumulate, device.to_string(), block_dim);
-    py.import("polyloom._gradients")?.call_method1("launch_adjoint", given).map(Bound::unbind)
+    let made = match record_cmd {
+        true => py.import("polyloom._launches")?.call_method1("AdjointLaunch", given)?,
+        false => py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?,
+    };
+    Ok(made.unbind())
 }
 
 /// What tapes want to know of a launch.
@@ -251,10 +254,11 @@ pub(crate) fn set_recording(everywhere: bool, here: Option<bool>) {
     WATCHED_HERE.set(here.map(|all| if all { Watched::Launches } else { Watched::Nothing }));
 }
 
-/// What tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all.
+/// What tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all; 3 if a graph
+/// takes them, and none is done.
 #[pyfunction]
 pub(crate) fn recording_level() -> u8 {
-    Watched::now(true) as u8
+    if IS_CAPTURING.get() { 3 } else { Watched::now(true) as u8 }
 }
 
 thread_local! {
