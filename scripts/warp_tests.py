@@ -22,7 +22,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from warptests.scope import MODULES  # noqa: E402
+from warptests.scope import MODULES, why_on_purpose  # noqa: E402
 
 ROOT = HERE.parent
 WORK = Path(os.environ.get("WARP_TESTS_WORK", ROOT / "target" / "warp-tests"))
@@ -108,6 +108,8 @@ def main() -> None:
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     modules = options.modules or MODULES
+    if options.write and (options.modules or options.only or options.tolerant):
+        parser.error("--write is for all tests as they stand")
     scope = listed(modules)
     start = time.time()
     results: dict[str, dict[str, Any]] = {}
@@ -135,9 +137,70 @@ def main() -> None:
     (WORK / "failures.json").write_text(json.dumps({m: b for m, b in bad.items() if b}, indent=1))
     counts = Counter(end["verdict"] for of_module in ends.values() for end in of_module.values())
     print(told_counts(counts))
+    if options.write:
+        from warp_names import with_section  # imports both packages
+
+        page = Path(options.write)
+        page.write_text(with_section(page.read_text(), "tests", section(ends)))
 
 
 BAD = ("failed", "error", "crashed", "timeout", "lost")
+
+
+def section(ends: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """The section of docs/warp.md about the tests."""
+    counts = Counter(end["verdict"] for of_module in ends.values() for end in of_module.values())
+    out_of_scope = Counter(
+        end["error"] for of_module in ends.values() for end in of_module.values() if end["verdict"] == "out of scope"
+    )
+    n_all = sum(counts.values())
+    n = n_all - counts["out of scope"] - counts["skipped"]
+    on_purpose: dict[str, list[str]] = {}
+    n_other = 0
+    for module, of_module in ends.items():
+        for key, end in of_module.items():
+            if end["verdict"] in BAD:
+                if reason := why_on_purpose(module, key):
+                    on_purpose.setdefault(reason, []).append(key.partition(".")[2])
+                else:
+                    n_other += 1
+    n_on_purpose = sum(map(len, on_purpose.values()))
+    lines = [
+        "## Warp's own unit tests",
+        "",
+        "`make warp-tests` runs the test modules that are installed with Warp and are about the core language, arrays,",
+        "launches and gradients, on the CPU. Nothing changes but the module that `warp` means; a statement that fails",
+        "ends its module.",
+        "",
+        "| | tests | |",
+        "|---|---:|---:|",
+        f"| in {len(ends)} modules | {n_all} | |",
+        f"| skipped by themselves, such as for CUDA and PyTorch | {counts['skipped']} | |",
+        f"| out of scope | {counts['out of scope']} | |",
+        f"| in scope | {n} | |",
+        f"| pass | {counts['passed']} | {100 * counts['passed'] / n:.1f} % |",
+        f"| differ on purpose | {n_on_purpose} | {100 * n_on_purpose / n:.1f} % |",
+        f"| fail | {n_other} | {100 * n_other / n:.1f} % |",
+        "",
+        "Out of scope, by the text of a test, are "
+        + ", ".join(f"{reason} ({count})" for reason, count in out_of_scope.most_common())
+        + ".",
+        "",
+        "| tests | differ on purpose |",
+        "|---:|---|",
+        *(f"| {len(keys)} | {reason}: {examples(keys)} |" for reason, keys in sorted(on_purpose.items(), key=by_count)),
+    ]
+    return "\n".join(lines)
+
+
+def by_count(item: tuple[str, list[str]]) -> tuple[int, str]:
+    return -len(item[1]), item[0]
+
+
+def examples(keys: list[str]) -> str:
+    """The first of these tests by name."""
+    shown = ", ".join(f"`{key}`" for key in keys[:3])
+    return shown if len(keys) <= 3 else f"{shown}, …"
 
 
 def ends_of(module: str, tests: dict[str, str], found: dict[str, Any], only: str) -> dict[str, dict[str, Any]]:

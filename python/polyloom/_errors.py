@@ -40,8 +40,8 @@ class CompileError(SyntaxError, RuntimeError):
     """A kernel was rejected.
 
     It is a `SyntaxError`, so tracebacks, notebooks and editors show the kernel's own line; and a `RuntimeError`, since
-    a generic kernel is rejected where it is launched. The text has every finding, with carets and help; `diagnostics` has
-    them as objects. Warp's names for such errors, `WarpCodegenError` and the others, are names of this class.
+    a generic kernel is rejected where it is launched. The text has every finding, with carets and help; `diagnostics`
+    has them as objects. Warp's names for such errors, `WarpCodegenError` and the others, are names of this class.
 
     Attributes
     ----------

@@ -84,6 +84,18 @@ REASONS = [
 ]
 
 
+# Tests whose results differ on purpose, by module and name, with the reason.
+ON_PURPOSE: list[tuple[str, str, str]] = []
+
+
+def why_on_purpose(module: str, test: str) -> str:
+    """Why the result of a test differs on purpose; nothing if it does not."""
+    for of_module, of_test, reason in ON_PURPOSE:
+        if re.fullmatch(of_module, module) and re.search(of_test, test):
+            return reason
+    return ""
+
+
 def reason_of(text: str, internals: set[str]) -> str:
     """Why a test of this text is out of scope; nothing if it is in scope. `internals` are names from `warp._src`."""
     for reason, pattern in REASONS:
