@@ -6,6 +6,7 @@ table.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -72,7 +73,12 @@ class Builtin:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if self.__name__ in _WITH_EFFECT:
-            return _WITH_EFFECT[self.__name__](*args, **keywords)
+            run = _WITH_EFFECT[self.__name__]
+            try:
+                inspect.signature(run).bind(*args, **keywords)
+            except TypeError as error:
+                raise TypeError(f"no overload of `polyloom.{self.__name__}` takes these arguments: {error}") from None
+            return run(*args, **keywords)
         return _native.call_builtin(self.__name__, args, keywords)
 
     def __repr__(self) -> str:

@@ -24,6 +24,7 @@ __all__ = ["Composite", "Matrix", "Quaternion", "Transformation", "Vector"]
 C = TypeVar("C", bound="Composite")
 
 _PLAIN = frozenset((float, int))
+_LETTERS = frozenset("xyzw")
 
 
 class CompositeClass(type):
@@ -88,6 +89,12 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
         """The components as an array that NumPy can compute with."""
         return readable(self._storage, type(self)._wp_scalar_type_)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Letters of components that are none here are a mistake, and no attribute of the value's own.
+        if _LETTERS.issuperset(name) and not hasattr(type(self), name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        object.__setattr__(self, name, value)
+
     def __len__(self) -> int:
         return type(self)._shape_[0]
 
@@ -137,11 +144,10 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
     def _shown(self) -> list[Any]:
         """The components with as few digits as tell them from others of their type: 0.1, not 0.10000000149011612."""
         values = self._values()
-        if values.dtype.kind != "f" or values.dtype == np.float64:
+        if type(self)._wp_scalar_type_.name not in ("float16", "float32"):
             numbers: list[Any] = values.tolist()
             return numbers
-        short = np.float16 if type(self)._wp_scalar_type_.name == "float16" else np.float32
-        digits = [float(str(short(each))) for each in values.ravel()]
+        digits = [float(str(each)) for each in values.ravel()]
         shown: list[Any] = np.array(digits).reshape(values.shape).tolist()
         return shown
 

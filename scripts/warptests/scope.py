@@ -72,6 +72,7 @@ REASONS = [
     ("native code", r"func_native|\bsnippet\b|adj_snippet"),
     ("CUDA graphs and streams", r"\bwp\.Stream\b|ScopedStream|get_stream|capture_while|capture_if"),
     ("Omniverse Fabric", r"fabricarray"),
+    ("sparse matrices, FEM, optimisers, drawing", r"\b(warp|wp)\.(sparse|fem|optim|render)\b"),
     (
         "Warp's code generator, hashes and modules of kernels",
         r"\.adj\b|codegen_func|codegen_kernel|ModuleBuilder|ModuleHasher|module_hash|\.hash_module|get_module_hash|"
@@ -85,7 +86,29 @@ REASONS = [
 
 
 # Tests whose results differ on purpose, by module and name, with the reason.
-ON_PURPOSE: list[tuple[str, str, str]] = []
+ON_PURPOSE = [
+    ("test_atomic", r"unsupported_dtypes", "atomic operations are there for 8 and 16 bits and for `float16` too"),
+    (
+        "test_types|test_lvalue",
+        r"_error_(invalid|.*attribute)",
+        "messages say what is wrong in their own words, and indices that do not fit are `IndexError` and `TypeError`",
+    ),
+    ("test_types", r"composite_types_repr", "`vec3` prints as `vec3`, and components are Python's numbers"),
+    ("test_types", r"constant_error", "`constant` takes any value: a kernel that cannot use it says so"),
+    ("test_types", r"float_overflow", "comparisons are of numbers as in Python, whatever their size"),
+    ("test_types", r"numpy_dtype_metadata", "`bfloat16` has a NumPy type where `ml_dtypes` is installed"),
+    ("test_builtins_resolution", r"int_", "an integer that its parameter cannot hold is an `OverflowError`"),
+    ("test_unique_module", r"module_options", "modules of kernels have no options of their own"),
+    ("test_modules_lite", r"load_no|load_nonexistent", "`load_module` has nothing to load"),
+    ("test_utils|test_runlength_encode", r"_dtype|_cast", "functions of arrays take all types that make sense"),
+    ("test_ref", r"backward|constant_local|refness", "references are differentiated, and may be constants"),
+    (
+        "test_overwrite",
+        r"warning|write",
+        "`verify_autograd_array_access` does nothing: a tape keeps what is overwritten, and gradients are right",
+    ),
+    ("test_large", r"excessive", "arrays have as many elements as memory has place for"),
+]
 
 
 def why_on_purpose(module: str, test: str) -> str:

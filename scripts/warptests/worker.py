@@ -69,6 +69,8 @@ class Internals(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if self.__name__ == "warp._src":
+            return importlib.import_module(f"warp._src.{name}")
         if name in PUBLIC_INTERNALS:
             if name in TABLES:
                 return TABLES[name]

@@ -11,39 +11,39 @@ import pytest
 
 @loom.func
 def twice(x: int):
-    return ("int", x)
+    return 1
 
 
 @loom.func
 def twice(x: float):  # noqa: F811 - an overload
-    return ("float", x)
+    return 2
 
 
 @loom.func
 def twice(x: loom.vec3):  # noqa: F811 - an overload
-    return ("vec3", x)
+    return 3
 
 
 @loom.func
 def twice(x: loom.float64):  # noqa: F811 - an overload
-    return ("float64", x)
+    return 4
 
 
 @loom.func
 def scaled(x: float, y: Any):
-    return ("float", x)
+    return 2
 
 
 @loom.func
 def scaled(x: int, y: Any):  # noqa: F811 - an overload
-    return ("int", x)
+    return 1
 
 
 def test_the_overload_whose_types_fit_runs():
-    assert twice(1)[0] == "int" and twice(1.0)[0] == "float" and twice(x=loom.vec3())[0] == "vec3"
-    assert twice(loom.float64(1))[0] == "float64" and twice(np.float64(1))[0] == "float64"
-    assert twice(np.float32(1))[0] == "float" and twice(loom.int32(1))[0] == "int"
-    assert scaled(1.5, 2)[0] == "float" and scaled(1, y=2)[0] == "int"
+    assert twice(1) == 1 and twice(1.0) == 2 and twice(x=loom.vec3()) == 3
+    assert twice(loom.float64(1)) == 4 and twice(np.float64(1)) == 4
+    assert twice(np.float32(1)) == 2 and twice(loom.int32(1)) == 1
+    assert scaled(1.5, 2) == 2 and scaled(1, y=2) == 1
     with pytest.raises(TypeError, match=r"no overload of twice\(\) takes \(vec2\)"):
         twice(loom.vec2())
     with pytest.raises(TypeError, match="no overload"):

@@ -171,6 +171,9 @@ def test_vectors_take_attributes_and_print_with_few_digits():
     v = loom.vec3(0.1, 1e-4, 1 / 3)
     v.foo = 123
     assert v.foo == 123
+    for name in ("w", "xy", "zyx"):
+        with pytest.raises(AttributeError, match=f"'vec3' object has no attribute '{name}'"):
+            setattr(v, name, 1)
     assert repr(v) == "vec3([0.1, 0.0001, 0.33333334])" and str(v) == "[0.1, 0.0001, 0.33333334]"
     assert f"{v:.3f}" == "[0.100, 0.000, 0.333]" and f"{loom.mat22(0.1):.1f}" == "[[0.1, 0.1],\n [0.1, 0.1]]"
     assert repr(loom.vec2d(0.1, 1 / 3)) == "vec2d([0.1, 0.3333333333333333])"
