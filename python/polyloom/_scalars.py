@@ -562,5 +562,3 @@ def readable(elements: NDArray[Any], dtype: DType) -> NDArray[Any]:
     if dtype is not bfloat16:
         return elements
     return (elements.astype(np.uint32) << 16).view(np.float32) if BFLOAT16_IS_BITS else elements.astype(np.float32)
-
-
