@@ -14,6 +14,7 @@ import unittest
 from pathlib import Path
 
 from warptests.scope import ModuleText, reason_of
+from warptests.suites import tests_of
 
 
 def function_of(test: unittest.TestCase) -> str:
@@ -28,13 +29,6 @@ def function_of(test: unittest.TestCase) -> str:
     if isinstance(made_of, types.FunctionType):
         return made_of.__qualname__.partition(".")[0]
     return ""
-
-
-def tests_of(suite: unittest.TestSuite) -> list[unittest.TestCase]:
-    found = []
-    for each in suite:
-        found += tests_of(each) if isinstance(each, unittest.TestSuite) else [each]
-    return found
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ import polyloom
 from polyloom import _composite_names, _scalars
 
 from warptests.scope import PUBLIC_INTERNALS, ModuleText, bound_names, reason_of
+from warptests.suites import tests_of
 
 FLOATS = (polyloom.float16, polyloom.bfloat16, polyloom.float32, polyloom.float64)
 INTEGERS = (
@@ -201,13 +202,6 @@ class Result(unittest.TestResult):
         if error is not None:
             is_failure = issubclass(error[0], test.failureException)
             self.told(test, "failed" if is_failure else "error", error[1])
-
-
-def tests_of(suite: unittest.TestSuite) -> list[unittest.TestCase]:
-    found = []
-    for each in suite:
-        found += tests_of(each) if isinstance(each, unittest.TestSuite) else [each]
-    return found
 
 
 def main() -> None:
