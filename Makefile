@@ -18,7 +18,7 @@ FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python stubs warp-names warp-corpus clean
+.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python stubs warp-names warp-corpus warp-tests clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -115,6 +115,9 @@ warp-names: $(STAMPS)/develop  ## regenerate docs/warp.md, what there is of Warp
 
 warp-corpus: $(STAMPS)/develop-release $(STAMPS)/peers  ## run Warp's own tests and examples; writes its section of docs/warp.md
 	$(BIN)/python scripts/warp_corpus.py --times 3 --write docs/warp.md
+
+warp-tests: $(STAMPS)/develop-release $(STAMPS)/peers  ## run Warp's own unit tests with the import swapped; writes their section of docs/warp.md
+	$(BIN)/python scripts/warp_tests.py --write docs/warp.md
 
 dataset-demo: $(STAMPS)/develop-release  ## a data set of 1,000 rows, proved right twice, and its balance
 	@rm -rf target/dataset-demo

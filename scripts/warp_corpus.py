@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus import report
-from warp_names import with_corpus
+from warp_names import with_section
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "target" / "warp-corpus"
@@ -104,7 +104,7 @@ def main() -> None:
     print(section)
     if options.write:
         page = Path(options.write)
-        page.write_text(with_corpus(page.read_text(), section))
+        page.write_text(with_section(page.read_text(), "corpus", section))
 
 
 if __name__ == "__main__":

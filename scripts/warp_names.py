@@ -142,30 +142,37 @@ def report() -> str:
     return "\n".join(lines)
 
 
-# What `make warp-corpus` writes stands between these lines.
-CORPUS = ("<!-- corpus: written by make warp-corpus -->", "<!-- end of corpus -->")
+# What other targets write stands between such lines.
+SECTIONS = {
+    "corpus": ("<!-- corpus: written by make warp-corpus -->", "<!-- end of corpus -->"),
+    "tests": ("<!-- tests: written by make warp-tests -->", "<!-- end of tests -->"),
+}
 
 
-def with_corpus(page: str, section: str) -> str:
-    """The page with this section about the corpus, in the place of the one it may have."""
-    begin, end = CORPUS
+def with_section(page: str, name: str, section: str) -> str:
+    """The page with this section, in the place of the one of that name it may have."""
+    begin, end = SECTIONS[name]
     rest, after = page, ""
     if begin in page:
         rest, _, tail = page.partition(begin)
-        after = tail.partition(end)[2].lstrip("\n")
-    return f"{rest.rstrip()}\n\n{begin}\n{section.strip()}\n{end}\n{after}"
+        after = tail.partition(end)[2].strip("\n")
+    made = f"{rest.rstrip()}\n\n{begin}\n{section.strip()}\n{end}\n"
+    return f"{made}\n{after}\n" if after else made
 
 
-def corpus_of(page: str) -> str:
-    """The section about the corpus that a page has."""
-    begin, end = CORPUS
+def section_of(page: str, name: str) -> str:
+    """The section of this name that a page has."""
+    begin, end = SECTIONS[name]
     return page.partition(begin)[2].partition(end)[0]
 
 
 def main() -> None:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "docs" / "warp.md"
-    section = corpus_of(path.read_text()) if path.exists() else ""
-    path.write_text(with_corpus(report(), section) if section else report())
+    before, page = path.read_text() if path.exists() else "", report()
+    for name in SECTIONS:
+        if section := section_of(before, name):
+            page = with_section(page, name, section)
+    path.write_text(page)
     print(f"wrote {path}")
 
 

@@ -25,8 +25,10 @@ try:
         _custom,
         _devices,
         _gradcheck,
+        _graphs,
         _indexed,
         _interop,
+        _loggers,
         _ranks,
         _scalars,
         _structs,
@@ -50,14 +52,29 @@ from polyloom._config import config
 from polyloom._creation import *  # noqa: F403
 from polyloom._custom import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
-from polyloom._errors import CompileError, DeviceError, Diagnostic, Finding, LaunchError, SanitizerError
+from polyloom._errors import (
+    CompileError,
+    DeviceError,
+    Diagnostic,
+    Finding,
+    LaunchError,
+    SanitizerError,
+    WarpCodegenAttributeError,
+    WarpCodegenError,
+    WarpCodegenIndexError,
+    WarpCodegenKeyError,
+    WarpCodegenTypeError,
+    WarpCodegenValueError,
+)
 from polyloom._gradcheck import *  # noqa: F403
+from polyloom._graphs import *  # noqa: F403
 from polyloom._indexed import *  # noqa: F403
 from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
 from polyloom._kernel import specialise as overload
+from polyloom._loggers import *  # noqa: F403
 from polyloom._map import map
-from polyloom._native import Function, Launch, __version__, launch
+from polyloom._native import Function, __version__, launch
 from polyloom._ranks import *  # noqa: F403
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
@@ -66,9 +83,10 @@ from polyloom._tangents import *  # noqa: F403
 from polyloom._tape import *  # noqa: F403
 
 if _typing.TYPE_CHECKING:
-    from polyloom._native import Kernel
+    from polyloom._native import Kernel, Launch
 else:
     from polyloom._kernel import Kernel
+    from polyloom._launches import Launch
 
     # Out of sight of type checkers: to them it would make every name one of the package.
     def __getattr__(name):
@@ -102,6 +120,12 @@ __all__ = [
     "Launch",
     "LaunchError",
     "SanitizerError",
+    "WarpCodegenAttributeError",
+    "WarpCodegenError",
+    "WarpCodegenIndexError",
+    "WarpCodegenKeyError",
+    "WarpCodegenTypeError",
+    "WarpCodegenValueError",
     "__version__",
     "bool",
     "config",
@@ -124,7 +148,9 @@ __all__ = [
     *_indexed.__all__,
     *_devices.__all__,
     *_gradcheck.__all__,
+    *_graphs.__all__,
     *_interop.__all__,
+    *_loggers.__all__,
     *_ranks.__all__,
     *_scalars.__all__,
     *_structs.__all__,

@@ -6,11 +6,10 @@ import re
 
 # Why a public name of Warp's has no counterpart: the first of these that it matches, whatever its case.
 REASONS = [
-    ("Warp's errors; Polyloom's are `CompileError` and `LaunchError`", r"^warp.*error$"),
     (
         "streams, events, graphs, memory pools and allocators of CUDA devices",
         r"cuda|stream|event|graph|capture|mempool|peer|allocat|memory|can_access|ipc_handle|lto_cache|^timing|"
-        r"timing_?result|suggested_block_size|launch_tiled|deterministic",
+        r"timing_?result|suggested_block_size|launch_tiled|determinis",
     ),
     ("geometry, volumes, textures", r"mesh|bvh|hashgrid|volume|texture|glbuffer|cubql"),
     ("tiles", r"^tile"),
@@ -21,7 +20,7 @@ REASONS = [
         "native code in kernels, and kernels built ahead of time",
         r"native|build|aot|address_of|get_cpu_kernel_cache_key",
     ),
-    ("Warp's messages about itself", r"log|print_diagnostics"),
+    ("Warp's messages about itself", r"print_diagnostics"),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Union
 
 from polyloom._composites import CompositeClass
 from polyloom._scalars import DType
@@ -16,6 +16,24 @@ class ArrayAnnotation:
     def __init__(self, dtype: Any, ndim: int) -> None:
         self.dtype = dtype
         self.ndim = ndim
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArrayAnnotation):
+            return NotImplemented
+        return bool(self.dtype == other.dtype) and self.ndim == other.ndim
+
+    def __hash__(self) -> int:
+        return hash((ArrayAnnotation, self.dtype, self.ndim))
+
+    def __or__(self, other: Any) -> Any:
+        return Union[self, other]  # noqa: UP007 - which would come back here
+
+    def __ror__(self, other: Any) -> Any:
+        return Union[other, self]  # noqa: UP007 - which would come back here
+
+    # Without which `typing` takes it for no type.
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        raise TypeError(f"{self!r} is the type of a parameter, and makes no array: write polyloom.array(data)")
 
     def __repr__(self) -> str:
         is_one = isinstance(self.dtype, (DType, CompositeClass))

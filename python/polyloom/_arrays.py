@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 __all__ = ["array", "ref"]
 
 # What an array's elements are: a scalar type, a class such as `vec3`, or a struct.
+# The level of recording at which a graph takes assignments in place of doing them.
+CAPTURED = 3
+
 ElementType = DType | CompositeClass | StructClass
 ElementTypeLike = DTypeLike | CompositeClass | StructClass
 
@@ -346,7 +349,12 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
 
     def _put(self, part: NDArray[Any], value: Any) -> None:
         """Writes `value`, an element or array-like, to the elements that a view of `_storage` stands for."""
-        if _native.recording_level():
+        level = _native.recording_level()
+        if level == CAPTURED:
+            from polyloom import _graphs
+
+            _graphs.captured(lambda: self._put(part, value))
+        elif level:
             from polyloom import _tape
 
             with _tape.assigning(self, part, value):
@@ -484,10 +492,13 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._memory is not None:
             self._put(self._part(index), value)
-        elif _native.recording_level():
-            from polyloom import _tape
+        elif level := _native.recording_level():
+            from polyloom import _graphs, _tape
 
-            _tape.put(self, self._key(index), value)
+            if level == CAPTURED:
+                _graphs.captured(lambda: self.__setitem__(index, value))
+            else:
+                _tape.put(self, self._key(index), value)
         else:
             self._storage[self._key(index)] = _elements_for(self._storage, value, self.dtype)
 

@@ -6,15 +6,57 @@ table.
 
 from __future__ import annotations
 
+import inspect
+import sys
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from polyloom import _native
 
 __all__ = ["cast", "printf", "tid"]
 
 
+def _expect(name: str, is_met: Any, a: Any, b: Any) -> None:
+    if not is_met:
+        sys.stdout.write(f"Error, {name}() failed:\n\t Expected: {b}\n\t Actual: {a}\n")
+
+
+def _expect_eq(a: Any, b: Any) -> None:
+    _expect("expect_eq", a == b, a, b)
+
+
+def _expect_neq(a: Any, b: Any) -> None:
+    _expect("expect_neq", a != b, a, b)
+
+
+def _expect_near(a: Any, b: Any, tolerance: float = 1e-6) -> None:
+    # Not above it, so that NaN is told.
+    _expect("expect_near", bool(np.all(np.abs(np.asarray(a) - np.asarray(b)) <= tolerance)), a, b)
+
+
+def _transform_set_translation(xform: Any, p: Any) -> None:
+    xform.p = p
+
+
+def _transform_set_rotation(xform: Any, q: Any) -> None:
+    xform.q = q
+
+
+# Builtins that print, or change an argument, as they are outside kernels.
+_WITH_EFFECT: dict[str, Callable[..., None]] = {
+    "expect_eq": _expect_eq,
+    "expect_near": _expect_near,
+    "expect_neq": _expect_neq,
+    "transform_set_rotation": _transform_set_rotation,
+    "transform_set_translation": _transform_set_translation,
+}
+
+
 class Builtin:
-    """A function of the kernel language. Those whose results depend on their arguments alone are called anywhere.
+    """A function of the kernel language. Those whose results depend on their arguments alone are called anywhere,
+    and so are `expect_eq` and its like, and those that set a part of a transformation.
 
     Examples
     --------
@@ -30,6 +72,13 @@ class Builtin:
         self.__doc__ = doc
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if self.__name__ in _WITH_EFFECT:
+            run = _WITH_EFFECT[self.__name__]
+            try:
+                inspect.signature(run).bind(*args, **keywords)
+            except TypeError as error:
+                raise TypeError(f"no overload of `polyloom.{self.__name__}` takes these arguments: {error}") from None
+            return run(*args, **keywords)
         return _native.call_builtin(self.__name__, args, keywords)
 
     def __repr__(self) -> str:

@@ -55,6 +55,27 @@ def init() -> None:
     """Nothing: importing the package is enough."""
 
 
+# Warp's options of modules, as they are at first.
+_MODULE_OPTIONS = {
+    "block_dim": 256,
+    "compile_time_trace": False,
+    "cpu_compiler_flags": None,
+    "cuda_output": None,
+    "default_grid_stride": None,
+    "enable_backward": True,
+    "enable_mathdx_fft": None,
+    "enable_mathdx_gemm": None,
+    "enable_mathdx_solver": None,
+    "fast_math": False,
+    "fuse_fp": True,
+    "lineinfo": False,
+    "max_unroll": 16,
+    "mode": None,
+    "optimization_level": None,
+    "strip_hash": False,
+}
+
+
 class Module:
     """A Python module's kernels, as far as there is anything to say of them together: their options.
 
@@ -63,13 +84,13 @@ class Module:
     name : str
         Name of the Python module.
     options : dict
-        What `set_module_options` was given. No option changes how kernels are compiled; `config` and the arguments of
-        `kernel` do.
+        Warp's options of modules, with what `set_module_options` was given. No option changes how kernels are
+        compiled; `config` and the arguments of `kernel` do.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.options: dict[str, Any] = {}
+        self.options: dict[str, Any] = dict(_MODULE_OPTIONS)
 
     def load(self, device: DeviceLike = None, block_dim: int | None = None) -> None:
         """Nothing but to check the device: kernels are compiled one by one, when they are defined."""
@@ -83,6 +104,15 @@ class Module:
 
 
 _modules: dict[str, Module] = {}
+
+
+def module_of_kernel(kernel_module: Any, function: Any) -> Module:
+    """The module of a kernel: the one its decorator names, one of its own for `"unique"`, or that of its function."""
+    if isinstance(kernel_module, Module):
+        return kernel_module
+    if kernel_module == "unique":
+        return Module(f"{function.__module__}.{function.__qualname__}")
+    return get_module(function.__module__ if kernel_module is None else str(kernel_module))
 
 
 def get_module(name: str) -> Module:
@@ -105,14 +135,14 @@ def set_module_options(options: dict[str, Any], module: Any = None) -> None:
     --------
     >>> import polyloom as loom
     >>> loom.set_module_options({"enable_backward": False})
-    >>> loom.get_module_options()
-    {'enable_backward': False}
+    >>> loom.get_module_options()["enable_backward"]
+    False
     """
     _module_of(module, 1).options.update(options)
 
 
 def get_module_options(module: Any = None) -> dict[str, Any]:
-    """The options that `set_module_options` was given for a module, that of the caller if none is given."""
+    """The options of a module, that of the caller if none is given, with what `set_module_options` was given."""
     return dict(_module_of(module, 1).options)
 
 

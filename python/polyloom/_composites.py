@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 import numpy as np
 
 from polyloom import _native
-from polyloom._scalars import DType, DTypeLike, TypedConstant, bfloat16, bool_, dtype_of, readable, stored
+from polyloom._scalars import DType, DTypeLike, TypedConstant, bfloat16, bool_, dtype_of, readable, stored, wrapped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +24,7 @@ __all__ = ["Composite", "Matrix", "Quaternion", "Transformation", "Vector"]
 C = TypeVar("C", bound="Composite")
 
 _PLAIN = frozenset((float, int))
+_LETTERS = frozenset("xyzw")
 
 
 class CompositeClass(type):
@@ -88,6 +89,12 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
         """The components as an array that NumPy can compute with."""
         return readable(self._storage, type(self)._wp_scalar_type_)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Letters of components that are none here are a mistake, and no attribute of the value's own.
+        if _LETTERS.issuperset(name) and not hasattr(type(self), name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        object.__setattr__(self, name, value)
+
     def __len__(self) -> int:
         return type(self)._shape_[0]
 
@@ -112,7 +119,7 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
             if not wanted:
                 raise TypeError(f"a component of {cls.__name__} is a number, not {type(value).__name__}")
             raise ValueError(f"values of shape {shape} for components of shape {wanted}")
-        converted = [_number(number, cls._wp_scalar_type_) for number in numbers]
+        converted = [_number(number, cls._wp_scalar_type_, wraps=True) for number in numbers]
         filled = np.array(converted).reshape(shape)
         with np.errstate(over="ignore"):
             self._storage[key] = stored(filled, None, cls._wp_scalar_type_)
@@ -132,10 +139,27 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
         return type(self)._shape_ == type(other)._shape_ and bool(np.all(self._values() == other._values()))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._values().tolist()!r})"
+        return f"{type(self).__name__}({self._shown()!r})"
+
+    def _shown(self) -> list[Any]:
+        """The components with as few digits as tell them from others of their type: 0.1, not 0.10000000149011612."""
+        values = self._values()
+        if type(self)._wp_scalar_type_.name not in ("float16", "float32"):
+            numbers: list[Any] = values.tolist()
+            return numbers
+        digits = [float(str(each)) for each in values.ravel()]
+        shown: list[Any] = np.array(digits).reshape(values.shape).tolist()
+        return shown
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        rows = self._shown() if len(type(self)._shape_) == 2 else [self._shown()]
+        shown = ["[" + ", ".join(format(each, spec) for each in row) + "]" for row in rows]
+        return shown[0] if len(type(self)._shape_) == 1 else "[" + ",\n ".join(shown) + "]"
 
     def __str__(self) -> str:
-        rows = self._values().tolist()
+        rows = self._shown()
         return str(rows) if len(type(self)._shape_) == 1 else "[" + ",\n ".join(map(str, rows)) + "]"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -197,6 +221,9 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
 
     def __rtruediv__(self: C, other: Any) -> C:
         return self._with(other, _quotient, True, swapped=True)
+
+    def __mod__(self: C, other: Any) -> C:
+        return self._with(other, _remainder, False)
 
     def __pos__(self: C) -> C:
         return type(self)._of(self._values())
@@ -381,10 +408,12 @@ def class_of(ty: _native.CompositeType) -> Any:
     known = _classes.get(ty)
     if known is None:
         members = {
-            "__slots__": (),
+            # Of other attributes than the components', as values of Warp's types have them.
+            "__slots__": ("__dict__",),
             "__module__": "polyloom",
             "__doc__": f"A {ty.kind} of {int(np.prod(ty.shape))} components of type {ty.dtype}.",
             "_type": ty,
+            "_type_": dtype_of(ty.dtype)._type_,  # type: ignore[attr-defined]
             "_length_": int(np.prod(ty.shape)),
             "_shape_": ty.shape,
             "_wp_scalar_type_": dtype_of(ty.dtype),
@@ -428,19 +457,19 @@ def argument(ty: _native.CompositeType, value: Any) -> Composite:
     if not _is_sequence(value):
         raise TypeError(f"must be {ty.name} or its components, not {type(value).__name__}")
     try:
-        return cls(value)  # type: ignore[no-any-return]
+        return cls._of(_numbers(cls, (value,), wraps=False))  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError) as error:
         raise type(error)(f"is no {ty.name}: {error}") from None
 
 
-def _numbers(cls: type[Composite], components: tuple[Any, ...]) -> NDArray[Any]:
-    """The numbers that a constructor is given, in the shape of the type."""
+def _numbers(cls: type[Composite], components: tuple[Any, ...], wraps: bool = True) -> NDArray[Any]:
+    """The numbers that a constructor is given, in the shape of the type; integers too large for it wrap, or raise."""
     n, shape, dtype = cls._length_, cls._shape_, cls._wp_scalar_type_
     parts = [_flat(component) for component in components]
     numbers = [number for part, _ in parts for number in part]
     if not numbers:
         numbers = [0] * n
-    elif len(parts) == 1 and parts[0][1] == () and issubclass(cls, (Vector, Matrix)):
+    elif len(parts) == 1 and parts[0][1] == ():
         numbers *= n
     fits = len(numbers) == n
     if len(parts) == 1:
@@ -454,7 +483,7 @@ def _numbers(cls: type[Composite], components: tuple[Any, ...]) -> NDArray[Any]:
             extents = parts[0][1]
             given = f"{extents[0]} given" if len(extents) == 1 else f"not an array of shape {extents}"
         raise ValueError(f"{cls.__name__} has {n} component{'s' if n > 1 else ''}, {given}")
-    converted = [_number(number, dtype) for number in numbers]
+    converted = [_number(number, dtype, wraps) for number in numbers]
     is_exact = dtype.numpy.kind in "iub" and dtype is not bfloat16  # of which NumPy may know the bits alone
     return np.array(converted, dtype.numpy if is_exact else np.float64).reshape(shape)
 
@@ -489,8 +518,8 @@ def _flat(value: Any) -> tuple[list[Any], tuple[int, ...]]:
     return [number for part, _ in parts for number in part], (len(parts), *inner)
 
 
-def _number(value: Any, dtype: DType) -> Any:
-    """A number as a component of this type."""
+def _number(value: Any, dtype: DType, wraps: bool = False) -> Any:
+    """A number as a component of this type; an integer too large for it wraps around, or raises."""
     if isinstance(value, TypedConstant):
         value = value.value
     kind = dtype.numpy.kind
@@ -499,7 +528,7 @@ def _number(value: Any, dtype: DType) -> Any:
         raise wrong
     try:
         if dtype is bool_:
-            if not isinstance(value, (bool, np.bool_)):
+            if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
                 raise wrong
             return bool(value)
         if kind not in "iu" or dtype.name == "bfloat16":
@@ -507,6 +536,8 @@ def _number(value: Any, dtype: DType) -> Any:
         value = operator.index(value)
     except TypeError:
         raise wrong from None
+    if wraps:
+        return wrapped(value, dtype)
     limits = np.iinfo(dtype.numpy)
     if not limits.min <= value <= limits.max:
         shown = str(value) if -(10**40) < value < 10**40 else "a very large integer"
@@ -546,3 +577,10 @@ def _quotient(a: Any, b: Any) -> Any:
         raise ZeroDivisionError("integer division by zero")
     quotient = np.floor_divide(a, b)
     return quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(quotient.dtype)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    """What is left of a division without fraction; it has the sign of `a`."""
+    if np.result_type(a, b).kind != "f" and not np.all(b):
+        raise ZeroDivisionError("integer division by zero")
+    return np.fmod(a, b)

@@ -29,6 +29,7 @@ _WITHOUT_EFFECT = (
     "enable_vector_component_overwrites",
     "kernel_cache_dir",
     "launch_array_access_mode",
+    "legacy_scalar_return_types",
     "legacy_cpu_linker",
     "line_directives",
     "lineinfo",

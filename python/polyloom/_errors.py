@@ -36,11 +36,12 @@ class Diagnostic:
     end_column: int
 
 
-class CompileError(SyntaxError):
+class CompileError(SyntaxError, RuntimeError):
     """A kernel was rejected.
 
-    It is a `SyntaxError`, so tracebacks, notebooks and editors show the kernel's own line. The text has every
-    finding, with carets and help; `diagnostics` has them as objects.
+    It is a `SyntaxError`, so tracebacks, notebooks and editors show the kernel's own line; and a `RuntimeError`, since
+    a generic kernel is rejected where it is launched. The text has every finding, with carets and help; `diagnostics`
+    has them as objects. Warp's names for such errors, `WarpCodegenError` and the others, are names of this class.
 
     Attributes
     ----------
@@ -125,6 +126,10 @@ class DeviceError(RuntimeError):
     Where NVIDIA's driver fails, the message has the driver's own words.
     """
 
+
+# A kernel that is wrong in several ways is one error, of which Warp would tell the first.
+WarpCodegenError = WarpCodegenTypeError = WarpCodegenValueError = CompileError
+WarpCodegenAttributeError = WarpCodegenIndexError = WarpCodegenKeyError = CompileError
 
 # Tracebacks show where users find them.
 for _class in (Diagnostic, CompileError, DeviceError, LaunchError):

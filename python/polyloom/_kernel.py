@@ -17,6 +17,7 @@ from typing import Any, TypeVar, overload
 from polyloom import _native
 from polyloom._annotations import ArrayAnnotation
 from polyloom._arrays import array
+from polyloom._compatibility import Module, module_of_kernel
 from polyloom._composites import GenericComposite
 from polyloom._scalars import DType
 
@@ -188,7 +189,9 @@ class _KernelClass(type):
         return isinstance(instance, _native.Kernel)
 
     def __call__(cls, func: Callable[..., Any], key: str | None = None, module: Any = None, options: Any = None) -> Any:
-        return _make(_native.Kernel, func, {})
+        made = _make(_native.Kernel, func, dict(options or {}))
+        vars(made)["module"] = module_of_kernel(module, func)
+        return made
 
 
 class Kernel(metaclass=_KernelClass):
@@ -198,8 +201,10 @@ class Kernel(metaclass=_KernelClass):
     ----------
     func : callable
         The function.
-    key, module, options
-        Taken for programs written for Warp; without effect.
+    options : dict, optional
+        The arguments of the decorator.
+    key, module
+        Taken for programs written for Warp; `module` is what the kernel's attribute says, `key` is without effect.
 
     Examples
     --------
@@ -227,6 +232,8 @@ def _call(decorator: str, options: dict[str, Any]) -> str | None:
     for name in options:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise TypeError(f"{decorator}() has no argument {name!r}")
+    # The compiler has no use for the object.
+    options = {name: value for name, value in options.items() if not isinstance(value, Module)}
     arguments = ", ".join(f"{name}={_constant(value)}" for name, value in options.items())
     return f"{decorator}({arguments})" if options else None
 
@@ -253,6 +260,9 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
         _call(decorator, options),
     )
     vars(made).update(__doc__=function.__doc__, __module__=function.__module__, __qualname__=function.__qualname__)
+    if make is _native.Kernel:
+        module = module_of_kernel(options.get("module"), function)
+        vars(made).update(options={k: v for k, v in options.items() if k != "module"}, module=module)
     for found in getattr(made, "warnings", ()):
         text = f"{found.message} [{found.code}]" + (f": {found.help}" if found.help else "")
         registry = function.__globals__.setdefault("__warningregistry__", {})

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyloom import _native, _scalars
-from polyloom._structs import Struct, original
+from polyloom._structs import Struct
 from polyloom._views import View, view_of
 
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
@@ -64,7 +64,7 @@ def leaves_of(kernel: _native.Kernel, args: Sequence[Any], device: str) -> list[
             if view is not None and scalar == "bfloat16" and not view.is_float:
                 raise TypeError(f"kernel '{kernel.key}': gradients of bfloat16 arrays need the package ml_dtypes")
             array = None if view is None else followed(arg, path)[0]
-            struct = original(arg) if isinstance(arg, Struct) else None
+            struct = arg if isinstance(arg, Struct) else None
             leaves.append(Leaf(value, view, array, struct, path))
         found.append(leaves)
     return found

@@ -23,7 +23,7 @@ from polyloom._composites import Composite, CompositeClass
 from polyloom._creation import empty
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._kernel import _cells, _make, _unit_of
-from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of
+from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of, type_of
 from polyloom._views import view_of
 
 __all__ = ["map"]
@@ -160,7 +160,7 @@ def _operand(value: Any, shape: tuple[int, ...], scalars: set[DType]) -> _Operan
     if isinstance(value, Composite):
         return _Operand(type(value), None)
     if isinstance(value, TypedConstant):
-        return _Operand(value.dtype, None)
+        return _Operand(type_of(value), None)
     if type(value) in (float, int):
         # A Python number is of the arrays' own type where they have one of its kind.
         kinds = "f" if type(value) is float else "iu"

@@ -1,13 +1,19 @@
 """Scalar types: `float32`, `int64`, …
 
-They serve in annotations, as `dtype=` arguments, and as casts inside kernels.
+They serve in annotations, as `dtype=` arguments, and as casts inside kernels. Outside kernels their instances are
+numbers that have a type, and compute as kernels do.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+import ctypes
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union
 
 import numpy as np
+
+from polyloom import _native
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,10 +39,10 @@ __all__ = [
 ]
 
 
-class DType:
-    """A scalar type of the kernel language.
+class DType(type):
+    """The class of the scalar types.
 
-    Calling it converts a number and keeps the type, so that a captured `loom.float64(0.1)` is a `float64` constant
+    Calling a type converts a number and keeps the type, so that a captured `loom.float64(0.1)` is a `float64` constant
     inside a kernel, where a plain `0.1` takes the type of whatever it meets.
 
     Attributes
@@ -49,33 +55,73 @@ class DType:
         counts as bits.
     """
 
-    __slots__ = ("name", "numpy")
+    _name: str
+    _numpy: np.dtype[Any]
 
-    def __init__(self, name: str, numpy: np.dtype[Any]) -> None:
-        self.name = name
-        self.numpy = numpy
+    if TYPE_CHECKING:
 
-    def __call__(self, value: float) -> TypedConstant:
-        return TypedConstant(self, value)
+        @property
+        def name(cls) -> str: ...
+        @property
+        def numpy(cls) -> np.dtype[Any]: ...
+    else:
+        # Of the class alone: an instance with an attribute `numpy` would pass for a tensor elsewhere.
+        name = property(operator.attrgetter("_name"))
+        numpy = property(operator.attrgetter("_numpy"))
 
-    def __repr__(self) -> str:
-        return f"polyloom.{self.name}"
+    def __repr__(cls) -> str:
+        return f"polyloom.{cls.__name__}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_dtype_by_name, (self.name,))
+
+if np.lib.NumpyVersion(np.__version__) < "2.4.0":
+    # NumPy learned `__numpy_dtype__` then; before, it asks a class for this attribute.
+    DType.dtype = property(operator.attrgetter("_numpy"))  # type: ignore[attr-defined]
 
 
 class TypedConstant:
-    """A number with a scalar type, made by calling a `DType`. Captured by a kernel, it keeps its type."""
+    """A number with a scalar type: base class of the scalar types. Captured by a kernel, it keeps its type.
 
-    __slots__ = ("dtype", "value")
+    Operators take another number of the same type, or a Python number, which takes this type as in kernels. Their
+    results are of this type; those of `int32` and `float32` are Python's `int` and `float`, as the values of such
+    variables are.
 
-    def __init__(self, dtype: DType, value: float) -> None:
-        self.dtype = dtype
-        self.value = value
+    Attributes
+    ----------
+    value : int, float or bool
+        The number. A float is kept as it was given, and rounded where it is used in a kernel or an operation.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.uint8(200) + loom.uint8(100)
+    polyloom.uint8(44)
+    >>> loom.int32(7) / loom.int32(2)
+    3
+    >>> loom.int32(1) == 1.0, loom.int32(2) < 2.5
+    (True, True)
+    """
+
+    __slots__ = ("value",)
+    value: Any
+    # As classes of ctypes have them.
+    _length_: ClassVar[int] = 1
+    _type_: ClassVar[Any]
+    __numpy_dtype__: ClassVar[np.dtype[Any]]
+
+    def __init__(self, value: Any = 0) -> None:
+        raise TypeError(f"{type(self).__name__} is no type of its own: call one, such as loom.float32")
 
     def __repr__(self) -> str:
-        return f"{self.dtype!r}({self.value!r})"
+        return f"{type(self)!r}({self.value!r})"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
 
     def __float__(self) -> float:
         return float(self.value)
@@ -83,10 +129,232 @@ class TypedConstant:
     def __int__(self) -> int:
         return int(self.value)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.value,))
+
+    # Equal numbers have equal hashes, whatever their types, as Python's have.
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: object) -> Any:
+        return _compared(operator.eq, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _compared(operator.ne, self, other)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        """The result for the number as NumPy has it, in operations with NumPy's numbers and arrays."""
+        plain = [in_numpy(each) if isinstance(each, TypedConstant) else each for each in inputs]
+        return getattr(ufunc, method)(*plain, **keywords)
+
+
+def type_of(constant: TypedConstant) -> DType:
+    """The scalar type of a number."""
+    made: Any = type(constant)
+    dtype: DType = made
+    return dtype
+
+
+def in_numpy(constant: TypedConstant) -> Any:
+    """The number with its type, as one of NumPy's; of a `bfloat16` that NumPy has no type for, as `float32`."""
+    dtype = type_of(constant)
+    return np.float32(constant.value) if dtype is bfloat16 and BFLOAT16_IS_BITS else dtype.numpy.type(constant.value)
+
+
+def _compared(op: Callable[[Any, Any], Any], a: TypedConstant, b: object) -> Any:
+    """A comparison of numbers, as of Python's: no type rounds one."""
+    if isinstance(b, TypedConstant):
+        return op(a.value, b.value)
+    if isinstance(b, (bool, int, float, np.bool_, np.integer, np.floating)):
+        return bool(op(a.value, b.item() if isinstance(b, np.generic) else b))
+    return NotImplemented
+
+
+def _operand(value: Any, dtype: DType) -> Any:
+    """An operand beside a number of this type."""
+    if isinstance(value, (int, float)) and not isinstance(value, (bool, np.generic)):
+        return value
+    if isinstance(value, TypedConstant):
+        return value if type(value) is dtype else None
+    return value if isinstance(value, np.generic) and value.dtype == dtype.numpy else None
+
+
+def _result(value: Any, dtype: DType) -> Any:
+    """A result of this type."""
+    return value if dtype is int32 or dtype is float32 else dtype(value)
+
+
+def _operated(op: str, a: Any, b: Any, is_swapped: bool = False) -> Any:
+    """The result of a kernel's operator between `a`, a number with a type, and `b`, or, if they are swapped, between
+    `b` and `a`."""
+    dtype = type_of(a)
+    other = _operand(b, dtype)
+    if other is None:
+        return NotImplemented
+    is_integer = isinstance(a, IntegerConstant)
+    if is_integer and op in ("/", "//", "%") and not (a if is_swapped else other):
+        raise ZeroDivisionError("integer division by zero")
+    if isinstance(other, float) and is_integer:
+        raise TypeError(f"`{op}` takes numbers of one type, not {dtype.name} and a float: convert one of them")
+    return _result(_native.call_builtin(op, (other, a) if is_swapped else (a, other)), dtype)
+
+
+class ArithmeticConstant(TypedConstant):
+    """A number that has operators, which `bool` has not."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: Any) -> Any:
+        return _compared(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compared(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compared(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compared(operator.ge, self, other)
+
+    def __add__(self, other: Any) -> Any:
+        return _operated("+", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _operated("+", self, other, True)
+
+    def __sub__(self, other: Any) -> Any:
+        return _operated("-", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _operated("-", self, other, True)
+
+    def __mul__(self, other: Any) -> Any:
+        return _operated("*", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _operated("*", self, other, True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _operated("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _operated("/", self, other, True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _operated("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _operated("//", self, other, True)
+
+    def __mod__(self, other: Any) -> Any:
+        return _operated("%", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _operated("%", self, other, True)
+
+    def __pow__(self, other: Any) -> Any:
+        return _operated("**", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _operated("**", self, other, True)
+
+    def __pos__(self) -> Any:
+        return _result(self.value, type_of(self))
+
+    def __neg__(self) -> Any:
+        return _result(type(self)(-self.value).value, type_of(self))
+
+    def __abs__(self) -> Any:
+        return type(self)(abs(self.value))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return type(self)(round(self.value, ndigits))
+
+
+class FloatConstant(ArithmeticConstant):
+    """A floating-point number with a type."""
+
+    __slots__ = ()
+    value: float
+
+    def __init__(self, value: Any = 0.0) -> None:
+        self.value = float(_number_of(value, type_of(self)))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return type(self)(round(self.value, ndigits))
+
+
+class IntegerConstant(ArithmeticConstant):
+    """An integer with a type. One that the type cannot have wraps around, as in C; a float loses its fraction."""
+
+    __slots__ = ()
+    value: int
+
+    def __init__(self, value: Any = 0) -> None:
+        dtype = type_of(self)
+        number = _number_of(value, dtype)
+        limits = np.iinfo(dtype.numpy)
+        if isinstance(number, float):
+            # As kernels cast: to the nearest number there is, NaN to 0.
+            number = 0 if number != number else int(min(max(number, float(limits.min)), float(limits.max)))
+            number = min(max(number, int(limits.min)), int(limits.max))
+        self.value = wrapped(number, dtype)
+
     def __index__(self) -> int:
-        if self.dtype.numpy.kind not in "iub" or self.dtype is bfloat16:
-            raise TypeError(f"a {self.dtype.name} constant is no integer")
-        return int(self.value)
+        return self.value
+
+    def __and__(self, other: Any) -> Any:
+        return _operated("&", self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return _operated("&", self, other, True)
+
+    def __or__(self, other: Any) -> Any:
+        return _operated("|", self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return _operated("|", self, other, True)
+
+    def __xor__(self, other: Any) -> Any:
+        return _operated("^", self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return _operated("^", self, other, True)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _operated("<<", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _operated("<<", self, other, True)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _operated(">>", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _operated(">>", self, other, True)
+
+    def __invert__(self) -> Any:
+        return _result(type(self)(~self.value).value, type_of(self))
+
+
+def _number_of(value: Any, dtype: DType) -> int | float:
+    """A number that one of this type is made of, as Python has it."""
+    if isinstance(value, TypedConstant):
+        value = value.value
+    if isinstance(value, (int, float)):
+        return value
+    if hasattr(value, "__index__"):
+        return operator.index(value)
+    if hasattr(value, "__float__"):
+        return float(value)
+    raise TypeError(f"{dtype.name}() takes a number, not {type(value).__name__}")
+
+
+def wrapped(value: int, dtype: DType) -> int:
+    """The integer of this type that has the same last bits."""
+    bits = 8 * dtype.numpy.itemsize
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if dtype.numpy.kind == "i" and value >> (bits - 1) else value
 
 
 def _bfloat16_storage() -> np.dtype[Any]:
@@ -98,22 +366,135 @@ def _bfloat16_storage() -> np.dtype[Any]:
     return storage
 
 
-bool_ = DType("bool", np.dtype(np.bool_))
-int8 = DType("int8", np.dtype(np.int8))
-int16 = DType("int16", np.dtype(np.int16))
-int32 = DType("int32", np.dtype(np.int32))
-int64 = DType("int64", np.dtype(np.int64))
-uint8 = DType("uint8", np.dtype(np.uint8))
-uint16 = DType("uint16", np.dtype(np.uint16))
-uint32 = DType("uint32", np.dtype(np.uint32))
-uint64 = DType("uint64", np.dtype(np.uint64))
-float16 = DType("float16", np.dtype(np.float16))
-bfloat16 = DType("bfloat16", _bfloat16_storage())
-float32 = DType("float32", np.dtype(np.float32))
-float64 = DType("float64", np.dtype(np.float64))
+class bool_(TypedConstant, metaclass=DType):
+    """True or false."""
+
+    __slots__ = ()
+    value: bool
+    _type_ = ctypes.c_bool
+    _name = "bool"
+    _numpy = __numpy_dtype__ = np.dtype(np.bool_)
+
+    def __init__(self, value: Any = False) -> None:
+        self.value = bool(value)
+
+
+bool_.__name__ = bool_.__qualname__ = "bool"
+
+
+class int8(IntegerConstant, metaclass=DType):
+    """A signed integer of 8 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_int8
+    _name = "int8"
+    _numpy = __numpy_dtype__ = np.dtype(np.int8)
+
+
+class int16(IntegerConstant, metaclass=DType):
+    """A signed integer of 16 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_int16
+    _name = "int16"
+    _numpy = __numpy_dtype__ = np.dtype(np.int16)
+
+
+class int32(IntegerConstant, metaclass=DType):
+    """A signed integer of 32 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_int32
+    _name = "int32"
+    _numpy = __numpy_dtype__ = np.dtype(np.int32)
+
+
+class int64(IntegerConstant, metaclass=DType):
+    """A signed integer of 64 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_int64
+    _name = "int64"
+    _numpy = __numpy_dtype__ = np.dtype(np.int64)
+
+
+class uint8(IntegerConstant, metaclass=DType):
+    """An unsigned integer of 8 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_uint8
+    _name = "uint8"
+    _numpy = __numpy_dtype__ = np.dtype(np.uint8)
+
+
+class uint16(IntegerConstant, metaclass=DType):
+    """An unsigned integer of 16 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_uint16
+    _name = "uint16"
+    _numpy = __numpy_dtype__ = np.dtype(np.uint16)
+
+
+class uint32(IntegerConstant, metaclass=DType):
+    """An unsigned integer of 32 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_uint32
+    _name = "uint32"
+    _numpy = __numpy_dtype__ = np.dtype(np.uint32)
+
+
+class uint64(IntegerConstant, metaclass=DType):
+    """An unsigned integer of 64 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_uint64
+    _name = "uint64"
+    _numpy = __numpy_dtype__ = np.dtype(np.uint64)
+
+
+class float16(FloatConstant, metaclass=DType):
+    """A floating-point number of 16 bits, 11 of them its precision."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_uint16
+    _name = "float16"
+    _numpy = __numpy_dtype__ = np.dtype(np.float16)
+
+
+class bfloat16(FloatConstant, metaclass=DType):
+    """A floating-point number of 16 bits, the upper half of a `float32`."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_uint16
+    _name = "bfloat16"
+    _numpy = __numpy_dtype__ = _bfloat16_storage()
+
+
+class float32(FloatConstant, metaclass=DType):
+    """A floating-point number of 32 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_float
+    _name = "float32"
+    _numpy = __numpy_dtype__ = np.dtype(np.float32)
+
+
+class float64(FloatConstant, metaclass=DType):
+    """A floating-point number of 64 bits."""
+
+    __slots__ = ()
+    _type_ = ctypes.c_double
+    _name = "float64"
+    _numpy = __numpy_dtype__ = np.dtype(np.float64)
+
 
 _ALL = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
 _BY_NAME = {d.name: d for d in _ALL}
+for _class in _ALL:
+    # Tracebacks and pickles show where users find them.
+    _class.__module__ = "polyloom"
 
 _FLOATS = (float16, bfloat16, float32, float64)
 
@@ -125,10 +506,6 @@ Scalar: Any = TypeVar("Scalar", *(d for d in _ALL if d is not bool_))  # type: i
 _BY_NUMPY = {d.numpy: d for d in _ALL if d is not bfloat16 or d.numpy != np.dtype(np.uint16)}
 
 DTypeLike = Union[DType, type, str, "np.dtype[Any]"]
-
-
-def _dtype_by_name(name: str) -> DType:
-    return _BY_NAME[name]
 
 
 def dtype_of(value: DTypeLike) -> DType:

@@ -264,20 +264,6 @@ def copy_of(value: Any) -> Any:
     return made
 
 
-def as_it_is(value: Any) -> Any:
-    """A copy that a recorded launch goes on using, and that says what it is of."""
-    made = copy_of(value)
-    # No field has such a name.
-    vars(made)["copy of"] = value
-    return made
-
-
-def original(value: Struct) -> Struct:
-    """What a struct is such a copy of, or else the struct itself."""
-    found: Struct = vars(value).get("copy of", value)
-    return found
-
-
 def record(value: Any) -> tuple[Any, ...]:
     """A struct without arrays as NumPy takes an element of its `numpy_dtype`."""
     fields = []

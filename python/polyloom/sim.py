@@ -26,7 +26,7 @@ from polyloom._composites import Vector
 from polyloom._native import SimModule as _SimModule
 from polyloom._native import configure_simulator as configure
 from polyloom._native import last_simulator_report as last_report
-from polyloom._scalars import TypedConstant, stored
+from polyloom._scalars import TypedConstant, stored, type_of
 from polyloom._tape import overwritten
 from polyloom._views import View, view_of
 
@@ -265,7 +265,7 @@ def _packed(name: str, dtype: str, size: int, value: Any, views: list[View]) -> 
 
 def _in_numpy(constant: TypedConstant) -> np.generic:
     """The constant as a scalar of NumPy's."""
-    scalar: np.generic = np.asarray(stored([constant.value], None, constant.dtype), constant.dtype.numpy)[0]
+    scalar: np.generic = np.asarray(stored([constant.value], None, type_of(constant)), type_of(constant).numpy)[0]
     return scalar
 
 

@@ -78,7 +78,7 @@ def test_fields_hold_values_of_their_types():
     [
         ("mass", "heavy", TypeError, "the field 'mass' of Body must be float32, not str"),
         ("mass", None, TypeError, "the field 'mass' of Body must be float32, not NoneType"),
-        ("frozen", 1, TypeError, "the field 'frozen' of Body must be bool, not int"),
+        ("frozen", "1", TypeError, "the field 'frozen' of Body must be bool, not str"),
         ("position", 1.0, TypeError, "the field 'position' of Body must be vec3 or its components, not float"),
         ("position", (1.0, 2.0), ValueError, "the field 'position' of Body is no vec3: vec3 has 3 components, 2 given"),
         ("pair", Body(), TypeError, "the field 'pair' of Body must be Pair, not Body"),

@@ -507,7 +507,7 @@ fn truth(arg: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
         return arg.is_truthy().map(Some);
     }
     if arg.is_instance(CONSTANT.import(py, "polyloom._scalars", "TypedConstant")?)?
-        && arg.getattr("dtype")?.getattr("name")?.extract::<&str>()? == "bool"
+        && arg.get_type().getattr("name")?.extract::<&str>()? == "bool"
     {
         return arg.getattr("value")?.is_truthy().map(Some);
     }

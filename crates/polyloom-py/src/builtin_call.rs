@@ -107,7 +107,7 @@ pub(crate) fn call_builtin(
 /// A value of the kernel language as one of Python.
 fn python_value(py: Python<'_>, callee: &str, ty: Type, bits: &Bits) -> PyResult<Py<PyAny>> {
     match ty {
-        Type::Scalar(scalar) => number(py, scalar, bits[0]),
+        Type::Scalar(scalar) => typed(py, scalar, bits[0]),
         Type::Composite(inner) => {
             let numbers = bits.iter().map(|&bits| number(py, inner.elem(), bits)).collect::<PyResult<Vec<_>>>()?;
             let class = py.import("polyloom._composites")?.call_method1("class_of", (CompositeType { inner },))?;
@@ -171,6 +171,15 @@ fn arguments(values: &[Value], int: Scalar, float: Scalar) -> PyResult<SmallVec<
         },
     };
     values.iter().map(typed).collect()
+}
+
+/// A number with its type; `int32`, `float32` and `bool` are Python's own, as the values of such variables are.
+fn typed(py: Python<'_>, scalar: Scalar, bits: u64) -> PyResult<Py<PyAny>> {
+    let value = number(py, scalar, bits)?;
+    match scalar {
+        Scalar::Bool | Scalar::I32 | Scalar::F32 => Ok(value),
+        _ => Ok(py.import("polyloom._scalars")?.getattr(scalar.python_name())?.call1((value,))?.unbind()),
+    }
 }
 
 fn number(py: Python<'_>, scalar: Scalar, bits: u64) -> PyResult<Py<PyAny>> {

@@ -303,7 +303,7 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
         return Some(Captured::Type(dtype_scalar(value)?));
     }
     if is(&classes.constant) {
-        let scalar = dtype_scalar(&value.getattr("dtype").ok()?)?;
+        let scalar = dtype_scalar(value.get_type().as_any())?;
         return typed_constant(scalar, &value.getattr("value").ok()?);
     }
     if let Ok(composite) = value.cast::<CompositeBase>() {

@@ -748,10 +748,10 @@ pub(crate) fn float_mode(value: &Bound<'_, PyAny>) -> PyResult<FloatMode> {
 #[pyclass(frozen, dict, weakref, module = "polyloom._native")]
 pub(crate) struct Function {
     handle: FunctionHandle,
-    /// The overloads defined before it, each with its Python function.
-    earlier: Mutex<Vec<(FunctionHandle, Py<PyAny>)>>,
+    /// The overloads that were defined before, each with its Python function.
+    earlier: Mutex<Vec<(FunctionHandle, Arc<Py<PyAny>>)>>,
     /// The Python function, which runs where no kernel calls it.
-    python: Py<PyAny>,
+    python: Arc<Py<PyAny>>,
     doc: Option<String>,
 }
 
@@ -774,19 +774,16 @@ impl Function {
             check_function(&handle, &session()?.defaults()).map_err(|error| compile_error(py, &error))?;
         }
         let doc = function.getattr("__doc__")?.extract()?;
-        Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: function.clone().unbind(), doc })
+        Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: Arc::new(function.clone().unbind()), doc })
     }
 
     /// Makes the definitions `before` stands for overloads of this one, but for those that this replaces: one of the
     /// same types, and those of an earlier execution of the code that defines them.
     fn add_overloads_of(&self, py: Python<'_>, before: &Bound<'_, Function>) -> PyResult<()> {
-        let before = before.get();
-        let mut overloads: Vec<(FunctionHandle, Py<PyAny>)> = Vec::new();
-        let earlier = before.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        let earlier = earlier.iter().map(|(handle, python)| (handle, python));
-        for (handle, python) in earlier.chain([(&before.handle, &before.python)]) {
-            if !self.handle.replaces(handle) && !self.is_executed_after(handle, python.bind(py))? {
-                overloads.push((handle.clone(), python.clone_ref(py)));
+        let mut overloads = Vec::new();
+        for (handle, python) in before.get().overloads() {
+            if !self.handle.replaces(&handle) && !self.is_executed_after(&handle, python.bind(py))? {
+                overloads.push((handle, python));
             }
         }
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(overloads);
@@ -830,14 +827,22 @@ impl Function {
         self.doc.as_deref()
     }
 
-    /// Runs the function as Python, as static expressions and programs beside kernels do. Of overloads it is the last.
+    /// Runs the function as Python, as static expressions and programs beside kernels do. Of overloads it is the one
+    /// whose annotations fit the arguments.
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.python.bind(args.py()).call(args, kwargs)
+        let py = args.py();
+        let mut overloads = self.overloads();
+        if overloads.len() == 1 {
+            return self.python.bind(py).call(args, kwargs);
+        }
+        let functions = PyList::new(py, overloads.drain(..).map(|(_, python)| python.clone_ref(py)))?;
+        let chosen = py.import("polyloom._overloads")?.call_method1("overload_for", (functions, args, kwargs))?;
+        chosen.call(args, kwargs)
     }
 
     fn __repr__(&self) -> String {
@@ -848,9 +853,7 @@ impl Function {
 impl Function {
     /// All overloads, in the order of their definition.
     pub(crate) fn handles(&self) -> Vec<FunctionHandle> {
-        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        let earlier = earlier.iter().map(|(handle, _)| handle);
-        earlier.chain([&self.handle]).cloned().collect()
+        self.overloads().into_iter().map(|(handle, _)| handle).collect()
     }
 
     /// True if this is defined in a later execution of code than another function of its name: in the same namespace
@@ -866,5 +869,12 @@ impl Function {
         }
         let is_same_code = own.getattr("__code__")?.is(&python.getattr("__code__")?);
         Ok(self.handle.function == other.function && !is_same_code)
+    }
+
+    /// All overloads with their Python functions, in the order of their definition.
+    fn overloads(&self) -> Vec<(FunctionHandle, Arc<Py<PyAny>>)> {
+        let mut overloads = self.earlier.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        overloads.push((self.handle.clone(), self.python.clone()));
+        overloads
     }
 }

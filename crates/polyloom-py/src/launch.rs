@@ -7,7 +7,7 @@
 use crate::arguments::{self, Writes, Written};
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
-use crate::structure::as_it_is;
+use crate::structure::by_value;
 use crate::{device, print, sim};
 use polyloom::{ArgBlock, Device, Grid, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
@@ -166,13 +166,12 @@ pub(crate) fn launch<'py>(
     let is_recorded = record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
     let watched = Watched::now(is_recorded);
     if adjoint {
-        if record_cmd {
-            return Err(PyValueError::new_err("record_cmd is for launches forward, not for adjoint=True"));
-        }
         let Some(dim) = &shape else { return Err(not_over_dim()) };
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
         let lists = [adj_inputs, adj_outputs];
-        return launch_adjoint(kernel, dim, &args, n_inputs, lists, accumulate, device, block.or(block_dim)).map(Some);
+        let block_dim = block.or(block_dim);
+        return launch_adjoint(kernel, dim, &args, n_inputs, lists, accumulate, device, block_dim, record_cmd)
+            .map(Some);
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
         (Some(shape), None) if !code.needs_blocks() && device == Device::Cpu => {
@@ -189,6 +188,13 @@ pub(crate) fn launch<'py>(
     if record_cmd {
         return Launch::kept(kernel, &args, dimensions, over_dim, is_recorded).map(|kept| Some(kept.into_any()));
     }
+    if IS_CAPTURING.get() {
+        let values: Vec<Py<PyAny>> = args.iter().map(|arg| by_value(arg)).collect::<PyResult<_>>()?;
+        let values: Arguments<'_, '_> = values.iter().map(|value| value.bind_borrowed(py)).collect();
+        let kept = Launch::kept(kernel, &values, dimensions, over_dim, is_recorded)?;
+        py.import("polyloom._graphs")?.call_method1("captured", (kept.getattr(py, "launch")?,))?;
+        return Ok(None);
+    }
     let done = match watched {
         Watched::Launches => recorded(kernel, over_dim, &dimensions, args.iter().map(|arg| &**arg), || {
             run(py, code, &dimensions, &args, Watched::Nothing)
@@ -199,7 +205,7 @@ pub(crate) fn launch<'py>(
     done.map(|()| None)
 }
 
-/// Runs the backward kernel, over these extents, and gives what memory that took.
+/// Runs the backward kernel, over these extents, and gives what memory that took; or keeps the launch for later.
 #[expect(clippy::too_many_arguments, reason = "they are those of the launch")]
 fn launch_adjoint<'py>(
     kernel: &Bound<'py, Kernel>,
@@ -210,12 +216,17 @@ fn launch_adjoint<'py>(
     accumulate: bool,
     device: Device,
     block_dim: Option<&Bound<'py, PyAny>>,
+    record_cmd: bool,
 ) -> PyResult<Py<PyAny>> {
     let py = kernel.py();
     let [adj_inputs, adj_outputs] = adjoints.map(|list| list.cloned().unwrap_or_else(|| PyList::empty(py).into_any()));
     let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
     let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, accumulate, device.to_string(), block_dim);
-    py.import("polyloom._gradients")?.call_method1("launch_adjoint", given).map(Bound::unbind)
+    let made = match record_cmd {
+        true => py.import("polyloom._launches")?.call_method1("AdjointLaunch", given)?,
+        false => py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?,
+    };
+    Ok(made.unbind())
 }
 
 /// What tapes want to know of a launch.
@@ -251,10 +262,22 @@ pub(crate) fn set_recording(everywhere: bool, here: Option<bool>) {
     WATCHED_HERE.set(here.map(|all| if all { Watched::Launches } else { Watched::Nothing }));
 }
 
-/// What tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all.
+/// What tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all; 3 if a graph
+/// takes them, and none is done.
 #[pyfunction]
 pub(crate) fn recording_level() -> u8 {
-    Watched::now(true) as u8
+    if IS_CAPTURING.get() { 3 } else { Watched::now(true) as u8 }
+}
+
+thread_local! {
+    /// Whether a graph takes this thread's launches, which then do not run.
+    static IS_CAPTURING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says whether a graph takes the launches of this thread: `polyloom._graphs.captured` is given each, and none runs.
+#[pyfunction]
+pub(crate) fn set_capturing(is_capturing: bool) {
+    IS_CAPTURING.set(is_capturing);
 }
 
 impl Watched {
@@ -611,8 +634,8 @@ struct State {
 
 /// A recorded launch: `launch()` runs it.
 ///
-/// It holds the arguments it was given and goes on using their memory, shape and strides of that time. `set_…` methods
-/// check what they are given as `polyloom.launch` does.
+/// It holds the arguments it was given and goes on using their memory, shape and strides of that time, but of a struct
+/// the values that it has when the launch runs. `set_…` methods check what they are given as `polyloom.launch` does.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct Launch {
     kernel: Py<Kernel>,
@@ -646,8 +669,9 @@ impl Launch {
         }
         let (dimensions, ready) = self.with(|state| (state.dimensions.clone(), state.ready.clone()));
         let ready = match ready {
-            Some(ready) => ready,
-            None => self.make_ready(py, kernel)?,
+            // A struct may have other values by now.
+            Some(ready) if !kernel.has_structs() => ready,
+            _ => self.make_ready(py, kernel)?,
         };
         run_block(py, kernel, &dimensions, &ready.block)
     }
@@ -662,7 +686,6 @@ impl Launch {
         };
         // Alone: two arrays that overlap may be about to be replaced both.
         arguments::check(py, kernel, self.device(), index, value.bind(py))?;
-        let value = as_it_is(value.bind(py))?;
         self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
         Ok(())
     }
@@ -682,7 +705,6 @@ impl Launch {
             let given = values.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
             PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
         })?;
-        let values: Vec<_> = values.iter().map(|value| as_it_is(value.bind(py))).collect::<PyResult<_>>()?;
         let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().one()?, self.device(), &values)?);
         self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
         Ok(())
@@ -736,7 +758,7 @@ impl Launch {
         is_recorded: bool,
     ) -> PyResult<Py<Launch>> {
         let py = kernel.py();
-        let args: Vec<_> = args.iter().map(|a| as_it_is(a)).collect::<PyResult<_>>()?;
+        let args: Vec<_> = args.iter().map(|arg| (**arg).clone().unbind()).collect();
         let ready = Ready::new(py, kernel.get().one()?, dimensions.device, &args)?;
         let state = State { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
         Py::new(py, Launch { kernel: kernel.clone().unbind(), over_dim, is_recorded, state: Mutex::new(state) })

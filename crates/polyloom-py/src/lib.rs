@@ -116,6 +116,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::launch_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(launch::set_recording, module)?)?;
+    module.add_function(wrap_pyfunction!(launch::set_capturing, module)?)?;
     module.add_function(wrap_pyfunction!(launch::recording_level, module)?)?;
     module.add_function(wrap_pyfunction!(builtins, module)?)?;
     module.add_function(wrap_pyfunction!(derivatives, module)?)?;

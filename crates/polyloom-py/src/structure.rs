@@ -92,10 +92,10 @@ pub(crate) fn type_of(arg: &Bound<'_, PyAny>) -> Option<ValueType> {
     Some(ValueType::struct_array(elem, arg.getattr("ndim").ok()?.extract().ok()?))
 }
 
-/// An argument as a recorded launch goes on using it: a struct with the values that it has now.
-pub(crate) fn as_it_is(arg: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+/// An argument with the values that it has now: a copy of a struct.
+pub(crate) fn by_value(arg: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     match struct_type(arg.get_type().as_any()) {
-        Some(_) => Ok(arg.py().import("polyloom._structs")?.call_method1("as_it_is", (arg,))?.unbind()),
+        Some(_) => Ok(arg.py().import("polyloom._structs")?.call_method1("copy_of", (arg,))?.unbind()),
         None => Ok(arg.clone().unbind()),
     }
 }
