@@ -6,6 +6,7 @@ use super::reference::Around;
 use super::results::Results;
 use super::static_expression::Unrolled;
 use super::structure::StructVariable;
+use super::zeroed::ZeroedVariable;
 use super::{
     Compilation, Fixed, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Open, Spent,
 };
@@ -104,6 +105,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) failed: bool,
     /// Whether a limit has been reported: whatever else is near it would only repeat that.
     limit_reached: bool,
+    /// The variables that are read where some path has not set them.
+    pub(super) zeroed: Vec<ZeroedVariable>,
 }
 
 /// `None` if something given is no value, function or type.
@@ -356,6 +359,31 @@ impl Compilation<'_> {
     ) -> Option<Function> {
         // Named before what it calls: a kernel keeps its name even if it calls a function of the same.
         let name = self.unique_name(def.name.as_str());
+        let (n_diagnostics, n_shared_arrays) = (self.diagnostics.len(), self.n_shared_arrays);
+        match self.check_body(handle, def, file, kind, given, (name.clone(), &[])) {
+            Ok(function) => function,
+            // What is set on some paths only is zero on the others: the body is checked again, with variables that are
+            // there from the start.
+            Err(zeroed) => {
+                self.diagnostics.truncate(n_diagnostics);
+                self.n_shared_arrays = n_shared_arrays;
+                self.diagnostics.extend(zeroed.iter().map(|variable| variable.warning.clone()));
+                self.check_body(handle, def, file, kind, given, (name, &zeroed)).unwrap_or(None)
+            }
+        }
+    }
+
+    /// Checks a function whose body begins with these variables. `Err` with those that it should begin with as well, if
+    /// nothing else is wrong with it.
+    fn check_body(
+        &mut self,
+        handle: &FunctionHandle,
+        def: &ast::StmtFunctionDef,
+        file: FileId,
+        kind: FunctionKind,
+        given: &[Given],
+        (name, zeroed): (Arc<str>, &[ZeroedVariable]),
+    ) -> Result<Option<Function>, Vec<ZeroedVariable>> {
         let unit = &*handle.unit;
         let beside = handle.arguments.as_ref().map(|unit| (&**unit, self.file_of(unit)));
         let mut checker = Checker {
@@ -394,6 +422,7 @@ impl Compilation<'_> {
             n_elifs: 0,
             failed: false,
             limit_reached: false,
+            zeroed: Vec::new(),
         };
         checker.plain_function(def);
         let (metadata, constraints) = checker.decorators(def, beside);
@@ -404,11 +433,17 @@ impl Compilation<'_> {
         checker.refuse_assignment_expressions(&def.body);
         checker.collect_names(&def.body);
         let mut body = Vec::with_capacity(def.body.len());
+        for variable in zeroed {
+            checker.begin_with(variable, &mut body);
+        }
         checker.block(&def.body, &mut body);
         let results = checker.finish_results(def, &mut body);
-        let Checker { locals, params, n_params, failed, fixed, references, assigned, own_result, .. } = checker;
+        let Checker { locals, params, n_params, failed, fixed, references, assigned, own_result, zeroed, .. } = checker;
         if failed {
-            return None;
+            return Ok(None);
+        }
+        if !zeroed.is_empty() {
+            return Err(zeroed);
         }
         let is_shared = |local: &LocalId| fixed.contains_key(local) || references.contains(local);
         let is_changed = |local: &LocalId| is_shared(local) && assigned.iter().any(|set| set.contains(*local));
@@ -416,7 +451,7 @@ impl Compilation<'_> {
         let is_array = |local: &LocalId| locals[local.0 as usize].ty.as_any_array().is_some();
         let is_updated = |local: &LocalId| local.0 >= n_named as u32 && !is_array(local) || is_changed(local);
         let updated = (0..n_params as u32).map(LocalId).filter(is_updated).collect();
-        Some(Function {
+        Ok(Some(Function {
             name,
             kind,
             params,
@@ -429,7 +464,7 @@ impl Compilation<'_> {
             metadata,
             constraints,
             span: span_of(file, def.name.range()),
-        })
+        }))
     }
 }
 

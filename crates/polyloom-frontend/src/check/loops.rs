@@ -174,6 +174,12 @@ impl<'a> Checker<'_, '_, 'a> {
                 if local.ty == ty {
                     return Some(id);
                 }
+                // Outside all branches and loops the name means the counter from here on, whatever it was before.
+                if self.assigned.len() == 1 && local.ty.as_scalar().is_some() && id.0 >= self.n_params as u32 {
+                    let id = self.new_local(text, ty, span);
+                    self.names.insert(text, Name::Local(id));
+                    return Some(id);
+                }
                 (local.ty.python_name(), local.span)
             }
             Some(Name::Struct(variable)) => {

@@ -76,6 +76,7 @@ impl<'a> Checker<'_, '_, 'a> {
         match (ty.as_any_array(), ty) {
             (Some((elem, _)), _) => Some(Captured::of_type(elem.into())),
             (None, Type::Composite(composite)) => Some(Captured::Type(composite.elem())),
+            (None, Type::Scalar(scalar)) => Some(Captured::Type(scalar)),
             _ => None,
         }
     }

@@ -36,6 +36,7 @@ mod structure;
 mod tuple;
 mod unsupported;
 mod view;
+mod zeroed;
 
 use crate::environment::{Builtin, Captured, FunctionHandle, Identity};
 use crate::file_environment::FileEnvironment;

@@ -6,7 +6,6 @@ use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, Stmt, StmtKind};
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
-use ruff_text_size::Ranged;
 use smallvec::SmallVec;
 
 /// What the returns of a function have in common.
@@ -52,7 +51,11 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The function's result types; gives numbers in returns their types.
-    pub(super) fn finish_results(&mut self, def: &ast::StmtFunctionDef, body: &mut [Stmt]) -> SmallVec<[ValueType; 2]> {
+    pub(super) fn finish_results(
+        &mut self,
+        def: &ast::StmtFunctionDef,
+        body: &mut Vec<Stmt>,
+    ) -> SmallVec<[ValueType; 2]> {
         let falls_off = self.flow.reachable;
         let types: SmallVec<[ValueType; 2]> = match std::mem::replace(&mut self.results, Results::Inferred(None)) {
             Results::Declared(types) => types,
@@ -70,13 +73,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         if falls_off && !types.is_empty() {
-            let span = self.span(def.name.range());
-            self.reject(
-                Code::ReturnMismatch,
-                span,
-                format!("not every path through `{}` returns a value", def.name.as_str()),
-                "end the function with `return`",
-            );
+            self.return_zeros(def, &types, body);
         }
         types
     }

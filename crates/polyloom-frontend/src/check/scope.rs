@@ -98,7 +98,8 @@ impl<'a> Checker<'_, '_, 'a> {
         local.first_read = local.first_read.min(span.start);
         local.last_read = local.last_read.max(span.start);
         let ty = local.ty;
-        if !set {
+        if !set && !self.is_zero_where_unset(id, span) {
+            let local = &self.locals[id.0 as usize];
             // Of a leaf, the variable it is in.
             let name = local.name.split('.').next().unwrap_or_default().to_owned();
             let first = local.span;
