@@ -26,12 +26,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first program's seed")
     parser.add_argument("--most", type=int, default=5, help="how many differences end the run")
     parser.add_argument("--show", action="store_true", help="print the programs and do not run them")
-    parser.add_argument("--walrus", action="store_true")
     options = parser.parse_args()
     differences: list[Difference] = []
     start = time.time()
     for seed in range(options.seed, options.seed + options.programs):
-        program = Generator(seed, walrus=options.walrus).program()
+        program = Generator(seed).program()
         if options.show:
             print(program.source)
             continue

@@ -73,10 +73,9 @@ class Function:
 class Generator:
     """Writes one program."""
 
-    def __init__(self, seed: int, *, walrus: bool = True) -> None:
+    def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.seed = seed
-        self.walrus = walrus
         self.lines: list[str] = []
         self.indent = 0
         self.n_names = 0
@@ -90,8 +89,6 @@ class Generator:
         self.in_kernel = False
         # The loops around a statement, the innermost last; and how deep the text was indented in the body of each.
         self.loops: list[tuple[str, str, int]] = []
-        # True inside the value of an update, which runs in a scope of its own: nothing is assigned there.
-        self.in_update = False
         # True where a kernel takes no calls with effects: in the bounds of a slice.
         self.without_effects = False
 
@@ -397,10 +394,6 @@ class Generator:
             if self.views and self.chance(0.6):
                 view = self.random.choice(list(self.views))
                 return self.random.choice((f"{view}.shape[0]", f"len({view})"))
-        if kind < 0.85 and self.walrus and self.may_have_effects and not self.in_update and t in ("int32", "float32"):
-            free = [n for n in self.readable(t) if n not in self.locked]
-            if free:
-                return f"({self.random.choice(free)} := {self.of(t, depth + 1)})"
         if kind < 0.9:
             return f"loom.where({self.condition(depth + 1)}, {self.of(t, depth + 1)}, {self.of(t, depth + 1)})"
         if t in FLOATS:
@@ -584,7 +577,6 @@ class Generator:
         part = self.part_target()
         if not part:
             return self.assignment()
-        self.in_update = True
         target, t = part
         free = [name for name, of in self.variables.items() if of in INTS + FLOATS and name not in self.locked]
         if free and self.chance(0.4):
@@ -598,7 +590,6 @@ class Generator:
             self.emit(f"{target} {self.random.choice('+-')}= {self.of(t, 1)}")
         else:
             self.emit(f"{target} = {self.of(t)}")
-        self.in_update = False
 
     def branch(self) -> None:
         self.nested(f"if {self.condition()}:")

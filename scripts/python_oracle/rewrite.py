@@ -69,11 +69,6 @@ class _Rewriter(ast.NodeTransformer):
             return node
         return ast.Assign([node.target], _call("_as_type", node.value, node.annotation))
 
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.NamedExpr:
-        self.generic_visit(node)
-        node.value = _call("_bound", node.value)
-        return node
-
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         self.generic_visit(node)
         match node.target:

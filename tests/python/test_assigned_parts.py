@@ -66,7 +66,8 @@ CASES = {
         [3, 4, 1, 2],
     ),
     "a struct whose part is set before": (
-        "s = S()\nt = S()\ns.v = loom.vec2(1.0, 2.0)\ns.v.x, t = 5.0, s\nm = loom.mat22(s.v[0], s.v[1], t.v[0], t.v[1])",
+        "s = S()\nt = S()\ns.v = loom.vec2(1.0, 2.0)\ns.v.x, t = 5.0, s\n"
+        "m = loom.mat22(s.v[0], s.v[1], t.v[0], t.v[1])",
         "m",
         [5, 2, 1, 2],
     ),
