@@ -33,20 +33,21 @@ class WithGradient(_native.ArrayBase):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the array has an array `grad`: its own or, of a view, a part of that of the array it is a view of."""
-        # Of an array with a gradient, a view may be of integers.
-        return self._owner() is not None and self._has_derivatives()
+        """True if the array has an array `grad`: its own or, of a view, a part of that of the array it is a view of.
+
+        An array of integers may have one, so that code over several element types can ask for it; nothing is added to
+        it, because only floating-point numbers have derivatives.
+        """
+        owner = self._owner()
+        return owner is not None and owner._has_derivatives() == self._has_derivatives()
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if value and not self._has_derivatives():
-            raise TypeError(
-                f"an array of {name_of(cast('array', self).dtype)} has no gradient, which only floating-point numbers "
-                "have: leave requires_grad out, or make it an array of float"
-            )
         self._requires_grad = bool(value)
         if value:
-            _owners[id(self)] = self
+            # Tapes look here for what to add to, which integers are not.
+            if self._has_derivatives():
+                _owners[id(self)] = self
         else:
             self._grad = None
             _owners.pop(id(self), None)
@@ -61,7 +62,10 @@ class WithGradient(_native.ArrayBase):
         owner: array | None = cast("array", self)
         while owner is not None and owner._requires_grad is None:
             owner = owner._parent
-        return owner if owner is not None and owner._requires_grad else None
+        if owner is None or not owner._requires_grad:
+            return None
+        # Floats that are seen in the memory of integers have no gradient, because that of the integers stays zero.
+        return owner if owner._has_derivatives() or not self._has_derivatives() else None
 
     @property
     def grad(self) -> array | None:

@@ -312,7 +312,7 @@ class History:
         region = self.find(view) or self._made(view)
         region.watch(view.lo, view.hi)
         while isinstance(value, array):
-            if value._requires_grad:
+            if value._requires_grad and value._has_derivatives():
                 region.owners[id(value)] = value
             value = value._parent
         return region

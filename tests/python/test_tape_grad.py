@@ -141,12 +141,29 @@ def test_an_array_may_get_its_grad_after_it_was_recorded():
     np.testing.assert_allclose(tape.gradients[x].numpy(), [2, 4, 6])
 
 
-def test_arrays_of_integers_have_no_gradient():
+def test_nothing_is_added_to_the_gradient_of_integers():
+    @loom.kernel
+    def scale(n: loom.array(dtype=int), x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        i = loom.tid()
+        y[i] = float(n[i]) * x[i]
+
     for make in (loom.zeros, loom.ones, loom.empty):
-        with pytest.raises(TypeError, match="polyloom.int32|int32"):
-            make(3, dtype=int, requires_grad=True)
-    with pytest.raises(TypeError, match="has no gradient, which only floating-point numbers have"):
-        loom.array([1, 2], dtype=loom.uint8, requires_grad=True)
+        assert make(3, dtype=int, requires_grad=True).requires_grad
+    n = loom.array([2, 3], dtype=int, requires_grad=True)
+    x, y = loom.ones(2, dtype=float, requires_grad=True), loom.zeros(2, dtype=float, requires_grad=True)
+    with loom.Tape() as tape:
+        loom.launch(scale, 2, [n, x, y])
+    tape.backward(grads={y: np.ones(2)})
+    assert x.grad.list() == [2.0, 3.0]
+    assert n.grad.dtype is loom.int32 and n.grad.list() == [0, 0]
+    assert n[1:].requires_grad and n[1:].grad.list() == [0]
+    floats = n.view(loom.float32)
+    assert not floats.requires_grad and floats.grad is None
+    n.requires_grad = False
+    assert n.grad is None
+
+
+def test_integers_over_the_memory_of_floats_have_no_gradient():
     x = loom.ones(2, dtype=float, requires_grad=True)
     bits = x.view(loom.uint32)
     assert not bits.requires_grad and not loom.clone(bits).requires_grad
