@@ -110,12 +110,12 @@ pub(super) fn launch_over<'a>(
     all: impl IntoIterator<Item = &'a mut Argument>,
 ) -> Result<(), Box<Reject>> {
     let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
-    // SAFETY: the arguments outlive the launch, and the block says how large they are. The interpreter checks all indices,
-    // and machine code where `Verifier::check` has it explore; all other machine code comes after the interpreter, on the
-    // arguments that it has been given.
     let done = without_prints(|| {
         // An index that is outside is reported by the check that fails, with the values of its thread.
         let options = LaunchOptions { unchecked: true, ..LaunchOptions::default() };
+        // SAFETY: the arguments outlive the launch, and the block says how large they are. The interpreter checks all indices,
+        // and machine code where `Verifier::check` has it explore; all other machine code comes after the interpreter, on the
+        // arguments that it has been given.
         unsafe { kernel.launch(dim, &block, &options) }
     });
     done.map_err(|error| match error {
