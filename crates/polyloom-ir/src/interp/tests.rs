@@ -471,7 +471,7 @@ kernel @k(%a a: array<i16, 2>, %b b: array<i16, 2>) {
     let Arg::Array(dense) = memory.add_array(Scalar::I16, &[2, 3], &[1, 2, 3, 4, 5, 6]) else { panic!() };
     let transposed = memory.add_array(Scalar::I16, &[3, 2], &[0; 6]);
     // Rows last to first, columns last to first.
-    let strides = [-dense.strides[0], -dense.strides[1], 0, 0];
+    let strides = [-dense.strides[0], -dense.strides[1], 0, 0, 0, 0];
     let backwards = Arg::Array(ArrayArg { offset: 10, strides, ..dense });
     let host = &mut Printed::default();
     prepare(text).launch(&[2, 3], &[backwards, transposed], &mut memory, host, 0..6).unwrap();

@@ -33,8 +33,13 @@ fn fresh() -> CpuKernel {
 #[test]
 fn facts_of_dense_arrays_apart() {
     let [x, y] = saxpy_facts(&fresh(), (0, 32, 4), (32, 32, 4));
-    let all =
-        ArrayFacts { contiguous: true, aligned: false, disjoint: true, offsets_fit_i32: true, extents: [None; 4] };
+    let all = ArrayFacts {
+        contiguous: true,
+        aligned: false,
+        disjoint: true,
+        offsets_fit_i32: true,
+        extents: [None; polyloom_ir::MAX_AXES],
+    };
     assert_eq!((x, y), (all, all));
 }
 
@@ -170,11 +175,11 @@ fn launch_extents(kernel: &CpuKernel, rank: usize, x: usize, rows: [usize; 2]) -
 fn small_extents_of_loops_and_rows_are_facts() {
     let kernel = extents_kernel();
     let facts = launch_extents(&kernel, 1, 8, [5, 3]).facts;
-    assert_eq!(facts.array(0).extents, [Some(8), None, None, None]);
-    assert_eq!(facts.array(1).extents, [None, Some(3), None, None]);
+    assert_eq!(facts.array(0).extents, [Some(8), None, None, None, None, None]);
+    assert_eq!(facts.array(1).extents, [None, Some(3), None, None, None, None]);
     let facts = launch_extents(&kernel, 1, 17, [5, 0]).facts;
-    assert_eq!(facts.array(0).extents, [None; 4], "17 is not small");
-    assert_eq!(facts.array(1).extents, [None, Some(0), None, None]);
+    assert_eq!(facts.array(0).extents, [None; polyloom_ir::MAX_AXES], "17 is not small");
+    assert_eq!(facts.array(1).extents, [None, Some(0), None, None, None, None]);
 }
 
 #[test]
@@ -196,7 +201,7 @@ fn components_of_any_number_of_arrays_are_facts() {
     // SAFETY: nothing is accessed.
     unsafe { launch(&kernel, &[1], &args, &LaunchOptions::default()) }.unwrap();
     for variant in kernel.variants() {
-        assert_eq!(variant.facts.array(N_ARRAYS - 1).extents, [None, Some(3), Some(20), None]);
+        assert_eq!(variant.facts.array(N_ARRAYS - 1).extents, [None, Some(3), Some(20), None, None, None]);
     }
 }
 
