@@ -6,7 +6,7 @@ use crate::entity::{FuncId, Inst};
 use crate::fragment::{Fragment, Matrix, accumulator, flat_operands, fragment_type};
 use crate::function::{AxisExtent, CheckKind, CopySize, Function, FunctionKind, Imm, InstData, SharedArray};
 use crate::op::{Group, Op};
-use crate::types::{AddressSpace, MAX_DIMS, Scalar, Type};
+use crate::types::{AddressSpace, MAX_AXES, MAX_DIMS, Scalar, Type};
 
 /// Whether the instruction carries the kind of immediate that its op needs.
 pub(super) fn immediate_fits(data: &InstData) -> bool {
@@ -112,11 +112,17 @@ pub(super) fn check(checker: &mut Checker<'_>, inst: Inst, data: &InstData) {
         }
         _ => {
             overload(checker, inst, data.op, &operands, &results);
-            if let Imm::Axis(axis) | Imm::Extent(AxisExtent { axis, .. }) | Imm::Check(CheckKind::Bounds { axis, .. }) =
-                data.imm
-                && usize::from(axis) >= MAX_DIMS
-            {
-                checker.error(inst, format!("`{}` names axis {axis}; there are {MAX_DIMS}", data.op.name()));
+            // An axis is one of a launch, unless it is of an array.
+            let is_of_array = operands.first().is_some_and(|ty| ty.as_any_array().is_some());
+            let (axis, most) = match data.imm {
+                Imm::Axis(axis) if !is_of_array => (axis, MAX_DIMS),
+                Imm::Axis(axis) | Imm::Extent(AxisExtent { axis, .. }) | Imm::Check(CheckKind::Bounds { axis, .. }) => {
+                    (axis, MAX_AXES)
+                }
+                _ => (0, MAX_DIMS),
+            };
+            if usize::from(axis) >= most {
+                checker.error(inst, format!("`{}` names axis {axis}; there are {most}", data.op.name()));
             }
         }
     }
