@@ -210,7 +210,7 @@ fn invariant_16_axes_exist() {
     check("%0: i32 = tid 4", &["`tid` names axis 4; there are 4"]);
     check("%0: i32 = dim 2 %arr", &["`dim` names axis 2 of array<f32, 2>"]);
     check("%0: i32 = dim 0 %a", &["`dim` takes an array, not (i32)"]);
-    check("%0: i64 = cast %a\ncheck bounds \"a\" 4 %c, %0, %0", &["`check` names axis 4; there are 4"]);
+    check("%0: i64 = cast %a\ncheck bounds \"a\" 6 %c, %0, %0", &["`check` names axis 6; there are 6"]);
 }
 
 #[test]
