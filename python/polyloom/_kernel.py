@@ -19,6 +19,7 @@ from polyloom._annotations import ArrayAnnotation
 from polyloom._arrays import array
 from polyloom._compatibility import Module, module_of_kernel
 from polyloom._composites import GenericComposite
+from polyloom._loaded_code import check_unchanged
 from polyloom._scalars import DType
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,6 +41,7 @@ def _unit_of(function: Callable[..., Any]) -> _native.SourceUnit:
             f"the source text of {function.__qualname__!r} is not available (it came from {file!r}): "
             "kernels are compiled from text, so define them in a file or a notebook cell"
         )
+    check_unchanged(function, lines)
     known = _units.get(file)
     if known is None or known[0] is not lines:
         known = _units[file] = (lines, _native.SourceUnit(file, "".join(lines)))
@@ -51,8 +53,9 @@ def _cells(function: Callable[..., Any]) -> dict[str, Any]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             values[name] = cell.cell_contents
-        except ValueError:  # the enclosing function has not set it yet
-            continue
+        except ValueError:
+            # The enclosing function has not set it yet: its name means nothing until then, not even a global.
+            values[name] = cell
     return values
 
 

@@ -27,6 +27,7 @@ pub(crate) type Evaluation = (u32, Vec<(Box<str>, Variable)>);
 /// The names a function sees.
 pub(crate) struct LiveEnvironment {
     globals: Py<PyDict>,
+    /// The values of closure variables; of those that are not set yet, the cells themselves.
     cells: Py<PyDict>,
     /// What names meant when the function was defined, by dotted path.
     captured: BTreeMap<Box<str>, Captured>,
@@ -68,7 +69,7 @@ impl LiveEnvironment {
             match found {
                 Some(Captured::Function(found)) if is_outdated(unit, function, &found) => {}
                 // `None`, say, until a later line gives it a meaning.
-                Some(Captured::Unsupported(_)) | None => {}
+                Some(Captured::Unsupported(_) | Captured::Unknown(_)) | None => {}
                 Some(found) => drop(made.captured.insert(path.as_str().into(), found)),
             }
         }
@@ -88,7 +89,14 @@ impl LiveEnvironment {
     fn run(&self, py: Python<'_>, expression: &str, variables: &[(&str, Variable)]) -> PyResult<Captured> {
         // One dictionary of all names, so that comprehensions see them too.
         let names = self.globals.bind(py).copy()?;
-        names.update(self.cells.bind(py).as_mapping())?;
+        for (name, value) in self.cells.bind(py) {
+            match contents(value) {
+                Some(value) => names.set_item(name, value)?,
+                // A closure variable hides the global of its name, set or not.
+                None if names.contains(&name)? => names.del_item(name)?,
+                None => {}
+            }
+        }
         names.update(self.objects.bind(py).as_mapping())?;
         for (name, variable) in variables {
             match *variable {
@@ -105,7 +113,16 @@ impl LiveEnvironment {
 
     fn root<'py>(&self, py: Python<'py>, name: &str) -> Option<Bound<'py, PyAny>> {
         let find = |names: &Py<PyDict>| names.bind(py).get_item(name).ok().flatten();
-        find(&self.cells).or_else(|| find(&self.globals))
+        match find(&self.cells) {
+            Some(value) => contents(value),
+            None => find(&self.globals),
+        }
+    }
+
+    /// True for a closure variable that the function around has not set yet.
+    fn is_empty_cell(&self, py: Python<'_>, name: &str) -> bool {
+        let value = self.cells.bind(py).get_item(name).ok().flatten();
+        value.is_some_and(|value| contents(value).is_none())
     }
 }
 
@@ -115,6 +132,9 @@ impl LiveEnvironment {
         let (first, rest) = path.split_first()?;
         let mut value = match self.root(py, first) {
             Some(value) => value,
+            None if self.is_empty_cell(py, first) => {
+                return Some(Captured::Unknown("a variable that the function around it has not set yet"));
+            }
             None if rest.is_empty() => return python_builtin(first),
             None => return None,
         };
@@ -129,6 +149,14 @@ impl LiveEnvironment {
         }
         Some(capture(&value))
     }
+}
+
+/// The value of a closure variable, given as a value or as its cell; `None` if the cell is empty.
+fn contents(value: Bound<'_, PyAny>) -> Option<Bound<'_, PyAny>> {
+    if value.get_type().qualname().is_ok_and(|name| name == "cell") {
+        return value.getattr("cell_contents").ok();
+    }
+    Some(value)
 }
 
 /// Whether a function is from an earlier run of the text that defines this one, and stands below it there: it is about
