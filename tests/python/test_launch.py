@@ -264,7 +264,7 @@ def test_integer_parameters_take_all_integers(value):
     assert out[0, 0] == 1
 
 
-def test_bool_parameters_take_booleans_and_nothing_named_like_them():
+def test_bool_parameters_take_booleans_and_integers_and_nothing_named_like_them():
     @loom.kernel
     def store(value: bool, out: loom.array(dtype=bool)):
         out[0] = value
@@ -272,11 +272,11 @@ def test_bool_parameters_take_booleans_and_nothing_named_like_them():
     class boolean:  # noqa: N801
         pass
 
-    for value in (True, np.True_, loom.bool(True)):
+    for value in (True, np.True_, loom.bool(True), 1, -4):
         out = np.zeros(1, bool)
         loom.launch(store, 1, [value, out])
         assert out[0]
-    for value in (boolean(), 1, 1.0, loom.int32(1)):
+    for value in (boolean(), 1.0, loom.int32(1)):
         with pytest.raises(TypeError, match="'value'.*bool"):
             loom.launch(store, 1, [value, np.zeros(1, bool)])
 
