@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polyloom
 import warp
-from polyloom._absent import REASONS, reason_of
+from polyloom._absent import REASONS, Absent, reason_of
 from warp._src.context import builtin_functions
 
 # Groups of builtins that Polyloom leaves to Warp.
@@ -80,7 +80,7 @@ def names_of(words: list[str]) -> str:
 
 
 def is_known(name: str) -> bool:
-    return name in PYTHON or hasattr(polyloom, name)
+    return name in PYTHON or not isinstance(getattr(polyloom, name, Absent("", "")), Absent)
 
 
 def report() -> str:

@@ -57,6 +57,7 @@ from polyloom._errors import (
     DeviceError,
     Diagnostic,
     Finding,
+    InternalError,
     LaunchError,
     SanitizerError,
     WarpCodegenAttributeError,
@@ -92,7 +93,7 @@ else:
     def __getattr__(name):
         from polyloom._absent import absent
 
-        raise absent(name)
+        return absent(name)
 
 
 # Warp's name for what stands for an object elsewhere.
@@ -116,6 +117,7 @@ __all__ = [
     "Diagnostic",
     "Finding",
     "Function",
+    "InternalError",
     "Kernel",
     "Launch",
     "LaunchError",

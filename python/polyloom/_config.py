@@ -64,12 +64,14 @@ class Config:
     >>> loom.config.check = False
     """
 
-    __slots__ = ("_settings", "_tape_memory", *_WITHOUT_EFFECT)
+    __slots__ = ("_errors", "_settings", "_tape_memory", *_WITHOUT_EFFECT)
+    _errors: Literal["definition", "launch"]
     _settings: NativeConfig
     _tape_memory: int
 
     def __init__(self) -> None:
         object.__setattr__(self, "_settings", NativeConfig())
+        object.__setattr__(self, "_errors", "definition")
         object.__setattr__(self, "_tape_memory", 64 << 20)
         for name in _WITHOUT_EFFECT:
             object.__setattr__(self, name, None)
@@ -82,6 +84,18 @@ class Config:
     @check.setter
     def check(self, value: bool) -> None:
         self._settings.check = value
+
+    @property
+    def errors(self) -> Literal["definition", "launch"]:
+        """Where it is an error that a kernel cannot be compiled: at its `"definition"`, or only at its `"launch"`,
+        with a `SyntaxWarning` at the definition."""
+        return self._errors
+
+    @errors.setter
+    def errors(self, value: Literal["definition", "launch"]) -> None:
+        if value not in ("definition", "launch"):
+            raise ValueError(f"errors is 'definition' or 'launch', not {value!r}")
+        object.__setattr__(self, "_errors", value)
 
     @property
     def float_mode(self) -> Literal["strict", "contract", "fast"]:
@@ -136,7 +150,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_") or not hasattr(type(self), name):
-            known = ", ".join(("check", "float_mode", "lint", "num_threads", "tape_memory", "mode"))
+            known = ", ".join(("check", "errors", "float_mode", "lint", "num_threads", "tape_memory", "mode"))
             raise AttributeError(
                 f"config has no setting {name!r}: there are {known}, and such of Warp's as change no result"
             )

@@ -23,6 +23,8 @@ class Diagnostic:
         Path of the source file.
     line, column, end_line, end_column : int
         Where, from 1; columns count characters.
+    text : str
+        The source text that it is about.
     """
 
     code: str
@@ -34,6 +36,7 @@ class Diagnostic:
     column: int
     end_line: int
     end_column: int
+    text: str = ""
 
 
 class CompileError(SyntaxError, RuntimeError):
@@ -79,6 +82,23 @@ def _beside_the_line(first: Diagnostic, diagnostics: list[Diagnostic], rendered:
     if first.help is not None:
         head += f"\n  = help: {first.help}"
     return "\n\n".join([head, *findings[:index], *findings[index + 1 :]])
+
+
+class InternalError(RuntimeError):
+    """The compiler failed at what it should be able to do, or to refuse: a fault of Polyloom, not of the program.
+
+    Attributes
+    ----------
+    what : str
+        What failed, and where in Polyloom.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"internal error in Polyloom: {what}\n"
+            "This is a fault of Polyloom, not of your program. Please report it, with the kernel that shows it."
+        )
+        self.what = what
 
 
 class LaunchError(RuntimeError):

@@ -5,10 +5,12 @@ The compiler reads the decorated function's text from its file; the function its
 
 from __future__ import annotations
 
+import ast
 import inspect
 import keyword
 import linecache
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
@@ -19,6 +21,8 @@ from polyloom._annotations import ArrayAnnotation
 from polyloom._arrays import array
 from polyloom._compatibility import Module, module_of_kernel
 from polyloom._composites import GenericComposite
+from polyloom._deferral import deferral
+from polyloom._errors import CompileError
 from polyloom._loaded_code import check_unchanged
 from polyloom._scalars import DType
 
@@ -67,8 +71,37 @@ def _enclosing_types(function: Callable[..., Any]) -> dict[str, Any]:
     while frame is not None and function.__code__ not in frame.f_code.co_consts:
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
-        return {}
+        return _solved(function)
     return {name: value for name, value in frame.f_locals.items() if isinstance(value, _IN_ANNOTATIONS) or value is Any}
+
+
+def _solved(function: Callable[..., Any]) -> dict[str, Any]:
+    """What annotations name of the locals of a function that has returned, as their values tell."""
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    names: dict[str, Any] = {}
+
+    def solve(text: ast.expr | None, value: Any) -> None:
+        match text:
+            case ast.Name(name) if name not in function.__globals__:
+                if isinstance(value, _IN_ANNOTATIONS) or value is Any:
+                    names[name] = value
+            case ast.Subscript(_, inner):
+                solve(inner, getattr(value, "dtype", None))
+            case ast.Call(_, arguments, keywords):
+                for inner, member in zip(arguments, ("dtype", "ndim"), strict=False):
+                    solve(inner, getattr(value, member, None))
+                for keyword_ in keywords:
+                    solve(keyword_.value, getattr(value, str(keyword_.arg), None))
+
+    if isinstance(definition, ast.FunctionDef):
+        arguments = definition.args
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            solve(argument.annotation, function.__annotations__.get(argument.arg))
+        solve(definition.returns, function.__annotations__.get("return"))
+    return names
 
 
 @overload
@@ -254,23 +287,30 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
             f"@{decorator} compiles the text of {function.__qualname__!r}, so it cannot follow another decorator that "
             "wraps it: remove that one"
         )
-    made = make(
-        _unit_of(function),
-        function.__code__.co_firstlineno,
-        function,
-        function.__globals__,
-        _cells(function),
-        _call(decorator, options),
-    )
+    unit, cells = _unit_of(function), _cells(function)
+    given = (unit, function.__code__.co_firstlineno, function, function.__globals__, cells, _call(decorator, options))
+    try:
+        made = make(*given)
+    except CompileError as error:
+        waits = deferral(error, decorator, function, cells, _units[function.__code__.co_filename][0])
+        if waits is None:
+            raise
+        made = make(*given, deferred=True)
+        if waits.warning is not None:
+            _warn(function, function.__code__.co_filename, function.__code__.co_firstlineno, waits.warning)
     vars(made).update(__doc__=function.__doc__, __module__=function.__module__, __qualname__=function.__qualname__)
     if make is _native.Kernel:
         module = module_of_kernel(options.get("module"), function)
         vars(made).update(options={k: v for k, v in options.items() if k != "module"}, module=module)
     for found in getattr(made, "warnings", ()):
         text = f"{found.message} [{found.code}]" + (f": {found.help}" if found.help else "")
-        registry = function.__globals__.setdefault("__warningregistry__", {})
-        warnings.warn_explicit(text, SyntaxWarning, found.file, found.line, function.__module__, registry)
+        _warn(function, found.file, found.line, text)
     return made
+
+
+def _warn(function: Callable[..., Any], file: str, line: int, text: str) -> None:
+    registry = function.__globals__.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, SyntaxWarning, file, line, function.__module__, registry)
 
 
 def _add_overload(function: Callable[..., Any], options: dict[str, Any]) -> Any:

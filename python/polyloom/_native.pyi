@@ -147,6 +147,7 @@ class Kernel:
         globals: dict[str, Any],
         cells: dict[str, Any],
         options: str | None,
+        deferred: bool = False,
     ) -> None: ...
     __name__: str
     @property
@@ -233,6 +234,7 @@ class Function:
         globals: dict[str, Any],
         cells: dict[str, Any],
         options: str | None,
+        deferred: bool = False,
     ) -> None: ...
     __name__: str
     @property

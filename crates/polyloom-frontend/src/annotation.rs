@@ -260,6 +260,12 @@ impl AnnotationReader<'_> {
                 message: "an array type needs the type of its elements".to_owned(),
                 help: format!("write `{}(dtype=float)`", dotted(expr).unwrap_or_default().join(".")),
             }),
+            Captured::Absent(sentence) => Err(AnnotationError {
+                code: Code::UnknownBuiltin,
+                range: expr.range(),
+                message: sentence.to_string(),
+                help: self.types_help(),
+            }),
             _ if dotted(expr).is_some_and(|path| path.last() == Some(&"ndarray")) => Err(self.no_elements(expr)),
             other => Err(AnnotationError {
                 code: Code::BadAnnotation,

@@ -7,7 +7,7 @@
 use crate::constant;
 use crate::environment::Captured;
 use crate::options::Options;
-use crate::source::SourceUnit;
+use crate::source::{SourceUnit, dotted};
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::{
     Code, CompileTarget, Diagnostic, ExecutionConstraints, FileId, FloatMode, FunctionKind, KernelKind, KernelMetadata,
@@ -63,11 +63,14 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What the decorators of `def` say, and then those of the arguments in `beside`, a file of its own, that no
-    /// decorator's text has or that it does not tell: `check=flag` with a local of the program around the function.
+    /// What the decorator of `def` says, and then those of the arguments in `beside`, a file of its own, that the
+    /// decorator's text does not have or does not tell: `check=flag` with a local of the program around the function.
+    /// The decorator is the one with the number `own`; where the text does not tell which is the package's, the one of
+    /// that name. Others are the program's.
     pub(crate) fn read(
         &mut self,
         def: &ast::StmtFunctionDef,
+        own: Option<usize>,
         beside: Option<(&SourceUnit, FileId)>,
         kind: FunctionKind,
     ) -> (KernelMetadata, ExecutionConstraints) {
@@ -79,7 +82,13 @@ impl Reader<'_> {
         let mut constraints = ExecutionConstraints::default();
         let mut values = beside.map_or_else(Vec::new, |(unit, _)| keywords(unit));
         let values_file = beside.map_or(self.file, |(_, file)| file);
-        for call in def.decorator_list.iter().filter_map(|d| d.expression.as_call_expr()) {
+        let is_own = |index: usize, call: &ast::ExprCall| match own {
+            Some(own) => index == own,
+            None => dotted(&call.func).is_some_and(|path| matches!(path.last(), Some(&("kernel" | "func")))),
+        };
+        let calls = def.decorator_list.iter().enumerate();
+        let calls = calls.filter_map(|(index, d)| d.expression.as_call_expr().filter(|call| is_own(index, call)));
+        for call in calls {
             for keyword in &call.arguments.keywords {
                 let Some(name) = &keyword.arg else {
                     if beside.is_none() {

@@ -102,6 +102,8 @@ pub enum Captured {
     Text(Arc<str>),
     /// A value the language has no place for, by the name of its Python type.
     Unsupported(Arc<str>),
+    /// What stands for a part of Warp that there is not here, by the sentence that says so.
+    Absent(Arc<str>),
     /// Something that only running the program would tell, in words: `set when the program runs`.
     Unknown(&'static str),
 }
@@ -302,6 +304,7 @@ impl Captured {
             (Captured::Module(a), Captured::Module(b))
             | (Captured::Kernel(a), Captured::Kernel(b))
             | (Captured::Text(a), Captured::Text(b))
+            | (Captured::Absent(a), Captured::Absent(b))
             | (Captured::Unsupported(a), Captured::Unsupported(b)) => a == b,
             (Captured::Unknown(a), Captured::Unknown(b)) => a == b,
             _ => false,
@@ -342,6 +345,7 @@ impl Captured {
             Captured::Kernel(_) => "a kernel".to_owned(),
             Captured::Text(_) => "a string".to_owned(),
             Captured::Unsupported(name) => format!("a value of type `{name}`"),
+            Captured::Absent(_) => "a part of Warp that Polyloom does not have".to_owned(),
             Captured::Unknown(what) => (*what).to_owned(),
         }
     }

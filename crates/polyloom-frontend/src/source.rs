@@ -48,6 +48,8 @@ pub struct FunctionInfo {
     pub name: Arc<str>,
     /// What its decorators make of it; `None` for plain Python functions.
     pub role: Option<Role>,
+    /// Which of its decorators says so.
+    pub(crate) decorator: Option<usize>,
     /// Of one that a derivative is made of, the name of the function that it belongs to.
     pub of: Option<Arc<str>>,
     /// The names that the adjoints of its parameters have in its text, if it carries derivatives.
@@ -579,7 +581,8 @@ impl Index<'_> {
             if let Stmt::FunctionDef(def) = stmt {
                 let line = |offset: u32| self.file.position(offset).line;
                 let start = def.range().start().to_u32();
-                let made = def.decorator_list.iter().find_map(|d| Some((self.role(&d.expression)?, &d.expression)));
+                let decorators = def.decorator_list.iter().enumerate();
+                let made = decorators.filter_map(|(index, d)| Some((self.role(&d.expression)?, index))).next();
                 let role = made.map(|(role, _)| role);
                 let is_custom = matches!(role, Some(Role::Gradient | Role::Replay));
                 let parameters = def.parameters.iter_non_variadic_params().map(|p| p.parameter.name.as_str());
@@ -590,7 +593,10 @@ impl Index<'_> {
                 self.functions.push(FunctionInfo {
                     name: def.name.as_str().into(),
                     role,
-                    of: made.filter(|_| is_custom).and_then(|(_, decorator)| first_argument(decorator)),
+                    decorator: made.map(|(_, index)| index),
+                    of: made
+                        .filter(|_| is_custom)
+                        .and_then(|(_, index)| first_argument(&def.decorator_list[index].expression)),
                     adjoints,
                     start,
                     first_line: line(start),

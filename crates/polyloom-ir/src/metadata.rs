@@ -131,6 +131,8 @@ pub struct KernelMetadata {
     pub backward: bool,
     /// Whether a thread does the work of a whole block of the user's threads, in loops.
     pub by_block: bool,
+    /// Whether it reads the number of elements of an array of several axes, which is an `int32`.
+    pub reads_size: bool,
     /// Free-form hints, in the order given.
     pub hints: Vec<(String, String)>,
 }

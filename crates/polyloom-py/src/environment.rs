@@ -237,6 +237,7 @@ struct Classes {
     structure: Py<PyType>,
     builtin: Py<PyType>,
     array: Py<PyType>,
+    absent: Py<PyType>,
     ndarray: Py<PyType>,
     generic: Py<PyType>,
     generic_composite: Py<PyType>,
@@ -260,6 +261,7 @@ fn classes(py: Python<'_>) -> Option<&Classes> {
             structure: class("polyloom._structs", "StructClass")?,
             builtin: class("polyloom._builtins", "Builtin")?,
             array: class("polyloom._arrays", "array")?,
+            absent: class("polyloom._absent", "Absent")?,
             ndarray: class("numpy", "ndarray")?,
             generic: class("numpy", "generic")?,
             generic_composite: class("polyloom._composites", "GenericComposite")?,
@@ -338,6 +340,9 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
         let composite = composite.get().composite();
         let bits = arguments::components(value, composite).ok()?;
         return Some(Captured::CompositeConstant(bits.to_vec().into(), composite));
+    }
+    if is(&classes.absent) {
+        return value.getattr("__doc__").ok()?.extract::<String>().ok().map(|text| Captured::Absent(text.into()));
     }
     if is(&classes.ndarray) {
         return constant_array(value);

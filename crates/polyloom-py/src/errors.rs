@@ -46,7 +46,14 @@ pub(crate) fn diagnostic_object<'py>(
         report.column,
         report.end_line,
         report.end_column,
+        text_of(found, sources),
     ))
+}
+
+/// The source text that a finding is about.
+fn text_of<'s>(found: &Diagnostic, sources: &'s SourceMap) -> &'s str {
+    let range = found.span.start as usize..found.span.end as usize;
+    sources.get(found.span.file).and_then(|file| file.text.get(range)).unwrap_or_default()
 }
 
 /// What a launch's failure is in Python. `interrupt` is the exception a signal handler raised meanwhile.

@@ -1,6 +1,7 @@
 //! Generic kernels: the types of a launch's arguments choose which specialisation runs.
 
 use crate::arguments;
+use crate::boundary::guarded;
 use crate::environment::capture;
 use crate::errors::compile_error;
 use crate::kernel::Kernel;
@@ -157,8 +158,9 @@ impl Generic {
             return Ok(known.bind(py).clone());
         }
         // Compiling may run Python code, which may come back here.
-        let kernel = session()?.compile_for(&self.handle, &types, self.defaults);
-        let kernel = kernel.map_err(|error| compile_error(py, &error))?;
+        let session = session()?;
+        let compile = || session.compile_for(&self.handle, &types, self.defaults);
+        let kernel = guarded(|| compile().map_err(|error| compile_error(py, &error)))?;
         let kernel = Bound::new(py, Kernel::specialised(kernel))?;
         // Another thread may have been faster: one kernel for each choice of types.
         Ok(compiled().entry(types).or_insert_with(|| kernel.unbind()).bind(py).clone())

@@ -1,5 +1,6 @@
 //! Kernels, functions and source files as Python objects.
 
+use crate::boundary::guarded;
 use crate::environment::LiveEnvironment;
 use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
 use crate::generic::Generic;
@@ -7,15 +8,15 @@ use crate::session;
 use crate::{arguments, device, packages};
 use polyloom::frontend::{Environment, FunctionHandle, Role, check_function};
 use polyloom::{
-    Access, AccessCheck, Arch, BackwardLaunch, DerivativeLaunch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm,
-    GpuTarget, GridShape, LaunchArgument, Part, PtxVersion, Scalar, SourceFile, TapeLimits, TextTarget, Type,
-    UnknownArch,
+    Access, AccessCheck, Arch, BackwardLaunch, Defaults, DerivativeLaunch, DerivativeRequest, FloatMode, Form,
+    GpuError, GpuForm, GpuTarget, GridShape, LaunchArgument, Part, PtxVersion, Scalar, SourceFile, TapeLimits,
+    TextTarget, Type, UnknownArch,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::ffi::CString;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A parsed source file.
 #[pyclass(frozen, module = "polyloom._native")]
@@ -95,11 +96,42 @@ enum Code {
     /// What was compiled in the mode `strict`, whatever its kernel's is.
     Strict(Arc<polyloom::Kernel>),
     Generic(Generic),
+    Deferred(Box<Deferred>),
+}
+
+/// A kernel that is compiled when it is first used: names of its text mean nothing where it is defined, or it is refused.
+struct Deferred {
+    handle: FunctionHandle,
+    name: Arc<str>,
+    /// As they were when the kernel was defined.
+    defaults: Defaults,
+    compiled: OnceLock<polyloom::Kernel>,
+}
+
+impl Deferred {
+    /// # Errors
+    ///
+    /// What is wrong with the kernel, each time that it is asked for.
+    fn kernel(&self) -> PyResult<&polyloom::Kernel> {
+        if let Some(kernel) = self.compiled.get() {
+            return Ok(kernel);
+        }
+        let session = session()?;
+        let kernel = guarded(|| {
+            let compiled = session.compile(&self.handle, self.defaults);
+            compiled.map_err(|error| Python::attach(|py| compile_error(py, &error)))
+        })?;
+        // Another thread may have been faster.
+        Ok(self.compiled.get_or_init(|| kernel))
+    }
 }
 
 #[pymethods]
 impl Kernel {
+    /// `deferred` kernels are compiled when they are first used, and what is wrong with them is told then.
     #[new]
+    #[pyo3(signature = (unit, line, function, globals, cells, options, deferred = false))]
+    #[expect(clippy::too_many_arguments, reason = "the decorator gives them")]
     fn new(
         py: Python<'_>,
         unit: &Bound<'_, SourceUnit>,
@@ -108,6 +140,7 @@ impl Kernel {
         globals: Py<PyDict>,
         cells: Py<PyDict>,
         options: Option<&str>,
+        deferred: bool,
     ) -> PyResult<Kernel> {
         let handle = unit.get().handle(line, function, globals, cells, options)?;
         let session = session()?;
@@ -117,7 +150,13 @@ impl Kernel {
                 handle.evaluate_static_expressions();
                 Code::Generic(generic)
             }
-            None => Code::One(session.compile(&handle, defaults).map_err(|error| compile_error(py, &error))?),
+            None if deferred => {
+                let (name, handle) = (handle.name(), handle.clone());
+                Code::Deferred(Box::new(Deferred { handle, name, defaults, compiled: OnceLock::new() }))
+            }
+            None => {
+                Code::One(guarded(|| session.compile(&handle, defaults).map_err(|error| compile_error(py, &error)))?)
+            }
         };
         let doc = function.getattr("__doc__")?.extract()?;
         let text = Some((handle.unit.clone(), handle.function));
@@ -145,6 +184,7 @@ impl Kernel {
             Code::Tangent(tangent) => tangent.kernel.name(),
             Code::Flat(kernel) | Code::Strict(kernel) => kernel.name(),
             Code::Generic(generic) => generic.name(),
+            Code::Deferred(deferred) => &deferred.name,
         }
     }
 
@@ -183,6 +223,7 @@ impl Kernel {
     fn signature(&self) -> String {
         match &self.code {
             Code::Generic(generic) => generic.signature(),
+            Code::Deferred(deferred) if deferred.compiled.get().is_none() => format!("{}(…)", deferred.name),
             _ => self.one().map(polyloom::Kernel::signature).unwrap_or_default(),
         }
     }
@@ -405,9 +446,8 @@ impl Kernel {
         let request = DerivativeRequest { checkpoints, rows, coinciding, is_long, ..any };
         let arguments = arguments_of(known);
         let launch = DerivativeLaunch { dim: &dim, arguments: &arguments };
-        let backward = py
-            .detach(|| kernel.backward(&request).and_then(|backward| backward.check(&launch).map(|()| backward)))
-            .map_err(|error| compile_error(py, &error))?;
+        let made = || py.detach(|| kernel.backward(&request).and_then(|made| made.check(&launch).map(|()| made)));
+        let backward = guarded(|| made().map_err(|error| compile_error(py, &error)))?;
         Ok(Backward { backward })
     }
 
@@ -425,9 +465,8 @@ impl Kernel {
         let request = DerivativeRequest::new(active, dim.len() as u8);
         let arguments = arguments_of(known);
         let launch = DerivativeLaunch { dim: &dim, arguments: &arguments };
-        let tangent = py
-            .detach(|| kernel.tangent(&request).and_then(|tangent| tangent.check(&launch).map(|()| tangent)))
-            .map_err(|error| compile_error(py, &error))?;
+        let made = || py.detach(|| kernel.tangent(&request).and_then(|made| made.check(&launch).map(|()| made)));
+        let tangent = guarded(|| made().map_err(|error| compile_error(py, &error)))?;
         let (tangents, after) = (tangent.tangents.clone(), tangent.after.clone());
         Ok((Kernel { code: Code::Tangent(tangent), doc: None, text: None }, tangents, after))
     }
@@ -452,7 +491,7 @@ impl Kernel {
         if !(1..=4).contains(&rank) {
             return Err(PyValueError::new_err(format!("a launch has 1 to 4 dimensions, not {rank}")));
         }
-        py.detach(|| kernel.compile(rank)).map_err(|error| launch_error(py, kernel, &error, None))
+        guarded(|| py.detach(|| kernel.compile(rank)).map_err(|error| launch_error(py, kernel, &error, None)))
     }
 
     #[pyo3(signature = (*_args, **_kwargs))]
@@ -491,6 +530,7 @@ impl Kernel {
                 backward.sizes.as_ref().ok_or_else(missing)
             }
             Code::Part(backward, part) => Ok(backward.kernel_of(*part)),
+            Code::Deferred(deferred) => deferred.kernel(),
             Code::Generic(generic) => {
                 let name = generic.name();
                 let message =
@@ -518,15 +558,16 @@ impl Kernel {
     fn directed<R>(&self, py: Python<'_>, backward: bool, work: impl FnOnce(&polyloom::Kernel) -> R) -> PyResult<R> {
         let kernel = self.one()?;
         if !backward {
-            return Ok(work(kernel));
+            return guarded(|| Ok(work(kernel)));
         }
         let request = DerivativeRequest::new(vec![true; kernel.types().len()], kernel.natural_rank());
-        let backward = py.detach(|| kernel.backward(&request)).map_err(|error| compile_error(py, &error))?;
+        let made = || py.detach(|| kernel.backward(&request));
+        let backward = guarded(|| made().map_err(|error| compile_error(py, &error)))?;
         if let Some(warning) = backward.warning() {
             let text = CString::new(warning.render(false))?;
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
         }
-        Ok(work(&backward.kernel))
+        guarded(|| Ok(work(&backward.kernel)))
     }
 }
 
@@ -757,7 +798,9 @@ pub(crate) struct Function {
 
 #[pymethods]
 impl Function {
+    /// What is wrong with `deferred` functions is told where a kernel that calls one is compiled.
     #[new]
+    #[pyo3(signature = (unit, line, function, globals, cells, options, deferred = false))]
     fn new(
         unit: &Bound<'_, SourceUnit>,
         line: u32,
@@ -765,13 +808,15 @@ impl Function {
         globals: Py<PyDict>,
         cells: Py<PyDict>,
         options: Option<&str>,
+        deferred: bool,
     ) -> PyResult<Function> {
         let py = function.py();
         let handle = unit.get().handle(line, function, globals, cells, options)?;
         handle.evaluate_static_expressions();
         // What a derivative is made of is checked with the function that it is of.
-        if !matches!(handle.role(), Some(Role::Gradient | Role::Replay)) {
-            check_function(&handle, &session()?.defaults()).map_err(|error| compile_error(py, &error))?;
+        if !deferred && !matches!(handle.role(), Some(Role::Gradient | Role::Replay)) {
+            let defaults = session()?.defaults();
+            guarded(|| check_function(&handle, &defaults).map_err(|error| compile_error(py, &error)))?;
         }
         let doc = function.getattr("__doc__")?.extract()?;
         Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: Arc::new(function.clone().unbind()), doc })
@@ -804,7 +849,9 @@ impl Function {
             return Err(PyTypeError::new_err(message));
         };
         let before = handle.custom.set(role, Some(other.clone()));
-        check_function(&handle, &session()?.defaults()).map(drop).map_err(|error| {
+        let defaults = session()?.defaults();
+        let checked = guarded(|| Ok(check_function(&handle, &defaults)))?;
+        checked.map(drop).map_err(|error| {
             // What is refused leaves no trace.
             handle.custom.set(role, before);
             compile_error(py, &error)

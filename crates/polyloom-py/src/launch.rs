@@ -5,6 +5,7 @@
 //! not even look at them: it keeps the filled argument block.
 
 use crate::arguments::{self, Writes, Written};
+use crate::boundary::guarded;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
 use crate::structure::by_value;
@@ -446,7 +447,7 @@ fn run<'py>(
     let (mut held, mut written) = (SmallVec::new(), Writes::new());
     let filled = arguments::fill(py, kernel, dimensions.device, args, &mut block, &mut held, &mut written);
     let done = filled.and_then(|()| {
-        let done = run_block(py, kernel, dimensions, &block);
+        let done = guarded(|| run_block(py, kernel, dimensions, &block));
         if watched == Watched::Writes {
             tell_of_writes(kernel, dimensions.device, &written, py)?;
         }
@@ -673,7 +674,7 @@ impl Launch {
             Some(ready) if !kernel.has_structs() => ready,
             _ => self.make_ready(py, kernel)?,
         };
-        run_block(py, kernel, &dimensions, &ready.block)
+        guarded(|| run_block(py, kernel, &dimensions, &ready.block))
     }
 
     /// Replaces the argument at a position.

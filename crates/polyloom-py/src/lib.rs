@@ -1,10 +1,11 @@
 //! The Python extension module, `polyloom._native`.
 //!
 //! It turns Python objects into what the facade takes and results and errors back into Python objects. Architecture
-//! invariant: no compiler logic here, and no panic leaves: PyO3 turns one into an exception, and none is expected.
+//! invariant: no compiler logic here, and no panic leaves (`boundary.rs`); none is expected.
 
 mod arguments;
 mod array;
+mod boundary;
 mod builtin_call;
 mod captures;
 mod composite;
@@ -84,6 +85,7 @@ fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<i32> {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     print::install();
+    boundary::keep_panics();
     // Earlier than any exit handler of the process, when the compiler is still whole.
     module.py().import("atexit")?.call_method1("register", (wrap_pyfunction!(close, module)?,))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -114,6 +116,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::configure_simulator, module)?)?;
     module.add_function(wrap_pyfunction!(sim::last_simulator_report, module)?)?;
     module.add_function(wrap_pyfunction!(sim::launch_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(boundary::panic_for_tests, module)?)?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(launch::set_recording, module)?)?;
     module.add_function(wrap_pyfunction!(launch::set_capturing, module)?)?;

@@ -2,7 +2,7 @@
 //!
 //! [`Params`] says what a kernel takes; an [`ArgBlock`] is filled parameter by parameter and checked against it as it
 //! is filled, so that a full block always fits its kernel. What machine code relies on and cannot check is checked
-//! here: extents fit the `int32` that `dim` gives, elements are aligned, and no index overflows an address.
+//! here: extents fit the `int32` that `dim` gives, and so does what a kernel reads of an array's size, elements are aligned, and no index overflows an address.
 
 use polyloom_codegen::ArgLayout;
 use polyloom_ir::{Composite, Function, MAX_AXES, Scalar, Type};
@@ -21,6 +21,8 @@ pub struct Params {
     layout: ArgLayout,
     /// By parameter, if its last axes are the components of a composite: which. May be shorter than `types`.
     elements: Vec<Option<Composite>>,
+    /// Whether arrays of several axes have at most as many elements as an `int32` counts.
+    sizes_are_int32: bool,
 }
 
 impl Params {
@@ -36,7 +38,13 @@ impl Params {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (names, types): (Vec<Arc<str>>, Vec<Type>) = params.into_iter().unzip();
         let layout = ArgLayout::new(types.iter().copied());
-        Params { id: NEXT.fetch_add(1, Ordering::Relaxed), types, names, layout, elements }
+        Params { id: NEXT.fetch_add(1, Ordering::Relaxed), types, names, layout, elements, sizes_are_int32: false }
+    }
+
+    /// The same, of a kernel that reads the numbers of elements of arrays of several axes.
+    #[must_use]
+    pub fn with_int32_sizes(self) -> Params {
+        Params { sizes_are_int32: true, ..self }
     }
 
     /// Which composite the last axes of an array are the components of.
@@ -365,6 +373,10 @@ impl ArgBlock {
                 return Err(ArgError::Element { name: name.clone(), wanted, extents: inner.to_vec(), given });
             }
         }
+        if params.sizes_are_int32 {
+            let n_inner = params.element(self.n_params).map_or(0, |element| element.shape().len());
+            check_size(name, &shape[..shape.len() - n_inner])?;
+        }
         self.push_footprint(name, wanted_elem, base, shape, strides)?;
         self.words.reserve(1 + 2 * shape.len());
         self.words.push(base as u64);
@@ -509,6 +521,19 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+/// That `size` of an array of this shape is an `int32`.
+fn check_size(name: &Arc<str>, shape: &[u64]) -> Result<(), ArgError> {
+    let size = shape.iter().fold(1u128, |size, &extent| size.saturating_mul(extent.into()));
+    if size <= i32::MAX as u128 {
+        return Ok(());
+    }
+    let reason = format!(
+        "the kernel reads its `size`, an int32, and {size} elements are more than that counts; write \
+         `int64({name}.shape[0]) * …`"
+    );
+    Err(ArgError::TooLarge { name: name.clone(), reason })
 }
 
 #[cold]

@@ -126,8 +126,10 @@ impl Kernel {
     ) -> Kernel {
         let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
         let has_structs = arguments.iter().any(|param| param.ty.as_plain().is_none());
+        let params = Params::new(scalarise::params(&module.functions[id]), scalarise::elements(&module.functions[id]));
+        let reads_size = module.functions.values().any(|function| function.metadata.reads_size);
         Kernel {
-            params: Params::new(scalarise::params(&module.functions[id]), scalarise::elements(&module.functions[id])),
+            params: if reads_size { params.with_int32_sizes() } else { params },
             needs_blocks: module.functions.values().any(Function::needs_blocks),
             written: written_params(&module, id),
             module: Arc::new(module),

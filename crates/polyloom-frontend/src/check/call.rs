@@ -139,6 +139,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 let help = format!("put the shared code in a function decorated with `@{}.func`", self.package());
                 self.reject(Code::BadCapture, callee_span, message, help)
             }
+            Captured::Absent(sentence) => {
+                self.arguments(call);
+                self.reject_absent(&sentence, callee_span)
+            }
             Captured::Unsupported(_) if self.is_in_library(path) => {
                 self.arguments(call);
                 self.unknown(path, callee_span)

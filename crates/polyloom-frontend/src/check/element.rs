@@ -83,13 +83,14 @@ impl<'a> Checker<'_, '_, 'a> {
                 Expr::new(ExprKind::Tuple(dims), ExprType::Values(types), span)
             }
             "ndim" => number(Number::Int(ndim.into()), span),
-            "size" => dims
-                .into_iter()
-                .reduce(|a, b| {
+            "size" => {
+                self.reads_size |= dims.len() > 1;
+                let product = |a, b| {
                     let kind = ExprKind::Op { op: Op::Mul, args: vec![a, b], updates: smallvec![] };
                     Expr::new(kind, ExprType::scalar(Scalar::I32), span)
-                })
-                .unwrap_or_else(|| Expr::error(span)),
+                };
+                dims.into_iter().reduce(product).unwrap_or_else(|| Expr::error(span))
+            }
             _ => {
                 let message = format!("an array has no member `{name}` that a kernel can use");
                 self.reject(Code::UnknownName, span, message, "it has `shape`, `ndim` and `size`")

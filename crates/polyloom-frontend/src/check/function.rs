@@ -105,6 +105,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) failed: bool,
     /// Whether a limit has been reported: whatever else is near it would only repeat that.
     limit_reached: bool,
+    /// Whether the number of elements of an array of several axes was read.
+    pub(super) reads_size: bool,
     /// The variables that are read where some path has not set them.
     pub(super) zeroed: Vec<ZeroedVariable>,
 }
@@ -422,10 +424,11 @@ impl Compilation<'_> {
             n_elifs: 0,
             failed: false,
             limit_reached: false,
+            reads_size: false,
             zeroed: Vec::new(),
         };
         checker.plain_function(def);
-        let (metadata, constraints) = checker.decorators(def, beside);
+        let (mut metadata, constraints) = checker.decorators(def, beside);
         checker.parameters(def, given);
         let n_named = checker.n_params;
         checker.adjoints(given);
@@ -438,6 +441,7 @@ impl Compilation<'_> {
         }
         checker.block(&def.body, &mut body);
         let results = checker.finish_results(def, &mut body);
+        metadata.reads_size = checker.reads_size;
         let Checker { locals, params, n_params, failed, fixed, references, assigned, own_result, zeroed, .. } = checker;
         if failed {
             return Ok(None);
@@ -537,7 +541,8 @@ impl<'a> Checker<'_, '_, 'a> {
         def: &'a ast::StmtFunctionDef,
         beside: Option<(&SourceUnit, FileId)>,
     ) -> (polyloom_ir::KernelMetadata, polyloom_ir::ExecutionConstraints) {
-        if self.unit.functions().get(self.function).is_some_and(|info| info.of.is_some()) {
+        let info = self.unit.functions().get(self.function);
+        if info.is_some_and(|info| info.of.is_some()) {
             // Its decorator says which function it belongs to, and nothing else.
             return Default::default();
         }
@@ -548,7 +553,7 @@ impl<'a> Checker<'_, '_, 'a> {
             options: self.compilation.options,
             diagnostics: Vec::new(),
         };
-        let read = reader.read(def, beside, self.kind);
+        let read = reader.read(def, info.and_then(|info| info.decorator), beside, self.kind);
         for diagnostic in reader.diagnostics {
             self.report(diagnostic);
         }

@@ -5,7 +5,7 @@ use super::element::count;
 use super::function::Checker;
 use crate::environment::Captured;
 use crate::typed_ast::{ComponentIndex, Expr, Stmt, StmtKind};
-use polyloom_ir::format::{Piece, pieces};
+use polyloom_ir::format::{MAX_WIDTH, Piece, pieces};
 use polyloom_ir::{Code, Composite, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
@@ -175,7 +175,14 @@ fn conversions(format: &str) -> Result<Vec<char>, String> {
     for piece in pieces(format) {
         match piece {
             Piece::Text(_) => {}
-            Piece::Conversion(conversion) => found.push(conversion.letter),
+            Piece::Conversion(conversion) => {
+                let is_long =
+                    |digits: &str| digits.parse::<usize>().is_ok_and(|number| number > MAX_WIDTH) || digits.len() > 9;
+                if conversion.text.split(|c: char| !c.is_ascii_digit()).any(is_long) {
+                    return Err(format!("`{}` asks for more than {MAX_WIDTH} characters", conversion.text));
+                }
+                found.push(conversion.letter);
+            }
             Piece::Malformed(text) => return Err(format!("`{}` is not a conversion of `printf`", text.escape_debug())),
         }
     }

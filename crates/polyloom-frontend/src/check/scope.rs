@@ -163,6 +163,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 let ty = value.ty.clone();
                 Expr::new(ExprKind::Named(name.into(), Box::new(value)), ty, span)
             }
+            Captured::Absent(sentence) => self.reject_absent(&sentence, span),
             other => {
                 let help = match &other {
                     Captured::Type(_) => format!("call it to convert a value: `{name}(x)`"),
@@ -184,6 +185,16 @@ impl<'a> Checker<'_, '_, 'a> {
                 self.reject(Code::BadCapture, span, message, help)
             }
         }
+    }
+
+    /// Reports a part of Warp that there is not here.
+    pub(super) fn reject_absent(&mut self, sentence: &str, span: Span) -> Expr {
+        self.reject(
+            Code::UnknownBuiltin,
+            span,
+            sentence,
+            "the language is the core of Warp's; docs/warp.md has its bounds",
+        )
     }
 
     /// Reports a path that means nothing.

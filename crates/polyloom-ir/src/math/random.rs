@@ -71,7 +71,9 @@ pub(super) fn integer<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let value = match x {
         [_, low, high] => {
             let unsigned = |e: Expr<'g>| if e.scalar() == Scalar::U32 { e } else { e.bitcast(Scalar::U32) };
-            value % unsigned(*high - *low) + unsigned(*low)
+            // An empty range gives its lower end.
+            let length = high.gt(*low).select(unsigned(*high - *low), 1);
+            value % length + unsigned(*low)
         }
         _ => value,
     };

@@ -846,10 +846,10 @@ op_table! {
     /// A random state from a seed and, to give each thread its own sequence, an offset.
     RandInit = "rand_init", Random, Function, Pure, Library, Zero, ["(seed: i32) -> u32", "(seed: i32, offset: i32) -> u32"],
         example ["loom.rand_init(42)" => "1223963391", "loom.rand_init(42, 1)" => "2311944962"];
-    /// A random integer over all of `int32`, or from `low` up to but not including `high`.
+    /// A random integer over all of `int32`, or from `low` up to but not including `high`; `low` if there is none between.
     Randi = "randi", Random, Function, Pure, Library, Zero, ["(inout state: u32) -> i32", "(inout state: u32, low: i32, high: i32) -> i32"],
         example ["state = loom.rand_init(42)", "loom.randi(state, 1, 7)" => "2"];
-    /// A random integer over all of `uint32`, or from `low` up to but not including `high`.
+    /// A random integer over all of `uint32`, or from `low` up to but not including `high`; `low` if there is none between.
     Randu = "randu", Random, Function, Pure, Library, Zero, ["(inout state: u32) -> u32", "(inout state: u32, low: u32, high: u32) -> u32"],
         example ["state = loom.rand_init(42)", "loom.randu(state)" => "2785308739"];
     /// A random float, uniform on [0, 1) in steps of 2^-24, or from `low` up to `high`.

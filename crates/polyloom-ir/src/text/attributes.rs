@@ -5,7 +5,7 @@ use super::reader::{Parsed, Reader};
 use crate::diagnostic::near_names;
 use crate::metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "kind",
     "target",
     "workgroup_size",
@@ -16,6 +16,7 @@ const NAMES: [&str; 19] = [
     "check",
     "backward",
     "by_block",
+    "reads_size",
     "hint",
     "no_allocation",
     "no_syscalls",
@@ -48,6 +49,7 @@ impl Reader<'_> {
             "check" => metadata.check = true,
             "backward" => metadata.backward = true,
             "by_block" => metadata.by_block = true,
+            "reads_size" => metadata.reads_size = true,
             "no_allocation" => constraints.no_allocation = true,
             "no_syscalls" => constraints.no_syscalls = true,
             "inline_always" => constraints.inline_always = true,

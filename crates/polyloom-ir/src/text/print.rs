@@ -260,6 +260,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
         check,
         backward,
         by_block,
+        reads_size,
         hints,
     } = metadata;
     let ExecutionConstraints {
@@ -299,6 +300,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
     list.extend(check.then(|| "check".to_owned()));
     list.extend(backward.then(|| "backward".to_owned()));
     list.extend(by_block.then(|| "by_block".to_owned()));
+    list.extend(reads_size.then(|| "reads_size".to_owned()));
     for (key, value) in hints {
         list.push(format!("hint {} = {}", Quoted(key), Quoted(value)));
     }

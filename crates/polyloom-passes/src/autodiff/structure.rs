@@ -485,8 +485,10 @@ fn is_to(exit: Exit, inst: Inst) -> bool {
 /// How often a `for_range` of these bounds runs: an `i32` if it fits one whatever they are, else an `i64`.
 pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     let fits = fits_i32(builder.func, bounds);
-    let [start, end, step] = [0, 1, 2].map(|index| builder.cast(bounds[index], Scalar::I64));
-    let [zero, one] = [0, 1].map(|value| builder.const_int(Scalar::I64, value));
+    // The numbers of `u64` are those of `i64` and as many more: they are compared as they are, and never go down.
+    let scalar = builder.func.ty(bounds[0]).as_scalar().filter(|&ty| ty == Scalar::U64).unwrap_or(Scalar::I64);
+    let [start, end, step] = [0, 1, 2].map(|index| builder.cast(bounds[index], scalar));
+    let [zero, one] = [0, 1].map(|value| builder.const_int(scalar, value));
     let up = builder.op(Op::Gt, &[step, zero]);
     let first = builder.op(Op::Select, &[up, start, end]);
     let last = builder.op(Op::Select, &[up, end, start]);
@@ -499,12 +501,12 @@ pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     let n = builder.op(Op::Div, &[before_last, stride]);
     let most = builder.const_int(Scalar::U64, i64::MAX - 1);
     let n = builder.op(Op::Min, &[n, most]);
-    let n = builder.cast(n, Scalar::I64);
+    let [n, no_iterations, one] = [n, zero, one].map(|value| builder.cast(value, Scalar::I64));
     let n = builder.op(Op::Add, &[n, one]);
     let enters = builder.op(Op::Lt, &[first, last]);
     let moves = builder.op(Op::Ne, &[step, zero]);
     let runs = builder.op(Op::BitAnd, &[enters, moves]);
-    let n = builder.op(Op::Select, &[runs, n, zero]);
+    let n = builder.op(Op::Select, &[runs, n, no_iterations]);
     if fits { builder.cast(n, Scalar::I32) } else { n }
 }
 
