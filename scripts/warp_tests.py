@@ -32,7 +32,7 @@ MOST_CRASHES = 20
 
 def environment() -> dict[str, str]:
     paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "python")])]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "POLYLOOM_CACHE": "0"}
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "POLYLOOM_CACHE": "0", "POLYLOOM_ERRORS": "launch"}
 
 
 def listed(modules: list[str]) -> dict[str, dict[str, str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
+from polyloom._arrays import array
 from polyloom._devices import DeviceLike, get_device
 
 __all__ = [
@@ -18,10 +19,18 @@ __all__ = [
     "ScopedTimer",
     "clear_kernel_cache",
     "constant",
+    "fixedarray",
     "force_load",
+    "get_cuda_driver_version",
+    "get_cuda_toolkit_version",
     "get_module",
     "get_module_options",
     "init",
+    "is_conditional_graph_supported",
+    "is_mempool_enabled",
+    "is_mempool_supported",
+    "is_peer_access_enabled",
+    "is_peer_access_supported",
     "load_module",
     "set_module_options",
     "static",
@@ -74,6 +83,57 @@ _MODULE_OPTIONS = {
     "optimization_level": None,
     "strip_hash": False,
 }
+
+
+def fixedarray(dtype: Any = None, shape: Any = None) -> Any:
+    """The annotation of an array that a kernel has to itself, made in it by `zeros(shape=…, dtype=…)`.
+
+    Parameters
+    ----------
+    dtype
+        The type of its elements.
+    shape : int or sequence of int
+        Its extents; a function is compiled for those of the array that it is given.
+    """
+    return array(dtype=dtype, ndim=1 if isinstance(shape, int) else len(tuple(shape)))
+
+
+def get_cuda_driver_version() -> tuple[int, int] | None:
+    """None: what of CUDA is there does not depend on its driver's version."""
+    return None
+
+
+def get_cuda_toolkit_version() -> tuple[int, int] | None:
+    """None: there is no tool kit in the package."""
+    return None
+
+
+def is_conditional_graph_supported() -> bool:
+    """Whether graphs of launches have conditions: they do not."""
+    return False
+
+
+def is_mempool_supported(device: DeviceLike = None) -> bool:
+    """Whether a device has memory pools: none has."""
+    get_device(device)
+    return False
+
+
+def is_mempool_enabled(device: DeviceLike = None) -> bool:
+    """Whether a device allocates from a memory pool: none does."""
+    get_device(device)
+    return False
+
+
+def is_peer_access_supported(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
+    """Whether kernels of one device reach the memory of another: none does."""
+    get_device(target_device), get_device(peer_device)
+    return False
+
+
+def is_peer_access_enabled(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
+    """Whether kernels of one device reach the memory of another now: none does."""
+    return is_peer_access_supported(target_device, peer_device)
 
 
 class Module:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 import numpy as np
 
 from polyloom import _native
+from polyloom._absent import Absent
 from polyloom._scalars import DType, DTypeLike, TypedConstant, bfloat16, bool_, dtype_of, readable, stored, wrapped
 
 if TYPE_CHECKING:
@@ -351,7 +352,11 @@ def is_open(dtype: Any) -> bool:
 def _composite(kind: str, dtype: Any, shape: Sequence[Any]) -> Any:
     if is_open(dtype) or any(extent is Any for extent in shape):
         return GenericComposite(kind, dtype, shape)
-    return class_of(_native.CompositeType(kind, dtype_of(dtype).name, [operator.index(extent) for extent in shape]))
+    extents = [operator.index(extent) for extent in shape]
+    if 0 in extents and min(extents) == 0:
+        # Warp's programs make such types beside others; nothing can be done with one.
+        return Absent(f"types.{kind}", f"a {kind} of no components is not there: it has 1 to 1024")
+    return class_of(_native.CompositeType(kind, dtype_of(dtype).name, extents))
 
 
 def vector(length: int, dtype: DTypeLike) -> type[Vector]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal
 
 from polyloom._native import Config as NativeConfig
@@ -71,7 +72,7 @@ class Config:
 
     def __init__(self) -> None:
         object.__setattr__(self, "_settings", NativeConfig())
-        object.__setattr__(self, "_errors", "definition")
+        self.errors = os.environ.get("POLYLOOM_ERRORS", "definition")
         object.__setattr__(self, "_tape_memory", 64 << 20)
         for name in _WITHOUT_EFFECT:
             object.__setattr__(self, name, None)
@@ -88,11 +89,11 @@ class Config:
     @property
     def errors(self) -> Literal["definition", "launch"]:
         """Where it is an error that a kernel cannot be compiled: at its `"definition"`, or only at its `"launch"`,
-        with a `SyntaxWarning` at the definition."""
+        with a `SyntaxWarning` at the definition. `POLYLOOM_ERRORS` sets it at first."""
         return self._errors
 
     @errors.setter
-    def errors(self, value: Literal["definition", "launch"]) -> None:
+    def errors(self, value: str) -> None:
         if value not in ("definition", "launch"):
             raise ValueError(f"errors is 'definition' or 'launch', not {value!r}")
         object.__setattr__(self, "_errors", value)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from polyloom import _native
-from polyloom._kernel import _make
+from polyloom._errors import CompileError
+from polyloom._kernel import _make, deferral_of, warn_deferred
 
 __all__ = ["adjoint", "func_grad", "func_replay", "grad"]
 
@@ -140,7 +141,15 @@ def _stand_in(decorator: str, forward_fn: Any) -> Callable[[F], F]:
         raise TypeError(f"@{decorator} takes a function under @func, not {forward_fn!r}")
 
     def decorate(function: F) -> F:
-        forward_fn.set_custom(_make(_native.Function, function, {}))
+        made = _make(_native.Function, function, {})
+        try:
+            forward_fn.set_custom(made)
+        except CompileError as error:
+            waits = deferral_of(error, "func", function)
+            if waits is None:
+                raise
+            forward_fn.set_custom(made, deferred=True)
+            warn_deferred(function, waits)
         return function
 
     return decorate

@@ -14,6 +14,8 @@ from polyloom._absent import Absent
 from polyloom._config import config
 from polyloom._errors import CompileError, Diagnostic
 
+# Codes of findings about names that mean nothing, or nothing that a kernel can use.
+_ABOUT_NAMES = ("PL0201", "PL0206")
 # Names that a module gives a meaning somewhere, by the list of lines of its text.
 _defined: dict[str, tuple[list[str], frozenset[str]]] = {}
 
@@ -85,7 +87,7 @@ def _is_defined_later(found: Diagnostic, function: Callable[..., Any], cells: di
     """Whether the text of a finding begins with a name that has no meaning yet and is given one in the file."""
     file = function.__code__.co_filename
     root = next(iter(_path(found)), None)
-    if root is None or found.file != file:
+    if root is None or found.file != file or found.code not in _ABOUT_NAMES:
         return False
     if root in cells:
         return _is_empty(cells[root])

@@ -21,7 +21,8 @@ from polyloom._annotations import ArrayAnnotation
 from polyloom._arrays import array
 from polyloom._compatibility import Module, module_of_kernel
 from polyloom._composites import GenericComposite
-from polyloom._deferral import deferral
+from polyloom._config import config
+from polyloom._deferral import Deferral, deferral
 from polyloom._errors import CompileError
 from polyloom._loaded_code import check_unchanged
 from polyloom._scalars import DType
@@ -205,7 +206,7 @@ def specialise(
     <kernel scale(x: array(dtype=float64), s: float64)>
     """
     if isinstance(kernel, _native.Kernel):
-        return kernel.overload(types)
+        return _overload(kernel, types)
     if not hasattr(kernel, "__code__"):
         raise TypeError(f"overload() takes a kernel and types, not {kernel!r}")
     frame = sys._getframe(1)
@@ -214,8 +215,20 @@ def specialise(
         raise TypeError(f"@overload finds no kernel {kernel.__name__!r}: define the generic kernel first")
     annotations = inspect.get_annotations(kernel, eval_str=True, locals=dict(frame.f_locals))
     annotations.pop("return", None)
-    known.overload(annotations)
+    _overload(known, annotations)
     return known
+
+
+def _overload(kernel: _native.Kernel, types: Sequence[Any] | Mapping[str, Any] | None) -> _native.Kernel:
+    try:
+        return kernel.overload(types)
+    except CompileError as error:
+        if config.errors != "launch":
+            raise
+        # It is compiled again where it is launched.
+        text = f"kernel '{kernel.key}' is refused where it is launched with these types: {error.msg}"
+        warnings.warn(text, SyntaxWarning, stacklevel=3)
+        return kernel
 
 
 class _KernelClass(type):
@@ -292,12 +305,11 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
     try:
         made = make(*given)
     except CompileError as error:
-        waits = deferral(error, decorator, function, cells, _units[function.__code__.co_filename][0])
+        waits = deferral_of(error, decorator, function, cells)
         if waits is None:
             raise
         made = make(*given, deferred=True)
-        if waits.warning is not None:
-            _warn(function, function.__code__.co_filename, function.__code__.co_firstlineno, waits.warning)
+        warn_deferred(function, waits)
     vars(made).update(__doc__=function.__doc__, __module__=function.__module__, __qualname__=function.__qualname__)
     if make is _native.Kernel:
         module = module_of_kernel(options.get("module"), function)
@@ -306,6 +318,20 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
         text = f"{found.message} [{found.code}]" + (f": {found.help}" if found.help else "")
         _warn(function, found.file, found.line, text)
     return made
+
+
+def deferral_of(
+    error: CompileError, decorator: str, function: Callable[..., Any], cells: dict[str, Any] | None = None
+) -> Deferral | None:
+    """Why an error in a definition waits until the definition is used; None if it does not."""
+    lines = _units[function.__code__.co_filename][0]
+    return deferral(error, decorator, function, _cells(function) if cells is None else cells, lines)
+
+
+def warn_deferred(function: Callable[..., Any], waits: Deferral) -> None:
+    """Tells the user at the definition what waits."""
+    if waits.warning is not None:
+        _warn(function, function.__code__.co_filename, function.__code__.co_firstlineno, waits.warning)
 
 
 def _warn(function: Callable[..., Any], file: str, line: int, text: str) -> None:

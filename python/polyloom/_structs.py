@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from polyloom import _native
+from polyloom._absent import Absent
 from polyloom._composites import CompositeClass, argument, class_of
 from polyloom._composites import _number as _converted
 from polyloom._devices import get_device
@@ -146,6 +147,11 @@ def struct(cls: type[T]) -> type[T]:
         raise TypeError(f"the struct {cls.__name__} has a base class: declare all fields in the struct itself")
     scope = sys._getframe(1).f_locals
     annotations = inspect.get_annotations(cls, locals=dict(scope) | vars(cls), eval_str=True)
+    for name, annotation in annotations.items():
+        if isinstance(annotation, Absent):
+            sentence = f"the struct {cls.__name__} cannot be used: its field {name!r} is of what {annotation.__doc__}"
+            warnings.warn(sentence, SyntaxWarning, stacklevel=2)
+            return Absent(cls.__name__, sentence)  # type: ignore[return-value]
     fields = {name: _field_type(cls, name, annotation) for name, annotation in annotations.items()}
     for name in fields:
         if hasattr(cls, name):

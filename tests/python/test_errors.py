@@ -119,7 +119,7 @@ def test_an_overload_may_call_another(define):
 
 
 def test_a_function_that_is_only_defined_later(define):
-    with pytest.raises(loom.CompileError) as caught:
+    with pytest.raises(loom.CompileError, match="`even` calls itself") as caught:
         define("""
             @loom.func
             def even(n: int):
@@ -128,8 +128,12 @@ def test_a_function_that_is_only_defined_later(define):
             @loom.func
             def odd(n: int):
                 return False if n == 0 else even(n - 1)
+
+            @loom.kernel
+            def k(o: loom.array(dtype=bool)):
+                o[0] = even(3)
         """)
-    assert "define `odd` above" in caught.value.diagnostics[0].help
+    assert [found.code for found in caught.value.diagnostics] == ["PL0207"]
 
 
 def test_what_is_no_function_to_compile(define):

@@ -82,8 +82,8 @@ impl AnnotationReader<'_> {
     /// The type of a parameter or variable.
     pub(crate) fn read(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
         let ty = self.read_type(expr)?;
-        if let ParamType::Exact(ValueType::StructArray { elem, .. }) = ty
-            && let Some((message, help)) = elem.why_no_array()
+        if let ParamType::Exact(exact) = ty
+            && let Some((message, help)) = exact.why_no_parameter()
         {
             return Err(AnnotationError { code: Code::BadAnnotation, range: expr.range(), message, help });
         }

@@ -96,6 +96,8 @@ pub enum Captured {
     Module(Arc<str>),
     /// A user's function: its overloads in the order of their definition, no two of the same parameter types.
     Function(Vec<FunctionHandle>),
+    /// `grad(f)`: what a function or builtin `f` of that name has as derivatives.
+    Gradient(Arc<Captured>, Arc<str>),
     /// A kernel, which other kernels cannot call.
     Kernel(Arc<str>),
     /// A string.
@@ -306,6 +308,7 @@ impl Captured {
             | (Captured::Text(a), Captured::Text(b))
             | (Captured::Absent(a), Captured::Absent(b))
             | (Captured::Unsupported(a), Captured::Unsupported(b)) => a == b,
+            (Captured::Gradient(a, _), Captured::Gradient(b, _)) => a.is_same(b),
             (Captured::Unknown(a), Captured::Unknown(b)) => a == b,
             _ => false,
         }
@@ -342,6 +345,7 @@ impl Captured {
             Captured::Builtin(_) => "a builtin function".to_owned(),
             Captured::Module(name) => format!("the module `{name}`"),
             Captured::Function(_) => "a function".to_owned(),
+            Captured::Gradient(..) => "the derivative of a function".to_owned(),
             Captured::Kernel(_) => "a kernel".to_owned(),
             Captured::Text(_) => "a string".to_owned(),
             Captured::Unsupported(name) => format!("a value of type `{name}`"),

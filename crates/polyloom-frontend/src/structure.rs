@@ -234,6 +234,15 @@ impl ValueType {
         }
     }
 
+    /// The reason why nothing has this type, in words, with what to do instead: an array in it cannot be.
+    pub(crate) fn why_no_parameter(self) -> Option<(String, String)> {
+        match self {
+            ValueType::Plain(_) => None,
+            ValueType::StructArray { elem, .. } => elem.why_no_array(),
+            ValueType::Struct(of) => of.fields().iter().find_map(|field| field.ty.why_no_parameter()),
+        }
+    }
+
     /// The types of its leaves.
     pub fn leaf_types(self) -> SmallVec<[Type; 4]> {
         match self {

@@ -836,8 +836,9 @@ impl Function {
     }
 
     /// Makes another function stand in for this one's derivative, or for this one on the way there, as its decorator
-    /// says.
-    fn set_custom(&self, py: Python<'_>, function: &Bound<'_, Function>) -> PyResult<()> {
+    /// says. What is wrong with `deferred` ones is told where a kernel that needs them is compiled.
+    #[pyo3(signature = (function, deferred = false))]
+    fn set_custom(&self, py: Python<'_>, function: &Bound<'_, Function>, deferred: bool) -> PyResult<()> {
         let (own, other) = (self.handle.name(), &function.get().handle);
         let Some(role @ (Role::Gradient | Role::Replay)) = other.role() else {
             let message = format!("'{}' is not recognised: write @loom.func_grad or @loom.func_replay", other.name());
@@ -849,6 +850,9 @@ impl Function {
             return Err(PyTypeError::new_err(message));
         };
         let before = handle.custom.set(role, Some(other.clone()));
+        if deferred {
+            return Ok(());
+        }
         let defaults = session()?.defaults();
         let checked = guarded(|| Ok(check_function(&handle, &defaults)))?;
         checked.map(drop).map_err(|error| {

@@ -34,8 +34,9 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.constructor(constructor, call, path, span);
         }
         if builtin == Builtin::Grad {
-            let help = format!("call it right there: `{name}(f)(x)`");
-            return self.reject(Code::Unsupported, span, format!("`{name}(f)` is a function, which is no value"), help);
+            let message = format!("`{name}(f)` is a function, which is no value");
+            let help = format!("call it, `{name}(f)(x)`, or give it a name first: `g = {name}(f)`");
+            return self.reject(Code::Unsupported, span, message, help);
         }
         if matches!(builtin, Builtin::Print | Builtin::Printf) {
             return self.reject(

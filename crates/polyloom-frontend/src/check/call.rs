@@ -43,8 +43,16 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     fn call_inner(&mut self, call: &'a ast::ExprCall, span: Span) -> Expr {
-        if let Some(grad) = self.grad_of(&call.func) {
-            return self.grad_call(grad, call, span);
+        if let ast::Expr::Call(grad) = &*call.func
+            && self.is_grad(grad)
+        {
+            return match self.gradient(grad) {
+                Some(gradient) => self.call_of(gradient, call, &[], span),
+                None => {
+                    self.actuals(call);
+                    self.refuse_grad(grad)
+                }
+            };
         }
         let path = dotted(&call.func);
         let is_outside = path.as_ref().is_some_and(|path| !self.is_variable(path[0]));
@@ -133,6 +141,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 let actuals = self.actuals(call);
                 self.user_call(&handles, &path.join("."), actuals, span)
             }
+            Captured::Gradient(of, name) => self.gradient_call(&of, &name, call, span),
             Captured::Kernel(name) => {
                 self.arguments(call);
                 let message = format!("`{name}` is a kernel and cannot be called here");
@@ -294,7 +303,16 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// The arguments of a call, each one value; `None` if one of them is rejected.
     pub(super) fn arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<Argument<'a>>> {
-        let arguments = self.all_arguments(call)?;
+        self.arguments_without(call, &[])
+    }
+
+    /// As [`Checker::arguments`], without those of these keywords.
+    pub(super) fn arguments_without(
+        &mut self,
+        call: &'a ast::ExprCall,
+        left_out: &[&str],
+    ) -> Option<Vec<Argument<'a>>> {
+        let arguments = self.arguments_but(call, left_out)?;
         let mut failed = false;
         for argument in arguments.iter().filter(|argument| argument.value.ty.is_struct()) {
             self.settle(argument.value.clone());

@@ -28,10 +28,29 @@ impl<'a> Checker<'_, '_, 'a> {
         path: &[&'a str],
         span: Span,
     ) -> Expr {
-        match self.arguments(call) {
+        let says_again = call.arguments.keywords.iter().any(|keyword| {
+            keyword.arg.as_ref().is_some_and(|name| matches!(name.as_str(), "shape" | "length" | "dtype"))
+        });
+        if says_again && !self.is_said_again(composite, call, path, span) {
+            return Expr::error(span);
+        }
+        match self.arguments_without(call, &["shape", "length", "dtype"]) {
             Some(arguments) => self.construction_of(composite, arguments, path, span),
             None => Expr::error(span),
         }
+    }
+
+    /// Whether what the keywords say of a type that a name has already is so: `mat32(m, shape=(3, 2))`.
+    fn is_said_again(&mut self, composite: Composite, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> bool {
+        let (name, constructor) = (path.join("."), Constructor::of(composite.kind()));
+        let Some(named) = self.named(constructor, call, &name) else { return false };
+        let is_shape = named.shape.as_ref().is_none_or(|shape| *shape == composite.shape());
+        if is_shape && named.dtype.is_none_or(|dtype| dtype == composite.elem()) {
+            return true;
+        }
+        let message = format!("`{name}` is the type {}, and nothing else", composite.python_name());
+        self.reject(Code::NoOverload, span, message, "leave its shape and type out, or make another type");
+        false
     }
 
     fn construction_of(

@@ -9,37 +9,62 @@ use super::function::Checker;
 use crate::environment::{Builtin, Captured};
 use crate::source::dotted;
 use crate::structure::ValueType;
-use crate::typed_ast::{Custom, Expr, ExprKind, ExprType, Function, FunctionId, Locals};
-use polyloom_ir::{Code, Span, Type};
+use crate::typed_ast::{
+    Custom, Expr, ExprKind, ExprType, Function, FunctionId, Local, LocalId, Locals, Param, Stmt, StmtKind,
+};
+use polyloom_ir::{Code, ExecutionConstraints, FunctionKind, KernelMetadata, Span, Type};
 use ruff_python_ast as ast;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 
 impl<'a> Checker<'_, '_, 'a> {
-    /// The call `grad(f)`, if an expression is one.
-    pub(super) fn grad_of(&mut self, expr: &'a ast::Expr) -> Option<&'a ast::ExprCall> {
-        let ast::Expr::Call(call) = expr else { return None };
-        let path = dotted(&call.func)?;
-        let is_grad =
-            !self.is_variable(path[0]) && matches!(self.capture(&path), Some(Captured::Builtin(Builtin::Grad)));
-        is_grad.then_some(call)
+    /// Whether a call is one of `grad`.
+    pub(super) fn is_grad(&mut self, call: &'a ast::ExprCall) -> bool {
+        let Some(path) = dotted(&call.func) else { return false };
+        !self.is_variable(path[0]) && matches!(self.capture(&path), Some(Captured::Builtin(Builtin::Grad)))
+    }
+
+    /// What `grad(f)` stands for; `None` if `f` is nothing that has derivatives.
+    pub(super) fn gradient(&mut self, grad: &'a ast::ExprCall) -> Option<Captured> {
+        let ([of], []) = (&*grad.arguments.args, &*grad.arguments.keywords) else { return None };
+        let name = self.unit.text(ruff_text_size::Ranged::range(of));
+        match self.meaning(of)? {
+            of @ (Captured::Function(_) | Captured::Builtin(Builtin::Op(_))) => {
+                Some(Captured::Gradient(Arc::new(of), name.into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Reports what `grad` does not take.
+    pub(super) fn refuse_grad(&mut self, grad: &'a ast::ExprCall) -> Expr {
+        let help = format!("write `grad(f)(x)` for a function `f` under `@{}.func`", self.package());
+        let span = self.span(grad);
+        self.reject(Code::BadCapture, span, "`grad` takes one function", help)
     }
 
     /// A call of what `grad` gives.
-    pub(super) fn grad_call(&mut self, grad: &'a ast::ExprCall, call: &'a ast::ExprCall, span: Span) -> Expr {
-        let arguments = self.actuals(call);
-        let of = match (&*grad.arguments.args, &*grad.arguments.keywords) {
-            ([of], []) => self.meaning(of),
-            _ => None,
+    pub(super) fn gradient_call(&mut self, of: &Captured, name: &str, call: &'a ast::ExprCall, span: Span) -> Expr {
+        let value = match of {
+            Captured::Function(handles) => {
+                let arguments = self.actuals(call);
+                self.user_call(handles, name, arguments, span)
+            }
+            Captured::Builtin(builtin @ Builtin::Op(op)) => {
+                let value = self.builtin(*builtin, call, &[op.name()], span);
+                let value = self.settle(value);
+                self.compilation.as_function(value)
+            }
+            _ => Expr::error(span),
         };
-        let Some(Captured::Function(handles)) = of else {
-            let help = format!("write `grad(f)(x)` for a function `f` under `@{}.func`", self.package());
-            let message = "`grad` takes one function of the program's own";
-            let grad_span = self.span(grad);
-            return self.reject(Code::BadCapture, grad_span, message, help);
+        if value.is_error() {
+            return value;
+        }
+        let ExprKind::Call { function, args, .. } = value.kind else {
+            let message = format!("`{name}` has no derivative of its own");
+            let help = format!("put it into a function under `@{}.func`", self.package());
+            return self.reject(Code::BadCapture, span, message, help);
         };
-        let name = self.unit.text(ruff_text_size::Ranged::range(&grad.arguments.args[0]));
-        let value = self.user_call(&handles, name, arguments, span);
-        let ExprKind::Call { function, args, .. } = value.kind else { return Expr::error(span) };
         let Some(callee) = self.compilation.program.functions.get(function.0 as usize) else {
             return Expr::error(span);
         };
@@ -77,6 +102,46 @@ fn moving(function: &Function) -> SmallVec<[ValueType; 2]> {
 }
 
 impl Compilation<'_> {
+    /// An operation as the call of a function that does it; what is none stays as it is.
+    fn as_function(&mut self, value: Expr) -> Expr {
+        let (span, ty) = (value.span, value.ty.clone());
+        let (ExprKind::Op { op, args, updates }, Some(result)) = (&value.kind, ty.as_value()) else { return value };
+        let types: Option<SmallVec<[Type; 4]>> = args.iter().map(|arg| arg.ty.as_value()).collect();
+        let Some(types) = types.filter(|_| updates.is_empty()) else { return value };
+        let name = |place: usize| -> Arc<str> { format!("x{place}").into() };
+        let local = |(place, &ty): (usize, &Type)| Local {
+            name: name(place),
+            ty,
+            span,
+            first_read: span.start,
+            last_read: span.end,
+        };
+        let param = |(place, &ty): (usize, &Type)| Param { name: name(place), ty: ValueType::Plain(ty) };
+        let read =
+            |(place, &ty): (usize, &Type)| Expr::new(ExprKind::Local(LocalId(place as u32)), ExprType::Value(ty), span);
+        let args_read = types.iter().enumerate().map(read).collect();
+        let done = ExprKind::Op { op: *op, args: args_read, updates: Locals::new() };
+        let body = StmtKind::Return(smallvec![Expr::new(done, ty.clone(), span)]);
+        let function = Function {
+            name: self.unique_name(op.name()),
+            kind: FunctionKind::Func,
+            params: types.iter().enumerate().map(param).collect(),
+            locals: types.iter().enumerate().map(local).collect(),
+            results: smallvec![ValueType::Plain(result)],
+            updated: Locals::new(),
+            custom: Custom::default(),
+            own_result: None,
+            body: vec![Stmt { kind: body, span }],
+            metadata: KernelMetadata::default(),
+            constraints: ExecutionConstraints::default(),
+            span,
+        };
+        self.program.functions.push(function);
+        let function = FunctionId(self.program.functions.len() as u32 - 1);
+        let ExprKind::Op { args, .. } = value.kind else { return Expr::error(span) };
+        Expr::new(ExprKind::Call { function, args, updates: Locals::new() }, ty, span)
+    }
+
     /// The function that gives the derivatives of another.
     fn gradient_of(&mut self, of: FunctionId) -> FunctionId {
         if let Some(&(gradient, _)) = self.gradients.iter().find(|(_, known)| *known == of) {

@@ -32,6 +32,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
                 if attribute.attr.as_str() == "dtype" { self.element_type(&attribute.value) } else { None }
             }
+            ast::Expr::Call(call) if self.is_grad(call) => self.gradient(call),
             ast::Expr::Call(call) => self.type_call(call),
             _ => None,
         }
@@ -53,6 +54,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     | Captured::Composite(_)
                     | Captured::Struct(_)
                     | Captured::Function(_)
+                    | Captured::Gradient(..)
                     | Captured::Builtin(_)
             )
         })

@@ -111,6 +111,7 @@ enum GivenKey {
     Type(ValueType),
     Builtin(Builtin),
     Functions(SmallVec<[Identity; 2]>),
+    Gradient(Box<GivenKey>),
     View(Type, SmallVec<[ViewIndex; 2]>),
     Own(Fixed, SmallVec<[Type; 2]>),
     Tuple(SmallVec<[ValueType; 2]>),
@@ -130,6 +131,9 @@ impl Given {
             Given::Known(Captured::Builtin(builtin)) => GivenKey::Builtin(*builtin),
             Given::Known(Captured::Function(handles)) => {
                 GivenKey::Functions(handles.iter().map(FunctionHandle::identity).collect())
+            }
+            Given::Known(Captured::Gradient(of, _)) => {
+                GivenKey::Gradient(Box::new(Given::Known(Captured::clone(of)).key()?))
             }
             Given::Known(_) => return None,
         })

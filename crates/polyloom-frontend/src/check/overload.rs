@@ -249,7 +249,8 @@ impl<'a> Checker<'_, '_, 'a> {
                 (Some(i), _) => match &arguments[i].1 {
                     Actual::Value(value) => value.clone(),
                     Actual::Known(what) => {
-                        let is_function = matches!(what, Captured::Function(_) | Captured::Builtin(_));
+                        let is_function =
+                            matches!(what, Captured::Function(_) | Captured::Builtin(_) | Captured::Gradient(..));
                         match parameter.ty {
                             ParamType::Function if is_function => {}
                             ParamType::ANY => {}

@@ -118,6 +118,10 @@ impl<'a> Checker<'_, '_, 'a> {
         if !self.fits_rank(base, ndim, indices.len(), span) || indices.iter().any(Expr::is_error) {
             return None;
         }
+        if let Some((message, help)) = elem.why_no_array() {
+            self.reject(Code::BadAnnotation, span, message, help);
+            return None;
+        }
         place.indices = Some(indices);
         place.ty = ValueType::Struct(elem);
         place.span = span;
