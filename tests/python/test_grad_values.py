@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-
 import polyloom as loom
+import pytest
 
 
 @loom.func
@@ -66,7 +65,9 @@ def test_types_may_be_said_again():
     out = np.zeros(2)
     loom.launch(again, 1, [out])
     assert out.tolist() == [6.0, 2.0]
-    with pytest.raises(loom.CompileError, match=r"is the type matrix\(shape=\(3, 2\), dtype=float64\), and nothing else"):
+    with pytest.raises(
+        loom.CompileError, match=r"is the type matrix\(shape=\(3, 2\), dtype=float64\), and nothing else"
+    ):
 
         @loom.kernel
         def other(o: loom.array(dtype=loom.float64)):

@@ -38,7 +38,8 @@ impl Captures {
     ) -> PyResult<Captures> {
         let index = unit.get().at_line(line, function)?;
         let unit = unit.get().unit().clone();
-        let environment = Arc::new(LiveEnvironment::new(py, &unit, index, globals, cells)?);
+        let (environment, _scope) = LiveEnvironment::new(py, &unit, index, globals, cells)?;
+        let environment = Arc::new(environment);
         let surroundings: Arc<dyn Environment> = environment.clone();
         let handle = FunctionHandle {
             unit: unit.clone(),
@@ -106,7 +107,7 @@ pub(crate) fn result_types<'py>(
     let text = format!("def results({parameters}):\n    return function({})\n", list(&|index| format!("a{index}")));
     let failed = |error| compile_error(py, &error);
     let unit = polyloom::SourceUnit::parse(SourceFile::new("<map>", text, 1)).map_err(failed)?;
-    let environment = LiveEnvironment::new(py, &unit, 0, names.unbind(), PyDict::new(py).unbind())?;
+    let (environment, _scope) = LiveEnvironment::new(py, &unit, 0, names.unbind(), PyDict::new(py).unbind())?;
     let handle = FunctionHandle {
         unit,
         function: 0,

@@ -13,9 +13,13 @@ use polyloom::frontend::{
     python_builtin, types_member,
 };
 use polyloom::{Composite, CompositeKind, MAX_COMPONENTS, Scalar, SourceUnit, Type, ValueType, scalar_bits};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyTuple, PyType};
+use pyo3::types::{
+    PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyTuple, PyType, PyWeakrefMethods, PyWeakrefReference,
+};
+use pyo3::{PyTraverseError, PyVisit};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
@@ -24,35 +28,54 @@ use std::sync::{Mutex, PoisonError};
 /// Where an expression stands, with the variables in it.
 pub(crate) type Evaluation = (u32, Vec<(Box<str>, Variable)>);
 
-/// The names a function sees.
-pub(crate) struct LiveEnvironment {
+/// The objects of the program that a function may look up when it is compiled.
+///
+/// Whoever compiles the function owns its scope, a Python object, so that Python's garbage collection sees the cycles that
+/// go through it: a module's names mean functions, whose scopes are the module's names. Each function has one of its own:
+/// a reference that several would visit would be counted several times.
+#[pyclass(frozen, weakref, module = "polyloom._native")]
+pub(crate) struct Scope {
     globals: Py<PyDict>,
     /// The values of closure variables; of those that are not set yet, the cells themselves.
     cells: Py<PyDict>,
-    /// What names meant when the function was defined, by dotted path.
-    captured: BTreeMap<Box<str>, Captured>,
     /// The objects that static expressions computed later see.
     objects: Py<PyDict>,
+    /// Functions that names meant when the function was defined, whose own scopes live as long.
+    functions: Vec<Py<Function>>,
+}
+
+#[pymethods]
+impl Scope {
+    // There is no `__clear__`: a cycle goes through a dictionary, which has one.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.globals)?;
+        visit.call(&self.cells)?;
+        visit.call(&self.objects)?;
+        self.functions.iter().try_for_each(|function| visit.call(function))
+    }
+}
+
+/// The names a function sees.
+pub(crate) struct LiveEnvironment {
+    /// A weak reference to the scope.
+    scope: Py<PyWeakrefReference>,
+    /// What names meant when the function was defined, by dotted path.
+    captured: BTreeMap<Box<str>, Captured>,
     /// What Python has computed: an expression keeps its value, whenever the code around it is compiled again.
     evaluated: Mutex<HashMap<Evaluation, Captured>>,
 }
 
 impl LiveEnvironment {
-    /// The surroundings of the function with this index in its file, as they are now.
-    pub(crate) fn new(
-        py: Python<'_>,
+    /// The surroundings of the function with this index in its file, as they are now, and the scope that they refer to.
+    pub(crate) fn new<'py>(
+        py: Python<'py>,
         unit: &SourceUnit,
         function: usize,
         globals: Py<PyDict>,
         cells: Py<PyDict>,
-    ) -> PyResult<LiveEnvironment> {
-        let mut made = LiveEnvironment {
-            globals,
-            cells,
-            captured: BTreeMap::new(),
-            objects: PyDict::new(py).unbind(),
-            evaluated: Mutex::default(),
-        };
+    ) -> PyResult<(LiveEnvironment, Bound<'py, Scope>)> {
+        let mut scope = Scope { globals, cells, objects: PyDict::new(py).unbind(), functions: Vec::new() };
+        let mut captured = BTreeMap::new();
         let free = unit.free_names(function);
         let own_name = unit.functions().get(function).map(|info| &info.name);
         for path in free.paths {
@@ -62,30 +85,43 @@ impl LiveEnvironment {
             }
             let parts: SmallVec<[&str; 4]> = path.split('.').collect();
             // What only Python's own builtins give a meaning may still be defined.
-            if made.root(py, parts[0]).is_none() {
-                continue;
-            }
-            let found = made.find(py, &parts);
-            match found {
+            let Some(root) = scope.root(py, parts[0]) else { continue };
+            match scope.find(py, &parts) {
                 Some(Captured::Function(found)) if is_outdated(unit, function, &found) => {}
                 // `None`, say, until a later line gives it a meaning.
                 Some(Captured::Unsupported(_) | Captured::Unknown(_)) | None => {}
-                Some(found) => drop(made.captured.insert(path.as_str().into(), found)),
+                Some(found) => {
+                    let members = parts[1..].iter().try_fold(root, |value, name| value.getattr(*name).ok());
+                    if let Some(Ok(function)) = members.map(Bound::cast_into::<Function>) {
+                        scope.functions.push(function.unbind());
+                    }
+                    captured.insert(path.as_str().into(), found);
+                }
             }
         }
         for name in free.in_static {
-            if let Some(object) = made.root(py, &name) {
-                made.objects.bind(py).set_item(name, object)?;
+            if let Some(object) = scope.root(py, &name) {
+                scope.objects.bind(py).set_item(name, object)?;
             }
         }
-        Ok(made)
+        let scope = Bound::new(py, scope)?;
+        let made =
+            LiveEnvironment { scope: PyWeakrefReference::new(&scope)?.unbind(), captured, evaluated: Mutex::default() };
+        Ok((made, scope))
+    }
+
+    /// The scope, while something that may be compiled owns it.
+    fn scope<'py>(&self, py: Python<'py>) -> Option<Bound<'py, Scope>> {
+        self.scope.bind(py).upgrade()?.cast_into().ok()
     }
 
     /// What names mean that had a meaning when the function was defined, and the static expressions computed so far.
     pub(crate) fn captures(&self) -> (&BTreeMap<Box<str>, Captured>, HashMap<Evaluation, Captured>) {
         (&self.captured, self.evaluated.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
+}
 
+impl Scope {
     fn run(&self, py: Python<'_>, expression: &str, variables: &[(&str, Variable)]) -> PyResult<Captured> {
         // One dictionary of all names, so that comprehensions see them too.
         let names = self.globals.bind(py).copy()?;
@@ -124,9 +160,7 @@ impl LiveEnvironment {
         let value = self.cells.bind(py).get_item(name).ok().flatten();
         value.is_some_and(|value| contents(value).is_none())
     }
-}
 
-impl LiveEnvironment {
     /// What a path means now.
     fn find(&self, py: Python<'_>, path: &[&str]) -> Option<Captured> {
         let (first, rest) = path.split_first()?;
@@ -179,11 +213,11 @@ impl Environment for LiveEnvironment {
     fn lookup(&self, path: &[&str]) -> Option<Captured> {
         match self.captured.get(&*path.join(".")) {
             Some(Captured::Function(captured)) => {
-                let now = Python::attach(|py| self.find(py, path));
+                let now = Python::attach(|py| self.scope(py)?.get().find(py, path));
                 Some(Captured::Function(with_overloads(captured, now)))
             }
             Some(captured) => Some(captured.clone()),
-            None => Python::attach(|py| self.find(py, path)),
+            None => Python::attach(|py| self.scope(py)?.get().find(py, path)),
         }
     }
 
@@ -198,7 +232,11 @@ impl Environment for LiveEnvironment {
         if let Some(known) = evaluated().get(&key) {
             return Some(Ok(known.clone()));
         }
-        Some(Python::attach(|py| match self.run(py, expression, variables) {
+        let run = |py: Python<'_>| match self.scope(py) {
+            Some(scope) => scope.get().run(py, expression, variables),
+            None => Err(PyRuntimeError::new_err("the program has dropped the function that this is in")),
+        };
+        Some(Python::attach(|py| match run(py) {
             Ok(value) => {
                 evaluated().insert(key, value.clone());
                 Ok(value)
@@ -212,7 +250,8 @@ impl Environment for LiveEnvironment {
 
     fn names(&self) -> Vec<String> {
         Python::attach(|py| {
-            let all = [&self.cells, &self.globals].into_iter().flat_map(|names| names.bind(py).keys());
+            let Some(scope) = self.scope(py) else { return Vec::new() };
+            let all = [&scope.get().cells, &scope.get().globals].into_iter().flat_map(|names| names.bind(py).keys());
             all.filter_map(|name| name.extract::<String>().ok()).filter(|name| !name.starts_with("__")).collect()
         })
     }

@@ -1,7 +1,7 @@
 //! Kernels, functions and source files as Python objects.
 
 use crate::boundary::guarded;
-use crate::environment::LiveEnvironment;
+use crate::environment::{LiveEnvironment, Scope};
 use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
 use crate::generic::Generic;
 use crate::session;
@@ -15,8 +15,9 @@ use polyloom::{
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 use std::ffi::CString;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A parsed source file.
 #[pyclass(frozen, module = "polyloom._native")]
@@ -50,23 +51,23 @@ impl SourceUnit {
 
     /// The function defined at a line. `options` is the text of a call with the decorator's arguments, which serves
     /// where the decorator's own text does not have them: where it is called as a plain function.
-    fn handle(
+    fn handle<'py>(
         &self,
         line: u32,
-        function: &Bound<'_, PyAny>,
+        function: &Bound<'py, PyAny>,
         globals: Py<PyDict>,
         cells: Py<PyDict>,
         options: Option<&str>,
-    ) -> PyResult<FunctionHandle> {
+    ) -> PyResult<(FunctionHandle, Bound<'py, Scope>)> {
         let index = self.at_line(line, function)?;
-        let environment = LiveEnvironment::new(function.py(), &self.unit, index, globals, cells)?;
+        let (environment, scope) = LiveEnvironment::new(function.py(), &self.unit, index, globals, cells)?;
         let environment: Arc<dyn Environment> = Arc::new(environment);
         let arguments = options.map(|text| {
             let file = SourceFile::new("<decorator arguments>", text, 1);
             polyloom::SourceUnit::parse(file).map_err(|error| compile_error(function.py(), &error))
         });
         let (unit, arguments) = (self.unit.clone(), arguments.transpose()?);
-        Ok(FunctionHandle { unit, function: index, environment, arguments, custom: Default::default() })
+        Ok((FunctionHandle { unit, function: index, environment, arguments, custom: Default::default() }, scope))
     }
 }
 
@@ -77,6 +78,8 @@ pub(crate) struct Kernel {
     doc: Option<String>,
     /// The file it is defined in, and which of its functions it is.
     text: Option<(Arc<polyloom::SourceUnit>, usize)>,
+    /// What it is compiled in, unless that is done once and for all.
+    scope: Option<Py<Scope>>,
 }
 
 /// What differentiation goes by, of a parameter.
@@ -142,7 +145,7 @@ impl Kernel {
         options: Option<&str>,
         deferred: bool,
     ) -> PyResult<Kernel> {
-        let handle = unit.get().handle(line, function, globals, cells, options)?;
+        let (handle, scope) = unit.get().handle(line, function, globals, cells, options)?;
         let session = session()?;
         let defaults = session.defaults();
         let code = match Generic::new(&handle, defaults) {
@@ -160,7 +163,12 @@ impl Kernel {
         };
         let doc = function.getattr("__doc__")?.extract()?;
         let text = Some((handle.unit.clone(), handle.function));
-        Ok(Kernel { code, doc, text })
+        let scope = matches!(code, Code::Generic(_) | Code::Deferred(_)).then(|| scope.unbind());
+        Ok(Kernel { code, doc, text, scope })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.scope)
     }
 
     /// The kernel's name.
@@ -382,7 +390,10 @@ impl Kernel {
     fn _flat<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Kernel>> {
         let kernel = slf.get().one()?;
         match kernel.has_structs() {
-            true => Bound::new(slf.py(), Kernel { code: Code::Flat(kernel.flat().clone()), doc: None, text: None }),
+            true => Bound::new(
+                slf.py(),
+                Kernel { code: Code::Flat(kernel.flat().clone()), doc: None, text: None, scope: None },
+            ),
             false => Ok(slf.clone()),
         }
     }
@@ -391,7 +402,9 @@ impl Kernel {
     #[getter]
     fn _strict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Kernel>> {
         match slf.get().one()?.strict() {
-            Some(strict) => Bound::new(slf.py(), Kernel { code: Code::Strict(strict.clone()), doc: None, text: None }),
+            Some(strict) => {
+                Bound::new(slf.py(), Kernel { code: Code::Strict(strict.clone()), doc: None, text: None, scope: None })
+            }
             None => Ok(slf.clone()),
         }
     }
@@ -468,7 +481,7 @@ impl Kernel {
         let made = || py.detach(|| kernel.tangent(&request).and_then(|made| made.check(&launch).map(|()| made)));
         let tangent = guarded(|| made().map_err(|error| compile_error(py, &error)))?;
         let (tangents, after) = (tangent.tangents.clone(), tangent.after.clone());
-        Ok((Kernel { code: Code::Tangent(tangent), doc: None, text: None }, tangents, after))
+        Ok((Kernel { code: Code::Tangent(tangent), doc: None, text: None, scope: None }, tangents, after))
     }
 
     /// The kernel that runs for these arguments: of a generic one, its overload.
@@ -510,7 +523,7 @@ impl Kernel {
 impl Kernel {
     /// A specialisation of a generic kernel.
     pub(crate) fn specialised(kernel: polyloom::Kernel) -> Kernel {
-        Kernel { code: Code::One(kernel), doc: None, text: None }
+        Kernel { code: Code::One(kernel), doc: None, text: None, scope: None }
     }
 
     /// The kernel, unless it is generic.
@@ -643,7 +656,8 @@ type Launches = Vec<(Kernel, Vec<u64>, Vec<u64>)>;
 
 impl Backward {
     fn of_parts(&self, launches: Vec<BackwardLaunch>) -> Launches {
-        let kernel = |part| Kernel { code: Code::Part(self.backward.clone(), part), doc: None, text: None };
+        let kernel =
+            |part| Kernel { code: Code::Part(self.backward.clone(), part), doc: None, text: None, scope: None };
         launches.into_iter().map(|launch| (kernel(launch.part), launch.dim, launch.extents)).collect()
     }
 }
@@ -655,7 +669,7 @@ impl Backward {
     /// the first thread, and all extents of the whole launch but the first.
     #[getter]
     fn kernel(&self) -> Kernel {
-        Kernel { code: Code::Backward(self.backward.clone()), doc: None, text: None }
+        Kernel { code: Code::Backward(self.backward.clone()), doc: None, text: None, scope: None }
     }
 
     /// The parameters of the kernel's HIR that the adjoints are of, in order.
@@ -750,7 +764,7 @@ impl Backward {
     /// of as many zeros as there are lengths.
     #[getter]
     fn sizes(&self) -> Option<Kernel> {
-        let kernel = Kernel { code: Code::Sizes(self.backward.clone()), doc: None, text: None };
+        let kernel = Kernel { code: Code::Sizes(self.backward.clone()), doc: None, text: None, scope: None };
         self.backward.sizes.as_ref().map(|_| kernel)
     }
 
@@ -789,11 +803,15 @@ pub(crate) fn float_mode(value: &Bound<'_, PyAny>) -> PyResult<FloatMode> {
 #[pyclass(frozen, dict, weakref, module = "polyloom._native")]
 pub(crate) struct Function {
     handle: FunctionHandle,
-    /// The overloads that were defined before, each with its Python function.
-    earlier: Mutex<Vec<(FunctionHandle, Arc<Py<PyAny>>)>>,
+    /// The overloads that were defined before.
+    earlier: Mutex<Vec<Py<Function>>>,
+    /// What stands in for its derivative, and for it on the way there.
+    custom: Mutex<Vec<Py<Function>>>,
     /// The Python function, which runs where no kernel calls it.
-    python: Arc<Py<PyAny>>,
+    python: Py<PyAny>,
     doc: Option<String>,
+    /// What it is compiled in.
+    scope: Py<Scope>,
 }
 
 #[pymethods]
@@ -811,7 +829,7 @@ impl Function {
         deferred: bool,
     ) -> PyResult<Function> {
         let py = function.py();
-        let handle = unit.get().handle(line, function, globals, cells, options)?;
+        let (handle, scope) = unit.get().handle(line, function, globals, cells, options)?;
         handle.evaluate_static_expressions();
         // What a derivative is made of is checked with the function that it is of.
         if !deferred && !matches!(handle.role(), Some(Role::Gradient | Role::Replay)) {
@@ -819,19 +837,21 @@ impl Function {
             guarded(|| check_function(&handle, &defaults).map_err(|error| compile_error(py, &error)))?;
         }
         let doc = function.getattr("__doc__")?.extract()?;
-        Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: Arc::new(function.clone().unbind()), doc })
+        let python = function.clone().unbind();
+        Ok(Function { handle, earlier: Mutex::default(), custom: Mutex::default(), python, doc, scope: scope.unbind() })
     }
 
     /// Makes the definitions `before` stands for overloads of this one, but for those that this replaces: one of the
     /// same types, and those of an earlier execution of the code that defines them.
     fn add_overloads_of(&self, py: Python<'_>, before: &Bound<'_, Function>) -> PyResult<()> {
         let mut overloads = Vec::new();
-        for (handle, python) in before.get().overloads() {
-            if !self.handle.replaces(&handle) && !self.is_executed_after(&handle, python.bind(py))? {
-                overloads.push((handle, python));
+        for overload in Function::overloads(before) {
+            let Function { handle, python, .. } = overload.get();
+            if !self.handle.replaces(handle) && !self.is_executed_after(handle, python.bind(py))? {
+                overloads.push(overload);
             }
         }
-        self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(overloads);
+        locked(&self.earlier).extend(overloads);
         Ok(())
     }
 
@@ -850,6 +870,7 @@ impl Function {
             return Err(PyTypeError::new_err(message));
         };
         let before = handle.custom.set(role, Some(other.clone()));
+        locked(&self.custom).push(function.clone().unbind());
         if deferred {
             return Ok(());
         }
@@ -860,6 +881,18 @@ impl Function {
             handle.custom.set(role, before);
             compile_error(py, &error)
         })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.python)?;
+        visit.call(&self.scope)?;
+        for functions in [&self.earlier, &self.custom] {
+            // What a thread changes right now is in use.
+            if let Ok(functions) = functions.try_lock() {
+                functions.iter().try_for_each(|function| visit.call(function))?;
+            }
+        }
+        Ok(())
     }
 
     #[getter(__name__)]
@@ -882,16 +915,16 @@ impl Function {
     /// whose annotations fit the arguments.
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__<'py>(
-        &self,
+        slf: &Bound<'py, Self>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = args.py();
-        let mut overloads = self.overloads();
+        let overloads = Function::overloads(slf);
         if overloads.len() == 1 {
-            return self.python.bind(py).call(args, kwargs);
+            return slf.get().python.bind(py).call(args, kwargs);
         }
-        let functions = PyList::new(py, overloads.drain(..).map(|(_, python)| python.clone_ref(py)))?;
+        let functions = PyList::new(py, overloads.iter().map(|overload| overload.get().python.clone_ref(py)))?;
         let chosen = py.import("polyloom._overloads")?.call_method1("overload_for", (functions, args, kwargs))?;
         chosen.call(args, kwargs)
     }
@@ -904,7 +937,8 @@ impl Function {
 impl Function {
     /// All overloads, in the order of their definition.
     pub(crate) fn handles(&self) -> Vec<FunctionHandle> {
-        self.overloads().into_iter().map(|(handle, _)| handle).collect()
+        let earlier = locked(&self.earlier);
+        earlier.iter().map(|overload| &overload.get().handle).chain([&self.handle]).cloned().collect()
     }
 
     /// True if this is defined in a later execution of code than another function of its name: in the same namespace
@@ -922,10 +956,13 @@ impl Function {
         Ok(self.handle.function == other.function && !is_same_code)
     }
 
-    /// All overloads with their Python functions, in the order of their definition.
-    fn overloads(&self) -> Vec<(FunctionHandle, Arc<Py<PyAny>>)> {
-        let mut overloads = self.earlier.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        overloads.push((self.handle.clone(), self.python.clone()));
-        overloads
+    /// All overloads, in the order of their definition.
+    fn overloads(slf: &Bound<'_, Function>) -> Vec<Py<Function>> {
+        let earlier = locked(&slf.get().earlier);
+        earlier.iter().map(|overload| overload.clone_ref(slf.py())).chain([slf.clone().unbind()]).collect()
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
