@@ -21,7 +21,8 @@ from polyloom import _native
 from polyloom._annotations import ArrayAnnotation, ReferenceAnnotation, name_of
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
 from polyloom._devices import Device, DeviceLike, get_device
-from polyloom._grad import WithGradient
+from polyloom._errors import CompileError
+from polyloom._host_methods import HostMethods, operands_text
 from polyloom._memory import clear, hand_out, layout, own
 from polyloom._scalars import (
     BFLOAT16_IS_BITS,
@@ -114,6 +115,33 @@ def _elementwise(storage: NDArray[Any], dtype: ElementType) -> NDArray[Any]:
     raise ValueError(message)
 
 
+# What of an index chooses several elements along an axis.
+_INDEX_ARRAYS: tuple[type, ...]
+
+
+def _none_of(part: Any) -> Any:
+    return None if part is None else 0
+
+
+def _ellipsis_of(part: Any) -> Any:
+    return Ellipsis if part is Ellipsis else 0
+
+
+def _checked_indices(part: Any, extent: int) -> NDArray[np.int32]:
+    """Indices along an axis of this extent, counted from its start."""
+    given = np.asarray(part._elements() if isinstance(part, array) else part)
+    if given.dtype.kind not in "iu" and given.size:
+        what = "bools: choose with np.flatnonzero(mask)" if given.dtype.kind == "b" else f"{given.dtype}"
+        raise IndexError(f"the indices of elements are integers, not {what}")
+    if given.ndim != 1:
+        raise IndexError(f"indices along an axis are an array of one dimension, not of {given.ndim}")
+    given = given.astype(np.int64)
+    outside = given[(given < -extent) | (given >= extent)]
+    if outside.size:
+        raise IndexError(f"index {outside[0]} is out of bounds for an axis of extent {extent}")
+    return np.where(given < 0, given + extent, given).astype(np.int32)
+
+
 class ref:  # noqa: N801 - the kernel language's name
     """`ref[T]` annotates a parameter of a function that changes the caller's variable.
 
@@ -136,6 +164,30 @@ class ref:  # noqa: N801 - the kernel language's name
         return ReferenceAnnotation(dtype)
 
 
+_SYMBOLS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "**",
+    "neg": "-",
+}
+
+
+def _power(base: array, exponent: int) -> array:
+    """A power of integers, which is a product."""
+    result: array | None = None
+    while exponent:
+        if exponent & 1:
+            result = base.copy() if result is None else result * base
+        exponent >>= 1
+        if exponent:
+            base = base * base
+    return base._new(np.ones_like(base._elements()), base.dtype) if result is None else result
+
+
 def _operator(builtin: str, swapped: bool = False, in_place: bool = False) -> Callable[..., Any]:
     """An operator of arrays: the builtin of this name for each element, as kernels compute it."""
 
@@ -150,12 +202,20 @@ def _operator(builtin: str, swapped: bool = False, in_place: bool = False) -> Ca
         if _scalar(self.dtype).numpy.kind == "f":
             others = tuple(float(each) if type(each) is int else each for each in others)
         operands = (*others, self) if swapped else (self, *others)
-        return map(getattr(_builtins, builtin), *operands, out=self if in_place else None)
+        if builtin == "pow" and not swapped and type(others[0]) is int and others[0] >= 0:
+            power = _power(self, others[0])
+            return self.assign(power) if in_place else power
+        try:
+            return map(getattr(_builtins, builtin), *operands, out=self if in_place else None)
+        except CompileError as error:
+            given = operands_text(_SYMBOLS[builtin], operands)
+            reason = "the types of operands are not mixed" if len(operands) > 1 else "there is no such operation"
+            raise TypeError(f"{given}: {reason}; convert one with .astype(float), say") from error
 
     return operate
 
 
-class array(WithGradient):  # noqa: N801 - the kernel language's name
+class array(HostMethods):  # noqa: N801 - the kernel language's name
     """An array in memory, or the annotation of an array parameter.
 
     Parameters
@@ -184,6 +244,8 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         array.
     strides : int or tuple of int, optional
         With `ptr`, distances in bytes between neighbours along each axis.
+    capacity : int, optional
+        With `ptr`, the bytes that are there, which must be enough.
 
     Examples
     --------
@@ -215,14 +277,21 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         pinned: bool = False,
         ptr: int | None = None,
         strides: int | Sequence[int] | None = None,
+        capacity: int | None = None,
     ) -> Any:
         if ptr is not None:
             if data is not None or shape is None:
                 raise TypeError("array() over memory at an address takes a shape and no data")
             element = _element_type(float32 if dtype is None else dtype)
-            return _at(ptr, _extents(shape), element, strides, get_device(device))
-        if strides is not None:
-            raise TypeError("array() takes strides of memory at an address, ptr, alone")
+            made = _at(ptr, _extents(shape), element, strides, get_device(device))
+            if capacity is not None and capacity < made.capacity:
+                raise ValueError(f"array() of {made.capacity} bytes over {capacity} bytes of memory")
+            made.requires_grad = requires_grad
+            return made
+        if strides is not None or capacity is not None:
+            raise TypeError("array() takes strides and a capacity of memory at an address, ptr, alone")
+        if dtype is Any:
+            dtype = None
         if not isinstance(data, array) and hasattr(data, "__cuda_array_interface__"):
             data = from_cuda_interface(data)
         if device is None and isinstance(data, array):
@@ -271,6 +340,8 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
                 dtype = _element_type(dtype)
             return ArrayAnnotation(dtype, n)
         source = data
+        if isinstance(source, np.ma.MaskedArray):
+            raise TypeError("array() takes no masked array: pass x.filled(value), or x.data to leave its mask out")
         is_foreign = not isinstance(source, array) and not hasattr(source, "__array_interface__")
         if is_foreign and hasattr(source, "__dlpack__"):
             source = np.from_dlpack(source)
@@ -476,7 +547,33 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         key = key if isinstance(key, tuple) else (key,)
         return self._storage[key if any(part is Ellipsis for part in key) else (*key, Ellipsis)]
 
+    def _chosen(self, index: Any) -> Any:
+        """The indexed array that an index with arrays in it stands for; None for one of integers and slices."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if not any(isinstance(part, _INDEX_ARRAYS) for part in parts):
+            return None
+        n_given = sum(part is not Ellipsis for part in parts)
+        if n_given > self.ndim or sum(part is Ellipsis for part in parts) > 1 or None in map(_none_of, parts):
+            raise IndexError(f"an array of {self.ndim} dimensions is indexed by an index for each, not by {index!r}")
+        whole = (slice(None),) * (self.ndim - n_given)
+        if Ellipsis in map(_ellipsis_of, parts):
+            at = [part is Ellipsis for part in parts].index(True)
+            parts = (*parts[:at], *whole, *parts[at + 1 :])
+        else:
+            parts = (*parts, *whole)
+        base = self[tuple(slice(None) if isinstance(part, _INDEX_ARRAYS) else part for part in parts)]
+        kept = [part for part in parts if not isinstance(part, (int, np.integer))]
+        indices = [
+            _checked_indices(part, extent) if isinstance(part, _INDEX_ARRAYS) else None
+            for part, extent in zip(kept, base.shape, strict=True)
+        ]
+        from polyloom._indexed import indexedarray
+
+        return indexedarray(base, indices)
+
     def __getitem__(self, index: Any) -> Any:
+        if (chosen := self._chosen(index)) is not None:
+            return chosen
         item = self._part(index)
         if isinstance(self.dtype, StructClass):
             if isinstance(item, np.ndarray) and item.ndim:
@@ -490,13 +587,20 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         return self._view(item)
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if (chosen := self._chosen(index)) is not None:
+            chosen.assign(value)
+        else:
+            self._set_item(index, value)
+
+    def _set_item(self, index: Any, value: Any) -> None:
+        """Assigns to the elements that NumPy's indices choose."""
         if self._memory is not None:
             self._put(self._part(index), value)
         elif level := _native.recording_level():
             from polyloom import _graphs, _tape
 
             if level == CAPTURED:
-                _graphs.captured(lambda: self.__setitem__(index, value))
+                _graphs.captured(lambda: self._set_item(index, value))
             else:
                 _tape.put(self, self._key(index), value)
         else:
@@ -611,8 +715,8 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         memory.copy_from(part, other, source._storage)
         return True
 
-    def reshape(self, shape: int | Sequence[int]) -> array:
-        """The same elements, over the same memory, with these extents, of which one may be -1.
+    def reshape(self, *shape: int | Sequence[int]) -> array:
+        """The same elements, over the same memory, with these extents, of which one may be -1: a tuple, or one by one.
 
         Examples
         --------
@@ -621,12 +725,12 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         (3, 4)
         """
         inner = _inner(self.dtype)
-        extents = _extents(shape)
+        extents = given = _extents(shape[0] if len(shape) == 1 else shape)  # type: ignore[arg-type]
         known = math.prod(extent for extent in extents if extent >= 0)
         if extents.count(-1) == 1 and known and self.size % known == 0:
             extents = tuple(self.size // known if extent == -1 else extent for extent in extents)
         if min(extents, default=-1) < 0 or math.prod(extents) != self.size:
-            raise ValueError(f"an array of shape {self.shape} cannot have the shape {_extents(shape)}")
+            raise ValueError(f"an array of shape {self.shape} cannot have the shape {given}")
         if not self.is_contiguous:
             raise ValueError("the elements do not follow each other in memory: reshape array.contiguous()")
         return self._view(self._storage.reshape(extents + inner))
@@ -703,6 +807,8 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         return made
 
 
+_INDEX_ARRAYS = (array, np.ndarray, list)
+
 Shape = int | Sequence[int]
 
 
@@ -718,7 +824,10 @@ def uninitialised(shape: Shape, dtype: ElementType, device: Device) -> array:
     extents, scalar = _extents(shape) + _inner(dtype), _numpy(dtype)
     if device.is_cpu:
         return array._wrap(own(np.empty(extents, scalar)), dtype)
-    memory = _native.DeviceMemory(device, math.prod(extents) * scalar.itemsize)
+    n_bytes = math.prod(extents) * scalar.itemsize
+    if not 0 <= n_bytes < 2**63:
+        raise MemoryError(f"an array of {n_bytes} bytes is more than a device holds")
+    memory = _native.DeviceMemory(device, n_bytes)
     return array._wrap(layout(memory.address, extents, scalar, None), dtype, memory)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from polyloom._arrays import ElementTypeLike, Shape, _element_type, _extents, _inner, _numpy, array, uninitialised
 from polyloom._composites import matrix, vector
 from polyloom._devices import DeviceLike, check_no_stream, get_device
+from polyloom._indexed import IndexedArray
 from polyloom._memory import own
 from polyloom._scalars import dtype_of, float32
 
@@ -31,19 +32,33 @@ __all__ = [
 ]
 
 
+def _shape_given(function: str, shape: Shape | None, dtype: Any, n: int | None) -> Shape:
+    if shape is None:
+        shape = n
+    if shape is None:
+        raise TypeError(f"{function}() takes a shape: {function}((2, 3))")
+    if isinstance(dtype, int):
+        raise TypeError(f"{function}() takes the extents as one tuple: {function}(({shape}, {dtype}))")
+    if min(_extents(shape), default=0) < 0:
+        raise ValueError(f"{function}() takes extents that are not negative, not {shape}")
+    return shape
+
+
 def empty(
-    shape: Shape,
+    shape: Shape | None = None,
     dtype: ElementTypeLike = float32,
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
+    *,
+    n: int | None = None,
 ) -> array:
     """An uninitialised array.
 
     Parameters
     ----------
     shape : int or tuple of int
-        Extents, 1 to 4 of them.
+        Extents, 1 to 4 of them; `n` is another name for it.
     dtype : scalar type or class such as `vec3`
         Element type.
     device : str, optional
@@ -59,6 +74,7 @@ def empty(
     >>> loom.empty((2, 3)).shape
     (2, 3)
     """
+    shape = _shape_given("empty", shape, dtype, n)
     where, wanted = get_device(device), _element_type(dtype)
     made = uninitialised(shape, wanted, where)
     if requires_grad:
@@ -67,11 +83,13 @@ def empty(
 
 
 def zeros(
-    shape: Shape,
+    shape: Shape | None = None,
     dtype: ElementTypeLike = float32,
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
+    *,
+    n: int | None = None,
 ) -> array:
     """An array of zeros; parameters as for `empty`.
 
@@ -81,6 +99,7 @@ def zeros(
     >>> loom.zeros(3, dtype=int).numpy()
     array([0, 0, 0], dtype=int32)
     """
+    shape = _shape_given("zeros", shape, dtype, n)
     where, wanted = get_device(device), _element_type(dtype)
     if where.is_cpu:
         made = array._wrap(own(np.zeros(_extents(shape) + _inner(wanted), _numpy(wanted))), wanted)
@@ -94,14 +113,16 @@ def zeros(
 
 
 def ones(
-    shape: Shape,
+    shape: Shape | None = None,
     dtype: ElementTypeLike = float32,
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
+    *,
+    n: int | None = None,
 ) -> array:
     """An array of ones; parameters as for `empty`."""
-    return full(shape, 1, dtype, device, requires_grad)
+    return full(_shape_given("ones", shape, dtype, n), 1, dtype, device, requires_grad)
 
 
 def full(
@@ -238,7 +259,7 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     """Copies elements of `src` into `dest`, from one device to another if they are on two.
 
     Arrays of the same shape are copied whole. Otherwise, and with offsets or a count, elements are counted row by row,
-    and both arrays must have theirs one after the other in memory.
+    however they lie in memory.
 
     Parameters
     ----------
@@ -258,6 +279,13 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     array([0., 2., 3., 0.], dtype=float32)
     """
     check_no_stream(stream)
+    if isinstance(src, IndexedArray):
+        src = src.contiguous()
+    if isinstance(dest, IndexedArray):
+        if dest_offset or src_offset or count:
+            raise ValueError("an indexed array is copied to whole, without offsets and count")
+        dest.assign(src)
+        return
     dest = dest if isinstance(dest, array) else from_numpy(dest, device="cpu")
     src = src if isinstance(src, array) else from_numpy(np.asarray(src), device="cpu")
     if not (dest_offset or src_offset or count) and dest.shape == src.shape:
@@ -269,6 +297,17 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     for name, each, offset in (("source", src, src_offset), ("destination", dest, dest_offset)):
         if offset + n > each.size or n < 0:
             raise ValueError(f"{n} elements from number {offset} are more than the {name} has, {each.size}")
-    if n:
-        part = dest.flatten()[dest_offset : dest_offset + n]
-        part.assign(src.flatten()[src_offset : src_offset + n])
+    if not n:
+        return
+    part = _in_a_row(src)[src_offset : src_offset + n]
+    if dest.ndim == 1 or dest.is_contiguous:
+        _in_a_row(dest)[dest_offset : dest_offset + n].assign(part)
+        return
+    whole = dest.copy()
+    whole.flatten()[dest_offset : dest_offset + n].assign(part)
+    dest.assign(whole)
+
+
+def _in_a_row(source: array) -> array:
+    """The elements of an array in one dimension: over its memory where that can be, else a copy."""
+    return source if source.ndim == 1 else source.contiguous().flatten()

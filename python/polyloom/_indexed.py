@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from polyloom import _native
 from polyloom._annotations import ArrayAnnotation
-from polyloom._arrays import _element_type, array
+from polyloom._arrays import _element_type, _elements_for, array
+from polyloom._devices import Device
 from polyloom._scalars import int32
 from polyloom._structs import Struct, StructClass
 
@@ -48,11 +49,77 @@ class IndexedArray(Struct):
         """How many elements there are."""
         return int(np.prod(self.shape))
 
+    @property
+    def _data(self) -> array:
+        return self.data  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return self._data.device
+
+    def _places(self) -> tuple[NDArray[Any], ...]:
+        """The elements as NumPy indexes them."""
+        return np.ix_(*(np.asarray(indices) for indices in self.indices))
+
     def numpy(self) -> NDArray[Any]:
         """A copy of the elements as a NumPy array."""
-        data: NDArray[Any] = np.asarray(getattr(self, "data"))  # noqa: B009 - a field
-        chosen: NDArray[Any] = data[np.ix_(*(np.asarray(indices) for indices in self.indices))]
+        chosen: NDArray[Any] = self._data._elements()[self._places()]
         return chosen
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """A copy of the elements as a NumPy array."""
+        if copy is False:
+            raise ValueError("the elements of an indexed array are not seen without a copy")
+        return np.asarray(self.numpy(), dtype)
+
+    def contiguous(self) -> array:
+        """A new array of the elements."""
+        return array(self.numpy(), dtype=self.dtype, device=self.device)  # type: ignore[no-any-return]
+
+    def list(self) -> list[Any]:
+        """The elements, row by row, as Python values."""
+        return self.contiguous().list()
+
+    def assign(self, source: Any) -> IndexedArray:  # type: ignore[override]
+        """Copies the elements of `source`, of the same shape, or one element to all, into the array's elements."""
+        if isinstance(source, IndexedArray):
+            source = source.contiguous()
+        data = self._data
+        if data.device.is_cpu:
+            data._set_item(self._places(), source)
+        else:
+            elements = data._elements()
+            elements[self._places()] = _elements_for(elements, source, data.dtype)
+            data.assign(elements)
+        return self
+
+    def fill_(self, value: Any) -> IndexedArray:
+        """Sets every element to `value` and gives the indexed array."""
+        return self.assign(value)
+
+    def zero_(self) -> IndexedArray:
+        """Sets every element to 0 and gives the indexed array."""
+        return self.assign(np.zeros((), self._data._storage.dtype))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        """An element, or an indexed array of fewer elements."""
+        parts = index if isinstance(index, tuple) else (index,)
+        parts = (*parts, *(slice(None),) * (self.ndim - len(parts)))
+        places = [np.asarray(indices)[part] for indices, part in zip(self.indices, parts, strict=True)]
+        return self._data[tuple(int(place) if place.ndim == 0 else place for place in places)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        found = self[index]
+        if isinstance(found, IndexedArray):
+            found.assign(value)
+            return
+        parts = index if isinstance(index, tuple) else (index,)
+        places = [np.asarray(indices)[part] for indices, part in zip(self.indices, parts, strict=True)]
+        self._data[tuple(int(place) for place in places)] = value
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.numpy()!r})"

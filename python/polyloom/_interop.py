@@ -115,13 +115,39 @@ def device_to_jax(warp_device: DeviceLike) -> Any:
     return importlib.import_module("jax").devices(device.partition(":")[0])[max(device.ordinal, 0)]
 
 
+class _Capsule:
+    """A DLPack capsule as an array that gives it away, once."""
+
+    def __init__(self, capsule: Any) -> None:
+        if "used_dltensor" in repr(capsule):
+            raise ValueError("this DLPack capsule has been used: each stands for one array, once")
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        # `kDLCPU`: NumPy looks at the capsule itself, too.
+        return (1, 0)
+
+
+class _Writable:
+    """Memory that NumPy takes for read-only because a capsule without a version does not say."""
+
+    def __init__(self, storage: Any) -> None:
+        self._storage = storage
+        address, _ = storage.__array_interface__["data"]
+        self.__array_interface__ = storage.__array_interface__ | {"data": (address, False)}
+
+
 def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = None) -> array:
     """An array over the memory of an array of another package, through DLPack.
 
     Parameters
     ----------
     source : object
-        An array on the CPU with `__dlpack__`: of NumPy, PyTorch, JAX …; or one on a CUDA device, of PyTorch, CuPy …
+        An array on the CPU with `__dlpack__`: of NumPy, PyTorch, JAX …; one on a CUDA device, of PyTorch, CuPy …; or a
+        capsule that `__dlpack__` or `to_dlpack` has given, of an array on the CPU, which is used up.
     dtype : scalar type or class such as `vec3`, optional
         Element type; that of `source` by default. With vectors or matrices its last axes are the components.
     hint
@@ -138,7 +164,10 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
     if hasattr(source, "__cuda_array_interface__"):
         made = from_cuda_interface(source)
         return made if dtype is None else made._elements_as(dtype)
-    storage = source if isinstance(source, np.ndarray) else shared(source)
+    if type(source).__name__ == "PyCapsule":
+        storage = np.asarray(_Writable(np.from_dlpack(_Capsule(source))))
+    else:
+        storage = source if isinstance(source, np.ndarray) else shared(source)
     return array(storage, dtype=dtype, copy=False, device="cpu")  # type: ignore[no-any-return]
 
 

@@ -6,9 +6,11 @@ The compiler reads the decorated function's text from its file; the function its
 from __future__ import annotations
 
 import ast
+import copyreg
 import inspect
 import keyword
 import linecache
+import pickle
 import sys
 import textwrap
 import warnings
@@ -347,3 +349,21 @@ def _add_overload(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     if isinstance(before, _native.Function):
         made.add_overloads_of(before)
     return made
+
+
+def _pickled(made: Any) -> str:
+    """How a kernel or function is pickled: by the name that leads to it in its module."""
+    kind = "kernel" if isinstance(made, _native.Kernel) else "function"
+    module, name = vars(made).get("__module__"), str(vars(made).get("__qualname__", made.__name__))
+    found: Any = sys.modules.get(str(module))
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not made:
+        raise pickle.PicklingError(
+            f"{kind} {made.__name__!r} is pickled by its name in a module, and {module}.{name} is not it"
+        )
+    return name
+
+
+copyreg.pickle(_native.Kernel, _pickled)
+copyreg.pickle(_native.Function, _pickled)

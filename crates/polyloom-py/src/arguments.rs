@@ -559,6 +559,11 @@ fn array_object<'py>(
 ) -> PyResult<(*mut npyffi::PyArrayObject, bool)> {
     // SAFETY: `arg` is a live object.
     if unsafe { npyffi::PyArray_Check(py, arg.as_ptr()) } != 0 {
+        // SAFETY: as above.
+        if unsafe { npyffi::PyArray_CheckExact(py, arg.as_ptr()) } == 0 && arg.hasattr("mask")? {
+            let message = "is a masked array, whose mask kernels do not see: pass x.filled(value), or x.data";
+            return Err(PyTypeError::new_err(message));
+        }
         return Ok((arg.as_ptr().cast(), false));
     }
     if let Ok(array) = arg.cast::<ArrayBase>() {
@@ -599,6 +604,8 @@ fn array_object<'py>(
         let message = format!("must be an array, not {}", type_name(arg));
         return Err(PyTypeError::new_err(match arg.cast::<PyList>().is_ok() || arg.cast::<PyTuple>().is_ok() {
             true => format!("{message}: make one of it before the launch with np.array(…, {})", numpy_text(ty.elem)),
+            // Of pandas, xarray and their like.
+            false if arg.hasattr("to_numpy")? => format!("{message}: pass its .to_numpy()"),
             false => message,
         }));
     };

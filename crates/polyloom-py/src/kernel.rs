@@ -167,6 +167,15 @@ impl Kernel {
         Ok(Kernel { code, doc, text, scope })
     }
 
+    /// Nothing changes a kernel: a copy is the kernel itself.
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
+    }
+
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.scope)
     }
@@ -881,6 +890,15 @@ impl Function {
             handle.custom.set(role, before);
             compile_error(py, &error)
         })
+    }
+
+    /// Nothing changes a function: a copy is the function itself.
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
