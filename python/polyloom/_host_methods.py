@@ -54,8 +54,8 @@ def _comparison(compare: Callable[[Any, Any], Any], symbol: str) -> Callable[...
                 f"`{symbol}` of arrays of the shapes {here.shape} and {np.shape(values)}: {error}"
             ) from None
         if inner:
-            over = tuple(range(-len(inner), 0))
-            found = found.all(axis=over) if symbol == "==" else found.any(axis=over)
+            every = np.all if symbol == "==" else np.any
+            found = np.asarray(every(found, axis=tuple(range(-len(inner), 0))))
         return here._new(found, bool_)
 
     operate.__name__ = compare.__name__

@@ -1,5 +1,5 @@
-"""What arrays do on the host: copies, pickles, comparisons, reductions, indexing by arrays, and messages about what they
-do not take."""
+"""What arrays do on the host: copies, pickles, comparisons, reductions, indexing by arrays, and messages about what
+they do not take."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ def total(x):
     return float(x.sum())
 
 
+def pickled(x):
+    return pickle.loads(pickle.dumps(x))
+
+
 def arrays():
     return [
         loom.array([1.0, 2.0]),
@@ -43,9 +47,7 @@ def arrays():
 
 
 @pytest.mark.parametrize("number", range(len(arrays())))
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda x: x.copy(), lambda x: pickle.loads(pickle.dumps(x))]
-)
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: x.copy(), pickled])
 def test_copies(number, copied):
     x = arrays()[number]
     y = copied(x)
