@@ -290,7 +290,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             return made
         if strides is not None or capacity is not None:
             raise TypeError("array() takes strides and a capacity of memory at an address, ptr, alone")
-        if dtype is Any:
+        if dtype is Any and data is not None:
             dtype = None
         if not isinstance(data, array) and hasattr(data, "__cuda_array_interface__"):
             data = from_cuda_interface(data)

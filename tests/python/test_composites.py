@@ -51,9 +51,8 @@ def test_types_print_as_they_are_written():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: loom.types.vector(0, float), "a vector has 1 to 1024 components"),
         (lambda: loom.types.vector(10**20, float), "a vector has 1 to 1024 components"),
-        (lambda: loom.types.matrix((2, 0), float), "a matrix has 1 to 1024 components"),
+        (lambda: loom.types.vector(-1, float), "a vector has 1 to 1024 components"),
         (lambda: loom.types.matrix((2,), float), "its number of rows and of columns"),
         (lambda: loom.types.quaternion(int), "a quaternion has components of a float type, not int32"),
     ],
@@ -61,6 +60,12 @@ def test_types_print_as_they_are_written():
 def test_types_that_there_are_not(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_types_without_components_can_be_named_and_not_used():
+    for ty in (loom.types.vector(0, float), loom.types.matrix((2, 0), float)):
+        with pytest.raises(NotImplementedError, match="of no components is not there"):
+            ty()
 
 
 def test_values_are_made_of_numbers_parts_and_sequences():

@@ -4,6 +4,9 @@
 //! classes that stand for themselves; a kernel defined inside a function sees that function's constants too. Whatever
 //! only running the program would tell is captured as
 //! [`Captured::Unknown`], so that using it is an error with a reason.
+//!
+//! As in a running program, a function takes names as they stand where it is defined: every name has all the meanings
+//! that the text gives it, each from some offset on. What has none there means what it means at the end of the file.
 
 use crate::annotation::{AnnotationError, AnnotationReader};
 use crate::assignment_expressions::assignment_expressions;
@@ -12,9 +15,10 @@ use crate::custom::CustomDerivative;
 use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::members;
 use crate::param_type::{ParamType, Pattern, ScalarSet};
-use crate::source::{PACKAGES, Role, SourceUnit, blocks_of, dotted};
+use crate::source::{PACKAGES, Role, SourceUnit, blocks_of, dotted, imported};
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{Code, Type};
+use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast, Expr, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
@@ -28,7 +32,12 @@ const LIBRARIES: [&str; 3] = ["math", "numpy", "typing"];
 pub struct FileEnvironment {
     file: Arc<File>,
     scope: usize,
+    /// Where the function is defined; names of the scope that it is in are taken as they stand there.
+    at: u32,
 }
+
+/// Past the end of every file: names as they stand then.
+const END: u32 = u32::MAX;
 
 struct File {
     unit: Arc<SourceUnit>,
@@ -39,7 +48,9 @@ struct File {
     /// The scope of each such function, by the offset of its definition.
     scope_of: FxHashMap<u32, usize>,
     /// The environments handed out, so that a function has one as long as it lives.
-    environments: Mutex<Vec<Weak<FileEnvironment>>>,
+    environments: Mutex<FxHashMap<(usize, u32), Weak<FileEnvironment>>>,
+    /// Offset of the statement that is being bound.
+    offset: u32,
 }
 
 struct Scope {
@@ -50,33 +61,56 @@ struct Scope {
     is_class: bool,
     /// Of a class, the class whose attributes it has beside its own.
     base: Option<usize>,
-    names: FxHashMap<String, Binding>,
+    /// The meanings of each name in the order of the text, with the offset from which on it has them.
+    names: FxHashMap<String, Vec<(u32, Binding)>>,
 }
 
+#[derive(Clone)]
 enum Binding {
     Value(Captured),
     Functions(Overloads),
     /// A class, whose attributes are the names of this scope.
     Class(usize),
+    /// An import of this path.
+    Import(Arc<str>),
 }
 
 /// The definitions of one name that are overloads of one another.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Overloads {
-    /// By index, in the order of the text; `None` for those that a later one replaced.
-    functions: Vec<Option<usize>>,
+    /// In the order of the text.
+    functions: Vec<Overload>,
     /// Where the one for these parameter types is.
     by_types: FxHashMap<SmallVec<[ParamType; 4]>, usize>,
 }
 
+#[derive(Clone)]
+struct Overload {
+    index: usize,
+    start: u32,
+    /// Where the one is defined that replaces it.
+    replaced: Option<u32>,
+}
+
 impl Overloads {
-    fn add(&mut self, index: usize, types: Option<SmallVec<[ParamType; 4]>>) {
+    fn add(&mut self, index: usize, start: u32, types: Option<SmallVec<[ParamType; 4]>>) {
         if let Some(types) = types
             && let Some(replaced) = self.by_types.insert(types, self.functions.len())
         {
-            self.functions[replaced] = None;
+            self.functions[replaced].replaced = Some(start);
         }
-        self.functions.push(Some(index));
+        self.functions.push(Overload { index, start, replaced: None });
+    }
+
+    /// Those that a function sees which is defined at an offset: as they stand there. A kernel is compiled there, too; a
+    /// function goes on gaining overloads, unless one of them replaces one.
+    fn seen_at(&self, at: u32, by_kernel: bool) -> impl Iterator<Item = &Overload> {
+        let is_there = move |each: &Overload| each.start <= at && each.replaced.is_none_or(|replaced| replaced > at);
+        let mut there = self.functions.iter().filter(|each| is_there(each)).peekable();
+        let is_fixed = by_kernel && there.peek().is_some();
+        let is_fixed = is_fixed || there.any(|each| each.replaced.is_some());
+        let comes = move |each: &Overload| each.start > at && !is_fixed && each.replaced.is_none();
+        self.functions.iter().filter(move |each| is_there(each) || comes(each))
     }
 }
 
@@ -88,9 +122,11 @@ impl FileEnvironment {
             scopes: Vec::new(),
             errors: Vec::new(),
             scope_of: FxHashMap::default(),
-            environments: Mutex::new(Vec::new()),
+            environments: Mutex::default(),
+            offset: 0,
         };
         file.add_scope(None, None, unit.body());
+        file.forget_what_calls_change(unit.body());
         for function in unit.functions() {
             let mut parent = 0;
             for &start in &function.enclosing {
@@ -103,7 +139,7 @@ impl FileEnvironment {
                 };
             }
         }
-        File::environment(&Arc::new(file), 0)
+        File::environment(&Arc::new(file), 0, END)
     }
 
     /// What is wrong with the structs of the file.
@@ -113,15 +149,9 @@ impl FileEnvironment {
 
     /// A function of the file with the names it sees.
     pub fn function(&self, index: usize) -> FunctionHandle {
-        let enclosing = self.file.unit.functions().get(index).and_then(|f| f.enclosing.last().copied());
-        let scope = enclosing.and_then(|start| self.file.scope_of.get(&start)).copied().unwrap_or(0);
-        FunctionHandle {
-            unit: self.file.unit.clone(),
-            function: index,
-            environment: File::environment(&self.file, scope),
-            arguments: None,
-            custom: self.file.custom(index),
-        }
+        let mut handle = self.file.handle(index);
+        handle.custom = self.file.custom(index);
+        handle
     }
 }
 
@@ -131,14 +161,7 @@ impl File {
         let custom = Arc::<CustomDerivative>::default();
         let functions = self.unit.functions();
         let Some(of) = functions.get(index) else { return custom };
-        let scope = of.enclosing.last().and_then(|start| self.scope_of.get(start)).copied().unwrap_or(0);
-        let handle = |function: usize| FunctionHandle {
-            unit: self.unit.clone(),
-            function,
-            environment: File::environment(self, scope),
-            arguments: None,
-            custom: Default::default(),
-        };
+        let handle = |function: usize| self.handle(function);
         for (other, info) in functions.iter().enumerate() {
             let (Some(role), Some(name)) = (info.role, &info.of) else { continue };
             if *name == of.name && info.enclosing == of.enclosing && handle(other).goes_with(&handle(index)) {
@@ -148,17 +171,28 @@ impl File {
         custom
     }
 
-    fn environment(self: &Arc<File>, scope: usize) -> Arc<FileEnvironment> {
+    /// A function with the names it sees, without what stands in for its derivative.
+    fn handle(self: &Arc<File>, index: usize) -> FunctionHandle {
+        let info = self.unit.functions().get(index);
+        let enclosing = info.and_then(|info| info.enclosing.last());
+        let scope = enclosing.and_then(|start| self.scope_of.get(start)).copied().unwrap_or(0);
+        FunctionHandle {
+            unit: self.unit.clone(),
+            function: index,
+            environment: File::environment(self, scope, info.map_or(END, |info| info.start)),
+            arguments: None,
+            custom: Default::default(),
+        }
+    }
+
+    fn environment(self: &Arc<File>, scope: usize, at: u32) -> Arc<FileEnvironment> {
         let mut environments = self.environments.lock().unwrap_or_else(PoisonError::into_inner);
-        if scope >= environments.len() {
-            environments.resize_with(scope + 1, Weak::new);
-        }
-        if let Some(known) = environments[scope].upgrade() {
-            return known;
-        }
-        let environment = Arc::new(FileEnvironment { file: self.clone(), scope });
-        environments[scope] = Arc::downgrade(&environment);
-        environment
+        let known = environments.entry((scope, at)).or_default();
+        known.upgrade().unwrap_or_else(|| {
+            let environment = Arc::new(FileEnvironment { file: self.clone(), scope, at });
+            *known = Arc::downgrade(&environment);
+            environment
+        })
     }
 
     fn add_scope(&mut self, start: Option<u32>, parent: Option<usize>, body: &[Stmt]) -> usize {
@@ -182,7 +216,9 @@ impl File {
         let base = match (class.bases(), class.keywords()) {
             _ if !class.decorator_list.is_empty() => None,
             ([], []) => Some(None),
-            ([Expr::Name(base)], []) if base.id == "object" && self.find(scope, &["object"]).is_none() => Some(None),
+            ([Expr::Name(base)], []) if base.id == "object" && self.find(scope, &["object"], END).is_none() => {
+                Some(None)
+            }
             ([base], []) => self.class_of(scope, base).map(Some),
             _ => None,
         };
@@ -204,7 +240,7 @@ impl File {
     /// Whether a decorator is the package's `struct`.
     fn is_struct_decorator(&self, scope: usize, decorator: &Expr) -> bool {
         let Some(path) = dotted(decorator) else { return false };
-        let Some(Found::Import(import, members)) = self.find(scope, &path) else { return false };
+        let Some(Found::Import(import, members)) = self.find(scope, &path, END) else { return false };
         let full: Vec<&str> = import.split('.').chain(members.iter().copied()).collect();
         matches!(full[..], [package, "struct"] if PACKAGES.contains(&package))
     }
@@ -235,7 +271,7 @@ impl File {
             let message = format!("the struct `{name}` has a base class");
             return Err(wrong(argument.range(), message, "declare all fields in the struct itself"));
         }
-        let lookup = |path: &[&str]| self.lookup(scope, path, None);
+        let lookup = |path: &[&str]| self.lookup(scope, path, END, None);
         let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
         let mut fields = Vec::new();
         for stmt in &class.body {
@@ -263,8 +299,8 @@ impl File {
 
     /// The scope of the class that an expression names.
     fn class_of(&self, scope: usize, expr: &Expr) -> Option<usize> {
-        match self.find(scope, &dotted(expr)?)? {
-            Found::Name(Binding::Class(class), _, []) => Some(*class),
+        match self.find(scope, &dotted(expr)?, END)? {
+            Found::Name(Binding::Class(class), []) => Some(*class),
             _ => None,
         }
     }
@@ -273,7 +309,8 @@ impl File {
         let scope = self.add_scope(Some(start), Some(parent), &def.body);
         for parameter in def.parameters.iter_non_variadic_params() {
             let name = parameter.parameter.name.to_string();
-            self.scopes[scope].names.entry(name).or_insert(unknown("a parameter of the function around it"));
+            let parameter = || vec![(start, unknown("a parameter of the function around it"))];
+            self.scopes[scope].names.entry(name).or_insert_with(parameter);
         }
         scope
     }
@@ -281,13 +318,20 @@ impl File {
     /// Binds the names statements define; `certain` if the statements certainly run.
     fn bind_statements(&mut self, scope: usize, body: &[Stmt], certain: bool) {
         for stmt in body {
+            self.offset = stmt.range().start().to_u32();
             for (named, runs) in assignment_expressions(stmt) {
                 self.bind_target(scope, &named.target, Some(&*named.value).filter(|_| certain && runs));
             }
             match stmt {
+                Stmt::Import(_) | Stmt::ImportFrom(_) => self.bind_imports(scope, stmt),
                 Stmt::Assign(assign) => {
                     for target in &assign.targets {
                         self.bind_target(scope, target, Some(&assign.value).filter(|_| certain).map(|v| &**v));
+                    }
+                }
+                Stmt::Expr(stmt) => {
+                    if let Expr::Call(call) = &*stmt.value {
+                        self.bind_attribute_set(scope, call);
                     }
                 }
                 Stmt::AnnAssign(assign) => {
@@ -310,11 +354,7 @@ impl File {
                         Stmt::Try(stmt) => {
                             for ast::ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
                                 if let Some(name) = &handler.name {
-                                    self.bind(
-                                        scope,
-                                        name.as_str(),
-                                        unknown("a value known only when the program runs"),
-                                    );
+                                    self.bind(scope, name.as_str(), unknown(WHEN_IT_RUNS));
                                 }
                             }
                         }
@@ -323,43 +363,103 @@ impl File {
                     for block in blocks_of(stmt) {
                         self.bind_statements(scope, block, false);
                     }
+                    if let Stmt::Try(stmt) = stmt {
+                        // `except ImportError: loom = None` is for machines without what reads this.
+                        let imports = stmt.body.iter().filter(|inner| imports_known(inner));
+                        imports.for_each(|import| self.bind_imports(scope, import));
+                    }
                 }
             }
         }
     }
 
     fn bind(&mut self, scope: usize, name: &str, binding: Binding) {
-        self.scopes[scope].names.insert(name.to_owned(), binding);
+        let meanings = self.scopes[scope].names.entry(name.to_owned()).or_default();
+        meanings.push((self.offset, binding));
     }
 
+    fn bind_imports(&mut self, scope: usize, stmt: &Stmt) {
+        for (name, path) in imported(stmt) {
+            self.bind(scope, &name, Binding::Import(path.into()));
+        }
+    }
+
+    /// Binds the targets of an assignment, all of whose values are computed first.
     fn bind_target(&mut self, scope: usize, target: &Expr, value: Option<&Expr>) {
+        let mut bindings = Vec::new();
+        self.bindings_of_target(scope, target, value, &mut bindings);
+        for (scope, name, binding) in bindings {
+            self.bind(scope, &name, binding);
+        }
+    }
+
+    fn bindings_of_target(
+        &self,
+        scope: usize,
+        target: &Expr,
+        value: Option<&Expr>,
+        bindings: &mut Vec<(usize, String, Binding)>,
+    ) {
         match target {
-            Expr::Name(name) => {
-                let binding = self.binding_of(scope, value);
-                self.bind(scope, name.id.as_str(), binding);
-            }
+            Expr::Name(name) => bindings.push((scope, name.id.to_string(), self.binding_of(scope, value))),
             Expr::Attribute(attribute) => {
                 if let Some(class) = self.class_of(scope, &attribute.value) {
-                    let binding = self.binding_of(scope, value);
-                    self.bind(class, attribute.attr.as_str(), binding);
+                    bindings.push((class, attribute.attr.to_string(), self.binding_of(scope, value)));
                 }
             }
-            Expr::Tuple(tuple) => {
+            Expr::Subscript(subscript) if is_call_of_globals(&subscript.value) => {
+                if let Expr::StringLiteral(name) = &*subscript.slice {
+                    bindings.push((0, name.value.to_str().to_owned(), self.binding_of(scope, value)));
+                }
+            }
+            Expr::Tuple(ast::ExprTuple { elts, .. }) | Expr::List(ast::ExprList { elts, .. }) => {
                 let values = match value {
-                    Some(Expr::Tuple(values)) if values.elts.len() == tuple.elts.len() => Some(&values.elts),
+                    Some(Expr::Tuple(values)) if values.elts.len() == elts.len() => Some(&values.elts),
+                    Some(Expr::List(values)) if values.elts.len() == elts.len() => Some(&values.elts),
                     _ => None,
                 };
-                for (i, target) in tuple.elts.iter().enumerate() {
-                    self.bind_target(scope, target, values.map(|v| &v[i]));
+                for (i, target) in elts.iter().enumerate() {
+                    self.bindings_of_target(scope, target, values.map(|v| &v[i]), bindings);
                 }
             }
+            Expr::Starred(starred) => self.bindings_of_target(scope, &starred.value, None, bindings),
             _ => {}
+        }
+    }
+
+    /// `setattr(Class, "name", value)`, and of anything else a name of the module that is no longer known.
+    fn bind_attribute_set(&mut self, scope: usize, call: &ast::ExprCall) {
+        let (Expr::Name(function), [object, Expr::StringLiteral(name), value]) = (&*call.func, &*call.arguments.args)
+        else {
+            return;
+        };
+        if function.id != "setattr" {
+            return;
+        }
+        let class = self.class_of(scope, object);
+        let binding = if class.is_some() { self.binding_of(scope, Some(value)) } else { unknown(WHEN_IT_RUNS) };
+        self.bind(class.unwrap_or(0), name.value.to_str(), binding);
+    }
+
+    /// Names of the module that functions assign which the module's own statements name, and so may call: what they are
+    /// then, only running the program would tell.
+    fn forget_what_calls_change(&mut self, body: &[Stmt]) {
+        let mut assigned = Assigned::default();
+        body.iter().for_each(|stmt| assigned.visit_stmt(stmt));
+        for (function, names) in assigned.by_function {
+            let Some(&first) = assigned.named_at.get(&function) else { continue };
+            for name in names {
+                let binding = unknown("a name that a function of the module assigns when the program runs");
+                let meanings = self.scopes[0].names.entry(name).or_default();
+                let after = meanings.partition_point(|(offset, _)| *offset <= first);
+                meanings.insert(after, (first, binding));
+            }
         }
     }
 
     /// What a name assigned this value stands for.
     fn binding_of(&self, scope: usize, value: Option<&Expr>) -> Binding {
-        let Some(value) = value else { return unknown("a value known only when the program runs") };
+        let Some(value) = value else { return unknown(WHEN_IT_RUNS) };
         if let Some(class) = self.class_of(scope, value) {
             return Binding::Class(class);
         }
@@ -371,7 +471,7 @@ impl File {
             (None, Expr::Tuple(_)) => unsupported("tuple"),
             (None, Expr::NoneLiteral(_)) => unsupported("NoneType"),
             (None, Expr::Lambda(_)) => unsupported("function"),
-            _ => unknown("a value known only when the program runs"),
+            _ => unknown(WHEN_IT_RUNS),
         }
     }
 
@@ -381,14 +481,15 @@ impl File {
         let Some(index) = self.unit.function_starting_at(start) else { return };
         let binding = match self.unit.functions()[index].role {
             Some(Role::Func) => {
-                let lookup = |path: &[&str]| self.lookup(scope, path, None);
+                let lookup = |path: &[&str]| self.lookup(scope, path, END, None);
                 let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
                 let types = reader.parameter_types(def, Some(ParamType::ANY));
-                if let Some(Binding::Functions(overloads)) = self.scopes[scope].names.get_mut(name) {
-                    return overloads.add(index, types);
+                let known = self.scopes[scope].names.get_mut(name).and_then(|meanings| meanings.last_mut());
+                if let Some((_, Binding::Functions(overloads))) = known {
+                    return overloads.add(index, start, types);
                 }
                 let mut overloads = Overloads::default();
-                overloads.add(index, types);
+                overloads.add(index, start, types);
                 Binding::Functions(overloads)
             }
             Some(Role::Kernel) => Binding::Value(Captured::Kernel(name.into())),
@@ -398,7 +499,7 @@ impl File {
     }
 
     fn evaluate(&self, scope: usize, expr: &Expr) -> Option<Captured> {
-        let lookup = |path: &[&str]| self.lookup(scope, path, None);
+        let lookup = |path: &[&str]| self.lookup(scope, path, END, None);
         if let Some(value) = constant::evaluate(expr, &lookup) {
             return Some(value);
         }
@@ -415,10 +516,10 @@ impl File {
         }
     }
 
-    /// The meaning of a path; functions need the file to make their handles.
-    fn lookup(&self, scope: usize, path: &[&str], file: Option<&Arc<File>>) -> Option<Captured> {
-        let (binding, holder) = match self.find(scope, path)? {
-            Found::Name(binding, holder, []) => (binding, holder),
+    /// The meaning of a path in a scope as it stands at an offset; functions need the file to make their handles.
+    fn lookup(&self, scope: usize, path: &[&str], at: u32, file: Option<&Arc<File>>) -> Option<Captured> {
+        let binding = match self.find(scope, path, at)? {
+            Found::Name(binding, []) => binding,
             Found::Name(..) => return None,
             Found::Import(import, members) => {
                 let full: Vec<&str> = import.split('.').chain(members.iter().copied()).collect();
@@ -428,47 +529,135 @@ impl File {
         match binding {
             Binding::Value(value) => Some(value.clone()),
             Binding::Class(_) => Some(Captured::Unsupported("type".into())),
+            Binding::Import(_) => None,
             Binding::Functions(overloads) => {
-                let environment: Arc<dyn Environment> = File::environment(file?, self.enclosing_function(holder));
-                let handle = |function: &usize| FunctionHandle {
-                    unit: self.unit.clone(),
-                    function: *function,
-                    environment: environment.clone(),
-                    arguments: None,
-                    custom: file.map_or_else(Default::default, |file| file.custom(*function)),
+                let file = file?;
+                let handle = |overload: &Overload| {
+                    let mut handle = file.handle(overload.index);
+                    handle.custom = file.custom(overload.index);
+                    handle
                 };
-                Some(Captured::Function(overloads.functions.iter().flatten().map(handle).collect()))
+                let function = self.unit.function_starting_at(at).and_then(|index| self.unit.functions().get(index));
+                let by_kernel = function.is_some_and(|info| info.role == Some(Role::Kernel));
+                Some(Captured::Function(overloads.seen_at(at, by_kernel).map(handle).collect()))
             }
         }
     }
 
-    /// Follows a path from a scope through classes as far as they lead.
-    fn find<'a>(&'a self, scope: usize, path: &'a [&'a str]) -> Option<Found<'a>> {
+    /// Follows a path from a scope, as it stands at an offset, through classes as far as they lead. Of the scopes around
+    /// it names are as they stand at the end of the file: when a function runs, only running the program would tell.
+    fn find<'a>(&'a self, scope: usize, path: &'a [&'a str], at: u32) -> Option<Found<'a>> {
         let (root, mut members) = path.split_first()?;
-        let mut at = Some(scope);
-        while let Some(index) = at {
+        let (mut next, mut at) = (Some(scope), at);
+        while let Some(index) = next {
             let scope = &self.scopes[index];
-            if let Some(binding) = scope.names.get(*root) {
-                let mut found = (binding, index);
-                while let (Binding::Class(class), [member, rest @ ..]) = (found.0, members) {
-                    found = self.attribute(*class, member)?;
+            if let Some(meanings) = scope.names.get(*root)
+                && let Some(mut found) = meaning(meanings, at)
+            {
+                while let (Binding::Class(class), [member, rest @ ..]) = (found, members) {
+                    found = self.attribute(*class, member, at)?;
                     members = rest;
                 }
-                return Some(Found::Name(found.0, found.1, members));
+                return Some(match found {
+                    Binding::Import(path) => Found::Import(path, members),
+                    found => Found::Name(found, members),
+                });
             }
             if let Some(import) = self.unit.import(scope.start, root) {
                 return Some(Found::Import(import, members));
             }
-            at = scope.parent;
+            next = scope.parent;
+            at = END;
         }
         None
     }
 
-    /// An attribute of a class, its own or inherited, and the class that has it.
-    fn attribute(&self, class: usize, name: &str) -> Option<(&Binding, usize)> {
+    /// An attribute of a class, its own or inherited.
+    fn attribute(&self, class: usize, name: &str, at: u32) -> Option<&Binding> {
         let classes = std::iter::successors(Some(class), |&class| self.scopes[class].base);
-        classes.into_iter().find_map(|class| Some((self.scopes[class].names.get(name)?, class)))
+        classes.into_iter().find_map(|class| meaning(self.scopes[class].names.get(name)?, at))
     }
+}
+
+/// What only running the program would tell.
+const WHEN_IT_RUNS: &str = "a value known only when the program runs";
+
+/// The meaning that a name has at an offset; where it has none yet, or one that is only there until it is given another,
+/// the last.
+fn meaning(meanings: &[(u32, Binding)], at: u32) -> Option<&Binding> {
+    let before = meanings.partition_point(|(offset, _)| *offset <= at);
+    let there = before.checked_sub(1).map(|index| &meanings[index].1);
+    match there {
+        Some(Binding::Value(Captured::Unsupported(_))) | None => meanings.last().map(|(_, binding)| binding),
+        there => there,
+    }
+}
+
+/// Whether a statement imports what is known without reading it.
+fn imports_known(stmt: &Stmt) -> bool {
+    let is_known = |path: &str| {
+        let root = path.split('.').next().unwrap_or_default();
+        PACKAGES.contains(&root) || LIBRARIES.contains(&root)
+    };
+    imported(stmt).iter().any(|(_, path)| is_known(path))
+}
+
+fn is_call_of_globals(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call(call) if matches!(&*call.func, Expr::Name(name) if name.id == "globals"))
+}
+
+/// The names of the module that functions assign, and where the module's own statements name functions.
+#[derive(Default)]
+struct Assigned {
+    by_function: FxHashMap<String, Vec<String>>,
+    /// The offset of the first statement of the module that names a function other than to define it.
+    named_at: FxHashMap<String, u32>,
+    function: Option<String>,
+    statement: u32,
+}
+
+impl<'a> Visitor<'a> for Assigned {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        if self.function.is_none() {
+            self.statement = stmt.range().start().to_u32();
+        }
+        match (stmt, &self.function) {
+            (Stmt::FunctionDef(def), None) => {
+                def.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
+                self.function = Some(def.name.to_string());
+                self.visit_body(&def.body);
+                self.function = None;
+            }
+            (Stmt::Global(global), Some(function)) => {
+                let names = self.by_function.entry(function.clone()).or_default();
+                names.extend(global.names.iter().map(ToString::to_string));
+            }
+            (Stmt::Assign(assign), Some(function)) => {
+                let named = assign.targets.iter().filter_map(|target| match target {
+                    Expr::Subscript(subscript) if is_call_of_globals(&subscript.value) => match &*subscript.slice {
+                        Expr::StringLiteral(name) => Some(name.value.to_str().to_owned()),
+                        _ => None,
+                    },
+                    _ => None,
+                });
+                self.by_function.entry(function.clone()).or_default().extend(named);
+            }
+            // What runs only where the file is the program.
+            (Stmt::If(branch), None) if is_main_guard(&branch.test) => {}
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let (Expr::Name(name), None) = (expr, &self.function) {
+            self.named_at.entry(name.id.to_string()).or_insert(self.statement);
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+fn is_main_guard(test: &Expr) -> bool {
+    matches!(test, Expr::Compare(compare) if matches!(&*compare.left, Expr::Name(name) if name.id == "__name__"))
 }
 
 /// What the type variable of `TypeVar("T", float, wp.float64)` stands for: the types it is constrained to.
@@ -490,8 +679,8 @@ fn type_variable(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captur
 
 /// Where a path leads.
 enum Found<'a> {
-    /// To a name, in this scope, and what of the path is left.
-    Name(&'a Binding, usize, &'a [&'a str]),
+    /// To a name, and what of the path is left.
+    Name(&'a Binding, &'a [&'a str]),
     /// To an import of this path, and what of the path is left.
     Import(&'a str, &'a [&'a str]),
 }
@@ -521,7 +710,7 @@ fn unsupported(type_name: &str) -> Binding {
 
 impl Environment for FileEnvironment {
     fn lookup(&self, path: &[&str]) -> Option<Captured> {
-        self.file.lookup(self.scope, path, Some(&self.file))
+        self.file.lookup(self.scope, path, self.at, Some(&self.file))
     }
 
     fn names(&self) -> Vec<String> {

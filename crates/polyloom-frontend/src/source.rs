@@ -6,6 +6,7 @@
 
 use crate::custom::adjoint_name;
 use crate::error::CompileError;
+use crate::members::package_members;
 use polyloom_ir::{Code, Diagnostic, FileId, SourceFile, SourceMap, Span};
 use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::{self as ast, Expr, Stmt};
@@ -549,25 +550,16 @@ impl Index<'_> {
     fn collect_imports(body: &[Stmt], paths: &mut FxHashMap<String, String>) {
         for stmt in body {
             match stmt {
-                Stmt::Import(import) => {
-                    for alias in &import.names {
-                        let path = alias.name.as_str();
-                        match &alias.asname {
-                            Some(name) => paths.insert(name.to_string(), path.to_owned()),
-                            // `import a.b` binds `a`.
-                            None => {
-                                let root = path.split('.').next().unwrap_or(path).to_owned();
-                                paths.insert(root.clone(), root)
-                            }
-                        };
-                    }
-                }
-                Stmt::ImportFrom(import) => {
-                    let dots = ".".repeat(import.level as usize);
-                    let module = import.module.as_ref().map_or("", |m| m.as_str());
-                    for alias in &import.names {
-                        let name = alias.asname.as_ref().unwrap_or(&alias.name);
-                        paths.insert(name.to_string(), format!("{dots}{module}.{}", alias.name.as_str()));
+                Stmt::Import(_) | Stmt::ImportFrom(_) => paths.extend(imported(stmt)),
+                // `kern = loom.kernel` is another name of it.
+                Stmt::Assign(assign) => {
+                    if let [Expr::Name(name)] = &assign.targets[..]
+                        && let Some(path) = dotted(&assign.value)
+                        && let Some(root) = paths.get(path[0])
+                        && PACKAGES.contains(&root.as_str())
+                        && path.len() == 2
+                    {
+                        paths.insert(name.id.to_string(), format!("{root}.{}", path[1]));
                     }
                 }
                 Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {}
@@ -656,6 +648,42 @@ impl Index<'_> {
             [package, "func_replay"] if PACKAGES.contains(&package) => Some(Role::Replay),
             _ => None,
         }
+    }
+}
+
+/// The names that an import binds, each with the dotted path that it stands for.
+pub(crate) fn imported(stmt: &Stmt) -> Vec<(String, String)> {
+    match stmt {
+        Stmt::Import(import) => {
+            let bound = |alias: &ast::Alias| {
+                let path = alias.name.as_str();
+                match &alias.asname {
+                    Some(name) => (name.to_string(), path.to_owned()),
+                    // `import a.b` binds `a`.
+                    None => {
+                        let root = path.split('.').next().unwrap_or(path).to_owned();
+                        (root.clone(), root)
+                    }
+                }
+            };
+            import.names.iter().map(bound).collect()
+        }
+        Stmt::ImportFrom(import) => {
+            let dots = ".".repeat(import.level as usize);
+            let module = import.module.as_ref().map_or("", |module| module.as_str());
+            let bound = |alias: &ast::Alias| {
+                let name = alias.asname.as_ref().unwrap_or(&alias.name);
+                (name.to_string(), format!("{dots}{module}.{}", alias.name.as_str()))
+            };
+            let is_all = import.names.iter().any(|alias| alias.name.as_str() == "*");
+            if is_all && PACKAGES.contains(&module) {
+                let members = package_members().into_iter();
+                let members = members.chain(["kernel", "func", "struct", "func_grad", "func_replay"]);
+                return members.map(|name| (name.to_owned(), format!("{module}.{name}"))).collect();
+            }
+            import.names.iter().map(bound).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -178,6 +178,9 @@ impl<'a> Checker<'_, '_, 'a> {
                          parameter"
                             .to_owned()
                     }
+                    Captured::Unknown(what) if what.contains("when the program runs") => {
+                        "nothing of the file is run here: write the value as a constant, or use the file from Python".to_owned()
+                    }
                     _ => "kernels can use numbers, bools and vectors from outside; pass anything else as a parameter"
                         .to_owned(),
                 };
