@@ -1,12 +1,15 @@
 //! The one thread that works beside launches: it recompiles hot kernels and writes the code cache.
 //!
-//! When the process exits, compilations that have not begun are forgotten, the one under way is waited for, and pending
-//! writes are made. The waiting must come before the destructors of the compiler's own statics, or the compilation
-//! under way loses the ground it stands on. Exit handlers run in the reverse order of registration, and a compiler
-//! makes statics as it goes: a handler registered before its first compilation runs too late for that one. Destructors
-//! of the exiting thread's locals run before any handler, so the main thread gets one of those when it makes a device
-//! or first submits a job, and a program with an earlier end than `exit`, such as Python's, calls [`close`] there.
-//! Where neither is so, two handlers, registered before and after the first job, do what they can.
+//! When the process exits, compilations that have not begun are forgotten, the one under way is waited for, if not for
+//! long, and pending writes are made. The waiting must come before the destructors of the compiler's own statics, or the
+//! compilation under way loses the ground it stands on. Exit handlers run in the reverse order of registration, and a
+//! compiler makes statics as it goes: a handler registered before its first compilation runs too late for that one.
+//! Destructors of the exiting thread's locals run before any handler, so the main thread gets one of those when it makes
+//! a device or first submits a job, and a program with an earlier end than `exit`, such as Python's, calls [`close`]
+//! there. Where neither is so, two handlers, registered before and after the first job, do what they can.
+//!
+//! A compilation that is still under way then is left behind: the process ends without the destructors, with the exit
+//! status that it was given and with what C's streams hold written.
 
 use crate::fork::PerProcess;
 use std::collections::VecDeque;
@@ -27,8 +30,8 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Jobs that wait at most; more are dropped. A dropped job costs speed, never correctness.
 const MAX_JOBS: usize = 4096;
-/// How long the process's exit waits for the thread.
-const EXIT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the process's exit waits for the thread: most compilations are done by then.
+const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
 static BACKGROUND: PerProcess<Background> = PerProcess::new();
 
@@ -45,6 +48,8 @@ struct State {
     is_busy: bool,
     /// The process exits: nothing more is compiled.
     is_closing: bool,
+    /// Waiting for it has been given up once.
+    is_abandoned: bool,
 }
 
 /// Has the main thread's end wait for the background thread, if this is the main thread.
@@ -53,16 +58,49 @@ pub(crate) fn arm() {
     let _ = AT_MAIN_THREAD_EXIT.try_with(|_| ());
 }
 
-/// Ends recompilation for good, before the process ends: forgets what has not begun and waits some seconds for the
-/// rest. Launches go on with the code they have.
+/// Ends recompilation for good, before the process ends: forgets what has not begun and waits half a second for the rest.
+/// Launches go on with the code they have. A compilation that is still under way when the process exits ends with it.
 pub fn close() {
     let background = BACKGROUND.get();
-    {
+    let patience = {
         let mut state = background.lock();
         state.is_closing = true;
         state.jobs.retain(|(kind, _)| *kind == JobKind::Write);
+        if state.is_abandoned { Duration::ZERO } else { EXIT_PATIENCE }
+    };
+    background.wait_until(Some(Instant::now() + patience));
+    let mut state = background.lock();
+    if state.is_busy {
+        state.is_abandoned = true;
+        drop(state);
+        exit_without_destructors();
     }
-    background.wait_until(Some(Instant::now() + EXIT_PATIENCE));
+}
+
+/// Has the exit of the process end it before destructors run that are registered by now, if a compilation is under way.
+fn exit_without_destructors() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        unsafe extern "C" {
+            fn on_exit(
+                handler: extern "C" fn(libc::c_int, *mut libc::c_void),
+                argument: *mut libc::c_void,
+            ) -> libc::c_int;
+        }
+        extern "C" fn end(status: libc::c_int, _: *mut libc::c_void) {
+            if BACKGROUND.get().lock().is_busy {
+                // SAFETY: neither has preconditions; a null stream means all.
+                unsafe {
+                    libc::fflush(std::ptr::null_mut());
+                    libc::_exit(status);
+                }
+            }
+        }
+        // SAFETY: the handler is a plain function of this library, which stays loaded until it has run.
+        unsafe {
+            on_exit(end, std::ptr::null_mut());
+        }
+    }
 }
 
 /// Has `job` done some time; gives whether it will be.
