@@ -2,7 +2,7 @@
 
 use crate::decode::function::{definitions, limits, parameters};
 use crate::decode::op::{Limits, ParameterInfo, Program};
-use crate::decode::{Globals, decode, is_opaque, repeated, types::Type, variable_size};
+use crate::decode::{Globals, Symbol, decode, is_opaque, repeated, types::Type, variable_size};
 use crate::error::{Error, Position};
 use crate::exec;
 use crate::memory::device::Purpose;
@@ -10,7 +10,7 @@ use crate::memory::{DeviceMemory, MemoryError, window};
 use crate::report::{Fault, Report};
 use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Statement, Variable};
 use crate::syntax::parse;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -319,14 +319,32 @@ impl Simulator {
         // Where a variable is also declared, its definition says how large it is.
         variables.sort_by_key(|(variable, _)| variable.linkage == Some(Linkage::Extern));
         let Some(inner) = Arc::get_mut(&mut loaded.inner) else { return Ok(loaded) };
+        let mut names = FxHashSet::default();
+        let mut constants = Vec::new();
+        let mut placed = Vec::new();
         for (variable, of_module) in &variables {
-            let globals = &mut inner.globals;
-            if *of_module && globals.by_name.contains_key(&variable.name) {
+            if *of_module && !names.insert(&variable.name) {
                 continue;
             }
             let (size, align) = variable_size(variable).map_err(|error| LoadError::Module(vec![error]))?;
-            let purpose = Purpose::Variable { name: variable.name.clone(), constant: variable.space == Space::Const };
-            let address = self.memory.alloc_for(size as usize, align.into(), purpose)?;
+            let name = variable.name.clone();
+            if variable.space == Space::Const {
+                constants.push((name, size as usize, u64::from(align)));
+            }
+            placed.push((variable, of_module, size as usize, u64::from(align)));
+        }
+        let globals = &mut inner.globals;
+        let mut addresses = Vec::new();
+        if !constants.is_empty() {
+            (addresses, globals.constants) = self.memory.alloc_constants(&constants)?;
+        }
+        let mut addresses = addresses.into_iter();
+        for (variable, of_module, size, align) in placed {
+            let of_constant = if variable.space == Space::Const { addresses.next() } else { None };
+            let address = match of_constant {
+                Some(address) => address,
+                None => self.memory.alloc_for(size, align, Purpose::Variable { name: variable.name.clone() })?,
+            };
             globals.by_position.insert(variable.position, address);
             if *of_module {
                 globals.by_name.insert(variable.name.clone(), address);
@@ -423,12 +441,16 @@ impl Inner {
 
     /// What an initial value of a variable points to.
     fn address(&self, variable: &Variable, initial: &Initial) -> Result<u64, Error> {
-        let Initial::Address { name, offset, .. } = initial else {
+        let Initial::Address { name, offset, generic } = initial else {
             return Err(Error::new(variable.position, "an address is wanted"));
+        };
+        let in_space = |address: u64| match self.globals.symbol(address) {
+            Symbol::Memory { address, .. } if !generic => address,
+            _ => address,
         };
         let function = definitions(&self.ast).position(|function| function.name == *name);
         let function = function.map(|index| window::FUNCTIONS + 16 * index as u64);
-        match self.globals.by_name.get(name).copied().or(function) {
+        match self.globals.by_name.get(name).map(|address| in_space(*address)).or(function) {
             Some(address) => Ok(address.wrapping_add_signed(*offset)),
             None => Err(Error::new(variable.position, format!("`{name}` has no address"))),
         }

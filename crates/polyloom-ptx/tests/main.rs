@@ -6,6 +6,7 @@ mod constants;
 mod counting;
 mod device;
 mod fuzz;
+mod groups;
 mod instructions;
 mod legality;
 mod matrix;

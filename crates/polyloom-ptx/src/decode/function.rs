@@ -1,14 +1,14 @@
 //! A kernel and all it may call: which functions those are, their frames, and their bodies one after the other.
 
 use super::element::array_element;
-use super::op::{FunctionInfo, HostFunction, Inst, Limits, Op, ParameterInfo, Place, Program, Target};
+use super::op::{FunctionInfo, HostFunction, Inst, Limits, Op, ParameterInfo, Place, Program, Special, Target};
 use super::pressure::pressure;
 use super::symbol::{Family, File, Globals, Scope, Symbol, layout, variable_size};
 use super::types::Type;
 use super::{Class, Decoded};
 use crate::error::{Error, Position};
 use crate::exec::registers::{Base, Source, Test};
-use crate::memory::window;
+use crate::memory::window::{self, RESERVED_SHARED};
 use crate::syntax::MAX_ERRORS;
 use crate::syntax::ast::{Ast, Function, Initial, Instruction, Item, Operand, Space, Statement, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,7 +32,7 @@ pub(crate) struct Decoder<'a> {
     pub(super) infos: Vec<FunctionInfo>,
     /// Which of them is being decoded; the kernel is the first.
     pub(super) current: usize,
-    globals: &'a Globals,
+    pub(super) globals: &'a Globals,
     /// Shared variables, by where they are declared.
     shared: FxHashMap<Position, u64>,
     pub(super) code: Vec<Inst>,
@@ -107,6 +107,8 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         Op::Call(call) => matches!(call.target, Target::Host(HostFunction::Alloc)),
         _ => false,
     });
+    let reserved = |op: &Op| matches!(op, Op::Special { which: Special::ReservedShared(_), .. });
+    let uses_reserved_shared = decoder.code.iter().any(|inst| reserved(&inst.op));
     Ok(Program {
         code: decoder.code,
         functions: decoder.infos,
@@ -115,6 +117,8 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         parameter_bytes,
         shared: shared_names,
         static_shared_bytes,
+        uses_reserved_shared,
+        constants: globals.constants.start,
         local_bytes,
         stack_bytes,
         allocates,
@@ -149,7 +153,7 @@ pub(crate) fn limits(kernel: &Function) -> Limits {
 
 /// The kernel's parameters and the bytes they take.
 pub(crate) fn parameters(kernel: &Function) -> Decoded<(Vec<ParameterInfo>, u32)> {
-    let (places, bytes) = layout(kernel.parameters.iter())?;
+    let (places, bytes) = layout(0, kernel.parameters.iter())?;
     let infos = kernel.parameters.iter().zip(places).map(|(variable, (offset, size, align))| ParameterInfo {
         name: variable.name.clone(),
         offset,
@@ -237,7 +241,8 @@ fn reachable<'a>(ast: &'a Ast, kernel: &'a Function) -> (Vec<&'a Function>, FxHa
 
 type SharedLayout = (FxHashMap<Position, u64>, Vec<(u32, u32, String)>, u32);
 
-/// Where the shared variables of a program lie: those with a size first, dynamic ones all behind them.
+/// Where the shared variables of a program lie, past the system's part: those with a size first, dynamic ones all behind
+/// them. Then their names, and the bytes until the dynamic ones.
 fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) -> Decoded<SharedLayout> {
     let mut variables: Vec<&Variable> = Vec::new();
     for item in &ast.items {
@@ -258,7 +263,7 @@ fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) ->
         });
     }
     let dynamic = |variable: &Variable| variable.extents.first() == Some(&None);
-    let (places, end) = layout(variables.iter().filter(|each| !dynamic(each)).copied())?;
+    let (places, end) = layout(RESERVED_SHARED, variables.iter().filter(|each| !dynamic(each)).copied())?;
     let fixed = variables.iter().filter(|each| !dynamic(each)).zip(&places);
     let mut addresses: FxHashMap<Position, u64> = FxHashMap::default();
     let mut named = Vec::new();
@@ -275,7 +280,7 @@ fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) ->
     for variable in variables.iter().filter(|each| dynamic(each)) {
         addresses.insert(variable.position, u64::from(start));
     }
-    Ok((addresses, named, start))
+    Ok((addresses, named, start - RESERVED_SHARED))
 }
 
 impl<'a> Decoder<'a> {
@@ -508,7 +513,7 @@ impl<'a> Decoder<'a> {
             return Some(symbol);
         }
         if let Some(address) = self.globals.by_name.get(name) {
-            return Some(Symbol::Memory { space: Space::Global, address: *address });
+            return Some(self.globals.symbol(*address));
         }
         let shared = self.ast.items.iter().find_map(|item| match item {
             Item::Variable(variable) if variable.name == name => self.shared.get(&variable.position),
@@ -604,10 +609,7 @@ impl<'a> Decoder<'a> {
                 }
                 *counter += places;
                 if variable.count.is_some() {
-                    if variable.lanes > 1 {
-                        return fail("the simulator has no numbered vector registers".to_owned());
-                    }
-                    let family = Family { file, first, count, ty };
+                    let family = Family { file, first, count, lanes: variable.lanes, ty };
                     let scope = self.scope();
                     let covered = scope.symbols.keys().any(|name| {
                         name.strip_prefix(&variable.name).is_some_and(|digits| family.number(digits).is_some())
@@ -618,12 +620,7 @@ impl<'a> Decoder<'a> {
                     scope.families.insert(variable.name.clone(), family);
                     return Ok(Symbol::Register { file, slot: first, ty });
                 }
-                let register = |slot| Symbol::Register { file, slot, ty };
-                if variable.lanes > 1 {
-                    Symbol::Vector((0..variable.lanes).map(|lane| register(first + lane)).collect())
-                } else {
-                    register(first)
-                }
+                Symbol::registers(file, first, variable.lanes, ty)
             }
             Space::Local | Space::Param => {
                 let (size, align) = variable_size(variable)?;
@@ -642,7 +639,7 @@ impl<'a> Decoder<'a> {
             Space::Global | Space::Const => {
                 // Variables of functions that keep their values; the module laid them out with its own.
                 match self.globals.by_position.get(&variable.position) {
-                    Some(address) => Symbol::Memory { space: Space::Global, address: *address },
+                    Some(address) => self.globals.symbol(*address),
                     None => return fail(format!("`{}` has no address", variable.name)),
                 }
             }
@@ -692,11 +689,12 @@ impl<'a> Decoder<'a> {
 /// Where a declared parameter lies.
 fn place(symbol: &Symbol) -> Place {
     match symbol {
-        Symbol::Register { file: File::Word, slot, .. } => Place::Word(Source::Register(*slot)),
+        Symbol::Register { file: File::Word, slot, ty } => Place::Word(Source::Register(*slot), ty.bits()),
         Symbol::Register { file: File::Double, slot, .. } => Place::Double(Source::Register(*slot)),
         Symbol::Register { file: File::Predicate, slot, .. } => {
             Place::Predicate(Test::Register { slot: *slot, negated: false })
         }
+        Symbol::Vector(all) => Place::Vector(all.iter().map(place).collect()),
         Symbol::Frame { offset, size, .. } => Place::Memory { offset: *offset, size: *size },
         _ => Place::Memory { offset: 0, size: 0 },
     }

@@ -38,7 +38,7 @@ use op::{Class, Op};
 use types::Type;
 
 pub(crate) use function::decode;
-pub(crate) use symbol::{Globals, is_opaque, repeated, variable_size};
+pub(crate) use symbol::{Globals, Symbol, is_opaque, repeated, variable_size};
 
 /// What decoding one instruction gives.
 pub(crate) type Decoded<T> = Result<T, Error>;

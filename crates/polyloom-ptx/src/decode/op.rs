@@ -15,8 +15,13 @@ pub(crate) struct Program {
     pub(crate) parameter_bytes: u32,
     /// Named ranges of static shared memory: start, length, name.
     pub(crate) shared: Vec<(u32, u32, String)>,
-    /// Where dynamic shared memory begins, which is the length of the static.
+    /// Bytes of static shared memory, which begins at [`RESERVED_SHARED`](crate::memory::window::RESERVED_SHARED);
+    /// dynamic shared memory begins where it ends.
     pub(crate) static_shared_bytes: u32,
+    /// Whether it asks where the system's part of shared memory is, and so may access it.
+    pub(crate) uses_reserved_shared: bool,
+    /// The generic address of the first byte of constant memory.
+    pub(crate) constants: u64,
     /// Bytes of local memory a thread may need.
     pub(crate) local_bytes: u32,
     /// Of these, those that `alloca` gives; there are none unless some function uses it.
@@ -75,10 +80,15 @@ pub struct ParameterInfo {
 /// Where a function's parameter or result lies in its frame, or what a call passes.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    Memory { offset: u32, size: u32 },
-    Word(Source<u32>),
+    Memory {
+        offset: u32,
+        size: u32,
+    },
+    /// In a register of so many bits.
+    Word(Source<u32>, u32),
     Double(Source<u64>),
     Predicate(Test),
+    Vector(Vec<Place>),
 }
 
 /// One instruction.
@@ -305,7 +315,12 @@ pub(crate) enum Special {
     LanesGreaterEqual,
     LanesGreater,
     DynamicShared,
+    /// What the program has of shared memory, static and dynamic.
     TotalShared,
+    /// That, and what the system has.
+    AggregateShared,
+    /// An offset or size of what the system has of shared memory.
+    ReservedShared(u32),
     /// Zero that 16 bits may be read of: a fourth component, and the number of a launch, which has none here.
     Absent,
     Zero,

@@ -11,10 +11,11 @@ use crate::counters::Counters;
 use crate::decode::op::{Inst, Program};
 use crate::memory::device::{Allocation, DeviceMemory};
 use crate::memory::region::Region;
-use crate::memory::window;
+use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{Fault, Finding, FindingKind, Report, Site, Thread};
 use crate::sanitize::{BlockChecks, GlobalChecks};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -39,6 +40,7 @@ pub(crate) struct Context<'a> {
     pub(crate) functions: &'a [u64],
     /// Warps in a block.
     pub(crate) warps: u32,
+    /// Bytes of shared memory, the system's included.
     pub(crate) shared_bytes: u32,
     pub(crate) counting: bool,
     /// Accesses are shown to checks or counters.
@@ -97,8 +99,13 @@ impl Context<'_> {
     /// In words, what is at an address of shared memory.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
         let dynamic = self.launch.dynamic_shared_bytes;
-        if dynamic > 0 && offset >= u64::from(self.program.static_shared_bytes) {
-            let past = offset.wrapping_sub(u64::from(self.program.static_shared_bytes));
+        let reserved = u64::from(RESERVED_SHARED);
+        if offset < reserved {
+            return format!("byte {offset} of the {reserved} bytes that shared memory begins with and the system has");
+        }
+        let dynamic_start = reserved + u64::from(self.program.static_shared_bytes);
+        if dynamic > 0 && offset >= dynamic_start {
+            let past = offset - dynamic_start;
             return format!("byte {past} of the {dynamic} bytes of dynamic shared memory");
         }
         match self.program.shared.iter().rev().find(|(start, _, _)| u64::from(*start) <= offset) {
@@ -106,15 +113,28 @@ impl Context<'_> {
                 let (byte, name) = (offset - u64::from(*start), plain_name(name));
                 format!("byte {byte} of `{name}` ({size} bytes)")
             }
-            None => format!("byte {offset} of shared memory"),
+            None => format!("byte {} of shared memory", offset - reserved),
         }
+    }
+
+    /// Which offsets of shared memory may be accessed.
+    #[inline]
+    pub(crate) fn shared_bounds(&self) -> Range<u64> {
+        let start = if self.program.uses_reserved_shared { 0 } else { RESERVED_SHARED.min(self.shared_bytes) };
+        start.into()..self.shared_bytes.into()
+    }
+
+    /// Bytes of shared memory that the program has, static and dynamic.
+    pub(crate) fn program_shared_bytes(&self) -> u32 {
+        self.program.static_shared_bytes + self.launch.dynamic_shared_bytes
     }
 
     pub(crate) fn interrupted(&self) -> bool {
         self.stop.load(Relaxed) || (self.launch.interrupt)()
     }
 
-    /// Notes what a check found, once for each kind and line, or pair of lines whichever of them came second.
+    /// Notes what a check found, once for each kind and line, or pair of lines whichever of them came second; of those
+    /// within a block and between blocks the latter.
     pub(crate) fn report(&self, finding: Finding) {
         type Line<'a> = Option<(Option<&'a str>, u32)>;
         fn line(site: &Option<Site>) -> Line<'_> {
@@ -128,9 +148,15 @@ impl Context<'_> {
             if there.is_some() && there < here { (there, here) } else { (here, there) }
         }
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = findings.iter().any(|each| each.kind == finding.kind && lines(each) == lines(&finding));
-        if !known && findings.len() < MAX_FINDINGS {
-            findings.push(finding);
+        let known = findings.iter().position(|each| each.kind == finding.kind && lines(each) == lines(&finding));
+        // A barrier of the block does not mend a race with another block: such take the place of those within a block.
+        let place = match known {
+            None if findings.len() < MAX_FINDINGS => return findings.push(finding),
+            None => findings.iter().rposition(|each| each.kind == FindingKind::Race && !each.is_between_blocks()),
+            Some(known) => Some(known).filter(|known| !findings[*known].is_between_blocks()),
+        };
+        if let Some(place) = place.filter(|_| finding.is_between_blocks()) {
+            findings[place] = finding;
         }
     }
 
@@ -266,7 +292,10 @@ pub(crate) fn run(
         parameters,
         functions,
         warps: threads.div_ceil(32),
-        shared_bytes: program.static_shared_bytes + launch.dynamic_shared_bytes,
+        shared_bytes: match program.static_shared_bytes + launch.dynamic_shared_bytes {
+            0 if !program.uses_reserved_shared => 0,
+            bytes => RESERVED_SHARED + bytes,
+        },
         counting: launch.counters,
         observing: launch.counters || sanitizing,
         started: Instant::now(),
@@ -290,6 +319,12 @@ pub(crate) fn run(
     if findings.len() > 1 {
         findings.retain(|finding| finding.kind != FindingKind::Interrupted);
     }
+    // What ended the launch stays the last.
+    findings.sort_by_key(|finding| match finding {
+        _ if finding.is_between_blocks() => 0,
+        _ if finding.is_collected() => 1,
+        _ => 2,
+    });
     if findings.is_empty() { Ok(report) } else { Err(Box::new(Fault { findings, report })) }
 }
 

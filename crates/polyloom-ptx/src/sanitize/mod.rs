@@ -11,17 +11,17 @@ mod race;
 mod uninitialised;
 
 use crate::Sanitizers;
-use crate::decode::op::{Inst, Op, Scope, WarpOp};
+use crate::decode::op::{Class, Inst, Op, Scope, WarpOp};
 use crate::exec::access::{Access, AccessKind, Where};
 use crate::exec::block::Arrival;
 use crate::exec::registers::{LANES, lanes_of};
 use crate::exec::warp::Warp;
 use crate::exec::{BlockState, Context};
-use crate::memory::window;
+use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::Space;
 use copies::Copies;
-use order::{BlockTime, Board, Knowledge};
+use order::{BlockTime, Board, Knowledge, MBarrierTime};
 use race::{Record, Shadow};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, PoisonError};
@@ -47,6 +47,8 @@ pub(crate) struct BlockChecks {
     shadow: Shadow,
     board: Board,
     copies: Copies,
+    /// By their offsets.
+    mbarriers: FxHashMap<u64, MBarrierTime>,
     /// What threads that arrived at a barrier without waiting did before.
     given: FxHashMap<usize, Vec<Arc<Knowledge>>>,
     /// Each thread's last instruction that accessed memory.
@@ -55,13 +57,17 @@ pub(crate) struct BlockChecks {
 
 impl BlockChecks {
     pub(crate) fn new(sanitize: Sanitizers, shared_bytes: u32, linear: u64, warps: u32) -> Self {
+        let mut shared_written = vec![0; (shared_bytes as usize).div_ceil(8)];
+        // What the system has of it is zero at first.
+        shared_written.iter_mut().take(RESERVED_SHARED as usize / 8).for_each(|bits| *bits = 0xff);
         BlockChecks {
             sanitize,
-            shared_written: vec![0; (shared_bytes as usize).div_ceil(8)],
+            shared_written,
             time: BlockTime::new(linear as u32, warps as usize * LANES),
             shadow: Shadow::default(),
             board: Board::default(),
             copies: Copies::default(),
+            mbarriers: FxHashMap::default(),
             given: FxHashMap::default(),
             last: vec![None; warps as usize * LANES],
         }
@@ -167,10 +173,30 @@ impl BlockState {
         }
     }
 
-    /// A thread has seen that the mbarrier's phase of that parity is over.
-    pub(crate) fn observe_phase_end(&mut self, barrier: u64, phase: bool) {
+    /// An mbarrier begins, or ends.
+    pub(crate) fn observe_mbarrier(&mut self, barrier: u64) {
         if let Some(checks) = &mut self.checks {
-            checks.copies.complete((barrier, phase));
+            checks.mbarriers.remove(&barrier);
+        }
+    }
+
+    /// A thread arrives at an mbarrier, or, without one, bytes do; `completes` tells that this ends the phase.
+    pub(crate) fn observe_mbarrier_arrival(&mut self, barrier: u64, thread: Option<(u32, usize)>, completes: bool) {
+        let Some(checks) = self.checks.as_mut().filter(|checks| checks.sanitize.races) else { return };
+        let mbarrier = checks.mbarriers.entry(barrier).or_default();
+        match thread {
+            Some((warp, lane)) => checks.time.arrive(mbarrier, thread_of(warp, lane), completes),
+            None if completes => mbarrier.complete(),
+            None => {}
+        }
+    }
+
+    /// A thread has seen that the mbarrier's phase of that parity is over.
+    pub(crate) fn observe_phase_end(&mut self, warp: u32, lane: usize, barrier: u64, phase: bool) {
+        let Some(checks) = &mut self.checks else { return };
+        checks.copies.complete((barrier, phase));
+        if let Some(mbarrier) = checks.mbarriers.get(&barrier) {
+            checks.time.wait(mbarrier, thread_of(warp, lane));
         }
     }
 
@@ -198,6 +224,15 @@ impl BlockState {
                 context.report(*warp.finding(context, self, inst, FindingKind::NotMember, &message, lanes));
             }
         };
+        let alive = self.alive(warp.index);
+        let gone = |message: String, lanes: u32| {
+            context.report(*warp.finding(context, self, inst, FindingKind::ExitedLane, &message, lanes));
+        };
+        let why = |lane: u32| if warp.present >> lane & 1 == 0 { "the block does not have" } else { "has exited" };
+        if inst.class == Class::Matrix && alive != u32::MAX {
+            let missing = (!alive).trailing_zeros();
+            gone(format!("all lanes of a warp execute it, but for lane {missing}, which {}", why(missing)), lanes);
+        }
         let strangers = lanes & !members;
         report(strangers, format!("the mask 0x{members:x} does not name the lanes that execute it"));
         if let Some(sources) = &op.sources {
@@ -206,6 +241,12 @@ impl BlockState {
             let readers = lanes_of(lanes & members).filter(outside).fold(0, |set, lane| set | 1 << lane);
             let whose = lanes_of(readers).next().map_or(0, |lane| from[lane]);
             report(readers, format!("the value is of lane {whose}, which the mask 0x{members:x} does not name"));
+            // Instructions may name lanes that have exited, and do not wait for them, but what those had is undefined.
+            let has_exited = |lane: &usize| (members & !alive) >> from[*lane] & 1 != 0;
+            let readers = lanes_of(lanes & members).filter(has_exited).fold(0, |set, lane| set | 1 << lane);
+            if let Some(whose) = lanes_of(readers).next().map(|lane| from[lane]) {
+                gone(format!("the value is of lane {whose}, which {}", why(whose)), readers);
+            }
         }
     }
 
@@ -345,8 +386,13 @@ impl BlockState {
             let BlockChecks { time, shadow, board, .. } = &mut *checks;
             let (shadow, board) =
                 if group.place == Where::Shared { (shadow, board) } else { (&mut global.shadow, &mut global.board) };
-            if order.strong {
+            // Mbarriers order threads by their phases.
+            if order.strong && !matches!(access.inst.op, Op::MBarrier(_)) {
                 time.strong(board, address, thread, order, (reads, writes));
+            }
+            // What the system does with its own shared memory is its affair: cooperative groups rely on more than PTX says.
+            if group.place == Where::Shared && offset < RESERVED_SHARED as usize {
+                continue;
             }
             let record = Record::new(stamp, access.inst.index, writes, order);
             let region = warp.region(context, self, group.place);
