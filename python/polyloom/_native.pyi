@@ -349,6 +349,7 @@ class SimModule:
         block: int | Sequence[int],
         args: Sequence[Any],
         shared_bytes: int,
+        cooperative: bool,
         before: Callable[[], None],
     ) -> None: ...
 

@@ -2,13 +2,13 @@
 
 use crate::decode::function::{definitions, limits, parameters};
 use crate::decode::op::{Limits, ParameterInfo, Program};
-use crate::decode::{Globals, Symbol, decode, is_opaque, repeated, types::Type, variable_size};
+use crate::decode::{Globals, Symbol, declared, decode, incomplete, is_opaque, repeated, types::Type, variable_size};
 use crate::error::{Error, Position};
 use crate::exec;
 use crate::memory::device::Purpose;
 use crate::memory::{DeviceMemory, MemoryError, window};
 use crate::report::{Fault, Report};
-use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Statement, Variable};
+use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Variable};
 use crate::syntax::parse;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
@@ -46,9 +46,10 @@ impl Module {
             let message = format!("the simulator has 64-bit addresses, not `.address_size {}`", ast.address_size);
             return Err(vec![Error::new(Position { line: 1, column: 1 }, message)]);
         }
-        let repeated = repeated(&ast);
-        if !repeated.is_empty() {
-            return Err(repeated);
+        for wrong in [repeated(&ast), incomplete(&ast)] {
+            if !wrong.is_empty() {
+                return Err(wrong);
+            }
         }
         Ok(Module { ast: Arc::new(ast) })
     }
@@ -72,16 +73,6 @@ impl Module {
 impl fmt::Display for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.ast.fmt(f)
-    }
-}
-
-fn declared<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Variable)) {
-    for statement in body {
-        match statement {
-            Statement::Variable(variable) => visit(variable),
-            Statement::Block(inner) => declared(inner, visit),
-            _ => {}
-        }
     }
 }
 
@@ -200,6 +191,8 @@ pub struct Launch<'a> {
     pub block: [u32; 3],
     /// Bytes of shared memory besides what the module declares.
     pub dynamic_shared_bytes: u32,
+    /// Whether all blocks are resident at once, and kernels find the workspace that they synchronise the grid by.
+    pub cooperative: bool,
     /// The bytes of each parameter, little-endian.
     pub params: &'a [Vec<u8>],
     /// What reports call the allocations that hold these addresses.
@@ -225,6 +218,7 @@ impl Default for Launch<'_> {
             grid: [1; 3],
             block: [1; 3],
             dynamic_shared_bytes: 0,
+            cooperative: false,
             params: &[],
             names: &[],
             sanitize: Sanitizers::default(),

@@ -69,3 +69,52 @@ fn tiles_of_several_warps_have_barriers() {
     let expect: Vec<i32> = expect.map(|(i, round)| input[i ^ 63] + round).collect();
     assert_eq!(values::<i32>(&out[1]), expect);
 }
+
+#[test]
+fn cooperative_launches_have_barriers_of_the_grid() {
+    let threads = 24 * 32;
+    let launch = Launch { grid: [6, 2, 2], block: [8, 4, 1], cooperative: true, ..Launch::default() };
+    let out = run("grid_sums", launch, || vec![array(&vec![0i32; threads]), array(&vec![0i32; threads])]);
+    let sum = (1..=threads as i32).sum::<i32>();
+    assert_eq!(values::<i32>(&out[1]), vec![sum * threads as i32; threads]);
+    // They know that there is one.
+    let valid = |cooperative| {
+        let launch = Launch { grid: [2, 1, 1], cooperative, ..Launch::default() };
+        values::<i32>(&run("grid_or_not", launch, || vec![array(&[7i32; 2])])[0])
+    };
+    assert_eq!([valid(true), valid(false)], [[1, 1], [0, 0]]);
+}
+
+#[test]
+fn who_synchronises_the_grid_is_launched_cooperatively() {
+    let args = || vec![array(&[0i32; 64]), array(&[0i32; 64])];
+    let launch = Launch { grid: [2, 1, 1], block: [32, 1, 1], ..Launch::default() };
+    let fault = try_launch(TEXT, "grid_sums", args(), launch).expect_err("a trap");
+    let message = "`trap` was executed; the kernel asks for the workspace of a cooperative launch, to synchronise its grid: \
+                   launch it as one";
+    assert_eq!((fault.findings[0].kind, &*fault.findings[0].message), (FindingKind::Trap, message));
+    let body = "mov.u32 %r1, %envreg1;\nmov.u32 %r2, %envreg2;\nmov.b64 %rd5, {%r2, %r1};\nld.u32 %r3, [%rd5+4];\n\
+                st.global.u32 [%rd0], %r3;";
+    let fault = try_launch(&kernel(body), "k", args(), Launch::default()).expect_err("no workspace");
+    assert!(fault.findings[0].message.contains("a null pointer; the kernel asks for the workspace"), "{fault}");
+}
+
+#[test]
+fn cooperative_launches_fit_the_multiprocessors() {
+    let args = || vec![array(&[0u32; 1024]), array(&[0u32; 1])];
+    let text = kernel("st.global.u32 [%rd0], %r0;");
+    // sm_90 has 64 warps on each of 16 multiprocessors.
+    let launch = |blocks| Launch { grid: [blocks, 1, 1], block: [1024, 1, 1], cooperative: true, ..Launch::default() };
+    assert!(try_launch(&text, "k", args(), launch(32)).is_ok());
+    let fault = try_launch(&text, "k", args(), launch(33)).expect_err("too many blocks");
+    let message = "a cooperative launch has all its blocks at once: sm_90 holds 32 of these, 2 on each of 16 multiprocessors \
+                   (limited by warps), not 33";
+    assert_eq!((fault.findings[0].kind, &*fault.findings[0].message), (FindingKind::InvalidLaunch, message));
+    let wide = Launch { dynamic_shared_bytes: 150_000, ..launch(17) };
+    let fault = try_launch(&text, "k", args(), wide).expect_err("too much shared memory");
+    assert!(
+        fault.findings[0].message.contains("1 on each of 16 multiprocessors (limited by shared), not 17"),
+        "{fault}"
+    );
+    assert!(try_launch(&text, "k", args(), Launch { cooperative: false, ..wide }).is_ok());
+}

@@ -1,6 +1,7 @@
 //! The tests of the PTX simulator. Inputs lie in `ptx/`; expected values are computed here, by hand or with Rust's own
 //! arithmetic, or are the ISA manual's.
 
+mod bulk;
 mod checks;
 mod constants;
 mod counting;

@@ -454,3 +454,21 @@ fn local_and_constant_variables_have_addresses_of_32_bits() {
     assert_eq!(refused(head, "ld.global.u32 %r1, [first];"), ["`first` is in `.const`, not in `.global`"]);
     assert_eq!(refused(head, "ld.const.u32 %r1, [short];"), ["`short` is in `.global`, not in `.const`"]);
 }
+
+#[test]
+fn what_ptxas_refuses_is_refused_by_a_message_that_says_why() {
+    let message = |body: &str| refused("", body).remove(0);
+    let root = "`sqrt` of `.f64` takes a rounding such as `.rn`, not `.approx`";
+    assert_eq!(message(".reg .f64 %fd<2>;\nsqrt.approx.f64 %fd1, %fd0;"), root);
+    assert_eq!(message(".reg .f32 %f<2>;\nsin.f32 %f1, %f0;"), "`sin` of `.f32` takes `.approx`, which is missing");
+    let vote = "`vote` without `.sync` is of targets before `sm_70`: write `vote.sync`";
+    assert_eq!(message("vote.all.pred %p1, %p2;"), vote);
+    let shuffle = "`shfl` without `.sync` is of targets before `sm_70`: write `shfl.sync`";
+    assert_eq!(message("shfl.bfly.b32 %r1, %r2, 1, 31;"), shuffle);
+    for space in ["local", "shared", "global", "const"] {
+        assert_eq!(message(&format!(".{space} .b32 none[0];")), "`none` is an array of no elements");
+        assert_eq!(message(&format!(".{space} .b32 none[];")), "`none` is an array of no elements");
+    }
+    let text = kernel("").replace(".param .u64 other", ".param .align 4 .b8 other[0]");
+    assert_eq!(Module::parse(&text).expect_err("it is refused")[0].message, "`other` is an array of no elements");
+}

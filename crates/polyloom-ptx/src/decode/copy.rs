@@ -17,6 +17,10 @@ impl Decoder<'_> {
         if line.instruction.modifiers.starts_with(&["async", "mbarrier", "arrive"].map(str::to_owned)) {
             return self.arrive_after_copies(line);
         }
+        let named = |name: &str| line.instruction.modifiers.iter().any(|each| each == name);
+        if named("bulk") && !named("tensor") {
+            return self.bulk(line);
+        }
         if !line.mods.take("async")
             || line.instruction.modifiers.iter().any(|name| name == "bulk" || name == "mbarrier")
         {

@@ -107,8 +107,13 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         Op::Call(call) => matches!(call.target, Target::Host(HostFunction::Alloc)),
         _ => false,
     });
-    let reserved = |op: &Op| matches!(op, Op::Special { which: Special::ReservedShared(_), .. });
-    let uses_reserved_shared = decoder.code.iter().any(|inst| reserved(&inst.op));
+    let specials = decoder.code.iter().filter_map(|inst| match inst.op {
+        Op::Special { which, .. } => Some(which),
+        _ => None,
+    });
+    let specials: Vec<Special> = specials.collect();
+    let uses_reserved_shared = specials.iter().any(|which| matches!(which, Special::ReservedShared(_)));
+    let uses_workspace = specials.iter().any(|which| matches!(which, Special::WorkspaceLow | Special::WorkspaceHigh));
     Ok(Program {
         code: decoder.code,
         functions: decoder.infos,
@@ -118,6 +123,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         shared: shared_names,
         static_shared_bytes,
         uses_reserved_shared,
+        uses_workspace,
         constants: globals.constants.start,
         local_bytes,
         stack_bytes,

@@ -5,6 +5,7 @@
 
 mod address;
 mod atomic;
+mod bulk;
 mod compare;
 mod control;
 mod convert;
@@ -38,7 +39,7 @@ use op::{Class, Op};
 use types::Type;
 
 pub(crate) use function::decode;
-pub(crate) use symbol::{Globals, Symbol, is_opaque, repeated, variable_size};
+pub(crate) use symbol::{Globals, Symbol, declared, incomplete, is_opaque, repeated, variable_size};
 
 /// What decoding one instruction gives.
 pub(crate) type Decoded<T> = Result<T, Error>;

@@ -20,6 +20,8 @@ pub(crate) struct Program {
     pub(crate) static_shared_bytes: u32,
     /// Whether it asks where the system's part of shared memory is, and so may access it.
     pub(crate) uses_reserved_shared: bool,
+    /// Whether it asks for the workspace of a cooperative launch.
+    pub(crate) uses_workspace: bool,
     /// The generic address of the first byte of constant memory.
     pub(crate) constants: u64,
     /// Bytes of local memory a thread may need.
@@ -223,6 +225,13 @@ pub(crate) enum Op {
     AsyncCommit,
     /// Waits until at most so many groups are under way, or for all copies.
     AsyncWait(Option<u32>),
+    BulkCopy(Box<BulkCopy>),
+    BulkCommit,
+    /// Waits until at most so many bulk groups are under way, or have yet to be read.
+    BulkWait {
+        left: u32,
+        only_reads: bool,
+    },
     MBarrier(Box<MBarrier>),
     Sleep,
 }
@@ -321,6 +330,9 @@ pub(crate) enum Special {
     AggregateShared,
     /// An offset or size of what the system has of shared memory.
     ReservedShared(u32),
+    /// The halves of the address of the workspace that a cooperative launch has, or zero.
+    WorkspaceLow,
+    WorkspaceHigh,
     /// Zero that 16 bits may be read of: a fourth component, and the number of a launch, which has none here.
     Absent,
     Zero,
@@ -523,6 +535,35 @@ pub(crate) struct AsyncCopy {
     pub(crate) size: u32,
     pub(crate) source_size: Option<Source<u32>>,
     pub(crate) ignore: Option<Test>,
+}
+
+/// `cp.async.bulk` and `cp.reduce.async.bulk`.
+pub(crate) struct BulkCopy {
+    pub(crate) to: Address,
+    pub(crate) to_space: Space,
+    pub(crate) from: Address,
+    pub(crate) from_space: Space,
+    pub(crate) size: Source<u32>,
+    pub(crate) end: BulkEnd,
+    /// A bit for each block of the cluster that it goes to.
+    pub(crate) blocks: Option<Source<u32>>,
+    /// A bit for each byte of 16 that is written.
+    pub(crate) bytes: Option<Source<u32>>,
+    pub(crate) reduction: Option<BulkReduction>,
+}
+
+/// What a bulk copy tells that it is done.
+pub(crate) enum BulkEnd {
+    /// The bulk group that the thread commits.
+    Group,
+    /// Bytes that an mbarrier expects.
+    MBarrier(Address),
+}
+
+pub(crate) struct BulkReduction {
+    pub(crate) update: Update,
+    /// Bytes of an element.
+    pub(crate) size: u32,
 }
 
 pub(crate) struct MBarrier {

@@ -63,6 +63,9 @@ pub(super) fn special(name: &str, component: Option<&str>) -> Option<(Special, W
         "%reserved_smem_offset_1" => Special::ReservedShared(RESERVED_SHARED / 2),
         "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => Special::ReservedShared(RESERVED_SHARED),
         "%cluster_ctarank" => Special::Zero,
+        // As cooperative groups have them (cooperative_groups/details/driver_abi.h).
+        "%envreg1" => Special::WorkspaceHigh,
+        "%envreg2" => Special::WorkspaceLow,
         "%cluster_nctarank" => Special::One,
         "%clock64" => return Some((Special::Clock, Widths::B64)),
         "%globaltimer" => return Some((Special::Time, Widths::B64)),

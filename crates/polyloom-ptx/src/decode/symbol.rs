@@ -4,7 +4,7 @@ use super::Decoded;
 use super::types::Type;
 use crate::error::{Error, Position};
 use crate::syntax::MAX_ERRORS;
-use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Variable};
+use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Statement, Variable};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -152,6 +152,45 @@ pub(crate) fn repeated(ast: &Ast) -> Vec<Error> {
     }
     errors.truncate(MAX_ERRORS);
     errors
+}
+
+/// Arrays of no elements, among variables that are defined and parameters of kernels.
+pub(crate) fn incomplete(ast: &Ast) -> Vec<Error> {
+    let is_empty = |variable: &Variable| {
+        let is_open = matches!(variable.extents.first(), Some(None)) && variable.initial.is_none();
+        is_open || variable.extents.contains(&Some(0))
+    };
+    let mut errors = Vec::new();
+    let mut check = |variable: &Variable| {
+        if is_empty(variable) && variable.linkage != Some(Linkage::Extern) {
+            errors.push(Error::new(variable.position, format!("`{}` is an array of no elements", variable.name)));
+        }
+    };
+    for item in &ast.items {
+        match item {
+            Item::Variable(variable) => check(variable),
+            Item::Function(function) => {
+                if function.entry {
+                    function.parameters.iter().for_each(&mut check);
+                }
+                declared(function.body.as_deref().unwrap_or(&[]), &mut |variable| check(variable));
+            }
+            _ => {}
+        }
+    }
+    errors.truncate(MAX_ERRORS);
+    errors
+}
+
+/// Visits the variables that a body declares.
+pub(crate) fn declared<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Variable)) {
+    for statement in body {
+        match statement {
+            Statement::Variable(variable) => visit(variable),
+            Statement::Block(inner) => declared(inner, visit),
+            _ => {}
+        }
+    }
 }
 
 /// Bytes of a variable and its alignment. An extent that is left open is the initial value's, or zero.

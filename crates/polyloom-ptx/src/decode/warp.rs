@@ -39,6 +39,17 @@ impl Shuffle {
 impl Decoder<'_> {
     pub(super) fn warp(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let sync = line.mods.take("sync");
+        // PTX ISA 9.0 §9.7.9.5 and §9.7.13.10.
+        let opcode = line.instruction.opcode.as_str();
+        let arch = self.ast.target.first().map_or("", String::as_str).trim_matches(|c: char| !c.is_ascii_digit());
+        if !sync
+            && matches!(opcode, "shfl" | "vote")
+            && self.ast.version >= (6, 4)
+            && arch.parse().is_ok_and(|arch: u32| arch >= 70)
+        {
+            return line
+                .error(format!("`{opcode}` without `.sync` is of targets before `sm_70`: write `{opcode}.sync`"));
+        }
         let (members, compute) = match line.instruction.opcode.as_str() {
             "shfl" => {
                 let op = self.shuffle(line, sync)?;

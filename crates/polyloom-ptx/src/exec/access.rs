@@ -259,7 +259,8 @@ impl Warp {
             _ => context.device.describe(address, context.launch.names),
         };
         let verb = format!("{size} bytes at 0x{address:x} of {} memory", space.name());
-        let message = format!("{verb}, {place}");
+        let why = if address < 4096 && space == Space::Global { context.lacks_workspace() } else { "" };
+        let message = format!("{verb}, {place}{why}");
         let mut finding = self.finding(context, block, inst, FindingKind::OutOfBounds, &message, lanes);
         finding.address = Some(address);
         finding

@@ -6,10 +6,12 @@
 
 use super::block::{Block, Progress};
 use super::registers::Registers;
+use super::special::PROCESSORS;
 use crate::Launch;
 use crate::counters::Counters;
 use crate::decode::op::{Inst, Program};
-use crate::memory::device::{Allocation, DeviceMemory};
+use crate::memory::MemoryError;
+use crate::memory::device::{Allocation, DeviceMemory, Purpose};
 use crate::memory::region::Region;
 use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{Fault, Finding, FindingKind, Report, Site, Thread};
@@ -40,6 +42,8 @@ pub(crate) struct Context<'a> {
     pub(crate) functions: &'a [u64],
     /// Warps in a block.
     pub(crate) warps: u32,
+    /// The address of what the blocks of a cooperative launch synchronise by, or zero.
+    pub(crate) workspace: u64,
     /// Bytes of shared memory, the system's included.
     pub(crate) shared_bytes: u32,
     pub(crate) counting: bool,
@@ -127,6 +131,16 @@ impl Context<'_> {
     /// Bytes of shared memory that the program has, static and dynamic.
     pub(crate) fn program_shared_bytes(&self) -> u32 {
         self.program.static_shared_bytes + self.launch.dynamic_shared_bytes
+    }
+
+    /// In words, why a kernel fails that synchronises its grid and is not launched so.
+    pub(crate) fn lacks_workspace(&self) -> &'static str {
+        match self.program.uses_workspace && !self.launch.cooperative {
+            true => {
+                "; the kernel asks for the workspace of a cooperative launch, to synchronise its grid: launch it as one"
+            }
+            false => "",
+        }
     }
 
     pub(crate) fn interrupted(&self) -> bool {
@@ -261,7 +275,47 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
             return Some(format!("parameter {index} (`{}`) has {size} bytes, not {given}", parameter.name));
         }
     }
-    None
+    if launch.cooperative { not_resident(program, launch) } else { None }
+}
+
+/// What cooperative groups find at `%envreg1` and `%envreg2`: its size and the word of the grid's barrier.
+struct Workspace<'a> {
+    device: &'a DeviceMemory,
+    address: u64,
+}
+
+impl Workspace<'_> {
+    const BYTES: u32 = 8;
+
+    fn new(device: &DeviceMemory) -> Result<Workspace<'_>, MemoryError> {
+        let purpose = Purpose::Variable { name: "the workspace of the grid".to_owned() };
+        let address = device.alloc_for(Self::BYTES as usize, 16, purpose)?;
+        device.write(address, &Self::BYTES.to_le_bytes())?;
+        Ok(Workspace { device, address })
+    }
+}
+
+impl Drop for Workspace<'_> {
+    fn drop(&mut self) {
+        // A kernel cannot have freed it.
+        let _ = self.device.free(self.address);
+    }
+}
+
+/// What is wrong with a cooperative launch: its blocks wait for each other, so that all have to run at once.
+fn not_resident(program: &Program, launch: &Launch<'_>) -> Option<String> {
+    let occupancy = crate::occupancy::occupancy(program, launch);
+    // How many registers a thread takes is an estimate, which allows one block.
+    let a_processor = u64::from(occupancy.blocks).max(1);
+    let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    let most = PROCESSORS * a_processor;
+    let (arch, limiter) = (launch.arch, format!("{:?}", occupancy.limiter).to_lowercase());
+    (blocks > most).then(|| {
+        format!(
+            "a cooperative launch has all its blocks at once: sm_{arch} holds {most} of these, {a_processor} on each of \
+             {PROCESSORS} multiprocessors (limited by {limiter}), not {blocks}"
+        )
+    })
 }
 
 /// Runs a launch to its end.
@@ -282,6 +336,10 @@ pub(crate) fn run(
         parameters.write(parameter.offset as usize, bytes);
     }
     let threads = launch.block.iter().product::<u32>();
+    let workspace = match (launch.cooperative && program.uses_workspace).then(|| Workspace::new(device)).transpose() {
+        Ok(workspace) => workspace,
+        Err(error) => return Err(refused(program, format!("the workspace of a cooperative launch: {error}"))),
+    };
     let memory = device.snapshot();
     let context = Context {
         program,
@@ -292,6 +350,7 @@ pub(crate) fn run(
         parameters,
         functions,
         warps: threads.div_ceil(32),
+        workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),
         shared_bytes: match program.static_shared_bytes + launch.dynamic_shared_bytes {
             0 if !program.uses_reserved_shared => 0,
             bytes => RESERVED_SHARED + bytes,

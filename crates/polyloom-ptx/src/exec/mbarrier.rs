@@ -120,7 +120,7 @@ impl Warp {
         Ok(())
     }
     /// So many bytes more, or fewer, are to come in the phase.
-    pub(super) fn count_bytes(
+    fn count_bytes(
         &mut self,
         context: &Context<'_>,
         block: &mut BlockState,
@@ -128,10 +128,26 @@ impl Warp {
         place: (Option<Space>, u64),
         lane: usize,
         bytes: i64,
-    ) -> Result<u64, Box<Finding>> {
+    ) -> Result<(), Box<Finding>> {
         let update = |state| advance(state, 0, 0, bytes);
         let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), update)?;
         block.observe_mbarrier_arrival(shared_offset(place), None, ends_phase(before, update(before)));
-        Ok(before)
+        Ok(())
+    }
+    /// A bulk copy of a lane is done: the barrier gets its bytes, and those that wait for the phase what it wrote.
+    pub(super) fn complete_copy(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        place: (Option<Space>, u64),
+        (lane, size): (usize, u32),
+    ) -> Result<(), Box<Finding>> {
+        let update = |state| advance(state, 0, 0, -i64::from(size));
+        let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), update)?;
+        let (barrier, completes) = (shared_offset(place), ends_phase(before, update(before)));
+        block.observe_bulk_phase(self.index, lane, barrier, before & PHASE != 0);
+        block.observe_mbarrier_arrival(barrier, Some((self.index, lane)), completes);
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::decode::op::{Destination, Special};
 use crate::memory::window::RESERVED_SHARED;
 
 /// Multiprocessors that blocks are said to run on.
-const PROCESSORS: u64 = 16;
+pub(super) const PROCESSORS: u64 = 16;
 
 impl Warp {
     /// Writes a register that may be narrower than 64 bits.
@@ -59,6 +59,8 @@ impl Warp {
             Special::TotalShared => all(context.program_shared_bytes().into()),
             Special::AggregateShared => all((RESERVED_SHARED + context.program_shared_bytes()).into()),
             Special::ReservedShared(offset) => all(offset.into()),
+            Special::WorkspaceLow => all(context.workspace & u64::from(u32::MAX)),
+            Special::WorkspaceHigh => all(context.workspace >> 32),
             Special::Absent | Special::Zero => all(0),
             Special::One => all(1),
         };

@@ -11,7 +11,7 @@ mod race;
 mod uninitialised;
 
 use crate::Sanitizers;
-use crate::decode::op::{Class, Inst, Op, Scope, WarpOp};
+use crate::decode::op::{BulkEnd, Class, Inst, Op, Scope, WarpOp};
 use crate::exec::access::{Access, AccessKind, Where};
 use crate::exec::block::Arrival;
 use crate::exec::registers::{LANES, lanes_of};
@@ -20,7 +20,7 @@ use crate::exec::{BlockState, Context};
 use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::Space;
-use copies::Copies;
+use copies::{Copies, CopyEnd, CopyUnderWay};
 use order::{BlockTime, Board, Knowledge, MBarrierTime};
 use race::{Record, Shadow};
 use rustc_hash::FxHashMap;
@@ -160,9 +160,29 @@ impl BlockState {
         for lane in lanes_of(lanes) {
             let thread = thread_of(warp, lane);
             let stamp = checks.time.stamp(thread);
-            for offset in checks.copies.wait(thread, left) {
-                checks.shadow.written_now(window::base(Space::Shared) + offset, stamp);
+            for address in checks.copies.wait(thread, left) {
+                checks.shadow.written_now(address, stamp);
             }
+        }
+    }
+
+    pub(crate) fn observe_bulk_commit(&mut self, warp: u32, lanes: u32) {
+        if let Some(checks) = &mut self.checks {
+            lanes_of(lanes).for_each(|lane| checks.copies.commit_bulk(thread_of(warp, lane)));
+        }
+    }
+
+    /// All but `left` bulk groups are waited for, or that their sources have been read.
+    pub(crate) fn observe_bulk_wait(&mut self, warp: u32, lanes: u32, left: u32, only_reads: bool) {
+        if let Some(checks) = &mut self.checks {
+            lanes_of(lanes).for_each(|lane| checks.copies.wait_bulk(thread_of(warp, lane), left, only_reads));
+        }
+    }
+
+    /// The bulk copy that a thread has just begun is done when the mbarrier's phase of that parity is over.
+    pub(crate) fn observe_bulk_phase(&mut self, warp: u32, lane: usize, barrier: u64, phase: bool) {
+        if let Some(checks) = &mut self.checks {
+            checks.copies.bind_bulk(thread_of(warp, lane), (barrier, phase));
         }
     }
 
@@ -365,18 +385,19 @@ impl BlockState {
             let (thread, offset) = (thread_of(warp.index, lane), group.offsets[lane]);
             let address = generic(context, group.place, offset);
             let copies = &mut checks.copies;
-            let copier = match group.place {
-                Where::Shared => copies.writer(offset as u64, access.size),
-                _ if writes => copies.reader(address, access.size),
-                _ => None,
+            let under_way = copies.find(address, access.size, writes);
+            let end = match &access.inst.op {
+                Op::BulkCopy(copy) if matches!(copy.end, BulkEnd::Group) => CopyEnd::BulkGroup,
+                Op::BulkCopy(_) => CopyEnd::Phase,
+                _ => CopyEnd::Group,
             };
             match access.kind {
-                AccessKind::AsyncWrite => copies.write(thread, offset as u64, access.size),
-                AccessKind::AsyncRead => copies.read(thread, address, access.size),
+                AccessKind::AsyncWrite => copies.write(thread, (address, access.size), end),
+                AccessKind::AsyncRead => copies.read(thread, (address, access.size), end),
                 _ => {}
             }
-            if let (Some(copier), true) = (copier, checks.sanitize.async_copies) {
-                self.report_copy(context, warp, access, (lane, offset, copier), reads);
+            if let (Some(copy), true) = (under_way, checks.sanitize.async_copies) {
+                self.report_copy(context, warp, access, (lane, offset, copy), reads);
                 continue;
             }
             if !checks.sanitize.races {
@@ -449,14 +470,16 @@ impl BlockState {
         context: &Context<'_>,
         warp: &Warp,
         access: &Access<'_>,
-        (lane, offset, copier): (usize, usize, usize),
+        (lane, offset, copy): (usize, usize, CopyUnderWay),
         reads: bool,
     ) {
         let place = place_name(context, access.group.place, offset);
-        let copier = context.thread_at(self.linear, copier);
+        let copier = context.thread_at(self.linear, copy.thread);
         let verb = if reads { "read" } else { "written" };
-        let what = if access.group.place == Where::Shared { "its `cp.async`" } else { "the `cp.async` that reads it" };
-        let message = format!("{place} is {verb} before {copier} waits for {what}");
+        let name = if copy.is_bulk { "cp.async.bulk" } else { "cp.async" };
+        let what = if copy.writes { format!("its `{name}`") } else { format!("the `{name}` that reads it") };
+        let who = if copy.of_phase { "anybody" } else { &copier.to_string() };
+        let message = format!("{place} is {verb} before {who} waits for {what}");
         let kind = FindingKind::MissingAsyncWait;
         let mut finding = warp.finding(context, self, access.inst, kind, &message, 1 << lane);
         finding.address = Some(generic(context, access.group.place, offset));
