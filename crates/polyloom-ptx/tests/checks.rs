@@ -283,6 +283,20 @@ fn lanes_that_have_exited_have_nothing_to_give() {
     // Lanes that have exited may be named by a mask: nobody waits for them (PTX ISA 9.0 §9.7.13.9).
     let none = last("vote.sync.ballot.b32 %r3, %p0, -1;\nmatch.any.sync.b32 %r4, %r0, -1;\nadd.u32 %r3, %r3, %r4;");
     check(FindingKind::ExitedLane, &shuffle(31), &none);
+    // What is not used is read by nobody: chosen against by a predicate or `selp`, after some arithmetic or none.
+    let guarded = last(
+        "vote.sync.ballot.b32 %r5, 1, -1;\nadd.u32 %r6, %r0, 8;\nshr.u32 %r6, %r5, %r6;\nand.b32 %r6, %r6, 1;\nsetp.ne.u32 %p1, %r6, 0;\n\
+         shfl.sync.down.b32 %r7, %r0, 8, 31, -1;\nadd.u32 %r4, %r0, %r7;\nselp.b32 %r3, %r4, %r0, %p1;\n\
+         shfl.sync.down.b32 %r7, %r3, 8, 31, -1;\n@%p1 add.u32 %r3, %r3, %r7;",
+    )
+    .replace("ballot.b32 %r5, 1,", "ballot.b32 %r5, !%p0,");
+    let unguarded = guarded.replace("selp.b32 %r3, %r4, %r0, %p1", "mov.b32 %r3, %r4");
+    check(FindingKind::ExitedLane, &unguarded, &guarded);
+    let around = last(
+        "mov.u32 %r3, %r0;\nmov.u32 %r4, 16;\nL: shfl.sync.down.b32 %r5, %r3, %r4, 31, -1;\nadd.u32 %r3, %r3, %r5;\n\
+                       shr.u32 %r4, %r4, 1;\nsetp.ne.u32 %p1, %r4, 0;\n@%p1 bra L;",
+    );
+    check(FindingKind::ExitedLane, &around, &around.replace("31, -1", "0x101f, -1").replace("%r4, 16", "%r4, 8"));
     // What a block does not have cannot be read either, and matrices are of whole warps.
     let launch = |body: &str| {
         let launch = Launch { block: [16, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };

@@ -11,6 +11,7 @@ mod groups;
 mod instructions;
 mod legality;
 mod matrix;
+mod missing;
 mod modules;
 mod nvrtc;
 mod ptxas;

@@ -48,6 +48,8 @@ pub(crate) struct Decoder<'a> {
     /// Whether the current instruction may name special registers.
     pub(super) reads_special: bool,
     source: (u32, u32, u32),
+    /// The statements of the present block after the present one.
+    pub(super) rest: &'a [Statement],
 }
 
 /// Decodes the kernel `name`. `globals` has the addresses of its variables.
@@ -83,6 +85,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         position: kernel.position,
         reads_special: false,
         source: (0, 0, 0),
+        rest: &[],
     };
     let parameters = decoder.interfaces(kernel);
     for index in 0..decoder.functions.len() {
@@ -180,7 +183,7 @@ fn walk<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Statement)) {
     }
 }
 
-fn operand_names<'a>(operand: &'a Operand, visit: &mut impl FnMut(&'a str)) {
+pub(super) fn operand_names<'a>(operand: &'a Operand, visit: &mut impl FnMut(&'a str)) {
     match operand {
         Operand::Name(name) | Operand::Offset(name, _) | Operand::Element { array: name, .. } => visit(name),
         Operand::Vector(all) | Operand::List(all) => all.iter().for_each(|each| operand_names(each, visit)),
@@ -412,8 +415,9 @@ impl<'a> Decoder<'a> {
         self.scopes.last_mut().expect("just made")
     }
 
-    fn body(&mut self, body: &[Statement]) {
-        for statement in body {
+    fn body(&mut self, body: &'a [Statement]) {
+        for (index, statement) in body.iter().enumerate() {
+            self.rest = &body[index + 1..];
             match statement {
                 Statement::Label(name, position) => {
                     let here = self.code.len() as u32;

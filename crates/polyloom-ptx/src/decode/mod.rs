@@ -29,6 +29,7 @@ mod stack;
 mod symbol;
 mod sync;
 pub(crate) mod types;
+mod unguarded;
 mod video;
 mod warp;
 
@@ -40,6 +41,9 @@ use types::Type;
 
 pub(crate) use function::decode;
 pub(crate) use symbol::{Globals, Symbol, declared, incomplete, is_opaque, repeated, variable_size};
+
+/// Forms of instructions that the simulator has in others, by a modifier that tells them.
+const LACKING: &[(&str, &str)] = &[("st", "bulk"), ("st", "async"), ("red", "async"), ("ldmatrix", "m8n16")];
 
 /// What decoding one instruction gives.
 pub(crate) type Decoded<T> = Result<T, Error>;
@@ -75,6 +79,12 @@ impl function::Decoder<'_> {
         let mut types = instruction.modifiers.iter().filter_map(|name| Type::parse(name));
         if let Some(wrong) = types.find(|ty| !ty.is_of(&instruction.opcode)) {
             return line.mods.no_type(wrong);
+        }
+        let lacks = |(opcode, name): &&(&str, &str)| {
+            instruction.opcode == *opcode && instruction.modifiers.iter().any(|each| each == name)
+        };
+        if let Some((opcode, name)) = LACKING.iter().find(lacks) {
+            return line.error(format!("the simulator has no `.{name}` for `{opcode}`"));
         }
         match instruction.opcode.as_str() {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "abs" | "neg" | "min" | "max" => self.arithmetic(line),

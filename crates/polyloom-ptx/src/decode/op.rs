@@ -461,6 +461,8 @@ pub(crate) struct WarpOp {
     pub(crate) members: Option<Source<u32>>,
     /// Of a shuffle, the lane that each lane reads, itself if that one is out of range.
     pub(crate) sources: Option<Sources>,
+    /// Whether all lanes use what a shuffle gives them.
+    pub(crate) unguarded: bool,
     pub(crate) kind: WarpKind,
 }
 

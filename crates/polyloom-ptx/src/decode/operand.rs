@@ -96,7 +96,10 @@ impl Decoder<'_> {
                 if let Some(symbol) = self.component(name, component) {
                     return self.resolve_symbol(name, &symbol, 0);
                 }
-                self.operand_error(format!("`{name}.{component}` is not declared"))
+                match self.find(name) {
+                    Some(_) => self.operand_error(format!("`{name}` has no part `.{component}`")),
+                    None => self.operand_error(format!("`{name}.{component}` is not declared")),
+                }
             }
             Operand::Offset(name, offset) => match self.find(name) {
                 Some(symbol @ Symbol::Memory { .. }) => self.resolve_symbol(name, &symbol, *offset),

@@ -79,7 +79,10 @@ impl Decoder<'_> {
                 return Ok((Op::ActiveMask(slot), Class::Warp));
             }
         };
-        Ok((Op::Warp(Box::new(WarpOp { members, sources: None, kind: WarpKind::Lanes(compute) })), Class::Warp))
+        Ok((
+            Op::Warp(Box::new(WarpOp { members, sources: None, unguarded: false, kind: WarpKind::Lanes(compute) })),
+            Class::Warp,
+        ))
     }
 
     fn shuffle(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<WarpOp> {
@@ -118,7 +121,8 @@ impl Decoder<'_> {
                 registers.set_predicate(p, set, mask);
             }
         });
-        Ok(WarpOp { members, sources: Some(Box::new(sources)), kind: WarpKind::Lanes(compute) })
+        let unguarded = self.is_unguarded(&all[0]);
+        Ok(WarpOp { members, sources: Some(Box::new(sources)), unguarded, kind: WarpKind::Lanes(compute) })
     }
 
     fn vote(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<(Option<Source<u32>>, Compute)> {

@@ -261,9 +261,11 @@ impl BlockState {
             let readers = lanes_of(lanes & members).filter(outside).fold(0, |set, lane| set | 1 << lane);
             let whose = lanes_of(readers).next().map_or(0, |lane| from[lane]);
             report(readers, format!("the value is of lane {whose}, which the mask 0x{members:x} does not name"));
-            // Instructions may name lanes that have exited, and do not wait for them, but what those had is undefined.
+            // Instructions may name lanes that have exited, and do not wait for them, but what those had is undefined: it
+            // may be read and thrown away.
             let has_exited = |lane: &usize| (members & !alive) >> from[*lane] & 1 != 0;
-            let readers = lanes_of(lanes & members).filter(has_exited).fold(0, |set, lane| set | 1 << lane);
+            let users = if op.unguarded { lanes & members } else { 0 };
+            let readers = lanes_of(users).filter(has_exited).fold(0, |set, lane| set | 1 << lane);
             if let Some(whose) = lanes_of(readers).next().map(|lane| from[lane]) {
                 gone(format!("the value is of lane {whose}, which {}", why(whose)), readers);
             }
