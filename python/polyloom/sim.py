@@ -172,7 +172,8 @@ class Kernel:
         shared_bytes : int
             Dynamic shared memory of a block, in bytes.
         cooperative : bool
-            Whether all blocks run at once and the kernel may synchronise its grid, as after `cudaLaunchCooperativeKernel`.
+            Whether all blocks run at once and the kernel may synchronise its grid, as one may that
+            `cudaLaunchCooperativeKernel` launches.
 
         Raises
         ------

@@ -8,7 +8,6 @@ import numpy as np
 import polyloom as loom
 import pytest
 
-
 ROOT = pathlib.Path(__file__).parents[2]
 
 
