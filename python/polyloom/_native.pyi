@@ -351,6 +351,7 @@ class SimModule:
         block: int | Sequence[int],
         args: Sequence[Any],
         shared_bytes: int,
+        cooperative: bool,
         before: Callable[[], None],
     ) -> None: ...
 

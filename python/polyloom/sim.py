@@ -138,7 +138,13 @@ class Kernel:
         self._takes_launch: bool = native.takes_launch(name)
 
     def launch(
-        self, grid: int | Sequence[int], block: int | Sequence[int], args: Sequence[Any], shared_bytes: int = 0
+        self,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        args: Sequence[Any],
+        shared_bytes: int = 0,
+        *,
+        cooperative: bool = False,
     ) -> None:
         """Runs the kernel and returns when all its threads have run.
 
@@ -165,6 +171,9 @@ class Kernel:
             are then as many threads as the grid has, in one dimension.
         shared_bytes : int
             Dynamic shared memory of a block, in bytes.
+        cooperative : bool
+            Whether all blocks run at once and the kernel may synchronise its grid, as one may that
+            `cudaLaunchCooperativeKernel` launches.
 
         Raises
         ------
@@ -173,7 +182,8 @@ class Kernel:
         TypeError
             If an argument is none for its parameter, such as an array of Python's objects.
         ValueError
-            If `shared_bytes` is out of range, or an array is not contiguous.
+            If `shared_bytes` is out of range, an array is not contiguous, or the multiprocessors do not hold the blocks
+            of a cooperative launch.
 
         Examples
         --------
@@ -202,7 +212,7 @@ class Kernel:
         for parameter, value in zip(parameters, args, strict=True):
             is_launch = self._takes_launch and parameter is self.parameters[0]
             packed.append(_launched(parameter[0], value) if is_launch else _packed(*parameter, value, views))
-        self._native.launch(self.name, grid, block, packed, shared_bytes, lambda: _tell_tapes(views))
+        self._native.launch(self.name, grid, block, packed, shared_bytes, cooperative, lambda: _tell_tapes(views))
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}: {dtype}" for name, dtype, _ in self.parameters)

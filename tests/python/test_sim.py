@@ -1,11 +1,14 @@
 """Kernels on the simulator, device `sim:0`: the results of the CPU, what it finds, what it counts, foreign PTX."""
 
+import pathlib
 import subprocess
 import sys
 
 import numpy as np
 import polyloom as loom
 import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -352,6 +355,18 @@ def test_foreign_ptx_runs():
         kernel.launch(1, 0, [x, 2.0, 100])
     with pytest.raises(ValueError, match="a block has at most 1024 threads"):
         kernel.launch(1, (2**31, 2**31, 4), [x, 2.0, 100])
+
+
+def test_cooperative_launches_synchronise_the_grid():
+    text = (ROOT / "crates/polyloom-ptx/tests/ptx/nvrtc_groups.ptx").read_text()
+    kernel = loom.sim.Module(text).kernel("grid_sums")
+    values, out = np.zeros((2, 128), np.int32)
+    kernel.launch(4, 32, [values, out], cooperative=True)
+    np.testing.assert_array_equal(out, 128 * (128 * 129 // 2))
+    with pytest.raises(loom.SanitizerError, match="the kernel asks for the workspace of a cooperative launch"):
+        kernel.launch(4, 32, [values, out])
+    with pytest.raises(ValueError, match="a cooperative launch has all its blocks at once: sm_80 holds .*, not 5000"):
+        kernel.launch(5000, 32, [values, out], cooperative=True)
 
 
 class MadeOnAccess:

@@ -160,7 +160,7 @@ fn chosen_device(arguments: &Arguments, is_ptx: bool) -> Result<Device, Failure>
         return Err(Failure::Usage("PTX runs on --device sim:0".to_owned()));
     }
     if arguments.simulate.needs_simulator() && device != Device::Simulator {
-        return Err(Failure::Usage("--sanitize and --counters are for --device sim:0".to_owned()));
+        return Err(Failure::Usage("--sanitize, --counters and --cooperative are for --device sim:0".to_owned()));
     }
     if is_ptx && arguments.dim.is_some() {
         let message = "a kernel of a PTX file is launched with --grid and --block: it says nothing of --dim";

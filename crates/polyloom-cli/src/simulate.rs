@@ -23,6 +23,9 @@ pub(crate) struct Arguments {
     /// Dynamic shared memory of a block, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     shared: u32,
+    /// Launch cooperatively on sim:0: all blocks at once, for kernels that synchronise the grid
+    #[arg(long)]
+    cooperative: bool,
     /// The GPU architecture that sim:0 has
     #[arg(long, value_name = "sm_NN")]
     arch: Option<Arch>,
@@ -64,11 +67,11 @@ impl Arguments {
 
     /// Whether anything is asked for that only the simulator has.
     pub(crate) fn needs_simulator(&self) -> bool {
-        self.sanitize.is_some() || self.counters
+        self.sanitize.is_some() || self.counters || self.cooperative
     }
 
     pub(crate) fn options(&self) -> SimOptions {
         let sanitize = self.sanitize.unwrap_or_default();
-        SimOptions { sanitize, counters: self.counters, n_threads: num_threads() }
+        SimOptions { sanitize, counters: self.counters, n_threads: num_threads(), cooperative: self.cooperative }
     }
 }

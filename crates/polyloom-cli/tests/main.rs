@@ -446,6 +446,11 @@ fn ptx_from_elsewhere_runs() {
     let out = run("4,1,1", "12");
     assert_eq!(out.status.code(), Some(1));
     assert!(text(&out.stderr).contains("PTX line 16: out-of-bounds access"), "{}", text(&out.stderr));
+    // All blocks of a cooperative launch have to fit.
+    let shape = ["--grid", "5000", "--block", "4", "--shared", "16", "--cooperative"];
+    let out = polyloom(&[&["run", &file][..], &shape, &["--arg", "x=s32:arange:4", "--arg", "n=4"]].concat());
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("a cooperative launch has all its blocks at once"), "{}", text(&out.stderr));
     // What is wrong with a text is said with line and column.
     let file = folder.file("wrong.ptx", &ptx.replace("shl.b32", "shll.b32"));
     let out = polyloom(&["run", &file, "--grid", "1", "--block", "1", "--arg", "x=s32:zeros:4", "--arg", "n=4"]);

@@ -8,8 +8,8 @@
 //! prescribes; where PTX prescribes an error bound (`ex2.approx` and the like), the result is within it and may differ
 //! from a GPU's in the last places.
 //!
-//! What is not simulated is listed in the guide, `docs/guide/simulator.md`; a kernel that has it is refused when it is
-//! loaded, with the line.
+//! What is not simulated is listed in the guide, `docs/guide/simulator.md`, with the messages by which a kernel that has
+//! it is refused when it is loaded.
 //!
 //! Architecture invariant: the crate knows PTX text alone, none of the compilers that write it. Its `unsafe` is in
 //! `memory/region.rs`.

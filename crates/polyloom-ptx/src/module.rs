@@ -2,15 +2,15 @@
 
 use crate::decode::function::{definitions, limits, parameters};
 use crate::decode::op::{Limits, ParameterInfo, Program};
-use crate::decode::{Globals, decode, is_opaque, repeated, types::Type, variable_size};
+use crate::decode::{Globals, Symbol, declared, decode, incomplete, is_opaque, repeated, types::Type, variable_size};
 use crate::error::{Error, Position};
 use crate::exec;
 use crate::memory::device::Purpose;
 use crate::memory::{DeviceMemory, MemoryError, window};
 use crate::report::{Fault, Report};
-use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Statement, Variable};
+use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Variable};
 use crate::syntax::parse;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,9 +46,10 @@ impl Module {
             let message = format!("the simulator has 64-bit addresses, not `.address_size {}`", ast.address_size);
             return Err(vec![Error::new(Position { line: 1, column: 1 }, message)]);
         }
-        let repeated = repeated(&ast);
-        if !repeated.is_empty() {
-            return Err(repeated);
+        for wrong in [repeated(&ast), incomplete(&ast)] {
+            if !wrong.is_empty() {
+                return Err(wrong);
+            }
         }
         Ok(Module { ast: Arc::new(ast) })
     }
@@ -72,16 +73,6 @@ impl Module {
 impl fmt::Display for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.ast.fmt(f)
-    }
-}
-
-fn declared<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Variable)) {
-    for statement in body {
-        match statement {
-            Statement::Variable(variable) => visit(variable),
-            Statement::Block(inner) => declared(inner, visit),
-            _ => {}
-        }
     }
 }
 
@@ -200,6 +191,8 @@ pub struct Launch<'a> {
     pub block: [u32; 3],
     /// Bytes of shared memory besides what the module declares.
     pub dynamic_shared_bytes: u32,
+    /// Whether all blocks are resident at once, and kernels find the workspace that they synchronise the grid by.
+    pub cooperative: bool,
     /// The bytes of each parameter, little-endian.
     pub params: &'a [Vec<u8>],
     /// What reports call the allocations that hold these addresses.
@@ -225,6 +218,7 @@ impl Default for Launch<'_> {
             grid: [1; 3],
             block: [1; 3],
             dynamic_shared_bytes: 0,
+            cooperative: false,
             params: &[],
             names: &[],
             sanitize: Sanitizers::default(),
@@ -319,14 +313,32 @@ impl Simulator {
         // Where a variable is also declared, its definition says how large it is.
         variables.sort_by_key(|(variable, _)| variable.linkage == Some(Linkage::Extern));
         let Some(inner) = Arc::get_mut(&mut loaded.inner) else { return Ok(loaded) };
+        let mut names = FxHashSet::default();
+        let mut constants = Vec::new();
+        let mut placed = Vec::new();
         for (variable, of_module) in &variables {
-            let globals = &mut inner.globals;
-            if *of_module && globals.by_name.contains_key(&variable.name) {
+            if *of_module && !names.insert(&variable.name) {
                 continue;
             }
             let (size, align) = variable_size(variable).map_err(|error| LoadError::Module(vec![error]))?;
-            let purpose = Purpose::Variable { name: variable.name.clone(), constant: variable.space == Space::Const };
-            let address = self.memory.alloc_for(size as usize, align.into(), purpose)?;
+            let name = variable.name.clone();
+            if variable.space == Space::Const {
+                constants.push((name, size as usize, u64::from(align)));
+            }
+            placed.push((variable, of_module, size as usize, u64::from(align)));
+        }
+        let globals = &mut inner.globals;
+        let mut addresses = Vec::new();
+        if !constants.is_empty() {
+            (addresses, globals.constants) = self.memory.alloc_constants(&constants)?;
+        }
+        let mut addresses = addresses.into_iter();
+        for (variable, of_module, size, align) in placed {
+            let of_constant = if variable.space == Space::Const { addresses.next() } else { None };
+            let address = match of_constant {
+                Some(address) => address,
+                None => self.memory.alloc_for(size, align, Purpose::Variable { name: variable.name.clone() })?,
+            };
             globals.by_position.insert(variable.position, address);
             if *of_module {
                 globals.by_name.insert(variable.name.clone(), address);
@@ -423,12 +435,16 @@ impl Inner {
 
     /// What an initial value of a variable points to.
     fn address(&self, variable: &Variable, initial: &Initial) -> Result<u64, Error> {
-        let Initial::Address { name, offset, .. } = initial else {
+        let Initial::Address { name, offset, generic } = initial else {
             return Err(Error::new(variable.position, "an address is wanted"));
+        };
+        let in_space = |address: u64| match self.globals.symbol(address) {
+            Symbol::Memory { address, .. } if !generic => address,
+            _ => address,
         };
         let function = definitions(&self.ast).position(|function| function.name == *name);
         let function = function.map(|index| window::FUNCTIONS + 16 * index as u64);
-        match self.globals.by_name.get(name).copied().or(function) {
+        match self.globals.by_name.get(name).map(|address| in_space(*address)).or(function) {
             Some(address) => Ok(address.wrapping_add_signed(*offset)),
             None => Err(Error::new(variable.position, format!("`{name}` has no address"))),
         }

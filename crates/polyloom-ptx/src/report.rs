@@ -19,6 +19,8 @@ pub enum FindingKind {
     DivergentBarrier,
     /// Lanes of a warp that the member mask of an instruction does not name execute it, or are read by a shuffle.
     NotMember,
+    /// A shuffle reads a lane that has exited, or one is missing at an instruction that all lanes of a warp execute.
+    ExitedLane,
     /// An access of what `cp.async` may not have copied yet, or a write of what it may have yet to read.
     MissingAsyncWait,
     /// Threads that wait for each other forever.
@@ -47,6 +49,7 @@ impl FindingKind {
             FindingKind::Race => "data race",
             FindingKind::DivergentBarrier => "divergent barrier",
             FindingKind::NotMember => "lanes outside the member mask",
+            FindingKind::ExitedLane => "exited lane",
             FindingKind::MissingAsyncWait => "missing wait for an asynchronous copy",
             FindingKind::Deadlock => "deadlock",
             FindingKind::Trap => "trap",
@@ -110,6 +113,26 @@ pub struct Finding {
     pub address: Option<u64>,
     /// What happened, in a phrase with all numbers.
     pub message: String,
+}
+
+impl Finding {
+    /// Whether it is a race of threads of two blocks.
+    pub(crate) fn is_between_blocks(&self) -> bool {
+        matches!(self.threads.as_slice(), [one, other] if self.kind == FindingKind::Race && one.block != other.block)
+    }
+
+    /// Whether the launch goes on after it.
+    pub(crate) fn is_collected(&self) -> bool {
+        matches!(
+            self.kind,
+            FindingKind::Uninitialised
+                | FindingKind::Race
+                | FindingKind::DivergentBarrier
+                | FindingKind::NotMember
+                | FindingKind::ExitedLane
+                | FindingKind::MissingAsyncWait
+        )
+    }
 }
 
 impl fmt::Display for Finding {

@@ -269,6 +269,53 @@ fn lanes_are_named_by_their_masks() {
 }
 
 #[test]
+fn lanes_that_have_exited_have_nothing_to_give() {
+    let last = |instruction: &str| {
+        format!("mov.u32 %r3, 0;\nsetp.gt.u32 %p0, %r0, 15;\n@%p0 ret;\n{instruction}\nst.global.u32 [%rd0], %r3;")
+    };
+    let shuffle = |from: u32| last(&format!("shfl.sync.idx.b32 %r3, %r0, {from}, 31, -1;"));
+    check(FindingKind::ExitedLane, &shuffle(20), &shuffle(10));
+    check(
+        FindingKind::ExitedLane,
+        &last("shfl.sync.down.b32 %r3, %r0, 8, 31, -1;"),
+        &last("redux.sync.add.u32 %r3, %r0, -1;"),
+    );
+    // Lanes that have exited may be named by a mask: nobody waits for them (PTX ISA 9.0 §9.7.13.9).
+    let none = last("vote.sync.ballot.b32 %r3, %p0, -1;\nmatch.any.sync.b32 %r4, %r0, -1;\nadd.u32 %r3, %r3, %r4;");
+    check(FindingKind::ExitedLane, &shuffle(31), &none);
+    // What is not used is read by nobody: chosen against by a predicate or `selp`, after some arithmetic or none.
+    let guarded = last(
+        "vote.sync.ballot.b32 %r5, 1, -1;\nadd.u32 %r6, %r0, 8;\nshr.u32 %r6, %r5, %r6;\nand.b32 %r6, %r6, 1;\nsetp.ne.u32 %p1, %r6, 0;\n\
+         shfl.sync.down.b32 %r7, %r0, 8, 31, -1;\nadd.u32 %r4, %r0, %r7;\nselp.b32 %r3, %r4, %r0, %p1;\n\
+         shfl.sync.down.b32 %r7, %r3, 8, 31, -1;\n@%p1 add.u32 %r3, %r3, %r7;",
+    )
+    .replace("ballot.b32 %r5, 1,", "ballot.b32 %r5, !%p0,");
+    let unguarded = guarded.replace("selp.b32 %r3, %r4, %r0, %p1", "mov.b32 %r3, %r4");
+    check(FindingKind::ExitedLane, &unguarded, &guarded);
+    let around = last(
+        "mov.u32 %r3, %r0;\nmov.u32 %r4, 16;\nL: shfl.sync.down.b32 %r5, %r3, %r4, 31, -1;\nadd.u32 %r3, %r3, %r5;\n\
+                       shr.u32 %r4, %r4, 1;\nsetp.ne.u32 %p1, %r4, 0;\n@%p1 bra L;",
+    );
+    check(FindingKind::ExitedLane, &around, &around.replace("31, -1", "0x101f, -1").replace("%r4, 16", "%r4, 8"));
+    // What a block does not have cannot be read either, and matrices are of whole warps.
+    let launch = |body: &str| {
+        let launch = Launch { block: [16, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+        let outcome = try_launch(&kernel(body), "k", vec![Arg::Fresh(64), Arg::Fresh(4)], launch);
+        outcome.err().map(|fault| fault.findings[0].to_string())
+    };
+    let message = launch("shfl.sync.bfly.b32 %r1, %r0, 16, 31, -1;\nst.global.u32 [%rd0], %r1;").expect("a finding");
+    assert!(
+        message.contains("exited lane in kernel `k`: the value is of lane 16, which the block does not have"),
+        "{message}"
+    );
+    let message = launch("movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r0;").expect("a finding");
+    assert!(
+        message.contains("all lanes of a warp execute it, but for lane 16, which the block does not have"),
+        "{message}"
+    );
+}
+
+#[test]
 fn different_barriers_are_named() {
     let found =
         findings("setp.lt.u32 %p0, %r0, 16;\n@%p0 bra OTHER;\nbar.sync 0;\nbra DONE;\nOTHER:\nbar.sync 0;\nDONE:");
@@ -362,7 +409,7 @@ fn asynchronous_copies_are_waited_for() {
 
 #[test]
 fn bounds_and_alignment_of_every_space() {
-    let far = "mov.u32 %r2, 5000;\nst.shared.u32 [%r2], 1;";
+    let far = "mov.u32 %r2, 6000;\nst.shared.u32 [%r2], 1;";
     check(FindingKind::OutOfBounds, far, "st.shared.u32 [%r8], 1;");
     check(FindingKind::Misaligned, "st.shared.u32 [%r8+2], 1;", "st.shared.u32 [%r8], 1;");
     check(FindingKind::Misaligned, "ld.global.v2.u32 {%r2, %r3}, [%rd4+4];", "ld.global.v2.u32 {%r2, %r3}, [%rd4+8];");
@@ -475,4 +522,32 @@ fn arriving_at_a_barrier_is_not_waiting_for_it() {
     // What is written after arriving is not ordered by the barrier.
     let late = body(&format!("{arrives}\nst.shared.u32 [%r8], 5;"), waits);
     check(FindingKind::Race, &late, &body(&format!("st.shared.u32 [%r8], 5;\n{arrives}"), waits));
+}
+
+#[test]
+fn phases_of_mbarriers_order_those_that_wait_for_them() {
+    // Everybody writes, arrives, and reads what a thread of the other warp wrote.
+    let round = |wait: &str| {
+        format!(
+            "setp.eq.u32 %p0, %r0, 0;\n@%p0 mbarrier.init.shared.b64 [tile+512], 64;\nbar.sync 0;\nst.shared.u32 [%r8], %r0;\n\
+             mbarrier.arrive.shared.b64 %rd5, [tile+512];\n{wait}ld.shared.u32 %r2, [%r10];\nst.global.u32 [%rd0], %r2;"
+        )
+    };
+    let wait = "W: mbarrier.try_wait.shared.b64 %p1, [tile+512], %rd5;\n@!%p1 bra W;\n";
+    check(FindingKind::Race, &round(""), &round(wait));
+    // A look at the barrier that finds it not over orders nothing.
+    check(FindingKind::Race, &round("mbarrier.test_wait.shared.b64 %p1, [tile+512], %rd5;\n"), &round(wait));
+}
+
+#[test]
+fn races_between_blocks_come_before_those_within_one() {
+    // All threads write a word of shared memory and one of global memory, each its own number.
+    let body = "st.shared.u32 [tile], %r0;\nmad.lo.u32 %r2, %r1, 64, %r0;\nst.global.u32 [%rd4], %r2;\nld.shared.u32 %r3, [%r10];\n\
+                st.global.u32 [%rd0], %r3;";
+    let found = findings(body);
+    let races: Vec<&Finding> = found.iter().filter(|finding| finding.kind == FindingKind::Race).collect();
+    let between = |finding: &Finding| finding.threads[0].block != finding.threads[1].block;
+    assert!(races.len() > 1, "{races:?}");
+    assert_eq!(races.iter().filter(|race| between(race)).count(), 1, "{races:?}");
+    assert!(between(&found[0]) && found[0].message.contains("not ordered after a write"), "{}", found[0]);
 }

@@ -1,14 +1,17 @@
 //! The tests of the PTX simulator. Inputs lie in `ptx/`; expected values are computed here, by hand or with Rust's own
 //! arithmetic, or are the ISA manual's.
 
+mod bulk;
 mod checks;
 mod constants;
 mod counting;
 mod device;
 mod fuzz;
+mod groups;
 mod instructions;
 mod legality;
 mod matrix;
+mod missing;
 mod modules;
 mod nvrtc;
 mod ptxas;

@@ -2,7 +2,7 @@
 
 use crate::device::{array, launch, module, try_launch, values};
 use crate::sync::kernel;
-use polyloom_ptx::{Launch, Simulator};
+use polyloom_ptx::{Launch, Module, Simulator};
 
 fn run(head: &str, body: &str) -> Vec<u32> {
     let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
@@ -255,8 +255,11 @@ fn modifiers_an_instruction_does_not_have_are_refused() {
 
 #[test]
 fn constants_are_not_written() {
-    let text =
-        kernel("mov.u64 %rd5, table;\nst.u32 [%rd5], 1;").replacen(".visible", ".const .u32 table = 5;\n.visible", 1);
+    let text = kernel("cvta.const.u64 %rd5, table;\nst.u32 [%rd5], 1;").replacen(
+        ".visible",
+        ".const .u32 table = 5;\n.visible",
+        1,
+    );
     let fault = try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32])], Launch::default()).expect_err("a fault");
     assert!(fault.findings[0].message.starts_with("constant memory at 0x7f"), "{fault}");
 }
@@ -371,4 +374,101 @@ fn strings_are_printed_in_their_width() {
     try_launch(text, "k", vec![], Launch { print: &print, ..Launch::default() }).expect("it runs");
     // `%.2s|%6.3s|%-5s|%s`
     assert_eq!(printed.into_inner().expect("no panics"), "Tr|   Tru|True |True\n");
+}
+
+/// What loading and decoding a kernel with this head and body says.
+fn refused(head: &str, body: &str) -> Vec<String> {
+    let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
+    let module = match Module::parse(&text) {
+        Ok(module) => module,
+        Err(errors) => return errors.into_iter().map(|error| error.message).collect(),
+    };
+    let loaded = Simulator::default().load(&module).expect("it loads");
+    loaded.kernel("k").err().expect("it is refused").into_iter().map(|error| error.message).collect()
+}
+
+#[test]
+fn vectors_have_two_or_four_elements() {
+    let eight = "mov.v8.u16 {%h0, %h1, %h2, %h3, %h4, %h5, %h6, %h7}, {%h0, %h1, %h2, %h3, %h4, %h5, %h6, %h7};";
+    assert_eq!(refused("", eight), ["the simulator has no `.v8` for `mov`"]);
+    assert_eq!(refused("", ".reg .v8 .b16 %v;"), ["a variable has one type, not both `.v8` and `.b16`"]);
+    assert_eq!(refused("", ".reg .b32 .b16 %v;"), ["a variable has one type, not both `.b32` and `.b16`"]);
+}
+
+#[test]
+fn functions_of_vectors() {
+    // Of words and of halves, as parameters and as results.
+    let head = ".func (.reg .v2 .u32 o) swap (.reg .v2 .u32 i, .reg .u32 more) {\nadd.u32 o.x, i.y, more;\nmov.u32 o.y, i.x;\nret;\n}\n\
+                .func (.reg .b16 o) last (.reg .v4 .b16 i) {\nmov.b16 o, i.w;\nret;\n}";
+    let body = ".reg .v2 .u32 %v<3>;\n.reg .v4 .b16 %w;\nmov.u32 %v1.x, %r0;\nmov.u32 %v1.y, 100;\ncall (%v2), swap, (%v1, 7);\n\
+                mul.lo.u32 %r1, %v2.x, 1000;\nadd.u32 %r1, %r1, %v2.y;\nmov.b16 %w.x, 1;\nmov.b16 %w.y, 2;\nmov.b16 %w.z, 3;\n\
+                mov.b16 %w.w, 4;\ncall (%h1), last, (%w);\ncvt.u32.u16 %r2, %h1;\nmul.lo.u32 %r2, %r2, 1000000;\n\
+                add.u32 %r1, %r1, %r2;\nst.global.u32 [%rd0], %r1;";
+    assert_eq!(run(head, body), (0..32).map(|t| 4_107_000 + t).collect::<Vec<u32>>());
+    let wants = |call: &str| refused(head, &format!(".reg .v2 .u32 %v;\n.reg .v4 .b16 %w;\n{call}")).join("\n");
+    assert_eq!(wants("call (%v), swap, (%r1, 7);"), "`%r1` is no vector of 2 registers");
+    assert_eq!(wants("call (%v), swap, (%w, 7);"), "`%w` is no vector of 2 registers");
+    assert_eq!(wants("call (%v), swap, (%v, %v);"), "`%v` is a vector, the function wants no such");
+}
+
+#[test]
+fn functions_of_halves() {
+    let head = ".func (.reg .b16 o) twice (.reg .b16 i) {\nadd.u16 o, i, i;\nret;\n}\n\
+                .func (.reg .f16 o) negative (.reg .f16 i) {\nneg.f16 o, i;\nret;\n}";
+    let body = ".reg .f16 %fh<2>;\ncvt.u16.u32 %h1, %r0;\nadd.u16 %h1, %h1, 40000;\ncall (%h2), twice, (%h1);\n\
+                call (%h3), twice, (5);\nmov.b16 %fh1, 0x3c00;\ncall (%fh1), negative, (%fh1);\nmov.b16 %h4, %fh1;\n\
+                cvt.u32.u16 %r1, %h2;\ncvt.u32.u16 %r2, %h3;\ncvt.u32.u16 %r3, %h4;\nadd.u32 %r1, %r1, %r2;\nshl.b32 %r3, %r3, 16;\n\
+                or.b32 %r1, %r1, %r3;\nst.global.u32 [%rd0], %r1;";
+    assert_eq!(run(head, body), (0..32).map(|t| 0xbc00 << 16 | (80000 - 65536 + 2 * t + 10)).collect::<Vec<u32>>());
+    assert_eq!(refused(head, "call (%r1), twice, (%h1);"), ["`%r1` has 32 bits, an operand of type `.b16` has 16"]);
+}
+
+#[test]
+fn what_is_passed_has_the_parameters_size() {
+    let head = ".func f (.param .align 8 .b8 i[24]) {\nret;\n}\n.func g (.param .b32 i) {\nret;\n}\n.func h (.reg .u32 i) {\nret;\n}";
+    assert_eq!(refused(head, "call f, (%rd1);"), ["the function wants 24 bytes, in a variable of `.param`"]);
+    assert_eq!(refused(head, "call g, (%rd1);"), ["`%rd1` has 64 bits, an operand of type `.b32` has 32"]);
+    let wide = "{\n.param .b64 a;\nst.param.b64 [a], 1;\ncall h, (a);\n}";
+    assert_eq!(refused(head, wide), ["`a` has 8 bytes, the function wants 4"]);
+}
+
+#[test]
+fn local_and_constant_variables_have_addresses_of_32_bits() {
+    let head = ".const .align 4 .u32 first[2] = {5, 6};\n.const .align 8 .u32 second[3] = {7, 8, 9};\n.global .u32 short = second+4;\n\
+                .global .u64 wide = second+4;\n.global .u64 anywhere = generic(second)+8;";
+    let local = ".local .align 4 .b8 %d[16];\nmov.b32 %r1, %d;\nst.local.u32 [%r1], 9;\nmov.b32 %r2, %d+4;\nst.local.u32 [%r2], %r0;\n\
+                 ld.local.u32 %r3, [%r1+4];\nld.local.u32 %r4, [%d];\ncvt.u64.u32 %rd5, %r2;\ncvta.local.u64 %rd5, %rd5;\n\
+                 ld.u32 %r5, [%rd5];\nmad.lo.u32 %r4, %r4, 1000, %r3;\nmad.lo.u32 %r4, %r5, 100000, %r4;\nst.global.u32 [%rd0], %r4;";
+    assert_eq!(run("", local), (0..32).map(|t| t * 100_000 + 9000 + t).collect::<Vec<u32>>());
+    let constant = "mov.b32 %r1, first;\nld.const.u32 %r2, [%r1+4];\nmov.b32 %r1, second+4;\nld.const.u32 %r3, [%r1];\n\
+                    ld.global.u32 %r1, [short];\nld.const.u32 %r4, [%r1+-4];\nld.global.u64 %rd5, [wide];\nld.const.u32 %r5, [%rd5];\n\
+                    ld.global.u64 %rd6, [anywhere];\nld.u32 %r6, [%rd6];\ncvta.const.u64 %rd7, second;\nld.u32 %r7, [%rd7+4];\n\
+                    cvta.to.const.u64 %rd8, %rd6;\nld.const.u32 %r8, [%rd8];\nmov.u64 %rd9, first;\nld.const.u32 %r9, [%rd9];\n\
+                    isspacep.const %p1, %rd7;\nisspacep.global %p2, %rd7;\nisspacep.const %p3, %rd0;\n";
+    let digits = (2..=9).fold("mov.u32 %r10, 0;\n".to_owned(), |text, register| {
+        format!("{text}mad.lo.u32 %r10, %r10, 10, %r{register};\n")
+    });
+    let spaces = "selp.u32 %r11, 1, 0, %p1;\nselp.u32 %r12, 2, 0, %p2;\nselp.u32 %r13, 4, 0, %p3;\nmul.lo.u32 %r10, %r10, 10;\n\
+                  add.u32 %r10, %r10, %r11;\nadd.u32 %r10, %r10, %r12;\nadd.u32 %r10, %r10, %r13;\nst.global.u32 [%rd0], %r10;";
+    assert_eq!(run(head, &format!("{constant}{digits}{spaces}")), [687_898_951; 32]);
+    assert_eq!(refused(head, "ld.global.u32 %r1, [first];"), ["`first` is in `.const`, not in `.global`"]);
+    assert_eq!(refused(head, "ld.const.u32 %r1, [short];"), ["`short` is in `.global`, not in `.const`"]);
+}
+
+#[test]
+fn what_ptxas_refuses_is_refused_by_a_message_that_says_why() {
+    let message = |body: &str| refused("", body).remove(0);
+    let root = "`sqrt` of `.f64` takes a rounding such as `.rn`, not `.approx`";
+    assert_eq!(message(".reg .f64 %fd<2>;\nsqrt.approx.f64 %fd1, %fd0;"), root);
+    assert_eq!(message(".reg .f32 %f<2>;\nsin.f32 %f1, %f0;"), "`sin` of `.f32` takes `.approx`, which is missing");
+    let vote = "`vote` without `.sync` is of targets before `sm_70`: write `vote.sync`";
+    assert_eq!(message("vote.all.pred %p1, %p2;"), vote);
+    let shuffle = "`shfl` without `.sync` is of targets before `sm_70`: write `shfl.sync`";
+    assert_eq!(message("shfl.bfly.b32 %r1, %r2, 1, 31;"), shuffle);
+    for space in ["local", "shared", "global", "const"] {
+        assert_eq!(message(&format!(".{space} .b32 none[0];")), "`none` is an array of no elements");
+        assert_eq!(message(&format!(".{space} .b32 none[];")), "`none` is an array of no elements");
+    }
+    let text = kernel("").replace(".param .u64 other", ".param .align 4 .b8 other[0]");
+    assert_eq!(Module::parse(&text).expect_err("it is refused")[0].message, "`other` is an array of no elements");
 }

@@ -34,7 +34,12 @@ impl Settings {
     }
 
     pub(crate) fn options(&self) -> SimOptions {
-        SimOptions { sanitize: self.sanitize, counters: self.counters, n_threads: num_threads() }
+        SimOptions {
+            sanitize: self.sanitize,
+            counters: self.counters,
+            n_threads: num_threads(),
+            ..SimOptions::default()
+        }
     }
 }
 
@@ -200,6 +205,7 @@ impl SimModule {
         block: &Bound<'_, PyAny>,
         args: Vec<Argument<'_>>,
         shared_bytes: u32,
+        cooperative: bool,
         before: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let kernel = self.loaded_kernel(kernel)?;
@@ -231,11 +237,12 @@ impl SimModule {
         let names = place_arrays(&mut parameters, &arrays, &staged);
         let params: Vec<Vec<u8>> = parameters.into_iter().map(|parameter| parameter.bytes).collect();
         let settings = Settings::get();
+        let sim = SimOptions { cooperative, ..settings.options() };
         before.call0()?;
         let started = Instant::now();
         let (result, interrupt) = interruptible(py, |options| {
             let arch = settings.arch.number().into();
-            run_on_simulator(&kernel, arch, &params, &names, &grid, options, &settings.options())
+            run_on_simulator(&kernel, arch, &params, &names, &grid, options, &sim)
         })?;
         // SAFETY: as above.
         unsafe { staged.copy_back() }.map_err(|failure| device_error(py, &failure))?;

@@ -129,6 +129,8 @@ pub struct SimOptions {
     pub counters: bool,
     /// Threads of the host, at least one.
     pub n_threads: usize,
+    /// Whether the launch is a cooperative one: all blocks at once, for kernels that synchronise the grid.
+    pub cooperative: bool,
 }
 
 /// PTX by whatever compiler, loaded into `sim:0`. A forked child, whose device is another, loads it anew.
@@ -292,6 +294,7 @@ pub fn run(
         grid: grid.grid,
         block: grid.block,
         dynamic_shared_bytes: grid.shared_bytes,
+        cooperative: sim.cooperative,
         params,
         names,
         sanitize: sim.sanitize,

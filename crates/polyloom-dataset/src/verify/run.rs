@@ -142,7 +142,7 @@ pub(super) fn simulate_over<'a>(
     dim: &[u64],
     all: impl IntoIterator<Item = &'a mut Argument>,
 ) -> Result<(), Box<Reject>> {
-    let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1 };
+    let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1, cooperative: false };
     let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
     // SAFETY: as in `launch_over`; the simulator checks every address.
     let done = without_prints(|| unsafe { simulated.launch(dim, &block, &LaunchOptions::default(), &sim) });

@@ -83,6 +83,7 @@ impl DeviceCode for Simulated {
             grid: [n_threads.div_ceil(BLOCK_SIZE), 1, 1],
             block: [BLOCK_SIZE, 1, 1],
             dynamic_shared_bytes: 0,
+            cooperative: false,
             params: &params,
             names: &[],
             sanitize: Sanitizers::default(),

@@ -152,8 +152,7 @@ impl Decoder<'_> {
                     Ok((Address { base: AddressBase::Double(slot), offset }, self.parameter_space(space)))
                 }
                 Some(Symbol::Memory { space: found, address }) => {
-                    let spaces_agree = space.is_none_or(|space| space == found || both_global(space, found));
-                    if !spaces_agree {
+                    if space.is_some_and(|space| space != found) {
                         let (space, found) = (space.map_or("", Space::name), found.name());
                         return line.error(format!("`{name}` is in `.{found}`, not in `.{space}`"));
                     }
@@ -183,13 +182,11 @@ impl Decoder<'_> {
 
     /// The window an address of `space` is moved to by `cvta`.
     pub(super) fn window_of(&self, space: Space) -> u64 {
-        window::base(self.parameter_space(Some(space)).unwrap_or(space))
+        match self.parameter_space(Some(space)).unwrap_or(space) {
+            Space::Const => self.globals.constants.start,
+            space => window::base(space),
+        }
     }
-}
-
-fn both_global(a: Space, b: Space) -> bool {
-    let global = |space| matches!(space, Space::Global | Space::Const);
-    global(a) && global(b)
 }
 
 /// How an access is counted.

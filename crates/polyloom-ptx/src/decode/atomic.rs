@@ -10,7 +10,7 @@ use crate::number::arithmetic::{canonical, flush};
 use crate::number::half::{Bf16Bits, F16Bits, Half};
 use crate::syntax::ast::{Operand, Space};
 
-const OPERATIONS: &[(&str, &str)] = &[
+pub(super) const OPERATIONS: &[(&str, &str)] = &[
     ("and", "and"),
     ("or", "or"),
     ("xor", "xor"),
@@ -24,7 +24,7 @@ const OPERATIONS: &[(&str, &str)] = &[
 ];
 
 /// What `operation` makes of memory, or `None` if the type has it not.
-fn update(operation: &str, ty: Type) -> Option<Update> {
+pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
     fn integer<T: Ord + Copy + 'static>(larger: bool, from: fn(u64) -> T, into: fn(T) -> u64) -> Update {
         Box::new(move |old, b, _| into(if larger { from(old).max(from(b)) } else { from(old).min(from(b)) }))
     }

@@ -111,32 +111,62 @@ impl Decoder<'_> {
 
     /// What a call passes or gets, in the form the callee has it.
     fn passed(&mut self, operand: &Operand, formal: Option<&Place>) -> Decoded<Place> {
-        if let Operand::Name(name) = operand
-            && let Some(Symbol::Frame { offset, size, .. }) = self.find(name)
-        {
-            if let Some(Place::Memory { size: wanted, .. }) = formal
-                && *wanted != size
-            {
-                return self.operand_error(format!("`{name}` has {size} bytes, the function wants {wanted}"));
+        let symbol = match operand {
+            Operand::Name(name) => self.find(name),
+            _ => None,
+        };
+        let formal_bytes = match formal {
+            Some(Place::Memory { size, .. }) => Some(*size),
+            Some(Place::Word(_, bits)) => Some(bits / 8),
+            Some(Place::Double(_)) => Some(8),
+            _ => None,
+        };
+        match symbol {
+            Some(Symbol::Frame { offset, size, .. }) => {
+                return match formal_bytes.filter(|wanted| *wanted != size) {
+                    Some(wanted) => {
+                        self.operand_error(format!("`{operand}` has {size} bytes, the function wants {wanted}"))
+                    }
+                    None => Ok(Place::Memory { offset, size }),
+                };
             }
-            return Ok(Place::Memory { offset, size });
+            Some(Symbol::Register { file: File::Quad, .. }) => return self.operand_error(QUAD_PASSED),
+            _ => {}
         }
-        if let Operand::Name(name) = operand
-            && let Some(Symbol::Register { file: File::Quad, .. }) = self.find(name)
-        {
-            return self.operand_error(QUAD_PASSED);
-        }
+        let elements = match &symbol {
+            Some(Symbol::Vector(_)) => self.elements(operand),
+            _ => Vec::new(),
+        };
         match formal {
+            Some(Place::Vector(formals)) if formals.len() == elements.len() => {
+                let parts = elements.iter().zip(formals).map(|(each, formal)| self.passed(each, Some(formal)));
+                Ok(Place::Vector(parts.collect::<Decoded<_>>()?))
+            }
+            Some(Place::Vector(formals)) => {
+                self.operand_error(format!("`{operand}` is no vector of {} registers", formals.len()))
+            }
+            None if !elements.is_empty() => {
+                let parts = elements.iter().map(|each| self.passed(each, None));
+                Ok(Place::Vector(parts.collect::<Decoded<_>>()?))
+            }
+            Some(_) if !elements.is_empty() => {
+                self.operand_error(format!("`{operand}` is a vector, the function wants no such"))
+            }
             Some(Place::Predicate(_)) => Ok(Place::Predicate(self.test(operand)?)),
-            Some(Place::Word(_)) => Ok(Place::Word(self.source(operand, Type::B(32))?)),
+            Some(Place::Word(_, bits)) => Ok(Place::Word(self.source(operand, Type::B(*bits))?, *bits)),
             Some(Place::Double(_)) => Ok(Place::Double(self.source(operand, Type::B(64))?)),
+            Some(Place::Memory { size, .. }) if *size > 8 => {
+                self.operand_error(format!("the function wants {size} bytes, in a variable of `.param`"))
+            }
+            Some(Place::Memory { size: 4, .. }) => Ok(Place::Word(self.source(operand, Type::B(32))?, 32)),
+            Some(Place::Memory { size: 8, .. }) => Ok(Place::Double(self.source(operand, Type::B(64))?)),
             Some(Place::Memory { size, .. }) => match self.any_source(operand, Type::B(size * 8))? {
-                AnySource::Word(source) => Ok(Place::Word(source)),
+                AnySource::Word(source) => Ok(Place::Word(source, size * 8)),
                 AnySource::Double(source) => Ok(Place::Double(source)),
             },
             None => match self.resolve(operand, Type::B(64))? {
-                super::operand::Resolved::Register { file: File::Word, slot, .. } => {
-                    Ok(Place::Word(Source::Register(slot)))
+                super::operand::Resolved::Register { file: File::Word, slot, ty } => {
+                    Ok(Place::Word(Source::Register(slot), ty.bits()))
                 }
                 super::operand::Resolved::Register { file: File::Predicate, slot, .. } => {
                     Ok(Place::Predicate(Test::Register { slot, negated: false }))

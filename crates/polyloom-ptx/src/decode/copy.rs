@@ -17,6 +17,13 @@ impl Decoder<'_> {
         if line.instruction.modifiers.starts_with(&["async", "mbarrier", "arrive"].map(str::to_owned)) {
             return self.arrive_after_copies(line);
         }
+        let named = |name: &str| line.instruction.modifiers.iter().any(|each| each == name);
+        if named("bulk") {
+            return match named("tensor") {
+                true => line.error("the simulator has no copies of tensors"),
+                false => self.bulk(line),
+            };
+        }
         if !line.mods.take("async")
             || line.instruction.modifiers.iter().any(|name| name == "bulk" || name == "mbarrier")
         {

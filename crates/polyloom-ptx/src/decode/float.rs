@@ -271,7 +271,19 @@ impl Decoder<'_> {
             _ => rounding.is_none() && approximates,
         };
         if !known || rounding == Some(Rounding::NearestAway) {
-            return line.error(format!("`{opcode}` of `.{}` has no such rounding, `.approx` and `.ftz`", ty.name()));
+            let takes = match (opcode, ty) {
+                ("copysign", _) => "no rounding, `.approx` or `.ftz`",
+                ("rcp" | "sqrt", Type::F32) => "a rounding such as `.rn`, or `.approx`",
+                ("rcp", Type::F64) => "a rounding such as `.rn`, or `.approx.ftz`",
+                ("rcp" | "sqrt", _) => "a rounding such as `.rn`",
+                ("ex2", _) if brain => "`.approx.ftz`",
+                ("ex2", Type::F16 | Type::F16x2) | ("tanh", _) => "`.approx` alone",
+                _ => "`.approx`",
+            };
+            let given: Vec<&str> = line.instruction.modifiers.iter().map(String::as_str).collect();
+            let given = given.into_iter().filter(|name| Type::parse(name).is_none()).collect::<Vec<_>>().join(".");
+            let given = if given.is_empty() { "which is missing".to_owned() } else { format!("not `.{given}`") };
+            return line.error(format!("`{opcode}` of `.{}` takes {takes}, {given}", ty.name()));
         }
         if let Some(kind) = HalfKind::of(ty) {
             let f: fn(f32) -> f32 = match opcode {

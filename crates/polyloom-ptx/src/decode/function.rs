@@ -1,14 +1,14 @@
 //! A kernel and all it may call: which functions those are, their frames, and their bodies one after the other.
 
 use super::element::array_element;
-use super::op::{FunctionInfo, HostFunction, Inst, Limits, Op, ParameterInfo, Place, Program, Target};
+use super::op::{FunctionInfo, HostFunction, Inst, Limits, Op, ParameterInfo, Place, Program, Special, Target};
 use super::pressure::pressure;
 use super::symbol::{Family, File, Globals, Scope, Symbol, layout, variable_size};
 use super::types::Type;
 use super::{Class, Decoded};
 use crate::error::{Error, Position};
 use crate::exec::registers::{Base, Source, Test};
-use crate::memory::window;
+use crate::memory::window::{self, RESERVED_SHARED};
 use crate::syntax::MAX_ERRORS;
 use crate::syntax::ast::{Ast, Function, Initial, Instruction, Item, Operand, Space, Statement, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,7 +32,7 @@ pub(crate) struct Decoder<'a> {
     pub(super) infos: Vec<FunctionInfo>,
     /// Which of them is being decoded; the kernel is the first.
     pub(super) current: usize,
-    globals: &'a Globals,
+    pub(super) globals: &'a Globals,
     /// Shared variables, by where they are declared.
     shared: FxHashMap<Position, u64>,
     pub(super) code: Vec<Inst>,
@@ -48,6 +48,8 @@ pub(crate) struct Decoder<'a> {
     /// Whether the current instruction may name special registers.
     pub(super) reads_special: bool,
     source: (u32, u32, u32),
+    /// The statements of the present block after the present one.
+    pub(super) rest: &'a [Statement],
 }
 
 /// Decodes the kernel `name`. `globals` has the addresses of its variables.
@@ -83,6 +85,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         position: kernel.position,
         reads_special: false,
         source: (0, 0, 0),
+        rest: &[],
     };
     let parameters = decoder.interfaces(kernel);
     for index in 0..decoder.functions.len() {
@@ -107,6 +110,13 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         Op::Call(call) => matches!(call.target, Target::Host(HostFunction::Alloc)),
         _ => false,
     });
+    let specials = decoder.code.iter().filter_map(|inst| match inst.op {
+        Op::Special { which, .. } => Some(which),
+        _ => None,
+    });
+    let specials: Vec<Special> = specials.collect();
+    let uses_reserved_shared = specials.iter().any(|which| matches!(which, Special::ReservedShared(_)));
+    let uses_workspace = specials.iter().any(|which| matches!(which, Special::WorkspaceLow | Special::WorkspaceHigh));
     Ok(Program {
         code: decoder.code,
         functions: decoder.infos,
@@ -115,6 +125,9 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         parameter_bytes,
         shared: shared_names,
         static_shared_bytes,
+        uses_reserved_shared,
+        uses_workspace,
+        constants: globals.constants.start,
         local_bytes,
         stack_bytes,
         allocates,
@@ -149,7 +162,7 @@ pub(crate) fn limits(kernel: &Function) -> Limits {
 
 /// The kernel's parameters and the bytes they take.
 pub(crate) fn parameters(kernel: &Function) -> Decoded<(Vec<ParameterInfo>, u32)> {
-    let (places, bytes) = layout(kernel.parameters.iter())?;
+    let (places, bytes) = layout(0, kernel.parameters.iter())?;
     let infos = kernel.parameters.iter().zip(places).map(|(variable, (offset, size, align))| ParameterInfo {
         name: variable.name.clone(),
         offset,
@@ -170,7 +183,7 @@ fn walk<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Statement)) {
     }
 }
 
-fn operand_names<'a>(operand: &'a Operand, visit: &mut impl FnMut(&'a str)) {
+pub(super) fn operand_names<'a>(operand: &'a Operand, visit: &mut impl FnMut(&'a str)) {
     match operand {
         Operand::Name(name) | Operand::Offset(name, _) | Operand::Element { array: name, .. } => visit(name),
         Operand::Vector(all) | Operand::List(all) => all.iter().for_each(|each| operand_names(each, visit)),
@@ -237,7 +250,8 @@ fn reachable<'a>(ast: &'a Ast, kernel: &'a Function) -> (Vec<&'a Function>, FxHa
 
 type SharedLayout = (FxHashMap<Position, u64>, Vec<(u32, u32, String)>, u32);
 
-/// Where the shared variables of a program lie: those with a size first, dynamic ones all behind them.
+/// Where the shared variables of a program lie, past the system's part: those with a size first, dynamic ones all behind
+/// them. Then their names, and the bytes until the dynamic ones.
 fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) -> Decoded<SharedLayout> {
     let mut variables: Vec<&Variable> = Vec::new();
     for item in &ast.items {
@@ -258,7 +272,7 @@ fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) ->
         });
     }
     let dynamic = |variable: &Variable| variable.extents.first() == Some(&None);
-    let (places, end) = layout(variables.iter().filter(|each| !dynamic(each)).copied())?;
+    let (places, end) = layout(RESERVED_SHARED, variables.iter().filter(|each| !dynamic(each)).copied())?;
     let fixed = variables.iter().filter(|each| !dynamic(each)).zip(&places);
     let mut addresses: FxHashMap<Position, u64> = FxHashMap::default();
     let mut named = Vec::new();
@@ -275,7 +289,7 @@ fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) ->
     for variable in variables.iter().filter(|each| dynamic(each)) {
         addresses.insert(variable.position, u64::from(start));
     }
-    Ok((addresses, named, start))
+    Ok((addresses, named, start - RESERVED_SHARED))
 }
 
 impl<'a> Decoder<'a> {
@@ -401,8 +415,9 @@ impl<'a> Decoder<'a> {
         self.scopes.last_mut().expect("just made")
     }
 
-    fn body(&mut self, body: &[Statement]) {
-        for statement in body {
+    fn body(&mut self, body: &'a [Statement]) {
+        for (index, statement) in body.iter().enumerate() {
+            self.rest = &body[index + 1..];
             match statement {
                 Statement::Label(name, position) => {
                     let here = self.code.len() as u32;
@@ -508,7 +523,7 @@ impl<'a> Decoder<'a> {
             return Some(symbol);
         }
         if let Some(address) = self.globals.by_name.get(name) {
-            return Some(Symbol::Memory { space: Space::Global, address: *address });
+            return Some(self.globals.symbol(*address));
         }
         let shared = self.ast.items.iter().find_map(|item| match item {
             Item::Variable(variable) if variable.name == name => self.shared.get(&variable.position),
@@ -604,10 +619,7 @@ impl<'a> Decoder<'a> {
                 }
                 *counter += places;
                 if variable.count.is_some() {
-                    if variable.lanes > 1 {
-                        return fail("the simulator has no numbered vector registers".to_owned());
-                    }
-                    let family = Family { file, first, count, ty };
+                    let family = Family { file, first, count, lanes: variable.lanes, ty };
                     let scope = self.scope();
                     let covered = scope.symbols.keys().any(|name| {
                         name.strip_prefix(&variable.name).is_some_and(|digits| family.number(digits).is_some())
@@ -618,12 +630,7 @@ impl<'a> Decoder<'a> {
                     scope.families.insert(variable.name.clone(), family);
                     return Ok(Symbol::Register { file, slot: first, ty });
                 }
-                let register = |slot| Symbol::Register { file, slot, ty };
-                if variable.lanes > 1 {
-                    Symbol::Vector((0..variable.lanes).map(|lane| register(first + lane)).collect())
-                } else {
-                    register(first)
-                }
+                Symbol::registers(file, first, variable.lanes, ty)
             }
             Space::Local | Space::Param => {
                 let (size, align) = variable_size(variable)?;
@@ -642,7 +649,7 @@ impl<'a> Decoder<'a> {
             Space::Global | Space::Const => {
                 // Variables of functions that keep their values; the module laid them out with its own.
                 match self.globals.by_position.get(&variable.position) {
-                    Some(address) => Symbol::Memory { space: Space::Global, address: *address },
+                    Some(address) => self.globals.symbol(*address),
                     None => return fail(format!("`{}` has no address", variable.name)),
                 }
             }
@@ -692,11 +699,12 @@ impl<'a> Decoder<'a> {
 /// Where a declared parameter lies.
 fn place(symbol: &Symbol) -> Place {
     match symbol {
-        Symbol::Register { file: File::Word, slot, .. } => Place::Word(Source::Register(*slot)),
+        Symbol::Register { file: File::Word, slot, ty } => Place::Word(Source::Register(*slot), ty.bits()),
         Symbol::Register { file: File::Double, slot, .. } => Place::Double(Source::Register(*slot)),
         Symbol::Register { file: File::Predicate, slot, .. } => {
             Place::Predicate(Test::Register { slot: *slot, negated: false })
         }
+        Symbol::Vector(all) => Place::Vector(all.iter().map(place).collect()),
         Symbol::Frame { offset, size, .. } => Place::Memory { offset: *offset, size: *size },
         _ => Place::Memory { offset: 0, size: 0 },
     }

@@ -278,7 +278,7 @@ impl Decoder<'_> {
         };
         // All lanes take part.
         let members = Some(Source::constant(u32::MAX));
-        Ok((Op::Warp(Box::new(WarpOp { members, sources: None, kind })), Class::Matrix))
+        Ok((Op::Warp(Box::new(WarpOp { members, sources: None, unguarded: false, kind })), Class::Matrix))
     }
 
     fn matrix_rows(&mut self, line: &mut Line<'_>, store: bool) -> Decoded<WarpKind> {

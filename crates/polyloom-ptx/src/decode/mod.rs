@@ -5,6 +5,7 @@
 
 mod address;
 mod atomic;
+mod bulk;
 mod compare;
 mod control;
 mod convert;
@@ -28,6 +29,7 @@ mod stack;
 mod symbol;
 mod sync;
 pub(crate) mod types;
+mod unguarded;
 mod video;
 mod warp;
 
@@ -38,7 +40,10 @@ use op::{Class, Op};
 use types::Type;
 
 pub(crate) use function::decode;
-pub(crate) use symbol::{Globals, is_opaque, repeated, variable_size};
+pub(crate) use symbol::{Globals, Symbol, declared, incomplete, is_opaque, repeated, variable_size};
+
+/// Forms of instructions that the simulator has in others, by a modifier that tells them.
+const LACKING: &[(&str, &str)] = &[("st", "bulk"), ("st", "async"), ("red", "async"), ("ldmatrix", "m8n16")];
 
 /// What decoding one instruction gives.
 pub(crate) type Decoded<T> = Result<T, Error>;
@@ -74,6 +79,12 @@ impl function::Decoder<'_> {
         let mut types = instruction.modifiers.iter().filter_map(|name| Type::parse(name));
         if let Some(wrong) = types.find(|ty| !ty.is_of(&instruction.opcode)) {
             return line.mods.no_type(wrong);
+        }
+        let lacks = |(opcode, name): &&(&str, &str)| {
+            instruction.opcode == *opcode && instruction.modifiers.iter().any(|each| each == name)
+        };
+        if let Some((opcode, name)) = LACKING.iter().find(lacks) {
+            return line.error(format!("the simulator has no `.{name}` for `{opcode}`"));
         }
         match instruction.opcode.as_str() {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "abs" | "neg" | "min" | "max" => self.arithmetic(line),

@@ -10,7 +10,9 @@ use crate::exec::registers::{Compute, LANES, Registers, Source, Word, map1, put}
 use crate::memory::window;
 use crate::syntax::ast::{Operand, Space};
 
+/// Vectors that loads and stores have, and `mov`.
 const VECTORS: &[(&str, usize)] = &[("v2", 2), ("v4", 4), ("v8", 8)];
+const MOVED_VECTORS: &[(&str, usize)] = &[("v2", 2), ("v4", 4)];
 
 /// What `ld` and `st` say alike.
 struct Access {
@@ -95,7 +97,7 @@ impl Decoder<'_> {
     }
 
     fn mov(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        if let Some(count) = line.mods.take_of(VECTORS) {
+        if let Some(count) = line.mods.take_of(MOVED_VECTORS) {
             return self.move_vector(line, count);
         }
         let ty = line.mods.ty()?;
@@ -393,6 +395,7 @@ impl Decoder<'_> {
         let p = self.predicate_slot(&all[0])?;
         // A generic address has 64 bits, of which a register of 32 holds the lower.
         let a = self.any_source(&all[1], Type::B(32))?;
+        let constants = self.globals.constants.clone();
         let compute: Compute = Box::new(move |registers, mask| {
             let addresses = match &a {
                 AnySource::Word(a) => a.get(registers).map(u64::from),
@@ -400,7 +403,11 @@ impl Decoder<'_> {
             };
             let mut set = 0;
             for (lane, address) in addresses.into_iter().enumerate() {
-                set |= u32::from(window::space_of(address) == space) << lane;
+                let found = match constants.contains(&address) {
+                    true => Space::Const,
+                    false => window::space_of(address),
+                };
+                set |= u32::from(found == space) << lane;
             }
             if let Some(p) = p {
                 registers.set_predicate(p, set, mask);

@@ -15,8 +15,15 @@ pub(crate) struct Program {
     pub(crate) parameter_bytes: u32,
     /// Named ranges of static shared memory: start, length, name.
     pub(crate) shared: Vec<(u32, u32, String)>,
-    /// Where dynamic shared memory begins, which is the length of the static.
+    /// Bytes of static shared memory, which begins at [`RESERVED_SHARED`](crate::memory::window::RESERVED_SHARED);
+    /// dynamic shared memory begins where it ends.
     pub(crate) static_shared_bytes: u32,
+    /// Whether it asks where the system's part of shared memory is, and so may access it.
+    pub(crate) uses_reserved_shared: bool,
+    /// Whether it asks for the workspace of a cooperative launch.
+    pub(crate) uses_workspace: bool,
+    /// The generic address of the first byte of constant memory.
+    pub(crate) constants: u64,
     /// Bytes of local memory a thread may need.
     pub(crate) local_bytes: u32,
     /// Of these, those that `alloca` gives; there are none unless some function uses it.
@@ -75,10 +82,15 @@ pub struct ParameterInfo {
 /// Where a function's parameter or result lies in its frame, or what a call passes.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    Memory { offset: u32, size: u32 },
-    Word(Source<u32>),
+    Memory {
+        offset: u32,
+        size: u32,
+    },
+    /// In a register of so many bits.
+    Word(Source<u32>, u32),
     Double(Source<u64>),
     Predicate(Test),
+    Vector(Vec<Place>),
 }
 
 /// One instruction.
@@ -213,6 +225,13 @@ pub(crate) enum Op {
     AsyncCommit,
     /// Waits until at most so many groups are under way, or for all copies.
     AsyncWait(Option<u32>),
+    BulkCopy(Box<BulkCopy>),
+    BulkCommit,
+    /// Waits until at most so many bulk groups are under way, or have yet to be read.
+    BulkWait {
+        left: u32,
+        only_reads: bool,
+    },
     MBarrier(Box<MBarrier>),
     Sleep,
 }
@@ -305,7 +324,15 @@ pub(crate) enum Special {
     LanesGreaterEqual,
     LanesGreater,
     DynamicShared,
+    /// What the program has of shared memory, static and dynamic.
     TotalShared,
+    /// That, and what the system has.
+    AggregateShared,
+    /// An offset or size of what the system has of shared memory.
+    ReservedShared(u32),
+    /// The halves of the address of the workspace that a cooperative launch has, or zero.
+    WorkspaceLow,
+    WorkspaceHigh,
     /// Zero that 16 bits may be read of: a fourth component, and the number of a launch, which has none here.
     Absent,
     Zero,
@@ -434,6 +461,8 @@ pub(crate) struct WarpOp {
     pub(crate) members: Option<Source<u32>>,
     /// Of a shuffle, the lane that each lane reads, itself if that one is out of range.
     pub(crate) sources: Option<Sources>,
+    /// Whether all lanes use what a shuffle gives them.
+    pub(crate) unguarded: bool,
     pub(crate) kind: WarpKind,
 }
 
@@ -508,6 +537,35 @@ pub(crate) struct AsyncCopy {
     pub(crate) size: u32,
     pub(crate) source_size: Option<Source<u32>>,
     pub(crate) ignore: Option<Test>,
+}
+
+/// `cp.async.bulk` and `cp.reduce.async.bulk`.
+pub(crate) struct BulkCopy {
+    pub(crate) to: Address,
+    pub(crate) to_space: Space,
+    pub(crate) from: Address,
+    pub(crate) from_space: Space,
+    pub(crate) size: Source<u32>,
+    pub(crate) end: BulkEnd,
+    /// A bit for each block of the cluster that it goes to.
+    pub(crate) blocks: Option<Source<u32>>,
+    /// A bit for each byte of 16 that is written.
+    pub(crate) bytes: Option<Source<u32>>,
+    pub(crate) reduction: Option<BulkReduction>,
+}
+
+/// What a bulk copy tells that it is done.
+pub(crate) enum BulkEnd {
+    /// The bulk group that the thread commits.
+    Group,
+    /// Bytes that an mbarrier expects.
+    MBarrier(Address),
+}
+
+pub(crate) struct BulkReduction {
+    pub(crate) update: Update,
+    /// Bytes of an element.
+    pub(crate) size: u32,
 }
 
 pub(crate) struct MBarrier {

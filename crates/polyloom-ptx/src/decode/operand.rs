@@ -35,7 +35,9 @@ impl Produced {
             Produced::Special(_, Widths::B32) => bits == 32,
             Produced::Special(_, Widths::UpTo32) => matches!(bits, 16 | 32),
             Produced::Special(_, Widths::UpTo64) => matches!(bits, 16 | 32 | 64),
-            Produced::Special(_, Widths::B64) | Produced::FrameAddress(_) => bits == 64,
+            Produced::Special(_, Widths::B64) => bits == 64,
+            // Of local memory, so that 32 bits hold it.
+            Produced::FrameAddress(_) => matches!(bits, 32 | 64),
         }
     }
 
@@ -94,7 +96,10 @@ impl Decoder<'_> {
                 if let Some(symbol) = self.component(name, component) {
                     return self.resolve_symbol(name, &symbol, 0);
                 }
-                self.operand_error(format!("`{name}.{component}` is not declared"))
+                match self.find(name) {
+                    Some(_) => self.operand_error(format!("`{name}` has no part `.{component}`")),
+                    None => self.operand_error(format!("`{name}.{component}` is not declared")),
+                }
             }
             Operand::Offset(name, offset) => match self.find(name) {
                 Some(symbol @ Symbol::Memory { .. }) => self.resolve_symbol(name, &symbol, *offset),

@@ -1,6 +1,7 @@
 //! Special registers (PTX ISA 9.0 §10).
 
 use super::op::Special;
+use crate::memory::window::RESERVED_SHARED;
 
 /// Of how many bits a special register can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,20 +56,23 @@ pub(super) fn special(name: &str, component: Option<&str>) -> Option<(Special, W
         "%globaltimer_lo" => Special::Time,
         "%globaltimer_hi" => Special::TimeHigh,
         "%dynamic_smem_size" => Special::DynamicShared,
-        "%total_smem_size" | "%aggr_smem_size" => Special::TotalShared,
-        "%cluster_ctarank"
-        | "%reserved_smem_offset_begin"
-        | "%reserved_smem_offset_end"
-        | "%reserved_smem_offset_cap" => Special::Zero,
+        "%total_smem_size" => Special::TotalShared,
+        "%aggr_smem_size" => Special::AggregateShared,
+        "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" => Special::ReservedShared(0),
+        // Cooperative groups keep barriers here, and words that warps exchange: 288 bytes.
+        "%reserved_smem_offset_1" => Special::ReservedShared(RESERVED_SHARED / 2),
+        "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => Special::ReservedShared(RESERVED_SHARED),
+        "%cluster_ctarank" => Special::Zero,
+        // As cooperative groups have them (cooperative_groups/details/driver_abi.h).
+        "%envreg1" => Special::WorkspaceHigh,
+        "%envreg2" => Special::WorkspaceLow,
         "%cluster_nctarank" => Special::One,
         "%clock64" => return Some((Special::Clock, Widths::B64)),
         "%globaltimer" => return Some((Special::Time, Widths::B64)),
         "%gridid" => return Some((Special::Absent, Widths::UpTo64)),
         "%current_graph_exec" => return Some((Special::Zero, Widths::B64)),
         _ if name.starts_with("%pm") && name.ends_with("_64") => return Some((Special::Zero, Widths::B64)),
-        _ if name.starts_with("%pm") || name.starts_with("%envreg") || name.starts_with("%reserved_smem_offset_") => {
-            Special::Zero
-        }
+        _ if name.starts_with("%pm") || name.starts_with("%envreg") => Special::Zero,
         _ => return None,
     };
     Some((narrow, Widths::B32))

@@ -4,8 +4,9 @@ use super::Decoded;
 use super::types::Type;
 use crate::error::{Error, Position};
 use crate::syntax::MAX_ERRORS;
-use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Variable};
+use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Statement, Variable};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// Which file a register is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,11 +49,21 @@ pub(crate) enum Symbol {
     Prototype,
 }
 
+impl Symbol {
+    /// A register, or a vector of several.
+    pub(crate) fn registers(file: File, first: u32, lanes: u32, ty: Type) -> Symbol {
+        let register = |lane| Symbol::Register { file, slot: first + lane, ty };
+        if lanes > 1 { Symbol::Vector((0..lanes).map(register).collect()) } else { register(0) }
+    }
+}
+
 /// `%r<N>`: registers whose names are `prefix` and a number.
 pub(crate) struct Family {
     pub(crate) file: File,
     pub(crate) first: u32,
     pub(crate) count: u32,
+    /// Of each, if they are vectors.
+    pub(crate) lanes: u32,
     pub(crate) ty: Type,
 }
 
@@ -77,8 +88,8 @@ impl Scope {
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (prefix, number) = name.split_at(name.len() - digits);
         let family = self.families.get(prefix)?;
-        let slot = family.first + family.number(number)? * family.file.places();
-        Some(Symbol::Register { file: family.file, slot, ty: family.ty })
+        let slot = family.first + family.number(number)? * family.lanes * family.file.places();
+        Some(Symbol::registers(family.file, slot, family.lanes, family.ty))
     }
 }
 
@@ -96,6 +107,19 @@ pub(crate) struct Globals {
     pub(crate) by_name: FxHashMap<String, u64>,
     /// All, by where they are declared; functions have variables of their own, which may share a name.
     pub(crate) by_position: FxHashMap<Position, u64>,
+    /// Where the constant variables are among generic addresses. An address of `.const` counts from the start, so that
+    /// 32 bits hold it.
+    pub(crate) constants: Range<u64>,
+}
+
+impl Globals {
+    /// What stands for the variable at a generic address.
+    pub(crate) fn symbol(&self, address: u64) -> Symbol {
+        match self.constants.contains(&address) {
+            true => Symbol::Memory { space: Space::Const, address: address - self.constants.start },
+            false => Symbol::Memory { space: Space::Global, address },
+        }
+    }
 }
 
 /// Whether a variable is of a texture, a sampler or a surface. Those that no kernel uses take no part.
@@ -130,6 +154,45 @@ pub(crate) fn repeated(ast: &Ast) -> Vec<Error> {
     errors
 }
 
+/// Arrays of no elements, among variables that are defined and parameters of kernels.
+pub(crate) fn incomplete(ast: &Ast) -> Vec<Error> {
+    let is_empty = |variable: &Variable| {
+        let is_open = matches!(variable.extents.first(), Some(None)) && variable.initial.is_none();
+        is_open || variable.extents.contains(&Some(0))
+    };
+    let mut errors = Vec::new();
+    let mut check = |variable: &Variable| {
+        if is_empty(variable) && variable.linkage != Some(Linkage::Extern) {
+            errors.push(Error::new(variable.position, format!("`{}` is an array of no elements", variable.name)));
+        }
+    };
+    for item in &ast.items {
+        match item {
+            Item::Variable(variable) => check(variable),
+            Item::Function(function) => {
+                if function.entry {
+                    function.parameters.iter().for_each(&mut check);
+                }
+                declared(function.body.as_deref().unwrap_or(&[]), &mut |variable| check(variable));
+            }
+            _ => {}
+        }
+    }
+    errors.truncate(MAX_ERRORS);
+    errors
+}
+
+/// Visits the variables that a body declares.
+pub(crate) fn declared<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Variable)) {
+    for statement in body {
+        match statement {
+            Statement::Variable(variable) => visit(variable),
+            Statement::Block(inner) => declared(inner, visit),
+            _ => {}
+        }
+    }
+}
+
 /// Bytes of a variable and its alignment. An extent that is left open is the initial value's, or zero.
 pub(crate) fn variable_size(variable: &Variable) -> Decoded<(u32, u32)> {
     let fail = |message: String| Error::new(variable.position, message);
@@ -156,9 +219,9 @@ pub(crate) fn variable_size(variable: &Variable) -> Decoded<(u32, u32)> {
 /// Where variables lie: offset, size and alignment of each, and the end.
 type Layout = (Vec<(u32, u32, u32)>, u32);
 
-/// Lays variables out one after the other.
-pub(crate) fn layout<'a>(variables: impl Iterator<Item = &'a Variable>) -> Decoded<Layout> {
-    let mut end = 0u32;
+/// Lays variables out one after the other, from `start`.
+pub(crate) fn layout<'a>(start: u32, variables: impl Iterator<Item = &'a Variable>) -> Decoded<Layout> {
+    let mut end = start;
     let mut all = Vec::new();
     for variable in variables {
         let (size, align) = variable_size(variable)?;

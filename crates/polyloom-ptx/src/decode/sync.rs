@@ -58,7 +58,7 @@ impl Decoder<'_> {
                     line.check(1, 1)?;
                     let members = Some(self.source(&all[0], Type::B(32))?);
                     return Ok((
-                        Op::Warp(Box::new(WarpOp { members, sources: None, kind: WarpKind::Sync })),
+                        Op::Warp(Box::new(WarpOp { members, sources: None, unguarded: false, kind: WarpKind::Sync })),
                         Class::Barrier,
                     ));
                 }

@@ -39,6 +39,17 @@ impl Shuffle {
 impl Decoder<'_> {
     pub(super) fn warp(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let sync = line.mods.take("sync");
+        // PTX ISA 9.0 §9.7.9.5 and §9.7.13.10.
+        let opcode = line.instruction.opcode.as_str();
+        let arch = self.ast.target.first().map_or("", String::as_str).trim_matches(|c: char| !c.is_ascii_digit());
+        if !sync
+            && matches!(opcode, "shfl" | "vote")
+            && self.ast.version >= (6, 4)
+            && arch.parse().is_ok_and(|arch: u32| arch >= 70)
+        {
+            return line
+                .error(format!("`{opcode}` without `.sync` is of targets before `sm_70`: write `{opcode}.sync`"));
+        }
         let (members, compute) = match line.instruction.opcode.as_str() {
             "shfl" => {
                 let op = self.shuffle(line, sync)?;
@@ -68,7 +79,10 @@ impl Decoder<'_> {
                 return Ok((Op::ActiveMask(slot), Class::Warp));
             }
         };
-        Ok((Op::Warp(Box::new(WarpOp { members, sources: None, kind: WarpKind::Lanes(compute) })), Class::Warp))
+        Ok((
+            Op::Warp(Box::new(WarpOp { members, sources: None, unguarded: false, kind: WarpKind::Lanes(compute) })),
+            Class::Warp,
+        ))
     }
 
     fn shuffle(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<WarpOp> {
@@ -107,7 +121,8 @@ impl Decoder<'_> {
                 registers.set_predicate(p, set, mask);
             }
         });
-        Ok(WarpOp { members, sources: Some(Box::new(sources)), kind: WarpKind::Lanes(compute) })
+        let unguarded = self.is_unguarded(&all[0]);
+        Ok(WarpOp { members, sources: Some(Box::new(sources)), unguarded, kind: WarpKind::Lanes(compute) })
     }
 
     fn vote(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<(Option<Source<u32>>, Compute)> {

@@ -111,6 +111,13 @@ impl Warp {
         (size, align): (u32, u32),
         access: Reach,
     ) -> Result<Group, Box<Finding>> {
+        let of_constants;
+        let addresses = if space == Some(Space::Const) {
+            of_constants = addresses.map(|address| address.wrapping_add(context.program.constants));
+            &of_constants
+        } else {
+            addresses
+        };
         let first = addresses[lanes.trailing_zeros() as usize];
         let found = space.unwrap_or_else(|| window::space_of(first));
         let base = if space.is_none() { window::base(found) } else { 0 };
@@ -127,7 +134,7 @@ impl Warp {
         let writes = matches!(access, Reach::Write | Reach::Update);
         let misaligned = u64::from(align) - 1;
         let (place, start, bounds) = match found {
-            Space::Shared => (Where::Shared, base, 0..block.shared.len() as u64),
+            Space::Shared => (Where::Shared, base, context.shared_bounds()),
             Space::Local => (Where::Local, base, 0..u64::from(self.local_bytes)),
             Space::Param if writes => {
                 if !checks.bounds {
@@ -175,6 +182,7 @@ impl Warp {
             if !checks.alignment {
                 let straight = addresses.map(|address| address & !misaligned);
                 let size = (size as u32, align);
+                let space = space.map(|space| if space == Space::Const { Space::Global } else { space });
                 return self.locate(context, block, inst, space, &straight, lanes, size, access);
             }
             return Err(self.misaligned(context, block, inst, addresses, group, align));
@@ -240,7 +248,7 @@ impl Warp {
         let place = match space {
             Space::Shared => {
                 let place = context.describe_shared(address.wrapping_sub(base));
-                format!("{place}; the block has {} bytes", block.shared.len())
+                format!("{place}; the block has {} bytes", context.program_shared_bytes())
             }
             Space::Local => {
                 let grows = context.program.stack_bytes > 0;
@@ -251,7 +259,8 @@ impl Warp {
             _ => context.device.describe(address, context.launch.names),
         };
         let verb = format!("{size} bytes at 0x{address:x} of {} memory", space.name());
-        let message = format!("{verb}, {place}");
+        let why = if address < 4096 && space == Space::Global { context.lacks_workspace() } else { "" };
+        let message = format!("{verb}, {place}{why}");
         let mut finding = self.finding(context, block, inst, FindingKind::OutOfBounds, &message, lanes);
         finding.address = Some(address);
         finding
@@ -576,10 +585,7 @@ impl Warp {
         let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), reach)?;
         if context.observing {
             // Beginning and ending a barrier orders nothing.
-            let order = match kind {
-                AccessKind::Write => WEAK,
-                _ => Order { strong: true, acquire: true, release: writes, scope: Scope::Block },
-            };
+            let order = Order { strong: kind != AccessKind::Write, scope: Scope::Block, ..WEAK };
             block.observe(
                 context,
                 self,

@@ -94,6 +94,10 @@ impl Warp {
 
     /// Copies a value from a place of one frame to a place of another.
     fn pass(&mut self, from: &Place, from_base: Base, to: &Place, to_base: Base, lanes: u32) {
+        if let (Place::Vector(from), Place::Vector(to)) = (from, to) {
+            from.iter().zip(to).for_each(|(from, to)| self.pass(from, from_base, to, to_base, lanes));
+            return;
+        }
         if let (Place::Memory { offset: a, size }, Place::Memory { offset: b, size: room }) = (from, to) {
             let mut bytes = vec![0; (*size).min(*room) as usize];
             for lane in lanes_of(lanes) {
@@ -105,7 +109,7 @@ impl Warp {
         }
         self.registers.set_base(from_base);
         let values: [u64; LANES] = match from {
-            Place::Word(source) => source.get(&self.registers).map(u64::from),
+            Place::Word(source, _) => source.get(&self.registers).map(u64::from),
             Place::Double(source) => *source.get(&self.registers),
             Place::Predicate(test) => {
                 let mask = test.mask(&self.registers);
@@ -115,11 +119,14 @@ impl Warp {
                 let (start, size) = ((from_base.local + offset) as usize, (*size).min(8));
                 std::array::from_fn(|lane| self.local_bytes_at(lane, start, size))
             }
+            // A vector is passed as one: only a call through a pointer can be of another function.
+            Place::Vector(_) => return self.registers.set_base(to_base),
         };
         self.registers.set_base(to_base);
         match to {
-            Place::Word(Source::Register(slot)) => {
-                put(&mut self.registers, Some(*slot), &values.map(u32::truncated), lanes);
+            Place::Word(Source::Register(slot), bits) => {
+                let kept = u32::MAX >> (32 - bits);
+                put(&mut self.registers, Some(*slot), &values.map(|value| value as u32 & kept), lanes);
             }
             Place::Double(Source::Register(slot)) => {
                 put(&mut self.registers, Some(*slot), &values, lanes);
@@ -142,12 +149,12 @@ impl Warp {
     /// What a call of a function of the host passes in a place, zero-extended.
     pub(super) fn argument(&self, place: &Place) -> [u64; LANES] {
         match place {
-            Place::Word(source) => source.get(&self.registers).map(u64::from),
+            Place::Word(source, _) => source.get(&self.registers).map(u64::from),
             Place::Double(source) => *source.get(&self.registers),
             Place::Memory { offset, size } => std::array::from_fn(|lane| {
                 self.local_bytes_at(lane, (self.registers.base().local + offset) as usize, (*size).min(8))
             }),
-            Place::Predicate(_) => [0; LANES],
+            Place::Predicate(_) | Place::Vector(_) => [0; LANES],
         }
     }
 
@@ -161,7 +168,7 @@ impl Warp {
                     self.local.write(at, &values[lane].to_le_bytes()[..(*size).min(8) as usize]);
                 }
             }
-            Some(Place::Word(Source::Register(slot))) => {
+            Some(Place::Word(Source::Register(slot), _)) => {
                 put(&mut self.registers, Some(*slot), &values.map(u32::truncated), lanes);
             }
             Some(Place::Double(Source::Register(slot))) => put(&mut self.registers, Some(*slot), values, lanes),

@@ -6,15 +6,18 @@
 
 use super::block::{Block, Progress};
 use super::registers::Registers;
+use super::special::PROCESSORS;
 use crate::Launch;
 use crate::counters::Counters;
 use crate::decode::op::{Inst, Program};
-use crate::memory::device::{Allocation, DeviceMemory};
+use crate::memory::MemoryError;
+use crate::memory::device::{Allocation, DeviceMemory, Purpose};
 use crate::memory::region::Region;
-use crate::memory::window;
+use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{Fault, Finding, FindingKind, Report, Site, Thread};
 use crate::sanitize::{BlockChecks, GlobalChecks};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -39,6 +42,9 @@ pub(crate) struct Context<'a> {
     pub(crate) functions: &'a [u64],
     /// Warps in a block.
     pub(crate) warps: u32,
+    /// The address of what the blocks of a cooperative launch synchronise by, or zero.
+    pub(crate) workspace: u64,
+    /// Bytes of shared memory, the system's included.
     pub(crate) shared_bytes: u32,
     pub(crate) counting: bool,
     /// Accesses are shown to checks or counters.
@@ -97,8 +103,13 @@ impl Context<'_> {
     /// In words, what is at an address of shared memory.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
         let dynamic = self.launch.dynamic_shared_bytes;
-        if dynamic > 0 && offset >= u64::from(self.program.static_shared_bytes) {
-            let past = offset.wrapping_sub(u64::from(self.program.static_shared_bytes));
+        let reserved = u64::from(RESERVED_SHARED);
+        if offset < reserved {
+            return format!("byte {offset} of the {reserved} bytes that shared memory begins with and the system has");
+        }
+        let dynamic_start = reserved + u64::from(self.program.static_shared_bytes);
+        if dynamic > 0 && offset >= dynamic_start {
+            let past = offset - dynamic_start;
             return format!("byte {past} of the {dynamic} bytes of dynamic shared memory");
         }
         match self.program.shared.iter().rev().find(|(start, _, _)| u64::from(*start) <= offset) {
@@ -106,7 +117,29 @@ impl Context<'_> {
                 let (byte, name) = (offset - u64::from(*start), plain_name(name));
                 format!("byte {byte} of `{name}` ({size} bytes)")
             }
-            None => format!("byte {offset} of shared memory"),
+            None => format!("byte {} of shared memory", offset - reserved),
+        }
+    }
+
+    /// Which offsets of shared memory may be accessed.
+    #[inline]
+    pub(crate) fn shared_bounds(&self) -> Range<u64> {
+        let start = if self.program.uses_reserved_shared { 0 } else { RESERVED_SHARED.min(self.shared_bytes) };
+        start.into()..self.shared_bytes.into()
+    }
+
+    /// Bytes of shared memory that the program has, static and dynamic.
+    pub(crate) fn program_shared_bytes(&self) -> u32 {
+        self.program.static_shared_bytes + self.launch.dynamic_shared_bytes
+    }
+
+    /// In words, why a kernel fails that synchronises its grid and is not launched so.
+    pub(crate) fn lacks_workspace(&self) -> &'static str {
+        match self.program.uses_workspace && !self.launch.cooperative {
+            true => {
+                "; the kernel asks for the workspace of a cooperative launch, to synchronise its grid: launch it as one"
+            }
+            false => "",
         }
     }
 
@@ -114,7 +147,8 @@ impl Context<'_> {
         self.stop.load(Relaxed) || (self.launch.interrupt)()
     }
 
-    /// Notes what a check found, once for each kind and line, or pair of lines whichever of them came second.
+    /// Notes what a check found, once for each kind and line, or pair of lines whichever of them came second; of those
+    /// within a block and between blocks the latter.
     pub(crate) fn report(&self, finding: Finding) {
         type Line<'a> = Option<(Option<&'a str>, u32)>;
         fn line(site: &Option<Site>) -> Line<'_> {
@@ -128,9 +162,15 @@ impl Context<'_> {
             if there.is_some() && there < here { (there, here) } else { (here, there) }
         }
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = findings.iter().any(|each| each.kind == finding.kind && lines(each) == lines(&finding));
-        if !known && findings.len() < MAX_FINDINGS {
-            findings.push(finding);
+        let known = findings.iter().position(|each| each.kind == finding.kind && lines(each) == lines(&finding));
+        // A barrier of the block does not mend a race with another block: such take the place of those within a block.
+        let place = match known {
+            None if findings.len() < MAX_FINDINGS => return findings.push(finding),
+            None => findings.iter().rposition(|each| each.kind == FindingKind::Race && !each.is_between_blocks()),
+            Some(known) => Some(known).filter(|known| !findings[*known].is_between_blocks()),
+        };
+        if let Some(place) = place.filter(|_| finding.is_between_blocks()) {
+            findings[place] = finding;
         }
     }
 
@@ -235,7 +275,47 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
             return Some(format!("parameter {index} (`{}`) has {size} bytes, not {given}", parameter.name));
         }
     }
-    None
+    if launch.cooperative { not_resident(program, launch) } else { None }
+}
+
+/// What cooperative groups find at `%envreg1` and `%envreg2`: its size and the word of the grid's barrier.
+struct Workspace<'a> {
+    device: &'a DeviceMemory,
+    address: u64,
+}
+
+impl Workspace<'_> {
+    const BYTES: u32 = 8;
+
+    fn new(device: &DeviceMemory) -> Result<Workspace<'_>, MemoryError> {
+        let purpose = Purpose::Variable { name: "the workspace of the grid".to_owned() };
+        let address = device.alloc_for(Self::BYTES as usize, 16, purpose)?;
+        device.write(address, &Self::BYTES.to_le_bytes())?;
+        Ok(Workspace { device, address })
+    }
+}
+
+impl Drop for Workspace<'_> {
+    fn drop(&mut self) {
+        // A kernel cannot have freed it.
+        let _ = self.device.free(self.address);
+    }
+}
+
+/// What is wrong with a cooperative launch: its blocks wait for each other, so that all have to run at once.
+fn not_resident(program: &Program, launch: &Launch<'_>) -> Option<String> {
+    let occupancy = crate::occupancy::occupancy(program, launch);
+    // How many registers a thread takes is an estimate, which allows one block.
+    let a_processor = u64::from(occupancy.blocks).max(1);
+    let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    let most = PROCESSORS * a_processor;
+    let (arch, limiter) = (launch.arch, format!("{:?}", occupancy.limiter).to_lowercase());
+    (blocks > most).then(|| {
+        format!(
+            "a cooperative launch has all its blocks at once: sm_{arch} holds {most} of these, {a_processor} on each of \
+             {PROCESSORS} multiprocessors (limited by {limiter}), not {blocks}"
+        )
+    })
 }
 
 /// Runs a launch to its end.
@@ -256,6 +336,10 @@ pub(crate) fn run(
         parameters.write(parameter.offset as usize, bytes);
     }
     let threads = launch.block.iter().product::<u32>();
+    let workspace = match (launch.cooperative && program.uses_workspace).then(|| Workspace::new(device)).transpose() {
+        Ok(workspace) => workspace,
+        Err(error) => return Err(refused(program, format!("the workspace of a cooperative launch: {error}"))),
+    };
     let memory = device.snapshot();
     let context = Context {
         program,
@@ -266,7 +350,11 @@ pub(crate) fn run(
         parameters,
         functions,
         warps: threads.div_ceil(32),
-        shared_bytes: program.static_shared_bytes + launch.dynamic_shared_bytes,
+        workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),
+        shared_bytes: match program.static_shared_bytes + launch.dynamic_shared_bytes {
+            0 if !program.uses_reserved_shared => 0,
+            bytes => RESERVED_SHARED + bytes,
+        },
         counting: launch.counters,
         observing: launch.counters || sanitizing,
         started: Instant::now(),
@@ -290,6 +378,12 @@ pub(crate) fn run(
     if findings.len() > 1 {
         findings.retain(|finding| finding.kind != FindingKind::Interrupted);
     }
+    // What ended the launch stays the last.
+    findings.sort_by_key(|finding| match finding {
+        _ if finding.is_between_blocks() => 0,
+        _ if finding.is_collected() => 1,
+        _ => 2,
+    });
     if findings.is_empty() { Ok(report) } else { Err(Box::new(Fault { findings, report })) }
 }
 

@@ -39,6 +39,11 @@ fn advance(state: u64, arrived: u64, dropped: u64, bytes: i64) -> u64 {
     }
 }
 
+/// Whether an update of a barrier ends its phase.
+fn ends_phase(before: u64, after: u64) -> bool {
+    (before ^ after) & PHASE != 0
+}
+
 /// An address in shared memory, whether it was generic or not.
 fn shared_offset((space, address): (Option<Space>, u64)) -> u64 {
     address.wrapping_sub(if space.is_none() { window::base(Space::Shared) } else { 0 })
@@ -63,38 +68,39 @@ impl Warp {
                     self.update_one(context, block, inst, place, (lane, AccessKind::Write), |_| {
                         pack(0, count, count, NO_BYTES)
                     })?;
+                    block.observe_mbarrier(shared_offset(place));
                 }
                 MBarrierKind::Invalidate => {
                     self.update_one(context, block, inst, place, (lane, AccessKind::Write), |_| 0)?;
+                    block.observe_mbarrier(shared_offset(place));
                 }
                 MBarrierKind::Arrive { state, count, expected, drop } => {
                     let count = u64::from(count.get(&self.registers)[lane]);
                     let bytes = expected.as_ref().map_or(0, |bytes| i64::from(bytes.get(&self.registers)[lane]));
                     let dropped = if *drop { count } else { 0 };
-                    let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), |state| {
-                        advance(state, count, dropped, bytes)
-                    })?;
+                    let update = |state| advance(state, count, dropped, bytes);
+                    let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), update)?;
+                    let completes = ends_phase(before, update(before));
+                    block.observe_mbarrier_arrival(shared_offset(place), Some((self.index, lane)), completes);
                     self.write(*state, &[before; 32], alone);
                 }
                 MBarrierKind::ArriveAfterCopies { counts } => {
                     // Copies are done when they begin. An arrival that adds itself to those expected changes nothing.
                     let arrived = u64::from(*counts);
                     let kind = (lane, AccessKind::Atomic);
-                    let before =
-                        self.update_one(context, block, inst, place, kind, |state| advance(state, arrived, 0, 0))?;
+                    let update = |state| advance(state, arrived, 0, 0);
+                    let before = self.update_one(context, block, inst, place, kind, update)?;
+                    let completes = ends_phase(before, update(before));
+                    block.observe_mbarrier_arrival(shared_offset(place), Some((self.index, lane)), completes);
                     block.observe_copies_arrive(self.index, lane, shared_offset(place), before & PHASE != 0);
                 }
                 MBarrierKind::ExpectBytes(bytes) => {
                     let bytes = i64::from(bytes.get(&self.registers)[lane]);
-                    self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), |state| {
-                        advance(state, 0, 0, bytes)
-                    })?;
+                    self.count_bytes(context, block, inst, place, lane, bytes)?;
                 }
                 MBarrierKind::CompleteBytes(bytes) => {
                     let bytes = -i64::from(bytes.get(&self.registers)[lane]);
-                    self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), |state| {
-                        advance(state, 0, 0, bytes)
-                    })?;
+                    self.count_bytes(context, block, inst, place, lane, bytes)?;
                 }
                 MBarrierKind::Test { done, state, parity } => {
                     let now = self.update_one(context, block, inst, place, (lane, AccessKind::Read), |state| state)?;
@@ -105,12 +111,43 @@ impl Warp {
                     let asked = if *parity { asked << 63 } else { asked & PHASE };
                     let over = now & PHASE != asked;
                     if over {
-                        block.observe_phase_end(shared_offset(place), asked != 0);
+                        block.observe_phase_end(self.index, lane, shared_offset(place), asked != 0);
                     }
                     self.registers.set_predicate(*done, if over { !0 } else { 0 }, alone);
                 }
             }
         }
+        Ok(())
+    }
+    /// So many bytes more, or fewer, are to come in the phase.
+    fn count_bytes(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        place: (Option<Space>, u64),
+        lane: usize,
+        bytes: i64,
+    ) -> Result<(), Box<Finding>> {
+        let update = |state| advance(state, 0, 0, bytes);
+        let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), update)?;
+        block.observe_mbarrier_arrival(shared_offset(place), None, ends_phase(before, update(before)));
+        Ok(())
+    }
+    /// A bulk copy of a lane is done: the barrier gets its bytes, and those that wait for the phase what it wrote.
+    pub(super) fn complete_copy(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        place: (Option<Space>, u64),
+        (lane, size): (usize, u32),
+    ) -> Result<(), Box<Finding>> {
+        let update = |state| advance(state, 0, 0, -i64::from(size));
+        let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), update)?;
+        let (barrier, completes) = (shared_offset(place), ends_phase(before, update(before)));
+        block.observe_bulk_phase(self.index, lane, barrier, before & PHASE != 0);
+        block.observe_mbarrier_arrival(barrier, Some((self.index, lane)), completes);
         Ok(())
     }
 }

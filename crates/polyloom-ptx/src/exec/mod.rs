@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod block;
+mod bulk;
 mod call;
 mod grid;
 mod heap;

@@ -85,7 +85,10 @@ impl Warp {
                 let bytes = self.local_bytes as usize;
                 self.local.load8(lane * bytes + within(Space::Local, bytes)?)
             }
-            Space::Shared => block.shared.load8(within(Space::Shared, block.shared.len())?),
+            Space::Shared => {
+                let offset = address - window::base(Space::Shared);
+                context.shared_bounds().contains(&offset).then(|| block.shared.load8(offset as usize))?
+            }
             Space::Param => context.parameters.load8(within(Space::Param, context.parameters.len())?),
             _ => {
                 let allocation = &context.memory[context.allocation(address, &mut 0)?];

@@ -5,9 +5,10 @@ use super::grid::Context;
 use super::registers::{LANES, put};
 use super::warp::Warp;
 use crate::decode::op::{Destination, Special};
+use crate::memory::window::RESERVED_SHARED;
 
 /// Multiprocessors that blocks are said to run on.
-const PROCESSORS: u64 = 16;
+pub(super) const PROCESSORS: u64 = 16;
 
 impl Warp {
     /// Writes a register that may be narrower than 64 bits.
@@ -55,7 +56,11 @@ impl Warp {
             Special::LanesGreater => lanes(|lane| !(u32::MAX >> (31 - lane))),
             Special::LanesGreaterEqual => lanes(|lane| u32::MAX << lane),
             Special::DynamicShared => all(launch.dynamic_shared_bytes.into()),
-            Special::TotalShared => all(block.shared.len() as u64),
+            Special::TotalShared => all(context.program_shared_bytes().into()),
+            Special::AggregateShared => all((RESERVED_SHARED + context.program_shared_bytes()).into()),
+            Special::ReservedShared(offset) => all(offset.into()),
+            Special::WorkspaceLow => all(context.workspace & u64::from(u32::MAX)),
+            Special::WorkspaceHigh => all(context.workspace >> 32),
             Special::Absent | Special::Zero => all(0),
             Special::One => all(1),
         };

@@ -364,7 +364,10 @@ impl Warp {
             Op::Call(call) => self.call(context, block, path, inst, call, lanes),
             Op::Return => self.ret(context, block, path, lanes),
             Op::Exit => self.exit(context, block, path, lanes),
-            Op::Trap => Err(self.finding(context, block, inst, FindingKind::Trap, "`trap` was executed", lanes)),
+            Op::Trap => {
+                let message = format!("`trap` was executed{}", context.lacks_workspace());
+                Err(self.finding(context, block, inst, FindingKind::Trap, &message, lanes))
+            }
             Op::Special { destination, which } => {
                 self.special(context, block, *destination, *which, lanes);
                 Ok(Step::Next)
@@ -422,6 +425,18 @@ impl Warp {
             }
             Op::AsyncWait(left) => {
                 block.observe_wait(self.index, lanes, *left);
+                Ok(Step::Next)
+            }
+            Op::BulkCopy(copy) => {
+                self.bulk_copy(context, block, inst, copy, lanes)?;
+                Ok(Step::Next)
+            }
+            Op::BulkCommit => {
+                block.observe_bulk_commit(self.index, lanes);
+                Ok(Step::Next)
+            }
+            Op::BulkWait { left, only_reads } => {
+                block.observe_bulk_wait(self.index, lanes, *left, *only_reads);
                 Ok(Step::Next)
             }
             Op::MBarrier(barrier) => {

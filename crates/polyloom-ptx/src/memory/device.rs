@@ -50,8 +50,10 @@ pub(crate) struct Allocation {
 pub(crate) enum Purpose {
     /// Whatever a program does with it.
     Plain,
-    /// A variable of a module.
-    Variable { name: String, constant: bool },
+    /// A `.global` variable of a module.
+    Variable { name: String },
+    /// A `.const` variable.
+    Constant { name: String },
     /// `malloc` of kernels.
     Heap,
 }
@@ -234,36 +236,75 @@ impl DeviceMemory {
         self.alloc_padded(length, align, 0, purpose)
     }
 
+    /// Allocations for the `.const` variables of a module, given by name, length and alignment, and the at most 4 GiB of
+    /// addresses that have them.
+    pub(crate) fn alloc_constants(
+        &self,
+        variables: &[(String, usize, u64)],
+    ) -> Result<(Vec<u64>, Range<u64>), MemoryError> {
+        let mut offsets = Vec::new();
+        let mut end = 0u64;
+        for (_, length, align) in variables {
+            let start = end.next_multiple_of(ADDRESS_ALIGN.max(*align));
+            offsets.push(start);
+            end = start.saturating_add(*length as u64).saturating_add(GAP);
+        }
+        let error = MemoryError::OutOfMemory(end as usize);
+        let align = variables.iter().fold(ADDRESS_ALIGN, |most, (_, _, align)| most.max(*align));
+        let mut inner = self.inner();
+        let in_reach = end <= 1 << 32 && end as usize <= CAPACITY - inner.in_use;
+        let start = in_reach.then(|| inner.allocations.place(end, align)).flatten().ok_or(error)?;
+        let mut addresses = Vec::new();
+        for ((name, length, _), offset) in variables.iter().zip(offsets) {
+            let purpose = Purpose::Constant { name: name.clone() };
+            addresses.push(inner.put(start + offset, *length, 0, purpose)?);
+        }
+        Ok((addresses, start..start + end))
+    }
+
     fn alloc_padded(&self, length: usize, align: u64, skew: usize, purpose: Purpose) -> Result<u64, MemoryError> {
         let error = MemoryError::OutOfMemory(length);
         let align = align.max(ADDRESS_ALIGN).checked_next_power_of_two().ok_or(error.clone())?;
         let mut inner = self.inner();
-        let given = skew..skew.saturating_add(length);
-        let padded = given.end.checked_next_multiple_of(WORD).ok_or(error.clone())?;
+        let padded =
+            skew.checked_add(length).and_then(|end| end.checked_next_multiple_of(WORD)).ok_or(error.clone())?;
         if padded > CAPACITY - inner.in_use {
             return Err(error);
         }
+        let address = inner.allocations.place(padded as u64, align).ok_or(error)?;
+        inner.put(address, length, skew, purpose)
+    }
+}
+
+impl Inner {
+    /// Makes an allocation of `length` bytes, `skew` past an address where there is room.
+    fn put(&mut self, address: u64, length: usize, skew: usize, purpose: Purpose) -> Result<u64, MemoryError> {
+        let error = MemoryError::OutOfMemory(length);
+        let given = skew..skew.saturating_add(length);
+        let padded = given.end.next_multiple_of(WORD);
         let region = Region::new(padded).ok_or(error.clone())?;
         let written = match purpose {
-            Purpose::Variable { .. } => None,
-            _ => Some(Region::new(padded.div_ceil(8)).ok_or(error.clone())?),
+            Purpose::Variable { .. } | Purpose::Constant { .. } => None,
+            _ => Some(Region::new(padded.div_ceil(8)).ok_or(error)?),
         };
-        let address = inner.allocations.place(padded as u64, align).ok_or(error)?;
         let heap = matches!(purpose, Purpose::Heap).then(|| Heap::new(address));
         let (name, constant) = match purpose {
-            Purpose::Variable { name, constant } => (Some(name), constant),
-            _ => (None, false),
+            Purpose::Variable { name } => (Some(name), false),
+            Purpose::Constant { name } => (Some(name), true),
+            Purpose::Plain | Purpose::Heap => (None, false),
         };
-        inner.in_use += padded;
+        self.in_use += padded;
         let allocation = Allocation { address, region, given, written, name, constant, heap };
         // What nobody can have written is read with the words that it is in.
         allocation.set_written(0, allocation.given.start);
         allocation.set_written(allocation.given.end, padded - allocation.given.end);
         let start = address + allocation.given.start as u64;
-        inner.allocations.put(address, Arc::new(allocation));
+        self.allocations.put(address, Arc::new(allocation));
         Ok(start)
     }
+}
 
+impl DeviceMemory {
     /// Gives an allocation back. A launch that runs keeps it until its end.
     pub fn free(&self, address: u64) -> Result<(), MemoryError> {
         let mut inner = self.inner();

@@ -14,6 +14,10 @@ pub(crate) const FUNCTIONS: u64 = 0x73 << SHIFT;
 /// Where allocations of global memory begin. Constants are global memory that only `.const` accesses are told apart by.
 pub(crate) const GLOBAL: u64 = 0x7f << SHIFT;
 
+/// Bytes at the start of a block's shared memory that are the system's; the program's variables come after them, as on
+/// GPUs since `sm_80`.
+pub(crate) const RESERVED_SHARED: u32 = 1024;
+
 /// The generic address of the first byte of `space`; zero for spaces whose addresses are generic ones already.
 pub(crate) fn base(space: Space) -> u64 {
     match space {

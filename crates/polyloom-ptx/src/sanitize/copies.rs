@@ -1,4 +1,5 @@
-//! `cp.async`: which bytes are read and written by copies that are on their way, and whose wait ends that.
+//! `cp.async` and `cp.async.bulk`: which bytes are read and written by copies that are on their way, and whose wait ends
+//! that.
 
 use rustc_hash::FxHashMap;
 
@@ -8,41 +9,79 @@ type Phase = (u64, bool);
 /// The copies of a block.
 #[derive(Default)]
 pub(super) struct Copies {
-    /// By word of shared memory, what is written.
+    /// By word, generic, what is written.
     targets: FxHashMap<u64, Copy>,
-    /// By word of global memory, what is read; of several copies of one word the last.
+    /// By word, what is read; of several copies of one word the last.
     sources: FxHashMap<u64, Copy>,
-    /// The group each thread adds to now.
+    /// The group each thread adds to now, and the bulk group.
     groups: FxHashMap<usize, u32>,
+    bulk_groups: FxHashMap<usize, u32>,
+}
+
+/// What a copy's end is known by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CopyEnd {
+    /// A group of `cp.async`, or the phase of an mbarrier at which the thread arrives for its copies.
+    Group,
+    BulkGroup,
+    /// Of a bulk copy, the phase of an mbarrier.
+    Phase,
 }
 
 struct Copy {
     thread: usize,
+    end: CopyEnd,
     group: u32,
     /// The phases of mbarriers that end after it is done.
     phases: Vec<Phase>,
 }
 
+/// A copy that nobody waited for, as reports have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CopyUnderWay {
+    /// Who began it.
+    pub(super) thread: usize,
+    /// It writes what is asked about.
+    pub(super) writes: bool,
+    pub(super) is_bulk: bool,
+    /// Others than that thread may wait for it.
+    pub(super) of_phase: bool,
+}
+
 impl Copies {
-    /// A thread begins to write at an offset of shared memory.
-    pub(super) fn write(&mut self, thread: usize, offset: u64, size: u32) {
-        begin(&mut self.targets, self.groups.get(&thread).copied(), thread, (offset, size));
+    /// A thread begins to write some bytes.
+    pub(super) fn write(&mut self, thread: usize, bytes: (u64, u32), end: CopyEnd) {
+        let group = self.group(thread, end);
+        begin(&mut self.targets, bytes, || Copy { thread, end, group, phases: Vec::new() });
     }
 
-    /// A thread begins to read at an address of global memory.
-    pub(super) fn read(&mut self, thread: usize, address: u64, size: u32) {
-        begin(&mut self.sources, self.groups.get(&thread).copied(), thread, (address, size));
+    /// A thread begins to read some bytes.
+    pub(super) fn read(&mut self, thread: usize, bytes: (u64, u32), end: CopyEnd) {
+        let group = self.group(thread, end);
+        begin(&mut self.sources, bytes, || Copy { thread, end, group, phases: Vec::new() });
+    }
+
+    fn group(&self, thread: usize, end: CopyEnd) -> u32 {
+        let groups = if end == CopyEnd::Group { &self.groups } else { &self.bulk_groups };
+        groups.get(&thread).copied().unwrap_or(0)
     }
 
     pub(super) fn commit(&mut self, thread: usize) {
         *self.groups.entry(thread).or_insert(0) += 1;
     }
 
+    pub(super) fn commit_bulk(&mut self, thread: usize) {
+        *self.bulk_groups.entry(thread).or_insert(0) += 1;
+    }
+
     /// All but the last `left` groups of the thread are done, or, without a number, all copies, committed or not. Gives
-    /// the offsets of the words that they wrote.
+    /// the addresses of the words that they wrote.
     pub(super) fn wait(&mut self, thread: usize, left: Option<u32>) -> Vec<u64> {
-        let now = self.groups.get(&thread).copied().unwrap_or(0);
-        let over = |copy: &Copy| copy.thread == thread && left.is_none_or(|left| copy.group.saturating_add(left) < now);
+        let now = self.group(thread, CopyEnd::Group);
+        let over = |copy: &Copy| {
+            let is_own = copy.thread == thread && copy.end == CopyEnd::Group;
+            is_own && left.is_none_or(|left| copy.group.saturating_add(left) < now)
+        };
         let mut done = Vec::new();
         self.targets.retain(|word, copy| {
             let over = over(copy);
@@ -55,10 +94,32 @@ impl Copies {
         done
     }
 
+    /// All but the last `left` bulk groups of the thread are done, or have been read.
+    pub(super) fn wait_bulk(&mut self, thread: usize, left: u32, only_reads: bool) {
+        let now = self.group(thread, CopyEnd::BulkGroup);
+        let over = |copy: &Copy| {
+            let is_own = copy.thread == thread && copy.end == CopyEnd::BulkGroup;
+            is_own && copy.group.saturating_add(left) < now
+        };
+        self.sources.retain(|_, copy| !over(copy));
+        if !only_reads {
+            self.targets.retain(|_, copy| !over(copy));
+        }
+    }
+
     /// The phase does not end before the thread's copies are done.
     pub(super) fn bind(&mut self, thread: usize, phase: Phase) {
+        self.bind_those(phase, |copy| copy.thread == thread && copy.end == CopyEnd::Group);
+    }
+
+    /// The phase does not end before the bulk copy is done that the thread has just begun.
+    pub(super) fn bind_bulk(&mut self, thread: usize, phase: Phase) {
+        self.bind_those(phase, |copy| copy.thread == thread && copy.end == CopyEnd::Phase && copy.phases.is_empty());
+    }
+
+    fn bind_those(&mut self, phase: Phase, those: impl Fn(&Copy) -> bool) {
         let copies = self.targets.values_mut().chain(self.sources.values_mut());
-        for copy in copies.filter(|copy| copy.thread == thread) {
+        for copy in copies.filter(|copy| those(copy)) {
             if !copy.phases.contains(&phase) {
                 copy.phases.push(phase);
             }
@@ -71,14 +132,13 @@ impl Copies {
         self.sources.retain(|_, copy| !copy.phases.contains(&phase));
     }
 
-    /// The thread whose copy to these bytes of shared memory nobody waited for.
-    pub(super) fn writer(&self, offset: u64, size: u32) -> Option<usize> {
-        under_way(&self.targets, offset, size)
-    }
-
-    /// The thread whose copy of these bytes of global memory nobody waited for.
-    pub(super) fn reader(&self, address: u64, size: u32) -> Option<usize> {
-        under_way(&self.sources, address, size)
+    /// A copy that nobody waited for and that writes some of these bytes, or, if they are to be written, reads some.
+    pub(super) fn find(&self, address: u64, size: u32, to_write: bool) -> Option<CopyUnderWay> {
+        let writer = under_way(&self.targets, address, size).map(|copy| (copy, true));
+        let reader = || under_way(&self.sources, address, size).filter(|_| to_write).map(|copy| (copy, false));
+        let (copy, writes) = writer.or_else(reader)?;
+        let is_bulk = copy.end != CopyEnd::Group;
+        Some(CopyUnderWay { thread: copy.thread, writes, is_bulk, of_phase: copy.end == CopyEnd::Phase })
     }
 }
 
@@ -86,15 +146,15 @@ fn words((start, size): (u64, u32)) -> std::ops::Range<u64> {
     start / 4..(start + u64::from(size)).div_ceil(4)
 }
 
-fn begin(pending: &mut FxHashMap<u64, Copy>, group: Option<u32>, thread: usize, bytes: (u64, u32)) {
+fn begin(pending: &mut FxHashMap<u64, Copy>, bytes: (u64, u32), copy: impl Fn() -> Copy) {
     for word in words(bytes) {
-        pending.insert(word, Copy { thread, group: group.unwrap_or(0), phases: Vec::new() });
+        pending.insert(word, copy());
     }
 }
 
-fn under_way(pending: &FxHashMap<u64, Copy>, start: u64, size: u32) -> Option<usize> {
+fn under_way(pending: &FxHashMap<u64, Copy>, start: u64, size: u32) -> Option<&Copy> {
     if pending.is_empty() {
         return None;
     }
-    words((start, size)).find_map(|word| pending.get(&word).map(|copy| copy.thread))
+    words((start, size)).find_map(|word| pending.get(&word))
 }

@@ -11,17 +11,17 @@ mod race;
 mod uninitialised;
 
 use crate::Sanitizers;
-use crate::decode::op::{Inst, Op, Scope, WarpOp};
+use crate::decode::op::{BulkEnd, Class, Inst, Op, Scope, WarpOp};
 use crate::exec::access::{Access, AccessKind, Where};
 use crate::exec::block::Arrival;
 use crate::exec::registers::{LANES, lanes_of};
 use crate::exec::warp::Warp;
 use crate::exec::{BlockState, Context};
-use crate::memory::window;
+use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::Space;
-use copies::Copies;
-use order::{BlockTime, Board, Knowledge};
+use copies::{Copies, CopyEnd, CopyUnderWay};
+use order::{BlockTime, Board, Knowledge, MBarrierTime};
 use race::{Record, Shadow};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, PoisonError};
@@ -47,6 +47,8 @@ pub(crate) struct BlockChecks {
     shadow: Shadow,
     board: Board,
     copies: Copies,
+    /// By their offsets.
+    mbarriers: FxHashMap<u64, MBarrierTime>,
     /// What threads that arrived at a barrier without waiting did before.
     given: FxHashMap<usize, Vec<Arc<Knowledge>>>,
     /// Each thread's last instruction that accessed memory.
@@ -55,13 +57,17 @@ pub(crate) struct BlockChecks {
 
 impl BlockChecks {
     pub(crate) fn new(sanitize: Sanitizers, shared_bytes: u32, linear: u64, warps: u32) -> Self {
+        let mut shared_written = vec![0; (shared_bytes as usize).div_ceil(8)];
+        // What the system has of it is zero at first.
+        shared_written.iter_mut().take(RESERVED_SHARED as usize / 8).for_each(|bits| *bits = 0xff);
         BlockChecks {
             sanitize,
-            shared_written: vec![0; (shared_bytes as usize).div_ceil(8)],
+            shared_written,
             time: BlockTime::new(linear as u32, warps as usize * LANES),
             shadow: Shadow::default(),
             board: Board::default(),
             copies: Copies::default(),
+            mbarriers: FxHashMap::default(),
             given: FxHashMap::default(),
             last: vec![None; warps as usize * LANES],
         }
@@ -154,9 +160,29 @@ impl BlockState {
         for lane in lanes_of(lanes) {
             let thread = thread_of(warp, lane);
             let stamp = checks.time.stamp(thread);
-            for offset in checks.copies.wait(thread, left) {
-                checks.shadow.written_now(window::base(Space::Shared) + offset, stamp);
+            for address in checks.copies.wait(thread, left) {
+                checks.shadow.written_now(address, stamp);
             }
+        }
+    }
+
+    pub(crate) fn observe_bulk_commit(&mut self, warp: u32, lanes: u32) {
+        if let Some(checks) = &mut self.checks {
+            lanes_of(lanes).for_each(|lane| checks.copies.commit_bulk(thread_of(warp, lane)));
+        }
+    }
+
+    /// All but `left` bulk groups are waited for, or that their sources have been read.
+    pub(crate) fn observe_bulk_wait(&mut self, warp: u32, lanes: u32, left: u32, only_reads: bool) {
+        if let Some(checks) = &mut self.checks {
+            lanes_of(lanes).for_each(|lane| checks.copies.wait_bulk(thread_of(warp, lane), left, only_reads));
+        }
+    }
+
+    /// The bulk copy that a thread has just begun is done when the mbarrier's phase of that parity is over.
+    pub(crate) fn observe_bulk_phase(&mut self, warp: u32, lane: usize, barrier: u64, phase: bool) {
+        if let Some(checks) = &mut self.checks {
+            checks.copies.bind_bulk(thread_of(warp, lane), (barrier, phase));
         }
     }
 
@@ -167,10 +193,30 @@ impl BlockState {
         }
     }
 
-    /// A thread has seen that the mbarrier's phase of that parity is over.
-    pub(crate) fn observe_phase_end(&mut self, barrier: u64, phase: bool) {
+    /// An mbarrier begins, or ends.
+    pub(crate) fn observe_mbarrier(&mut self, barrier: u64) {
         if let Some(checks) = &mut self.checks {
-            checks.copies.complete((barrier, phase));
+            checks.mbarriers.remove(&barrier);
+        }
+    }
+
+    /// A thread arrives at an mbarrier, or, without one, bytes do; `completes` tells that this ends the phase.
+    pub(crate) fn observe_mbarrier_arrival(&mut self, barrier: u64, thread: Option<(u32, usize)>, completes: bool) {
+        let Some(checks) = self.checks.as_mut().filter(|checks| checks.sanitize.races) else { return };
+        let mbarrier = checks.mbarriers.entry(barrier).or_default();
+        match thread {
+            Some((warp, lane)) => checks.time.arrive(mbarrier, thread_of(warp, lane), completes),
+            None if completes => mbarrier.complete(),
+            None => {}
+        }
+    }
+
+    /// A thread has seen that the mbarrier's phase of that parity is over.
+    pub(crate) fn observe_phase_end(&mut self, warp: u32, lane: usize, barrier: u64, phase: bool) {
+        let Some(checks) = &mut self.checks else { return };
+        checks.copies.complete((barrier, phase));
+        if let Some(mbarrier) = checks.mbarriers.get(&barrier) {
+            checks.time.wait(mbarrier, thread_of(warp, lane));
         }
     }
 
@@ -198,6 +244,15 @@ impl BlockState {
                 context.report(*warp.finding(context, self, inst, FindingKind::NotMember, &message, lanes));
             }
         };
+        let alive = self.alive(warp.index);
+        let gone = |message: String, lanes: u32| {
+            context.report(*warp.finding(context, self, inst, FindingKind::ExitedLane, &message, lanes));
+        };
+        let why = |lane: u32| if warp.present >> lane & 1 == 0 { "the block does not have" } else { "has exited" };
+        if inst.class == Class::Matrix && alive != u32::MAX {
+            let missing = (!alive).trailing_zeros();
+            gone(format!("all lanes of a warp execute it, but for lane {missing}, which {}", why(missing)), lanes);
+        }
         let strangers = lanes & !members;
         report(strangers, format!("the mask 0x{members:x} does not name the lanes that execute it"));
         if let Some(sources) = &op.sources {
@@ -206,6 +261,14 @@ impl BlockState {
             let readers = lanes_of(lanes & members).filter(outside).fold(0, |set, lane| set | 1 << lane);
             let whose = lanes_of(readers).next().map_or(0, |lane| from[lane]);
             report(readers, format!("the value is of lane {whose}, which the mask 0x{members:x} does not name"));
+            // Instructions may name lanes that have exited, and do not wait for them, but what those had is undefined: it
+            // may be read and thrown away.
+            let has_exited = |lane: &usize| (members & !alive) >> from[*lane] & 1 != 0;
+            let users = if op.unguarded { lanes & members } else { 0 };
+            let readers = lanes_of(users).filter(has_exited).fold(0, |set, lane| set | 1 << lane);
+            if let Some(whose) = lanes_of(readers).next().map(|lane| from[lane]) {
+                gone(format!("the value is of lane {whose}, which {}", why(whose)), readers);
+            }
         }
     }
 
@@ -324,18 +387,19 @@ impl BlockState {
             let (thread, offset) = (thread_of(warp.index, lane), group.offsets[lane]);
             let address = generic(context, group.place, offset);
             let copies = &mut checks.copies;
-            let copier = match group.place {
-                Where::Shared => copies.writer(offset as u64, access.size),
-                _ if writes => copies.reader(address, access.size),
-                _ => None,
+            let under_way = copies.find(address, access.size, writes);
+            let end = match &access.inst.op {
+                Op::BulkCopy(copy) if matches!(copy.end, BulkEnd::Group) => CopyEnd::BulkGroup,
+                Op::BulkCopy(_) => CopyEnd::Phase,
+                _ => CopyEnd::Group,
             };
             match access.kind {
-                AccessKind::AsyncWrite => copies.write(thread, offset as u64, access.size),
-                AccessKind::AsyncRead => copies.read(thread, address, access.size),
+                AccessKind::AsyncWrite => copies.write(thread, (address, access.size), end),
+                AccessKind::AsyncRead => copies.read(thread, (address, access.size), end),
                 _ => {}
             }
-            if let (Some(copier), true) = (copier, checks.sanitize.async_copies) {
-                self.report_copy(context, warp, access, (lane, offset, copier), reads);
+            if let (Some(copy), true) = (under_way, checks.sanitize.async_copies) {
+                self.report_copy(context, warp, access, (lane, offset, copy), reads);
                 continue;
             }
             if !checks.sanitize.races {
@@ -345,8 +409,13 @@ impl BlockState {
             let BlockChecks { time, shadow, board, .. } = &mut *checks;
             let (shadow, board) =
                 if group.place == Where::Shared { (shadow, board) } else { (&mut global.shadow, &mut global.board) };
-            if order.strong {
+            // Mbarriers order threads by their phases.
+            if order.strong && !matches!(access.inst.op, Op::MBarrier(_)) {
                 time.strong(board, address, thread, order, (reads, writes));
+            }
+            // What the system does with its own shared memory is its affair: cooperative groups rely on more than PTX says.
+            if group.place == Where::Shared && offset < RESERVED_SHARED as usize {
+                continue;
             }
             let record = Record::new(stamp, access.inst.index, writes, order);
             let region = warp.region(context, self, group.place);
@@ -403,14 +472,16 @@ impl BlockState {
         context: &Context<'_>,
         warp: &Warp,
         access: &Access<'_>,
-        (lane, offset, copier): (usize, usize, usize),
+        (lane, offset, copy): (usize, usize, CopyUnderWay),
         reads: bool,
     ) {
         let place = place_name(context, access.group.place, offset);
-        let copier = context.thread_at(self.linear, copier);
+        let copier = context.thread_at(self.linear, copy.thread);
         let verb = if reads { "read" } else { "written" };
-        let what = if access.group.place == Where::Shared { "its `cp.async`" } else { "the `cp.async` that reads it" };
-        let message = format!("{place} is {verb} before {copier} waits for {what}");
+        let name = if copy.is_bulk { "cp.async.bulk" } else { "cp.async" };
+        let what = if copy.writes { format!("its `{name}`") } else { format!("the `{name}` that reads it") };
+        let who = if copy.of_phase { "anybody" } else { &copier.to_string() };
+        let message = format!("{place} is {verb} before {who} waits for {what}");
         let kind = FindingKind::MissingAsyncWait;
         let mut finding = warp.finding(context, self, access.inst, kind, &message, 1 << lane);
         finding.address = Some(generic(context, access.group.place, offset));

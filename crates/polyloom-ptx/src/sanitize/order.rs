@@ -6,6 +6,7 @@
 
 use crate::decode::op::{Order, Scope};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Who, and when by its own time.
@@ -41,6 +42,50 @@ impl Knowledge {
     fn knows(&self, stamp: Stamp) -> bool {
         self.blocks.get(&stamp.block).is_some_and(|phase| stamp.phase < *phase)
             || self.threads.get(&(stamp.block, stamp.thread)).is_some_and(|time| (stamp.phase, stamp.clock) <= *time)
+    }
+}
+
+/// What several threads know together.
+#[derive(Clone, Default)]
+struct Gathered {
+    all: Knowledge,
+    /// Knowledge that it has, of the last that came: that of many threads is one.
+    recent: VecDeque<Arc<Knowledge>>,
+}
+
+impl Gathered {
+    fn learn(&mut self, other: &Arc<Knowledge>) {
+        const MOST: usize = 8;
+        if self.recent.iter().any(|known| Arc::ptr_eq(known, other)) {
+            return;
+        }
+        if self.recent.len() == MOST {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Arc::clone(other));
+        self.all.learn(other);
+    }
+}
+
+/// What those that arrive at an mbarrier give to those that wait.
+#[derive(Default)]
+pub(super) struct MBarrierTime {
+    /// Of all phases until now, the present one included.
+    gathered: Gathered,
+    /// What each thread knew when it arrived in the present phase, and in the last that is over.
+    arrived: FxHashMap<usize, Arc<Knowledge>>,
+    gave: FxHashMap<usize, Arc<Knowledge>>,
+    /// Of the phases that are over.
+    over: Arc<Knowledge>,
+}
+
+impl MBarrierTime {
+    /// The present phase ends.
+    pub(super) fn complete(&mut self) {
+        self.over = Arc::new(self.gathered.all.clone());
+        self.gathered.recent.clear();
+        self.gathered.recent.push_back(Arc::clone(&self.over));
+        self.gave = std::mem::take(&mut self.arrived);
     }
 }
 
@@ -110,15 +155,43 @@ impl BlockTime {
         Arc::make_mut(known).learn(other);
     }
 
+    /// Adds what a thread can give away to what others gave. Takes no longer than a step where threads know the same.
+    fn give(&mut self, thread: usize, gathered: &mut Gathered) {
+        let stamp = self.stamp(thread);
+        gathered.learn(&self.threads[thread].knowledge);
+        gathered.all.blocks.insert(self.block, self.phase);
+        gathered.all.threads.insert((self.block, stamp.thread), (stamp.phase, stamp.clock));
+        self.threads[thread].clock += 1;
+    }
+
+    /// A thread arrives at an mbarrier. `completes` tells that this ends the phase.
+    pub(super) fn arrive(&mut self, mbarrier: &mut MBarrierTime, thread: usize, completes: bool) {
+        mbarrier.arrived.insert(thread, Arc::clone(&self.threads[thread].knowledge));
+        self.give(thread, &mut mbarrier.gathered);
+        if completes {
+            mbarrier.complete();
+        }
+    }
+
+    /// A thread sees that a phase of an mbarrier is over: it knows what those that arrived knew.
+    pub(super) fn wait(&mut self, mbarrier: &MBarrierTime, thread: usize) {
+        let known = &mut self.threads[thread].knowledge;
+        // Who arrived itself, and has learnt nothing since, gets no less than it has.
+        let is_less = mbarrier.gave.get(&thread).is_some_and(|given| Arc::ptr_eq(given, known));
+        if is_less {
+            *known = Arc::clone(&mbarrier.over);
+        } else if !Arc::ptr_eq(known, &mbarrier.over) {
+            Arc::make_mut(known).learn(&mbarrier.over);
+        }
+    }
+
     /// Threads of a warp, or those at a partial barrier, come to know what each of them did, and what is `given` to
     /// them.
     pub(super) fn join(&mut self, threads: &[usize], given: &[Arc<Knowledge>]) {
-        let mut all = Knowledge::default();
-        given.iter().for_each(|given| all.learn(given));
-        for thread in threads {
-            let released = self.release(*thread);
-            all.learn(&released);
-        }
+        let mut gathered = Gathered::default();
+        given.iter().for_each(|given| gathered.learn(given));
+        threads.iter().for_each(|thread| self.give(*thread, &mut gathered));
+        let mut all = gathered.all;
         // Of the own block, past phases are known anyhow.
         all.blocks.remove(&self.block);
         let phase = self.phase;
@@ -132,12 +205,9 @@ impl BlockTime {
 
     /// A barrier of all threads.
     pub(super) fn next_phase(&mut self) {
-        let mut all = Knowledge::default();
-        for thread in &self.threads {
-            if !thread.knowledge.blocks.is_empty() || !thread.knowledge.threads.is_empty() {
-                all.learn(&thread.knowledge);
-            }
-        }
+        let mut gathered = Gathered::default();
+        self.threads.iter().for_each(|thread| gathered.learn(&thread.knowledge));
+        let mut all = gathered.all;
         let block = self.block;
         all.threads.retain(|(of, _), _| *of != block);
         let all = Arc::new(all);
@@ -215,4 +285,44 @@ fn compact(entries: &mut Vec<Published>) {
         }
     }
     *entries = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_meet_at_an_mbarrier_share_what_they_know() {
+        // That takes a step for each, however many they are.
+        let mut time = BlockTime::new(0, 64);
+        let mut mbarrier = MBarrierTime::default();
+        for phase in 0..3 {
+            let before = time.stamp(0);
+            (0..64).for_each(|thread| time.arrive(&mut mbarrier, thread, thread == 63));
+            assert!(!time.is_before(before, 1), "phase {phase}");
+            (0..64).for_each(|thread| time.wait(&mbarrier, thread));
+            assert!((0..64).all(|thread| time.is_before(before, thread)), "phase {phase}");
+            let known = |thread: usize| &time.threads[thread].knowledge;
+            assert!((1..64).all(|thread| Arc::ptr_eq(known(0), known(thread))), "phase {phase}");
+            assert!(!time.is_before(time.stamp(0), 1), "phase {phase}");
+        }
+        // So do those that meet at a barrier then.
+        time.join(&(0..32).collect::<Vec<_>>(), &[]);
+        time.next_phase();
+        assert!((1..64).all(|thread| Arc::ptr_eq(&time.threads[0].knowledge, &time.threads[thread].knowledge)));
+    }
+
+    #[test]
+    fn who_has_learnt_something_since_it_arrived_keeps_it() {
+        let mut time = BlockTime::new(0, 3);
+        let mut mbarrier = MBarrierTime::default();
+        time.arrive(&mut mbarrier, 0, false);
+        let late = time.stamp(2);
+        time.join(&[0, 2], &[]);
+        let early = time.stamp(1);
+        time.arrive(&mut mbarrier, 1, true);
+        time.wait(&mbarrier, 0);
+        assert!(time.is_before(late, 0) && time.is_before(early, 0));
+        assert!(!time.is_before(late, 1));
+    }
 }

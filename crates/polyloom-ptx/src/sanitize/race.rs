@@ -133,7 +133,13 @@ impl Cell {
         };
         let mut race = self.write.as_ref().and_then(unordered);
         if record.writes {
-            race = race.or_else(|| self.reads.as_slice().iter().find_map(unordered));
+            // One with another block says more: a barrier of the block is no remedy.
+            let mut others = self.reads.as_slice().iter().filter_map(unordered).peekable();
+            let is_far = |other: &Record| other.stamp.block != record.stamp.block;
+            if !race.as_ref().is_some_and(is_far) {
+                let first = others.peek().copied();
+                race = others.find(is_far).or(race).or(first);
+            }
             *self = Cell { write: Some(record), reads: Reads::None };
         } else {
             self.reads.add(record, time, thread);

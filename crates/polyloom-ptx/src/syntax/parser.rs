@@ -402,11 +402,15 @@ impl<'a> Parser<'a> {
                         None => model.align = Some(align),
                     }
                 }
-                "v2" | "v4" | "v8" => model.lanes = u32::from(word.as_bytes()[1] - b'0'),
+                "v2" | "v4" => model.lanes = u32::from(word.as_bytes()[1] - b'0'),
                 "ptr" => model.pointer = Some(Pointer { space: None, align: None }),
                 "attribute" => self.attributes()?,
                 _ => match (&mut model.pointer, Space::ALL.iter().find(|(_, name)| *name == word)) {
                     (Some(pointer), Some((space, _))) => pointer.space = Some(*space),
+                    _ if !model.ty.is_empty() => {
+                        let message = format!("a variable has one type, not both `.{}` and `.{word}`", model.ty);
+                        return Err(Error::new(self.position(), message));
+                    }
                     _ => word.clone_into(&mut model.ty),
                 },
             }
