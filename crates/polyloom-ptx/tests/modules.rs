@@ -451,6 +451,10 @@ fn local_and_constant_variables_have_addresses_of_32_bits() {
     let spaces = "selp.u32 %r11, 1, 0, %p1;\nselp.u32 %r12, 2, 0, %p2;\nselp.u32 %r13, 4, 0, %p3;\nmul.lo.u32 %r10, %r10, 10;\n\
                   add.u32 %r10, %r10, %r11;\nadd.u32 %r10, %r10, %r12;\nadd.u32 %r10, %r10, %r13;\nst.global.u32 [%rd0], %r10;";
     assert_eq!(run(head, &format!("{constant}{digits}{spaces}")), [687_898_951; 32]);
+    let text =
+        kernel("mov.u64 %rd5, first;\nld.u32 %r1, [%rd5];").replacen(".visible", &format!("{head}\n.visible"), 1);
+    let fault = try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32])], Launch::default()).expect_err("a fault");
+    assert!(fault.findings[0].message.ends_with("which `cvta.const` makes generic ones"), "{fault}");
     assert_eq!(refused(head, "ld.global.u32 %r1, [first];"), ["`first` is in `.const`, not in `.global`"]);
     assert_eq!(refused(head, "ld.const.u32 %r1, [short];"), ["`short` is in `.global`, not in `.const`"]);
 }

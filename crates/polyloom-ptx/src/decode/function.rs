@@ -127,7 +127,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         static_shared_bytes,
         uses_reserved_shared,
         uses_workspace,
-        constants: globals.constants.start,
+        constants: globals.constants.clone(),
         local_bytes,
         stack_bytes,
         allocates,

@@ -3,6 +3,7 @@
 use crate::error::Position;
 use crate::exec::registers::{Base, Compute, LANES, Registers, Slot, Source, Test};
 use crate::syntax::ast::Space;
+use std::ops::Range;
 
 /// A kernel and all functions it may call, ready to run.
 pub(crate) struct Program {
@@ -22,8 +23,8 @@ pub(crate) struct Program {
     pub(crate) uses_reserved_shared: bool,
     /// Whether it asks for the workspace of a cooperative launch.
     pub(crate) uses_workspace: bool,
-    /// The generic address of the first byte of constant memory.
-    pub(crate) constants: u64,
+    /// The generic addresses of constant memory.
+    pub(crate) constants: Range<u64>,
     /// Bytes of local memory a thread may need.
     pub(crate) local_bytes: u32,
     /// Of these, those that `alloca` gives; there are none unless some function uses it.

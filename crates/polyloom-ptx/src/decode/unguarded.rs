@@ -13,6 +13,9 @@ const WRITE_NOTHING: &[&str] = &["st", "red", "bar", "barrier", "bra", "brx", "c
 /// Those after which a value has got out: to memory, or to other lanes.
 const SINKS: &[&str] = &["st", "red", "atom", "ld", "shfl", "redux", "call"];
 
+/// How many statements are looked at: what comes later is let pass.
+const LOOKED_AT: usize = 256;
+
 impl Decoder<'_> {
     /// Whether the registers that `written` names are used for all lanes in what follows the present instruction.
     pub(super) fn is_unguarded(&self, written: &Operand) -> bool {
@@ -20,7 +23,7 @@ impl Decoder<'_> {
         let mut undefined: Vec<(&str, bool)> = Vec::new();
         let destination = if let Operand::Pair(value, _) = written { value } else { written };
         operand_names(destination, &mut |name| undefined.push((name, false)));
-        for statement in self.rest {
+        for statement in self.rest.iter().take(LOOKED_AT) {
             let instruction = match statement {
                 Statement::Instruction(instruction) => instruction,
                 Statement::Location(_) | Statement::Variable(_) | Statement::Pragma(_) => continue,
@@ -50,6 +53,9 @@ impl Decoder<'_> {
                     let derived = opcode != "mov" || found.iter().any(|(_, derived)| *derived);
                     undefined.extend(writes.into_iter().map(|name| (name, derived)));
                 }
+            }
+            if undefined.is_empty() {
+                return false;
             }
         }
         false

@@ -113,7 +113,7 @@ impl Warp {
     ) -> Result<Group, Box<Finding>> {
         let of_constants;
         let addresses = if space == Some(Space::Const) {
-            of_constants = addresses.map(|address| address.wrapping_add(context.program.constants));
+            of_constants = addresses.map(|address| address.wrapping_add(context.program.constants.start));
             &of_constants
         } else {
             addresses
@@ -259,7 +259,14 @@ impl Warp {
             _ => context.device.describe(address, context.launch.names),
         };
         let verb = format!("{size} bytes at 0x{address:x} of {} memory", space.name());
-        let why = if address < 4096 && space == Space::Global { context.lacks_workspace() } else { "" };
+        let constants = &context.program.constants;
+        let why = match space {
+            Space::Global if address < constants.end - constants.start => {
+                "; constant variables have such addresses, which `cvta.const` makes generic ones"
+            }
+            Space::Global if address < 4096 => context.lacks_workspace(),
+            _ => "",
+        };
         let message = format!("{verb}, {place}{why}");
         let mut finding = self.finding(context, block, inst, FindingKind::OutOfBounds, &message, lanes);
         finding.address = Some(address);
