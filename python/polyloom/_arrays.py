@@ -130,8 +130,12 @@ def _ellipsis_of(part: Any) -> Any:
 def _checked_indices(part: Any, extent: int) -> NDArray[np.int32]:
     """Indices along an axis of this extent, counted from its start."""
     given = np.asarray(part._elements() if isinstance(part, array) else part)
+    if given.dtype.kind == "b" and given.shape == (extent,):
+        given = np.flatnonzero(given)
     if given.dtype.kind not in "iu" and given.size:
-        what = "bools: choose with np.flatnonzero(mask)" if given.dtype.kind == "b" else f"{given.dtype}"
+        what = f"{given.dtype}"
+        if given.dtype.kind == "b":
+            what = f"bools of shape {given.shape}: a mask has one for each of the {extent} elements of its axis"
         raise IndexError(f"the indices of elements are integers, not {what}")
     if given.ndim != 1:
         raise IndexError(f"indices along an axis are an array of one dimension, not of {given.ndim}")
@@ -587,7 +591,12 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         return self._view(item)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if (chosen := self._chosen(index)) is not None:
+        if isinstance(index, array) and index.dtype is bool_:
+            index = index._elements()
+        if isinstance(index, np.ndarray) and index.dtype == bool and index.ndim > 1:
+            # A mask of the whole array.
+            self._set_item(index, value)
+        elif (chosen := self._chosen(index)) is not None:
             chosen.assign(value)
         else:
             self._set_item(index, value)

@@ -1561,7 +1561,7 @@ def rand_init(seed: int, offset: int) -> int:
 
 @overload
 def randi(state: int) -> int:
-    """A random integer over all of `int32`, or from `low` up to but not including `high`.
+    """A random integer over all of `int32`, or from `low` up to but not including `high`; `low` if there is none between.
 
     >>> state = loom.rand_init(42)
     >>> loom.randi(state, 1, 7)
@@ -1570,11 +1570,11 @@ def randi(state: int) -> int:
 
 @overload
 def randi(state: int, low: int, high: int) -> int:
-    """A random integer over all of `int32`, or from `low` up to but not including `high`."""
+    """A random integer over all of `int32`, or from `low` up to but not including `high`; `low` if there is none between."""
 
 @overload
 def randu(state: int) -> int:
-    """A random integer over all of `uint32`, or from `low` up to but not including `high`.
+    """A random integer over all of `uint32`, or from `low` up to but not including `high`; `low` if there is none between.
 
     >>> state = loom.rand_init(42)
     >>> loom.randu(state)
@@ -1583,7 +1583,7 @@ def randu(state: int) -> int:
 
 @overload
 def randu(state: int, low: int, high: int) -> int:
-    """A random integer over all of `uint32`, or from `low` up to but not including `high`."""
+    """A random integer over all of `uint32`, or from `low` up to but not including `high`; `low` if there is none between."""
 
 @overload
 def randf(state: int) -> float:

@@ -37,7 +37,7 @@ def _comparison(compare: Callable[[Any, Any], Any], symbol: str) -> Callable[...
     def operate(self: HostMethods, other: Any) -> Any:
         here = cast("array", self)
         kinds = (bool, int, float, np.generic, np.ndarray, list, tuple, Composite, TypedConstant, Struct, HostMethods)
-        if not isinstance(other, kinds):
+        if not isinstance(other, kinds) or (isinstance(other, Struct) and type(other) is not here.dtype):
             return NotImplemented
         if isinstance(here.dtype, StructClass) or (isinstance(here.dtype, CompositeClass) and not is_equality):
             raise TypeError(

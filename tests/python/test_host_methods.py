@@ -143,6 +143,7 @@ def test_indexing_by_arrays_takes_all_combinations_and_writes_through(device):
     a[i, np.array([0, 2])] = loom.array([[1, 2], [3, 4]], dtype=float, device=device)
     a[[0]].zero_()
     assert a.numpy().tolist() == [[0, 0, 0, 0], [1, 7, 2, 7], [8, 9, 10, 11], [3, 7, 4, 7]]
+    assert a[np.array([True, False, False, True]), 0].list() == [0, 3]
     copied = loom.zeros((2, 4), device=device)
     loom.copy(copied, a[i])
     assert copied.numpy().tolist() == [[1, 7, 2, 7], [3, 7, 4, 7]]
@@ -154,7 +155,7 @@ def test_indexing_by_arrays_takes_all_combinations_and_writes_through(device):
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        (np.array([True, False, True]), r"not bools: choose with np.flatnonzero\(mask\)"),
+        (np.array([True, False]), r"not bools of shape \(2,\): a mask has one for each of the 3 elements"),
         ([0.5], "the indices of elements are integers, not float64"),
         ([3], "index 3 is out of bounds for an axis of extent 3"),
         ([[0]], "an array of one dimension, not of 2"),
