@@ -22,7 +22,7 @@ from polyloom._annotations import ArrayAnnotation, ReferenceAnnotation, name_of
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._errors import CompileError
-from polyloom._host_methods import HostMethods, operands_text
+from polyloom._host_methods import HostMethods, check_unmasked, operands_text
 from polyloom._memory import clear, hand_out, layout, own
 from polyloom._scalars import (
     BFLOAT16_IS_BITS,
@@ -65,6 +65,10 @@ def _scalar(dtype: ElementType) -> DType:
     return dtype._wp_scalar_type_ if isinstance(dtype, CompositeClass) else dtype
 
 
+def _scalar_name(dtype: ElementType) -> str:
+    return "" if isinstance(dtype, StructClass) else _scalar(dtype).name
+
+
 def _numpy(dtype: ElementType) -> np.dtype[Any]:
     """NumPy's type of what is stored."""
     return dtype.numpy_dtype() if isinstance(dtype, StructClass) else _scalar(dtype).numpy
@@ -77,6 +81,7 @@ def _inner(dtype: ElementType) -> tuple[int, ...]:
 
 def _elements(value: Any, dtype: ElementType) -> Any:
     """`value`, an element or array-like, as NumPy can store it in an array of `dtype`."""
+    check_unmasked(value, "assigning to elements of an array")
     if isinstance(dtype, StructClass):
         return records(value._elements() if isinstance(value, array) else value, dtype)
     given = None
@@ -129,6 +134,7 @@ def _ellipsis_of(part: Any) -> Any:
 
 def _checked_indices(part: Any, extent: int) -> NDArray[np.int32]:
     """Indices along an axis of this extent, counted from its start."""
+    check_unmasked(part, "indexing an array")
     given = np.asarray(part._elements() if isinstance(part, array) else part)
     if given.dtype.kind == "b" and given.shape == (extent,):
         given = np.flatnonzero(given)
@@ -250,6 +256,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         With `ptr`, distances in bytes between neighbours along each axis.
     capacity : int, optional
         With `ptr`, the bytes that are there, which must be enough.
+    retain_grad : bool
+        Without effect: a gradient is kept wherever there is one.
 
     Examples
     --------
@@ -282,6 +290,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         ptr: int | None = None,
         strides: int | Sequence[int] | None = None,
         capacity: int | None = None,
+        retain_grad: bool = False,
     ) -> Any:
         if ptr is not None:
             if data is not None or shape is None:
@@ -344,8 +353,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
                 dtype = _element_type(dtype)
             return ArrayAnnotation(dtype, n)
         source = data
-        if isinstance(source, np.ma.MaskedArray):
-            raise TypeError("array() takes no masked array: pass x.filled(value), or x.data to leave its mask out")
+        check_unmasked(source, "array()")
         is_foreign = not isinstance(source, array) and not hasattr(source, "__array_interface__")
         if is_foreign and hasattr(source, "__dlpack__"):
             source = np.from_dlpack(source)
@@ -658,6 +666,11 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
 
     def __dlpack__(self, **options: Any) -> Any:
         self._check_dlpack()
+        if _scalar_name(self.dtype) == "bfloat16":
+            raise BufferError(
+                "an array of bfloat16 is not passed on through DLPack, for which NumPy has no such type: pass "
+                "array.view(polyloom.uint16), or use polyloom.to_torch"
+            )
         self._hand_out()
         return self._storage.__dlpack__(**options)
 

@@ -9,6 +9,7 @@ import numpy as np
 from polyloom._arrays import ElementTypeLike, Shape, _element_type, _extents, _inner, _numpy, array, uninitialised
 from polyloom._composites import matrix, vector
 from polyloom._devices import DeviceLike, check_no_stream, get_device
+from polyloom._host_methods import check_unmasked
 from polyloom._indexed import IndexedArray
 from polyloom._memory import own
 from polyloom._scalars import dtype_of, float32
@@ -50,6 +51,7 @@ def empty(
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
+    retain_grad: bool = False,
     *,
     n: int | None = None,
 ) -> array:
@@ -65,8 +67,8 @@ def empty(
         Where the elements are: `"cpu"`, `"sim:0"` or `"cuda:0"`; by default the device that `set_device` names.
     requires_grad : bool
         Whether the array has an array `grad` like it, to which `Tape.backward` adds.
-    pinned : bool
-        Without effect.
+    pinned, retain_grad : bool
+        Without effect; a gradient is kept wherever there is one.
 
     Examples
     --------
@@ -88,6 +90,7 @@ def zeros(
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
+    retain_grad: bool = False,
     *,
     n: int | None = None,
 ) -> array:
@@ -118,6 +121,7 @@ def ones(
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
+    retain_grad: bool = False,
     *,
     n: int | None = None,
 ) -> array:
@@ -126,12 +130,15 @@ def ones(
 
 
 def full(
-    shape: Shape,
+    shape: Shape | None = None,
     value: Any = 0,
     dtype: ElementTypeLike | None = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
+    retain_grad: bool = False,
+    *,
+    n: int | None = None,
 ) -> array:
     """An array filled with `value`; `float32`, `int32` or `vec3` by the value's type unless `dtype` says otherwise.
 
@@ -141,6 +148,7 @@ def full(
     >>> loom.full(2, 1.5).numpy()
     array([1.5, 1.5], dtype=float32)
     """
+    shape = _shape_given("full", shape, None, n)
     made = empty(shape, type(value) if dtype is None else dtype, device, requires_grad)
     # Nothing that a tape would record: what was there before is nothing.
     made._set(made._storage, value)
@@ -213,7 +221,11 @@ def from_ptr(
 
 
 def empty_like(
-    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
 ) -> array:
     """An uninitialised array with the shape and type of `src`, on its device unless another is given."""
     if not isinstance(src, array):
@@ -224,7 +236,11 @@ def empty_like(
 
 
 def zeros_like(
-    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
 ) -> array:
     """An array of zeros with the shape and type of `src`."""
     made = empty_like(src, device, requires_grad)
@@ -233,14 +249,23 @@ def zeros_like(
 
 
 def ones_like(
-    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
 ) -> array:
     """An array of ones with the shape and type of `src`."""
     return full_like(src, 1, device, requires_grad)
 
 
 def full_like(
-    src: Any, value: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+    src: Any,
+    value: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
 ) -> array:
     """An array filled with `value` with the shape and type of `src`."""
     made = empty_like(src, device, requires_grad)
@@ -248,7 +273,13 @@ def full_like(
     return made
 
 
-def clone(src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None) -> array:
+def clone(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """A new array with the elements of `src`, on its device unless another is given."""
     if not isinstance(src, array):
         return array(src, device=device, requires_grad=bool(requires_grad))  # type: ignore[no-any-return]
@@ -279,6 +310,7 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     array([0., 2., 3., 0.], dtype=float32)
     """
     check_no_stream(stream)
+    check_unmasked(src, "copy()")
     if isinstance(src, IndexedArray):
         src = src.contiguous()
     if isinstance(dest, IndexedArray):

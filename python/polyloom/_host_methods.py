@@ -31,6 +31,12 @@ def restored(elements: NDArray[Any], dtype: Any, device: str, requires_grad: boo
     return cast("array", made)
 
 
+def check_unmasked(value: Any, what: str) -> None:
+    """Refuses an array of NumPy's some elements of which are masked."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{what} takes no masked array: pass x.filled(value), or x.data to leave its mask out")
+
+
 def _comparison(compare: Callable[[Any, Any], Any], symbol: str) -> Callable[..., Any]:
     is_equality = symbol in ("==", "!=")
 
@@ -44,6 +50,7 @@ def _comparison(compare: Callable[[Any, Any], Any], symbol: str) -> Callable[...
                 f"elements of type {name_of(here.dtype)} are not compared by `{symbol}`: compare their parts"
             )
         inner = here.dtype._shape_ if isinstance(here.dtype, CompositeClass) else ()
+        check_unmasked(other, f"`{symbol}` of arrays")
         values = cast("array", other)._elements() if isinstance(other, HostMethods) else np.asarray(other)
         if inner and values.shape[-len(inner) :] != inner:
             raise TypeError(f"elements of type {name_of(here.dtype)} are compared with elements of their type")
@@ -126,6 +133,7 @@ class HostMethods(WithGradient):
             if here.size != 1:
                 raise ValueError("the truth of an array of several bools is that of any() or of all()")
             return bool(here._elements().reshape(())[()])
+        # As in Warp, whose programs ask `if x.grad:`.
         return len(here) > 0
 
     def __iter__(self) -> Iterator[Any]:

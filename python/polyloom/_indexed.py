@@ -102,6 +102,9 @@ class IndexedArray(Struct):
         """Sets every element to 0 and gives the indexed array."""
         return self.assign(np.zeros((), self._data._storage.dtype))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return indexedarray, (self._data, self.indices)
+
     def __len__(self) -> int:
         return self.shape[0]
 

@@ -167,6 +167,11 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
     if type(source).__name__ == "PyCapsule":
         storage = np.asarray(_Writable(np.from_dlpack(_Capsule(source))))
     else:
+        # NumPy does not pass bfloat16 on through DLPack.
+        is_own = isinstance(source, array) and source.device.is_cpu
+        if is_own and isinstance(source, array):
+            made = array(source, copy=False)
+            return made if dtype is None else made._elements_as(dtype)  # type: ignore[no-any-return]
         storage = source if isinstance(source, np.ndarray) else shared(source)
     return array(storage, dtype=dtype, copy=False, device="cpu")  # type: ignore[no-any-return]
 

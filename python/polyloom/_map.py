@@ -107,7 +107,9 @@ def map(  # noqa: A001 - Warp's name
     if return_kernel:
         return kernel
     if given_out is None:
-        outputs = [empty(shape, each, where) for each in result_types]
+        # A result has a gradient where what it is computed from has one, so that tapes carry it on.
+        needs_grad = any(each.requires_grad for each in given if isinstance(each, array))
+        outputs = [empty(shape, each, where, needs_grad) for each in result_types]
     else:
         outputs = list(given_out)
         for each in outputs:

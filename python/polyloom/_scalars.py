@@ -544,7 +544,9 @@ BFLOAT16_IS_BITS = bfloat16.numpy == np.dtype(np.uint16)
 def stored(value: Any, given: DType | None, dtype: DType) -> Any:
     """`value`, a number or array-like of elements of type `given`, as NumPy can store it in an array of `dtype`."""
     if not BFLOAT16_IS_BITS:
-        return value
+        # Numbers of 16 bits from elsewhere are the bits, whatever NumPy has a type for.
+        is_bits = dtype is bfloat16 and given is None and getattr(value, "dtype", None) == np.uint16
+        return np.asarray(value).view(bfloat16.numpy) if is_bits else value
     if given is bfloat16:
         return value if dtype is bfloat16 else readable(value, bfloat16)
     if dtype is not bfloat16 or np.asarray(value).dtype == np.uint16:

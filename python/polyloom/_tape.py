@@ -33,7 +33,7 @@ class Gradients(Mapping[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, Struct):
-            known = self._tape._history.structs.get(id(key))
+            known = self._tape._history.structs.get(id(key)) or self._tape._reset_structs.get(id(key))
             if known is None:
                 raise KeyError("the tape has recorded nothing with this struct")
             return self._of_struct(key, known[1], ())
@@ -106,6 +106,9 @@ class Tape:
 
     def __init__(self) -> None:
         self._is_recording = False
+        self._scopes: list[str] = []
+        # The structs of what a reset has forgotten, whose numbers have gradients of zero.
+        self._reset_structs: dict[int, tuple[Struct, dict[Path, Any]]] = {}
         self._forget()
         with _lock:
             _tapes.add(self)
@@ -198,6 +201,42 @@ class Tape:
         self._begin(operation := Called(backward, arrays))
         self._end(operation, True)
 
+    def record_scope_begin(self, scope_name: str, metadata: Any = None) -> None:
+        """Begins a named part of the recording: what is recorded in it is shown with that name in `launches`.
+
+        Parameters
+        ----------
+        scope_name : str
+            The name.
+        metadata
+            Without effect.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> x = loom.zeros(2, requires_grad=True)
+        >>> tape = loom.Tape()
+        >>> with tape:
+        ...     tape.record_scope_begin("setup")
+        ...     _ = x.fill_(1.0)
+        ...     tape.record_scope_end()
+        >>> tape.launches
+        [<setup/fill: 0 bytes saved, 0 for loops>]
+        """
+        self._scopes.append(str(scope_name))
+
+    def record_scope_end(self) -> None:
+        """Ends the part that `record_scope_begin` has begun last.
+
+        Raises
+        ------
+        RuntimeError
+            If none has begun.
+        """
+        if not self._scopes:
+            raise RuntimeError("record_scope_end() without record_scope_begin()")
+        self._scopes.pop()
+
     def _begin(self, operation: Operation) -> None:
         """Keeps what an operation is going to overwrite and the way back needs."""
         for view, value in operation.arrays:
@@ -245,6 +284,7 @@ class Tape:
             failed = Operation(operation.name)
             failed.saved, failed.kept = operation.saved, operation.kept
             operation = failed
+        operation.name = "/".join([*self._scopes, operation.name])
         self._operations.append(operation)
         for view in operation.needed_after:
             if view.storage.size:
@@ -369,6 +409,7 @@ class Tape:
     def reset(self) -> None:
         """Sets all gradients to zero, and forgets what was recorded."""
         self.zero()
+        self._reset_structs = {key: (struct, {}) for key, (struct, _) in self._history.structs.items()}
         self._forget()
         _update_level()
 

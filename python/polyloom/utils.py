@@ -28,7 +28,30 @@ __all__ = [
     "array_sum",
     "radix_sort_pairs",
     "runlength_encode",
+    "segmented_sort_pairs",
 ]
+
+
+def _of(values: Any, function: str, parameter: str) -> array:
+    """An argument as an array: one of NumPy's is seen in its own memory."""
+    if isinstance(values, array):
+        return values
+    if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray):
+        return array(values, copy=False, device="cpu")  # type: ignore[no-any-return]
+    what = type(values).__name__
+    raise TypeError(f"{function}() takes arrays: `{parameter}` is a {what}, pass polyloom.array({parameter}), say")
+
+
+def _along(values: array, axis: int, count: int | None) -> tuple[NDArray[Any], int]:
+    """The elements, of which along an axis no more than `count`, and the axis counted from the first."""
+    if not -values.ndim <= axis < values.ndim:
+        raise ValueError(f"an array of {values.ndim} dimensions has no axis {axis}")
+    axis %= values.ndim
+    extent = values.shape[axis]
+    if count is not None and not 0 <= count <= extent:
+        raise ValueError(f"axis {axis} has {extent} elements, not {count}")
+    chosen = (slice(None),) * axis + (slice(count),)
+    return values._elements()[chosen], axis
 
 
 def _first(values: array, count: int | None, what: str) -> NDArray[Any]:
@@ -88,19 +111,20 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
     out : array, optional
         Where the result goes.
     value_count : int, optional
-        How many elements to add; all by default. Without `axis`.
+        How many elements to add; all by default. With `axis`, how many along it.
     axis : int, optional
-        The axis along which to add; the result has extent 1 along it.
+        The axis along which to add, negative from the last; the result has extent 1 along it.
 
     Returns
     -------
     A number or a vector; with `out` or `axis`, an array.
     """
+    values = _of(values, "array_sum", "values")
     _check_float(values)
     if axis is None:
         return _reduced(_first(values, value_count, "the array").sum(axis=0), values, out, axis)
-    _check_axis(values, axis, value_count)
-    return _reduced(values._elements().sum(axis=axis, keepdims=True), values, out, axis)
+    elements, along = _along(values, axis, value_count)
+    return _reduced(elements.sum(axis=along, keepdims=True), values, out, axis)
 
 
 def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
@@ -108,6 +132,7 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
 
     Parameters as for `array_sum`; the result is a number, or an array of numbers.
     """
+    a, b = _of(a, "array_inner", "a"), _of(b, "array_inner", "b")
     _check_float(a)
     if a.shape != b.shape or a.dtype is not b.dtype:
         raise ValueError(f"inner products are of arrays of one shape and type, not of {a.shape} and {b.shape}")
@@ -116,8 +141,8 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
         products = _first(a, count, "the array") * _first(b, count, "the array")
         sums = products.sum()
     else:
-        _check_axis(a, axis, count)
-        sums = (a._elements() * b._elements()).sum(axis=within).sum(axis=axis, keepdims=True)
+        (left, along), (right, _) = _along(a, axis, count), _along(b, axis, count)
+        sums = (left * right).sum(axis=within).sum(axis=along, keepdims=True)
     scalar = _scalar(a.dtype)
     if out is None and axis is not None:
         return array._wrap(np.ascontiguousarray(sums), scalar).to(a.device)
@@ -125,13 +150,6 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
         return sums.item()
     _write_all(out, sums)
     return out
-
-
-def _check_axis(values: array, axis: int, count: int | None) -> None:
-    if count is not None:
-        raise ValueError("a number of elements and an axis do not go together")
-    if not 0 <= axis < values.ndim:
-        raise ValueError(f"an array of {values.ndim} dimensions has no axis {axis}")
 
 
 def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
@@ -144,6 +162,7 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
     inclusive : bool
         Whether an element's sum counts the element.
     """
+    in_array, out_array = _of(in_array, "array_scan", "in_array"), _of(out_array, "array_scan", "out_array")
     if in_array.shape != out_array.shape or in_array.dtype is not out_array.dtype:
         raise ValueError("running sums go into an array of the same shape and type")
     storage = _first(in_array, None, "the array")
@@ -163,6 +182,7 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
     count : int, optional
         How many elements to convert; all by default.
     """
+    in_array, out_array = _of(in_array, "array_cast", "in_array"), _of(out_array, "array_cast", "out_array")
     target = out_array._storage
     source = in_array._elements() if count is None else _first(in_array, count, "the source")
     inner = math.prod(target.shape[out_array.ndim :])
@@ -191,6 +211,7 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
     begin_bit, end_bit : int, optional
         Of the keys' bits, counted from the lowest, those that decide; all by default.
     """
+    keys, values = _of(keys, "radix_sort_pairs", "keys"), _of(values, "radix_sort_pairs", "values")
     if min(keys.size, values.size) < 2 * count:
         raise ValueError(f"to sort {count} pairs both arrays need room for {2 * count}")
     bits = _ordered_bits(_first(keys, count, "the array of keys"))
@@ -200,6 +221,60 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
         raise ValueError(f"bits {begin_bit} to {end} are no bits of a key of {n_bits}")
     mask = (1 << end) - (1 << begin_bit)
     order = np.argsort(bits & bits.dtype.type(mask), kind="stable")
+    for each in (keys, values):
+        _write(each, count, "an array to sort", _first(each, count, "an array to sort")[order])
+
+
+def segmented_sort_pairs(
+    keys: array,
+    values: array,
+    count: int,
+    segment_start_indices: array,
+    segment_end_indices: array | None = None,
+) -> None:
+    """Sorts pairs by the keys within segments, keeping the order of equal keys.
+
+    Parameters
+    ----------
+    keys : array
+        Of `int32`, `uint32`, `int64`, `uint64`, `float32` or `float64`.
+    values : array
+        What goes with the keys.
+    count : int
+        How many pairs there are. As for Warp, both arrays have room for twice as many.
+    segment_start_indices : array
+        Of `int32`: where each segment begins.
+    segment_end_indices : array, optional
+        Of `int32`: where each ends, which is the first pair after it. Without, each ends where the next begins, and the
+        last number of `segment_start_indices` is the end of the last segment.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> keys = loom.array([3, 1, 2, 0, 0, 0, 0, 0], dtype=int)
+    >>> values = loom.array([10, 11, 12, 13, 0, 0, 0, 0], dtype=int)
+    >>> loom.utils.segmented_sort_pairs(keys, values, 4, loom.array([0, 2, 4], dtype=int))
+    >>> keys.list()[:4], values.list()[:4]
+    ([1, 3, 0, 2], [11, 10, 13, 12])
+    """
+    function = "segmented_sort_pairs"
+    keys, values = _of(keys, function, "keys"), _of(values, function, "values")
+    if min(keys.size, values.size) < 2 * count:
+        raise ValueError(f"to sort {count} pairs both arrays need room for {2 * count}")
+    starts = _of(segment_start_indices, function, "segment_start_indices")._elements()
+    if segment_end_indices is None:
+        starts, ends = starts[:-1], starts[1:]
+    else:
+        ends = _of(segment_end_indices, function, "segment_end_indices")._elements()
+    if starts.dtype != np.int32 or ends.dtype != np.int32 or starts.shape != ends.shape or starts.ndim != 1:
+        raise TypeError("segments begin and end at the indices of two arrays of int32, equally long")
+    bits = _ordered_bits(_first(keys, count, "the array of keys"))
+    order = np.arange(count)
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        if not 0 <= start <= count or not 0 <= end <= count:
+            raise ValueError(f"the segment from {start} to {end} is not within {count} pairs")
+        # Segments are sorted one after another, so that they may overlap.
+        order[start:end] = order[start:end][np.argsort(bits[order[start:end]], kind="stable")]
     for each in (keys, values):
         _write(each, count, "an array to sort", _first(each, count, "an array to sort")[order])
 

@@ -242,3 +242,87 @@ def test_plots(tmp_path):
     script = "import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt, polyloom as loom\n"
     script += "a = loom.array([1.0, 2.0])\nplt.plot(a)\nplt.plot(a, a)\nplt.bar(a, a)\n"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_an_array_is_true_if_it_has_elements_and_a_bool_if_it_is_true():
+    assert loom.array([0.0, 0.0]) and not loom.zeros(0)
+    assert loom.array([True]) and not loom.array([False])
+
+
+def test_masked_arrays_are_refused_wherever_elements_are_taken():
+    masked, a = np.ma.masked_array(np.ones(3, np.float32), [0, 1, 0]), loom.zeros(3)
+    uses = [
+        lambda: a.assign(masked),
+        lambda: a.__setitem__(slice(None), masked),
+        lambda: a == masked,
+        lambda: loom.copy(a, masked),
+        lambda: loom.zeros(3, device="sim:0").assign(masked),
+        lambda: a[np.ma.masked_array([0, 1], [0, 1])],
+    ]
+    for use in uses:
+        with pytest.raises(TypeError, match=r"takes no masked array: pass x.filled\(value\)"):
+            use()
+    assert a.list() == [0.0] * 3
+
+
+def test_indexed_arrays_are_pickled():
+    made = pickled(loom.array([1.0, 2.0, 3.0])[[2, 0]])
+    assert made.numpy().tolist() == [3.0, 1.0]
+
+
+def test_bits_of_bfloat16_are_bits():
+    bits = np.array([0x3F80, 0x4000], np.uint16)
+    assert loom.array(bits, dtype=loom.bfloat16).list() == [1.0, 2.0]
+    assert loom.from_dlpack(loom.array([1, 2], dtype=loom.bfloat16)).list() == [1.0, 2.0]
+    with pytest.raises(BufferError, match="array of bfloat16 is not passed on through DLPack"):
+        loom.to_dlpack(loom.array([1, 2], dtype=loom.bfloat16))
+
+
+def test_results_of_map_have_gradients_where_inputs_do():
+    x = loom.array([1.0, 2.0], requires_grad=True)
+    with loom.Tape() as tape:
+        y = loom.map(lambda a: a * a, x)
+    y.grad.fill_(1.0)
+    tape.backward()
+    assert x.grad.list() == [2.0, 4.0]
+    assert not loom.map(lambda a: a * a, loom.zeros(2)).requires_grad
+
+
+def test_gradients_of_structs_after_a_reset_are_zero():
+    @loom.struct
+    class Factor:
+        k: float
+
+    @loom.kernel
+    def scale(p: Factor, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        i = loom.tid()
+        y[i] = p.k * x[i]
+
+    p = Factor()
+    p.k = 3.0
+    x, y = loom.array([1.0, 2.0]), loom.zeros(2, requires_grad=True)
+    with loom.Tape() as tape:
+        tape.record_scope_begin("scaling")
+        loom.launch(scale, 2, [p, x, y])
+        tape.record_scope_end()
+    assert tape.launches[0].name.startswith("scaling/")
+    tape.backward(grads={y: loom.ones(2)})
+    assert tape.gradients[p].k == 3.0
+    tape.reset()
+    assert tape.gradients[p].k == 0.0
+    with pytest.raises(RuntimeError, match="record_scope_end"):
+        tape.record_scope_end()
+
+
+def test_functions_over_arrays_take_numpy_axes_from_the_end_and_counts():
+    a = loom.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    assert loom.utils.array_sum(np.ones(5)) == 5.0
+    assert loom.utils.array_sum(a, axis=-1).list() == [3.0, 12.0]
+    assert loom.utils.array_sum(a, axis=1, value_count=2).list() == [1.0, 7.0]
+    assert loom.utils.array_inner(a, a, axis=-1, count=2).list() == [1.0, 25.0]
+    with pytest.raises(TypeError, match="`values` is a list"):
+        loom.utils.array_sum([1.0])
+    keys, values = loom.array([3, 1, 2, 0, 7, 7, 7, 7], dtype=int), loom.array(np.arange(8, dtype=np.int32))
+    ends = [loom.array(each, dtype=int) for each in ([0, 2], [2, 4])]
+    loom.utils.segmented_sort_pairs(keys, values, 4, *ends)
+    assert (keys.list()[:4], values.list()[:4]) == ([1, 3, 0, 2], [1, 0, 3, 2])
