@@ -87,6 +87,13 @@ def _sentence(name: str) -> str:
     return f"polyloom.{name} is not there: Polyloom is without {reason}"
 
 
+class RefusedStruct(Absent):
+    """A struct with a field of a type that there is not: what is made of it is absent, too."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return Absent(self.__name__, str(self.__doc__))
+
+
 class _RefusedDecorator(Absent):
     """A decorator of functions that kernels cannot call: what it makes is absent, too."""
 

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from polyloom import _native
+from polyloom._absent import Absent
 from polyloom._annotations import ArrayAnnotation
 from polyloom._arrays import array
 from polyloom._compatibility import Module, module_of_kernel
@@ -32,7 +33,7 @@ from polyloom._scalars import DType
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Of these are the values that annotations consist of: types, modules and arrays that have them, and extents.
-_IN_ANNOTATIONS = (type, DType, array, ArrayAnnotation, GenericComposite, ModuleType, TypeVar, int)
+_IN_ANNOTATIONS = (type, DType, array, ArrayAnnotation, GenericComposite, ModuleType, TypeVar, int, Absent)
 
 # Parsed files by name, with the list of lines they were parsed from: linecache hands out the same list until the file
 # changes.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from polyloom import _native
-from polyloom._absent import Absent
+from polyloom._absent import Absent, RefusedStruct
 from polyloom._composites import CompositeClass, argument, class_of
 from polyloom._composites import _number as _converted
 from polyloom._devices import get_device
@@ -151,7 +151,7 @@ def struct(cls: type[T]) -> type[T]:
         if isinstance(annotation, Absent):
             sentence = f"the struct {cls.__name__} cannot be used: its field {name!r} is of what {annotation.__doc__}"
             warnings.warn(sentence, SyntaxWarning, stacklevel=2)
-            return Absent(cls.__name__, sentence)  # type: ignore[return-value]
+            return RefusedStruct(cls.__name__, sentence)  # type: ignore[return-value]
     fields = {name: _field_type(cls, name, annotation) for name, annotation in annotations.items()}
     for name in fields:
         if hasattr(cls, name):

@@ -253,3 +253,26 @@ def test_panics_become_internal_errors():
     assert done.stdout.startswith("internal error in Polyloom: planted (")
     assert "Please report it" in done.stdout
     assert done.stderr == ""
+
+
+def test_a_struct_with_a_field_of_what_there_is_not_stops_no_import():
+    import polyloom.fem
+
+    with pytest.warns(SyntaxWarning, match="the struct Sampled cannot be used: its field 's' is of what polyloom.fem"):
+
+        @loom.struct
+        class Sampled:
+            n: int
+            s: polyloom.fem.Sample
+
+    made = Sampled()
+    with pytest.raises(NotImplementedError, match="polyloom.fem.Sample is not there"):
+        made()
+    with pytest.warns(SyntaxWarning, match="kernel 'k' is refused where it is launched"):
+
+        @loom.kernel
+        def k(s: Sampled, o: loom.array(dtype=int)):
+            o[0] = s.n
+
+    with pytest.raises(loom.CompileError, match="the struct Sampled cannot be used"):
+        loom.launch(k, 1, [made, np.zeros(1, np.int32)])
