@@ -125,9 +125,9 @@ dataset-demo: $(STAMPS)/develop-release  ## a data set of 1,000 rows, proved rig
 	$(BIN)/polyloom dataset validate --input target/dataset-demo
 	$(BIN)/polyloom dataset stats --input target/dataset-demo
 
-dataset-sample: $(STAMPS)/develop-release  ## regenerate examples/dataset, 200 rows
+dataset-sample: $(STAMPS)/develop-release  ## regenerate examples/dataset, 100 rows
 	@rm -rf examples/dataset
-	$(BIN)/polyloom dataset produce --count 200 --zstd --output examples/dataset
+	$(BIN)/polyloom dataset produce --count 100 --zstd --output examples/dataset
 
 wheel: $(STAMPS)/system $(STAMPS)/venv  ## a self-contained wheel in dist/, LLVM linked statically
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --out dist --no-default-features --features compute-static

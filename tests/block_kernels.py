@@ -54,7 +54,7 @@ def matmul_i8(
     lane = loom.lane_id()
     loom.async_copy(shared_a[lane // 2, lane % 2 * 8], a[lane // 2, lane % 2 * 8], count=8)
     if lane < 8:
-        loom.async_copy(shared_b[lane, 0], b[lane, 0], count=16, bypass=True)
+        loom.async_copy(shared_b[lane, 0], b[lane, 0], count=16, cache="l2")
     loom.async_commit()
     loom.async_wait()
     loom.sync_threads()

@@ -52,7 +52,8 @@ _WITHOUT_EFFECT = (
 
 
 class Config:
-    """Settings of the process. Kernels take `check` and `float_mode` when they are defined; their own decorator wins.
+    """Settings of the process; a kernel's own decorator wins. Kernels take `float_mode` when they are defined, and are
+    checked if `check` is on then or when they are launched.
 
     Programs written for Warp may set its names too: `mode = "debug"` is `check = True`, the others change nothing.
 

@@ -24,6 +24,7 @@ __all__ = [
     "get_device",
     "get_devices",
     "get_preferred_device",
+    "gpu_available",
     "is_cpu_available",
     "is_cuda_available",
     "is_device_available",
@@ -57,7 +58,9 @@ class Device(str):
         """What the device is called by its maker."""
         if self.is_cuda:
             return str(self._properties["name"])
-        return "simulator of a GPU" if self.is_sim else platform.processor() or platform.machine()
+        if self.is_sim:
+            return f"simulator of a GPU, sm_{self.arch}"
+        return platform.processor() or platform.machine()
 
     @property
     def ordinal(self) -> int:
@@ -66,8 +69,21 @@ class Device(str):
 
     @property
     def arch(self) -> int:
-        """Ten times the compute capability of a GPU, such as 90; 0 for others."""
+        """Ten times the compute capability of a GPU, such as 90, or of the one that is simulated; 0 for the CPU."""
+        if self.is_sim:
+            return _native.architecture()[0]
         return int(self._properties["arch"]) if self.is_cuda else 0
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What a GPU, or the one that is simulated, has room for: threads, shared memory in bytes, registers of 32 bits.
+
+        Those of its architecture: NVIDIA's tables in the CUDA C++ Programming Guide, "Compute Capabilities". Empty for
+        the CPU.
+        """
+        if self.is_sim:
+            return _native.architecture()[1]
+        return _native.architecture(f"sm_{self.arch}")[1] if self.is_cuda else {}
 
     @property
     def sm_count(self) -> int:
@@ -166,8 +182,14 @@ def is_cpu_available() -> bool:
 
 
 def is_cuda_available() -> bool:
-    """Whether kernels run on CUDA devices: whether there is a driver that sees a GPU."""
-    return get_cuda_device_count() > 0
+    """Warp's name of `gpu_available`."""
+    return gpu_available()
+
+
+def gpu_available() -> bool:
+    """Whether kernels run on a GPU here: whether this build has GPU code, and NVIDIA's driver sees a device. Never an
+    error."""
+    return _native.gpu_available()
 
 
 def is_device_available(device: DeviceLike) -> bool:

@@ -86,8 +86,9 @@ def jvp(
                 f"argument {index} is {_described(arg)}; its tangent is one like it, not {_described(tangent)}"
             )
     extents = extents_of(dim)
-    place = str(device) if device is not None else str(get_device())
     kernel = kernel.for_arguments(args)
+    device = device if device is not None else kernel.device
+    place = str(device) if device is not None else str(get_device())
     groups = leaves_of(kernel, args, place)
     leaves = [leaf for of_argument in groups for leaf in of_argument]
     directions = [

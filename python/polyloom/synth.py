@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from polyloom import _kernel, _native
+from polyloom._devices import gpu_available
 from polyloom._native import Kernel
 
 __all__ = ["CATEGORIES", "SynthesisedKernel", "extract_ir", "generate_kernel", "merge", "produce"]
@@ -111,8 +112,8 @@ def extract_ir(
     device: Device = "both",
     arch: str | None = None,
     emitter: Literal["polyloom", "warp"] = "polyloom",
-) -> dict[str, str | None]:
-    """The code that a kernel compiles to, by the names of a data set's columns.
+) -> dict[str, Any]:
+    """The code that a kernel compiles to, by the names of a data set's columns, and what there is to know of it.
 
     Parameters
     ----------
@@ -133,7 +134,10 @@ def extract_ir(
         ``kernel_name``, ``python_source`` (the kernel with what it needs of its file), ``hir``, and
         what `device` asks for of ``cuda_forward``, ``cuda_backward``, ``llvm_ir_forward``,
         ``ptx_forward``, ``ptx_backward``, ``cpp_forward`` and ``cpp_backward``. Those of the
-        backward kernel are None if the kernel has no derivative.
+        backward kernel are None if the kernel has no derivative. ``metadata`` is a dictionary that always has
+        ``device``, as asked for; ``cuda_available``, whether there is a GPU here; and ``codegen_only``, whether
+        there is GPU code and no GPU that could run it. Of Polyloom's GPU code it has what `Kernel.gpu_metadata` gives
+        besides.
 
     Raises
     ------
@@ -155,7 +159,7 @@ def extract_ir(
 
         if source is None:
             raise ValueError(f"nothing is known of the text of kernel {kernel.name!r}")
-        warp: dict[str, str | None] = {"kernel_name": kernel.name, "python_source": source}
+        warp: dict[str, Any] = {"kernel_name": kernel.name, "python_source": source, "metadata": _metadata(device)}
         if device != "cpu":
             warp["warp_cuda"] = _synth_warp.text(kernel.name, source, "cuda")
         if device != "cuda":
@@ -170,21 +174,28 @@ def extract_ir(
     def backward(write: Callable[..., str], **options: Any) -> str | None:
         return write(backward=True, **options) if differentiable else None
 
-    code: dict[str, str | None] = {
+    code: dict[str, Any] = {
         "kernel_name": kernel.name,
         "python_source": source,
         "hir": kernel.hir(),
+        "metadata": _metadata(device),
     }
     if device != "cpu":
+        code["metadata"].update(kernel.gpu_metadata(**target))
         code["cuda_forward"] = kernel.cuda()
         code["cuda_backward"] = backward(kernel.cuda)
-        code["llvm_ir_forward"] = kernel.llvm_ir(arch=arch or "sm_80")
+        code["llvm_ir_forward"] = kernel.llvm_ir(arch=arch or code["metadata"]["target_archs"][0])
         code["ptx_forward"] = kernel.ptx(**target)
         code["ptx_backward"] = backward(kernel.ptx, **target)
     if device != "cuda":
         code["cpp_forward"] = kernel.cpp()
         code["cpp_backward"] = backward(kernel.cpp)
     return code
+
+
+def _metadata(device: str) -> dict[str, Any]:
+    is_available = gpu_available()
+    return {"device": device, "codegen_only": device != "cpu" and not is_available, "cuda_available": is_available}
 
 
 def produce(

@@ -5,6 +5,8 @@ import subprocess
 import sys
 import textwrap
 
+from typing import Any
+
 import numpy as np
 import polyloom as loom
 import pytest
@@ -220,3 +222,44 @@ def test_a_component_that_there_is_not_is_zero_and_not_written_without_checks(i,
     out = np.full(2, -1.0, np.float32)
     loom.launch(unchecked_entry, 1, [M, i, j, out])
     assert out.tolist() == [0.0, 10.0]
+
+
+@pytest.mark.parametrize("setting", [("check", True, False), ("mode", "debug", "release")])
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_checks_turned_on_after_a_kernel_was_defined_hold_at_its_next_launch(setting, device):
+    @loom.kernel
+    def late(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        i = loom.tid()
+        assert x[i] > 0.0
+        y[i] = x[i]
+
+    @loom.kernel(check=False)
+    def never(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        i = loom.tid()
+        assert x[i] > 0.0
+        y[i] = x[i]
+
+    @loom.kernel
+    def generic(x: loom.array(dtype=Any), y: loom.array(dtype=Any)):
+        i = loom.tid()
+        assert x[i] > x.dtype(0)
+        y[i] = x[i]
+
+    x, y = np.array([1.0, -1.0], np.float32), np.zeros(2, np.float32)
+    name, on, off = setting
+    for kernel in (late, generic, never):
+        loom.launch(kernel, 2, [x, y], device=device)
+    command = loom.launch(late, 2, [x, y], device=device, record_cmd=True)
+    setattr(loom.config, name, on)
+    try:
+        for kernel in (late, generic):
+            with pytest.raises(loom.LaunchError, match="assert"):
+                loom.launch(kernel, 2, [x, y], device=device)
+        with pytest.raises(loom.LaunchError, match="assert"):
+            command.launch()
+        loom.launch(never, 2, [x, y], device=device)
+    finally:
+        setattr(loom.config, name, off)
+    for kernel in (late, generic, never):
+        loom.launch(kernel, 2, [x, y], device=device)
+    command.launch()

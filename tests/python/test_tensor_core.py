@@ -133,7 +133,7 @@ def staged(
     t = loom.thread_idx()
     loom.async_copy(rows[t // 4, t % 4 * 16], a[t // 4, t % 4 * 16], count=16)
     loom.async_commit()
-    loom.async_copy(doubles[t * 2], b[t * 2 - 64], count=2, bypass=True)
+    loom.async_copy(doubles[t * 2], b[t * 2 - 64], count=2, cache="l2")
     loom.async_commit()
     loom.async_wait(1)
     loom.sync_threads()

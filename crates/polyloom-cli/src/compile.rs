@@ -1,5 +1,6 @@
 //! `polyloom compile`: one of a kernel's forms.
 
+use crate::run as launching;
 use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, report, session, types};
 use clap::ValueEnum;
 use polyloom::{
@@ -16,9 +17,9 @@ pub(crate) struct Arguments {
     /// The kernel, if the file has several
     #[arg(long)]
     kernel: Option<String>,
-    /// What to write
-    #[arg(long, value_enum)]
-    emit: Emit,
+    /// What to write; by default what the back end that is named makes: object files (llvm, cranelift) or PTX (nvptx, cuda)
+    #[arg(long, value_enum, required_unless_present = "backend")]
+    emit: Option<Emit>,
     /// The kernel itself; its backward kernel, which carries derivatives with respect to all parameters from what it
     /// wrote to what it read; or both: two texts, each complete, one after the other or, with `-o`, the other in a file
     /// of its own
@@ -30,9 +31,16 @@ pub(crate) struct Arguments {
     /// How floating-point arithmetic may be compiled, for kernels that do not say
     #[arg(long, value_enum, default_value_t = Float::Strict)]
     float: Float,
-    /// The back end that makes LLVM IR, assembly and object files; by default the best of this build
+    /// The back end: llvm or cranelift for this machine, nvptx or cuda for GPUs; by default the best of this build that
+    /// makes what `--emit` says. With cuda and `--dim` the kernel is run as well, on cuda:0
     #[arg(long, value_enum)]
     backend: Option<Backend>,
+    /// With `--backend cuda`: run the kernel over so many threads, N, NxM or N,M
+    #[arg(long, value_parser = launching::shape)]
+    dim: Option<launching::Shape>,
+    /// With `--dim`: an argument, NAME=VALUE, as of `polyloom run`
+    #[arg(long = "arg", value_name = "NAME=VALUE", requires = "dim")]
+    args: Vec<String>,
     /// The GPU architecture of PTX and cubins, sm_75 to sm_121; with `--emit llvm`, LLVM IR is for it too
     #[arg(long, value_name = "sm_NN")]
     arch: Option<Arch>,
@@ -91,10 +99,28 @@ enum Direction {
     Both,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum, PartialEq)]
 enum Backend {
+    /// LLVM, for this machine
     Llvm,
+    /// Cranelift, for this machine
     Cranelift,
+    /// LLVM, for NVIDIA GPUs: PTX
+    Nvptx,
+    /// PTX, and CUDA's driver to run it
+    Cuda,
+}
+
+impl Backend {
+    /// What it makes, that which is written by default first.
+    fn forms(self) -> &'static [Emit] {
+        match self {
+            Backend::Llvm => &[Emit::Obj, Emit::Asm, Emit::Llvm],
+            Backend::Cranelift => &[Emit::Obj, Emit::Asm],
+            Backend::Nvptx => &[Emit::Ptx, Emit::Llvm, Emit::Cubin],
+            Backend::Cuda => &[Emit::Ptx, Emit::Cubin, Emit::Cuda],
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -104,7 +130,52 @@ enum Float {
     Fast,
 }
 
+/// What the command line calls a value.
+fn name_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// What is to be written.
+///
+/// # Errors
+///
+/// When the back end that is named does not make it.
+fn chosen_form(arguments: &Arguments) -> Result<Emit, Failure> {
+    if arguments.dim.is_some() && arguments.backend != Some(Backend::Cuda) {
+        let message = "--dim is of --backend cuda, which runs kernels; `polyloom run` runs them anywhere";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let Some(backend) = arguments.backend else { return Ok(arguments.emit.unwrap_or(Emit::Hir)) };
+    let forms = backend.forms();
+    let emit = arguments.emit.unwrap_or(forms[0]);
+    if forms.contains(&emit) {
+        return Ok(emit);
+    }
+    let makes: Vec<String> = forms.iter().map(name_of).collect();
+    let (backend, emit) = (name_of(&backend), name_of(&emit));
+    Err(Failure::Usage(format!("--backend {backend} makes {}, not {emit}", makes.join(", "))))
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let emit = chosen_form(arguments)?;
+    // What is run is shown only if it is asked for.
+    if arguments.dim.is_none() || arguments.emit.is_some() || arguments.output.is_some() {
+        write_forms(arguments, emit)?;
+    }
+    match &arguments.dim {
+        Some(dim) => launching::run(&launching::Arguments {
+            dim: Some(dim.clone()),
+            device: Some("cuda:0".to_owned()),
+            args: arguments.args.clone(),
+            types: arguments.types.clone(),
+            no_cache: arguments.no_cache,
+            ..launching::Arguments::of_file(arguments.file.clone(), arguments.kernel.clone())
+        }),
+        None => Ok(()),
+    }
+}
+
+fn write_forms(arguments: &Arguments, emit: Emit) -> Outcome {
     let session = session(arguments.no_cache)?;
     let float_mode = match arguments.float {
         Float::Strict => FloatMode::Strict,
@@ -117,16 +188,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let given = named(&arguments.types, "--type")?;
     let kernel = types::compile(&session, &unit, &name, &given, &BTreeMap::new())?;
     let tier = arguments.backend.map(|backend| match backend {
-        Backend::Llvm => Tier::Optimized,
         Backend::Cranelift => Tier::Quick,
+        Backend::Llvm | Backend::Nvptx | Backend::Cuda => Tier::Optimized,
     });
-    let is_for_gpus = matches!(arguments.emit, Emit::Ptx | Emit::Cubin | Emit::Cuda);
+    let is_for_gpus = matches!(emit, Emit::Ptx | Emit::Cubin | Emit::Cuda);
     if arguments.metadata.is_some() && !is_for_gpus {
         return Err(Failure::Usage("--metadata is of GPU code: --emit ptx, cubin or cuda".to_owned()));
     }
-    let is_of_ptx = match arguments.emit {
+    let is_of_ptx = match emit {
         Emit::Ptx | Emit::Cubin => true,
-        Emit::Llvm => arguments.arch.is_some(),
+        Emit::Llvm => is_gpu_llvm(arguments),
         _ => false,
     };
     let chosen = [
@@ -137,31 +208,31 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some((option, _)) = chosen.iter().find(|(_, is_given)| *is_given && !is_of_ptx) {
         return Err(Failure::Usage(format!("{option} is of PTX: --emit ptx, cubin, or llvm with --arch")));
     }
-    if arguments.comments && !matches!(arguments.emit, Emit::Cpp | Emit::Cuda) {
+    if arguments.comments && !matches!(emit, Emit::Cpp | Emit::Cuda) {
         return Err(Failure::Usage("--comments are of text: --emit cpp or cuda".to_owned()));
     }
     if arguments.metadata.is_some() && arguments.direction == Direction::Both {
         return Err(Failure::Usage("--metadata is of one kernel: --direction forward or backward".to_owned()));
     }
-    if arguments.emit == Emit::Ast && arguments.direction != Direction::Forward {
+    if emit == Emit::Ast && arguments.direction != Direction::Forward {
         return Err(Failure::Usage("a backward kernel has no syntax tree: look at --emit hir or cpp".to_owned()));
     }
     let refused = |error| match error {
         GpuError::Rejected(error) => Failure::from(error),
         GpuError::Codegen(error) => Failure::Failed(error.to_string()),
     };
-    let target = target(arguments);
-    let default = match arguments.emit {
+    let default = match emit {
         Emit::Obj => Some(PathBuf::from(format!("{name}.o"))),
         Emit::Cubin => Some(PathBuf::from(format!("{name}.cubin"))),
         _ => None,
     };
     let output = arguments.output.clone().or(default);
     let one = |kernel: &Kernel, output: Option<&Path>| -> Outcome {
-        if let (Emit::Cuda, Some(arch)) = (arguments.emit, arguments.arch) {
+        if let (Emit::Cuda, Some(arch)) = (emit, arguments.arch) {
             kernel.check_arch(arch)?;
         }
-        let bytes = match wanted(arguments, target) {
+        let target = target(arguments, kernel);
+        let bytes = match wanted(arguments, emit, target) {
             Wanted::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
             Wanted::Cubin(target) => kernel.cubin(&target),
             Wanted::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
@@ -169,7 +240,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         };
         let bytes = bytes.map_err(refused)?;
         if let Some(path) = &arguments.metadata {
-            let metadata = match arguments.emit {
+            let metadata = match emit {
                 Emit::Cuda => kernel.cuda_metadata(target.arch),
                 _ => kernel.gpu_metadata(&target),
             };
@@ -218,24 +289,29 @@ enum Wanted {
     Cubin(GpuTarget),
 }
 
+/// Whether LLVM IR is that of GPU code.
+fn is_gpu_llvm(arguments: &Arguments) -> bool {
+    arguments.arch.is_some() || arguments.backend == Some(Backend::Nvptx)
+}
+
 /// What GPU code is for.
-fn target(arguments: &Arguments) -> GpuTarget {
+fn target(arguments: &Arguments, kernel: &Kernel) -> GpuTarget {
     GpuTarget {
         ptx_version: arguments.ptx_version,
         shape: if arguments.grid_stride { GridShape::Stride } else { GridShape::OneThreadEach },
         dense: arguments.dense,
-        ..GpuTarget::new(arguments.arch.unwrap_or(Arch::DEFAULT))
+        ..GpuTarget::new(arguments.arch.or_else(|| kernel.arch()).unwrap_or(Arch::DEFAULT))
     }
 }
 
 /// What is asked for.
-fn wanted(arguments: &Arguments, target: GpuTarget) -> Wanted {
-    Wanted::Host(match arguments.emit {
+fn wanted(arguments: &Arguments, emit: Emit, target: GpuTarget) -> Wanted {
+    Wanted::Host(match emit {
         Emit::Ptx => return Wanted::Gpu(GpuForm::Ptx, target),
         Emit::Cubin => return Wanted::Cubin(target),
         Emit::Cpp => return Wanted::Text(TextTarget::Cpp),
         Emit::Cuda => return Wanted::Text(TextTarget::Cuda),
-        Emit::Llvm if arguments.arch.is_some() => return Wanted::Gpu(GpuForm::LlvmIrOptimized, target),
+        Emit::Llvm if is_gpu_llvm(arguments) => return Wanted::Gpu(GpuForm::LlvmIrOptimized, target),
         Emit::Ast => Form::Ast,
         Emit::Hir => Form::Hir,
         Emit::HirPrepared => Form::HirPrepared,

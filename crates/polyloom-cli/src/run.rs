@@ -13,51 +13,69 @@ use std::time::Instant;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A .py file, or a .ptx file, which runs on sim:0
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     /// The kernel, if the file has several
     #[arg(long)]
-    kernel: Option<String>,
+    pub(crate) kernel: Option<String>,
     /// Number of threads: N, or NxM or N,M for two dimensions, up to four
     #[arg(long, allow_hyphen_values = true, value_parser = shape)]
-    dim: Option<Shape>,
+    pub(crate) dim: Option<Shape>,
     /// Where to run it: cpu, sim:0, the simulator of a GPU, or cuda:0 and so on, an NVIDIA GPU
     #[arg(long)]
-    device: Option<String>,
+    pub(crate) device: Option<String>,
     #[command(flatten)]
-    simulate: simulate::Arguments,
+    pub(crate) simulate: simulate::Arguments,
     /// An argument, NAME=VALUE: a number, for vectors and matrices all components like 1,2,3, or for arrays
     /// zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE[:SEED] or
     /// @FILE.npy, with a shape like 1024 or 64x64; elements that are vectors or matrices bring theirs
     #[arg(long = "arg", value_name = "NAME=VALUE")]
-    args: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// Neither read nor keep compiled code on disk
     #[arg(long)]
-    no_cache: bool,
+    pub(crate) no_cache: bool,
     /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float), if the arguments do not
     /// say
     #[arg(long = "type", value_name = "NAME=TYPE")]
-    types: Vec<String>,
+    pub(crate) types: Vec<String>,
     /// Save an array after the launch, NAME=FILE.npy
     #[arg(long, value_name = "NAME=FILE")]
-    out: Vec<String>,
+    pub(crate) out: Vec<String>,
     /// Print the written arrays as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
+}
+
+impl Arguments {
+    /// Those that say only which kernel.
+    pub(crate) fn of_file(file: PathBuf, kernel: Option<String>) -> Arguments {
+        Arguments {
+            file,
+            kernel,
+            dim: None,
+            device: None,
+            simulate: simulate::Arguments::default(),
+            args: Vec::new(),
+            no_cache: false,
+            types: Vec::new(),
+            out: Vec::new(),
+            json: false,
+        }
+    }
 }
 
 /// The extents of a launch.
 #[derive(Clone)]
-struct Shape(Vec<u64>);
+pub(crate) struct Shape(Vec<u64>);
 
-fn shape(text: &str) -> Result<Shape, String> {
+pub(crate) fn shape(text: &str) -> Result<Shape, String> {
     let wrong = || "a number of threads is an integer of 0 or more: 1024, or 64x64".to_owned();
     extents(text).map(Shape).ok_or_else(wrong)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let is_ptx = arguments.file.extension().is_some_and(|extension| extension == "ptx");
-    let device = chosen_device(arguments, is_ptx)?;
     if is_ptx {
+        chosen_device(arguments, is_ptx, Device::Simulator)?;
         return run_ptx::run(&run_ptx::Request {
             file: &arguments.file,
             kernel: arguments.kernel.as_deref(),
@@ -77,6 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
     let mut given = named(&arguments.args, "--arg")?;
     let kernel = types::compile(&session, &unit, &name, &named(&arguments.types, "--type")?, &given)?;
+    let device = chosen_device(arguments, is_ptx, kernel.device().unwrap_or(Device::Cpu))?;
     let params = kernel.params();
 
     let outputs = named(&arguments.out, "--out")?;
@@ -147,11 +166,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     print(text.as_bytes())
 }
 
-/// Where the kernel runs, if the file is of a kind that runs there and the other arguments are for it.
-fn chosen_device(arguments: &Arguments, is_ptx: bool) -> Result<Device, Failure> {
+/// Where the kernel runs, `default` if nothing says where, if the file is of a kind that runs there and the other arguments are for it.
+fn chosen_device(arguments: &Arguments, is_ptx: bool, default: Device) -> Result<Device, Failure> {
     let device = match arguments.device.as_deref() {
-        None if is_ptx => Device::Simulator,
-        None => Device::Cpu,
+        None => default,
         Some(name) => Device::from_name(name).ok_or_else(|| {
             Failure::Usage(format!("there is no device `{name}`: devices are cpu, sim:0, and GPUs, cuda:0 and so on"))
         })?,

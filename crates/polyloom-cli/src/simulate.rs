@@ -4,7 +4,7 @@ use crate::Failure;
 use polyloom::ptx::Sanitizers;
 use polyloom::{Arch, Grid, SimOptions, num_threads};
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 #[group(skip)]
 pub(crate) struct Arguments {
     /// Checks on sim:0, with commas between: races, uninitialised, barriers, async, or all; bounds and alignment are on

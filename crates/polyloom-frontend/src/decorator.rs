@@ -86,6 +86,7 @@ impl Reader<'_> {
             Some(own) => index == own,
             None => dotted(&call.func).is_some_and(|path| matches!(path.last(), Some(&("kernel" | "func")))),
         };
+        let mut spans: Vec<(&str, Span)> = Vec::new();
         let calls = def.decorator_list.iter().enumerate();
         let calls = calls.filter_map(|(index, d)| d.expression.as_call_expr().filter(|call| is_own(index, call)));
         for call in calls {
@@ -96,6 +97,7 @@ impl Reader<'_> {
                     }
                     continue;
                 };
+                spans.push((name.as_str(), self.span(name)));
                 let known = values.iter().position(|(n, _)| n.as_str() == name.as_str()).map(|at| values.remove(at));
                 let (n_errors, before) = (self.diagnostics.len(), (metadata.clone(), constraints.clone()));
                 self.argument(kind, name, &keyword.value, &mut metadata, &mut constraints);
@@ -122,6 +124,7 @@ impl Reader<'_> {
             }
         }
         for argument in values {
+            spans.push((argument.0.as_str(), self.span(&def.name)));
             self.argument_of(values_file, kind, argument, &mut metadata, &mut constraints);
         }
         let block = metadata.workgroup_threads();
@@ -131,7 +134,41 @@ impl Reader<'_> {
             let error = Diagnostic::error(Code::BadDecorator, span, message);
             self.diagnostics.push(error.help("make the blocks smaller, or the bound larger"));
         }
+        self.check_together(&spans, &metadata, &constraints);
         (metadata, constraints)
+    }
+
+    /// Says which arguments contradict each other, and which are recorded and change nothing.
+    fn check_together(
+        &mut self,
+        spans: &[(&str, Span)],
+        metadata: &KernelMetadata,
+        constraints: &ExecutionConstraints,
+    ) {
+        let span_of = |name: &str| spans.iter().find(|(known, _)| *known == name).map(|(_, span)| *span);
+        let promises = [("no_syscalls", constraints.no_syscalls), ("no_allocation", constraints.no_allocation)];
+        if let Some((promise, _)) = promises.into_iter().find(|(_, holds)| *holds)
+            && let Some(span) = span_of("check").filter(|_| metadata.check)
+        {
+            let message = format!("`check=True` under `{promise}`: a check that fails is reported");
+            let error = Diagnostic::error(Code::BrokenPromise, span, message);
+            self.diagnostics
+                .push(error.help("leave one of the two out; `loom.config.check` checks the kernel for a while"));
+        }
+        let mut unread = |name: &str, message: String, help: &str| {
+            let span = span_of(name).unwrap_or(Span::NONE);
+            self.diagnostics.push(Diagnostic::warning(Code::Unenforced, span, message).help(help));
+        };
+        for (hint, _) in &metadata.hints {
+            unread("hints", format!("nothing reads the hint `{hint}`"), "leave it out");
+        }
+        let help = "it is recorded in the kernel's HIR, and changes nothing yet";
+        if constraints.critical_path {
+            unread("critical_path", "`critical_path` is not enforced".to_owned(), help);
+        }
+        if constraints.target_latency_ns.is_some() {
+            unread("target_latency_ns", "`target_latency_ns` is not enforced".to_owned(), help);
+        }
     }
 
     fn argument_of(
@@ -185,6 +222,7 @@ impl Reader<'_> {
             "check" => {
                 if let Some(check) = self.bool(name, value) {
                     metadata.check = check;
+                    constraints.unchecked |= !check;
                 }
             }
             "hints" => self.hints(value, metadata),

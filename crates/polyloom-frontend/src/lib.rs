@@ -135,8 +135,9 @@ pub fn compile_kernel_for(
     let mut errors = polyloom_ir::check_convergence(&module);
     errors.extend(polyloom_ir::check_readonly(&module));
     errors.extend(polyloom_ir::check_constants(&module));
-    if !errors.is_empty() {
-        diagnostics.append(&mut errors);
+    errors.extend(polyloom_ir::check_promises(&module));
+    diagnostics.append(&mut errors);
+    if has_errors(&diagnostics) {
         return Err(CompileError { diagnostics, sources: compilation.sources });
     }
     Ok(Compiled {
@@ -229,6 +230,7 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<CheckedFi
     diagnostics.extend(polyloom_ir::check_convergence(&module));
     diagnostics.extend(polyloom_ir::check_readonly(&module));
     diagnostics.extend(polyloom_ir::check_constants(&module));
+    diagnostics.extend(polyloom_ir::check_promises(&module));
     let gradients = compilation.lowered_gradients();
     let sources = compilation.sources;
     match has_errors(&diagnostics) {

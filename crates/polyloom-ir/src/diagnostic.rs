@@ -61,6 +61,8 @@ codes! {
     BadDecorator = "PL0003", "bad decorator argument";
     /// No kernel, or not the kernel asked for, in a file.
     NoKernel = "PL0004", "no such kernel";
+    /// A kernel does what its decorator rules out, or cannot be of the kind that it names.
+    BrokenPromise = "PL0005", "broken promise";
     /// A value of one type where another is needed.
     TypeMismatch = "PL0101", "type mismatch";
     /// A variable assigned a value of another type.
@@ -97,6 +99,8 @@ codes! {
     UnreachableCode = "PL0301", "unreachable code";
     /// Code that means something else in Python.
     DiffersFromPython = "PL0302", "different from Python";
+    /// A decorator argument that is recorded and changes nothing.
+    Unenforced = "PL0303", "promise that is not enforced";
     /// HIR text that cannot be read.
     HirSyntax = "PL0401", "malformed HIR text";
     /// HIR that breaks an invariant of the verifier.

@@ -44,19 +44,87 @@ pub enum Imm {
     Width(u8),
     /// `mma_load_a` and its like: how the array holds the matrix.
     Fragment(Fragment),
-    /// `async_copy`: how much.
-    Copy(CopySize),
+    /// `async_copy`: how much, through which caches.
+    Copy(SharedCopy),
+    /// `named_barrier`: which one, of how many threads.
+    Barrier(NamedBarrier),
     /// `async_wait`: how many groups of copies may still be under way.
     Pending(u8),
 }
 
-/// What an `async_copy` copies, and past which caches.
+/// What an `async_copy` copies, and through which caches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct CopySize {
+pub struct SharedCopy {
     /// How many elements, which follow each other in both arrays.
     pub count: u8,
-    /// Whether the multiprocessor's own cache is left out, as it can be for 16 bytes.
-    pub bypass: bool,
+    /// The caches.
+    pub cache: CacheUse,
+}
+
+/// Which caches a copy to shared memory goes through: PTX ISA 9.0 §9.7.9.25.3.1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum CacheUse {
+    /// All (`cp.async.ca`).
+    #[default]
+    All,
+    /// The second level alone, as 16 bytes can (`cp.async.cg`).
+    L2,
+    /// All, and what is copied is the first to make room (`evict_first`).
+    Streaming,
+}
+
+impl CacheUse {
+    /// The names that programs give them. `default` and `l1` are the same.
+    pub const NAMES: [&str; 4] = ["default", "l1", "l2", "streaming"];
+
+    /// `default`, `l2` or `streaming`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CacheUse::All => "default",
+            CacheUse::L2 => "l2",
+            CacheUse::Streaming => "streaming",
+        }
+    }
+
+    /// Those with this name.
+    pub fn from_name(name: &str) -> Option<CacheUse> {
+        match name {
+            "default" | "l1" => Some(CacheUse::All),
+            "l2" => Some(CacheUse::L2),
+            "streaming" => Some(CacheUse::Streaming),
+            _ => None,
+        }
+    }
+
+    /// Whether it can be had for so many bytes.
+    pub fn takes(self, bytes: u32) -> bool {
+        match self {
+            CacheUse::L2 => bytes == 16,
+            CacheUse::All | CacheUse::Streaming => matches!(bytes, 4 | 8 | 16),
+        }
+    }
+}
+
+/// A barrier that some warps of a block wait at: PTX ISA 9.0 §9.7.13.1. Number 0 is that of `sync_threads`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NamedBarrier {
+    /// Its number, 1 to [`NamedBarrier::MOST`].
+    pub id: u8,
+    /// How many threads it waits for, those of whole warps.
+    pub count: u16,
+}
+
+impl NamedBarrier {
+    /// The greatest number.
+    pub const MOST: u8 = 15;
+
+    /// Whether there can be such a barrier.
+    pub fn is_valid(self) -> bool {
+        let (count, warp) = (u32::from(self.count), crate::arch::WARP_SIZE);
+        (1..=NamedBarrier::MOST).contains(&self.id)
+            && (warp..=crate::arch::MAX_BLOCK_SIZE).contains(&count)
+            && count.is_multiple_of(warp)
+    }
 }
 
 /// A static array in shared memory. Instructions of one `id` name the same memory.

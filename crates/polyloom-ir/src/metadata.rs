@@ -3,6 +3,7 @@
 //! The front end fills these from decorator arguments; they are data on the typed AST and on HIR, printed in HIR
 //! text when they differ from the default, and read by back ends and the runtime.
 
+use crate::arch::Arch;
 use crate::interp::Grid;
 
 /// How floating-point arithmetic may be compiled.
@@ -57,54 +58,86 @@ impl std::fmt::Display for CompileTarget {
 }
 
 impl CompileTarget {
-    /// Reads `cpu`, `cuda`, `cuda:N`, `sm_NN`, `sim` or `sim:N`.
+    /// Reads `cpu`, `cuda`, `cuda:N`, `sm_NN`, `sim` or `sim:0`.
     pub fn from_name(name: &str) -> Option<CompileTarget> {
-        let base = name.split(':').next().unwrap_or(name);
-        match base {
-            "cpu" if name == "cpu" => Some(CompileTarget::Cpu),
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match name {
+            "cpu" => Some(CompileTarget::Cpu),
+            "sim" | "sim:0" => Some(CompileTarget::Sim(name.to_owned())),
             "cuda" => Some(CompileTarget::Cuda(name.to_owned())),
-            "sim" => Some(CompileTarget::Sim(name.to_owned())),
-            _ if name.starts_with("sm_") => Some(CompileTarget::Cuda(name.to_owned())),
+            _ if name.strip_prefix("cuda:").is_some_and(is_number) => Some(CompileTarget::Cuda(name.to_owned())),
+            _ if name.parse::<Arch>().is_ok() => Some(CompileTarget::Cuda(name.to_owned())),
             _ => None,
         }
     }
 }
 
-/// The shape of work a kernel does, as its author states it.
+/// What a kernel computes, as its author states it: `kind="stencil"`. The same list serves kernels and tensor operations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum KernelKind {
     /// Nothing is promised.
     #[default]
-    General,
-    /// Each thread writes its own elements and no other.
-    Map,
-    /// Threads combine values through atomics.
-    Reduction,
-    /// Threads read a neighbourhood of their own element.
-    Stencil,
+    Custom,
+    /// Each thread writes elements of its own and no other.
+    Elementwise,
+    /// Many values are combined into one.
+    Reduce,
     /// Matrix products.
     Matmul,
+    /// Convolutions of images.
+    Conv2d,
+    /// Softmax of products, times values.
+    Attention,
+    /// The same with a running maximum, without the matrix of weights.
+    FlashAttention,
+    /// Running sums and their like.
+    Scan,
+    /// Putting elements in order.
+    Sort,
+    /// Threads read a neighbourhood of their own element.
+    Stencil,
 }
 
 impl KernelKind {
     /// Every kind.
-    pub const ALL: [KernelKind; 5] =
-        [KernelKind::General, KernelKind::Map, KernelKind::Reduction, KernelKind::Stencil, KernelKind::Matmul];
+    pub const ALL: [KernelKind; 10] = [
+        KernelKind::Elementwise,
+        KernelKind::Reduce,
+        KernelKind::Matmul,
+        KernelKind::Conv2d,
+        KernelKind::Attention,
+        KernelKind::FlashAttention,
+        KernelKind::Scan,
+        KernelKind::Sort,
+        KernelKind::Stencil,
+        KernelKind::Custom,
+    ];
 
-    /// `general`, `map`, `reduction`, `stencil` or `matmul`.
+    /// Its name in decorators and in HIR text.
     pub fn name(self) -> &'static str {
         match self {
-            KernelKind::General => "general",
-            KernelKind::Map => "map",
-            KernelKind::Reduction => "reduction",
-            KernelKind::Stencil => "stencil",
+            KernelKind::Custom => "custom",
+            KernelKind::Elementwise => "elementwise",
+            KernelKind::Reduce => "reduce",
             KernelKind::Matmul => "matmul",
+            KernelKind::Conv2d => "conv2d",
+            KernelKind::Attention => "attention",
+            KernelKind::FlashAttention => "flash_attention",
+            KernelKind::Scan => "scan",
+            KernelKind::Sort => "sort",
+            KernelKind::Stencil => "stencil",
         }
     }
 
-    /// The kind with this name.
+    /// The kind with this name. `general`, `map` and `reduction` are earlier names of `custom`, `elementwise` and
+    /// `reduce`.
     pub fn from_name(name: &str) -> Option<KernelKind> {
-        KernelKind::ALL.into_iter().find(|k| k.name() == name)
+        match name {
+            "general" => Some(KernelKind::Custom),
+            "map" => Some(KernelKind::Elementwise),
+            "reduction" => Some(KernelKind::Reduce),
+            _ => KernelKind::ALL.into_iter().find(|kind| kind.name() == name),
+        }
     }
 }
 

@@ -6,8 +6,19 @@ use polyloom::{Defaults, MAX_THREADS, num_threads, set_num_threads};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Settings of the process. Kernels take `check` and `float_mode` when they are defined; their own decorator wins.
+/// Whether kernels are checked that do not say themselves whether they are. Every launch reads it.
+static CHECKING: AtomicBool = AtomicBool::new(false);
+
+/// Whether kernels are launched with checks that were defined without, and do not say that they want none.
+#[inline]
+pub(crate) fn is_checking() -> bool {
+    CHECKING.load(Ordering::Relaxed)
+}
+
+/// Settings of the process. Kernels take `float_mode` when they are defined, and `check` when they are defined or
+/// launched; their own decorator wins.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct Config {}
 
@@ -31,6 +42,7 @@ impl Config {
         };
         let session = session()?;
         session.set_defaults(Defaults { check, ..session.defaults() });
+        CHECKING.store(check, Ordering::Relaxed);
         Ok(())
     }
 

@@ -2,9 +2,11 @@
 
 use crate::errors::device_error;
 use crate::numpy_array::extents;
+use crate::sim;
 use numpy::npyffi;
 use polyloom::{
-    Buffer, CudaInfo, Device, DeviceFailure, Layout, cuda_device, cuda_devices, cuda_free_bytes, device_memory,
+    Arch, Buffer, CudaInfo, Device, DeviceFailure, Layout, UnknownArch, WARP_SIZE, cuda_device, cuda_devices,
+    cuda_free_bytes, device_memory,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -89,6 +91,37 @@ pub(crate) fn cuda_devices_of_machine(py: Python<'_>) -> PyResult<Bound<'_, PyLi
         list.append(found)?;
     }
     Ok(list)
+}
+
+/// Whether kernels run on a GPU here.
+#[pyfunction]
+pub(crate) fn gpu_available(py: Python<'_>) -> bool {
+    py.detach(polyloom::gpu_available)
+}
+
+/// A GPU architecture, without a name the one that the simulator has: its number, and what it has room for.
+#[pyfunction]
+#[pyo3(signature = (name = None))]
+pub(crate) fn architecture<'py>(py: Python<'py>, name: Option<&str>) -> PyResult<(u16, Bound<'py, PyDict>)> {
+    let arch: Arch = match name {
+        Some(name) => name.parse().map_err(|error: UnknownArch| PyValueError::new_err(error.to_string()))?,
+        None => sim::Settings::get().arch,
+    };
+    let limits = arch.limits();
+    let found = PyDict::new(py);
+    found.set_item("warp_size", WARP_SIZE)?;
+    found.set_item("max_threads_per_block", limits.threads_per_block)?;
+    found.set_item("max_block_dim", limits.block_dim)?;
+    found.set_item("max_grid_dim", limits.grid_dim)?;
+    found.set_item("max_static_shared_memory_per_block", limits.static_shared_bytes)?;
+    found.set_item("max_shared_memory_per_block", limits.opt_in_shared_bytes)?;
+    found.set_item("shared_memory_per_multiprocessor", limits.multiprocessor_shared_bytes)?;
+    found.set_item("reserved_shared_memory_per_block", limits.reserved_shared_bytes)?;
+    found.set_item("max_threads_per_multiprocessor", limits.threads_per_multiprocessor)?;
+    found.set_item("max_blocks_per_multiprocessor", limits.blocks_per_multiprocessor)?;
+    found.set_item("registers_per_multiprocessor", limits.registers)?;
+    found.set_item("max_registers_per_thread", limits.registers_per_thread)?;
+    Ok((arch.number(), found))
 }
 
 /// Bytes of a CUDA device's memory that nothing uses.

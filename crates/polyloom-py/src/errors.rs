@@ -89,7 +89,7 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
             PyValueError::new_err(error.to_string())
         }
         LaunchError::Simulator(fault) => simulator_error(py, fault),
-        LaunchError::Device { .. } => device_exception(py, error.to_string()),
+        LaunchError::Device { .. } | LaunchError::Cores { .. } => device_exception(py, error.to_string()),
         LaunchError::Rejected { diagnostics, .. } => {
             let (diagnostics, sources) = (diagnostics.clone(), kernel.sources().clone());
             compile_error(py, &CompileError { diagnostics, sources })

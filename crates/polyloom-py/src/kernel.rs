@@ -5,7 +5,7 @@ use crate::environment::{LiveEnvironment, Scope};
 use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
 use crate::generic::Generic;
 use crate::session;
-use crate::{arguments, device, packages};
+use crate::{arguments, config, device, packages};
 use polyloom::frontend::{Environment, FunctionHandle, Role, check_function};
 use polyloom::{
     Access, AccessCheck, Arch, BackwardLaunch, Defaults, DerivativeLaunch, DerivativeRequest, FloatMode, Form,
@@ -84,6 +84,12 @@ pub(crate) struct Kernel {
 
 /// What differentiation goes by, of a parameter.
 type ParameterFacts = (u8, &'static str, Vec<u16>, bool);
+
+/// A kernel, or what it is with checks where the process asks for these.
+#[inline]
+fn with_checks(kernel: &polyloom::Kernel) -> &polyloom::Kernel {
+    if config::is_checking() { kernel.checked().map_or(kernel, |checked| checked) } else { kernel }
+}
 
 /// What a kernel launches.
 #[allow(clippy::large_enum_variant, reason = "nearly all are of the largest, which launches reach in one step")]
@@ -245,6 +251,13 @@ impl Kernel {
         }
     }
 
+    /// The device that the decorator names, on which launches run that name none; `None` if it names none, and of
+    /// generic kernels.
+    #[getter]
+    fn device(&self) -> PyResult<Option<String>> {
+        Ok(if self.generic().is_some() { None } else { self.one()?.device().map(|device| device.to_string()) })
+    }
+
     /// Warnings of the compiler, as `Diagnostic` objects.
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
@@ -279,7 +292,7 @@ impl Kernel {
     #[pyo3(signature = (*, optimized = true, backward = false, arch = None))]
     fn llvm_ir(&self, py: Python<'_>, optimized: bool, backward: bool, arch: Option<&str>) -> PyResult<String> {
         if let Some(arch) = arch {
-            let target = gpu_target(arch, None, false, false)?;
+            let target = self.gpu_target(Some(arch), None, false, false)?;
             let form = if optimized { GpuForm::LlvmIrOptimized } else { GpuForm::LlvmIr };
             let text = self.directed(py, backward, |kernel| py.detach(|| kernel.emit_gpu(form, &target)))?;
             return text.map_err(|error| gpu_error(py, &error));
@@ -303,21 +316,22 @@ impl Kernel {
             .map_err(|error| gpu_error(py, &error))
     }
 
-    /// The kernel's PTX for a GPU architecture, `sm_75` to `sm_121`: for any arrays or, if `dense`, for dense ones that
+    /// The kernel's PTX for a GPU architecture, `sm_75` to `sm_121`, by default the one that its decorator names as
+    /// `target`, or `sm_80`: for any arrays or, if `dense`, for dense ones that
     /// begin at multiples of 64 bytes and do not overlap, in launches of at most 2^27 threads; with a thread for each
     /// element of a launch or, if `grid_stride`, threads that run through the launch by strides of the grid. The
     /// entry's parameters are described in the guide. No GPU is needed.
-    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
+    #[pyo3(signature = (arch = None, *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
     fn ptx(
         &self,
         py: Python<'_>,
-        arch: &str,
+        arch: Option<&str>,
         ptx_version: Option<&str>,
         dense: bool,
         grid_stride: bool,
         backward: bool,
     ) -> PyResult<String> {
-        let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
+        let target = self.gpu_target(arch, ptx_version, dense, grid_stride)?;
         let ptx = self.directed(py, backward, |kernel| py.detach(|| kernel.emit_gpu(GpuForm::Ptx, &target)))?;
         ptx.map_err(|error| gpu_error(py, &error))
     }
@@ -325,17 +339,17 @@ impl Kernel {
     /// The kernel's PTX, assembled for GPUs of one architecture: a cubin. Parameters are those of `ptx`. No GPU is
     /// needed, but NVIDIA's assembler is: `ptxas` on PATH, in a CUDA tool kit or of the package `nvidia-cuda-nvcc`, or
     /// the library `libnvJitLink`.
-    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
+    #[pyo3(signature = (arch = None, *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
     fn cubin<'py>(
         &self,
         py: Python<'py>,
-        arch: &str,
+        arch: Option<&str>,
         ptx_version: Option<&str>,
         dense: bool,
         grid_stride: bool,
         backward: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
+        let target = self.gpu_target(arch, ptx_version, dense, grid_stride)?;
         packages::tell(py)?;
         let bytes = self.directed(py, backward, |kernel| py.detach(|| kernel.cubin(&target)))?;
         Ok(PyBytes::new(py, &bytes.map_err(|error| gpu_error(py, &error))?))
@@ -346,17 +360,17 @@ impl Kernel {
     /// `max_registers`, `address_spaces`, `parameters` and more; and whether a GPU was there when the code was made,
     /// `cuda_available_at_generation` and `codegen_only`, for which it looks for NVIDIA's driver. Parameters are those
     /// of `ptx`.
-    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
+    #[pyo3(signature = (arch = None, *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
     fn gpu_metadata<'py>(
         &self,
         py: Python<'py>,
-        arch: &str,
+        arch: Option<&str>,
         ptx_version: Option<&str>,
         dense: bool,
         grid_stride: bool,
         backward: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
+        let target = self.gpu_target(arch, ptx_version, dense, grid_stride)?;
         let metadata = self.directed(py, backward, |kernel| py.detach(|| kernel.gpu_metadata(&target)))?;
         let metadata = metadata.map_err(|error| gpu_error(py, &error))?;
         let text = serde_json::to_string(&metadata).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
@@ -543,7 +557,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn one(&self) -> PyResult<&polyloom::Kernel> {
         match &self.code {
-            Code::One(kernel) => Ok(kernel),
+            Code::One(kernel) => Ok(with_checks(kernel)),
             Code::Backward(backward) => Ok(&backward.kernel),
             Code::Tangent(tangent) => Ok(&tangent.kernel),
             Code::Flat(kernel) | Code::Strict(kernel) => Ok(kernel),
@@ -552,7 +566,7 @@ impl Kernel {
                 backward.sizes.as_ref().ok_or_else(missing)
             }
             Code::Part(backward, part) => Ok(backward.kernel_of(*part)),
-            Code::Deferred(deferred) => deferred.kernel(),
+            Code::Deferred(deferred) => deferred.kernel().map(with_checks),
             Code::Generic(generic) => {
                 let name = generic.name();
                 let message =
@@ -574,6 +588,23 @@ impl Kernel {
     fn text(&self, py: Python<'_>, form: Form, backward: bool) -> PyResult<String> {
         let bytes = self.directed(py, backward, |kernel| py.detach(|| kernel.emit(form, None)))?;
         Ok(String::from_utf8_lossy(&bytes.map_err(|error| codegen_error(&error))?).into_owned())
+    }
+
+    /// What GPU code is asked for.
+    fn gpu_target(
+        &self,
+        arch: Option<&str>,
+        ptx_version: Option<&str>,
+        dense: bool,
+        grid_stride: bool,
+    ) -> PyResult<GpuTarget> {
+        let arch = match arch {
+            Some(name) => name.parse().map_err(|error: UnknownArch| PyValueError::new_err(error.to_string()))?,
+            None => self.one()?.arch().unwrap_or(Arch::DEFAULT),
+        };
+        let version = ptx_version.map(str::parse::<PtxVersion>).transpose().map_err(PyValueError::new_err)?;
+        let shape = if grid_stride { GridShape::Stride } else { GridShape::OneThreadEach };
+        Ok(GpuTarget { ptx_version: version, dense, shape, ..GpuTarget::new(arch) })
     }
 
     /// What `work` makes of the kernel or, if `backward`, of its backward kernel with respect to all its parameters.
@@ -790,14 +821,6 @@ fn gpu_error(py: Python<'_>, error: &GpuError) -> PyErr {
         GpuError::Codegen(error) => codegen_error(error),
         GpuError::Rejected(error) => compile_error(py, error),
     }
-}
-
-/// What GPU code is asked for.
-fn gpu_target(arch: &str, ptx_version: Option<&str>, dense: bool, grid_stride: bool) -> PyResult<GpuTarget> {
-    let arch: Arch = arch.parse().map_err(|error: UnknownArch| PyValueError::new_err(error.to_string()))?;
-    let version = ptx_version.map(str::parse::<PtxVersion>).transpose().map_err(PyValueError::new_err)?;
-    let shape = if grid_stride { GridShape::Stride } else { GridShape::OneThreadEach };
-    Ok(GpuTarget { ptx_version: version, dense, shape, ..GpuTarget::new(arch) })
 }
 
 /// The arithmetic mode a Python value names.

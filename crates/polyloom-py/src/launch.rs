@@ -37,7 +37,8 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     `polyloom.array`s, and anything with DLPack or `__array_interface__`; on the CPU they are passed without a copy.
 /// device : str, optional
 ///     `"cpu"`; `"sim:0"`, the simulator of a GPU, of which `polyloom.sim` has settings and reports; or `"cuda:0"` and
-///     so on, an NVIDIA GPU. By default the device that `set_device` or `ScopedDevice` names, `"cpu"` at first. Arrays
+///     so on, an NVIDIA GPU. By default the one that the kernel's decorator names, else the one that `set_device`
+///     or `ScopedDevice` names, `"cpu"` at first. Arrays
 ///     of the package are on the launch's device; NumPy arrays and others in the host's memory are copied to the device
 ///     and, if the kernel writes them, back.
 /// record_cmd : bool
@@ -140,7 +141,7 @@ pub(crate) fn launch<'py>(
     for sequence in [inputs, outputs].into_iter().flatten() {
         check_sequence(kernel.get(), sequence)?;
     }
-    let device = device.map_or_else(|| Ok(device::default()), device_of)?;
+    let named = device.filter(|device| !device.is_none()).map(device_of).transpose()?;
     let shape = dim.filter(|dim| !dim.is_none()).map(extents_of).transpose()?;
     let mut args = Arguments::new();
     let mut in_lists = false;
@@ -163,6 +164,7 @@ pub(crate) fn launch<'py>(
         }
     };
     let code = kernel.get().one()?;
+    let device = named.or_else(|| code.device()).unwrap_or_else(device::default);
     let over_dim = shape.is_some();
     let is_recorded = record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
     let watched = Watched::now(is_recorded);
@@ -344,9 +346,6 @@ struct Dimensions {
 
 /// The device that a launch names.
 fn device_of(device: &Bound<'_, PyAny>) -> PyResult<Device> {
-    if device.is_none() {
-        return Ok(device::default());
-    }
     if device.cast::<PyString>().is_err() {
         let given = device.get_type();
         let given = given.name()?;

@@ -89,6 +89,16 @@ pub enum LaunchError {
         /// What is wrong with the device.
         failure: DeviceFailure,
     },
+    /// The process may not run on the cores that the kernel names.
+    #[error("kernel `{kernel}` is to run on the cores {cores:?} (`cpu_affinity`), and the system says: {error}")]
+    Cores {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// The cores.
+        cores: Vec<u32>,
+        /// The system's message.
+        error: String,
+    },
     /// The simulator found what is wrong with the kernel.
     #[error("{0}")]
     Simulator(Box<polyloom_ptx::Fault>),

@@ -28,6 +28,11 @@ pub fn cuda_devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
     cuda::devices()
 }
 
+/// Whether kernels run on a GPU here: whether this build has GPU code, and NVIDIA's driver sees a device. Never an error.
+pub fn gpu_available() -> bool {
+    cuda_devices().is_ok_and(|devices| !devices.is_empty())
+}
+
 /// The CUDA device of this number.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! What there is to know of a kernel's GPU code without running it: for those who store it, ship it, or choose among
 //! it.
 
-use crate::device::cuda_devices;
+use crate::device::gpu_available;
 use crate::gpu::{GpuError, GpuForm, GpuTarget};
 use crate::kernel::Kernel;
 use polyloom_codegen::{CodegenError, GridShape};
@@ -114,7 +114,7 @@ impl Kernel {
         let contents = module.contents();
         let required_features = self.required_features()?;
         let least = required_features.values().copied().max().unwrap_or(Arch::OLDEST);
-        let is_available = cuda_devices().is_ok_and(|devices| !devices.is_empty());
+        let is_available = gpu_available();
         let metadata = &self.function().metadata;
         let (major, minor) = contents.version;
         // The first is the launch's own.

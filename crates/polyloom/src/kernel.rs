@@ -11,7 +11,8 @@ use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
 use polyloom_ir::{
-    ArrayWrites, Composite, Diagnostic, FloatMode, FuncId, Function, Module, SourceMap, Type, check_archs,
+    Arch, ArrayWrites, CompileTarget, Composite, Diagnostic, FloatMode, FuncId, Function, Module, SourceMap, Type,
+    check_archs,
 };
 use polyloom_passes::analysis::canonical::{canonical_hash, structure_hash};
 use polyloom_passes::analysis::launch_bounds::LaunchBounds;
@@ -21,8 +22,8 @@ use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::in_double::in_double;
 use polyloom_passes::transform::scalarise;
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, Interpretable, KernelSource, LaunchError, LaunchOptions, Params, Tier, TierPolicy,
-    Trap, interpret_thread, launch, without_fork,
+    ArgBlock, CpuDevice, CpuKernel, Device, Interpretable, KernelSource, LaunchError, LaunchOptions, Params, Tier,
+    TierPolicy, Trap, interpret_thread, launch, without_fork,
 };
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -62,6 +63,8 @@ pub struct Kernel {
     flat: OnceLock<Arc<Kernel>>,
     /// The kernel in the mode `strict`, once somebody asks.
     strict: OnceLock<Arc<Kernel>>,
+    /// The same with checks.
+    checked: OnceLock<Arc<Kernel>>,
 }
 
 /// A form in which a kernel's code can be looked at.
@@ -150,6 +153,7 @@ impl Kernel {
             launch_bounds: OnceLock::new(),
             flat: OnceLock::new(),
             strict: OnceLock::new(),
+            checked: OnceLock::new(),
         }
     }
 
@@ -280,6 +284,20 @@ impl Kernel {
         })
     }
 
+    /// This kernel with checks; none if it has them, or is not to have any.
+    pub fn checked(&self) -> Option<&Arc<Kernel>> {
+        let function = self.function();
+        (!function.metadata.check && !function.constraints.unchecked).then(|| {
+            self.checked.get_or_init(|| {
+                let mut module = (*self.module).clone();
+                module.functions[self.id].metadata.check = true;
+                let checked = self.beside(module, self.id, self.arguments.clone());
+                // Arguments that are kept for the one are for the other as well.
+                Arc::new(Kernel { params: self.params.clone(), ..checked })
+            })
+        })
+    }
+
     /// This kernel with `float64` in place of all other floats, with the parameters that its HIR has; none if an op of it
     /// has no such form.
     pub fn in_double(&self) -> Option<Kernel> {
@@ -357,6 +375,22 @@ impl Kernel {
     /// Its metadata and execution constraints that differ from the default, as HIR text spells them.
     pub fn metadata(&self) -> Vec<String> {
         attributes(&self.function().metadata, &self.function().constraints)
+    }
+
+    /// The device that its decorator names, on which it is launched if the launch names none.
+    pub fn device(&self) -> Option<Device> {
+        match self.function().metadata.target.as_ref()? {
+            CompileTarget::Cpu => Some(Device::Cpu),
+            CompileTarget::Cuda(name) | CompileTarget::Sim(name) => Device::from_name(name),
+        }
+    }
+
+    /// The GPU architecture that its decorator names, for which its GPU code is made if nobody asks for another.
+    pub fn arch(&self) -> Option<Arch> {
+        match self.function().metadata.target.as_ref()? {
+            CompileTarget::Cuda(name) => name.parse().ok(),
+            CompileTarget::Cpu | CompileTarget::Sim(_) => None,
+        }
     }
 
     /// Prepares the kernel for the CPU now, which else the first launch there does.

@@ -49,7 +49,7 @@ pub use accesses::{AccessCheck, KernelAccess, OutsideReport};
 pub use backward::{Backward, BackwardLaunch, OverwritingLaunches, Part, Stage, Tangent, TapeLimits, TapePlan};
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
-pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, synchronize};
+pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, gpu_available, synchronize};
 pub use gpu::{GpuError, GpuForm, GpuTarget, Nvrtc, Ptxas, find_assembler, has_compute, set_package_folders};
 pub use gpu_metadata::GpuMetadata;
 pub use kernel::{Form, Kernel, TrapReport};
@@ -57,7 +57,7 @@ pub use polyloom_codegen::cpp::{Options as TextOptions, Target as TextTarget};
 pub use polyloom_codegen::{Backend, CodegenError, Emit, GridShape, Variant};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
-pub use polyloom_ir::arch::MAX_BLOCK_SIZE;
+pub use polyloom_ir::arch::{MAX_BLOCK_SIZE, WARP_SIZE};
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::interp::{GlobalSums, Grid, Observed};
 pub use polyloom_ir::{

@@ -16,7 +16,7 @@ def matmul(
     lane = loom.lane_id()
     total = loom.mma_load_c(c, row, col)
     for k in range(a.shape[1] // 16):
-        loom.async_copy(tile[lane // 2, lane % 2 * 8], a[row + lane // 2, k * 16 + lane % 2 * 8], count=8, bypass=True)
+        loom.async_copy(tile[lane // 2, lane % 2 * 8], a[row + lane // 2, k * 16 + lane % 2 * 8], count=8, cache="l2")
         loom.async_commit()
         part_b = loom.mma_load_b(b, k * 16, col, layout="col")
         loom.async_wait(0)

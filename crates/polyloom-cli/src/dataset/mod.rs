@@ -111,13 +111,13 @@ struct Validate {
 #[derive(clap::Args)]
 struct Produce {
     /// How many rows to write
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N")]
     count: Option<u64>,
     /// The folder to write to
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Categories, by commas; by default all, as many rows of each
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    /// Categories, by commas or one after the other; by default all, as many rows of each
+    #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "NAMES")]
     categories: Vec<Category>,
     /// Take the kernels of these .py files, and of those in these folders, instead of generating some
     #[arg(long, value_name = "PATH", conflicts_with = "categories")]
@@ -140,6 +140,9 @@ struct Produce {
     /// The level of verification that rows must pass: parse, compile, run, grad or full
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     verify: Level,
+    /// Make code and run nothing: short for `--verify compile --no-nvrtc`
+    #[arg(long, conflicts_with_all = ["verify", "no_nvrtc"])]
+    codegen_only: bool,
     /// Leave NVRTC out, which at the level `full` compiles the CUDA C++ of every row where it is installed, and takes most
     /// of the time
     #[arg(long)]
@@ -509,8 +512,8 @@ fn run_produce(arguments: &Produce) -> Outcome {
         let asked = |name: &&str| arguments.columns.iter().any(|column| column == name);
         settings.columns = all_columns().filter(asked).map(str::to_owned).collect();
     }
-    settings.verify = arguments.verify;
-    settings.nvrtc = !arguments.no_nvrtc;
+    settings.verify = if arguments.codegen_only { Level::Compile } else { arguments.verify };
+    settings.nvrtc = !(arguments.no_nvrtc || arguments.codegen_only);
     settings.dedup = match arguments.dedup {
         Telling::Exact => Dedup::Exact,
         Telling::Alpha => Dedup::Alpha,

@@ -55,6 +55,7 @@ impl Body<'_, '_> {
             Op::LaneId => self.call(Helper::LaneId, &[]),
             Op::WarpId => self.call(Helper::WarpId, &[]),
             Op::SyncThreads => self.text("__syncthreads()"),
+            Op::NamedBarrier => self.named_barrier(data),
             Op::SyncThreadsAnd => self.predicate("__syncthreads_and(", data, ") != 0"),
             Op::SyncThreadsOr => self.predicate("__syncthreads_or(", data, ") != 0"),
             Op::SyncThreadsCount => self.predicate("__syncthreads_count(", data, ")"),
@@ -91,6 +92,12 @@ impl Body<'_, '_> {
             Op::AsyncWait => self.async_wait(data),
             _ => self.unsupported(data),
         }
+    }
+
+    fn named_barrier(&mut self, data: &InstData) {
+        let Imm::Barrier(barrier) = data.imm else { return };
+        self.unit.need(Helper::NamedBarrier);
+        let _ = write!(self.out, "named_barrier<{}, {}>()", barrier.id, barrier.count);
     }
 
     fn text(&mut self, text: &str) {

@@ -3,6 +3,7 @@
 use super::body::Body;
 use super::prelude::Helper;
 use super::unit::Target;
+use polyloom_ir::function::CacheUse;
 use polyloom_ir::{AddressSpace, Imm, Inst, InstData, Op, Scalar, Type, Value};
 use std::fmt::Write as _;
 
@@ -51,7 +52,12 @@ impl Body<'_, '_> {
         let n_to = 1 + self.func.ty(data.operands[0]).as_any_array().map_or(0, |(_, ndim)| usize::from(ndim));
         let (to, from) = data.operands.split_at(n_to);
         self.unit.need(Helper::AsyncCopy);
-        let _ = write!(self.out, "async_copy<{}{}>(&", copy.count, if copy.bypass { ", true" } else { "" });
+        let cache = match copy.cache {
+            CacheUse::All => "",
+            CacheUse::L2 => ", CacheUse::L2",
+            CacheUse::Streaming => ", CacheUse::Streaming",
+        };
+        let _ = write!(self.out, "async_copy<{}{cache}>(&", copy.count);
         self.element_at(inst, to[0], &to[1..], 1);
         self.out.push_str(", &");
         self.element_at(inst, from[0], &from[1..], n_to + 1);

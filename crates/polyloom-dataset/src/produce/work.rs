@@ -11,7 +11,7 @@ use crate::text::{GpuCode, Place, Texts, hashes};
 use crate::tools::Tools;
 use crate::verify::{Level, Reason, Reject, Verifier, caught};
 use crate::{Hashes, effect};
-use polyloom::{Kernel, Random, cuda_devices};
+use polyloom::{Kernel, Random, gpu_available};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -107,7 +107,7 @@ impl Work<'_> {
             && let Some(metadata) = &mut made.row.metadata
         {
             metadata.generation_time_ms = Some(started.elapsed().as_secs_f64() * 1e3);
-            metadata.cuda_available_at_generation = Some(cuda_devices().is_ok_and(|devices| !devices.is_empty()));
+            metadata.cuda_available_at_generation = Some(gpu_available());
         }
         done
     }

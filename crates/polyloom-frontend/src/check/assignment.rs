@@ -102,7 +102,7 @@ impl<'a> Checker<'_, '_, 'a> {
         held
     }
 
-    fn assign_one(&mut self, target: &'a ast::Expr, value: &'a ast::Expr, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn assign_one(&mut self, target: &'a ast::Expr, value: &'a ast::Expr, span: Span, out: &mut Vec<Stmt>) {
         let targets = match target {
             ast::Expr::Tuple(tuple) => &tuple.elts,
             ast::Expr::List(list) => &list.elts,
@@ -500,24 +500,18 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// Makes a name stand for an array.
+    /// Makes a name stand for an array, until the branch or loop body ends.
     fn alias(&mut self, name: &'a str, array: &Expr, span: Span) {
         match array.kind {
-            ExprKind::Local(id) if self.assigned.len() == 1 => {
-                self.names.insert(name, Name::Local(id));
-            }
+            ExprKind::Local(id) => self.stand_for(name, Name::Local(id), "an array", span),
             ExprKind::View { .. } => {
                 self.names.insert(name, Name::Poisoned);
                 self.not_kept(array);
             }
             _ => {
                 self.names.insert(name, Name::Poisoned);
-                self.reject(
-                    Code::BadAssignment,
-                    span,
-                    format!("`{name}` is set to an array inside a branch or loop"),
-                    "assign it before, or use the array by its own name",
-                );
+                let help = "use the array by its own name";
+                self.reject(Code::BadAssignment, span, format!("`{name}` is set to an array without a name"), help);
             }
         }
     }

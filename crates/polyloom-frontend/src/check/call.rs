@@ -5,6 +5,7 @@ use super::composite::Held;
 use super::function::{Checker, Name};
 use super::overload::{Actual, Actuals};
 use super::scope::is_library;
+use super::structure::unset;
 use crate::environment::{Builtin, Captured, Constructor, FunctionHandle};
 use crate::members;
 use crate::param_type::ParamType;
@@ -498,6 +499,7 @@ impl<'a> Checker<'_, '_, 'a> {
             several => ExprType::Values(several.into()),
         };
         let changed = callee.updated.clone();
+        let (results, returned_arrays) = (callee.results.clone(), callee.returned_arrays.clone());
         let mut updates = Locals::new();
         // The parameters have a local for each leaf.
         let mut first = 0;
@@ -522,8 +524,53 @@ impl<'a> Checker<'_, '_, 'a> {
         for local in &updates {
             self.mark_assigned(*local);
         }
-        Expr::new(ExprKind::Call { function, args, updates }, ty, span)
+        let call = Expr::new(ExprKind::Call { function, args, updates }, ty, span);
+        match results[..] {
+            [result] if !returned_arrays.is_empty() => self.with_arrays(call, result, &returned_arrays),
+            _ => call,
+        }
     }
+
+    /// What a call gives with the arrays in it, which are parameters of the function.
+    fn with_arrays(&mut self, mut call: Expr, result: ValueType, returned: &[Option<LocalId>]) -> Expr {
+        let (ty, span) = (call.ty, call.span);
+        let ExprKind::Call { args, .. } = &call.kind else { return Expr::error(span) };
+        let arrays: Vec<Option<Expr>> = returned.iter().map(|array| argument_leaf(args, (*array)?)).collect();
+        let mut arrays = arrays.into_iter();
+        let mut held = Held::default();
+        let (mut locals, mut types) = (Locals::new(), SmallVec::new());
+        let mut leaves: Vec<Expr> = Vec::new();
+        for leaf in result.leaf_types() {
+            if leaf.as_any_array().is_some() {
+                leaves.push(arrays.next().flatten().unwrap_or_else(|| unset(leaf, span)));
+                continue;
+            }
+            let local = self.new_local("", leaf, span);
+            locals.push(local);
+            types.push(leaf.into());
+            leaves.push(Expr::new(ExprKind::Local(local), ExprType::Value(leaf), span));
+        }
+        call.ty = ExprType::Values(types);
+        held.push(locals, call);
+        held.around(Expr::new(ExprKind::Tuple(leaves), ty, span))
+    }
+}
+
+/// What a call gives a leaf of a parameter, by its local.
+fn argument_leaf(args: &[Expr], local: LocalId) -> Option<Expr> {
+    let mut first = 0;
+    for argument in args {
+        let leaves = match &argument.kind {
+            ExprKind::Tuple(leaves) => leaves,
+            _ => std::slice::from_ref(argument),
+        };
+        let n_leaves = argument.ty.full().map_or(leaves.len(), ValueType::n_leaves);
+        if (first..first + n_leaves).contains(&(local.0 as usize)) {
+            return leaves.get(local.0 as usize - first).cloned();
+        }
+        first += n_leaves;
+    }
+    None
 }
 
 /// `float32, number`, for messages.

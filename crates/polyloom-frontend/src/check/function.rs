@@ -63,6 +63,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) rebound: Vec<(&'a str, Option<Name>)>,
     /// How many of them are from before the innermost branch or loop body.
     pub(super) n_rebound_outside: usize,
+    /// Parameters whose values are known in the branch being checked, which choose arrays there.
+    pub(super) decided: Vec<(&'a str, bool)>,
     /// The loops around that are unrolled, innermost last.
     pub(super) unrolled: Vec<Unrolled<'a>>,
     /// The parts of arrays that names stand for.
@@ -92,6 +94,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     /// For the lint: whether variables are never negative, as far as they have been assigned.
     pub(super) counting: FxHashMap<LocalId, bool>,
     pub(super) results: Results,
+    /// The parameters that arrays in the results are, once a return has said so.
+    pub(super) returned_arrays: Option<Vec<Option<LocalId>>>,
     pub(super) flow: Flow,
     /// Variables assigned in each construct that is open, innermost last.
     pub(super) assigned: Vec<LocalSet>,
@@ -400,6 +404,7 @@ impl Compilation<'_> {
             known: Vec::new(),
             rebound: Vec::new(),
             n_rebound_outside: 0,
+            decided: Vec::new(),
             unrolled: Vec::new(),
             views: Vec::new(),
             held_arguments: Held::default(),
@@ -417,6 +422,7 @@ impl Compilation<'_> {
             deciding: false,
             counting: FxHashMap::default(),
             results: Results::Inferred(None),
+            returned_arrays: None,
             flow: Flow::start(),
             assigned: vec![LocalSet::default()],
             loops: Vec::new(),
@@ -442,7 +448,19 @@ impl Compilation<'_> {
         checker.block(&def.body, &mut body);
         let results = checker.finish_results(def, &mut body);
         metadata.reads_size = checker.reads_size;
-        let Checker { locals, params, n_params, failed, fixed, references, assigned, own_result, zeroed, .. } = checker;
+        let Checker {
+            locals,
+            params,
+            n_params,
+            failed,
+            fixed,
+            references,
+            assigned,
+            own_result,
+            zeroed,
+            returned_arrays,
+            ..
+        } = checker;
         if failed {
             return Ok(None);
         }
@@ -461,6 +479,7 @@ impl Compilation<'_> {
             params,
             locals,
             results,
+            returned_arrays: returned_arrays.unwrap_or_default(),
             updated,
             custom: Custom::default(),
             own_result,

@@ -10,7 +10,7 @@ use crate::typed_ast::{Expr, ExprKind, ExprType};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::fragment::{Fragment, Matrix, fragment_type};
-use polyloom_ir::function::CopySize;
+use polyloom_ir::function::{CacheUse, NamedBarrier, SharedCopy};
 use polyloom_ir::op::Group;
 use polyloom_ir::{AddressSpace, Code, Imm, MemoryOrder, Op, Ordering, Scalar, Scope, Span, Type};
 use ruff_python_ast as ast;
@@ -23,6 +23,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => self.block_index(op, call, name, span),
             Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => self.shuffle(op, call, name, span),
             Op::ThreadFence => self.thread_fence(call, name, span),
+            Op::SyncThreads if !call.arguments.is_empty() => self.named_barrier(call, name, span),
             Op::SharedArray | Op::DynamicShared => {
                 let message = format!("`{name}` stands for an array, which only a name can");
                 let help = format!("write `tile = {name}(…)` on a line of its own, and then use `tile`");
@@ -224,6 +225,9 @@ impl<'a> Checker<'_, '_, 'a> {
     /// `async_copy(tile[i], a[j], count=4)`.
     fn async_copy(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
         let usage = format!("write `{name}(tile[i], a[j], count=4)`");
+        if !self.takes(call, name, &["target", "source", "count", "cache"]) {
+            return Expr::error(span);
+        }
         let argument = |name, place| call.arguments.find_argument_value(name, place);
         let (to, from) = (argument("target", 0), argument("source", 1));
         let elements = to.zip(from).and_then(|(to, from)| Some((self.array_element(to)?, self.array_element(from)?)));
@@ -232,26 +236,24 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::NoOverload, span, message, usage);
         };
         let count = argument("count", 2).map_or(Some(1), |count| known_int(&self.expr(count)));
-        let bypass = argument("bypass", 3).map(|bypass| self.expr(bypass));
-        let bypass = match bypass.map(|bypass| bypass.kind) {
-            None => Some(false),
-            Some(ExprKind::Const(bits)) => Some(bits != 0),
-            Some(_) => None,
+        let Some(cache) = self.named_option(argument("cache", 3), "cache", &CacheUse::NAMES, CacheUse::from_name)
+        else {
+            return Expr::error(span);
         };
         let space = |element: &Expr| element.ty.as_value().and_then(Type::space);
         let elem = |element: &Expr| element.ty.as_value().and_then(Type::as_array).map(|(elem, _)| elem);
-        let (Some(target), Some(count), Some(bypass)) = (elem(&to[0]), count, bypass) else {
+        let (Some(target), Some(count)) = (elem(&to[0]), count) else {
             return self.reject(Code::NoOverload, span, format!("the count of `{name}` is a constant"), usage);
         };
         let bytes = count.saturating_mul(target.bytes().into());
-        let fits = if bypass { bytes == 16 } else { matches!(bytes, 4 | 8 | 16) };
+        let fits = u32::try_from(bytes).is_ok_and(|bytes| cache.takes(bytes));
         if !fits || elem(&from[0]) != Some(target) {
             let message = format!("`{name}` copies 4, 8 or 16 bytes of elements of one type; here it is {bytes}");
             return self.reject(
                 Code::NoOverload,
                 span,
                 message,
-                "choose another `count`; with `bypass=True`, 16 bytes",
+                "choose another `count`; with `cache=\"l2\"`, 16 bytes",
             );
         }
         let to_shared = self.compilation.is_alone || space(&to[0]) == Some(AddressSpace::Shared);
@@ -259,10 +261,62 @@ impl<'a> Checker<'_, '_, 'a> {
             let message = format!("`{name}` copies from an argument's memory to shared memory");
             return self.reject(Code::NoOverload, span, message, usage);
         }
-        let imm = Imm::Copy(CopySize { count: count as u8, bypass });
+        let imm = Imm::Copy(SharedCopy { count: count as u8, cache });
         let args = to.into_iter().chain(from).collect();
         let kind = ExprKind::OpWith { op: Op::AsyncCopy, imm, args };
         Expr::new(kind, ExprType::Values(SmallVec::new()), span)
+    }
+
+    /// Whether a call has no arguments but these, by place or name; else that is reported.
+    fn takes(&mut self, call: &'a ast::ExprCall, name: &str, parameters: &[&str]) -> bool {
+        let stray = call
+            .arguments
+            .keywords
+            .iter()
+            .find(|keyword| keyword.arg.as_ref().is_none_or(|given| !parameters.contains(&given.as_str())));
+        let help = format!("its arguments are {}", parameters.join(", "));
+        if let Some(stray) = stray {
+            let span = self.span(stray);
+            let given = stray.arg.as_ref().map_or("**", |given| given.as_str());
+            self.reject(Code::NoOverload, span, format!("`{name}` has no argument `{given}`"), help);
+            return false;
+        }
+        if let Some(extra) = call.arguments.args.get(parameters.len()) {
+            let span = self.span(extra);
+            self.reject(Code::NoOverload, span, format!("`{name}` takes {} arguments at most", parameters.len()), help);
+            return false;
+        }
+        true
+    }
+
+    /// `sync_threads(id=1, count=64)`.
+    fn named_barrier(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+        if !self.takes(call, name, &["id", "count"]) {
+            return Expr::error(span);
+        }
+        let mut number = |name, place| {
+            let given = call.arguments.find_argument_value(name, place)?;
+            known_int(&self.expr(given))
+        };
+        let (id, count) = (number("id", 0), number("count", 1));
+        let barrier = id.zip(count).and_then(|(id, count)| {
+            Some(NamedBarrier { id: u8::try_from(id).ok()?, count: u16::try_from(count).ok()? })
+        });
+        match barrier.filter(|barrier| barrier.is_valid()) {
+            Some(barrier) => {
+                let imm = Imm::Barrier(barrier);
+                let kind = ExprKind::OpWith { op: Op::NamedBarrier, imm, args: Vec::new() };
+                Expr::new(kind, ExprType::Values(SmallVec::new()), span)
+            }
+            None => {
+                let message = format!(
+                    "`{name}` of some warps takes two constants: `id`, 1 to {}, and `count`, the number of threads, a \
+                     multiple of 32 up to 1024",
+                    NamedBarrier::MOST
+                );
+                self.reject(Code::NoOverload, span, message, format!("write `{name}(id=1, count=64)`"))
+            }
+        }
     }
 
     /// An element of an array of scalars, as the array and its indices.

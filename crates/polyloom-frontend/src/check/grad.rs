@@ -130,6 +130,7 @@ impl Compilation<'_> {
             results: smallvec![ValueType::Plain(result)],
             updated: Locals::new(),
             custom: Custom::default(),
+            returned_arrays: Vec::new(),
             own_result: None,
             body: vec![Stmt { kind: body, span }],
             metadata: KernelMetadata::default(),

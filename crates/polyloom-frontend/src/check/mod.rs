@@ -4,6 +4,7 @@
 //! parameter types. All diagnostics are collected: a rejected expression has the type [`ExprType::Error`], and nothing
 //! built on it is reported again. Variables have one type in a function, that of their first assignment in the text.
 
+mod array_choice;
 mod assignment;
 mod augmented;
 mod builtin;

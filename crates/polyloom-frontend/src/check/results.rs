@@ -1,6 +1,8 @@
 //! What functions return: annotated results, results inferred from the returns, and `return` itself.
 
+use super::composite::Held;
 use super::function::{Checker, error_of};
+use super::structure::is_unset;
 use crate::annotation::AnnotationReader;
 use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, Stmt, StmtKind};
@@ -121,9 +123,53 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         if !values.iter().any(Expr::is_error) {
             self.returned(span, &mut values);
+            self.leave_arrays(&mut values);
         }
         self.flow.reachable = false;
         out.push(Stmt { kind: StmtKind::Return(values), span });
+    }
+
+    /// Takes the arrays out of a struct that is returned, and notes which parameters they are: the caller has these.
+    fn leave_arrays(&mut self, values: &mut SmallVec<[Expr; 1]>) {
+        let has_arrays = |ty: ValueType| ty.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some());
+        let Some(at) = values.iter().position(|value| value.ty.full().is_some_and(has_arrays)) else { return };
+        let (span, Some(ty)) = (values[at].span, values[at].ty.full()) else { return };
+        let whole = std::mem::replace(&mut values[at], Expr::error(span));
+        let mut held = Held::default();
+        let (mut left, mut arrays) = (Vec::new(), Vec::new());
+        let leaves = match ty {
+            ValueType::Struct(_) if values.len() == 1 => self.leaves_of(whole, &mut held),
+            _ => return self.refuse_array(ty, span),
+        };
+        for leaf in leaves {
+            match &leaf.kind {
+                _ if is_unset(&leaf) => arrays.push(None),
+                _ if leaf.ty.as_value().is_none_or(|ty| ty.as_any_array().is_none()) => left.push(leaf),
+                ExprKind::Local(local) if (local.0 as usize) < self.n_params => arrays.push(Some(*local)),
+                _ => return self.refuse_array(ty, span),
+            }
+        }
+        let types = left.iter().filter_map(|leaf| leaf.ty.full()).collect();
+        values[at] = held.around(Expr::new(ExprKind::Tuple(left), ExprType::Values(types), span));
+        match &self.returned_arrays {
+            Some(known) if *known != arrays => {
+                let message = "this returns other arrays than another return";
+                self.reject(Code::ReturnMismatch, span, message, "make all returns give the same arrays");
+            }
+            _ => self.returned_arrays = Some(arrays),
+        }
+    }
+
+    fn refuse_array(&mut self, ty: ValueType, span: Span) {
+        let name = ty.python_name();
+        let (message, help) = match ty {
+            ValueType::Struct(_) => (
+                format!("a function cannot return {name} with an array that is none of its parameters"),
+                "pass the array as a parameter, whole, and return the struct alone",
+            ),
+            _ => (format!("a function cannot return {name}"), "pass the array as a parameter and write to it"),
+        };
+        self.reject(Code::ReturnMismatch, span, message, help);
     }
 
     fn returned(&mut self, span: Span, values: &mut SmallVec<[Expr; 1]>) {
@@ -138,24 +184,6 @@ impl<'a> Checker<'_, '_, 'a> {
                 span,
                 "a returned value has several parts or none",
                 "assign it to variables and return those",
-            );
-            return;
-        }
-        let has_array = |ty: &ValueType| match ty {
-            ValueType::Plain(ty) => ty.as_any_array().is_some(),
-            ValueType::Struct(of) => of.array_within().is_some(),
-            ValueType::StructArray { .. } => true,
-        };
-        if let Some(returned) = types.iter().find_map(|t| t.full().filter(has_array)) {
-            let why = match returned {
-                ValueType::Struct(_) => ", which has arrays",
-                _ => "",
-            };
-            self.reject(
-                Code::ReturnMismatch,
-                span,
-                format!("a function cannot return {}{why}", returned.python_name()),
-                "pass the array as a parameter and write to it",
             );
             return;
         }

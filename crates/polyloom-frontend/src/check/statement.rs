@@ -31,7 +31,7 @@ impl<'a> Checker<'_, '_, 'a> {
         self.depth += 1;
         let mut dropped = Vec::new();
         let mut ended = !self.flow.reachable;
-        for stmt in body {
+        for (at, stmt) in body.iter().enumerate() {
             if !ended && !self.flow.reachable {
                 ended = true;
                 if self.chosen_end {
@@ -44,7 +44,12 @@ impl<'a> Checker<'_, '_, 'a> {
                         .help("remove it, or the statement above that leaves the block"),
                 );
             }
-            self.statement(stmt, if ended { &mut dropped } else { out });
+            let out = if ended { &mut dropped } else { &mut *out };
+            if let Some(choice) = self.array_choice(stmt) {
+                self.choose_array(choice, &body[at + 1..], out);
+                break;
+            }
+            self.statement(stmt, out);
         }
         self.depth -= 1;
     }

@@ -89,6 +89,11 @@ impl<'a> Checker<'_, '_, 'a> {
     /// What a condition is, if that is known when the kernel is compiled.
     pub(super) fn choice(&mut self, test: &'a ast::Expr) -> Option<bool> {
         match test {
+            ast::Expr::Name(name)
+                if let Some(&(_, taken)) = self.decided.iter().find(|(known, _)| *known == name.id.as_str()) =>
+            {
+                Some(taken)
+            }
             ast::Expr::UnaryOp(unary) if unary.op == ast::UnaryOp::Not => Some(!self.choice(&unary.operand)?),
             ast::Expr::BoolOp(logic) => {
                 let is_or = logic.op == ast::BoolOp::Or;

@@ -21,7 +21,7 @@ pub(super) struct StructVariable {
     /// Where it is first assigned.
     pub(super) span: Span,
     /// By leaf; `None` for an array that it has not been given.
-    leaves: SmallVec<[Option<LocalId>; 8]>,
+    pub(super) leaves: SmallVec<[Option<LocalId>; 8]>,
 }
 
 /// Something with a name that holds leaves: `s`, `s.pose`, `bodies[i]`, `bodies[i].pose.position`.
@@ -601,7 +601,7 @@ fn tuple(ty: ExprType, leaves: Vec<Expr>, span: Span) -> Expr {
 }
 
 /// The array of a struct that has not been given one.
-fn unset(ty: Type, span: Span) -> Expr {
+pub(super) fn unset(ty: Type, span: Span) -> Expr {
     Expr::new(ExprKind::Tuple(Vec::new()), ExprType::Value(ty), span)
 }
 

@@ -59,6 +59,7 @@ fn lower_function(program: &Program, function: &Function) -> HirFunction {
 /// The types of what a function hands back: its results, then the parameters it changes.
 fn handed_back(function: &Function) -> SmallVec<[Type; 4]> {
     let mut types = leaf_types(&function.results);
+    types.retain(|ty| ty.as_any_array().is_none());
     types.extend(function.updated.iter().map(|local| function.locals[local.0 as usize].ty));
     types
 }

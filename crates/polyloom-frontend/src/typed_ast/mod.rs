@@ -42,6 +42,9 @@ pub struct Function {
     pub locals: Vec<Local>,
     /// Result types as the source has them.
     pub results: SmallVec<[ValueType; 2]>,
+    /// Which parameter each array in the results is, in the order of leaves; `None` for one that is not set. Arrays are
+    /// not handed back: the caller has them.
+    pub returned_arrays: Vec<Option<LocalId>>,
     /// Parameters whose values at the end are further results: arrays of a caller's own that the function changes.
     pub updated: Locals,
     /// What stands in for its derivative.

@@ -32,7 +32,7 @@ impl Printer<'_> {
         let m = &function.metadata;
         let c = &function.constraints;
         let mut notes: Vec<String> = Vec::new();
-        if m.kind != polyloom_ir::KernelKind::General {
+        if m.kind != polyloom_ir::KernelKind::Custom {
             notes.push(format!("kind={:?}", m.kind.name()));
         }
         if let Some(target) = &m.target {
@@ -219,7 +219,8 @@ impl Printer<'_> {
                         let layout = if fragment.by_columns { "col" } else { "row" };
                         parts.push(format!("layout={layout:?}, n={}", fragment.n));
                     }
-                    Imm::Copy(copy) => parts.push(format!("count={}", copy.count)),
+                    Imm::Copy(copy) => parts.push(format!("count={}, cache={:?}", copy.count, copy.cache.name())),
+                    Imm::Barrier(barrier) => parts.push(format!("id={}, count={}", barrier.id, barrier.count)),
                     Imm::Pending(n) => parts.push(n.to_string()),
                     Imm::Memory(order) => {
                         parts.push(format!("scope={:?}", order.scope.name()));

@@ -2,7 +2,8 @@
 //!
 //! A thread runs until it waits at a collective op or has exited. Warp by warp, when all threads of a warp that have
 //! not exited wait at the same op of the warp, its results are given and they go on; when all warps wait at the same op
-//! of the block, that is done likewise. Verified HIR leaves nothing else to happen but threads that exit early.
+//! of the block, that is done likewise. Verified HIR leaves nothing else to happen but threads that exit early, and
+//! warps that wait at named barriers: these go on when as many threads as the barrier is of have come to it.
 
 use super::memory::{Memory, SHARED};
 use super::prepare::Collective;
@@ -10,7 +11,8 @@ use super::run::{Calls, Machine, Stop};
 use super::{Grid, InterpError};
 use crate::arch::WARP_SIZE;
 use crate::fragment::{flat_operands, multiply};
-use crate::op::{Convergence, Op};
+use crate::function::NamedBarrier;
+use crate::op::Op;
 use crate::types::MAX_DIMS;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -151,6 +153,9 @@ impl Machine<'_> {
             for warp in 0..threads.len().div_ceil(WARP_SIZE as usize) {
                 self.warp(first, warp, &mut threads)?;
             }
+            if self.open_barrier(first, &mut threads)? {
+                continue;
+            }
             let Some(waiting) = self.waiting(first, &threads)? else {
                 return Ok(threads.into_iter().map(|thread| thread.stack).collect());
             };
@@ -175,12 +180,43 @@ impl Machine<'_> {
             }
             let first_lane = first + lanes.start as u64;
             match self.waiting(first_lane, &threads[lanes.clone()])? {
-                Some(stop) if self.collective(stop).is_some_and(|c| c.convergence == Convergence::Warp) => {
+                Some(stop) if self.collective(stop).is_some_and(Collective::is_of_warp) => {
                     self.synchronise(stop, &mut threads[lanes.clone()]);
                 }
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// Lets the warps go on that wait at a named barrier, if there is one that all have come to which it waits for.
+    fn open_barrier(&self, first: u64, threads: &mut [Thread]) -> Result<bool, InterpError> {
+        const WARP: usize = WARP_SIZE as usize;
+        let mut waiting: Vec<(usize, Stop, NamedBarrier)> = Vec::new();
+        for (warp, lanes) in threads.chunks(WARP).enumerate() {
+            let stop = lanes.iter().find_map(|thread| thread.stop.filter(|stop| *stop != Stop::Done));
+            if let Some((stop, collective)) = stop.and_then(|stop| Some((stop, self.collective(stop)?)))
+                && let Some(barrier) = collective.barrier
+            {
+                waiting.push((warp, stop, barrier));
+            }
+        }
+        let Some(&(first_warp, stop, _)) = waiting.first() else { return Ok(false) };
+        for &(_, _, barrier) in &waiting {
+            let come = || waiting.iter().filter(|(.., other)| *other == barrier);
+            if come().count() * WARP < usize::from(barrier.count) {
+                continue;
+            }
+            for &(warp, stop, _) in come().take(usize::from(barrier.count) / WARP) {
+                let end = threads.len().min((warp + 1) * WARP);
+                self.synchronise(stop, &mut threads[warp * WARP..end]);
+            }
+            return Ok(true);
+        }
+        // Warps that run wait at the block's barriers, or have exited: nobody else will come.
+        let (Some(collective), Stop::Waits { code, .. }) = (self.collective(stop), stop) else { return Ok(false) };
+        let site = self.interpreter.codes[code as usize].site(collective.inst);
+        let thread = first + (first_warp * WARP) as u64;
+        Err(InterpError::Divergence { site, op: collective.op, thread })
     }
 
     fn enter_thread(&mut self, first: u64, number: usize) {

@@ -293,6 +293,7 @@ impl Lower<'_, '_> {
             to: data.results.iter().map(|&value| self.slots[value]).collect(),
             types: data.operands.iter().map(|&value| self.func.ty(value)).collect(),
             width: if let Imm::Width(width) = data.imm { width } else { 32 },
+            barrier: if let Imm::Barrier(barrier) = data.imm { Some(barrier) } else { None },
             combine,
             inst,
         });

@@ -8,7 +8,7 @@ use super::lower::lower;
 use super::memory::SHARED;
 use super::{ArrayArg, InterpError, MAX_CALL_DEPTH, Options, Site};
 use crate::entity::{FuncId, Inst};
-use crate::function::{Module, SharedArray};
+use crate::function::{Module, NamedBarrier, SharedArray};
 use crate::math;
 use crate::op::{Convergence, Op};
 use crate::span::Span;
@@ -187,9 +187,18 @@ pub(super) struct Collective {
     pub(super) to: SmallVec<[Slot; 1]>,
     /// Lanes in a group.
     pub(super) width: u8,
+    /// Of a `named_barrier`: which one.
+    pub(super) barrier: Option<NamedBarrier>,
     /// `warp_reduce_add` and its like: what combines two values.
     pub(super) combine: Option<fn(u64, u64) -> u64>,
     pub(super) inst: Inst,
+}
+
+impl Collective {
+    /// Whether the threads of a warp do it by themselves.
+    pub(super) fn is_of_warp(&self) -> bool {
+        self.convergence == Convergence::Warp && self.barrier.is_none()
+    }
 }
 
 /// A view of dynamic shared memory.

@@ -989,7 +989,9 @@ op_table! {
             "part = loom.dynamic_shared(shape=0, dtype=float)",
             "part.shape[0]" => "0",
         ];
-    /// Waits until all threads of the block have come here. What they wrote before, all of them read after.
+    /// Waits until all threads of the block have come here. What they wrote before, all of them read after. With `id`, 1
+    /// to 15, and `count`, a multiple of 32, both constant: until `count` threads, those of whole warps, have come to a
+    /// barrier of this number, while other warps go on.
     SyncThreads = "sync_threads", Gpu, Function, ReadWrite, Native, None, ["()"], converges Block,
         example [
             "tile = loom.shared_array(shape=2, dtype=float)",
@@ -997,6 +999,8 @@ op_table! {
             "loom.sync_threads()",
             "tile[0]" => "1.5",
         ];
+    /// Waits until so many threads of the block, those of whole warps, have come to a barrier of this number.
+    NamedBarrier = "named_barrier", Gpu, Internal, ReadWrite, Native, None, ["()"], converges Warp;
     /// As `sync_threads`; gives whether the predicate holds in all threads of the block.
     SyncThreadsAnd = "sync_threads_and", Gpu, Function, ReadWrite, Native, None, ["(predicate: bool) -> bool"], converges Block,
         example ["loom.sync_threads_and(loom.tid() == 0)" => "True"];
@@ -1109,7 +1113,8 @@ op_table! {
     ], converges Warp,
         example ["a = loom.vector(length=8, dtype=loom.float16)", "b = loom.vector(length=4, dtype=loom.float16)", "loom.mma(a, b, loom.vec4(2.5))" => "[2.5, 2.5, 2.5, 2.5]"];
     /// Begins to copy elements that follow each other, `count` from `source` on, from global to shared memory; they
-    /// take 4, 8 or 16 bytes. `bypass=True`, for 16, leaves the multiprocessor's cache alone. What is copied is there
+    /// take 4, 8 or 16 bytes. `cache` is `"default"` or `"l1"`, through all caches; `"l2"`, for 16 bytes, past the
+    /// multiprocessor's own; or `"streaming"`, to be the first that makes room in them. What is copied is there
     /// after `async_wait` and, for other threads, a barrier.
     AsyncCopy = "async_copy", Gpu, Function, ReadWrite, Native, None, [], since 80,
         example ["a = [3.0, 1.0]", "m = loom.shared_array(shape=2, dtype=float)", "loom.async_copy(m[0], a[0], count=2)", "loom.async_commit()", "loom.async_wait()", "m[1]" => "1.0"];

@@ -12,8 +12,8 @@ use crate::diagnostic::{Code, Diagnostic, near_names};
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::fragment::Fragment;
 use crate::function::{
-    AxisExtent, CheckKind, CopySize, Function, FunctionKind, Imm, MemoryOrder, Module, Operands, Ordering, RegionData,
-    Scope, SharedArray,
+    AxisExtent, CacheUse, CheckKind, Function, FunctionKind, Imm, MemoryOrder, Module, NamedBarrier, Operands,
+    Ordering, RegionData, Scope, SharedArray, SharedCopy,
 };
 use crate::op::{Convergence, Group, Op};
 use crate::span::{FileId, Span};
@@ -352,7 +352,13 @@ impl<'t> Reader<'t> {
             }
             Op::AsyncCopy => {
                 let count = self.number("a number of elements")?;
-                Ok(Imm::Copy(CopySize { count, bypass: self.eat_word("bypass") }))
+                let has_cache = self.peek().kind == Kind::Word;
+                let cache = if has_cache { self.choice("a cache", CacheUse::from_name)? } else { CacheUse::default() };
+                Ok(Imm::Copy(SharedCopy { count, cache }))
+            }
+            Op::NamedBarrier => {
+                let id = self.number("the number of a barrier")?;
+                Ok(Imm::Barrier(NamedBarrier { id, count: self.number("a number of threads")? }))
             }
             Op::AsyncWait => Ok(Imm::Pending(self.number("a number of groups")?)),
             op if op.info().convergence == Convergence::Warp && self.peek().kind == Kind::Number => {

@@ -3,7 +3,7 @@
 use super::constant::Constant;
 use super::is_bare_name;
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, Module};
+use crate::function::{AxisExtent, CacheUse, CheckKind, Function, FunctionKind, Imm, Module};
 use crate::metadata::{ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 use crate::op::Op;
 use crate::span::Span;
@@ -237,7 +237,9 @@ impl<'a> Printer<'a> {
                 let layout = if fragment.by_columns { "columns" } else { "rows" };
                 write!(f, " {layout} {}", fragment.n)?;
             }
-            Imm::Copy(copy) => write!(f, " {}{}", copy.count, if copy.bypass { " bypass" } else { "" })?,
+            Imm::Copy(copy) if copy.cache == CacheUse::default() => write!(f, " {}", copy.count)?,
+            Imm::Copy(copy) => write!(f, " {} {}", copy.count, copy.cache.name())?,
+            Imm::Barrier(barrier) => write!(f, " {} {}", barrier.id, barrier.count)?,
             Imm::Pending(n) => write!(f, " {n}")?,
         }
         for (i, &value) in data.operands.iter().enumerate() {

@@ -73,12 +73,14 @@ mod constants;
 mod convergence;
 mod function;
 mod op_types;
+mod promises;
 mod readonly;
 mod structure;
 
 pub use arch::{check_arch, check_archs, check_version, least_arch};
 pub use constants::check_constants;
 pub use convergence::check_convergence;
+pub use promises::check_promises;
 pub use readonly::check_readonly;
 
 use crate::diagnostic::{Code, Diagnostic};

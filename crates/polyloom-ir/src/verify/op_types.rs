@@ -4,7 +4,7 @@ use super::function::{Checker, list};
 use crate::arch::WARP_SIZE;
 use crate::entity::{FuncId, Inst};
 use crate::fragment::{Fragment, Matrix, accumulator, flat_operands, fragment_type};
-use crate::function::{AxisExtent, CheckKind, CopySize, Function, FunctionKind, Imm, InstData, SharedArray};
+use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, SharedArray, SharedCopy};
 use crate::op::{Group, Op};
 use crate::types::{AddressSpace, MAX_AXES, MAX_DIMS, Scalar, Type};
 
@@ -18,6 +18,7 @@ pub(super) fn immediate_fits(data: &InstData) -> bool {
         Op::SharedArray => matches!(data.imm, Imm::Shared(_)),
         Op::MmaLoadA | Op::MmaLoadB | Op::MmaLoadC | Op::MmaStore => matches!(data.imm, Imm::Fragment(_)),
         Op::AsyncCopy => matches!(data.imm, Imm::Copy(_)),
+        Op::NamedBarrier => matches!(data.imm, Imm::Barrier(_)),
         Op::AsyncWait => matches!(data.imm, Imm::Pending(_)),
         Op::ThreadFence => matches!(data.imm, Imm::Memory(_)),
         Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => matches!(data.imm, Imm::Width(_)),
@@ -103,6 +104,14 @@ pub(super) fn check(checker: &mut Checker<'_>, inst: Inst, data: &InstData) {
             checker.gives(inst, &vec![sum.into(); usize::from(n) / 2]);
         }
         (Op::AsyncCopy, Imm::Copy(copy)) => async_copy(checker, inst, &operands, *copy),
+        (Op::NamedBarrier, Imm::Barrier(barrier)) => {
+            if !barrier.is_valid() {
+                let message =
+                    "a `named_barrier` has a number from 1 to 15, and is of 32 to 1024 threads, a multiple of 32";
+                checker.error(inst, message.to_owned());
+            }
+            overload(checker, inst, data.op, &operands, &results);
+        }
         (Op::DynamicShared, _) => dynamic_shared(checker, inst, &operands, &results),
         (Op::Print, _) => {
             if operands.iter().any(|ty| ty.as_scalar().is_none()) {
@@ -185,7 +194,7 @@ fn fragment_access(
     }
 }
 
-fn async_copy(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], copy: CopySize) {
+fn async_copy(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], copy: SharedCopy) {
     let element = |operands: &[Type]| -> Option<(Scalar, AddressSpace, usize)> {
         let (elem, ndim) = operands.first()?.as_array()?;
         let indices = operands.get(1..=usize::from(ndim))?;
@@ -197,8 +206,7 @@ fn async_copy(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], copy: Co
     let fits = match (to, from) {
         (Some((to, AddressSpace::Shared, n)), Some((from, AddressSpace::Global, m))) => {
             let bytes = to.bytes() * u32::from(copy.count);
-            let size_fits = if copy.bypass { bytes == 16 } else { matches!(bytes, 4 | 8 | 16) };
-            to == from && n + m == operands.len() && size_fits
+            to == from && n + m == operands.len() && copy.cache.takes(bytes)
         }
         _ => false,
     };

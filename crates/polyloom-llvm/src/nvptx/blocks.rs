@@ -7,7 +7,7 @@ use crate::ir::*;
 use crate::lower::{ArrayArg, Lower, Rep, Result, alias_scope};
 use polyloom_codegen::{ArrayFacts, CodegenError};
 use polyloom_ir::arch::WARP_SIZE;
-use polyloom_ir::function::Scope;
+use polyloom_ir::function::{NamedBarrier, Scope};
 use polyloom_ir::op::Group;
 use polyloom_ir::{Imm, Inst, Op, Scalar, Type};
 use smallvec::SmallVec;
@@ -64,6 +64,12 @@ impl Lower<'_, '_> {
             (Op::DynamicShared, _) => return self.dynamic_shared(inst, &operands).map(Some),
             (Op::SyncThreads, _) => {
                 call("llvm.nvvm.barrier.cta.sync.aligned.all", &[barrier]);
+                return Ok(None);
+            }
+            (Op::NamedBarrier, _) => {
+                let Imm::Barrier(NamedBarrier { id, count }) = data.imm else { return Err(self.unsupported(inst)) };
+                let number = |number: u16| ir.int_const(ir.int(32), number.into());
+                call("llvm.nvvm.barrier.cta.sync.aligned.count", &[number(id.into()), number(count)]);
                 return Ok(None);
             }
             (Op::SyncThreadsAnd, &[p]) => call("llvm.nvvm.barrier.cta.red.and.aligned.all", &[barrier, p]),

@@ -3,6 +3,7 @@
 use crate::ir::*;
 use crate::lower::{Address, Lower, Rep, Result};
 use polyloom_codegen::CodegenError;
+use polyloom_ir::function::CacheUse;
 use polyloom_ir::{Imm, Inst, Scalar, Value};
 
 /// Where a run of elements begins, and how it goes on.
@@ -28,14 +29,25 @@ impl Lower<'_, '_> {
         let (to, from) = (self.run_of(to)?, self.run_of(from)?);
         let elem = self.array_arg(to.array)?.elem;
         let bytes = elem.bytes() * u32::from(copy.count);
-        let name = match (bytes, copy.bypass) {
-            (16, true) => "llvm.nvvm.cp.async.cg.shared.global.16",
-            (16, false) => "llvm.nvvm.cp.async.ca.shared.global.16",
-            (8, _) => "llvm.nvvm.cp.async.ca.shared.global.8",
-            _ => "llvm.nvvm.cp.async.ca.shared.global.4",
+        let copy_whole = || {
+            let name = match (bytes, copy.cache) {
+                (_, CacheUse::Streaming) => {
+                    let text = format!(
+                        "{{ .reg .b64 %policy; createpolicy.fractional.L2::evict_first.b64 %policy, 1.0; \
+                         cp.async.ca.shared.global.L2::cache_hint [$0], [$1], {bytes}, %policy; }}"
+                    );
+                    ir.inline_asm(ir.void(), &text, "l,l,~{memory}", &[to.first, from.first]);
+                    return;
+                }
+                (16, CacheUse::L2) => "llvm.nvvm.cp.async.cg.shared.global.16",
+                (16, _) => "llvm.nvvm.cp.async.ca.shared.global.16",
+                (8, _) => "llvm.nvvm.cp.async.ca.shared.global.8",
+                _ => "llvm.nvvm.cp.async.ca.shared.global.4",
+            };
+            ir.intrinsic(name, &[], &[to.first, from.first]);
         };
         if copy.count == 1 {
-            ir.intrinsic(name, &[], &[to.first, from.first]);
+            copy_whole();
             return Ok(());
         }
         let wide = ir.int(64);
@@ -47,7 +59,7 @@ impl Lower<'_, '_> {
         let (whole, apart, done) = (ir.block(c"whole"), ir.block(c"apart"), ir.block(c"copied"));
         ir.cond_br_unlikely(ir.icmp(NE, off, ir.zero(wide)), apart, whole);
         ir.switch_to(whole);
-        ir.intrinsic(name, &[], &[to.first, from.first]);
+        copy_whole();
         ir.br(done);
         ir.switch_to(apart);
         let in_memory = self.memory_type(elem);

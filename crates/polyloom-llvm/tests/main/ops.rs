@@ -3,7 +3,7 @@
 
 use crate::gpu::{prepare, ptx, ptx_of_version, ptxas_takes};
 use polyloom_ir::fragment::{Fragment, Matrix, fragment_type};
-use polyloom_ir::function::{CopySize, SharedArray};
+use polyloom_ir::function::{CacheUse, NamedBarrier, SharedArray, SharedCopy};
 use polyloom_ir::op::{Extent, Group, OpInfo, Signature, TyPattern};
 use polyloom_ir::{
     AddressSpace, Arch, AxisExtent, Builder, CheckKind, Code, Composite, FuncId, Function, FunctionKind, Imm,
@@ -191,13 +191,14 @@ impl Sample<'_> {
                 for elem in Scalar::ALL {
                     for bytes in [4, 8, 16].into_iter().filter(|bytes| bytes % elem.bytes() == 0) {
                         let (to, from) = (self.array(shared(elem, 1)), self.array(global(elem, 2)));
-                        for bypass in [false, true].into_iter().take(if bytes == 16 { 2 } else { 1 }) {
+                        let caches = [CacheUse::All, CacheUse::L2, CacheUse::Streaming];
+                        for cache in caches.into_iter().filter(|cache| cache.takes(bytes)) {
                             let count = (bytes / elem.bytes()) as u8;
                             self.emit(
                                 op,
                                 &[to, second, from, first, second],
                                 &[],
-                                Imm::Copy(CopySize { count, bypass }),
+                                Imm::Copy(SharedCopy { count, cache }),
                             );
                         }
                     }
@@ -263,6 +264,7 @@ fn immediates(op: Op, elem: Option<Scalar>) -> Vec<Imm> {
         Op::Tid | Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => (0..3).map(Imm::Axis).collect(),
         Op::ThreadFence => memory().collect(),
         Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => vec![Imm::Width(32), Imm::Width(8)],
+        Op::NamedBarrier => vec![Imm::Barrier(NamedBarrier { id: 3, count: 64 })],
         Op::AsyncWait => vec![Imm::Pending(0), Imm::Pending(3)],
         Op::Component | Op::WithComponent => vec![Imm::Component(1)],
         Op::WrapIndex => vec![Imm::Extent(AxisExtent { name: "v".into(), axis: 0, extent: 3 })],

@@ -111,6 +111,8 @@ pub(crate) struct KernelInner {
     /// Sites of the prepared kernel.
     pub(crate) sites: SiteTable,
     pub(crate) prints: bool,
+    /// The cores that it may run on; any if there are none.
+    pub(crate) cores: Box<[u32]>,
     /// Whether it is launched in blocks of threads.
     pub(crate) needs_blocks: bool,
     pub(crate) cost: Cost,
@@ -159,6 +161,7 @@ impl CpuKernel {
             needs_blocks: source.needs_blocks,
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
+            cores: kernel.constraints.cpu_affinity.as_slice().into(),
             cost: Cost::of(&source.prepared, source.prepared_kernel),
             is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
             plan: if is_quick { plan.without_extents() } else { plan },

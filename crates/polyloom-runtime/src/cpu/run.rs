@@ -4,6 +4,7 @@
 //! of uneven length even out. Every chunk is timed: the pace of the launch so far sets the length of the next chunk
 //! and, kept with the variant, the way the next launch goes about it.
 
+use super::affinity::Confined;
 use super::blocks::{BlockMemory, BlockRun};
 use super::copies::Copies;
 use super::device::Tier;
@@ -159,7 +160,10 @@ impl<'a> Run<'a> {
         let ns_left = self.n_left() as f32 * self.pace();
         let n_helpers = ((ns_left / NS_PER_HELPER) as usize).min(self.max_helpers(ns_left));
         let n_participants = n_helpers as u64 + 1;
+        let cores = &self.kernel.cores;
         let help = || {
+            // The caller is confined already, so the system lets the helper be.
+            let _confined = if cores.is_empty() { None } else { Confined::to(cores).ok() };
             // With no memory for one more, the others do it all.
             let Some(helper) = Participant::new(self, false) else { return };
             while !self.output.is_full() {
@@ -204,7 +208,8 @@ impl<'a> Run<'a> {
     /// Most threads that may help with so much work.
     fn max_helpers(&self, ns: f32) -> usize {
         let by_memory = self.blocks.as_ref().map_or(usize::MAX, BlockRun::max_participants);
-        let most = pool::num_threads().min(by_memory).saturating_sub(1);
+        let by_cores = if self.kernel.cores.is_empty() { usize::MAX } else { self.kernel.cores.len() };
+        let most = pool::num_threads().min(by_memory).min(by_cores).saturating_sub(1);
         match &self.kernel.plan.sums {
             _ if !self.kernel.plan.alone => most,
             Some(sums) => most.min(sums.n_helpers(self.words, ns)),

@@ -119,7 +119,7 @@ fn own_signature(op: Op) -> Option<&'static str> {
             "(array: _array, row: int, col: int, *, layout: str = ..., n: int = ...) -> _Vector"
         }
         Op::MmaStore => "(array: _array, row: int, col: int, value: _Vector, *, layout: str = ...) -> None",
-        Op::AsyncCopy => "(target: Any, source: Any, count: int = ..., bypass: bool = ...) -> None",
+        Op::AsyncCopy => "(target: Any, source: Any, count: int = ..., cache: str = ...) -> None",
         _ => return None,
     })
 }
@@ -127,6 +127,7 @@ fn own_signature(op: Op) -> Option<&'static str> {
 /// What a call says that is no operand of the op.
 fn beyond_operands(info: &OpInfo) -> &'static [&'static str] {
     match info.op {
+        Op::SyncThreads => &["id: int = ...", "count: int = ..."],
         Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => &["axis: int = ..."],
         Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => &["width: int = ..."],
         Op::AsyncWait => &["pending: int = ..."],

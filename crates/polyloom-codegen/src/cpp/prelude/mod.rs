@@ -218,6 +218,7 @@ helpers! {
     AsyncCopy = "async_copy", needs [], tensor::ASYNC_COPY;
     AsyncCommit = "async_commit", needs [], tensor::ASYNC_COMMIT;
     AsyncWait = "async_wait", needs [], tensor::ASYNC_WAIT;
+    NamedBarrier = "named_barrier", needs [], tensor::NAMED_BARRIER;
     LoadReadonly = "load_readonly", needs [], tensor::LOAD_READONLY;
     LoadReadonlyComposite = "load_readonly", needs [CompositeArray, LoadReadonly], tensor::LOAD_READONLY_COMPOSITE;
     AtomicInc = "atomic_inc", needs [AtomicUpdate], atomics::ATOMIC_INC;

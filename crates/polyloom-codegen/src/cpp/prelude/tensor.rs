@@ -192,9 +192,12 @@ $Fvec<S, Half> mma(const vec<T, 8> &a, const vec<T, Half> &b, vec<S, Half> c) {
 "#;
 
 pub(super) const ASYNC_COPY: &str = r#"
+// The caches that a copy goes through: all, the second level alone, or all with what is copied the first to make room.
+enum class CacheUse { All, L2, Streaming };
+
 // Begins to copy elements that follow each other from global to shared memory. Those that are apart, or not at
 // multiples of the bytes they are, are copied at once.
-template <int Count, bool Bypass = false, typename T>
+template <int Count, CacheUse Cache = CacheUse::All, typename T>
 $Fvoid async_copy(T *to, const T *from, int64 stride) {
     constexpr int bytes = Count * int(sizeof(T));
     const unsigned int target = (unsigned int)__cvta_generic_to_shared(to);
@@ -202,8 +205,13 @@ $Fvoid async_copy(T *to, const T *from, int64 stride) {
         for (int i = 0; i < Count; ++i) {
             to[i] = *reinterpret_cast<const T *>(reinterpret_cast<const char *>(from) + i * stride);
         }
-    } else if constexpr (Bypass) {
+    } else if constexpr (Cache == CacheUse::L2) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], %2;" ::"r"(target), "l"(from), "n"(bytes) : "memory");
+    } else if constexpr (Cache == CacheUse::Streaming) {
+        asm volatile("{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; "
+                     "cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, policy; }" ::"r"(target),
+                     "l"(from), "n"(bytes)
+                     : "memory");
     } else {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(from), "n"(bytes) : "memory");
     }
@@ -220,6 +228,14 @@ pub(super) const ASYNC_WAIT: &str = r#"
 template <int Pending>
 $Fvoid async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+"#;
+
+pub(super) const NAMED_BARRIER: &str = r#"
+// Waits until so many threads of the block, those of whole warps, have come to a barrier of this number.
+template <int Id, int Count>
+$Fvoid named_barrier() {
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"n"(Id), "n"(Count) : "memory");
 }
 "#;
 

@@ -132,6 +132,15 @@ fn split(
     whole_warps: bool,
     text: Option<Phrases>,
 ) -> Result<(Function, BlockPlan), Impossible> {
+    let mut barrier = None;
+    func.walk(func.body, &mut |_, data| {
+        if data.op == Op::NamedBarrier {
+            barrier.get_or_insert(data.span);
+        }
+    });
+    if let Some(span) = barrier {
+        return Err(Impossible { reason: "a barrier of some of the block's warps", span });
+    }
     let mut made = func.like();
     made.metadata.by_block = true;
     let region = made.body;

@@ -1,0 +1,196 @@
+//! `x = a if cond else b` of arrays: the rest of the block is checked once for each of them.
+//!
+//! HIR has no arrays that are values, so a name cannot stand for one of two. What follows the assignment in its block is
+//! written twice, in the branches of an `if`, in each of which the name stands for one array.
+
+use super::flow::{Flow, LocalSet};
+use super::function::{Checker, Name};
+use crate::structure::ValueType;
+use crate::typed_ast::{ExprKind, LocalId, Stmt, StmtKind};
+use polyloom_ir::Span;
+use ruff_python_ast as ast;
+use rustc_hash::FxHashMap;
+
+/// An assignment that chooses an array.
+pub(super) struct ArrayChoice<'a> {
+    target: &'a ast::Expr,
+    chosen: &'a ast::ExprIf,
+}
+
+/// What names stood for before code that is checked more than once.
+pub(super) struct Names<'a> {
+    names: FxHashMap<&'a str, Name>,
+    leaves: Vec<Vec<Option<LocalId>>>,
+}
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// The assignment that a statement is, if it chooses an array by a condition that only the launch knows.
+    pub(super) fn array_choice(&mut self, stmt: &'a ast::Stmt) -> Option<ArrayChoice<'a>> {
+        let ast::Stmt::Assign(assign) = stmt else { return None };
+        let ([target @ ast::Expr::Name(_)], ast::Expr::If(chosen)) = (&assign.targets[..], &*assign.value) else {
+            return None;
+        };
+        let is_choice = self.names_array(&chosen.body) && self.names_array(&chosen.orelse);
+        (is_choice && self.choice(&chosen.test).is_none()).then_some(ArrayChoice { target, chosen })
+    }
+
+    /// Whether an expression is the name of an array, or of a part of one, or of a struct that has some, or a choice of such.
+    fn names_array(&self, expr: &ast::Expr) -> bool {
+        let has_arrays = |ty: ValueType| ty.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some());
+        match expr {
+            ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
+                Some(Name::Local(local)) => self.local_type(*local).as_any_array().is_some(),
+                Some(Name::View(view)) => matches!(self.views[*view].kind, ExprKind::View { .. }),
+                Some(Name::Struct(_)) => self.place_type(expr).is_some_and(has_arrays),
+                _ => false,
+            },
+            ast::Expr::Attribute(_) => self.place_type(expr).is_some_and(has_arrays),
+            ast::Expr::Subscript(subscript) => {
+                let ast::Expr::Name(name) = &*subscript.value else { return false };
+                let Some(Name::Local(local)) = self.names.get(name.id.as_str()) else { return false };
+                let indices = crate::annotation::elements(&subscript.slice);
+                let n_indices = indices.iter().filter(|index| !index.is_slice_expr()).count();
+                self.local_type(*local).as_any_array().is_some_and(|(_, ndim)| usize::from(ndim) > n_indices)
+            }
+            ast::Expr::If(chosen) => self.names_array(&chosen.body) && self.names_array(&chosen.orelse),
+            _ => false,
+        }
+    }
+
+    /// The assignment, and what follows it in its block.
+    pub(super) fn choose_array(
+        &mut self,
+        ArrayChoice { target, chosen }: ArrayChoice<'a>,
+        rest: &'a [ast::Stmt],
+        out: &mut Vec<Stmt>,
+    ) {
+        let cond = self.condition(&chosen.test);
+        let span = self.span(target);
+        let decided = self.unchanging_parameter(&chosen.test);
+        let before = self.flow.clone();
+        let names = self.names_before();
+        let n_diagnostics = self.compilation.diagnostics.len();
+        self.assigned.push(LocalSet::default());
+        let mut branches = [Vec::new(), Vec::new()];
+        let mut after: Option<Flow> = None;
+        for (taken, branch) in [true, false].into_iter().zip(&mut branches) {
+            let value = if taken { &chosen.body } else { &chosen.orelse };
+            self.flow = before.clone();
+            self.decided.extend(decided.map(|name| (name, taken)));
+            let scope = self.open_scope();
+            self.choose_one(target, value, span, rest, branch);
+            self.close_scope(scope);
+            self.restore(&names);
+            self.decided.truncate(self.decided.len() - usize::from(decided.is_some()));
+            match after.take() {
+                None => after = Some(self.flow.clone()),
+                Some(first) => self.flow.join(&first),
+            }
+        }
+        self.once_each(n_diagnostics);
+        let assigned = self.assigned.pop().unwrap_or_default();
+        if let Some(outer) = self.assigned.last_mut() {
+            outer.union_with(&assigned);
+        }
+        if cond.is_error() {
+            return;
+        }
+        let [then, otherwise] = branches;
+        let merged = assigned.select(|local| self.flow.set.contains(local));
+        out.push(Stmt { kind: StmtKind::If { cond, then, otherwise, merged }, span });
+    }
+
+    /// One array, and the rest of the block; of a choice within the choice, both again.
+    fn choose_one(
+        &mut self,
+        target: &'a ast::Expr,
+        value: &'a ast::Expr,
+        span: Span,
+        rest: &'a [ast::Stmt],
+        out: &mut Vec<Stmt>,
+    ) {
+        match value {
+            ast::Expr::If(chosen) if self.choice(&chosen.test).is_none() => {
+                self.choose_array(ArrayChoice { target, chosen }, rest, out);
+            }
+            _ => {
+                self.assign_one(target, value, span, out);
+                self.block(rest, out);
+            }
+        }
+    }
+
+    /// The parameter that a condition is, if nothing assigns it: it decides every choice by it in the same way.
+    fn unchanging_parameter(&self, test: &'a ast::Expr) -> Option<&'a str> {
+        let ast::Expr::Name(name) = test else { return None };
+        let name = name.id.as_str();
+        let Some(Name::Local(local)) = self.names.get(name) else { return None };
+        let def = self.unit.definition(self.function)?;
+        ((local.0 as usize) < self.n_params && !assigns(&def.body, name)).then_some(name)
+    }
+
+    fn names_before(&self) -> Names<'a> {
+        let leaves = self.structs.iter().map(|variable| variable.leaves.to_vec()).collect();
+        Names { names: self.names.clone(), leaves }
+    }
+
+    /// Makes names for arrays, and what else is decided when the kernel is compiled, stand for what they did before.
+    /// Variables stay: the branches share them.
+    fn restore(&mut self, before: &Names<'a>) {
+        let stays = |checker: &Self, name: Name| match name {
+            Name::Local(local) => {
+                checker.local_type(local).as_any_array().is_none() && !checker.fixed.contains_key(&local)
+            }
+            Name::Struct(variable) => checker.structs[variable]
+                .leaves
+                .iter()
+                .flatten()
+                .all(|leaf| checker.locals[leaf.0 as usize].ty.as_any_array().is_none()),
+            Name::Poisoned => true,
+            Name::Later(_) | Name::Known(_) | Name::View(_) => false,
+        };
+        let names = std::mem::take(&mut self.names);
+        let kept = names.into_iter().filter(|&(_, name)| stays(self, name)).collect();
+        self.names = kept;
+        for (&text, &name) in &before.names {
+            self.names.entry(text).or_insert(name);
+        }
+        for (variable, leaves) in self.structs.iter_mut().zip(&before.leaves) {
+            variable.leaves = leaves.iter().copied().collect();
+        }
+    }
+
+    /// Leaves out what was reported of the second branch that was reported of the first.
+    fn once_each(&mut self, from: usize) {
+        let found = self.compilation.diagnostics.split_off(from);
+        for diagnostic in found {
+            if !self.compilation.diagnostics[from..].contains(&diagnostic) {
+                self.compilation.diagnostics.push(diagnostic);
+            }
+        }
+    }
+}
+
+/// Whether one of these statements, or one within them, assigns a name.
+fn assigns(body: &[ast::Stmt], name: &str) -> bool {
+    body.iter().any(|stmt| {
+        let is_target = match stmt {
+            ast::Stmt::Assign(assign) => assign.targets.iter().any(|target| has_name(target, name)),
+            ast::Stmt::AugAssign(assign) => has_name(&assign.target, name),
+            ast::Stmt::AnnAssign(assign) => has_name(&assign.target, name),
+            ast::Stmt::For(for_) => has_name(&for_.target, name),
+            _ => false,
+        };
+        is_target || crate::source::blocks_of(stmt).into_iter().any(|block| assigns(block, name))
+    })
+}
+
+fn has_name(target: &ast::Expr, name: &str) -> bool {
+    match target {
+        ast::Expr::Name(target) => target.id.as_str() == name,
+        ast::Expr::Tuple(tuple) => tuple.elts.iter().any(|target| has_name(target, name)),
+        ast::Expr::List(list) => list.elts.iter().any(|target| has_name(target, name)),
+        ast::Expr::Starred(starred) => has_name(&starred.value, name),
+        _ => false,
+    }
+}

@@ -1,0 +1,49 @@
+//! The cores that a kernel's launches may run on: `cpu_affinity` of its decorator.
+//!
+//! Whoever takes part in such a launch is confined to the cores while it does, and gets back the ones it had.
+
+use std::io;
+
+/// This thread, confined to some cores until this is dropped.
+pub(super) struct Confined {
+    #[cfg(target_os = "linux")]
+    before: libc::cpu_set_t,
+}
+
+#[cfg(target_os = "linux")]
+impl Confined {
+    /// Confines this thread.
+    ///
+    /// # Errors
+    ///
+    /// The system's, where the process may run on none of the cores.
+    pub(super) fn to(cores: &[u32]) -> io::Result<Confined> {
+        // SAFETY: a set of cores is plain bits, all of which may be zero.
+        let (mut before, mut set): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
+        for &core in cores.iter().filter(|&&core| core < libc::CPU_SETSIZE as u32) {
+            // SAFETY: the core is within the set.
+            unsafe { libc::CPU_SET(core as usize, &mut set) };
+        }
+        // SAFETY: both are sets of the size that is given, of the calling thread.
+        let confined = unsafe {
+            libc::sched_getaffinity(0, size_of_val(&before), &raw mut before) == 0
+                && libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0
+        };
+        if confined { Ok(Confined { before }) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Confined {
+    fn drop(&mut self) {
+        // SAFETY: the set is the one that the system gave.
+        unsafe { libc::sched_setaffinity(0, size_of_val(&self.before), &raw const self.before) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Confined {
+    pub(super) fn to(_: &[u32]) -> io::Result<Confined> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+}

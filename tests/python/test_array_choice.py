@@ -1,0 +1,208 @@
+"""Arrays that a condition chooses, and structs with arrays that functions return."""
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+from sources import define
+
+
+def arrays():
+    return np.array([1.0, 2.0, 3.0], np.float32), np.array([10.0, 20.0, 30.0], np.float32)
+
+
+@loom.kernel
+def both(c: bool, a: loom.array(dtype=float), b: loom.array(dtype=float), o: loom.array(dtype=float)):
+    x = a if c else b
+    y = b if c else a
+    z = y
+    s = float(0.0)
+    for i in range(3):
+        s += x[i] * 2.0 + y[i]
+    if s > 100.0:
+        x[0] = 9.0
+    o[0] = s + z[0]
+    if c:
+        o[1] = 1.0
+    else:
+        o[1] = float(x.shape[0])
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+@pytest.mark.parametrize("c", [True, False])
+def test_an_array_chosen_by_a_condition_is_read_and_written(device, c):
+    a, b = arrays()
+    x, y = (a, b) if c else (b, a)
+    expected = np.float32(np.sum(x * 2 + y) + y[0])
+    chosen = x.copy()
+    if expected - y[0] > 100:
+        chosen[0] = 9.0
+    o = np.zeros(2, np.float32)
+    loom.launch(both, 1, [c, a, b, o], device=device)
+    assert o.tolist() == [expected, 1.0 if c else 3.0]
+    assert (a if c else b).tolist() == chosen.tolist()
+
+
+@loom.kernel
+def nested(
+    n: int,
+    a: loom.array(dtype=float),
+    b: loom.array(dtype=float),
+    d: loom.array(dtype=float),
+    o: loom.array(dtype=float),
+):
+    i = loom.tid()
+    x = a if n == i else (b if n < i else d)
+    o[i] = x[i]
+
+
+@loom.func
+def sum_of(x: loom.array(dtype=float), n: int):
+    s = float(0.0)
+    for i in range(n):
+        s += x[i]
+    return s
+
+
+@loom.kernel
+def in_a_loop(a: loom.array2d(dtype=float), b: loom.array(dtype=float), o: loom.array(dtype=float)):
+    for i in range(4):
+        x = a[0] if i % 2 == 0 else b
+        row = a[1]
+        y = row if i % 2 == 0 else b
+        if i == 3:
+            break
+        o[i] = sum_of(b, 2) + x[0] + y[1]
+
+
+def test_choices_within_choices_and_within_loops():
+    a, b = arrays()
+    o = np.zeros(3, np.float32)
+    loom.launch(nested, 3, [1, a, b, np.array([7.0, 8.0, 9.0], np.float32), o])
+    assert o.tolist() == [7.0, 2.0, 30.0]
+
+
+def test_parts_of_arrays_are_chosen_by_their_names():
+    a, b = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), np.array([10.0, 20.0], np.float32)
+
+    @loom.kernel
+    def parts(a: loom.array2d(dtype=float), b: loom.array(dtype=float), o: loom.array(dtype=float)):
+        row = a[1]
+        for i in range(4):
+            y = row if i % 2 == 0 else b
+            if i == 3:
+                break
+            o[i] = sum_of(y, 2)
+
+    o = np.zeros(3, np.float32)
+    loom.launch(parts, 1, [a, b, o])
+    assert o.tolist() == [7.0, 30.0, 7.0]
+
+
+def test_many_choices_by_one_parameter_stay_small():
+    lines = "\n".join(f"    x{n} = a if c else b\n    s += x{n}[{n % 3}]" for n in range(40))
+    text = (
+        "@loom.kernel\ndef k(c: bool, a: loom.array(dtype=float), b: loom.array(dtype=float), o: loom.array(dtype=float)):\n"
+        f"    s = float(0.0)\n{lines}\n    o[0] = s\n"
+    )
+    kernel = define(text)["k"]
+    assert len(kernel.hir().splitlines()) < 600
+    a, b = arrays()
+    o = np.zeros(1, np.float32)
+    loom.launch(kernel, 1, [False, a, b, o])
+    assert o[0] == sum(b[n % 3] for n in range(40))
+
+
+def test_an_error_after_a_choice_is_told_once():
+    text = """
+        @loom.kernel
+        def k(c: bool, a: loom.array(dtype=float), b: loom.array(dtype=float)):
+            x = a if c else b
+            x[0] = missing
+    """
+    with pytest.raises(loom.CompileError) as error:
+        define(text)
+    assert len(error.value.diagnostics) == 1
+
+
+def test_a_gradient_flows_to_the_chosen_array():
+    @loom.kernel
+    def scaled(c: bool, a: loom.array(dtype=float), b: loom.array(dtype=float), o: loom.array(dtype=float)):
+        i = loom.tid()
+        x = a if c else b
+        o[i] = 3.0 * x[i]
+
+    a, b = (loom.array(each, requires_grad=True) for each in arrays())
+    o = loom.zeros(3, requires_grad=True)
+    with loom.Tape() as tape:
+        loom.launch(scaled, 3, [False, a, b, o])
+    tape.backward(grads={o: loom.ones(3)})
+    assert a.grad.numpy().tolist() == [0.0] * 3
+    assert b.grad.numpy().tolist() == [3.0] * 3
+
+
+@loom.struct
+class Geometry:
+    position: loom.vec3
+    values: loom.array(dtype=float)
+
+
+@loom.func
+def geometry(values: loom.array(dtype=float), x: float):
+    made = Geometry()
+    made.values = values
+    made.position = loom.vec3(x, x, x)
+    return made
+
+
+@loom.func
+def moved(of: Geometry, by: float):
+    of.position = of.position + loom.vec3(by, by, by)
+    return of
+
+
+@loom.func
+def without_values(x: float):
+    made = Geometry()
+    made.position = loom.vec3(x, x, x)
+    return made
+
+
+@loom.kernel
+def through_functions(values: loom.array(dtype=float), other: Geometry, o: loom.array(dtype=float)):
+    made = geometry(values, 1.0)
+    further = moved(made, 2.0)
+    o[0] = further.values[1] + further.position[0]
+    o[1] = geometry(other.values, 5.0).values[0]
+    bare = without_values(8.0)
+    o[2] = bare.position[2]
+    again = moved(other, 1.0)
+    again.values[2] = 4.0
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_functions_return_structs_with_arrays_that_they_were_given(device):
+    a, b = arrays()
+    other = Geometry()
+    other.values, other.position = loom.array(b, device=device), loom.vec3(0.0, 0.0, 0.0)
+    o = np.zeros(3, np.float32)
+    loom.launch(through_functions, 1, [a, other, o], device=device)
+    assert o.tolist() == [5.0, 10.0, 8.0]
+    assert other.values.numpy().tolist() == [10.0, 20.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("    g.values = a[0]\n    return g", "part of an array"),
+        ("    if x > 0.0:\n        return geometry(c, x)\n    return geometry(b, x)", "other arrays than another return"),
+        ("    return c", "cannot return array"),
+    ],
+)
+def test_other_arrays_are_not_returned(body, message):
+    text = (
+        "@loom.func\ndef f(a: loom.array2d(dtype=float), b: loom.array(dtype=float), c: loom.array(dtype=float), x: float):\n"
+        f"    g = Geometry()\n{body}\n"
+    )
+    with pytest.raises(loom.CompileError, match=message):
+        define(text, Geometry=Geometry, geometry=geometry)

@@ -1,0 +1,203 @@
+"""What decorators promise: enforced, checked, or told to be neither."""
+
+import os
+import sys
+import threading
+import warnings
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+from sources import define
+
+
+def kernel_with(decorator, body, parameters="a: loom.array(dtype=float)"):
+    lines = "\n".join(f"    {line}" for line in ["i = loom.tid()", *body.splitlines()])
+    return define(f"@loom.kernel({decorator})\ndef f({parameters}):\n{lines}\n")["f"]
+
+
+@pytest.mark.parametrize("promise", ["no_syscalls", "no_allocation"])
+@pytest.mark.parametrize(
+    ("body", "line", "what"),
+    [
+        ("print(a[i])", 4, "printing"),
+        ('loom.printf("%d", i)', 4, "printing"),
+        ("a[i] = 1.0\nassert a[i] > 0.0", 5, "a check that may end the launch"),
+        ("loom.expect_eq(i, 0)", 4, "a check that may end the launch"),
+    ],
+)
+def test_what_calls_the_system_is_an_error_at_its_line(promise, body, line, what):
+    with pytest.raises(loom.CompileError, match=rf"{what} in a kernel under `{promise}`") as error:
+        kernel_with(f"{promise}=True", body)
+    assert error.value.lineno == line
+
+
+def test_a_function_that_prints_is_an_error_at_its_own_line():
+    text = (
+        "@loom.func\ndef show(x: float):\n    print(x)\n\n"
+        "@loom.kernel(no_syscalls=True)\ndef f(a: loom.array(dtype=float)):\n    show(a[loom.tid()])\n"
+    )
+    with pytest.raises(loom.CompileError, match="printing in a kernel") as error:
+        define(text)
+    assert error.value.lineno == 3
+
+
+def test_checks_contradict_no_syscalls_unless_the_session_asks_for_them():
+    with pytest.raises(loom.CompileError, match="`check=True` under `no_syscalls`"):
+        kernel_with("no_syscalls=True, check=True", "a[i] = 1.0")
+    kernel = kernel_with("no_syscalls=True", "a[i] = 1.0")
+    loom.config.check = True
+    try:
+        with pytest.raises(loom.LaunchError, match="out of bounds"):
+            loom.launch(kernel, 3, [np.zeros(2, np.float32)])
+    finally:
+        loom.config.check = False
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "message"),
+    [
+        ("elementwise", "a[0] = 1.0", "all threads write this element"),
+        ("map", "a[0] = 1.0", "in a kernel of the kind `elementwise`"),
+        ("elementwise", "loom.atomic_add(a, i, 1.0)", "an atomic update"),
+        ("elementwise", "a[i] = loom.warp_reduce_add(a[i])", "`warp_reduce_add`"),
+        ("elementwise", "x = a[i]", "writes no element"),
+        ("reduce", "a[i] = 1.0", "nothing combines values"),
+        ("reduction", "a[i] = 1.0", "of the kind `reduce`"),
+        ("scan", "a[i] = 1.0", "nothing combines values"),
+        ("matmul", "a[i] = a[i] * 2.0", "no product is added to a sum"),
+        ("conv2d", "a[i] = a[i] * 2.0 + 1.0", "no array is read at two places"),
+        ("stencil", "a[i] = a[i]", "no array is read at two places"),
+        ("attention", "a[i] = a[i] * 2.0 + 1.0", "no exponential"),
+        ("flash_attention", "a[i] = loom.exp(a[i] * 2.0 + 1.0)", "no running maximum"),
+        ("sort", "a[i] = 2.0", "no two elements are compared"),
+    ],
+)
+def test_a_kernel_that_cannot_be_of_its_kind_is_refused(kind, body, message):
+    with pytest.raises(loom.CompileError, match=message):
+        kernel_with(f'kind="{kind}"', body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("elementwise", "a[i] = 2.0 * a[i]"),
+        ("elementwise", "for j in range(3):\n    a[i * 3 + j] = 1.0"),
+        ("reduce", "loom.atomic_add(a, 0, 1.0)"),
+        ("reduce", "s = float(0.0)\nfor j in range(3):\n    s += a[j]\na[i] = s"),
+        ("scan", "s = float(0.0)\nfor j in range(3):\n    s += a[j]\n    a[j] = s"),
+        ("matmul", "s = float(0.0)\nfor j in range(3):\n    s += a[j] * a[j]\na[i] = s"),
+        ("stencil", "a[i] = a[i] + a[i + 1]"),
+        ("conv2d", "s = float(0.0)\nfor j in range(3):\n    s += a[i + j] * 2.0\na[i] = s"),
+        ("attention", "a[i] = loom.exp(a[i] * 2.0 + 1.0)"),
+        ("flash_attention", "a[i] = loom.exp(loom.max(a[i] * 2.0 + 1.0, 0.0))"),
+        ("sort", "if a[i] > a[i + 1]:\n    a[i] = a[i + 1]"),
+        ("custom", "a[0] = 1.0"),
+        ("general", "a[0] = 1.0"),
+    ],
+)
+def test_a_kernel_of_its_kind_is_taken_without_a_word(kind, body):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kernel_with(f'kind="{kind}"', body)
+
+
+def test_unknown_kinds_list_the_ones_there_are():
+    with pytest.raises(loom.CompileError, match='`kind` cannot be "winograd"') as error:
+        kernel_with('kind="winograd"', "a[i] = 1.0")
+    kinds = "elementwise reduce matmul conv2d attention flash_attention scan sort stencil custom"
+    assert all(f'`"{kind}"`' in str(error.value) for kind in kinds.split())
+
+
+@pytest.mark.parametrize(
+    ("decorator", "message"),
+    [
+        ("critical_path=True", "`critical_path` is not enforced"),
+        ("target_latency_ns=500", "`target_latency_ns` is not enforced"),
+        ('hints={"unroll": 4}', "nothing reads the hint `unroll`"),
+    ],
+)
+def test_what_changes_nothing_warns_by_name(decorator, message):
+    with pytest.warns(SyntaxWarning, match=message):
+        kernel_with(decorator, "a[i] = 1.0")
+
+
+def test_an_element_chosen_by_data_is_not_known_to_be_the_threads_own():
+    with pytest.warns(SyntaxWarning, match="is not known"):
+        kernel_with('kind="elementwise"', "a[int(a[i])] = 1.0")
+
+
+def test_a_kernel_runs_on_the_device_of_its_decorator():
+    kernel = kernel_with('device="sim:0"', "a[i] = 2.0")
+    assert kernel.device == "sim:0"
+    x = np.zeros(4, np.float32)
+    loom.launch(kernel, 4, [x])
+    assert x.tolist() == [2.0] * 4
+    before = loom.sim.last_report()["thread_instructions"]
+    loom.launch(kernel, 1, [x])
+    assert loom.sim.last_report()["thread_instructions"] < before, "the second launch ran on the simulator"
+    report = loom.sim.last_report()
+    loom.launch(kernel, 4, [x], device="cpu")
+    assert loom.sim.last_report() == report, "a launch that names a device runs there"
+
+
+def test_a_kernels_architecture_is_that_of_its_gpu_code():
+    kernel = kernel_with('target="sm_90"', "a[i] = 2.0")
+    assert ".target sm_90" in kernel.ptx()
+    assert ".target sm_80" in kernel.ptx("sm_80")
+    assert kernel.gpu_metadata()["target_archs"] == ["sm_90"]
+    with pytest.raises(loom.CompileError, match='`device` cannot be "cuda:x"'):
+        kernel_with('device="cuda:x"', "a[i] = 2.0")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are confined to cores on Linux")
+def test_launches_are_confined_to_the_cores_of_the_decorator():
+    core = min(os.sched_getaffinity(0))
+    kernel = kernel_with(f"cpu_affinity=[{core}]", "for j in range(n):\n    a[i] = loom.sin(a[i])", "n: int, a: loom.array(dtype=float)")
+    x = np.ones(64, np.float32)
+    before = os.sched_getaffinity(0)
+    allowed: list[set[int]] = []
+
+    def launch():
+        own = threading.get_native_id()
+        done = threading.Event()
+
+        def watch():
+            while not done.is_set():
+                allowed.append(os.sched_getaffinity(own))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        loom.launch(kernel, 64, [200_000, x])
+        done.set()
+        watcher.join()
+        allowed.append(os.sched_getaffinity(own))
+
+    thread = threading.Thread(target=launch)
+    thread.start()
+    thread.join()
+    assert {core} in allowed[:-1]
+    assert allowed[-1] == before == os.sched_getaffinity(0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are confined to cores on Linux")
+def test_cores_that_are_not_there_are_told():
+    kernel = kernel_with("cpu_affinity=[1000]", "a[i] = 1.0")
+    with pytest.raises(loom.DeviceError, match=r"cores \[1000\] \(`cpu_affinity`\)"):
+        loom.launch(kernel, 1, [np.zeros(1, np.float32)])
+
+
+def test_the_simulator_tells_its_architecture_and_limits():
+    device = loom.get_device("sim:0")
+    assert device.arch == 80
+    assert device.limits["max_threads_per_block"] == 1024
+    assert device.limits["max_shared_memory_per_block"] == 163 * 1024
+    loom.sim.configure(arch="sm_90")
+    try:
+        assert loom.get_device("sim:0").arch == 90
+        assert loom.get_device("sim:0").limits["max_shared_memory_per_block"] == 227 * 1024
+    finally:
+        loom.sim.configure(arch="sm_80")
+    assert loom.get_device("cpu").limits == {}
+    assert loom.gpu_available() == loom.is_cuda_available() == (len(loom.get_cuda_devices()) > 0)
