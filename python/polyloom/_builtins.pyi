@@ -1825,8 +1825,8 @@ def dynamic_shared(shape: Any, dtype: Any = ..., offset: int = ...) -> _array:
     0
     """
 
-def sync_threads() -> None:
-    """Waits until all threads of the block have come here. What they wrote before, all of them read after.
+def sync_threads(id: int = ..., count: int = ...) -> None:
+    """Waits until all threads of the block have come here. What they wrote before, all of them read after. With `id`, 1 to 15, and `count`, a multiple of 32, both constant: until `count` threads, those of whole warps, have come to a barrier of this number, while other warps go on.
 
     >>> tile = loom.shared_array(shape=2, dtype=float)
     >>> tile[loom.thread_idx()] = 1.5
@@ -2031,8 +2031,8 @@ def mma(a: _Vector, b: _Vector, c: _Vector) -> _Vector:
     [2.5, 2.5, 2.5, 2.5]
     """
 
-def async_copy(target: Any, source: Any, count: int = ..., bypass: bool = ...) -> None:
-    """Begins to copy elements that follow each other, `count` from `source` on, from global to shared memory; they take 4, 8 or 16 bytes. `bypass=True`, for 16, leaves the multiprocessor's cache alone. What is copied is there after `async_wait` and, for other threads, a barrier.
+def async_copy(target: Any, source: Any, count: int = ..., cache: str = ...) -> None:
+    """Begins to copy elements that follow each other, `count` from `source` on, from global to shared memory; they take 4, 8 or 16 bytes. `cache` is `"default"` or `"l1"`, through all caches; `"l2"`, for 16 bytes, past the multiprocessor's own; or `"streaming"`, to be the first that makes room in them. What is copied is there after `async_wait` and, for other threads, a barrier.
 
     >>> a = [3.0, 1.0]
     >>> m = loom.shared_array(shape=2, dtype=float)

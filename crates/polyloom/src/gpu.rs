@@ -12,7 +12,7 @@ use absent as backend;
 use llvm as backend;
 use polyloom_codegen::{CodegenError, Facts, GridShape, Variant, entry_name, gpu_parameter_bytes};
 use polyloom_frontend::CompileError;
-use polyloom_ir::verify::{check_arch, check_version};
+use polyloom_ir::verify::{check_arch, check_version, least_version};
 use polyloom_ir::{Arch, Code, Diagnostic, PtxVersion};
 use polyloom_runtime::without_fork;
 use std::fmt::Display;
@@ -147,9 +147,12 @@ impl Kernel {
 
     /// The version of PTX that is written: what was asked for, or the least that the architecture and the kernel need.
     fn version(&self, target: &GpuTarget) -> Result<PtxVersion, GpuError> {
-        let version = target.version()?;
+        let mut version = target.version()?;
         self.check_parameters()?;
         let (module, kernel) = self.for_gpus()?;
+        if target.ptx_version.is_none() {
+            version = version.max(least_version(module, kernel).unwrap_or(version));
+        }
         let mut beyond = check_version(module, kernel, version);
         let bytes = gpu_parameter_bytes(self.function());
         if bytes > OLDEST_PARAMETER_BYTES && version < LARGE_PARAMETERS {

@@ -8,7 +8,7 @@ def half(x: float) -> float:
     return x / 2
 
 
-@loom.kernel(kind="map", block_dim=(16, 8), float_mode="contract", check=True, hints={"unroll": 2}, max_registers=64)
+@loom.kernel(kind="reduce", block_dim=(16, 8), float_mode="contract", check=True, hints={"unroll": 2}, max_registers=64)
 def k(n: int, d: loom.array(dtype=loom.float64, ndim=2), a: loom.array(dtype=float)):
     i, j = loom.tid()
     d[i, j] **= 2

@@ -51,13 +51,13 @@ impl Body<'_, '_> {
         let Imm::Copy(copy) = data.imm else { return };
         let n_to = 1 + self.func.ty(data.operands[0]).as_any_array().map_or(0, |(_, ndim)| usize::from(ndim));
         let (to, from) = data.operands.split_at(n_to);
-        self.unit.need(Helper::AsyncCopy);
-        let cache = match copy.cache {
-            CacheUse::All => "",
-            CacheUse::L2 => ", CacheUse::L2",
-            CacheUse::Streaming => ", CacheUse::Streaming",
+        let helper = match copy.cache {
+            CacheUse::All => Helper::AsyncCopy,
+            CacheUse::L2 => Helper::AsyncCopyL2,
+            CacheUse::Streaming => Helper::AsyncCopyStreaming,
         };
-        let _ = write!(self.out, "async_copy<{}{cache}>(&", copy.count);
+        self.unit.need(helper);
+        let _ = write!(self.out, "{}<{}>(&", helper.name(), copy.count);
         self.element_at(inst, to[0], &to[1..], 1);
         self.out.push_str(", &");
         self.element_at(inst, from[0], &from[1..], n_to + 1);

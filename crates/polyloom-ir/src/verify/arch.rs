@@ -4,7 +4,7 @@ use crate::arch::{Arch, PtxVersion};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::FuncId;
 use crate::fragment;
-use crate::function::{Function, Imm, InstData, Module};
+use crate::function::{CacheUse, Function, Imm, InstData, Module};
 use crate::op::Op;
 use crate::types::Scalar;
 use rustc_hash::FxHashMap;
@@ -86,23 +86,41 @@ fn check(module: &Module, kernel: FuncId, arch: Arch, allows: &str) -> Vec<Diagn
 
 /// What of a valid kernel a version of PTX has no instruction for, on architectures that have one.
 pub fn check_version(module: &Module, kernel: FuncId, version: PtxVersion) -> Vec<Diagnostic> {
-    // An architecture's least version knows its instructions, but for those of sm_75's tensor cores.
-    const PRODUCTS: PtxVersion = PtxVersion { major: 6, minor: 5 };
     let mut errors = Vec::new();
-    if version >= PRODUCTS {
-        return errors;
-    }
     for id in module.reachable(kernel) {
         let function = &module.functions[id];
         function.walk(function.body, &mut |_, data| {
-            if data.op == Op::Mma {
-                let message = format!("`{}` needs PTX {PRODUCTS} or later, not PTX {version}", data.op.name());
-                let help = format!("ask for PTX {PRODUCTS} or later, or for no version");
+            if let Some((least, what)) = needed_version(data).filter(|(least, _)| version < *least) {
+                let message = format!("`{}`{what} needs PTX {least} or later, not PTX {version}", data.op.name());
+                let help = format!("ask for PTX {least} or later, or for no version");
                 errors.push(Diagnostic::error(Code::Arch, data.span, message).help(help));
             }
         });
     }
     errors
+}
+
+/// The least version of PTX that has all instructions of a valid kernel which an architecture's own least version may
+/// lack; nothing if there are none.
+pub fn least_version(module: &Module, kernel: FuncId) -> Option<PtxVersion> {
+    let mut most = None;
+    for id in module.reachable(kernel) {
+        let function = &module.functions[id];
+        function.walk(function.body, &mut |_, data| most = most.max(needed_version(data).map(|(least, _)| least)));
+    }
+    most
+}
+
+/// The version of PTX that an instruction needs, if the least one of its architecture may be older, and of what of it.
+fn needed_version(data: &InstData) -> Option<(PtxVersion, &'static str)> {
+    match (data.op, &data.imm) {
+        // Those of sm_75.
+        (Op::Mma, _) => Some((PtxVersion { major: 6, minor: 5 }, "")),
+        (Op::AsyncCopy, Imm::Copy(copy)) if copy.cache == CacheUse::Streaming => {
+            Some((PtxVersion { major: 7, minor: 4 }, " with `cache=\"streaming\"`"))
+        }
+        _ => None,
+    }
 }
 
 /// The least architecture that has an instruction: what the op table says, or more if its types ask for it.

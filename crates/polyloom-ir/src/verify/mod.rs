@@ -77,7 +77,7 @@ mod promises;
 mod readonly;
 mod structure;
 
-pub use arch::{check_arch, check_archs, check_version, least_arch};
+pub use arch::{check_arch, check_archs, check_version, least_arch, least_version};
 pub use constants::check_constants;
 pub use convergence::check_convergence;
 pub use promises::check_promises;

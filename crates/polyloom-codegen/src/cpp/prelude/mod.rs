@@ -216,6 +216,8 @@ helpers! {
     MmaU8 = "mma_8_columns", needs [Mma], tensor::MMA_U8;
     MmaProduct = "mma", needs [Vec], tensor::MMA_PRODUCT;
     AsyncCopy = "async_copy", needs [], tensor::ASYNC_COPY;
+    AsyncCopyL2 = "async_copy_l2", needs [], tensor::ASYNC_COPY_L2;
+    AsyncCopyStreaming = "async_copy_streaming", needs [], tensor::ASYNC_COPY_STREAMING;
     AsyncCommit = "async_commit", needs [], tensor::ASYNC_COMMIT;
     AsyncWait = "async_wait", needs [], tensor::ASYNC_WAIT;
     NamedBarrier = "named_barrier", needs [], tensor::NAMED_BARRIER;

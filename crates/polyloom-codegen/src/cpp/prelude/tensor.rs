@@ -191,32 +191,47 @@ $Fvec<S, Half> mma(const vec<T, 8> &a, const vec<T, Half> &b, vec<S, Half> c) {
 }
 "#;
 
-pub(super) const ASYNC_COPY: &str = r#"
-// The caches that a copy goes through: all, the second level alone, or all with what is copied the first to make room.
-enum class CacheUse { All, L2, Streaming };
-
-// Begins to copy elements that follow each other from global to shared memory. Those that are apart, or not at
-// multiples of the bytes they are, are copied at once.
-template <int Count, CacheUse Cache = CacheUse::All, typename T>
-$Fvoid async_copy(T *to, const T *from, int64 stride) {
+/// A copy in the background: its name, what is special about it, and its assembly for elements that follow each other.
+macro_rules! async_copy {
+    ($name:literal, $comment:literal, $assembly:literal) => {
+        concat!(
+            "\n// Begins to copy elements that follow each other from global to shared memory",
+            $comment,
+            ". Those that are apart,\n// or not at multiples of the bytes they are, are copied at once.\n\
+             template <int Count, typename T>\n$Fvoid ",
+            $name,
+            "(T *to, const T *from, int64 stride) {
     constexpr int bytes = Count * int(sizeof(T));
     const unsigned int target = (unsigned int)__cvta_generic_to_shared(to);
     if (Count > 1 && (stride != int64(sizeof(T)) || (target | uint64(from)) % bytes != 0)) {
         for (int i = 0; i < Count; ++i) {
             to[i] = *reinterpret_cast<const T *>(reinterpret_cast<const char *>(from) + i * stride);
         }
-    } else if constexpr (Cache == CacheUse::L2) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], %2;" ::"r"(target), "l"(from), "n"(bytes) : "memory");
-    } else if constexpr (Cache == CacheUse::Streaming) {
-        asm volatile("{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; "
-                     "cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, policy; }" ::"r"(target),
-                     "l"(from), "n"(bytes)
-                     : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(from), "n"(bytes) : "memory");
+        asm volatile(\"",
+            $assembly,
+            "\" ::\"r\"(target), \"l\"(from), \"n\"(bytes) : \"memory\");
     }
 }
-"#;
+"
+        )
+    };
+}
+
+pub(super) const ASYNC_COPY: &str = async_copy!("async_copy", "", "cp.async.ca.shared.global [%0], [%1], %2;");
+
+pub(super) const ASYNC_COPY_L2: &str = async_copy!(
+    "async_copy_l2",
+    ", past the\n// multiprocessor's own cache",
+    "cp.async.cg.shared.global [%0], [%1], %2;"
+);
+
+pub(super) const ASYNC_COPY_STREAMING: &str = async_copy!(
+    "async_copy_streaming",
+    ", to be\n// the first that makes room in the caches",
+    "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; \
+     cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, policy; }"
+);
 
 pub(super) const ASYNC_COMMIT: &str = r#"
 // Makes a group of the copies begun since the last one.
