@@ -244,7 +244,8 @@ def produce(
     verify : str
         The level that every row must pass.
     nvrtc : bool
-        Whether, at the level ``full``, NVRTC compiles the CUDA C++ of every row where it is installed. It takes most
+        Whether, at the level ``full``, the CUDA C++ of every row is compiled by NVRTC or, where that is not installed,
+        checked by clang or g++; ``cuda_compiler`` in a row's metadata says by which. NVRTC takes most
         of the time then.
     dedup : str
         What tells rows from each other.

@@ -350,3 +350,27 @@ def test_tapes_are_told_what_such_a_kernel_writes():
     own(squares).launch(1, 32, [y, x])
     with pytest.raises(RuntimeError, match=r"a kernel of `loom\.sim\.Module` has overwritten"):
         tape.backward()
+
+
+class GivesOneCapsule:
+    """An object whose `__dlpack__` knows no versions and gives the same capsule whenever it is asked."""
+
+    def __init__(self, array):
+        self.capsule = array.__dlpack__()
+
+    def __dlpack__(self, **options):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_a_kernel_that_writes_asks_for_no_second_capsule_of_one(device):
+    @loom.kernel
+    def fill(x: loom.array(dtype=float)):
+        x[loom.tid()] = 2.0
+
+    x = np.zeros(3, np.float32)
+    loom.launch(fill, 3, [GivesOneCapsule(x)], device=device)
+    assert x.tolist() == [2.0] * 3

@@ -189,6 +189,64 @@ fn files_that_are_no_programs_are_reported() {
 }
 
 #[test]
+fn a_back_end_writes_what_it_makes_and_says_what_it_does_not() {
+    let folder = Folder::new();
+    let file = folder.file("k.py", SOURCE);
+    let of = |arguments: &[&str]| {
+        let out = polyloom(&[&["compile", &file, "--no-cache"], arguments].concat());
+        (out.status.code(), text(&out.stdout), text(&out.stderr))
+    };
+    for (backend, form, makes) in [
+        ("cranelift", "llvm", "--backend cranelift makes obj, asm, not llvm"),
+        ("llvm", "ptx", "--backend llvm makes obj, asm, llvm, not ptx"),
+        ("nvptx", "obj", "--backend nvptx makes ptx, llvm, cubin, not obj"),
+        ("cuda", "hir", "--backend cuda makes ptx, cubin, cuda, not hir"),
+    ] {
+        let (code, _, error) = of(&["--backend", backend, "--emit", form]);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains(makes), "{error}");
+    }
+    let object = folder.path("k.o");
+    let (code, _, error) = of(&["--backend", "cranelift", "-o", &object]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(std::fs::read(&object).expect("it was written").starts_with(b"\x7fELF") || !cfg!(target_os = "linux"));
+    let (code, _, error) = of(&["--backend", "nvptx", "--dim", "4"]);
+    assert!(code == Some(2) && error.contains("--dim is of --backend cuda"), "{error}");
+    let (code, _, error) = of(&[]);
+    assert!(code == Some(2) && error.contains("--emit"), "{error}");
+    if !polyloom::has_llvm() {
+        return;
+    }
+    for backend in ["nvptx", "cuda"] {
+        let (code, ptx, error) = of(&["--backend", backend]);
+        assert_eq!(code, Some(0), "{error}");
+        assert!(ptx.contains(".target sm_80"), "{ptx}");
+    }
+    let (_, ir, _) = of(&["--backend", "nvptx", "--emit", "llvm"]);
+    assert!(ir.contains("nvptx64-nvidia-cuda"), "{ir}");
+    if !polyloom::gpu_available() {
+        // The code is there before the machine turns out to have nothing to run it on.
+        let ptx = folder.path("k.ptx");
+        let (code, _, error) = of(&[
+            "--backend",
+            "cuda",
+            "-o",
+            &ptx,
+            "--dim",
+            "4",
+            "--arg",
+            "x=arange:4",
+            "--arg",
+            "y=zeros:4",
+            "--arg",
+            "n=1",
+        ]);
+        assert!(code == Some(1) && error.contains("cuda:0"), "{error}");
+        assert!(std::fs::read_to_string(&ptx).expect("it was written").contains(".entry"));
+    }
+}
+
+#[test]
 fn compile_emits_every_form() {
     let folder = Folder::new();
     let file = folder.file("k.py", SOURCE);
@@ -290,7 +348,8 @@ fn run_runs_the_kernel_and_saves_arrays() {
     let file = folder.file("k.py", SOURCE);
     let saved = folder.path("y.npy");
     let out_option = format!("y={saved}");
-    let arguments = ["run", &file, "--kernel", "scaled", "--dim", "4", "--arg", "x=arange:4", "--arg", "y=zeros:4"];
+    let arguments =
+        ["run", &file, "--kernel", "scaled", "--dim", "4", "--arg", "x=arange:4", "--arg", "y=zeros:4", "--arg", "n=1"];
     let more = ["--arg", "n=1", "--out", &out_option];
     let out = polyloom(&[&arguments[..], &more[..]].concat());
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));

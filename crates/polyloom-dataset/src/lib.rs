@@ -33,5 +33,5 @@ pub use row::{COLUMNS, EXTRA_COLUMNS, Hashes, Metadata, Row, Versions, all_colum
 pub use statistics::{Histogram, Statistics};
 pub use text::{Device, GpuCode, Texts, backward};
 pub use tools::{Emit, Emitter, wants_warp};
-pub use validate::{Finding, Quality, ValidateError, columns_to_validate_by, validate};
+pub use validate::{Finding, Metrics, Quality, ValidateError, columns_to_validate_by, validate};
 pub use verify::{Level, Reason, Reject, Verifier};

@@ -158,6 +158,7 @@ impl Texts {
             generation_time_ms: None,
             codegen_only: true,
             cuda_available_at_generation: None,
+            cuda_compiler: None,
             verified,
             arch: self.arch.to_string(),
             inputs: program.inputs.clone(),

@@ -1,6 +1,8 @@
 //! What others have made: NVIDIA's compiler and assembler, and Warp. Columns by them are asked for by name alone, since what
 //! is in them depends on what the machine has; NVIDIA's compiler proves rows right besides, where it is installed.
 
+mod syntax;
+
 use crate::generate::Program;
 use crate::produce::Settings;
 use crate::row::Row;
@@ -8,6 +10,7 @@ use crate::text::{Device, Texts, backward, failed};
 use crate::verify::{Level, Reject};
 use polyloom::{Arch, CodegenError, Kernel, Nvrtc, Ptxas, TextTarget, has_compute};
 use std::collections::BTreeMap;
+use syntax::SyntaxCheck;
 
 /// Gives Warp's CUDA C++ and C++ of a kernel, by its name and its text; none of one that Warp does not take. It runs the
 /// text.
@@ -25,11 +28,21 @@ pub struct Emitter<'a> {
 /// What makes the columns that are asked for, and what proves rows right beside the compiler's own engines.
 pub(crate) struct Tools<'a> {
     nvrtc: Option<Nvrtc>,
-    /// NVRTC again, with its version.
-    proof: Option<(Nvrtc, String)>,
+    proof: Option<Proof>,
     ptxas: Option<Ptxas>,
     emitter: Option<Emitter<'a>>,
 }
+
+/// What shows that a row's CUDA C++ is such.
+enum Proof {
+    /// NVRTC, of this version, compiles it.
+    Nvrtc(Nvrtc, String),
+    /// A compiler without CUDA checks it.
+    Syntax(SyntaxCheck),
+}
+
+/// What rows call NVRTC.
+const NVRTC_NAME: &str = "nvrtc";
 
 /// Columns by each tool.
 const NVRTC: [&str; 2] = ["nvrtc_ptx_forward", "nvrtc_ptx_backward"];
@@ -107,32 +120,55 @@ impl<'a> Tools<'a> {
             ptxas.log(NOTHING, texts.arch).map_err(|error| error.to_string())?;
         }
         let proves = may_prove && settings.verify >= Level::Full && texts.device != Device::Cpu;
-        let proof = || {
+        let nvrtc_proof = || {
             let nvrtc = Nvrtc::find().ok().filter(|nvrtc| nvrtc.compile("", texts.arch).is_ok())?;
             let version = nvrtc.version().ok()?;
-            Some((nvrtc, version))
+            Some(Proof::Nvrtc(nvrtc, version))
         };
+        let proof = || nvrtc_proof().or_else(|| SyntaxCheck::find().map(Proof::Syntax));
         Ok(Tools { nvrtc, proof: proves.then(proof).flatten(), ptxas, emitter })
     }
 
     /// The version of NVRTC, if it proves rows right.
-    pub(crate) fn proof(&self) -> Option<&str> {
-        self.proof.as_ref().map(|(_, version)| version.as_str())
+    pub(crate) fn nvrtc_version(&self) -> Option<&str> {
+        match &self.proof {
+            Some(Proof::Nvrtc(_, version)) => Some(version),
+            _ => None,
+        }
     }
 
-    /// Has NVRTC compile the kernel's CUDA C++, forward and backward, if it proves rows right and has not done so for the
+    /// What compiles, or at least checks, the CUDA C++ of rows: `nvrtc`, `clang++` or `g++`.
+    pub(crate) fn cuda_compiler(&self) -> Option<&'static str> {
+        match self.proof.as_ref()? {
+            Proof::Nvrtc(..) => Some(NVRTC_NAME),
+            Proof::Syntax(check) => Some(check.name()),
+        }
+    }
+
+    /// Whether rows may say that this compiled their CUDA C++.
+    pub(crate) fn is_cuda_compiler(name: &str) -> bool {
+        [NVRTC_NAME, SyntaxCheck::Clang.name(), SyntaxCheck::Gcc.name()].contains(&name)
+    }
+
+    /// Has NVRTC, or what else there is, compile the kernel's CUDA C++, forward and backward, if it has not done so for the
     /// row's columns.
     ///
     /// # Errors
     ///
     /// If it does not take what the compiler has written.
     pub(crate) fn prove(&self, kernel: &Kernel, row: &Row, arch: Arch) -> Result<(), Box<Reject>> {
-        let Some((nvrtc, _)) = &self.proof else { return Ok(()) };
+        let Some(proof) = &self.proof else { return Ok(()) };
         let compile = |kernel: &Kernel, done: &Option<String>| -> Result<(), Box<Reject>> {
-            if done.is_none() {
-                nvrtc.compile(&kernel.text(TextTarget::Cuda, false).map_err(failed)?, arch).map_err(failed)?;
+            match proof {
+                Proof::Nvrtc(..) if done.is_some() => Ok(()),
+                Proof::Nvrtc(nvrtc, _) => {
+                    let text = kernel.text(TextTarget::Cuda, false).map_err(failed)?;
+                    nvrtc.compile(&text, arch).map_err(failed).map(drop)
+                }
+                Proof::Syntax(check) => {
+                    check.check(&kernel.text(TextTarget::Cuda, false).map_err(failed)?).map_err(failed)
+                }
             }
-            Ok(())
         };
         compile(kernel, &row.nvrtc_ptx_forward)?;
         match backward(kernel)? {

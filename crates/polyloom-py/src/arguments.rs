@@ -370,7 +370,7 @@ fn array_argument<'py>(
     // SAFETY: as before.
     let writeable = || unsafe { (*array).fields.flags } & npyffi::NPY_ARRAY_WRITEABLE != 0;
     if is_written && !writeable() {
-        if !is_writable_by_dlpack(arg)? {
+        if !is_writable_by_dlpack(arg).map_err(|error| named(py, error, &leaf_name(kernel, index)))? {
             let message = "is written by the kernel but read-only: pass a copy, such as np.array(x)";
             return Err(PyValueError::new_err(at(kernel, index, message)));
         }
@@ -670,8 +670,14 @@ fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
         other => other?,
     };
     let capsule = capsule.cast_into::<PyCapsule>()?;
-    if capsule.is_valid_checked(Some(c"dltensor")) {
+    // Whoever gives one capsule again and again gives one that NumPy has used up by now.
+    if [c"dltensor", c"used_dltensor"].into_iter().any(|name| capsule.is_valid_checked(Some(name))) {
         return Ok(!arg.hasattr("__array__")? || !is_immutable(arg)?);
+    }
+    if !capsule.is_valid_checked(Some(c"dltensor_versioned")) {
+        return Err(PyValueError::new_err(
+            "gives no new DLPack capsule when it is asked for one: pass np.from_dlpack(x)",
+        ));
     }
     let tensor = capsule.pointer_checked(Some(c"dltensor_versioned"))?.cast::<Versioned>();
     // SAFETY: a capsule of this name holds such a tensor, and nobody has consumed it.

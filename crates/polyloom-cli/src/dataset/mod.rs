@@ -100,7 +100,7 @@ struct Validate {
     /// How many threads look at rows; by default one for each core
     #[arg(long, value_name = "J", value_parser = from_one::<NonZero<usize>>)]
     jobs: Option<NonZero<usize>>,
-    /// Leave NVRTC out, which compiles the CUDA C++ of rows of the level `full` where it is installed
+    /// Do not have the CUDA C++ of rows of the level `full` compiled by NVRTC, or checked by clang or g++ without it
     #[arg(long)]
     no_nvrtc: bool,
     /// Print what is found as JSON
@@ -143,8 +143,8 @@ struct Produce {
     /// Make code and run nothing: short for `--verify compile --no-nvrtc`
     #[arg(long, conflicts_with_all = ["verify", "no_nvrtc"])]
     codegen_only: bool,
-    /// Leave NVRTC out, which at the level `full` compiles the CUDA C++ of every row where it is installed, and takes most
-    /// of the time
+    /// Do not have the CUDA C++ of every row compiled, as is done at the level `full` by NVRTC, which takes most of the
+    /// time, or where there is none by the syntax check of clang or g++
     #[arg(long)]
     no_nvrtc: bool,
     /// What tells rows from each other
@@ -469,6 +469,25 @@ fn report(quality: &Quality) -> String {
     let _ = writeln!(text, "right again to the level");
     for (level, n) in &quality.levels {
         let _ = writeln!(text, "  {:<20} {n:>10}", level.name());
+    }
+    if let Some(metrics) = &quality.metrics {
+        let _ = writeln!(text, "quality");
+        for (name, value) in [
+            ("different by text", format!("{:.1} %", 100.0 * metrics.unique_exact)),
+            ("names taken out", format!("{:.1} %", 100.0 * metrics.unique_alpha)),
+            ("constants, too", format!("{:.1} %", 100.0 * metrics.unique_structure)),
+            ("ops", metrics.distinct_ops.to_string()),
+            ("pairs of ops", metrics.distinct_op_pairs.to_string()),
+            ("depth, mean", format!("{:.1}", metrics.mean_depth)),
+            ("difficulty, mean", format!("{:.1}", metrics.mean_difficulty)),
+            ("forward lines, mean", format!("{:.0}", metrics.mean_forward_lines)),
+            ("backward lines, mean", format!("{:.0}", metrics.mean_backward_lines)),
+        ] {
+            let _ = writeln!(text, "  {name:<20} {value:>10}");
+        }
+    }
+    for (compiler, n) in &quality.cuda_compilers {
+        let _ = writeln!(text, "CUDA C++ of {n} rows went through {compiler} when they were made");
     }
     if let Some(version) = &quality.nvrtc {
         let _ = writeln!(text, "NVRTC {version} has compiled all CUDA C++");

@@ -192,7 +192,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         }
     })
     .map_err(at(folder))?;
-    let nvrtc = tools.proof().map(str::to_owned);
+    let nvrtc = tools.nvrtc_version().map(str::to_owned);
     let mut progress = Progress {
         rows: manifest.rows(),
         wanted: settings.count,

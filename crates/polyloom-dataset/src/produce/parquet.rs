@@ -49,6 +49,7 @@ const METADATA: &str = "
     optional double generation_time_ms;
     required boolean codegen_only;
     optional boolean cuda_available_at_generation;
+    optional binary cuda_compiler (STRING);
     required binary verified (STRING);
     required binary arch (STRING);
     required group inputs (LIST) { repeated group list { required group element {

@@ -225,6 +225,9 @@ impl Work<'_> {
             verifier.simulate_columns(program, kernel, &row)?;
         }
         self.tools.prove(kernel, &row, self.texts.arch)?;
+        if let Some(metadata) = &mut row.metadata {
+            metadata.cuda_compiler = self.tools.cuda_compiler().map(str::to_owned);
+        }
         Ok(Outcome::Row(Box::new(Made { row, keys, op_counts: OpCounts::of(kernel) })))
     }
 

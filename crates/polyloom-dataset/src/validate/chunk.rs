@@ -275,6 +275,9 @@ impl Examiner<'_> {
             }
             *quality.levels.entry(metadata.verified).or_default() += u64::from(wrong.is_empty());
             quality.with_backward += u64::from(metadata.has_backward);
+            if let Some(compiler) = &metadata.cuda_compiler {
+                *quality.cuda_compilers.entry(compiler.clone()).or_default() += 1;
+            }
         }
         for what in wrong {
             quality.add(Finding { file: file.path.clone(), line, id: row.id.clone(), what });

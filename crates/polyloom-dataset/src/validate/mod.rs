@@ -6,10 +6,11 @@
 mod chunk;
 mod row;
 
+use crate::card::UniqueRatios;
 use crate::card::{Summary, card};
 use crate::produce::{DESCRIPTION, MANIFEST, Manifest, STATS, Settings, read_file, unique_ratios};
 use crate::similarity::Sketch;
-use crate::statistics::{OpCounts, Statistics};
+use crate::statistics::{Histogram, OpCounts, Statistics};
 use crate::text::{GENERATOR, Texts};
 use crate::tools::{Emitter, Tools, WARP_VERSION, wants_warp};
 use crate::verify::{Level, Verifier};
@@ -51,10 +52,59 @@ pub struct Quality {
     pub nvrtc: Option<String>,
     /// Why Warp's columns were not looked at, if there are some and they were not.
     pub warp_unchecked: Option<String>,
+    /// Rows by what compiled or checked their CUDA C++ when they were made, as they say.
+    pub cuda_compilers: BTreeMap<String, u64>,
+    /// What its rows are like; none of a data set whose files are not what they should be.
+    pub metrics: Option<Metrics>,
     /// What is wrong, the first thousand findings.
     pub findings: Vec<Finding>,
     /// How many more there are.
     pub further_findings: u64,
+}
+
+/// What the rows of a data set are like, counted from the rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Metrics {
+    /// The share of rows that differ from all others by their text.
+    pub unique_exact: f64,
+    /// The same with names taken out.
+    pub unique_alpha: f64,
+    /// The same with constants taken out, too.
+    pub unique_structure: f64,
+    /// Ops that occur, and pairs of ops of which one takes what the other gives.
+    pub distinct_ops: usize,
+    /// Such pairs.
+    pub distinct_op_pairs: usize,
+    /// How deep values are made of each other, on average.
+    pub mean_depth: f64,
+    /// From 0 to 4, on average.
+    pub mean_difficulty: f64,
+    /// Lines of forward code, on average.
+    pub mean_forward_lines: f64,
+    /// Lines of backward code, on average of the rows that have some.
+    pub mean_backward_lines: f64,
+}
+
+impl Metrics {
+    fn of(statistics: &Statistics, unique: UniqueRatios) -> Metrics {
+        let rows = statistics.rows.max(1) as f64;
+        let mean = |histogram: &Histogram| {
+            let sum: f64 = histogram.iter().filter_map(|(name, &n)| Some(name.parse::<f64>().ok()? * n as f64)).sum();
+            sum / rows
+        };
+        let histograms = &statistics.histograms;
+        Metrics {
+            unique_exact: unique.exact,
+            unique_alpha: unique.alpha,
+            unique_structure: unique.structure,
+            distinct_ops: histograms.ops.len(),
+            distinct_op_pairs: histograms.op_bigrams.len(),
+            mean_depth: mean(&histograms.depth),
+            mean_difficulty: mean(&histograms.difficulty),
+            mean_forward_lines: statistics.forward_lines as f64 / rows,
+            mean_backward_lines: statistics.backward_lines as f64 / statistics.with_backward.max(1) as f64,
+        }
+    }
 }
 
 impl Quality {
@@ -132,7 +182,7 @@ pub fn validate(
     let emitter = wants_warp(&settings.columns).then(|| usable(emitter, settings));
     let emitter = emitter.and_then(|usable| usable.map_err(|why| quality.warp_unchecked = Some(why)).ok());
     let tools = tools(settings, nvrtc, emitter).map_err(ValidateError::Tool)?;
-    quality.nvrtc = tools.proof().map(str::to_owned);
+    quality.nvrtc = tools.nvrtc_version().map(str::to_owned);
     let mut versions = tools.versions().map_err(ValidateError::Tool)?;
     if quality.warp_unchecked.is_some()
         && let Some(version) = settings.tools.get(WARP_VERSION)
@@ -178,8 +228,11 @@ pub fn validate(
     // What follows is said of what the manifest lists, and is wrong itself where that is.
     if examiner.quality.findings.is_empty() {
         examiner.repeats().map_err(at(folder.to_owned()))?;
-        let Examiner { statistics, op_counts, .. } = &mut examiner;
+        let Examiner { statistics, op_counts, quality, .. } = &mut examiner;
         statistics.add_ops(op_counts);
+        if let Ok(unique) = unique_ratios(&manifest, folder) {
+            quality.metrics = Some(Metrics::of(statistics, unique));
+        }
         if *statistics != manifest.statistics {
             examiner.found(MANIFEST, "the statistics are not those of the rows".to_owned());
         }

@@ -102,6 +102,13 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     if !is_timed || metadata.cuda_available_at_generation.is_some() != settings.timings {
         wrong.push("does not say how long it took to make as the manifest has it".to_owned());
     }
+    if metadata
+        .cuda_compiler
+        .as_deref()
+        .is_some_and(|name| metadata.verified < Level::Full || !settings.nvrtc || !Tools::is_cuda_compiler(name))
+    {
+        wrong.push("names a compiler of its CUDA C++ that the run did not ask".to_owned());
+    }
     let text = |reject: Box<Reject>| reject.to_string();
     let source = settings.source.as_ref();
     if source.is_none() {
@@ -147,7 +154,7 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     for fields in [&mut have, &mut want] {
         // Of the machine that made the row nothing can be known here.
         if let Some(serde_json::Value::Object(metadata)) = fields.get_mut("metadata") {
-            for name in ["generation_time_ms", "cuda_available_at_generation"] {
+            for name in ["generation_time_ms", "cuda_available_at_generation", "cuda_compiler"] {
                 metadata.remove(name);
             }
         }

@@ -8,7 +8,7 @@ use super::{cse, dce, early_exits, fold, if_convert, inline, licm};
 use crate::pipeline::extract;
 use polyloom_ir::op::Lowering;
 use polyloom_ir::{
-    Builder, CallEffects, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, ValueDef, math,
+    Builder, CallEffects, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value, ValueDef, math,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -131,8 +131,12 @@ impl Expansion {
     }
 }
 
+/// Whether a library function stands for an instruction. Those are of scalars: what is on composites is taken apart
+/// first.
 fn is_library(func: &Function, inst: Inst) -> bool {
-    func.insts[inst].op.info().lowering == Lowering::Library
+    let data = &func.insts[inst];
+    let is_composite = |&value: &Value| func.ty(value).as_composite().is_some();
+    data.op.info().lowering == Lowering::Library && !data.operands.iter().chain(&data.results).any(is_composite)
 }
 
 fn is_half(ty: Type) -> bool {

@@ -153,6 +153,17 @@ impl Layout {
         address
     }
 
+    /// The same memory, with each element of it once: an axis that goes nowhere has one index.
+    pub(crate) fn without_repeats(&self) -> Layout {
+        let mut once = self.clone();
+        for (extent, &stride) in once.extents.iter_mut().zip(&self.strides) {
+            if stride == 0 {
+                *extent = (*extent).min(1);
+            }
+        }
+        once
+    }
+
     /// Calls `each` with address and length of each run of elements that follow each other in memory, row by row.
     pub(crate) fn runs<E>(&self, each: &mut impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
         let (outer, run) = self.run_axes();

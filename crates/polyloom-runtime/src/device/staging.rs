@@ -133,7 +133,7 @@ impl<'a> Staged<'a> {
             let mut bytes = vec![0; n_bytes];
             // SAFETY: as above.
             unsafe { self.memory.read(device, &mut bytes)? };
-            layout.runs(&mut |to, length| -> Result<(), DeviceFailure> {
+            layout.without_repeats().runs(&mut |to, length| -> Result<(), DeviceFailure> {
                 // SAFETY: the run is of elements of the array, which the caller vouches for.
                 let run = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, length as usize) };
                 run.copy_from_slice(&bytes[(to - span.start) as usize..][..run.len()]);
@@ -171,7 +171,7 @@ unsafe fn block_bytes<'a>(block: &Range<u64>, arrays: impl Iterator<Item = &'a L
     }
     let mut bytes = vec![0; n_bytes];
     for array in arrays {
-        let Ok(()) = array.runs(&mut |from, length| -> Result<(), Infallible> {
+        let Ok(()) = array.without_repeats().runs(&mut |from, length| -> Result<(), Infallible> {
             // SAFETY: the run is of elements of the array, which the caller vouches for.
             let run = unsafe { std::slice::from_raw_parts(from as *const u8, length as usize) };
             bytes[(from - block.start) as usize..][..run.len()].copy_from_slice(run);
@@ -206,6 +206,10 @@ mod tests {
         check(&[backwards, row], &[1, 2, 0, 0, 5, 6, 7, 8, 0, 0, 11, 12], true);
         // As many elements as fit into the block, but one of them twice.
         check(&[layout(0, &[2, 2], &[0, 6])], &[1, 2, 0, 0, 0, 0, 7, 8], true);
+        // 2^31 elements that are one take no longer than one.
+        let repeated = layout(0, &[1 << 31, 2], &[0, 2]);
+        assert_eq!(repeated.without_repeats().extents[..], [1, 2]);
+        check(&[repeated, layout(6, &[1], &[2])], &[1, 2, 3, 4, 0, 0, 7, 8], true);
         check(&[layout(0, &[4], &[2]), layout(2, &[1], &[2])], &[1, 2, 3, 4, 5, 6, 7, 8], false);
     }
 }
