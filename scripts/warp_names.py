@@ -46,7 +46,7 @@ DIFFERENCES = {
     "block_dim": "1 on the CPU in kernels that use nothing else of blocks; Warp has blocks on the CPU behind a setting",
     "ref": "a call that changes an array element or a component stands on a line of its own, or is what is assigned",
     "indexedarray": "a struct of the array and the indices; other attributes than Warp's",
-    "launch": "on the CPU only so far; wrong arguments are reported by name",
+    "launch": "on `cpu`, `sim:0` and `cuda:0`; wrong arguments are reported by name",
     "func": "one named `add` or `sub` does not change what `+=` and `-=` of array elements mean",
     "get_device": "a device is the string of its name",
     "map": "a Python number takes the type of the arrays, where they have one of its kind",

@@ -1,14 +1,18 @@
 """Polyloom: numerical Python kernels compiled to fast code, for CPUs and GPUs, and differentiated.
 
->>> import numpy as np, polyloom as loom
->>> @loom.kernel
-... def saxpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
-...     i = loom.tid()
-...     y[i] = a * x[i] + y[i]
->>> x, y = np.ones(4, np.float32), np.arange(4, dtype=np.float32)
->>> loom.launch(saxpy, 4, [2.0, x, y])
->>> y
-array([2., 3., 4., 5.], dtype=float32)
+Kernels are compiled from the text of their functions, so they are written in files or notebook cells::
+
+    import numpy as np
+    import polyloom as loom
+
+    @loom.kernel
+    def saxpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        i = loom.tid()
+        y[i] = a * x[i] + y[i]
+
+    x, y = np.ones(4, np.float32), np.arange(4, dtype=np.float32)
+    loom.launch(saxpy, 4, [2.0, x, y])
+    print(y)  # [2. 3. 4. 5.]
 """
 
 import math as _math

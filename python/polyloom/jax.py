@@ -1,4 +1,4 @@
-"""Kernels as functions that JAX differentiates; with the package `jax`, as by `pip install polyloom[jax]`."""
+"""Kernels as functions that JAX differentiates; needs the package `jax`."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def extract_ir(
     arch : str, optional
         The GPU architecture of LLVM IR and PTX, such as ``sm_90``; by default ``sm_80``.
     emitter : str
-        ``warp`` for the text of Warp's own code generator (``pip install polyloom[warp]``) in place of
+        ``warp`` for the text of Warp's own code generator (``pip install warp-lang``) in place of
         Polyloom's: ``warp_cuda`` and ``warp_cpp``, each forward and backward. The kernel's file has to
         import Warp, and is run again.
 
@@ -259,7 +259,7 @@ def produce(
         The GPU architecture of PTX and LLVM IR.
     emitter : str
         ``warp`` adds the columns ``warp_cuda`` and ``warp_cpp``, what Warp's own code generator makes of the
-        kernel (``pip install polyloom[warp]``); they are None where Warp does not take it. Not with `source`: Warp runs
+        kernel (``pip install warp-lang``); they are None where Warp does not take it. Not with `source`: Warp runs
         the files of kernels, of which Polyloom only reads those that others wrote.
     timings : bool
         Whether rows say how long they took to make, in which no two runs are alike.
@@ -272,7 +272,7 @@ def produce(
     exclude : iterable of path
         Files, ``.py``, ``.jsonl``, ``.jsonl.zst`` or ``.parquet``, of kernels that no row may be like.
     engine : str
-        ``local`` for threads of this process, ``ray`` for tasks of a Ray cluster (``pip install polyloom[ray]``),
+        ``local`` for threads of this process, ``ray`` for tasks of a Ray cluster (``pip install ray``),
         one for each `indices_per_file` indices. All its machines have to see `output`.
     jobs : int, optional
         How many threads make rows; by default one for each core.

@@ -1,4 +1,4 @@
-"""Kernels as functions that PyTorch differentiates; with the package `torch`, as by `pip install polyloom[torch]`."""
+"""Kernels as functions that PyTorch differentiates; needs the package `torch`."""
 
 from __future__ import annotations
 

@@ -8,8 +8,11 @@ import types
 import weakref
 from typing import Any
 
+import numpy as np
 import polyloom as loom
 import pytest
+
+from sources import define
 
 DEFINITIONS = {
     "func": "@loom.func\ndef h(v: float):\n    return v + 1.0\n",
@@ -121,3 +124,20 @@ def test_what_a_kernel_captured_lives_as_long_as_the_kernel():
         x = loom.zeros(1, dtype=dtype)
         loom.launch(kernel, 1, [x])
         assert x.numpy()[0] == 4
+
+
+def test_a_collection_while_functions_are_made_finds_nothing_unfinished():
+    text = "\n".join(
+        f"@loom.func\ndef f{n}(x: float):\n    return x + {n}.0\n\n@loom.kernel\ndef k{n}(x: loom.array(dtype=float)):\n"
+        f"    x[loom.tid()] = f{n}(1.0)\n"
+        for n in range(30)
+    )
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        found = define(text)
+    finally:
+        gc.set_threshold(*before)
+    x = np.zeros(1, np.float32)
+    loom.launch(found["k29"], 1, [x])
+    assert x[0] == 30.0

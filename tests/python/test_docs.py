@@ -12,7 +12,6 @@ from polyloom import _builtins, _native
 @pytest.mark.parametrize(
     "module",
     [
-        "polyloom",
         "polyloom._arrays",
         "polyloom._creation",
         "polyloom._custom",

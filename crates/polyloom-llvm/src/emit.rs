@@ -1,7 +1,7 @@
 //! From a kernel to LLVM IR, assembly, object files and the back end's own object format.
 
 use crate::ir::Ir;
-use crate::target::{self, Processor, Vectorize};
+use crate::target::{self, Effort, Processor, Vectorize};
 use inkwell::context::Context;
 use inkwell::module::Module as LlvmModule;
 use polyloom_codegen::{CodegenError, Emit, Object};
@@ -22,17 +22,18 @@ pub(crate) fn emit<const N: usize>(
     target::prepare(processor, &llvm)?;
     let vectorize = lower(&Ir::new(&context, &llvm))?;
     verify(&llvm)?;
+    let effort = Effort::for_module(&llvm);
     let mut is_optimized = false;
     let mut made = [const { Vec::new() }; N];
     for (form, made) in forms.into_iter().zip(&mut made) {
         if form != Emit::LlvmIr && !is_optimized {
-            target::optimize(processor, &llvm, vectorize)?;
+            target::optimize(processor, &llvm, vectorize, effort)?;
             is_optimized = true;
         }
         *made = match form {
             Emit::LlvmIr | Emit::LlvmIrOptimized => llvm.print_to_string().to_string().into_bytes(),
-            Emit::Asm => target::generate(processor, &llvm, true)?,
-            Emit::Obj => target::generate(processor, &llvm, false)?,
+            Emit::Asm => target::generate(processor, &llvm, true, effort)?,
+            Emit::Obj => target::generate(processor, &llvm, false, effort)?,
         };
     }
     Ok(made)

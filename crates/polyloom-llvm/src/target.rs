@@ -111,7 +111,7 @@ impl Processor {
     }
 
     /// A target machine for this processor. It belongs to one thread.
-    fn machine(&self) -> Result<TargetMachine, CodegenError> {
+    fn machine(&self, level: OptimizationLevel) -> Result<TargetMachine, CodegenError> {
         let triple = match self.is_gpu {
             true => TargetTriple::create("nvptx64-nvidia-cuda"),
             false => TargetMachine::get_default_triple(),
@@ -120,7 +120,7 @@ impl Processor {
         let options = TargetMachineOptions::new()
             .set_cpu(&self.cpu)
             .set_features(&self.features)
-            .set_level(OptimizationLevel::Default)
+            .set_level(level)
             .set_reloc_mode(RelocMode::PIC)
             .set_code_model(CodeModel::Small);
         target
@@ -143,7 +143,7 @@ fn with_machine<R>(
         let cached = &mut machines[usize::from(processor.is_gpu)];
         let machine = match cached {
             Some((known, machine)) if known == processor => machine,
-            _ => &mut cached.insert((processor.clone(), processor.machine()?)).1,
+            _ => &mut cached.insert((processor.clone(), processor.machine(OptimizationLevel::Default)?)).1,
         };
         work(machine)
     })
@@ -172,6 +172,32 @@ const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,e
     loop-unroll<O2>,infer-alignment,instcombine<no-verify-fixpoint>),\
     globaldce";
 
+/// What is run on code so long that the other passes, some of which take time that grows as its square, would take
+/// minutes: what takes time that grows as the code does.
+const PASSES_OF_LONG_CODE: &str = "function<eager-inv>(sroa<modify-cfg>,early-cse<memssa>,simplifycfg),\
+    cgscc(inline),function<eager-inv>(early-cse<memssa>,simplifycfg),globaldce";
+
+/// Instructions of the longest code that is optimised with all passes.
+const LONG_CODE: usize = 20_000;
+
+/// How much is done for code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effort {
+    /// All there is.
+    Full,
+    /// What takes time that grows no faster than the code.
+    Linear,
+}
+
+impl Effort {
+    /// What a module of this length gets.
+    pub(crate) fn for_module(module: &Module<'_>) -> Effort {
+        let blocks = module.get_functions().flat_map(|function| function.get_basic_block_iter());
+        let n_instructions: usize = blocks.map(|block| block.get_instructions().count()).sum();
+        if n_instructions > LONG_CODE { Effort::Linear } else { Effort::Full }
+    }
+}
+
 /// Where LLVM looks for vectors in scalar code.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Vectorize {
@@ -182,22 +208,36 @@ pub(crate) struct Vectorize {
 }
 
 /// Runs the optimiser.
-pub(crate) fn optimize(processor: &Processor, module: &Module<'_>, vectorize: Vectorize) -> Result<(), CodegenError> {
+pub(crate) fn optimize(
+    processor: &Processor,
+    module: &Module<'_>,
+    vectorize: Vectorize,
+    effort: Effort,
+) -> Result<(), CodegenError> {
     with_machine(processor, |machine| {
         let options = PassBuilderOptions::create();
         options.set_loop_vectorization(vectorize.loops);
         options.set_loop_interleaving(vectorize.loops);
         options.set_loop_slp_vectorization(vectorize.slp);
         options.set_loop_unrolling(true);
-        let passes = if processor.is_gpu { GPU_PASSES } else { "default<O2>" };
+        let passes = match effort {
+            Effort::Linear => PASSES_OF_LONG_CODE,
+            Effort::Full if processor.is_gpu => GPU_PASSES,
+            Effort::Full => "default<O2>",
+        };
         module.run_passes(passes, machine, options).map_err(|e| CodegenError::new(e.to_string()))
     })
 }
 
 /// Generates an object file or assembly text.
-pub(crate) fn generate(processor: &Processor, module: &Module<'_>, assembly: bool) -> Result<Vec<u8>, CodegenError> {
+pub(crate) fn generate(
+    processor: &Processor,
+    module: &Module<'_>,
+    assembly: bool,
+    effort: Effort,
+) -> Result<Vec<u8>, CodegenError> {
     let kind = if assembly { FileType::Assembly } else { FileType::Object };
-    with_machine(processor, |machine| {
+    let write = |machine: &TargetMachine| {
         machine
             .write_to_memory_buffer(module, kind)
             .map(|buffer| match assembly {
@@ -205,5 +245,10 @@ pub(crate) fn generate(processor: &Processor, module: &Module<'_>, assembly: boo
                 false => buffer.as_slice().to_vec(),
             })
             .map_err(|e| CodegenError::new(e.to_string()))
-    })
+    };
+    match effort {
+        Effort::Full => with_machine(processor, write),
+        // Code generation has passes of its own, which it runs for code that is to be good.
+        Effort::Linear => write(&processor.machine(OptimizationLevel::None)?),
+    }
 }

@@ -839,8 +839,9 @@ pub(crate) struct Function {
     earlier: Mutex<Vec<Py<Function>>>,
     /// What stands in for its derivative, and for it on the way there.
     custom: Mutex<Vec<Py<Function>>>,
-    /// The Python function, which runs where no kernel calls it.
-    python: Py<PyAny>,
+    /// The Python function, which runs where no kernel calls it. None only while the object is being made: `object.__new__`
+    /// allocates its `__dict__`, so Python's garbage collection may look at memory that is all zeros, which this is then.
+    python: Option<Py<PyAny>>,
     doc: Option<String>,
     /// What it is compiled in.
     scope: Py<Scope>,
@@ -869,7 +870,7 @@ impl Function {
             guarded(|| check_function(&handle, &defaults).map_err(|error| compile_error(py, &error)))?;
         }
         let doc = function.getattr("__doc__")?.extract()?;
-        let python = function.clone().unbind();
+        let python = Some(function.clone().unbind());
         Ok(Function { handle, earlier: Mutex::default(), custom: Mutex::default(), python, doc, scope: scope.unbind() })
     }
 
@@ -878,8 +879,8 @@ impl Function {
     fn add_overloads_of(&self, py: Python<'_>, before: &Bound<'_, Function>) -> PyResult<()> {
         let mut overloads = Vec::new();
         for overload in Function::overloads(before) {
-            let Function { handle, python, .. } = overload.get();
-            if !self.handle.replaces(handle) && !self.is_executed_after(handle, python.bind(py))? {
+            let handle = &overload.get().handle;
+            if !self.handle.replaces(handle) && !self.is_executed_after(handle, &overload.get().function(py)?)? {
                 overloads.push(overload);
             }
         }
@@ -925,7 +926,8 @@ impl Function {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.python)?;
+        let Some(python) = &self.python else { return Ok(()) };
+        visit.call(python)?;
         visit.call(&self.scope)?;
         for functions in [&self.earlier, &self.custom] {
             // What a thread changes right now is in use.
@@ -963,9 +965,9 @@ impl Function {
         let py = args.py();
         let overloads = Function::overloads(slf);
         if overloads.len() == 1 {
-            return slf.get().python.bind(py).call(args, kwargs);
+            return slf.get().function(py)?.call(args, kwargs);
         }
-        let functions = PyList::new(py, overloads.iter().map(|overload| overload.get().python.clone_ref(py)))?;
+        let functions = overloads.iter().map(|overload| overload.get().function(py)).collect::<PyResult<Vec<_>>>()?;
         let chosen = py.import("polyloom._overloads")?.call_method1("overload_for", (functions, args, kwargs))?;
         chosen.call(args, kwargs)
     }
@@ -976,6 +978,12 @@ impl Function {
 }
 
 impl Function {
+    /// The Python function.
+    fn function<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let missing = || PyRuntimeError::new_err("internal error: a function without its Python function");
+        Ok(self.python.as_ref().ok_or_else(missing)?.bind(py).clone())
+    }
+
     /// All overloads, in the order of their definition.
     pub(crate) fn handles(&self) -> Vec<FunctionHandle> {
         let earlier = locked(&self.earlier);
@@ -986,7 +994,7 @@ impl Function {
     /// from other text, as when a notebook cell is edited, or by the same definition compiled anew. Code that runs a
     /// definition several times, such as a loop over types, has compiled it once.
     fn is_executed_after(&self, other: &FunctionHandle, python: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let own = self.python.bind(python.py());
+        let own = self.function(python.py())?;
         if !own.getattr("__globals__")?.is(&python.getattr("__globals__")?) {
             return Ok(false);
         }

@@ -52,7 +52,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Assigns a value to one target.
-    fn assign_value(&mut self, target: &'a ast::Expr, value: Expr, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn assign_value(&mut self, target: &'a ast::Expr, value: Expr, span: Span, out: &mut Vec<Stmt>) {
         let mut targets = Targets::new();
         if let Some(value) = self.target(target, value, &mut targets) {
             out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });

@@ -24,6 +24,9 @@ impl<'a> Checker<'_, '_, 'a> {
                 };
                 let value = self.binary_op(assign.op, old, value, span);
                 self.assigning = None;
+                if value.ty.is_struct() {
+                    return self.assign_value(&assign.target, value, span, out);
+                }
                 if let Some((local, value)) = self.bind_name(name, value) {
                     let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
                     out.push(Stmt { kind, span });

@@ -11,7 +11,7 @@ use crate::source::dotted;
 use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
 use polyloom_ir::op::{Extent, Param, Signature, TyPattern};
-use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
+use polyloom_ir::{Code, Composite, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -340,6 +340,13 @@ impl<'a> Checker<'_, '_, 'a> {
                 continue;
             }
             // What no one else can read is updated in a variable without a name.
+            if matches!(arg.kind, ExprKind::Load(_)) {
+                let message = format!("`{name}` updates a copy of this element, and not the element");
+                let help =
+                    format!("assign it to a variable first, and that to the element after: `{} = …`", param.name);
+                let warning = Diagnostic::warning(Code::DiffersFromPython, arg.span, message);
+                self.compilation.diagnostics.push(warning.help(help));
+            }
             if is_temporary(arg)
                 && let Some(ty) = arg.ty.as_value()
             {
@@ -393,7 +400,7 @@ impl<'a> Checker<'_, '_, 'a> {
 /// True if an expression gives a value that no variable or element has.
 fn is_temporary(expr: &Expr) -> bool {
     match &expr.kind {
-        ExprKind::Op { .. } | ExprKind::Call { .. } | ExprKind::Cast(_) => true,
+        ExprKind::Op { .. } | ExprKind::Call { .. } | ExprKind::Cast(_) | ExprKind::Load(_) => true,
         ExprKind::Let { body, .. } => is_temporary(body),
         _ => false,
     }

@@ -114,6 +114,17 @@ impl<'a> Checker<'_, '_, 'a> {
                 true => (previous.clone(), right),
                 false => self.float_operands(previous.clone(), right),
             };
+            let (left, right) = match op {
+                Op::Lt | Op::Le | Op::Gt | Op::Ge if is_bool(&left) && is_bool(&right) => {
+                    // False comes before true.
+                    let [left, right] = [left, right].map(|operand| {
+                        let at = operand.span;
+                        self.convert(operand, Scalar::I32, at)
+                    });
+                    (left, right)
+                }
+                _ => (left, right),
+            };
             match self.same_type(op, left, right, pair) {
                 Some((left, right, _)) => {
                     let waiting = previous.number().is_some();
@@ -218,4 +229,8 @@ impl<'a> Checker<'_, '_, 'a> {
             None => Expr::error(expr.span),
         }
     }
+}
+
+fn is_bool(expr: &Expr) -> bool {
+    expr.ty.as_value().and_then(Type::as_scalar) == Some(Scalar::Bool)
 }

@@ -4,9 +4,12 @@
 //! Python does where Python and kernels agree, and stay numbers.
 
 use super::function::Checker;
+use super::overload::Actual;
 use super::scope::number;
+use crate::environment::Captured;
 use crate::members::operator_text;
 use crate::number::Number;
+use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, UpdateOp, takes};
 use polyloom_ir::{Code, Composite, CompositeKind, Op, Scalar, Span, Type};
 use ruff_python_ast::{self as ast, Operator, UnaryOp};
@@ -70,6 +73,9 @@ impl<'a> Checker<'_, '_, 'a> {
                 );
             }
         };
+        if left.ty.is_struct() || right.ty.is_struct() {
+            return self.struct_operator(op, left, right, span);
+        }
         self.lint_operator(op, &left, &right, span);
         if let (Some(a), Some(b)) = (left.number(), right.number())
             && let Some(value) = fold(op, a, b)
@@ -96,6 +102,23 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some((left, right, scalar)) = self.same_type(op, left, right, span) else { return Expr::error(span) };
         let ty = ExprType::scalar(scalar);
         Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ty, span)
+    }
+
+    /// An operator of which an operand is a struct: a call of the program's function of the op's name, as in Warp.
+    fn struct_operator(&mut self, op: Op, left: Expr, right: Expr, span: Span) -> Expr {
+        let name = op.name();
+        let Some(Captured::Function(handles)) = self.environment.lookup(&[name]) else {
+            let of = if left.ty.is_struct() { &left } else { &right };
+            let ty = of.ty.full().map_or_else(String::new, ValueType::python_name);
+            let message = format!("`{}` is not defined for {ty}", operator_text(op));
+            let help = format!("define it: `@{}.func def {name}(a: {ty}, b: {ty})`", self.package());
+            return self.reject(Code::TypeMismatch, span, message, help);
+        };
+        if left.is_error() || right.is_error() {
+            return Expr::error(span);
+        }
+        let actuals = [left, right].map(|operand| (None, Actual::Value(operand), None));
+        self.user_call(&handles, name, Some(actuals.into_iter().collect()), span)
     }
 
     /// An operator of which an operand is a composite.

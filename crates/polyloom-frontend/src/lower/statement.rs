@@ -2,7 +2,7 @@
 
 use super::{Frame, Lowering, Merged};
 use crate::typed_ast::{Element, Expr, ExprKind, LocalId, LoopBody, Places, Stmt, StmtKind, Target, UpdateOp};
-use polyloom_ir::{Imm, Inst, Op, Scalar, Span, Value};
+use polyloom_ir::{Composite, Imm, Inst, Op, Scalar, Span, Value};
 use smallvec::SmallVec;
 
 impl Lowering<'_, '_> {
@@ -328,12 +328,8 @@ enum Loop<'s> {
 
 /// The atomic operation that `op=` of an array's element is, if there is one.
 fn atomic_update(op: Op, element: &Element) -> Option<Op> {
-    let (elem, ndim) = element.array.ty.as_value()?.as_any_array()?;
-    let is_component = element.indices.len() > usize::from(ndim);
-    let is_int = match elem.as_composite() {
-        Some(composite) => is_component && composite.elem().is_int(),
-        None => elem.as_scalar().is_some_and(Scalar::is_int),
-    };
+    let (elem, _) = element.array.ty.as_value()?.as_any_array()?;
+    let is_int = elem.as_composite().map(Composite::elem).or(elem.as_scalar()).is_some_and(Scalar::is_int);
     match op {
         Op::Add => Some(Op::AtomicAdd),
         Op::Sub => Some(Op::AtomicSub),

@@ -252,10 +252,12 @@ pub(super) fn qr3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     by_rows(q).chain(r).collect()
 }
 
-/// `A = Q diag(d) Qᵀ` of a symmetric 3 × 3 matrix, given by its upper triangle, `Q` a rotation: Q, d.
+/// `A = Q diag(d) Qᵀ` of a symmetric 3 × 3 matrix, or of the symmetric part of another, `Q` a rotation: Q, d.
 pub(super) fn eig3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let graph: &'g Graph = x[0].graph();
-    let triangle = [0, 4, 8, 1, 2, 5].map(|place| x[place]);
+    let half = x[0].constant(0.5);
+    let mean = |place: usize| half * x[place] + half * x[place % 3 * 3 + place / 3];
+    let triangle = [x[0], x[4], x[8], mean(1), mean(2), mean(5)];
     let [factor, inverse] = scaling(&triangle, of_type(x[0], FOURTH_POWERS));
     let scaled = scale(triangle, factor);
     let identity: [Vec3<'g>; 3] = std::array::from_fn(|col| unit(factor, col));

@@ -238,7 +238,7 @@ op_table! {
             "R" => "[[2.0, 0.0, 1.0], [0.0, 5.0, 1.0], [0.0, 0.0, -3.0]]",
         ];
     /// The eigenvectors, columns of the rotation `Q`, and eigenvalues `d` of a symmetric matrix:
-    /// `A = Q * diag(d) * transpose(Q)`, in no particular order. Elements below the diagonal are not read.
+    /// `A = Q * diag(d) * transpose(Q)`, in no particular order. Of another matrix those of its symmetric part.
     Eig3 = "eig3", Vector, Function, Pure, Library, Rule, [
         "[T: float](A: mat[T 3 3]) -> (mat[T 3 3], vec[T 3])",
         "[T: float](A: mat[T 3 3], inout Q: mat[T 3 3], inout d: vec[T 3])",
@@ -788,18 +788,21 @@ op_table! {
     /// Stores the bitwise and of element and value and gives the old value.
     AtomicAnd = "atomic_and", Atomic, Function, ReadWrite, Native, Zero, [
         "[T: int](array: array[T], index..., value: T) -> T",
+        "[T: int](array: array[C], index..., value: C[T]) -> C[T]",
         "[T: int](array: array[C:T], index..., value: T) -> T",
     ],
         example ["a = [3, 12, 4]", "loom.atomic_and(a, 1, 10)" => "12", "a" => "[3, 8, 4]"];
     /// Stores the bitwise or of element and value and gives the old value.
     AtomicOr = "atomic_or", Atomic, Function, ReadWrite, Native, Zero, [
         "[T: int](array: array[T], index..., value: T) -> T",
+        "[T: int](array: array[C], index..., value: C[T]) -> C[T]",
         "[T: int](array: array[C:T], index..., value: T) -> T",
     ],
         example ["a = [3, 12, 4]", "loom.atomic_or(a, 1, 10)" => "12", "a" => "[3, 14, 4]"];
     /// Stores the exclusive or of element and value and gives the old value.
     AtomicXor = "atomic_xor", Atomic, Function, ReadWrite, Native, Zero, [
         "[T: int](array: array[T], index..., value: T) -> T",
+        "[T: int](array: array[C], index..., value: C[T]) -> C[T]",
         "[T: int](array: array[C:T], index..., value: T) -> T",
     ],
         example ["a = [3, 12, 4]", "loom.atomic_xor(a, 1, 10)" => "12", "a" => "[3, 6, 4]"];

@@ -104,7 +104,7 @@ impl Rule<'_, '_> {
             let (left, right) = (results[0], if op == Op::Eig3 { results[0] } else { results[2] });
             let (left, right) = (self.mul(left, diagonal), self.transpose(right));
             let whole = self.mul(left, right);
-            return Some(if op == Op::Eig3 { self.upper(whole) } else { whole });
+            return Some(if op == Op::Eig3 { self.symmetric_part(whole) } else { whole });
         }
         let adjoints: SmallVec<[Value; 3]> = results
             .iter()
@@ -148,8 +148,8 @@ impl Rule<'_, '_> {
         self.mul(left, right)
     }
 
-    /// `Q K Q'`, where `K_ij = ½ x_ij / (d_j - d_i)`, and on the diagonal d̄, for a symmetric change; what the upper
-    /// triangle says counts for both.
+    /// `Q K Q'`, where `K_ij = ½ x_ij / (d_j - d_i)`, and on the diagonal d̄, for a symmetric change, which is all that the
+    /// op sees of one.
     fn eigenvalues(&mut self, [q, d]: [Value; 2], [by_q, by_d]: [Value; 2]) -> Value {
         let x = self.turning(q, by_q);
         let (d, diagonal) = (self.components(d), self.components(by_d));
@@ -168,21 +168,13 @@ impl Rule<'_, '_> {
         let left = self.mul(q, core);
         let right = self.transpose(q);
         let whole = self.mul(left, right);
-        self.upper(whole)
+        self.symmetric_part(whole)
     }
 
-    /// What an upper triangle that stands for both is of the adjoint of a symmetric matrix.
-    fn upper(&mut self, whole: Value) -> Value {
-        let nothing = self.constant(0.0, whole);
-        let whole = self.components(whole);
-        let upper: Elements = (0..9)
-            .map(|place| match (place / 3, place % 3) {
-                (row, col) if row == col => whole[place],
-                (row, col) if row < col => self.add(whole[place], whole[3 * col + row]),
-                _ => nothing,
-            })
-            .collect();
-        self.square(&upper)
+    fn symmetric_part(&mut self, whole: Value) -> Value {
+        let transposed = self.transpose(whole);
+        let sum = self.add(whole, transposed);
+        self.times(sum, 0.5)
     }
 
     /// From `B = Q' dA = Ω R + dR`: below the diagonal dR is zero, so the first two columns give Ω, and B - Ω R is dR

@@ -1,0 +1,166 @@
+"""Compiles the kernels of installed packages that were written for Warp, with `warp` meaning Polyloom.
+
+Each module is imported in a process of its own. Kernels whose parameters have all their types are compiled for the CPU;
+generic ones are counted. What uses parts of Warp that Polyloom does not have, tiles for one, is refused and no core
+kernel. `target/warp-packages/report.md` has the table, each module that cannot be imported, and each error.
+
+usage: python scripts/warp_packages.py PACKAGE… [--seconds N] [--jobs N] [--write FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+import types
+import warnings
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "target" / "warp-packages"
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `warp` and its submodules in Polyloom."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        is_warp = name == "warp" or name.startswith("warp.")
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_warp else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return importlib.import_module(spec.name.replace("warp", "polyloom", 1))
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+def examine(name: str) -> dict[str, Any]:
+    """Imports a module and compiles its kernels: `import`, what is wrong with that, and `kernels` by their names."""
+    sys.meta_path.insert(0, Finder())
+    warnings.simplefilter("ignore")
+    import polyloom
+    from polyloom._deferral import _absent_value
+
+    found: dict[str, Any] = {"import": "", "kernels": {}}
+    try:
+        module = importlib.import_module(name)
+    except BaseException as error:  # a module may do anything
+        found["import"] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        return found
+    for value in vars(module).values():
+        if not isinstance(value, polyloom.Kernel) or value.__module__ != name or value.key in found["kernels"]:
+            continue
+        started = time.process_time()
+        try:
+            value.compile()
+            end = "compiles"
+        except polyloom.CompileError as error:
+            function = value.func
+            missing = [each for each in error.diagnostics if _absent_value(each, function, {}) is not None]
+            end = "absent" if missing else f"{error.msg}"
+        except Exception as error:
+            is_generic = "generic" in str(error)
+            end = "generic" if is_generic else f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        found["kernels"][value.key] = {"end": end, "seconds": time.process_time() - started}
+    return found
+
+
+def modules_of(package: str) -> list[str]:
+    """The modules of an installed package, none of which is imported."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise SystemExit(f"there is no package {package!r}: install it first")
+    file = Path(spec.origin)
+    if file.name != "__init__.py":
+        return [package]
+    paths = sorted(file.parent.rglob("*.py"))
+    names = [path.relative_to(file.parent.parent).with_suffix("").parts for path in paths]
+    return [".".join(parts[:-1] if parts[-1] == "__init__" else parts) for parts in names]
+
+
+def run(module: str, seconds: int) -> dict[str, Any]:
+    output = WORK / f"{module}.json"
+    output.unlink(missing_ok=True)
+    paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "POLYLOOM_ERRORS": "launch",
+        "POLYLOOM_CACHE": "0",
+        "MPLBACKEND": "agg",
+    }
+    with open(WORK / f"{module}.log", "w") as log:
+        try:
+            command = [sys.executable, __file__, "--module", module, str(output)]
+            subprocess.run(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return {"import": f"takes longer than {seconds} s", "kernels": {}}
+    if not output.exists():
+        return {"import": "the process dies", "kernels": {}}
+    found: dict[str, Any] = json.loads(output.read_text())
+    return found
+
+
+def report(found: dict[str, dict[str, dict[str, Any]]]) -> str:
+    lines = [
+        "| package | modules | imported | core kernels | compile | longest, s | generic | use what there is not |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    details = []
+    for package, modules in found.items():
+        kernels = [kernel for module in modules.values() for kernel in module["kernels"].values()]
+        ends = Counter(kernel["end"] for kernel in kernels)
+        n_core = len(kernels) - ends["generic"] - ends["absent"]
+        share = f" ({100 * ends['compiles'] / n_core:.1f} %)" if n_core else ""
+        longest = max((kernel["seconds"] for kernel in kernels), default=0.0)
+        n_imported = sum(not module["import"] for module in modules.values())
+        lines.append(
+            f"| {package} | {len(modules)} | {n_imported} | {n_core} | {ends['compiles']}{share} | {longest:.2f} "
+            f"| {ends['generic']} | {ends['absent']} |"
+        )
+        for name, module in modules.items():
+            if module["import"]:
+                details.append(f"- {name}: not imported: {module['import']}")
+            for key, kernel in module["kernels"].items():
+                if kernel["end"] not in ("compiles", "generic", "absent"):
+                    details.append(f"- {name}.{key}: {kernel['end']}")
+    return "\n".join([*lines, "", *details, ""])
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--module"]:
+        _, _, name, output = sys.argv
+        Path(output).write_text(json.dumps(examine(name)))
+        sys.stdout.flush()
+        os._exit(0)  # threads that a module has started are not waited for
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("packages", nargs="+", metavar="PACKAGE")
+    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--write", type=Path, help="a file for the report, beside target/warp-packages/report.md")
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for package in options.packages:
+            modules = modules_of(package)
+            ends = pool.map(lambda module: run(module, options.seconds), modules)
+            found[package] = dict(zip(modules, ends, strict=True))
+    text = report(found)
+    (WORK / "report.md").write_text(text)
+    if options.write:
+        options.write.write_text(text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
