@@ -491,7 +491,8 @@ impl Kernel {
 
     /// One of the kernel's forms, as text or an object file, for launches of [`Kernel::natural_rank`]. LLVM IR and
     /// assembly are what runs where arrays are dense and do not overlap; an object file takes any arrays. Machine-level
-    /// forms are made by the back end of `tier`, by default the best there is.
+    /// forms are made by the back end of `tier`, by default the best there is, and of code of many thousand instructions the
+    /// one that takes seconds for it.
     ///
     /// # Errors
     ///
@@ -516,8 +517,11 @@ impl Kernel {
         let device = &self.device;
         let backend = match tier {
             Some(tier) => device.backend(tier),
-            None => device.backend(Tier::Optimized).or_else(|| device.backend(Tier::Quick)),
+            // What is too long to be optimised while it runs is too long here as well; LLVM IR is LLVM's alone.
+            None if on_cpu.is_long() && matches!(form, Form::Asm | Form::Obj) => device.backend(Tier::Quick),
+            None => device.backend(Tier::Optimized),
         };
+        let backend = backend.or_else(|| device.backend(Tier::Quick).filter(|_| tier.is_none()));
         let missing = "this build has no such back end: LLVM needs the feature `llvm`";
         let Some(backend) = backend else { return Err(CodegenError::new(missing)) };
         let facts = if form == Form::Obj { Facts::default() } else { on_cpu.dense_facts() };

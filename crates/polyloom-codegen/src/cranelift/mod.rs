@@ -62,6 +62,20 @@ impl CraneliftBackend {
     }
 }
 
+/// Instructions of the longest kernel for which registers are allocated well: beyond, that takes time that grows as the
+/// square of their number.
+const LONG_KERNEL: usize = 20_000;
+
+impl CraneliftBackend {
+    /// The host, with the effort that a kernel of this length gets.
+    fn host_for(&self, kernel: &Function) -> Result<&'static Host, CodegenError> {
+        match kernel.insts.len() > LONG_KERNEL {
+            true => host::host(self.host.features, Effort::Least),
+            false => Ok(self.host),
+        }
+    }
+}
+
 fn function(module: &Module, id: FuncId) -> Result<&Function, CodegenError> {
     module.functions.get(id).ok_or_else(|| CodegenError::new("the kernel is not in the module"))
 }
@@ -82,9 +96,10 @@ impl Backend for CraneliftBackend {
     fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError> {
         let module = &*with_private_updates(module, kernel, variant);
         let kernel = function(module, kernel)?;
-        let options = Options { isa: &*self.host.isa, colocated: false, assembly: false };
+        let host = self.host_for(kernel)?;
+        let options = Options { isa: &*host.isa, colocated: false, assembly: false };
         let code = unit::compile_kernel(module, kernel, variant, options)?;
-        let mut library = Library::new(module, self.host, options);
+        let mut library = Library::new(module, host, options);
         let linked = library.link(&kernel.name, Key::default(), code)?;
         Ok(Object { bytes: object::encode(&self.host.identity, &library.functions, &linked) })
     }
@@ -106,8 +121,8 @@ impl Backend for CraneliftBackend {
         let module = &*with_private_updates(module, kernel, variant);
         let kernel = function(module, kernel)?;
         match form {
-            Emit::Asm => emit::assembly(self.host, module, kernel, variant),
-            Emit::Obj => emit::object(self.host, module, kernel, variant),
+            Emit::Asm => emit::assembly(self.host_for(kernel)?, module, kernel, variant),
+            Emit::Obj => emit::object(self.host_for(kernel)?, module, kernel, variant),
             Emit::LlvmIr | Emit::LlvmIrOptimized => {
                 Err(CodegenError::new("LLVM IR needs the LLVM back end: build Polyloom with the feature `llvm`"))
             }

@@ -185,6 +185,11 @@ impl CpuKernel {
         &self.inner.params
     }
 
+    /// Whether its code is too long for the optimised tier to be chosen automatically.
+    pub fn is_long(&self) -> bool {
+        !self.inner.is_small
+    }
+
     /// What it was made from.
     pub fn source(&self) -> &KernelSource {
         &self.inner.source
