@@ -76,7 +76,7 @@ class Device(str):
 
     @property
     def limits(self) -> dict[str, Any]:
-        """What a GPU, or the one that is simulated, has room for: threads, shared memory in bytes, registers of 32 bits.
+        """Limits of a GPU, or of the one that is simulated: threads, shared memory in bytes, registers of 32 bits.
 
         Those of its architecture: NVIDIA's tables in the CUDA C++ Programming Guide, "Compute Capabilities". Empty for
         the CPU.

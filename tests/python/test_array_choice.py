@@ -3,7 +3,6 @@
 import numpy as np
 import polyloom as loom
 import pytest
-
 from sources import define
 
 
@@ -16,7 +15,7 @@ def both(c: bool, a: loom.array(dtype=float), b: loom.array(dtype=float), o: loo
     x = a if c else b
     y = b if c else a
     z = y
-    s = float(0.0)
+    s = 0.0
     for i in range(3):
         s += x[i] * 2.0 + y[i]
     if s > 100.0:
@@ -58,7 +57,7 @@ def nested(
 
 @loom.func
 def sum_of(x: loom.array(dtype=float), n: int):
-    s = float(0.0)
+    s = 0.0
     for i in range(n):
         s += x[i]
     return s
@@ -102,7 +101,7 @@ def test_parts_of_arrays_are_chosen_by_their_names():
 def test_many_choices_by_one_parameter_stay_small():
     lines = "\n".join(f"    x{n} = a if c else b\n    s += x{n}[{n % 3}]" for n in range(40))
     text = (
-        "@loom.kernel\ndef k(c: bool, a: loom.array(dtype=float), b: loom.array(dtype=float), o: loom.array(dtype=float)):\n"
+        "A = loom.array(dtype=float)\n\n@loom.kernel\ndef k(c: bool, a: A, b: A, o: A):\n"
         f"    s = float(0.0)\n{lines}\n    o[0] = s\n"
     )
     kernel = define(text)["k"]
@@ -195,13 +194,16 @@ def test_functions_return_structs_with_arrays_that_they_were_given(device):
     ("body", "message"),
     [
         ("    g.values = a[0]\n    return g", "part of an array"),
-        ("    if x > 0.0:\n        return geometry(c, x)\n    return geometry(b, x)", "other arrays than another return"),
+        (
+            "    if x > 0.0:\n        return geometry(c, x)\n    return geometry(b, x)",
+            "other arrays than another return",
+        ),
         ("    return c", "cannot return array"),
     ],
 )
 def test_other_arrays_are_not_returned(body, message):
     text = (
-        "@loom.func\ndef f(a: loom.array2d(dtype=float), b: loom.array(dtype=float), c: loom.array(dtype=float), x: float):\n"
+        "A = loom.array(dtype=float)\n\n@loom.func\ndef f(a: loom.array2d(dtype=float), b: A, c: A, x: float):\n"
         f"    g = Geometry()\n{body}\n"
     )
     with pytest.raises(loom.CompileError, match=message):

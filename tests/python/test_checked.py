@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-
 from typing import Any
 
 import numpy as np

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polyloom as loom
 import pytest
-
 from sources import define
 
 DEFINITIONS = {
@@ -128,7 +127,8 @@ def test_what_a_kernel_captured_lives_as_long_as_the_kernel():
 
 def test_a_collection_while_functions_are_made_finds_nothing_unfinished():
     text = "\n".join(
-        f"@loom.func\ndef f{n}(x: float):\n    return x + {n}.0\n\n@loom.kernel\ndef k{n}(x: loom.array(dtype=float)):\n"
+        f"@loom.func\ndef f{n}(x: float):\n    return x + {n}.0\n\n"
+        f"@loom.kernel\ndef k{n}(x: loom.array(dtype=float)):\n"
         f"    x[loom.tid()] = f{n}(1.0)\n"
         for n in range(30)
     )

@@ -33,8 +33,10 @@ def names():
 
 
 def run(text, file, namespace):
-    """Runs a block, statement by statement, and gives what it prints; a comment after a `print` or an expression is what it
-    gives."""
+    """Runs a block, statement by statement, and returns what it prints.
+
+    A comment after a `print` or an expression is what that gives.
+    """
     whole = ""
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     for statement in ast.parse(text).body:

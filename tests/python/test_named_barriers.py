@@ -3,7 +3,6 @@
 import numpy as np
 import polyloom as loom
 import pytest
-
 from sources import define
 
 PRODUCERS = loom.constant(64)

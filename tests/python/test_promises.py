@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 import polyloom as loom
 import pytest
-
 from sources import define
 
 
@@ -154,7 +153,9 @@ def test_a_kernels_architecture_is_that_of_its_gpu_code():
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are confined to cores on Linux")
 def test_launches_are_confined_to_the_cores_of_the_decorator():
     core = min(os.sched_getaffinity(0))
-    kernel = kernel_with(f"cpu_affinity=[{core}]", "for j in range(n):\n    a[i] = loom.sin(a[i])", "n: int, a: loom.array(dtype=float)")
+    kernel = kernel_with(
+        f"cpu_affinity=[{core}]", "for j in range(n):\n    a[i] = loom.sin(a[i])", "n: int, a: loom.array(dtype=float)"
+    )
     x = np.ones(64, np.float32)
     before = os.sched_getaffinity(0)
     allowed: list[set[int]] = []

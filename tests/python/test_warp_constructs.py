@@ -1,11 +1,10 @@
-"""Constructs that programs written for Warp use: operators of structs, comparisons of bools, bitwise atomics of vectors."""
+"""Constructs of programs written for Warp: operators of structs, comparisons of bools, bitwise atomics of vectors."""
 
 import warnings
 
 import numpy as np
 import polyloom as wp
 import pytest
-
 from sources import define
 
 
@@ -74,7 +73,9 @@ def test_false_comes_before_true():
     a, b = [np.array(each) for each in ([False, False, True, True], [False, True, False, True])]
     o = np.zeros(4, np.int32)
     wp.launch(compared, 4, [a, b, o])
-    assert o.tolist() == [int(x < y) + 2 * int(x <= y) + 4 * int(x > y) + 8 * int(x >= y) for x, y in zip(a, b)]
+    assert o.tolist() == [
+        int(x < y) + 2 * int(x <= y) + 4 * int(x > y) + 8 * int(x >= y) for x, y in zip(a, b, strict=True)
+    ]
 
 
 @wp.kernel
