@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import json
 import os
 import subprocess
 import sys
 import time
-import types
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -30,26 +27,15 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "target" / "warp-packages"
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `warp` and its submodules in Polyloom."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        is_warp = name == "warp" or name.startswith("warp.")
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_warp else None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return importlib.import_module(spec.name.replace("warp", "polyloom", 1))
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        pass
-
-
 def examine(name: str) -> dict[str, Any]:
     """Imports a module and compiles its kernels: `import`, what is wrong with that, and `kernels` by their names."""
-    sys.meta_path.insert(0, Finder())
-    warnings.simplefilter("ignore")
     import polyloom
-    from polyloom._deferral import _absent_value
+    from polyloom._absent_names import ABSENT
+    from polyloom._deferral import _path
+    from warptests.worker import Finder
+
+    sys.meta_path.insert(0, Finder(is_tolerant=False))
+    warnings.simplefilter("ignore")
 
     found: dict[str, Any] = {"import": "", "kernels": {}}
     try:
@@ -65,9 +51,8 @@ def examine(name: str) -> dict[str, Any]:
             value.compile()
             end = "compiles"
         except polyloom.CompileError as error:
-            function = value.func
-            missing = [each for each in error.diagnostics if _absent_value(each, function, {}) is not None]
-            end = "absent" if missing else f"{error.msg}"
+            is_absent = any(name in ABSENT for each in error.diagnostics for name in _path(each)[-1:])
+            end = "absent" if is_absent else error.msg.splitlines()[0]
         except Exception as error:
             is_generic = "generic" in str(error)
             end = "generic" if is_generic else f"{type(error).__name__}: {str(error).splitlines()[0]}"
