@@ -146,6 +146,7 @@ def report() -> str:
 SECTIONS = {
     "corpus": ("<!-- corpus: written by make warp-corpus -->", "<!-- end of corpus -->"),
     "tests": ("<!-- tests: written by make warp-tests -->", "<!-- end of tests -->"),
+    "packages": ("<!-- packages: written by scripts/warp_packages.py -->", "<!-- end of packages -->"),
 }
 
 

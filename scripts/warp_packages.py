@@ -4,7 +4,7 @@ Each module is imported in a process of its own. Kernels whose parameters have a
 generic ones are counted. What uses parts of Warp that Polyloom does not have, tiles for one, is refused and no core
 kernel. `target/warp-packages/report.md` has the table, each module that cannot be imported, and each error.
 
-usage: python scripts/warp_packages.py PACKAGE… [--seconds N] [--jobs N] [--write FILE]
+usage: python scripts/warp_packages.py PACKAGE… [--seconds N] [--jobs N] [--write docs/warp.md]
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "target" / "warp-packages"
+INTRODUCTION = """## Packages written for Warp
+
+`scripts/warp_packages.py` imports each module of an installed package with `warp` meaning Polyloom, and compiles the
+kernels whose parameters have all their types. Modules that are not imported need other packages, or CUDA."""
 
 
 def examine(name: str) -> dict[str, Any]:
@@ -131,7 +135,7 @@ def main() -> None:
     parser.add_argument("packages", nargs="+", metavar="PACKAGE")
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--write", type=Path, help="a file for the report, beside target/warp-packages/report.md")
+    parser.add_argument("--write", type=Path, help="a page for the table")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -143,7 +147,10 @@ def main() -> None:
     text = report(found)
     (WORK / "report.md").write_text(text)
     if options.write:
-        options.write.write_text(text)
+        from warp_names import with_section  # imports both packages
+
+        table = text.partition("\n\n")[0]
+        options.write.write_text(with_section(options.write.read_text(), "packages", f"{INTRODUCTION}\n\n{table}"))
     print(text, end="")
 
 

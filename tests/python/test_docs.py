@@ -24,6 +24,7 @@ from polyloom import _builtins, _native
         "polyloom._kernel",
         "polyloom._tangents",
         "polyloom._tape",
+        "polyloom.autograd",
         "polyloom.types",
     ],
 )

@@ -348,8 +348,7 @@ fn run_runs_the_kernel_and_saves_arrays() {
     let file = folder.file("k.py", SOURCE);
     let saved = folder.path("y.npy");
     let out_option = format!("y={saved}");
-    let arguments =
-        ["run", &file, "--kernel", "scaled", "--dim", "4", "--arg", "x=arange:4", "--arg", "y=zeros:4", "--arg", "n=1"];
+    let arguments = ["run", &file, "--kernel", "scaled", "--dim", "4", "--arg", "x=arange:4", "--arg", "y=zeros:4"];
     let more = ["--arg", "n=1", "--out", &out_option];
     let out = polyloom(&[&arguments[..], &more[..]].concat());
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));

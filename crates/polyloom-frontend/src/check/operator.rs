@@ -3,13 +3,13 @@
 //! Both operands have one type. A number without a type takes that of the other operand; two of them are computed as
 //! Python does where Python and kernels agree, and stay numbers.
 
+use super::call::type_of;
 use super::function::Checker;
 use super::overload::Actual;
 use super::scope::number;
 use crate::environment::Captured;
 use crate::members::operator_text;
 use crate::number::Number;
-use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, UpdateOp, takes};
 use polyloom_ir::{Code, Composite, CompositeKind, Op, Scalar, Span, Type};
 use ruff_python_ast::{self as ast, Operator, UnaryOp};
@@ -108,10 +108,11 @@ impl<'a> Checker<'_, '_, 'a> {
     fn struct_operator(&mut self, op: Op, left: Expr, right: Expr, span: Span) -> Expr {
         let name = op.name();
         let Some(Captured::Function(handles)) = self.environment.lookup(&[name]) else {
-            let of = if left.ty.is_struct() { &left } else { &right };
-            let ty = of.ty.full().map_or_else(String::new, ValueType::python_name);
-            let message = format!("`{}` is not defined for {ty}", operator_text(op));
-            let help = format!("define it: `@{}.func def {name}(a: {ty}, b: {ty})`", self.package());
+            let [a, b] = [&left, &right].map(type_of);
+            let of = if left.ty.is_struct() { &a } else { &b };
+            let message = format!("`{}` is not defined for {of}", operator_text(op));
+            let help =
+                format!("write one of its fields, or define `@{}.func def {name}(a: {a}, b: {b})`", self.package());
             return self.reject(Code::TypeMismatch, span, message, help);
         };
         if left.is_error() || right.is_error() {
