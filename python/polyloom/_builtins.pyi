@@ -338,7 +338,7 @@ def qr3(A: M, Q: M, R: M) -> None:
 
 @overload
 def eig3(A: M) -> tuple[M, _Vector]:
-    """The eigenvectors, columns of the rotation `Q`, and eigenvalues `d` of a symmetric matrix: `A = Q * diag(d) * transpose(Q)`, in no particular order. Elements below the diagonal are not read.
+    """The eigenvectors, columns of the rotation `Q`, and eigenvalues `d` of a symmetric matrix: `A = Q * diag(d) * transpose(Q)`, in no particular order. Of another matrix those of its symmetric part.
 
     >>> Q, d = loom.eig3(loom.mat33(2.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 5.0))
     >>> loom.max(d), loom.min(d)
@@ -347,7 +347,7 @@ def eig3(A: M) -> tuple[M, _Vector]:
 
 @overload
 def eig3(A: M, Q: M, d: _Vector) -> None:
-    """The eigenvectors, columns of the rotation `Q`, and eigenvalues `d` of a symmetric matrix: `A = Q * diag(d) * transpose(Q)`, in no particular order. Elements below the diagonal are not read."""
+    """The eigenvectors, columns of the rotation `Q`, and eigenvalues `d` of a symmetric matrix: `A = Q * diag(d) * transpose(Q)`, in no particular order. Of another matrix those of its symmetric part."""
 
 def diag(x: _Vector) -> _Matrix:
     """The diagonal matrix with these elements.

@@ -77,12 +77,12 @@ class _Evaluation:
             names = list(function.parameter_names)
             n_inputs = len(self.inputs)
             input_names, output_names = names[:n_inputs], names[n_inputs : n_inputs + len(self.outputs)]
-            self.key: str = known.key or function.key
+            self.key = str(known.key or function.key)
         else:
             if outputs is not None:
                 raise ValueError("a function gives its outputs: outputs are for kernels")
             input_names, output_names = list(inspect.signature(function).parameters), []
-            self.key = known.key or getattr(function, "__name__", "function")
+            self.key = str(known.key or getattr(function, "__name__", "function"))
         self.input_names = known.input_labels or input_names
         self._output_names = known.output_labels or output_names
 

@@ -2,6 +2,7 @@
 
 import json
 import linecache
+import subprocess
 import sys
 from pathlib import Path
 
@@ -82,6 +83,38 @@ def test_the_code_of_any_kernel():
     assert ".target sm_90" in synth.extract_ir(scaled, device="cuda", arch="sm_90")["ptx_backward"]
     with pytest.raises(ValueError, match="there is no device 'tpu'"):
         synth.extract_ir(scaled, device="tpu")
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu", "both"])
+def test_code_says_what_it_is_for(device):
+    metadata = synth.extract_ir(scaled, device=device)["metadata"]
+    is_available = loom.gpu_available()
+    assert metadata["device"] == device
+    assert metadata["cuda_available"] == is_available
+    assert metadata["codegen_only"] == (device != "cpu" and not is_available)
+    assert ("target_archs" in metadata) == (device != "cpu")
+
+
+def command(*arguments):
+    run = subprocess.run([sys.executable, "-m", "polyloom", *map(str, arguments)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_the_command_takes_short_names(tmp_path):
+    command("dataset", "produce", "-n", 4, "-o", tmp_path / "a", "--categories", "arithmetic", "stencil", "--seed", 5)
+    commas = ["--count", 4, "--output", tmp_path / "b", "--categories", "arithmetic,stencil", "--seed", 5]
+    command("dataset", "produce", *commas)
+    assert rows_of(tmp_path / "a") == rows_of(tmp_path / "b")
+    compilers = {row["metadata"]["cuda_compiler"] for row in rows_of(tmp_path / "a")}
+    assert len(compilers) == 1 and compilers <= {"nvrtc", "clang++", "g++", None}
+    told = command("dataset", "validate", "--input", tmp_path / "a")
+    assert "quality\n  different by text       100.0 %" in told and "forward lines, mean" in told
+    if compilers != {None}:
+        assert f"CUDA C++ of 4 rows went through {compilers.pop()} when they were made" in told
+    command("dataset", "produce", "-n", 2, "-o", tmp_path / "c", "--codegen-only")
+    for row in rows_of(tmp_path / "c"):
+        assert row["metadata"]["verified"] == "compile" and row["metadata"]["cuda_compiler"] is None
 
 
 def test_a_data_set_of_the_kernels_of_files(tmp_path):

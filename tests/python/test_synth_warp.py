@@ -44,7 +44,8 @@ def test_rows_have_warps_own_code(rows):
 def test_the_emitter_gives_the_same_as_the_rows(rows):
     made = synth.generate_kernel("arithmetic", 3)
     code = synth.extract_ir(made, device="cuda", emitter="warp")
-    assert list(code) == ["kernel_name", "python_source", "warp_cuda"]
+    assert list(code) == ["kernel_name", "python_source", "metadata", "warp_cuda"]
+    assert code["metadata"]["device"] == "cuda"
     assert f"void {made.name}_cuda_kernel_backward(" in code["warp_cuda"]
     assert synth.extract_ir(made, emitter="warp") == synth.extract_ir(made, emitter="warp")
 

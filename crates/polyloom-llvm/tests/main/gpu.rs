@@ -3,7 +3,7 @@
 
 use crate::ptxas::ptxas;
 use polyloom_codegen::{Emit, Facts, GridShape, Variant};
-use polyloom_ir::{Arch, FileId, FuncId, Module, PtxVersion, check_arch, parse_module};
+use polyloom_ir::{Arch, FileId, FuncId, Module, PtxVersion, check_arch, least_version, parse_module};
 use polyloom_llvm::{GpuOptions, Nvptx};
 use polyloom_passes::pipeline;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,13 @@ pub(crate) fn prepare(module: &Module, kernel: FuncId) -> (Module, FuncId) {
 }
 
 pub(crate) fn ptx(module: &Module, kernel: FuncId, arch: Arch) -> String {
-    ptx_of_version(module, kernel, arch, arch.ptx_version().max("7.0".parse().expect("it is a version")))
+    ptx_of_version(module, kernel, arch, version_for(module, kernel, arch))
+}
+
+/// The version of PTX that a kernel is written in for an architecture if nobody asks for another.
+fn version_for(module: &Module, kernel: FuncId, arch: Arch) -> PtxVersion {
+    let version = arch.ptx_version().max("7.0".parse().expect("it is a version"));
+    version.max(least_version(module, kernel).unwrap_or(version))
 }
 
 pub(crate) fn ptx_of_version(module: &Module, kernel: FuncId, arch: Arch, version: PtxVersion) -> String {
@@ -87,11 +93,11 @@ pub(crate) fn ptxas_takes<'m>(kernels: impl Iterator<Item = (&'m str, &'m Module
     let archs: Vec<Arch> = Arch::all().filter(is_known).collect();
     assert!(archs.len() > 10, "ptxas knows {archs:?}");
     for arch in archs {
-        let version = arch.ptx_version().max("7.0".parse().expect("it is a version"));
         let mut command = Command::new(&ptxas);
         command.arg(format!("-arch={arch}")).args(["-o", "all.cubin"]);
         for (number, (name, module, kernel)) in kernels.iter().enumerate() {
             if check_arch(module, *kernel, arch).is_empty() {
+                let version = version_for(module, *kernel, arch);
                 let code = named_ptx(module, *kernel, arch, version, &format!("kernel_{number}"));
                 // The files are one module, in which names are there once.
                 let code = with_own_names(&code, number);
