@@ -68,7 +68,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let span = self.span(target);
         let decided = self.unchanging_parameter(&chosen.test);
         let before = self.flow.clone();
-        let names = self.names_before();
+        let names = self.snapshot_names();
         let n_diagnostics = self.compilation.diagnostics.len();
         self.assigned.push(LocalSet::default());
         let mut branches = [Vec::new(), Vec::new()];
@@ -80,14 +80,14 @@ impl<'a> Checker<'_, '_, 'a> {
             let scope = self.open_scope();
             self.choose_one(target, value, span, rest, branch);
             self.close_scope(scope);
-            self.restore(&names);
+            self.restore_names(&names);
             self.decided.truncate(self.decided.len() - usize::from(decided.is_some()));
             match after.take() {
                 None => after = Some(self.flow.clone()),
                 Some(first) => self.flow.join(&first),
             }
         }
-        self.once_each(n_diagnostics);
+        self.drop_repeated_diagnostics(n_diagnostics);
         let assigned = self.assigned.pop().unwrap_or_default();
         if let Some(outer) = self.assigned.last_mut() {
             outer.union_with(&assigned);
@@ -129,14 +129,14 @@ impl<'a> Checker<'_, '_, 'a> {
         ((local.0 as usize) < self.n_params && !assigns(&def.body, name)).then_some(name)
     }
 
-    fn names_before(&self) -> Names<'a> {
+    fn snapshot_names(&self) -> Names<'a> {
         let leaves = self.structs.iter().map(|variable| variable.leaves.to_vec()).collect();
         Names { names: self.names.clone(), leaves }
     }
 
     /// Makes names for arrays, and what else is decided when the kernel is compiled, stand for what they did before.
     /// Variables stay: the branches share them.
-    fn restore(&mut self, before: &Names<'a>) {
+    fn restore_names(&mut self, before: &Names<'a>) {
         let stays = |checker: &Self, name: Name| match name {
             Name::Local(local) => {
                 checker.local_type(local).as_any_array().is_none() && !checker.fixed.contains_key(&local)
@@ -161,7 +161,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Leaves out what was reported of the second branch that was reported of the first.
-    fn once_each(&mut self, from: usize) {
+    fn drop_repeated_diagnostics(&mut self, from: usize) {
         let found = self.compilation.diagnostics.split_off(from);
         for diagnostic in found {
             if !self.compilation.diagnostics[from..].contains(&diagnostic) {

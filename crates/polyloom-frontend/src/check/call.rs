@@ -526,13 +526,13 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let call = Expr::new(ExprKind::Call { function, args, updates }, ty, span);
         match results[..] {
-            [result] if !returned_arrays.is_empty() => self.with_arrays(call, result, &returned_arrays),
+            [result] if !returned_arrays.is_empty() => self.with_returned_arrays(call, result, &returned_arrays),
             _ => call,
         }
     }
 
     /// What a call gives with the arrays in it, which are parameters of the function.
-    fn with_arrays(&mut self, mut call: Expr, result: ValueType, returned: &[Option<LocalId>]) -> Expr {
+    fn with_returned_arrays(&mut self, mut call: Expr, result: ValueType, returned: &[Option<LocalId>]) -> Expr {
         let (ty, span) = (call.ty, call.span);
         let ExprKind::Call { args, .. } = &call.kind else { return Expr::error(span) };
         let arrays: Vec<Option<Expr>> = returned.iter().map(|array| argument_leaf(args, (*array)?)).collect();

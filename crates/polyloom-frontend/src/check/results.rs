@@ -123,14 +123,14 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         if !values.iter().any(Expr::is_error) {
             self.returned(span, &mut values);
-            self.leave_arrays(&mut values);
+            self.strip_arrays(&mut values);
         }
         self.flow.reachable = false;
         out.push(Stmt { kind: StmtKind::Return(values), span });
     }
 
     /// Takes the arrays out of a struct that is returned, and notes which parameters they are: the caller has these.
-    fn leave_arrays(&mut self, values: &mut SmallVec<[Expr; 1]>) {
+    fn strip_arrays(&mut self, values: &mut SmallVec<[Expr; 1]>) {
         let has_arrays = |ty: ValueType| ty.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some());
         let Some(at) = values.iter().position(|value| value.ty.full().is_some_and(has_arrays)) else { return };
         let (span, Some(ty)) = (values[at].span, values[at].ty.full()) else { return };

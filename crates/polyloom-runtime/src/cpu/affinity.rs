@@ -5,19 +5,19 @@
 use std::io;
 
 /// This thread, confined to some cores until this is dropped.
-pub(super) struct Confined {
+pub(super) struct AffinityGuard {
     #[cfg(target_os = "linux")]
     before: libc::cpu_set_t,
 }
 
 #[cfg(target_os = "linux")]
-impl Confined {
+impl AffinityGuard {
     /// Confines this thread.
     ///
     /// # Errors
     ///
     /// The system's, where the process may run on none of the cores.
-    pub(super) fn to(cores: &[u32]) -> io::Result<Confined> {
+    pub(super) fn to(cores: &[u32]) -> io::Result<AffinityGuard> {
         // SAFETY: a set of cores is plain bits, all of which may be zero.
         let (mut before, mut set): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
         for &core in cores.iter().filter(|&&core| core < libc::CPU_SETSIZE as u32) {
@@ -29,12 +29,12 @@ impl Confined {
             libc::sched_getaffinity(0, size_of_val(&before), &raw mut before) == 0
                 && libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0
         };
-        if confined { Ok(Confined { before }) } else { Err(io::Error::last_os_error()) }
+        if confined { Ok(AffinityGuard { before }) } else { Err(io::Error::last_os_error()) }
     }
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for Confined {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         // SAFETY: the set is the one that the system gave.
         unsafe { libc::sched_setaffinity(0, size_of_val(&self.before), &raw const self.before) };
@@ -42,8 +42,8 @@ impl Drop for Confined {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Confined {
-    pub(super) fn to(_: &[u32]) -> io::Result<Confined> {
+impl AffinityGuard {
+    pub(super) fn to(_: &[u32]) -> io::Result<AffinityGuard> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 }

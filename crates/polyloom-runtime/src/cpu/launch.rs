@@ -4,7 +4,7 @@
 //! calling thread with no allocation, no lock and no clock. Longer ones are cut into chunks, between which the launch
 //! looks whether it should stop and whether better code has arrived.
 
-use super::affinity::Confined;
+use super::affinity::AffinityGuard;
 use super::blocks::BlockRun;
 use super::device::{Tier, TierPolicy};
 use super::interpret::interpret;
@@ -82,7 +82,7 @@ pub unsafe fn launch(
         let function = &kernel.source.prepared.functions[kernel.source.prepared_kernel];
         grid_of(&function.metadata, &kernel.name, n_threads, options)?;
     }
-    let _confined = confined(kernel)?;
+    let _guard = restrict_affinity(kernel)?;
     let is_interpreted = kernel.device.policy() == TierPolicy::Always(Tier::Interpreter);
     let blocks = if is_interpreted { None } else { blocks_of(kernel, grid, n_threads, rank, options) };
     if is_interpreted || (kernel.needs_blocks && blocks.is_none()) {
@@ -115,11 +115,11 @@ pub unsafe fn launch(
 
 /// The calling thread confined to the kernel's cores, where it names some.
 #[inline]
-fn confined(kernel: &KernelInner) -> Result<Option<Confined>, LaunchError> {
+fn restrict_affinity(kernel: &KernelInner) -> Result<Option<AffinityGuard>, LaunchError> {
     if kernel.cores.is_empty() {
         return Ok(None);
     }
-    Confined::to(&kernel.cores).map(Some).map_err(|error| LaunchError::Cores {
+    AffinityGuard::to(&kernel.cores).map(Some).map_err(|error| LaunchError::Cores {
         kernel: kernel.name.clone(),
         cores: kernel.cores.to_vec(),
         error: error.to_string(),

@@ -4,7 +4,7 @@
 //! of uneven length even out. Every chunk is timed: the pace of the launch so far sets the length of the next chunk
 //! and, kept with the variant, the way the next launch goes about it.
 
-use super::affinity::Confined;
+use super::affinity::AffinityGuard;
 use super::blocks::{BlockMemory, BlockRun};
 use super::copies::Copies;
 use super::device::Tier;
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
         let cores = &self.kernel.cores;
         let help = || {
             // The caller is confined already, so the system lets the helper be.
-            let _confined = if cores.is_empty() { None } else { Confined::to(cores).ok() };
+            let _guard = if cores.is_empty() { None } else { AffinityGuard::to(cores).ok() };
             // With no memory for one more, the others do it all.
             let Some(helper) = Participant::new(self, false) else { return };
             while !self.output.is_full() {

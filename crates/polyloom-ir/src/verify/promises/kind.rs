@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 /// What a kernel and the functions that it calls do.
 #[derive(Default)]
-struct Deeds {
+struct Evidence {
     /// Atomic updates, barriers and what else threads do together.
     combines: bool,
     /// A loop hands a value from one iteration to the next.
@@ -33,21 +33,21 @@ pub(super) fn check_kind(module: &Module, id: FuncId, kernel: &Function) -> Opti
     if kind == KernelKind::Elementwise {
         return check_elementwise(module, id, kernel);
     }
-    let deeds = Deeds::of(module, id);
+    let evidence = Evidence::of(module, id);
     let missing = match kind {
         KernelKind::Custom | KernelKind::Elementwise => return None,
-        KernelKind::Reduce | KernelKind::Scan if !deeds.combines && !deeds.carries => {
+        KernelKind::Reduce | KernelKind::Scan if !evidence.combines && !evidence.carries => {
             "nothing combines values: no loop that carries one, no atomic update, nothing that threads do together"
         }
         KernelKind::Matmul | KernelKind::Conv2d | KernelKind::Attention | KernelKind::FlashAttention
-            if !deeds.sums_products =>
+            if !evidence.sums_products =>
         {
             "no product is added to a sum"
         }
-        KernelKind::Attention | KernelKind::FlashAttention if !deeds.exponentials => "no exponential is taken",
-        KernelKind::FlashAttention if !deeds.compares => "no running maximum is kept",
-        KernelKind::Sort if !deeds.compares => "no two elements are compared",
-        KernelKind::Stencil | KernelKind::Conv2d if !deeds.reads_around => "no array is read at two places",
+        KernelKind::Attention | KernelKind::FlashAttention if !evidence.exponentials => "no exponential is taken",
+        KernelKind::FlashAttention if !evidence.compares => "no running maximum is kept",
+        KernelKind::Sort if !evidence.compares => "no two elements are compared",
+        KernelKind::Stencil | KernelKind::Conv2d if !evidence.reads_around => "no array is read at two places",
         _ => return None,
     };
     let message = format!("`{}` is of no kernel of the kind `{}`: {missing}", kernel.name, kind.name());
@@ -55,25 +55,25 @@ pub(super) fn check_kind(module: &Module, id: FuncId, kernel: &Function) -> Opti
     Some(Diagnostic::error(Code::BrokenPromise, kernel.span, message).help(help))
 }
 
-impl Deeds {
-    fn of(module: &Module, kernel: FuncId) -> Deeds {
-        let mut deeds = Deeds::default();
+impl Evidence {
+    fn of(module: &Module, kernel: FuncId) -> Evidence {
+        let mut evidence = Evidence::default();
         let mut reads: HashMap<Value, HashSet<Vec<Value>>> = HashMap::new();
         let mut last_function = std::ptr::null();
         walk_with_callees(module, kernel, &mut |function, data| {
             if !std::ptr::eq(function, last_function) {
                 (last_function, reads) = (function, HashMap::new());
             }
-            deeds.see(function, data);
+            evidence.see(function, data);
             if let (Op::ArrayLoad | Op::LoadReadonly | Op::AsyncCopy, Some((array, indices))) =
                 (data.op, data.operands.split_first())
             {
                 let known = reads.entry(*array).or_default();
                 known.insert(indices.to_vec());
-                deeds.reads_around |= known.len() > 1;
+                evidence.reads_around |= known.len() > 1;
             }
         });
-        deeds
+        evidence
     }
 
     fn see(&mut self, function: &Function, data: &InstData) {
@@ -145,13 +145,13 @@ fn check_elementwise(module: &Module, id: FuncId, kernel: &Function) -> Option<D
             return;
         }
         stores = true;
-        match whose(function, &data.operands[1..data.operands.len() - 1]) {
-            Whose::Own => {}
-            Whose::Everybodys => {
+        match owner_of_element(function, &data.operands[1..data.operands.len() - 1]) {
+            ElementOwner::Own => {}
+            ElementOwner::Shared => {
                 let message = "all threads write this element, in a kernel of the kind `elementwise`";
                 wrong.get_or_insert_with(|| refused(message));
             }
-            Whose::Unknown => {
+            ElementOwner::Unknown => {
                 unknown.get_or_insert_with(|| {
                     let message = "whether this element is the thread's own, as in a kernel of the kind `elementwise`, \
                                    is not known";
@@ -168,21 +168,21 @@ fn check_elementwise(module: &Module, id: FuncId, kernel: &Function) -> Option<D
     wrong.or(unknown)
 }
 
-enum Whose {
+enum ElementOwner {
     Own,
-    Everybodys,
+    Shared,
     Unknown,
 }
 
 /// Whether an element belongs to the thread, as its indices say.
-fn whose(function: &Function, indices: &[Value]) -> Whose {
+fn owner_of_element(function: &Function, indices: &[Value]) -> ElementOwner {
     let sums: Vec<Affine> = indices.iter().map(|&index| Affine::of(function, index)).collect();
     let terms = || sums.iter().flat_map(|sum| sum.terms.iter().map(|&(term, _)| term));
     if terms().any(|term| matches!(term, Term::Coordinate(_))) {
-        Whose::Own
+        ElementOwner::Own
     } else if terms().next().is_none() {
-        Whose::Everybodys
+        ElementOwner::Shared
     } else {
-        Whose::Unknown
+        ElementOwner::Unknown
     }
 }
