@@ -660,7 +660,9 @@ class Generator:
 
     def unrolled_loop(self) -> None:
         """A loop that is written out, since a static expression or the index of a tuple names its counter."""
-        counters = [name for name in self.readable("int32") if name not in self.locked]
+        # The counter of a loop around would have that written out too, which then could not be left at run time.
+        around = {counter for _, counter, _ in self.loops}
+        counters = [name for name in self.readable("int32") if name not in self.locked | around]
         counter = self.random.choice(counters) if counters and self.chance(0.5) else self.new_name("i")
         header = self.random.choice(("range(4)", "range(1, 4)", "range(3, -1, -1)", "range(0, 4, 3)"))
         use = f"loom.static(W[{counter}])"
