@@ -112,7 +112,7 @@ enum Backend {
 }
 
 impl Backend {
-    /// What it makes, that which is written by default first.
+    /// Lists the forms it makes, the default first.
     fn forms(self) -> &'static [Emit] {
         match self {
             Backend::Llvm => &[Emit::Obj, Emit::Asm, Emit::Llvm],
@@ -130,12 +130,12 @@ enum Float {
     Fast,
 }
 
-/// What the command line calls a value.
+/// Returns the name of a value on the command line.
 fn name_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// What is to be written.
+/// Chooses the form to write.
 ///
 /// # Errors
 ///
@@ -158,7 +158,7 @@ fn chosen_form(arguments: &Arguments) -> Result<Emit, Failure> {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let emit = chosen_form(arguments)?;
-    // What is run is shown only if it is asked for.
+    // A kernel that is run is written only if the command line asks for that too.
     if arguments.dim.is_none() || arguments.emit.is_some() || arguments.output.is_some() {
         write_forms(arguments, emit)?;
     }
@@ -289,7 +289,7 @@ enum Wanted {
     Cubin(GpuTarget),
 }
 
-/// Whether LLVM IR is that of GPU code.
+/// Returns true if LLVM IR is asked for GPUs.
 fn is_gpu_llvm(arguments: &Arguments) -> bool {
     arguments.arch.is_some() || arguments.backend == Some(Backend::Nvptx)
 }

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Those that say only which kernel.
+    /// Makes arguments that name a kernel and nothing else.
     pub(crate) fn of_file(file: PathBuf, kernel: Option<String>) -> Arguments {
         Arguments {
             file,
@@ -166,7 +166,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     print(text.as_bytes())
 }
 
-/// Where the kernel runs, `default` if nothing says where, if the file is of a kind that runs there and the other arguments are for it.
+/// Chooses the device, `default` if none is named, and refuses files and arguments that it does not take.
 fn chosen_device(arguments: &Arguments, is_ptx: bool, default: Device) -> Result<Device, Failure> {
     let device = match arguments.device.as_deref() {
         None => default,

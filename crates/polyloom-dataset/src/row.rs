@@ -113,8 +113,8 @@ pub struct Metadata {
     /// Whether NVIDIA's driver saw a GPU when the code was made, if the run was asked how long rows took: it is not the same
     /// on all machines.
     pub cuda_available_at_generation: Option<bool>,
-    /// What compiled the row's CUDA C++: `nvrtc`, or `clang++` or `g++`, which check its syntax and types, where there is no
-    /// NVRTC; none if nothing has. Depends on what the machine has.
+    /// The compiler that took the row's CUDA C++: `nvrtc`, or without it `clang++` or `g++`, which check syntax and types.
+    /// It depends on the machine.
     pub cuda_compiler: Option<String>,
     /// The highest level of verification that the row has passed.
     pub verified: Level,

@@ -33,7 +33,7 @@ pub(crate) struct Tools<'a> {
     emitter: Option<Emitter<'a>>,
 }
 
-/// What shows that a row's CUDA C++ is such.
+/// A compiler that shows that a row's CUDA C++ is valid.
 enum Proof {
     /// NVRTC, of this version, compiles it.
     Nvrtc(Nvrtc, String),
@@ -41,7 +41,7 @@ enum Proof {
     Syntax(SyntaxCheck),
 }
 
-/// What rows call NVRTC.
+/// The name of NVRTC in rows.
 const NVRTC_NAME: &str = "nvrtc";
 
 /// Columns by each tool.
@@ -137,7 +137,7 @@ impl<'a> Tools<'a> {
         }
     }
 
-    /// What compiles, or at least checks, the CUDA C++ of rows: `nvrtc`, `clang++` or `g++`.
+    /// Returns the name of the compiler that checks the CUDA C++ of rows.
     pub(crate) fn cuda_compiler(&self) -> Option<&'static str> {
         match self.proof.as_ref()? {
             Proof::Nvrtc(..) => Some(NVRTC_NAME),
@@ -145,7 +145,7 @@ impl<'a> Tools<'a> {
         }
     }
 
-    /// Whether rows may say that this compiled their CUDA C++.
+    /// Returns true if rows may name this compiler.
     pub(crate) fn is_cuda_compiler(name: &str) -> bool {
         [NVRTC_NAME, SyntaxCheck::Clang.name(), SyntaxCheck::Gcc.name()].contains(&name)
     }

@@ -52,7 +52,7 @@ pub enum Imm {
     Pending(u8),
 }
 
-/// What an `async_copy` copies, and through which caches.
+/// The extent of an `async_copy`, and the caches that it uses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SharedCopy {
     /// How many elements, which follow each other in both arrays.
@@ -61,7 +61,7 @@ pub struct SharedCopy {
     pub cache: CacheUse,
 }
 
-/// Which caches a copy to shared memory goes through: PTX ISA 9.0 §9.7.9.25.3.1.
+/// Caches that a copy to shared memory uses: PTX ISA 9.0 §9.7.9.25.3.1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum CacheUse {
     /// All (`cp.async.ca`).
@@ -86,7 +86,7 @@ impl CacheUse {
         }
     }
 
-    /// Those with this name.
+    /// Finds the caches of this name.
     pub fn from_name(name: &str) -> Option<CacheUse> {
         match name {
             "default" | "l1" => Some(CacheUse::All),
@@ -96,7 +96,7 @@ impl CacheUse {
         }
     }
 
-    /// Whether it can be had for so many bytes.
+    /// Returns true if copies of so many bytes can use these caches.
     pub fn takes(self, bytes: u32) -> bool {
         match self {
             CacheUse::L2 => bytes == 16,
@@ -110,7 +110,7 @@ impl CacheUse {
 pub struct NamedBarrier {
     /// Its number, 1 to [`NamedBarrier::MOST`].
     pub id: u8,
-    /// How many threads it waits for, those of whole warps.
+    /// The number of threads that it waits for, a multiple of the warp size.
     pub count: u16,
 }
 
@@ -118,7 +118,7 @@ impl NamedBarrier {
     /// The greatest number.
     pub const MOST: u8 = 15;
 
-    /// Whether there can be such a barrier.
+    /// Returns true if PTX has such a barrier.
     pub fn is_valid(self) -> bool {
         let (count, warp) = (u32::from(self.count), crate::arch::WARP_SIZE);
         (1..=NamedBarrier::MOST).contains(&self.id)

@@ -1,7 +1,7 @@
 //! From a kernel to LLVM IR, assembly, object files and the back end's own object format.
 
 use crate::ir::Ir;
-use crate::target::{self, Effort, Processor, Vectorize};
+use crate::target::{self, OptimizationEffort, Processor, Vectorize};
 use inkwell::context::Context;
 use inkwell::module::Module as LlvmModule;
 use polyloom_codegen::{CodegenError, Emit, Object};
@@ -22,7 +22,7 @@ pub(crate) fn emit<const N: usize>(
     target::prepare(processor, &llvm)?;
     let vectorize = lower(&Ir::new(&context, &llvm))?;
     verify(&llvm)?;
-    let effort = Effort::for_module(&llvm);
+    let effort = OptimizationEffort::for_module(&llvm);
     let mut is_optimized = false;
     let mut made = [const { Vec::new() }; N];
     for (form, made) in forms.into_iter().zip(&mut made) {

@@ -180,21 +180,21 @@ const PASSES_OF_LONG_CODE: &str = "function<eager-inv>(sroa<modify-cfg>,early-cs
 /// Instructions of the longest code that is optimised with all passes.
 const LONG_CODE: usize = 20_000;
 
-/// How much is done for code.
+/// The effort that LLVM spends on code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Effort {
+pub(crate) enum OptimizationEffort {
     /// All there is.
     Full,
-    /// What takes time that grows no faster than the code.
+    /// Passes whose time grows no faster than the code.
     Linear,
 }
 
-impl Effort {
-    /// What a module of this length gets.
-    pub(crate) fn for_module(module: &Module<'_>) -> Effort {
+impl OptimizationEffort {
+    /// Chooses the effort by the length of a module.
+    pub(crate) fn for_module(module: &Module<'_>) -> OptimizationEffort {
         let blocks = module.get_functions().flat_map(|function| function.get_basic_block_iter());
         let n_instructions: usize = blocks.map(|block| block.get_instructions().count()).sum();
-        if n_instructions > LONG_CODE { Effort::Linear } else { Effort::Full }
+        if n_instructions > LONG_CODE { OptimizationEffort::Linear } else { OptimizationEffort::Full }
     }
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn optimize(
     processor: &Processor,
     module: &Module<'_>,
     vectorize: Vectorize,
-    effort: Effort,
+    effort: OptimizationEffort,
 ) -> Result<(), CodegenError> {
     with_machine(processor, |machine| {
         let options = PassBuilderOptions::create();
@@ -221,9 +221,9 @@ pub(crate) fn optimize(
         options.set_loop_slp_vectorization(vectorize.slp);
         options.set_loop_unrolling(true);
         let passes = match effort {
-            Effort::Linear => PASSES_OF_LONG_CODE,
-            Effort::Full if processor.is_gpu => GPU_PASSES,
-            Effort::Full => "default<O2>",
+            OptimizationEffort::Linear => PASSES_OF_LONG_CODE,
+            OptimizationEffort::Full if processor.is_gpu => GPU_PASSES,
+            OptimizationEffort::Full => "default<O2>",
         };
         module.run_passes(passes, machine, options).map_err(|e| CodegenError::new(e.to_string()))
     })
@@ -234,7 +234,7 @@ pub(crate) fn generate(
     processor: &Processor,
     module: &Module<'_>,
     assembly: bool,
-    effort: Effort,
+    effort: OptimizationEffort,
 ) -> Result<Vec<u8>, CodegenError> {
     let kind = if assembly { FileType::Assembly } else { FileType::Object };
     let write = |machine: &TargetMachine| {
@@ -247,8 +247,8 @@ pub(crate) fn generate(
             .map_err(|e| CodegenError::new(e.to_string()))
     };
     match effort {
-        Effort::Full => with_machine(processor, write),
+        OptimizationEffort::Full => with_machine(processor, write),
         // Code generation has passes of its own, which it runs for code that is to be good.
-        Effort::Linear => write(&processor.machine(OptimizationLevel::None)?),
+        OptimizationEffort::Linear => write(&processor.machine(OptimizationLevel::None)?),
     }
 }

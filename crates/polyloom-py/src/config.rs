@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether kernels are checked that do not say themselves whether they are. Every launch reads it.
+/// True while kernels are checked unless they say otherwise. Every launch reads it.
 static CHECKING: AtomicBool = AtomicBool::new(false);
 
-/// Whether kernels are launched with checks that were defined without, and do not say that they want none.
+/// Returns true if kernels that were defined without checks are launched with them.
 #[inline]
 pub(crate) fn is_checking() -> bool {
     CHECKING.load(Ordering::Relaxed)

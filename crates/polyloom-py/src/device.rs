@@ -93,7 +93,7 @@ pub(crate) fn cuda_devices_of_machine(py: Python<'_>) -> PyResult<Bound<'_, PyLi
     Ok(list)
 }
 
-/// Whether kernels run on a GPU here.
+/// Returns true if kernels run on a GPU here.
 #[pyfunction]
 pub(crate) fn gpu_available(py: Python<'_>) -> bool {
     py.detach(polyloom::gpu_available)

@@ -1,4 +1,6 @@
 //! Kernels, functions and source files as Python objects.
+//!
+//! This file is longer than others: PyO3 takes all methods of a class in one block.
 
 use crate::boundary::guarded;
 use crate::environment::{LiveEnvironment, Scope};
@@ -590,7 +592,7 @@ impl Kernel {
         Ok(String::from_utf8_lossy(&bytes.map_err(|error| codegen_error(&error))?).into_owned())
     }
 
-    /// What GPU code is asked for.
+    /// Describes the GPU code that is asked for.
     fn gpu_target(
         &self,
         arch: Option<&str>,

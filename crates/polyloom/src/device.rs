@@ -28,7 +28,7 @@ pub fn cuda_devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
     cuda::devices()
 }
 
-/// Whether kernels run on a GPU here: whether this build has GPU code, and NVIDIA's driver sees a device. Never an error.
+/// Returns true if this build has GPU code and NVIDIA's driver sees a device. It never fails.
 pub fn gpu_available() -> bool {
     cuda_devices().is_ok_and(|devices| !devices.is_empty())
 }

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// What stands before a text.
+/// Declarations that precede a text.
 const DECLARATIONS: &str = include_str!("cuda_declarations.h");
 
 /// A compiler that checks texts.
@@ -34,7 +34,7 @@ impl SyntaxCheck {
     ///
     /// # Errors
     ///
-    /// What the compiler says of it, or that it cannot be run.
+    /// The first errors of the compiler, or that it cannot be run.
     pub(crate) fn check(self, text: &str) -> Result<(), String> {
         let language: &[&str] = match self {
             SyntaxCheck::Clang => {

@@ -54,7 +54,7 @@ pub struct Quality {
     pub warp_unchecked: Option<String>,
     /// Rows by what compiled or checked their CUDA C++ when they were made, as they say.
     pub cuda_compilers: BTreeMap<String, u64>,
-    /// What its rows are like; none of a data set whose files are not what they should be.
+    /// Metrics of the rows; none if files of the data set are wrong.
     pub metrics: Option<Metrics>,
     /// What is wrong, the first thousand findings.
     pub findings: Vec<Finding>,
@@ -62,7 +62,7 @@ pub struct Quality {
     pub further_findings: u64,
 }
 
-/// What the rows of a data set are like, counted from the rows.
+/// Metrics of a data set, counted from its rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Metrics {
     /// The share of rows that differ from all others by their text.
@@ -75,7 +75,7 @@ pub struct Metrics {
     pub distinct_ops: usize,
     /// Such pairs.
     pub distinct_op_pairs: usize,
-    /// How deep values are made of each other, on average.
+    /// The mean depth of data flow.
     pub mean_depth: f64,
     /// From 0 to 4, on average.
     pub mean_difficulty: f64,

@@ -17,8 +17,8 @@ pub(super) struct ArrayChoice<'a> {
     chosen: &'a ast::ExprIf,
 }
 
-/// What names stood for before code that is checked more than once.
-pub(super) struct Names<'a> {
+/// A snapshot of what names mean, taken before code that is checked more than once.
+pub(super) struct NameSnapshot<'a> {
     names: FxHashMap<&'a str, Name>,
     leaves: Vec<Vec<Option<LocalId>>>,
 }
@@ -34,7 +34,7 @@ impl<'a> Checker<'_, '_, 'a> {
         (is_choice && self.choice(&chosen.test).is_none()).then_some(ArrayChoice { target, chosen })
     }
 
-    /// Whether an expression is the name of an array, or of a part of one, or of a struct that has some, or a choice of such.
+    /// Returns true for names of arrays, of their parts, of structs that hold arrays, and for choices among such.
     fn names_array(&self, expr: &ast::Expr) -> bool {
         let has_arrays = |ty: ValueType| ty.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some());
         match expr {
@@ -129,14 +129,14 @@ impl<'a> Checker<'_, '_, 'a> {
         ((local.0 as usize) < self.n_params && !assigns(&def.body, name)).then_some(name)
     }
 
-    fn snapshot_names(&self) -> Names<'a> {
+    fn snapshot_names(&self) -> NameSnapshot<'a> {
         let leaves = self.structs.iter().map(|variable| variable.leaves.to_vec()).collect();
-        Names { names: self.names.clone(), leaves }
+        NameSnapshot { names: self.names.clone(), leaves }
     }
 
     /// Makes names for arrays, and what else is decided when the kernel is compiled, stand for what they did before.
     /// Variables stay: the branches share them.
-    fn restore_names(&mut self, before: &Names<'a>) {
+    fn restore_names(&mut self, before: &NameSnapshot<'a>) {
         let stays = |checker: &Self, name: Name| match name {
             Name::Local(local) => {
                 checker.local_type(local).as_any_array().is_none() && !checker.fixed.contains_key(&local)
@@ -171,7 +171,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether one of these statements, or one within them, assigns a name.
+/// Returns true if one of these statements, or one within them, assigns a name.
 fn assigns(body: &[ast::Stmt], name: &str) -> bool {
     body.iter().any(|stmt| {
         let is_target = match stmt {

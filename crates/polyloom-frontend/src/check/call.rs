@@ -531,7 +531,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What a call gives with the arrays in it, which are parameters of the function.
+    /// Puts the arrays that a function returns, which are its parameters, back into the result of a call.
     fn with_returned_arrays(&mut self, mut call: Expr, result: ValueType, returned: &[Option<LocalId>]) -> Expr {
         let (ty, span) = (call.ty, call.span);
         let ExprKind::Call { args, .. } = &call.kind else { return Expr::error(span) };
@@ -556,7 +556,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// What a call gives a leaf of a parameter, by its local.
+/// Finds the argument for a leaf of a parameter by its local.
 fn argument_leaf(args: &[Expr], local: LocalId) -> Option<Expr> {
     let mut first = 0;
     for argument in args {

@@ -267,7 +267,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Expr::new(kind, ExprType::Values(SmallVec::new()), span)
     }
 
-    /// Whether a call has no arguments but these, by place or name; else that is reported.
+    /// Returns true if a call has only these arguments, by place or name; reports others.
     fn takes(&mut self, call: &'a ast::ExprCall, name: &str, parameters: &[&str]) -> bool {
         let stray = call
             .arguments

@@ -187,7 +187,7 @@ pub(super) struct Collective {
     pub(super) to: SmallVec<[Slot; 1]>,
     /// Lanes in a group.
     pub(super) width: u8,
-    /// Of a `named_barrier`: which one.
+    /// The barrier of a `named_barrier`.
     pub(super) barrier: Option<NamedBarrier>,
     /// `warp_reduce_add` and its like: what combines two values.
     pub(super) combine: Option<fn(u64, u64) -> u64>,
@@ -195,7 +195,7 @@ pub(super) struct Collective {
 }
 
 impl Collective {
-    /// Whether the threads of a warp do it by themselves.
+    /// Returns true if a warp executes it without waiting for other warps.
     pub(super) fn is_of_warp(&self) -> bool {
         self.convergence == Convergence::Warp && self.barrier.is_none()
     }

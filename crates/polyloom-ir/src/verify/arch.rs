@@ -114,7 +114,7 @@ pub fn least_version(module: &Module, kernel: FuncId) -> Option<PtxVersion> {
 /// The version of PTX that an instruction needs, if the least one of its architecture may be older, and of what of it.
 fn needed_version(data: &InstData) -> Option<(PtxVersion, &'static str)> {
     match (data.op, &data.imm) {
-        // Those of sm_75.
+        // sm_75 has them from this version on.
         (Op::Mma, _) => Some((PtxVersion { major: 6, minor: 5 }, "")),
         (Op::AsyncCopy, Imm::Copy(copy)) if copy.cache == CacheUse::Streaming => {
             Some((PtxVersion { major: 7, minor: 4 }, " with `cache=\"streaming\"`"))

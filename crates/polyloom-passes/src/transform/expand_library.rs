@@ -131,8 +131,8 @@ impl Expansion {
     }
 }
 
-/// Whether a library function stands for an instruction. Those are of scalars: what is on composites is taken apart
-/// first.
+/// Returns true if a library function can replace an instruction. Library functions are of scalars: `scalarise` takes
+/// composites apart first.
 fn is_library(func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let is_composite = |&value: &Value| func.ty(value).as_composite().is_some();

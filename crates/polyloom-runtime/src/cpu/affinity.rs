@@ -4,7 +4,7 @@
 
 use std::io;
 
-/// This thread, confined to some cores until this is dropped.
+/// Confines this thread to some cores until it is dropped.
 pub(super) struct AffinityGuard {
     #[cfg(target_os = "linux")]
     before: libc::cpu_set_t,

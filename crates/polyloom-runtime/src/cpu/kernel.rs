@@ -185,7 +185,7 @@ impl CpuKernel {
         &self.inner.params
     }
 
-    /// Whether its code is too long for the optimised tier to be chosen automatically.
+    /// Returns true if its code is too long for the optimised tier to be chosen automatically.
     pub fn is_long(&self) -> bool {
         !self.inner.is_small
     }

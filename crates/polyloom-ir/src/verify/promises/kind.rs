@@ -12,7 +12,7 @@ use crate::metadata::KernelKind;
 use crate::op::{Group, Op};
 use std::collections::{HashMap, HashSet};
 
-/// What a kernel and the functions that it calls do.
+/// Facts about a kernel and the functions that it calls that kinds ask for.
 #[derive(Default)]
 struct Evidence {
     /// Atomic updates, barriers and what else threads do together.
@@ -93,7 +93,7 @@ impl Evidence {
                 self.sums_products |= data.operands.iter().any(|&operand| is_product(function, operand));
             }
             Op::Fma | Op::Dot | Op::Ddot | Op::Mma => self.sums_products = true,
-            // Of matrices and vectors it is a sum of products.
+            // A product of matrices or vectors is a sum of products.
             Op::Mul if data.operands.iter().all(|&operand| function.ty(operand).as_scalar().is_none()) => {
                 self.sums_products = true;
             }
@@ -110,7 +110,7 @@ fn reads_array(function: &Function, region: Region) -> bool {
     reads
 }
 
-/// Whether a value is a product, or may be one: what functions, branches and loops give.
+/// Returns true for products, and for results of functions, branches and loops, which may be products.
 fn is_product(function: &Function, value: Value) -> bool {
     let ValueDef::Result(inst, _) = function.values[value].def else { return false };
     let data = &function.insts[inst];
@@ -174,7 +174,7 @@ enum ElementOwner {
     Unknown,
 }
 
-/// Whether an element belongs to the thread, as its indices say.
+/// Finds out from the indices of an element whether it belongs to the thread.
 fn owner_of_element(function: &Function, indices: &[Value]) -> ElementOwner {
     let sums: Vec<Affine> = indices.iter().map(|&index| Affine::of(function, index)).collect();
     let terms = || sums.iter().flat_map(|sum| sum.terms.iter().map(|&(term, _)| term));
