@@ -4,6 +4,7 @@ import numpy as np
 import polyloom as loom
 import pytest
 from block_kernels import block_sums, matmul_f16, matmul_i8, reversed_parts
+from sources import define
 
 TILE = 16
 
@@ -91,3 +92,44 @@ def test_tensor_cores_fed_by_asynchronous_copies(device):
     c = loom.zeros((16, 8), dtype=int)
     loom.launch(matmul_i8, grid=1, inputs=[loom.array(a), loom.array(b)], outputs=[c])
     np.testing.assert_array_equal(c.numpy(), a.astype(np.int32) @ b.astype(np.int32).T)
+
+
+def test_warps_wait_for_each_other_alone(same_as_cpu):
+    @loom.kernel(block_dim=128)
+    def hand_over(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        t = loom.thread_idx()
+        tile = loom.shared_array(shape=128, dtype=float)
+        if loom.warp_id() < 2:
+            tile[t] = x[loom.tid()] * 2.0
+            loom.sync_threads(id=1, count=64)
+            y[loom.tid()] = tile[63 - t]
+        else:
+            tile[t] = x[loom.tid()] * 3.0
+            loom.sync_threads(id=2, count=64)
+            y[loom.tid()] = tile[191 - t]
+        loom.sync_threads()
+
+    x = np.random.default_rng(17).random(128 * 64).astype(np.float32)
+    _, y = same_as_cpu(hand_over, x.size, [x, np.zeros_like(x)])
+    halves = x.reshape(-1, 2, 64) * np.float32([[[2], [3]]])
+    np.testing.assert_array_equal(y.reshape(-1, 2, 64), halves[:, :, ::-1])
+
+
+@pytest.mark.parametrize("cache", ["default", "l1", "l2", "streaming"])
+def test_asynchronous_copies_through_each_cache(same_as_cpu, cache):
+    kernel = define(f"""
+        @loom.kernel(block_dim=32)
+        def k(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+            t = loom.thread_idx()
+            first = 128 * loom.block_idx()
+            tile = loom.shared_array(shape=128, dtype=float)
+            loom.async_copy(tile[4 * t], x[first + 4 * t], count=4, cache="{cache}")
+            loom.async_commit()
+            loom.async_wait()
+            loom.sync_threads()
+            for i in range(4):
+                y[first + 4 * t + i] = tile[127 - 4 * t - i]
+    """)["k"]
+    x = np.arange(128 * 40, dtype=np.float32)
+    _, y = same_as_cpu(kernel, args=[x, np.zeros_like(x)], grid=40)
+    np.testing.assert_array_equal(y.reshape(-1, 128), x.reshape(-1, 128)[:, ::-1])
