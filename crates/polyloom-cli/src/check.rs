@@ -1,16 +1,16 @@
 //! `polyloom check`: diagnostics only, of every kernel and function of a file, whether or not anything uses it.
 
-use crate::{Failure, Outcome, print_json, read_unit, report, session};
+use crate::kernel_file::KernelFile;
+use crate::{Failure, Outcome, print_json, report, session};
+use polyloom::Severity;
 use polyloom::diagnostic::{Report, render};
-use polyloom::frontend::FileEnvironment;
-use polyloom::{CompileError, Defaults, Severity, check_file};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A .py file
+    /// A .py file, or a .hir file
     file: PathBuf,
     /// Warn of code that means something else in Python
     #[arg(long)]
@@ -22,28 +22,11 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let session = session(false)?;
-    let mut found: Vec<CompileError> = Vec::new();
-    let mut n_kernels = 0;
-    match read_unit(&arguments.file) {
-        Err(Failure::Rejected(error)) => found.push(*error),
+    let (mut found, n_kernels, advice) = match KernelFile::read(&arguments.file) {
+        Err(Failure::Rejected(error)) => (vec![*error], 0, ""),
         Err(other) => return Err(other),
-        Ok(unit) => {
-            n_kernels = unit.kernels().count();
-            let defaults = session.defaults();
-            match check_file(&unit, &Defaults { lint: arguments.lint, ..defaults }) {
-                Err(error) => found.push(error),
-                Ok((diagnostics, sources)) => {
-                    found.push(CompileError { diagnostics, sources });
-                    // What only the passes can tell.
-                    let environment = FileEnvironment::new(&unit);
-                    let kernels = unit.kernels().map(|kernel| environment.function(kernel));
-                    let complete = kernels.filter(|kernel| !kernel.is_generic_kernel());
-                    let prepared = |kernel| session.compile(&kernel, defaults)?.prepare();
-                    found.extend(complete.filter_map(|kernel| prepared(kernel).err()));
-                }
-            }
-        }
-    }
+        Ok(file) => (file.check(&session, arguments.lint), file.kernel_names().len(), file.advice()),
+    };
     // A function that several kernels call is reported once.
     let mut seen = HashSet::new();
     for error in &mut found {
@@ -58,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     } else {
         found.iter().filter(|e| !e.diagnostics.is_empty()).for_each(report);
         if !failed && n_kernels == 0 {
-            eprintln!("{}: no kernels: decorate a function with `@loom.kernel`", arguments.file.display());
+            eprintln!("{}: no kernels: {advice}", arguments.file.display());
         } else if !failed && std::io::stdout().is_terminal() {
             println!(
                 "{}: {n_kernels} kernel{}, no errors",

@@ -1,7 +1,8 @@
 //! `polyloom compile`: one of a kernel's forms.
 
+use crate::kernel_file::KernelFile;
 use crate::run as launching;
-use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, report, session, types};
+use crate::{Failure, Outcome, named, print, report, session};
 use clap::ValueEnum;
 use polyloom::{
     Arch, Defaults, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, Kernel, PtxVersion,
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A .py file
+    /// A .py file, or a .hir file
     file: PathBuf,
     /// The kernel, if the file has several
     #[arg(long)]
@@ -183,10 +184,10 @@ fn write_forms(arguments: &Arguments, emit: Emit) -> Outcome {
         Float::Fast => FloatMode::Fast,
     };
     session.set_defaults(Defaults { float_mode, ..session.defaults() });
-    let unit = read_unit(&arguments.file)?;
-    let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
+    let file = KernelFile::read(&arguments.file)?;
     let given = named(&arguments.types, "--type")?;
-    let kernel = types::compile(&session, &unit, &name, &given, &BTreeMap::new())?;
+    let kernel = file.compile(&session, arguments.kernel.as_deref(), &given, &BTreeMap::new())?;
+    let name = kernel.name();
     let tier = arguments.backend.map(|backend| match backend {
         Backend::Cranelift => Tier::Quick,
         Backend::Llvm | Backend::Nvptx | Backend::Cuda => Tier::Optimized,

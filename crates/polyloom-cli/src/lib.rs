@@ -7,6 +7,7 @@ mod check;
 mod compile;
 mod dataset;
 mod doctor;
+mod kernel_file;
 mod run;
 mod run_ptx;
 mod simulate;
@@ -14,13 +15,10 @@ mod types;
 mod value;
 
 use clap::{Parser, Subcommand};
-use polyloom::frontend::no_such_kernel;
-use polyloom::{CodeCache, CompileError, Session, SourceFile, SourceUnit};
+use polyloom::{CodeCache, CompileError, Session};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write as _};
-use std::path::Path;
-use std::sync::Arc;
 
 #[derive(Parser)]
 #[command(
@@ -138,26 +136,6 @@ fn session(no_cache: bool) -> Result<Session, Failure> {
     device.and_then(Session::on).map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// Reads and parses a `.py` file.
-fn read_unit(path: &Path) -> Result<Arc<SourceUnit>, Failure> {
-    let text =
-        std::fs::read(path).map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?;
-    let text = String::from_utf8(text).map_err(|_| Failure::Failed(format!("{} is not UTF-8 text", path.display())))?;
-    Ok(SourceUnit::parse(SourceFile::new(path.to_string_lossy().as_ref(), text, 1))?)
-}
-
-/// Names of the kernels of a file, in order, each once.
-fn kernel_names(unit: &SourceUnit) -> Vec<Arc<str>> {
-    let mut names: Vec<Arc<str>> = Vec::new();
-    for index in unit.kernels() {
-        let Some(function) = unit.functions().get(index) else { continue };
-        if !names.contains(&function.name) {
-            names.push(function.name.clone());
-        }
-    }
-    names
-}
-
 /// `NAME=VALUE` options by name.
 fn named<'a>(options: &'a [String], flag: &str) -> Result<BTreeMap<&'a str, &'a str>, Failure> {
     let mut found = BTreeMap::new();
@@ -170,21 +148,4 @@ fn named<'a>(options: &'a [String], flag: &str) -> Result<BTreeMap<&'a str, &'a 
         }
     }
     Ok(found)
-}
-
-/// The kernel to work on: the one named, or the file's only one.
-fn choose_kernel(unit: &SourceUnit, path: &Path, wanted: Option<&str>) -> Result<Arc<str>, Failure> {
-    if let Some(name) = wanted {
-        return Ok(name.into());
-    }
-    let names = kernel_names(unit);
-    match &names[..] {
-        [only] => Ok(only.clone()),
-        [] => Err(no_such_kernel(unit, None).into()),
-        _ => Err(Failure::Usage(format!(
-            "{} has several kernels, choose one with --kernel: {}",
-            path.display(),
-            names.join(", ")
-        ))),
-    }
 }

@@ -1,8 +1,9 @@
 //! `polyloom run`: a kernel on arguments from the command line, checked unless it says `check=False`: arguments are
 //! typed by hand here, and arrays that are too small for the grid, or empty, are soon given.
 
+use crate::kernel_file::KernelFile;
 use crate::value::{Argument, ArrayValue, extents};
-use crate::{Failure, Outcome, choose_kernel, named, print, print_json, read_unit, run_ptx, session, simulate, types};
+use crate::{Failure, Outcome, named, print, print_json, run_ptx, session, simulate};
 use polyloom::{
     ArgBlock, Defaults, Device, Kernel, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report,
 };
@@ -12,7 +13,7 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A .py file, or a .ptx file, which runs on sim:0
+    /// A .py file, a .hir file, or a .ptx file, which runs on sim:0
     pub(crate) file: PathBuf,
     /// The kernel, if the file has several
     #[arg(long)]
@@ -91,10 +92,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let session = session(arguments.no_cache)?;
     session.set_defaults(Defaults { check: true, ..session.defaults() });
-    let unit = read_unit(&arguments.file)?;
-    let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
+    let file = KernelFile::read(&arguments.file)?;
     let mut given = named(&arguments.args, "--arg")?;
-    let kernel = types::compile(&session, &unit, &name, &named(&arguments.types, "--type")?, &given)?;
+    let types = named(&arguments.types, "--type")?;
+    let kernel = file.compile(&session, arguments.kernel.as_deref(), &types, &given)?;
     let device = chosen_device(arguments, is_ptx, kernel.device().unwrap_or(Device::Cpu))?;
     let params = kernel.params();
 

@@ -1,25 +1,19 @@
 //! The types that a generic kernel is compiled for: given by `--type`, or those of the arguments of `run`.
 
 use crate::{Failure, value};
-use polyloom::frontend::{FileEnvironment, ParamType, Pattern, no_such_kernel, read_type};
-use polyloom::{Composite, Kernel, Scalar, Session, SourceUnit, Type, ValueType};
+use polyloom::frontend::{FunctionHandle, ParamType, Pattern, read_type};
+use polyloom::{Composite, Kernel, Scalar, Session, Type, ValueType};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-/// Compiles a kernel of a file. `types` has the types given for its generic parameters, and `values` the arguments that
-/// say the others.
+/// Compiles a kernel of a Python file. `types` has the types given for its generic parameters, and `values` the arguments
+/// that say the others.
 pub(crate) fn compile(
     session: &Session,
-    unit: &Arc<SourceUnit>,
+    handle: &FunctionHandle,
     name: &str,
     types: &BTreeMap<&str, &str>,
     values: &BTreeMap<&str, &str>,
 ) -> Result<Kernel, Failure> {
-    let named = |&index: &usize| unit.functions().get(index).is_some_and(|f| &*f.name == name);
-    let Some(function) = unit.kernels().filter(named).last() else {
-        return Err(no_such_kernel(unit, Some(name)).into());
-    };
-    let handle = FileEnvironment::new(unit).function(function);
     let params = handle.parameters().unwrap_or_default();
     if let Some(stray) = types.keys().find(|given| !params.iter().any(|(param, _)| **param == ***given)) {
         let names: Vec<&str> = params.iter().map(|(param, _)| &**param).collect();
@@ -27,7 +21,7 @@ pub(crate) fn compile(
         return Err(Failure::Usage(format!("--type {stray}: kernel `{name}` has no such parameter; it has {names}")));
     }
     if !handle.is_generic_kernel() && types.is_empty() {
-        return Ok(session.compile(&handle, session.defaults())?);
+        return Ok(session.compile(handle, session.defaults())?);
     }
     let mut chosen = Vec::with_capacity(params.len());
     for (param, wanted) in &params {
@@ -49,7 +43,7 @@ pub(crate) fn compile(
         };
         chosen.push(ty);
     }
-    Ok(session.compile_for(&handle, &chosen, session.defaults())?)
+    Ok(session.compile_for(handle, &chosen, session.defaults())?)
 }
 
 /// The type that an argument says a generic parameter has.

@@ -763,3 +763,54 @@ fn generic_kernels_take_their_types_from_options_and_arguments() {
     let out = polyloom(&["run", &file, "--dim", "3", "--arg", "by=2", "--arg", &format!("x=@{saved}"), "--json"]);
     assert!(text(&out.stdout).contains("int64"), "{}{}", text(&out.stdout), text(&out.stderr));
 }
+
+const HIR: &str = "\
+kernel @saxpy(%0 a: f32, %1 x: array<f32, 1>, %2 y: array<f32, 1>) {
+  %3 i: i32 = tid 0
+  %4: f32 = array_load %1, %3
+  %5: f32 = mul %0, %4
+  %6: f32 = array_load %2, %3
+  %7: f32 = add %5, %6
+  array_store %2, %3, %7
+  return
+}
+";
+
+#[test]
+fn hir_text_is_checked_compiled_and_run() {
+    let folder = Folder::new();
+    let file = folder.file("saxpy.hir", HIR);
+    let out = polyloom(&["check", &file]);
+    assert_eq!((out.status.code(), text(&out.stderr)), (Some(0), String::new()));
+    let out = polyloom(&["compile", &file, "--emit", "hir"]);
+    assert_eq!(text(&out.stdout), HIR, "{}", text(&out.stderr));
+    let arguments = ["--dim", "4", "--arg", "a=2", "--arg", "x=ones:4", "--arg", "y=arange:4"];
+    let out = polyloom(&[&["run", &file], &arguments[..]].concat());
+    assert!(text(&out.stdout).contains("2 3 4 5"), "{}{}", text(&out.stdout), text(&out.stderr));
+    // Kernels that are run by hand are checked, these too.
+    let out = polyloom(&[&["run", &file, "--dim", "5"], &arguments[2..]].concat());
+    assert!(text(&out.stderr).contains("saxpy.hir:3:"), "{}", text(&out.stderr));
+    let out = polyloom(&["compile", &file, "--emit", "ast"]);
+    assert!(text(&out.stderr).contains("has no syntax tree"), "{}", text(&out.stderr));
+    let out = polyloom(&["compile", &file, "--emit", "cpp", "--direction", "backward"]);
+    assert!(text(&out.stdout).contains("saxpy_kernel_backward"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn wrong_hir_text_is_refused_with_its_place() {
+    let folder = Folder::new();
+    let ill_typed = folder.file("typed.hir", &HIR.replace("mul %0, %4", "mul %0, %3"));
+    let no_name = folder.file("name.hir", &HIR.replace("%7\n", "%9\n"));
+    let function = folder.file("function.hir", "func @f() {\n  return\n}\n");
+    for (command, file, words) in [
+        (&["check"][..], &ill_typed, &["typed.hir:4:3", "mul"][..]),
+        (&["compile", "--emit", "asm"], &ill_typed, &["typed.hir:4:3", "mul"]),
+        (&["check"], &no_name, &["name.hir:7:", "%9"]),
+        (&["run", "--dim", "1"], &function, &["has no kernel", "begin a function with `kernel`"]),
+    ] {
+        let out = polyloom(&[&command[..1], &[file], &command[1..]].concat());
+        let errors = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{errors}");
+        assert!(words.iter().all(|words| errors.contains(words)), "{words:?} are not in\n{errors}");
+    }
+}

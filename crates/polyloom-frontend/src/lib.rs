@@ -75,7 +75,7 @@ pub use source::{FunctionInfo, Role, SourceUnit};
 pub use structure::{Field, Leaf, StructType, ValueType};
 
 use check::Compilation;
-use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceMap, Span};
+use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceFile, SourceMap, Span};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -253,19 +253,22 @@ fn no_types(kernel: &FunctionHandle) -> CompileError {
     CompileError { diagnostics: vec![diagnostic], sources }
 }
 
-/// The error of a file without the kernel asked for, or without any if no name is given.
-pub fn no_such_kernel(unit: &SourceUnit, name: Option<&str>) -> CompileError {
-    let mut sources = SourceMap::new();
-    let file = sources.add(unit.file().clone());
+/// Makes the error of a Python file without the kernel that is wanted, or without any if no name is given.
+pub fn no_such_kernel(unit: &SourceUnit, wanted: Option<&str>) -> CompileError {
     let names: Vec<&str> = unit.kernels().map(|k| &*unit.functions()[k].name).collect();
-    let (message, help) = match name {
-        _ if names.is_empty() => {
-            let message = format!("`{}` has no kernel", unit.file().name);
-            (message, "decorate a function with `@loom.kernel`".to_owned())
-        }
-        None => (format!("`{}` has several kernels", unit.file().name), format!("name one of {}", names.join(", "))),
+    kernel_not_found(unit.file(), &names, wanted, "decorate a function with `@loom.kernel`")
+}
+
+/// Makes the error of a file with these kernels, none of which is the one that is wanted; `advice` says how a kernel is
+/// written there.
+pub fn kernel_not_found(file: &SourceFile, names: &[&str], wanted: Option<&str>, advice: &str) -> CompileError {
+    let mut sources = SourceMap::new();
+    let id = sources.add(file.clone());
+    let (message, help) = match wanted {
+        _ if names.is_empty() => (format!("`{}` has no kernel", file.name), advice.to_owned()),
+        None => (format!("`{}` has several kernels", file.name), format!("name one of {}", names.join(", "))),
         Some(name) => {
-            let message = format!("`{}` has no kernel `{name}`", unit.file().name);
+            let message = format!("`{}` has no kernel `{name}`", file.name);
             let help = match polyloom_ir::diagnostic::near_names(name, names.iter().copied()).first() {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("it has {}", names.join(", ")),
@@ -273,7 +276,7 @@ pub fn no_such_kernel(unit: &SourceUnit, name: Option<&str>) -> CompileError {
             (message, help)
         }
     };
-    let diagnostic = Diagnostic::error(Code::NoKernel, Span::new(file, 0, 0), message).help(help);
+    let diagnostic = Diagnostic::error(Code::NoKernel, Span::new(id, 0, 0), message).help(help);
     CompileError { diagnostics: vec![diagnostic], sources }
 }
 

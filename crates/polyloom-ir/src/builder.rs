@@ -1,13 +1,66 @@
 //! Appending instructions to a function.
 //!
-//! A [`Builder`] has a current region and a current span. It does not verify: [`crate::verify`] does.
+//! A [`Builder`] has a current region and a current span. It does not verify: [`crate::verify`] does. Its methods that
+//! return a [`BuildError`] find what would else be a panic or an instruction without meaning, so code that a user steers
+//! is built with these; [`ExprBuilder`](crate::ExprBuilder) stands above them and writes arithmetic as such.
 
 use crate::entity::{FuncId, Inst, Region, Value};
+use crate::eval::{bf16_from_f64, f16_from_f64};
 use crate::function::{Function, Imm, Operands, RegionData};
 use crate::op::Op;
 use crate::span::Span;
 use crate::types::{Scalar, Type};
 use smallvec::SmallVec;
+
+/// Values of an instruction or a region.
+pub type Values = SmallVec<[Value; 2]>;
+
+/// Why an instruction cannot be built.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The op table has no overload for the operands.
+    #[error("no overload of `{op}` takes ({operands})")]
+    NoOverload {
+        /// Name of the op.
+        op: &'static str,
+        /// Types of the operands, separated by commas.
+        operands: String,
+    },
+    /// The op gives another number of results than are asked for.
+    #[error("`{op}` has {found} results, not {expected}")]
+    ResultCount {
+        /// Name of the op.
+        op: &'static str,
+        /// Number of results asked for.
+        expected: usize,
+        /// Number of results it has.
+        found: usize,
+    },
+    /// A region hands on values of other types than its instruction has.
+    #[error("{region} hands on ({found}), not ({expected})")]
+    RegionResults {
+        /// Which region, in words.
+        region: &'static str,
+        /// Types it should hand on, separated by commas.
+        expected: String,
+        /// Types it hands on, separated by commas.
+        found: String,
+    },
+    /// A value of another type is needed.
+    #[error("{role} is {expected}, not {found}")]
+    WrongType {
+        /// What the value is for.
+        role: &'static str,
+        /// The type that is needed, in words.
+        expected: &'static str,
+        /// Type of the value.
+        found: String,
+    },
+}
+
+pub(crate) fn type_list(types: &[Type]) -> String {
+    types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ")
+}
 
 /// Appends instructions to a region of a function.
 pub struct Builder<'f> {
@@ -55,26 +108,75 @@ impl<'f> Builder<'f> {
         inst
     }
 
-    /// Appends an instruction whose result types follow from the op table, and gives its results.
+    /// Appends an instruction whose result types follow from the op table, and returns its results.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If no overload of the op takes these operands, or its result type does not follow from them (`cast`, `dim`).
-    pub fn op_results(&mut self, op: Op, operands: &[Value]) -> SmallVec<[Value; 2]> {
-        let types: SmallVec<[Type; 4]> = operands.iter().map(|&v| self.func.ty(v)).collect();
+    /// [`BuildError::NoOverload`], also if the result type does not follow from the operands (`cast`, `dim`).
+    pub fn try_op_results(&mut self, op: Op, operands: &[Value]) -> Result<Values, BuildError> {
+        let types = self.types(operands);
         let results = op.info().signatures.iter().find_map(|s| s.result_types(&types));
-        let Some(results) = results else { panic!("no overload of `{}` takes {types:?}", op.name()) };
+        let Some(results) = results else {
+            return Err(BuildError::NoOverload { op: op.name(), operands: type_list(&types) });
+        };
         let inst = self.inst(op, operands, &results, Imm::None);
-        self.func.insts[inst].results.clone()
+        Ok(self.func.insts[inst].results.clone())
     }
 
-    /// As [`Builder::op_results`], for an op with one result.
+    /// As [`Builder::try_op_results`], for an op with one result.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::try_op_results`], and [`BuildError::ResultCount`].
+    pub fn try_op(&mut self, op: Op, operands: &[Value]) -> Result<Value, BuildError> {
+        match self.try_op_results(op, operands)?[..] {
+            [result] => Ok(result),
+            ref results => Err(BuildError::ResultCount { op: op.name(), expected: 1, found: results.len() }),
+        }
+    }
+
+    /// As [`Builder::try_op_results`], for operands whose types the caller has made sure of.
     ///
     /// # Panics
     ///
-    /// As [`Builder::op_results`], and if the op has no result.
+    /// Where that gives an error.
+    pub fn op_results(&mut self, op: Op, operands: &[Value]) -> Values {
+        self.try_op_results(op, operands).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Builder::try_op`], for operands whose types the caller has made sure of.
+    ///
+    /// # Panics
+    ///
+    /// Where that gives an error.
     pub fn op(&mut self, op: Op, operands: &[Value]) -> Value {
-        self.op_results(op, operands)[0]
+        self.try_op(op, operands).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Reads an element of an array. There is an index for each dimension, an integer of 32 or 64 bits; one that is
+    /// negative or not below the extent is undefined behaviour unless the kernel is checked.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::NoOverload`].
+    pub fn load(&mut self, array: Value, indices: &[Value]) -> Result<Value, BuildError> {
+        let element: Operands = std::iter::once(array).chain(indices.iter().copied()).collect();
+        self.try_op(Op::ArrayLoad, &element)
+    }
+
+    /// Writes an element of an array; indices as of [`Builder::load`].
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::NoOverload`].
+    pub fn store(&mut self, array: Value, indices: &[Value], value: Value) -> Result<(), BuildError> {
+        let operands: Operands = std::iter::once(array).chain(indices.iter().copied()).chain([value]).collect();
+        self.try_op_results(Op::ArrayStore, &operands).map(|_| ())
+    }
+
+    /// Returns the types of values.
+    pub fn types(&self, values: &[Value]) -> SmallVec<[Type; 4]> {
+        values.iter().map(|&value| self.func.ty(value)).collect()
     }
 
     fn one(&mut self, op: Op, operands: &[Value], ty: Type, imm: Imm) -> Value {
@@ -95,6 +197,16 @@ impl<'f> Builder<'f> {
     /// An `f64` constant.
     pub fn const_f64(&mut self, value: f64) -> Value {
         self.const_bits(Scalar::F64, value.to_bits())
+    }
+
+    /// A constant of any float type: `value` rounded to it.
+    pub fn const_float(&mut self, ty: Scalar, value: f64) -> Value {
+        match ty {
+            Scalar::F16 => self.const_bits(ty, f16_from_f64(value).into()),
+            Scalar::BF16 => self.const_bits(ty, bf16_from_f64(value).into()),
+            Scalar::F32 => self.const_f32(value as f32),
+            _ => self.const_f64(value),
+        }
     }
 
     /// An integer constant of any integer type, wrapped to its width.
@@ -144,24 +256,127 @@ impl<'f> Builder<'f> {
         inst
     }
 
-    /// `if cond { then } else { otherwise }` with the values the two branches yield.
+    /// Appends `if cond { then } else { otherwise }` and returns the values that the branch taken yields.
+    ///
+    /// # Errors
+    ///
+    /// What the branches return, [`BuildError::WrongType`] of the condition, and [`BuildError::RegionResults`].
     pub fn if_else(
         &mut self,
         cond: Value,
         results: &[Type],
-        then: impl FnOnce(&mut Builder<'_>) -> SmallVec<[Value; 2]>,
-        otherwise: impl FnOnce(&mut Builder<'_>) -> SmallVec<[Value; 2]>,
-    ) -> SmallVec<[Value; 2]> {
+        then: impl FnOnce(&mut Builder<'_>) -> Result<Values, BuildError>,
+        otherwise: impl FnOnce(&mut Builder<'_>) -> Result<Values, BuildError>,
+    ) -> Result<Values, BuildError> {
+        self.expect_bool(cond)?;
+        let (inst, regions) = self.begin_if(cond, results);
+        self.fill(regions[0], "the first branch", results, then)?;
+        self.fill(regions[1], "the second branch", results, otherwise)?;
+        Ok(self.func.insts[inst].results.clone())
+    }
+
+    /// Appends a loop over `start`, `start + step` and so on up to but not including `end`, as Python's `range`, and
+    /// returns the carried values after it. `body` is given the counter and the carried values.
+    ///
+    /// # Errors
+    ///
+    /// What the body returns, [`BuildError::WrongType`] of bounds that are not of one integer type, and
+    /// [`BuildError::RegionResults`].
+    pub fn for_range(
+        &mut self,
+        bounds: [Value; 3],
+        carried: &[Value],
+        body: impl FnOnce(&mut Builder<'_>, Value, &[Value]) -> Result<Values, BuildError>,
+    ) -> Result<Values, BuildError> {
+        let counter = self.func.ty(bounds[0]);
+        if !counter.as_scalar().is_some_and(Scalar::is_int) {
+            let found = counter.to_string();
+            return Err(BuildError::WrongType { role: "the start of a range", expected: "an integer", found });
+        }
+        if let Some(&other) = bounds.iter().find(|&&bound| self.func.ty(bound) != counter) {
+            let found = self.func.ty(other).to_string();
+            return Err(BuildError::WrongType { role: "a bound of a range", expected: "of the start's type", found });
+        }
+        let types = self.types(carried);
+        let (inst, region) = self.begin_for_range(bounds, carried);
+        let params = self.func.regions[region].params.clone();
+        self.fill(region, "the body of a loop", &types, |b| body(b, params[0], &params[1..]))?;
+        Ok(self.func.insts[inst].results.clone())
+    }
+
+    /// Appends a loop that repeats `body` while `cond` holds, both of the carried values, and returns these after it.
+    ///
+    /// # Errors
+    ///
+    /// What `cond` and `body` return, [`BuildError::WrongType`] of the condition, and [`BuildError::RegionResults`].
+    pub fn while_loop(
+        &mut self,
+        carried: &[Value],
+        cond: impl FnOnce(&mut Builder<'_>, &[Value]) -> Result<Value, BuildError>,
+        body: impl FnOnce(&mut Builder<'_>, &[Value]) -> Result<Values, BuildError>,
+    ) -> Result<Values, BuildError> {
+        let types = self.types(carried);
+        let (inst, regions) = self.begin_while(carried);
+        let params = regions.map(|region| self.func.regions[region].params.clone());
+        self.fill(regions[0], "the condition of a loop", &[Scalar::Bool.into()], |b| {
+            cond(b, &params[0]).map(|value| SmallVec::from_slice(&[value]))
+        })?;
+        self.fill(regions[1], "the body of a loop", &types, |b| body(b, &params[1]))?;
+        Ok(self.func.insts[inst].results.clone())
+    }
+
+    /// Appends an `if` whose two regions the caller fills.
+    pub fn begin_if(&mut self, cond: Value, results: &[Type]) -> (Inst, [Region; 2]) {
         let regions = [self.create_region(&[]), self.create_region(&[])];
-        let inst = self.region_inst(Op::If, &[cond], results, &regions);
-        let outer = self.switch_to(regions[0]);
-        let values = then(self);
-        self.yield_(&values);
-        self.switch_to(regions[1]);
-        let values = otherwise(self);
-        self.yield_(&values);
+        (self.region_inst(Op::If, &[cond], results, &regions), regions)
+    }
+
+    /// Appends a `for_range` whose region, of the counter and the carried values, the caller fills.
+    pub fn begin_for_range(&mut self, bounds: [Value; 3], carried: &[Value]) -> (Inst, Region) {
+        let types = self.types(carried);
+        let params: SmallVec<[Type; 4]> =
+            std::iter::once(self.func.ty(bounds[0])).chain(types.iter().copied()).collect();
+        let region = self.create_region(&params);
+        let operands: Operands = bounds.iter().chain(carried).copied().collect();
+        (self.region_inst(Op::ForRange, &operands, &types, &[region]), region)
+    }
+
+    /// Appends a `while` whose regions, the condition and the body, the caller fills.
+    pub fn begin_while(&mut self, carried: &[Value]) -> (Inst, [Region; 2]) {
+        let types = self.types(carried);
+        let regions = [self.create_region(&types), self.create_region(&types)];
+        (self.region_inst(Op::While, carried, &types, &regions), regions)
+    }
+
+    /// Fills a region and ends it with the values it hands on.
+    fn fill(
+        &mut self,
+        region: Region,
+        name: &'static str,
+        results: &[Type],
+        write: impl FnOnce(&mut Builder<'_>) -> Result<Values, BuildError>,
+    ) -> Result<(), BuildError> {
+        let outer = self.switch_to(region);
+        let written = write(self);
+        if let Ok(values) = &written {
+            self.yield_(values);
+        }
         self.switch_to(outer);
-        self.func.insts[inst].results.clone()
+        let found = self.types(&written?);
+        if found[..] == *results {
+            return Ok(());
+        }
+        Err(BuildError::RegionResults { region: name, expected: type_list(results), found: type_list(&found) })
+    }
+
+    pub(crate) fn expect_bool(&self, cond: Value) -> Result<(), BuildError> {
+        match self.func.ty(cond) {
+            Type::Scalar(Scalar::Bool) => Ok(()),
+            other => {
+                let found = other.to_string();
+                Err(BuildError::WrongType { role: "a condition", expected: "a bool", found })
+            }
+        }
     }
 
     /// Ends the region with `yield`.

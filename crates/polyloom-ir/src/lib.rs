@@ -14,6 +14,7 @@ pub mod diagnostic;
 pub mod effects;
 pub mod entity;
 pub mod eval;
+pub mod expression;
 pub mod format;
 pub mod fragment;
 pub mod function;
@@ -30,10 +31,11 @@ pub mod uniformity;
 pub mod verify;
 
 pub use arch::{Arch, ArchLimits, ArchVariant, PtxVersion, UnknownArch};
-pub use builder::Builder;
+pub use builder::{BuildError, Builder};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use effects::{ArrayWrites, CallEffects};
 pub use entity::{FuncId, Inst, Region, Value};
+pub use expression::{Expr, ExprBuilder};
 pub use function::{
     AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, MemoryOrder, Module, Ordering, RegionData, Scope,
     SharedArray, ValueData, ValueDef,

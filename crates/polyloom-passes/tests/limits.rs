@@ -70,8 +70,7 @@ fn regions_that_nest_with_each_call() {
                 return builder.return_(&result);
             }
             let cond = builder.const_bool(true);
-            let regions = [builder.create_region(&[]), builder.create_region(&[])];
-            builder.region_inst(Op::If, &[cond], &[], &regions);
+            let (_, regions) = builder.begin_if(cond, &[]);
             let outer = builder.switch_to(regions[0]);
             nested(builder, callee, depth - 1);
             builder.switch_to(regions[1]);
@@ -93,8 +92,7 @@ fn early_exits_of_functions_in_functions() {
         for n in 0..32 {
             let limit = builder.const_f32(n as f32);
             let is_equal = builder.op(Op::Eq, &[x, limit]);
-            let regions = [builder.create_region(&[]), builder.create_region(&[])];
-            builder.region_inst(Op::If, &[is_equal], &[], &regions);
+            let (_, regions) = builder.begin_if(is_equal, &[]);
             let outer = builder.switch_to(regions[0]);
             builder.return_(&[limit]);
             builder.switch_to(regions[1]);

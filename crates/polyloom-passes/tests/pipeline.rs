@@ -14,8 +14,7 @@ fn module_with_calls() -> (Module, FuncId) {
     let mut builder = Builder::new(&mut relu);
     let zero = builder.const_f32(0.0);
     let positive = builder.op(Op::Gt, &[x, zero]);
-    let regions = [builder.create_region(&[]), builder.create_region(&[])];
-    builder.region_inst(Op::If, &[positive], &[], &regions);
+    let (_, regions) = builder.begin_if(positive, &[]);
     let body = builder.switch_to(regions[0]);
     builder.return_(&[x]);
     builder.switch_to(regions[1]);

@@ -1,8 +1,7 @@
 //! Derivatives of kernels: backward kernels, and kernels with tangents.
 
-use crate::kernel::Kernel;
-use polyloom_frontend::typed_ast::Param;
-use polyloom_frontend::{CompileError, ValueType};
+use crate::kernel::{Kernel, plain_params};
+use polyloom_frontend::CompileError;
 use polyloom_ir::{Diagnostic, FuncId, Module, Scalar, Severity, Type};
 use polyloom_passes::autodiff::{self, Access, Launch, Needs, Race, Request, TapeExtent};
 use polyloom_runtime::{PerProcess, without_fork};
@@ -380,11 +379,7 @@ impl Kernel {
 
     /// A kernel made of this one, with the parameters that its HIR has.
     pub(crate) fn derived(&self, module: Module, id: FuncId) -> Kernel {
-        let function = &module.functions[id];
-        let params = function.param_names.iter().zip(function.params());
-        let params =
-            params.map(|(name, &param)| Param { name: name.clone(), ty: ValueType::Plain(function.ty(param)) });
-        let arguments: Box<[Param]> = params.collect();
+        let arguments = plain_params(&module.functions[id]);
         self.beside(module, id, arguments)
     }
 }

@@ -6,7 +6,7 @@ use crate::text::write_text;
 use polyloom_codegen::cpp::{Options as TextOptions, Target};
 use polyloom_codegen::{CodegenError, Emit, Facts, Variant};
 use polyloom_frontend::typed_ast::{Param, Program};
-use polyloom_frontend::{CompileError, Compiled};
+use polyloom_frontend::{CompileError, Compiled, ValueType};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
@@ -32,7 +32,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Kernel {
     module: Arc<Module>,
     id: FuncId,
-    typed: Arc<Program>,
+    /// The syntax tree it was lowered from; absent if it was made of HIR.
+    typed: Option<Arc<Program>>,
     device: Arc<CpuDevice>,
     params: Params,
     /// What the CPU runs, once something asks: most of those who want code for another target never do.
@@ -109,7 +110,13 @@ impl Kernel {
         }
         let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
         let arguments: Box<[Param]> = function.map_or_else(Box::default, |function| function.params.as_slice().into());
-        Ok(Kernel::with(device, module, id, sources, warnings, Arc::new(typed), arguments))
+        Ok(Kernel::with(device, module, id, sources, warnings, Some(Arc::new(typed)), arguments))
+    }
+
+    /// Makes a kernel of HIR that is valid.
+    pub(crate) fn from_hir(device: &Arc<CpuDevice>, module: Module, id: FuncId, sources: SourceMap) -> Kernel {
+        let arguments = plain_params(&module.functions[id]);
+        Kernel::with(device, module, id, sources, Vec::new(), None, arguments)
     }
 
     /// A kernel that was made of this one, with parameters of its own.
@@ -124,7 +131,7 @@ impl Kernel {
         id: FuncId,
         sources: SourceMap,
         warnings: Vec<Diagnostic>,
-        typed: Arc<Program>,
+        typed: Option<Arc<Program>>,
         arguments: Box<[Param]>,
     ) -> Kernel {
         let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
@@ -499,7 +506,10 @@ impl Kernel {
     /// When no back end of this build has the form.
     pub fn emit(&self, form: Form, tier: Option<Tier>) -> Result<Vec<u8>, CodegenError> {
         let emit = match form {
-            Form::Ast => return Ok(self.typed.to_string().into_bytes()),
+            Form::Ast => {
+                let missing = || CodegenError::new("a kernel made of HIR has no syntax tree: ask for its HIR");
+                return Ok(self.typed.as_ref().ok_or_else(missing)?.to_string().into_bytes());
+            }
             Form::Hir => return Ok(self.module.to_string().into_bytes()),
             Form::HirPrepared => None,
             Form::LlvmIr => Some(Emit::LlvmIr),
@@ -561,6 +571,12 @@ impl Kernel {
         };
         TrapReport { message, file: file.to_owned(), position, bounds, thread: trap.thread.clone() }
     }
+}
+
+/// Returns the parameters of a function as its HIR has them.
+pub(crate) fn plain_params(function: &Function) -> Box<[Param]> {
+    let params = function.param_names.iter().zip(function.params());
+    params.map(|(name, &param)| Param { name: name.clone(), ty: ValueType::Plain(function.ty(param)) }).collect()
 }
 
 /// By parameter of the scalarised kernel, whether it is an array that the kernel may write.

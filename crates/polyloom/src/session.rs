@@ -8,6 +8,10 @@ use polyloom_frontend::{
     CompileError, FileEnvironment, FunctionHandle, Options as Defaults, SourceUnit, ValueType, compile_kernel_for,
     no_such_kernel, result_types,
 };
+use polyloom_ir::{
+    Code, Diagnostic, FuncId, Function, FunctionKind, Module, Severity, SourceMap, Span, check_constants,
+    check_promises, check_readonly, verify_module,
+};
 use polyloom_runtime::{CpuDevice, DeviceError, without_fork};
 use smallvec::SmallVec;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -67,6 +71,15 @@ fn flag(name: &'static str) -> Result<bool, SessionError> {
         Ok("1") => Ok(true),
         Ok(value) => Err(SessionError::Variable { name, value: value.to_owned() }),
     }
+}
+
+/// Finds what is wrong with a module that no front end has checked.
+fn invalidities(module: &Module) -> Vec<Diagnostic> {
+    // What is not valid HIR cannot be looked at further.
+    if let Err(diagnostics) = verify_module(module) {
+        return diagnostics;
+    }
+    [check_readonly, check_constants, check_promises].iter().flat_map(|check| check(module)).collect()
 }
 
 impl Session {
@@ -152,6 +165,35 @@ impl Session {
         defaults: Defaults,
     ) -> Result<Kernel, CompileError> {
         Kernel::new(&self.device, compile_kernel_for(kernel, types, &defaults)?)
+    }
+
+    /// Makes a kernel of HIR: text that [`parse_module`](polyloom_ir::parse_module) has read, or a module that was built.
+    /// It is checked if checks are a default of the session; its float mode is what its metadata says.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with the module, also if `kernel` is none of its kernels.
+    pub fn compile_module(
+        &self,
+        mut module: Module,
+        kernel: FuncId,
+        sources: SourceMap,
+    ) -> Result<Kernel, CompileError> {
+        let diagnostics = match module.functions.get(kernel).map(|function| function.kind) {
+            None => vec![Diagnostic::error(Code::NoKernel, Span::NONE, "the module has no function of this number")],
+            Some(FunctionKind::Func) => {
+                let Function { name, span, .. } = &module.functions[kernel];
+                let message = format!("`{name}` is a function, not a kernel");
+                vec![Diagnostic::error(Code::NoKernel, *span, message)]
+            }
+            Some(FunctionKind::Kernel) => invalidities(&module),
+        };
+        if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+            return Err(CompileError { diagnostics, sources });
+        }
+        let function = &mut module.functions[kernel];
+        function.metadata.check |= self.defaults().check && !function.constraints.unchecked;
+        Ok(Kernel::from_hir(&self.device, module, kernel, sources))
     }
 
     /// The types of what a function returns, if the types of all its parameters are known.

@@ -302,8 +302,7 @@ impl Generator<'_, '_> {
     fn branch(&mut self, depth: usize) {
         let cond = self.any(Type::BOOL);
         let types = self.any_types();
-        let regions = [self.b.create_region(&[]), self.b.create_region(&[])];
-        let inst = self.b.region_inst(Op::If, &[cond], &types, &regions);
+        let (inst, regions) = self.b.begin_if(cond, &types);
         let yields = self.region(regions[0], &types, true, depth);
         // One branch at least yields, so that the code after it can be reached.
         self.region(regions[1], &types, yields, depth);
@@ -313,11 +312,9 @@ impl Generator<'_, '_> {
     fn counted_loop(&mut self, depth: usize) {
         let counter = self.random.pick(&[Type::I32, Type::I64, Type::U32]);
         let types = self.any_types();
-        let mut operands = self.any_of_types(&[counter; 3]);
-        operands.extend(self.any_of_types(&types));
-        let params: Vec<Type> = [counter].into_iter().chain(types.iter().copied()).collect();
-        let region = self.b.create_region(&params);
-        let inst = self.b.region_inst(Op::ForRange, &operands, &types, &[region]);
+        let bounds = [(); 3].map(|()| self.any(counter));
+        let carried = self.any_of_types(&types);
+        let (inst, region) = self.b.begin_for_range(bounds, &carried);
         self.exits.push((inst, types.clone(), true));
         self.region(region, &types, true, depth);
         self.exits.pop();
@@ -327,8 +324,7 @@ impl Generator<'_, '_> {
     fn while_loop(&mut self, depth: usize) {
         let types = self.any_types();
         let operands = self.any_of_types(&types);
-        let regions = [self.b.create_region(&types), self.b.create_region(&types)];
-        let inst = self.b.region_inst(Op::While, &operands, &types, &regions);
+        let (inst, regions) = self.b.begin_while(&operands);
         self.region(regions[0], &[Type::BOOL], false, depth);
         self.exits.push((inst, types.clone(), true));
         self.region(regions[1], &types, true, depth);

@@ -172,9 +172,8 @@ impl Lowering<'_, '_> {
         let merged: Merged = merged.iter().copied().filter(|l| self.is_read_after(*l, span)).collect();
         let cond = self.expr(cond);
         self.builder.set_span(span);
-        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
         let types = self.types(&merged);
-        let inst = self.builder.region_inst(Op::If, &[cond], &types, &regions);
+        let (inst, regions) = self.builder.begin_if(cond, &types);
         let before = self.changes.len();
         let mut completes = false;
         let outer = self.builder.region();
@@ -251,22 +250,13 @@ impl Lowering<'_, '_> {
                     }
             })
             .collect();
-        let types = self.types(&carried);
-        let mut operands: SmallVec<[Value; 8]> = SmallVec::new();
-        if let Loop::For { bounds, .. } = kind {
-            operands.extend_from_slice(bounds);
-        }
         self.builder.set_span(span);
-        operands.extend(self.locals(&carried));
+        let initial = self.locals(&carried);
         let before = self.changes.len();
         let outer = self.builder.region();
         let inst = match kind {
-            Loop::For { counter, .. } => {
-                let mut params: SmallVec<[_; 4]> = SmallVec::new();
-                params.push(self.ty(*counter));
-                params.extend_from_slice(&types);
-                let region = self.builder.create_region(&params);
-                let inst = self.builder.region_inst(Op::ForRange, &operands, &types, &[region]);
+            Loop::For { counter, bounds, .. } => {
+                let (inst, region) = self.builder.begin_for_range(*bounds, &initial);
                 let params = self.builder.func.regions[region].params.clone();
                 self.builder.switch_to(region);
                 if let [iv, rest @ ..] = &params[..] {
@@ -277,8 +267,7 @@ impl Lowering<'_, '_> {
                 inst
             }
             Loop::While { cond, assigns } => {
-                let regions = [self.builder.create_region(&types), self.builder.create_region(&types)];
-                let inst = self.builder.region_inst(Op::While, &operands, &types, &regions);
+                let (inst, regions) = self.builder.begin_while(&initial);
                 let params = regions.map(|r| self.builder.func.regions[r].params.clone());
                 self.builder.switch_to(regions[0]);
                 self.set_all(&carried, &params[0]);
@@ -309,8 +298,7 @@ impl Lowering<'_, '_> {
 
     fn break_unless(&mut self, cond: &Expr, target: Inst, carried: &[LocalId]) {
         let value = self.expr(cond);
-        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
-        self.builder.region_inst(Op::If, &[value], &[], &regions);
+        let (_, regions) = self.builder.begin_if(value, &[]);
         let outer = self.builder.switch_to(regions[0]);
         self.builder.yield_(&[]);
         self.builder.switch_to(regions[1]);

@@ -318,8 +318,7 @@ impl Generator<'_, '_> {
     fn branch(&mut self, depth: usize) {
         let cond = self.value(Type::BOOL);
         let types = self.some_types();
-        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
-        let inst = self.builder.region_inst(Op::If, &[cond], &types, &regions);
+        let (inst, regions) = self.builder.begin_if(cond, &types);
         // One side at least yields, so that the code after it can be reached.
         let yields = self.region(regions[0], &types, true, depth);
         self.region(regions[1], &types, yields, depth);
@@ -329,8 +328,7 @@ impl Generator<'_, '_> {
     /// `if cond { leave }`.
     fn guard(&mut self) {
         let cond = self.value(Type::BOOL);
-        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
-        self.builder.region_inst(Op::If, &[cond], &[], &regions);
+        let (_, regions) = self.builder.begin_if(cond, &[]);
         let outer = self.builder.switch_to(regions[0]);
         let n_outer = self.scope.len();
         if !self.leave() {
@@ -352,11 +350,8 @@ impl Generator<'_, '_> {
         let step = self.builder.const_int(counter, step);
         let span = self.builder.op(Op::Mul, &[steps, step]);
         let hi = self.builder.op(Op::Add, &[lo, span]);
-        let mut operands = vec![lo, hi, step];
-        operands.extend(self.values(&types));
-        let params: Vec<Type> = [counter.into()].into_iter().chain(types.iter().copied()).collect();
-        let region = self.builder.create_region(&params);
-        let inst = self.builder.region_inst(Op::ForRange, &operands, &types, &[region]);
+        let carried = self.values(&types);
+        let (inst, region) = self.builder.begin_for_range([lo, hi, step], &carried);
         self.exits.push(Exit { inst, types: types.clone(), counter: None, is_loop: true });
         self.region(region, &types, true, depth);
         self.exits.pop();
@@ -370,8 +365,7 @@ impl Generator<'_, '_> {
         carried.extend(&types);
         let mut operands = vec![self.builder.const_int(Scalar::I32, 0)];
         operands.extend(self.values(&types));
-        let regions = [self.builder.create_region(&carried), self.builder.create_region(&carried)];
-        let inst = self.builder.region_inst(Op::While, &operands, &carried, &regions);
+        let (inst, regions) = self.builder.begin_while(&operands);
         let outer = self.builder.switch_to(regions[0]);
         let n_outer = self.scope.len();
         let params = self.builder.func.regions[regions[0]].params.to_vec();

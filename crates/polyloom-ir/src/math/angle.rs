@@ -10,7 +10,7 @@
 //! `e`. HIR has no tables, so the window's words are picked by selects.
 
 use super::exponential::{nearest_integer, two_sum};
-use super::expr::{Expr, Graph};
+use crate::expression::{Expr, ExprBuilder};
 use crate::op::Op;
 use crate::types::Scalar;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
@@ -38,13 +38,13 @@ fn cody_waite(x: Expr<'_>) -> ([f64; 3], f64) {
 /// Any angle, reduced. NaN and infinities give NaN.
 pub(super) fn reduce(x: Expr<'_>) -> Reduced<'_> {
     let (parts, limit) = cody_waite(x);
-    let graph = x.graph();
+    let builder = x.builder();
     let near = reduce_near(x, parts);
     let far = !x.abs().le(limit);
-    let [r, excess, quadrant] = graph.branch(
+    let [r, excess, quadrant] = builder.branch(
         far,
         || {
-            let [r, excess, quadrant] = graph.ops(Op::ReduceAngle, &[x]);
+            let [r, excess, quadrant] = builder.ops(Op::ReduceAngle, &[x]);
             [r, excess, quadrant.cast(near.quadrant.scalar())]
         },
         || [near.r, near.excess, near.quadrant],
@@ -76,8 +76,8 @@ pub(super) fn reduce_far<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 }
 
 /// The window of four words that begins at word `index` of `words`.
-fn window<'g>(graph: &'g Graph, word: Scalar, words: &[u64], index: Expr<'g>) -> [Expr<'g>; 4] {
-    let mut candidates: Vec<Expr<'g>> = words.iter().map(|&bits| graph.int(word, bits as i64)).collect();
+fn window<'g>(builder: &'g ExprBuilder, word: Scalar, words: &[u64], index: Expr<'g>) -> [Expr<'g>; 4] {
+    let mut candidates: Vec<Expr<'g>> = words.iter().map(|&bits| builder.int(word, bits as i64)).collect();
     let n_positions = words.len() - 3;
     // One bit of the index at a time, from the highest, halves the candidates.
     for bit in (0..n_positions.ilog2() + 1).rev() {
@@ -96,13 +96,13 @@ const TWO_OVER_PI_32: [u64; 8] =
     [0, 0xa2f9_836e, 0x4e44_1529, 0xfc27_57d1, 0xf534_ddc0, 0xdb62_9599, 0x3c43_9041, 0xfe51_63ab];
 
 fn reduce_far_f32<'g>(x: Expr<'g>) -> (Expr<'g>, Expr<'g>, Expr<'g>) {
-    let graph = x.graph();
+    let builder = x.builder();
     let wide = |e: Expr<'g>| e.cast(Scalar::U64);
     let magnitude = x.abs().bitcast(Scalar::U32);
     let mantissa = wide((magnitude & 0x7f_ffff) | 0x80_0000);
     // With e = field - 150, the window starts at the bit of weight 2^(1 - e), which is 31 + (e - 1) from the start.
     let start = (magnitude >> 23) - 120;
-    let words = window(graph, Scalar::U32, &TWO_OVER_PI_32, start >> 5);
+    let words = window(builder, Scalar::U32, &TWO_OVER_PI_32, start >> 5);
     let shift = wide(start & 31);
     let [first, second] = [[words[0], words[1]], [words[2], words[3]]].map(|[a, b]| (wide(a) << 32) | wide(b));
     let upper = (first << shift) | (second >> (-shift + 64));
@@ -142,12 +142,12 @@ const TWO_OVER_PI_64: [u64; 20] = [
 ];
 
 fn reduce_far_f64<'g>(x: Expr<'g>) -> (Expr<'g>, Expr<'g>, Expr<'g>) {
-    let graph = x.graph();
+    let builder = x.builder();
     let magnitude = x.abs().bitcast(Scalar::U64);
     let mantissa = (magnitude & ((1 << 52) - 1)) | (1 << 52);
     // With e = field - 1075, the window starts at the bit of weight 2^(1 - e), which is 63 + (e - 1) from the start.
     let start = (magnitude >> 52) - (1075 - 62);
-    let words = window(graph, Scalar::U64, &TWO_OVER_PI_64, start >> 6);
+    let words = window(builder, Scalar::U64, &TWO_OVER_PI_64, start >> 6);
     let shift = start & 63;
     let [w0, w1, w2] = std::array::from_fn(|i| (words[i] << shift) | (words[i + 1] >> (-shift + 64)));
     // The angle in quarter turns modulo 4, in units of 2^-126, as two words.

@@ -1,6 +1,6 @@
 //! Library functions of a few exact steps: rounding, signs, interpolation, classification, floor division.
 
-use super::expr::{Expr, Operand};
+use crate::expression::{Expr, IntoExpr};
 use crate::types::Scalar;
 
 /// Rounds to the nearest integer, ties away from zero.
@@ -60,7 +60,7 @@ pub(super) fn copysign<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 /// The bits of infinity; the magnitude bits of a NaN are greater.
 pub(super) fn infinity_bits(x: Expr<'_>) -> Expr<'_> {
     let bits = if x.is_f64() { f64::INFINITY.to_bits() as i64 } else { i64::from(f32::INFINITY.to_bits()) };
-    bits.like(x.bits())
+    bits.into_expr(x.bits())
 }
 
 /// How many bits are set: added within ever larger groups, the last four or eight bytes by a product.

@@ -10,7 +10,7 @@
 //! they matter, underflow.
 
 use super::basic;
-use super::expr::{Expr, Graph};
+use crate::expression::{Expr, ExprBuilder};
 use crate::types::Scalar;
 
 type Vec3<'g> = [Expr<'g>; 3];
@@ -157,13 +157,13 @@ fn split<'g, const N: usize>(values: &[Expr<'g>]) -> [Expr<'g>; N] {
 /// The rotations make the columns of `A V` orthogonal; `U` is their directions.
 pub(super) fn svd3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let matrix = &x[..9];
-    let graph: &'g Graph = matrix[0].graph();
+    let builder: &'g ExprBuilder = matrix[0].builder();
     let [factor, inverse] = scaling(matrix, of_type(matrix[0], FOURTH_POWERS));
     let scaled: [Vec3<'g>; 3] = columns(matrix, factor);
     let identity: [Vec3<'g>; 3] = std::array::from_fn(|col| unit(factor, col));
     let init: [Expr<'g>; 18] =
         std::array::from_fn(|i| if i < 9 { scaled[i / 3][i % 3] } else { identity[i / 3 - 3][i % 3] });
-    let turned = graph.repeat(graph.int(Scalar::I32, of_type(factor, SWEEPS)), init, |values| {
+    let turned = builder.for_range(0, builder.int(Scalar::I32, of_type(factor, SWEEPS)), 1, init, |_, values| {
         let mut products: [Vec3<'g>; 3] = std::array::from_fn(|col| split(&values[3 * col..]));
         let mut rotations: [Vec3<'g>; 3] = std::array::from_fn(|col| split(&values[9 + 3 * col..]));
         for (p, q) in [(0, 1), (0, 2), (1, 2)] {
@@ -254,7 +254,7 @@ pub(super) fn qr3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 
 /// `A = Q diag(d) Qᵀ` of a symmetric 3 × 3 matrix, or of the symmetric part of another, `Q` a rotation: Q, d.
 pub(super) fn eig3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let graph: &'g Graph = x[0].graph();
+    let builder: &'g ExprBuilder = x[0].builder();
     let half = x[0].constant(0.5);
     let mean = |place: usize| half * x[place] + half * x[place % 3 * 3 + place / 3];
     let triangle = [x[0], x[4], x[8], mean(1), mean(2), mean(5)];
@@ -262,7 +262,7 @@ pub(super) fn eig3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let scaled = scale(triangle, factor);
     let identity: [Vec3<'g>; 3] = std::array::from_fn(|col| unit(factor, col));
     let init: [Expr<'g>; 15] = std::array::from_fn(|i| if i < 6 { scaled[i] } else { identity[i / 3 - 2][i % 3] });
-    let turned = graph.repeat(graph.int(Scalar::I32, of_type(factor, SWEEPS)), init, |values| {
+    let turned = builder.for_range(0, builder.int(Scalar::I32, of_type(factor, SWEEPS)), 1, init, |_, values| {
         let mut diagonal: Vec3<'g> = split(&values);
         // By pair of axes, 3 less their sum.
         let mut others: Vec3<'g> = [values[5], values[4], values[3]];

@@ -1,9 +1,9 @@
 //! The error function, its complement and its inverse.
 
 use super::exponential::{exp_normal, exp_sum, two_sum};
-use super::expr::Expr;
 use super::inverse_trigonometric::rough_reciprocal;
 use super::logarithm::log_positive;
+use crate::expression::Expr;
 use crate::types::Scalar;
 
 /// `erf(x) / x - 1` in powers of `x^2`. f32: `fpminimax(erf(x), [|1,3,…,15|], [|SG…|], [1e-20;1.25], relative, x)`,
@@ -370,7 +370,7 @@ pub(super) fn erfcinv(x: Expr<'_>) -> Expr<'_> {
     if !x.is_f64() {
         return erfcinv(x.cast(Scalar::F64)).cast(Scalar::F32);
     }
-    let graph = x.graph();
+    let builder = x.builder();
     let is_upper = x.gt(1.0);
     // Exact where the result is used.
     let smaller = is_upper.select(2.0 - x, x);
@@ -383,7 +383,7 @@ pub(super) fn erfcinv(x: Expr<'_>) -> Expr<'_> {
     // All of a step is scaled up: a subnormal slope or error would be a bad one.
     let target = inside * 2f64.powi(tail_scale(x) as i32);
     // Far out the approximation is rough.
-    let [y] = graph.repeat(graph.int(Scalar::I32, 3), [first], |[y]| {
+    let [y] = builder.for_range(0, builder.int(Scalar::I32, 3), 1, [first], |_, [y]| {
         let Tail { exponential, value, rest } = tail(y);
         let step = ((value - target) + rest) / (exponential * std::f64::consts::FRAC_2_SQRT_PI);
         [y + step / (1.0 + y * step)]

@@ -2,7 +2,7 @@
 //!
 //! Operands are two values, each of one component or more, and for closeness a tolerance.
 
-use super::expr::Expr;
+use crate::expression::Expr;
 
 /// Prints unless the values are equal.
 pub(super) fn equal<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
@@ -38,11 +38,11 @@ fn report<'g>(name: &str, fails: Expr<'g>, actual: &[Expr<'g>], expected: &[Expr
     };
     let format = format!("Error, expect_{name}() failed:\n\t Expected: {value}\n\t Actual: {value}\n");
     let values: Vec<Expr<'g>> = expected.iter().chain(actual).copied().collect();
-    let graph = fails.graph();
-    graph.branch(
+    let builder = fails.builder();
+    builder.branch(
         fails,
         || {
-            graph.print(&format, &values);
+            builder.print(&format, &values);
             []
         },
         || [],

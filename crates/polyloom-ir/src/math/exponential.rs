@@ -3,7 +3,7 @@
 //! `x` is split as `n ln 2 + r` with an integer `n` and `|r|` at most half of `ln 2`; `e^r` is a polynomial, and the
 //! result is scaled by `2^n` in two steps, so that a subnormal result is rounded once and overflow gives infinity.
 
-use super::expr::{Expr, Operand};
+use crate::expression::{Expr, IntoExpr};
 
 /// `e^r` on ±0.3468. f32: `fpminimax(exp(x), [|2,…,6|], [|SG…|], [-0.3468;0.3468], relative, 1 + x)`, error 2^-28.2.
 const EXP_F32: [f64; 7] = [1.0, 1.0, 0.49999994, 0.1666652, 0.041668233, 0.008368818, 0.0013823851];
@@ -78,7 +78,7 @@ fn scale<'g>(value: Expr<'g>, n: Integer<'g>) -> Expr<'g> {
 }
 
 /// `x` limited to `low` … `high`; NaN stays NaN.
-fn limit<'g>(x: Expr<'g>, low: impl Operand<'g> + Copy, high: impl Operand<'g> + Copy) -> Expr<'g> {
+fn limit<'g>(x: Expr<'g>, low: impl IntoExpr<'g> + Copy, high: impl IntoExpr<'g> + Copy) -> Expr<'g> {
     let x = x.gt(high).select(x.constant(high), x);
     x.lt(low).select(x.constant(low), x)
 }

@@ -5,9 +5,9 @@
 //! last rounding is left.
 
 use super::exponential::{exp_sum, expm1_sum};
-use super::expr::Expr;
 use super::inverse_trigonometric::rough_reciprocal;
 use super::logarithm::log1p_sum;
+use crate::expression::Expr;
 
 /// The magnitude of `x`, but no more than `largest`; NaN stays NaN.
 fn limited_magnitude<'g>(x: Expr<'g>, largest: f64) -> Expr<'g> {

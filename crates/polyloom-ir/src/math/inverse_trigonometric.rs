@@ -6,7 +6,7 @@
 //! the multiple of π/2.
 
 use super::exponential::two_sum;
-use super::expr::Expr;
+use crate::expression::Expr;
 use std::f64::consts::{FRAC_PI_2, PI};
 
 /// `atan(t)` from the coefficient of `t^3` on, in powers of `t^2`. f32: `fpminimax(atan(x), [|3,…,19|], [|SG…|],

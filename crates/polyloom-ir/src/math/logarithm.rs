@@ -5,7 +5,7 @@
 //! rounding error, so the result is hardly worse than correctly rounded.
 
 use super::exponential::two_sum;
-use super::expr::Expr;
+use crate::expression::Expr;
 use crate::types::Scalar;
 
 /// The constants of one base.

@@ -19,7 +19,7 @@ mod decomposition;
 mod error_function;
 mod expectation;
 mod exponential;
-mod expr;
+mod float_expr;
 mod hyperbolic;
 mod inverse_trigonometric;
 mod logarithm;
@@ -33,10 +33,10 @@ mod search;
 mod tests;
 mod trigonometric;
 
+use crate::expression::{Expr, ExprBuilder};
 use crate::function::Function;
 use crate::op::{Op, Signature, TyPattern};
 use crate::types::{AddressSpace, Scalar, Type};
-use expr::{Expr, Graph};
 
 /// The function that defines `op` for these operand types; `None` where the op is native (`mod` of integers) or takes
 /// no such operands.
@@ -65,17 +65,15 @@ pub fn library_function(op: Op, operand_types: &[Type]) -> Option<Function> {
         .flat_map(|(param, &ty)| ty.components().into_iter().map(|component| (param.name, component)))
         .collect();
     let results: Vec<Type> = results.iter().flat_map(|ty| ty.components()).collect();
-    let graph = Graph::new(&function_name(op, signature, operand_types), &params, &results);
-    let operands: Vec<_> = graph.params().into_iter().map(widen).collect();
-    let values: Vec<_> = body(&operands)
-        .into_iter()
-        .zip(&results)
-        .map(|(value, &ty)| match ty {
-            Type::Scalar(scalar) => value.cast(scalar).value(),
-            _ => value.value(),
-        })
-        .collect();
-    Some(graph.finish(&values))
+    let name = function_name(op, signature, operand_types);
+    let function = ExprBuilder::function(&name, &params, &results, |_, params| {
+        let operands: Vec<Expr<'_>> = params.iter().copied().map(widen).collect();
+        let values = body(&operands).into_iter().zip(&results);
+        let narrowed = values.map(|(value, &ty)| ty.as_scalar().map_or(value, |scalar| value.cast(scalar)));
+        narrowed.collect()
+    });
+    // The tests of the library build every function.
+    Some(function.unwrap_or_else(|error| panic!("the library's `{name}`: {error}")))
 }
 
 /// A 16-bit float as `f32`, anything else as it is.

@@ -5,8 +5,8 @@
 //! their contributions are blended by Perlin's quintic. Constants, draws and the order of operations are those of
 //! NVIDIA Warp, so that fields keep their bits.
 
-use super::expr::{Expr, Graph};
 use super::random::{Source, seeded};
+use crate::expression::{Expr, ExprBuilder};
 use crate::op::Op;
 use crate::types::Scalar;
 
@@ -138,23 +138,23 @@ pub(super) fn gradient<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 /// which may be left out. In two dimensions, the gradient turned by a right angle; else the curl of three fields.
 pub(super) fn curl<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let state = x[0];
-    let graph: &'g Graph = state.graph();
+    let builder: &'g ExprBuilder = state.builder();
     let n_dims = x[1..].iter().take_while(|coordinate| coordinate.scalar() == Scalar::F32).count();
     let (point, options) = x[1..].split_at(n_dims);
-    let octaves = options.first().map_or_else(|| graph.int(Scalar::I32, 1), |octaves| octaves.cast(Scalar::I32));
-    let lacunarity = options.get(1).copied().unwrap_or_else(|| graph.float(Scalar::F32, 2.0));
-    let gain = options.get(2).copied().unwrap_or_else(|| graph.float(Scalar::F32, 0.5));
-    let [zero, one] = [0.0, 1.0].map(|number| graph.float(Scalar::F32, number));
+    let octaves = options.first().map_or_else(|| builder.int(Scalar::I32, 1), |octaves| octaves.cast(Scalar::I32));
+    let lacunarity = options.get(1).copied().unwrap_or_else(|| builder.float(Scalar::F32, 2.0));
+    let gain = options.get(2).copied().unwrap_or_else(|| builder.float(Scalar::F32, 0.5));
+    let [zero, one] = [0.0, 1.0].map(|number| builder.float(Scalar::F32, number));
     let gradient = |state: Expr<'g>, frequency: Expr<'g>| -> [Expr<'g>; 4] {
         let operands: Vec<_> = [state].into_iter().chain(point.iter().map(|&x| frequency * x)).collect();
         match n_dims {
-            2 => pad(graph.ops::<2>(Op::NoiseGradient, &operands), zero),
-            3 => pad(graph.ops::<3>(Op::NoiseGradient, &operands), zero),
-            _ => graph.ops(Op::NoiseGradient, &operands),
+            2 => pad(builder.ops::<2>(Op::NoiseGradient, &operands), zero),
+            3 => pad(builder.ops::<3>(Op::NoiseGradient, &operands), zero),
+            _ => builder.ops(Op::NoiseGradient, &operands),
         }
     };
     if n_dims == 2 {
-        let [x, y, ..] = graph.repeat(octaves, [zero, zero, one, one], |[x, y, frequency, amplitude]| {
+        let [x, y, ..] = builder.for_range(0, octaves, 1, [zero, zero, one, one], |_, [x, y, frequency, amplitude]| {
             let slope = gradient(state, frequency);
             [x + amplitude * slope[0], y + amplitude * slope[1], frequency * lacunarity, amplitude * gain]
         });
@@ -163,7 +163,7 @@ pub(super) fn curl<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     // Three fields, and the first three components of the gradient of each.
     let mut init = [zero; 12];
     [init[9], init[10], init[11]] = [state, one, one];
-    let sums = graph.repeat(octaves, init, |before| {
+    let sums = builder.for_range(0, octaves, 1, init, |_, before| {
         let [mut state, frequency, amplitude] = [before[9], before[10], before[11]];
         let mut after = before;
         for field in 0..3 {
@@ -172,7 +172,7 @@ pub(super) fn curl<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
                 after[3 * field + place] = before[3 * field + place] + amplitude * slope[place];
             }
             if let Some(&offset) = FIELDS.get(field) {
-                state = seeded(state, graph.int(Scalar::U32, offset));
+                state = seeded(state, builder.int(Scalar::U32, offset));
             }
         }
         [after[9], after[10], after[11]] = [state, frequency * lacunarity, amplitude * gain];

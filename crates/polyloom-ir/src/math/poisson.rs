@@ -4,8 +4,8 @@
 //! transformed rejection (PTRS), W. Hörmann, "The transformed rejection method for generating Poisson random
 //! variables", Insurance: Mathematics and Economics 12, 1993. The draws come in Warp's order.
 
-use super::expr::{Expr, Graph};
 use super::random::Source;
+use crate::expression::{Expr, ExprBuilder};
 use crate::op::Op;
 use crate::types::Scalar;
 use std::f64::consts::TAU;
@@ -13,24 +13,24 @@ use std::f64::consts::TAU;
 /// `(state, mean)`; 0 without a draw for a mean of zero, and 0 for a negative or NaN mean.
 pub(super) fn poisson<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let (state, mean) = (x[0], x[1]);
-    let graph = mean.graph();
-    let [value, state] = graph.branch(
+    let builder = mean.builder();
+    let [value, state] = builder.branch(
         mean.ge(10.0),
-        || transformed_rejection(graph, state, mean),
+        || transformed_rejection(builder, state, mean),
         || {
-            let zero = || [graph.int(Scalar::U32, 0), state];
-            graph.branch(mean.eq(0.0), zero, || products(graph, state, mean))
+            let zero = || [builder.int(Scalar::U32, 0), state];
+            builder.branch(mean.eq(0.0), zero, || products(builder, state, mean))
         },
     );
     vec![value, state]
 }
 
-fn products<'g>(graph: &'g Graph, state: Expr<'g>, mean: Expr<'g>) -> [Expr<'g>; 2] {
-    let limit = graph.op(Op::Exp, &[-mean]);
+fn products<'g>(builder: &'g ExprBuilder, state: Expr<'g>, mean: Expr<'g>) -> [Expr<'g>; 2] {
+    let limit = builder.op(Op::Exp, &[-mean]);
     let mut source = Source { state };
     let product = source.uniform();
-    let [count, _, state] = graph.repeat_while(
-        [graph.int(Scalar::U32, 0), product, source.state],
+    let [count, _, state] = builder.while_loop(
+        [builder.int(Scalar::U32, 0), product, source.state],
         |[_, product, _]| product.gt(limit),
         |[count, product, state]| {
             let mut source = Source { state };
@@ -40,16 +40,16 @@ fn products<'g>(graph: &'g Graph, state: Expr<'g>, mean: Expr<'g>) -> [Expr<'g>;
     [count, state]
 }
 
-fn transformed_rejection<'g>(graph: &'g Graph, state: Expr<'g>, mean: Expr<'g>) -> [Expr<'g>; 2] {
-    let log = |x: Expr<'g>| graph.op(Op::Log, &[x]);
+fn transformed_rejection<'g>(builder: &'g ExprBuilder, state: Expr<'g>, mean: Expr<'g>) -> [Expr<'g>; 2] {
+    let log = |x: Expr<'g>| builder.op(Op::Log, &[x]);
     let b = mean.sqrt() * 2.53 + 0.931;
     let a = b * 0.02483 - 0.059;
     let inverse_alpha = 1.1328 / (b - 3.4) + 1.1239;
     let sure_below = 0.9277 - 3.6224 / (b - 2.0);
     let (log_mean, log_inverse_alpha) = (log(mean), log(inverse_alpha));
-    let pending = graph.int(Scalar::I32, 1);
-    let [_, candidate, state] = graph.repeat_while(
-        [pending, graph.float(Scalar::F32, 0.0), state],
+    let pending = builder.int(Scalar::I32, 1);
+    let [_, candidate, state] = builder.while_loop(
+        [pending, builder.float(Scalar::F32, 0.0), state],
         |[pending, _, _]| pending.ne(0),
         |[_, _, state]| {
             let mut source = Source { state };
@@ -71,7 +71,7 @@ fn transformed_rejection<'g>(graph: &'g Graph, state: Expr<'g>, mean: Expr<'g>) 
 /// The logarithm of the gamma function for `x` at least 1, to about the precision of `f32`: Stirling's series at 8
 /// or more, which smaller `x` reach by `Γ(x + 8) = x (x + 1) … (x + 7) Γ(x)`.
 fn log_gamma<'g>(x: Expr<'g>) -> Expr<'g> {
-    let log = |x: Expr<'g>| x.graph().op(Op::Log, &[x]);
+    let log = |x: Expr<'g>| x.builder().op(Op::Log, &[x]);
     let small = x.lt(8.0);
     let rising = (1..8).fold(x, |product, i| product * (x + i));
     let y = small.select(x + 8.0, x);

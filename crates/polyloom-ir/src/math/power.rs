@@ -1,9 +1,9 @@
 //! Powers and roots: `pow`, `rsqrt`, `cbrt`, `hypot`.
 
 use super::exponential::{exp_of_sum, exp2_of_power, ln_2, two_sum};
-use super::expr::Expr;
 use super::inverse_trigonometric::rough_reciprocal;
 use super::logarithm::{Split, split};
+use crate::expression::Expr;
 use crate::types::Scalar;
 
 /// `1 / sqrt(x)`: the quotient `r`, corrected by half of `1 - x r^2`.

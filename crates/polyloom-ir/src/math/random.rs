@@ -6,9 +6,9 @@
 //!
 //! Each function takes the state first and gives the new state last.
 
-use super::expr::Expr;
 use super::search::first_not_below;
 use super::trigonometric::sin_cos_small;
+use crate::expression::Expr;
 use crate::op::Op;
 use crate::types::Scalar;
 use std::f64::consts::TAU;
@@ -51,7 +51,7 @@ pub(super) fn seeded<'g>(seed: Expr<'g>, offset: Expr<'g>) -> Expr<'g> {
 }
 
 fn library<'g>(op: Op, operand: Expr<'g>) -> Expr<'g> {
-    operand.graph().op(op, &[operand])
+    operand.builder().op(op, &[operand])
 }
 
 /// `(seed)` or `(seed, offset)`.
@@ -100,8 +100,8 @@ pub(super) fn normal<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 pub(super) fn sample_cdf<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let mut source = Source { state: x[0] };
     let (sample, cdf) = (source.uniform(), x[1]);
-    let graph = cdf.graph();
-    let index = first_not_below(cdf, graph.int(Scalar::I32, 0), graph.extent(cdf) - 1, sample);
+    let builder = cdf.builder();
+    let index = first_not_below(cdf, builder.int(Scalar::I32, 0), cdf.extent(0) - 1, sample);
     source.finish([index])
 }
 

@@ -5,7 +5,7 @@
 //! it exactly. One such step with `t = b` is enough for all but very unequal operands; a loop takes the quotient's
 //! bits from the top for those.
 
-use super::expr::Expr;
+use crate::expression::Expr;
 
 /// `x - trunc(x / y) * y`, exactly; the sign is that of `x`.
 pub(super) fn remainder<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
@@ -13,10 +13,10 @@ pub(super) fn remainder<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let largest_quotient = if x.is_f64() { 2f64.powi(52) } else { 2f64.powi(23) };
     let quotient = a / b;
     let needs_loop = quotient.gt(largest_quotient) & a.lt(f64::INFINITY) & b.gt(0.0);
-    let graph = x.graph();
-    let [magnitude] = graph.branch(
+    let builder = x.builder();
+    let [magnitude] = builder.branch(
         needs_loop,
-        || graph.repeat_while([a], |[a]| a.ge(b), |[a]| [reduce(a, scaled(a, b))]),
+        || builder.while_loop([a], |[a]| a.ge(b), |[a]| [reduce(a, scaled(a, b))]),
         // With an infinite divisor the product in `reduce` would be NaN.
         || [a.lt(b).select(a, reduce(a, b))],
     );

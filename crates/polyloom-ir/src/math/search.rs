@@ -1,16 +1,16 @@
 //! Searching sorted arrays.
 
-use super::expr::Expr;
+use crate::expression::Expr;
 use crate::op::Op;
 use crate::types::Scalar;
 
 /// `(array, value)` or `(array, begin, end, value)`.
 pub(super) fn lower_bound<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let graph = x[0].graph();
+    let builder = x[0].builder();
     let value = x[x.len() - 1];
-    let (zero, extent) = (graph.int(Scalar::I32, 0), graph.extent(x[0]));
+    let (zero, extent) = (builder.int(Scalar::I32, 0), x[0].extent(0));
     // Limits outside the array are its ends: nothing else is read.
-    let inside = |place: Expr<'g>| graph.op(Op::Min, &[graph.op(Op::Max, &[place, zero]), extent]);
+    let inside = |place: Expr<'g>| builder.op(Op::Min, &[builder.op(Op::Max, &[place, zero]), extent]);
     let (begin, end) = match x {
         [_, begin, end, _] => (inside(*begin), inside(*end)),
         _ => (zero, extent),
@@ -20,13 +20,13 @@ pub(super) fn lower_bound<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 
 /// The first index from `low` to `high` whose element is not less than a value; `high` if none is.
 pub(super) fn first_not_below<'g>(array: Expr<'g>, low: Expr<'g>, high: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
-    let graph = array.graph();
-    let [index, _] = graph.repeat_while(
+    let builder = array.builder();
+    let [index, _] = builder.while_loop(
         [low, high],
         |[low, high]| low.lt(high),
         |[low, high]| {
             let middle = low + ((high - low) >> 1);
-            let below = graph.op(Op::ArrayLoad, &[array, middle]).lt(value);
+            let below = builder.op(Op::ArrayLoad, &[array, middle]).lt(value);
             [below.select(middle + 1, low), below.select(high, middle)]
         },
     );

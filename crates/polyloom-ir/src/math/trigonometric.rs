@@ -4,7 +4,7 @@
 //! gives the function of the remainder, and the quadrant says which function and which sign.
 
 use super::angle::{Reduced, reduce, reduce_small};
-use super::expr::Expr;
+use crate::expression::Expr;
 
 /// `sin(r)` from the coefficient of `r^3` on, in powers of `r^2`, negated. f32: `fpminimax(sin(x), [|3,5,7|], [|SG…|],
 /// [1e-20;0.7856], relative, x)`, error 2^-27.9.

@@ -33,12 +33,7 @@ fn for_range(
     inits: &[Value],
     body: impl FnOnce(&mut Builder<'_>, Inst, &[Value]) -> Vec<Value>,
 ) -> Inst {
-    let carried: Vec<Type> = inits.iter().map(|&v| b.func.ty(v)).collect();
-    let mut params = vec![b.func.ty(bounds[0])];
-    params.extend(&carried);
-    let region = b.create_region(&params);
-    let operands: Vec<Value> = bounds.iter().chain(inits).copied().collect();
-    let inst = b.region_inst(Op::ForRange, &operands, &carried, &[region]);
+    let (inst, region) = b.begin_for_range(bounds, inits);
     let outer = b.switch_to(region);
     let params = b.func.regions[region].params.to_vec();
     let next = body(b, inst, &params);
@@ -49,8 +44,7 @@ fn for_range(
 
 /// `if cond { then }`, where `then` ends its region itself.
 fn leave_if(b: &mut Builder<'_>, cond: Value, then: impl FnOnce(&mut Builder<'_>)) -> Inst {
-    let regions = [b.create_region(&[]), b.create_region(&[])];
-    let inst = b.region_inst(Op::If, &[cond], &[], &regions);
+    let (inst, regions) = b.begin_if(cond, &[]);
     let outer = b.switch_to(regions[0]);
     then(b);
     b.switch_to(regions[1]);
@@ -153,9 +147,9 @@ fn branches_merge_by_their_condition() {
     let uniform_cond = b.op(Op::Lt, &[n, five]);
     let varying_cond = b.op(Op::Lt, &[tid, n]);
     let results: Vec<Value> = [(uniform_cond, n), (uniform_cond, tid), (varying_cond, n), (varying_cond, five)]
-        .map(|(cond, then)| b.if_else(cond, &[Type::I32], |_| smallvec![then], |_| smallvec![five])[0])
+        .map(|(cond, then)| b.if_else(cond, &[Type::I32], |_| Ok(smallvec![then]), |_| Ok(smallvec![five])).unwrap()[0])
         .to_vec();
-    let same_tid = b.if_else(uniform_cond, &[Type::I32], |_| smallvec![tid], |_| smallvec![tid])[0];
+    let same_tid = b.if_else(uniform_cond, &[Type::I32], |_| Ok(smallvec![tid]), |_| Ok(smallvec![tid])).unwrap()[0];
     b.return_(&[]);
     let u = analyse(&f);
     let shapes: Vec<Shape> = results.iter().map(|&v| u.shape(v)).collect();

@@ -211,11 +211,15 @@ fn gather(
             is_there = builder.op(Op::BitAnd, &[is_there, inside]);
             call.push(coordinate);
         }
-        let with = |builder: &mut Builder<'_>| {
-            let part = builder.call(FuncId::from_u32(number as u32), &call, &[elem]);
-            smallvec![builder.op(Op::Add, &[total, part[0]])]
-        };
-        total = builder.if_else(is_there, &[elem], with, |_| smallvec![total])[0];
+        let (branch, regions) = builder.begin_if(is_there, &[elem]);
+        let outer = builder.switch_to(regions[0]);
+        let part = builder.call(FuncId::from_u32(number as u32), &call, &[elem]);
+        let with = builder.op(Op::Add, &[total, part[0]]);
+        builder.yield_(&[with]);
+        builder.switch_to(regions[1]);
+        builder.yield_(&[total]);
+        builder.switch_to(outer);
+        total = builder.func.insts[branch].results[0];
     }
     let target: SmallVec<[Value; 6]> = std::iter::once(arguments[index]).chain(place).collect();
     let load = builder.inst(Op::ArrayLoad, &target, &[elem], Imm::None);

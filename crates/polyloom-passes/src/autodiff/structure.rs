@@ -179,8 +179,7 @@ impl<'a> Structurer<'a> {
             let zero = self.builder.const_int(Scalar::I32, 0);
             let goes_on = self.builder.op(Op::Eq, &[way, zero]);
             let types = self.types_of(outs);
-            let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
-            let branch = self.builder.region_inst(Op::If, &[goes_on], &types, &regions);
+            let (branch, regions) = self.builder.begin_if(goes_on, &types);
             let around = self.builder.switch_to(regions[0]);
             let values = self.sequence(region, index + 1, outs, rest);
             self.builder.yield_(&values);
@@ -197,8 +196,7 @@ impl<'a> Structurer<'a> {
     fn one_sided(&mut self, data: &InstData, completes: &[bool], outs: &Outs, rest: &Rest<'_>) -> Values {
         let types = self.types_of(outs);
         let cond = self.value(data.operands[0]);
-        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
-        let branch = self.builder.region_inst(Op::If, &[cond], &types, &regions);
+        let (branch, regions) = self.builder.begin_if(cond, &types);
         let around = self.builder.region();
         for (side, &region) in regions.iter().enumerate() {
             self.builder.switch_to(region);
@@ -232,8 +230,7 @@ impl<'a> Structurer<'a> {
             Op::If => {
                 let cond = self.value(data.operands[0]);
                 let types = self.types_of(&outs);
-                let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
-                let branch = self.builder.region_inst(Op::If, &[cond], &types, &regions);
+                let (branch, regions) = self.builder.begin_if(cond, &types);
                 let around = self.builder.region();
                 for (side, &region) in regions.iter().enumerate() {
                     self.builder.switch_to(region);
@@ -377,8 +374,7 @@ impl<'a> Structurer<'a> {
         let next = self.builder.op(Op::Add, &[count, one]);
         let zero = self.builder.const_int(Scalar::I32, 0);
         let stays = self.builder.op(Op::Eq, &[values[n_carried], zero]);
-        let sides = [self.builder.create_region(&[]), self.builder.create_region(&[])];
-        let branch = self.builder.region_inst(Op::If, &[stays], &[Type::BOOL], &sides);
+        let (branch, sides) = self.builder.begin_if(stays, &[Type::BOOL]);
         let inside = self.builder.switch_to(sides[0]);
         let goes_on = match n {
             Some(n) => self.builder.op(Op::Lt, &[next, n]),

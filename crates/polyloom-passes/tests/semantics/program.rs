@@ -286,8 +286,7 @@ impl<'a, 'f> Generator<'a, 'f> {
         let above = self.b.op(Op::Gt, &[i, zero]);
         let below = self.b.op(Op::Lt, &[i, last]);
         let inside = self.b.op(Op::BitAnd, &[above, below]);
-        let regions = [self.b.create_region(&[]), self.b.create_region(&[])];
-        self.b.region_inst(Op::If, &[inside], &[], &regions);
+        let (_, regions) = self.b.begin_if(inside, &[]);
         let outer = self.b.switch_to(regions[0]);
         let left = self.b.op(Op::Sub, &[i, one]);
         let right = self.b.op(Op::Add, &[i, one]);
@@ -353,8 +352,7 @@ impl<'a, 'f> Generator<'a, 'f> {
     fn branch(&mut self, depth: usize) {
         let cond = self.value(Type::BOOL);
         let types = self.types();
-        let regions = [self.b.create_region(&[]), self.b.create_region(&[])];
-        let inst = self.b.region_inst(Op::If, &[cond], &types, &regions);
+        let (inst, regions) = self.b.begin_if(cond, &types);
         if self.region(regions[0], &types, depth) {
             self.region(regions[1], &types, depth);
         } else {
@@ -373,23 +371,20 @@ impl<'a, 'f> Generator<'a, 'f> {
     fn counted_loop(&mut self, depth: usize) {
         let ty = self.random.pick(&[Scalar::I32, Scalar::I32, Scalar::I64, Scalar::U8]);
         // Bounds and steps are small: at most a few iterations.
-        let bounds: Vec<Value> = if self.random.one_in(2) {
+        let bounds = if self.random.one_in(2) {
             let low = self.random.below(4) as i64;
             let high = self.random.below(6) as i64;
             let step = self.random.below(4) as i64 - 1;
-            [low, high, step].into_iter().map(|n| self.b.const_int(ty, n)).collect()
+            [low, high, step].map(|n| self.b.const_int(ty, n))
         } else {
             let mask = self.b.const_int(ty, 3);
             let (low, high) = (self.value(ty.into()), self.value(ty.into()));
             let (low, high) = (self.b.op(Op::BitAnd, &[low, mask]), self.b.op(Op::BitAnd, &[high, mask]));
-            vec![low, high, self.b.const_int(ty, 1)]
+            [low, high, self.b.const_int(ty, 1)]
         };
         let types = self.types();
-        let mut operands = bounds;
-        operands.extend(self.values(&types));
-        let params: Vec<Type> = std::iter::once(ty.into()).chain(types.iter().copied()).collect();
-        let region = self.b.create_region(&params);
-        let inst = self.b.region_inst(Op::ForRange, &operands, &types, &[region]);
+        let carried = self.values(&types);
+        let (inst, region) = self.b.begin_for_range(bounds, &carried);
         self.exits.push(Exit { inst, types: types.clone(), is_loop: true, counter: None });
         self.region(region, &types, depth);
         self.exits.pop();
@@ -403,8 +398,7 @@ impl<'a, 'f> Generator<'a, 'f> {
         let zero = self.b.const_int(Scalar::I32, 0);
         let mut inits = vec![zero];
         inits.extend(self.values(&types[1..]));
-        let regions = [self.b.create_region(&types), self.b.create_region(&types)];
-        let inst = self.b.region_inst(Op::While, &inits, &types, &regions);
+        let (inst, regions) = self.b.begin_while(&inits);
         let scope = self.scope.len();
         let outer = self.b.switch_to(regions[0]);
         let counter = self.b.func.regions[regions[0]].params[0];

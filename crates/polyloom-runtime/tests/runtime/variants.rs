@@ -147,11 +147,10 @@ fn extents_kernel() -> CpuKernel {
     let x = function.params()[0];
     let mut build = Builder::new(&mut function);
     let (low, high, step) = (build.const_int(Scalar::I32, 0), build.dim(x, 0), build.const_int(Scalar::I32, 1));
-    let body = build.create_region(&[Type::I32]);
+    let (_, body) = build.begin_for_range([low, high, step], &[]);
     let outer = build.switch_to(body);
     build.yield_(&[]);
     build.switch_to(outer);
-    build.region_inst(Op::ForRange, &[low, high, step], &[], &[body]);
     build.return_(&[]);
     kernel(nothing, source(function)).1
 }

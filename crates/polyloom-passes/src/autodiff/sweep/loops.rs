@@ -115,17 +115,12 @@ impl Sweep<'_> {
         write: impl FnOnce(&mut Self, Value, &[Value]) -> Values,
     ) -> Values {
         let [zero, one] = [0, 1].map(|value| self.like(n, value));
-        let mut operands: Values = smallvec![zero, n, one];
-        operands.extend(initial.iter().copied());
-        let types: Types = initial.iter().map(|&value| self.builder.func.ty(value)).collect();
-        let with_counter: Types = std::iter::once(self.builder.func.ty(n)).chain(types.iter().copied()).collect();
-        let region = self.builder.create_region(&with_counter);
+        let (new, region) = self.builder.begin_for_range([zero, n, one], initial);
         let around = self.builder.switch_to(region);
         let inner = self.builder.func.regions[region].params.clone();
         let yields = write(self, inner[0], &inner[1..]);
         self.builder.yield_(&yields);
         self.builder.switch_to(around);
-        let new = self.builder.region_inst(Op::ForRange, &operands, &types, &[region]);
         self.builder.func.insts[new].results.iter().copied().collect()
     }
 
