@@ -793,7 +793,7 @@ fn hir_text_is_checked_compiled_and_run() {
     let out = polyloom(&["compile", &file, "--emit", "ast"]);
     assert!(text(&out.stderr).contains("has no syntax tree"), "{}", text(&out.stderr));
     let out = polyloom(&["compile", &file, "--emit", "cpp", "--direction", "backward"]);
-    assert!(text(&out.stdout).contains("saxpy_kernel_backward"), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("saxpy_cpu_kernel_backward"), "{}", text(&out.stderr));
 }
 
 #[test]
