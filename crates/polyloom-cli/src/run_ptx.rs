@@ -9,8 +9,8 @@ use crate::value::{Argument, ArrayValue, extents};
 use crate::{Failure, Outcome, named, print};
 use polyloom::ptx::{KernelInfo, Module, ParameterInfo, Simulator};
 use polyloom::{
-    Grid, LaunchOptions, MAX_STRUCT_LEVELS, PtxArgument, Scalar, Type, describe_fault, describe_report, launch_bytes,
-    run_on_simulator, source_name, takes_launch,
+    LaunchConfig, LaunchOptions, MAX_STRUCT_LEVELS, PtxArgument, Scalar, Type, describe_fault, describe_report,
+    launch_bytes, run_on_simulator, source_name, takes_launch,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -158,7 +158,7 @@ fn taken<'a>(names: &[String], given: &mut BTreeMap<&str, &'a str>) -> (String, 
 }
 
 /// What is launched: as many threads as the grid has, unless an argument says how many.
-fn launched(name: &str, text: Option<&str>, grid: &Grid) -> Result<PtxArgument, Failure> {
+fn launched(name: &str, text: Option<&str>, grid: &LaunchConfig) -> Result<PtxArgument, Failure> {
     let bytes = match text.map(extents) {
         None => launch_bytes(&[grid.n_blocks().saturating_mul(grid.block_size())]),
         Some(Some(extents)) => launch_bytes(&extents),

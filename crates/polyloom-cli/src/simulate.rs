@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use polyloom::ptx::Sanitizers;
-use polyloom::{Arch, Grid, SimOptions, num_threads};
+use polyloom::{Arch, LaunchConfig, SimOptions, num_threads};
 
 #[derive(clap::Args, Default)]
 #[group(skip)]
@@ -55,12 +55,12 @@ impl Arguments {
     /// # Errors
     ///
     /// When nothing says how many there are, or two things do.
-    pub(crate) fn grid(&self, n_threads: Option<u64>, default_block: [u32; 3]) -> Result<Grid, Failure> {
+    pub(crate) fn grid(&self, n_threads: Option<u64>, default_block: [u32; 3]) -> Result<LaunchConfig, Failure> {
         let block = self.block.map_or(default_block, |extents| extents.0);
         match (self.grid, n_threads) {
             (Some(_), Some(_)) => Err(Failure::Usage("a launch is over --dim, or over --grid, not both".to_owned())),
-            (Some(grid), None) => Ok(Grid { grid: grid.0, block, shared_bytes: self.shared }),
-            (None, Some(n_threads)) => Ok(Grid::of_threads(n_threads, block, self.shared)),
+            (Some(grid), None) => Ok(LaunchConfig { grid: grid.0, block, shared_bytes: self.shared }),
+            (None, Some(n_threads)) => Ok(LaunchConfig::of_threads(n_threads, block, self.shared)),
             (None, None) => Err(Failure::Usage("--dim or --grid is missing: how many threads, or blocks".to_owned())),
         }
     }

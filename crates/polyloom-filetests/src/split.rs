@@ -1,7 +1,8 @@
 //! Running, by the interpreter, a kernel that was split at barriers: what a launch gives it is made here.
 
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::block_plan::{BlockLaunch, BlockPlan};
-use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, Grid, Host, InterpError, Interpreter};
+use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, Host, InterpError, Interpreter};
 use polyloom_ir::{FuncId, MAX_DIMS, Module, Type};
 
 /// Runs all blocks of a launch.
@@ -11,7 +12,7 @@ use polyloom_ir::{FuncId, MAX_DIMS, Module, Type};
 /// As [`Interpreter::launch`].
 pub(crate) fn launch_split(
     (module, kernel, plan): (&Module, FuncId, &BlockPlan),
-    (shape, grid): (&[u64], Grid),
+    (shape, grid): (&[u64], LaunchConfig),
     arguments: &[Arg],
     memory: &mut BufferMemory,
     host: &mut dyn Host,

@@ -5,7 +5,7 @@
 //! is the same for one block after another. [`BlockPlan`] says what they are; whoever launches the kernel makes them.
 
 use crate::entity::FuncId;
-use crate::interp::Grid;
+use crate::launch_config::LaunchConfig;
 use crate::types::{MAX_DIMS, Scalar, Type};
 use smallvec::{SmallVec, smallvec};
 
@@ -69,7 +69,7 @@ pub enum BlockParam {
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLaunch {
     /// The blocks.
-    pub grid: Grid,
+    pub grid: LaunchConfig,
     /// Extents of the launch, 1 past its rank. Their product is at most `i32::MAX`.
     pub shape: [u64; MAX_DIMS],
 }

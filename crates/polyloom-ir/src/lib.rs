@@ -20,6 +20,7 @@ pub mod fragment;
 pub mod function;
 pub mod generate;
 pub mod interp;
+pub mod launch_config;
 pub mod math;
 pub mod metadata;
 pub mod op;
@@ -40,6 +41,7 @@ pub use function::{
     AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, MemoryOrder, Module, Ordering, RegionData, Scope,
     SharedArray, ValueData, ValueDef,
 };
+pub use launch_config::LaunchConfig;
 pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 pub use op::Op;
 pub use span::{FileId, SourceFile, SourceMap, Span};

@@ -4,7 +4,7 @@
 //! text when they differ from the default, and read by back ends and the runtime.
 
 use crate::arch::Arch;
-use crate::interp::Grid;
+use crate::launch_config::LaunchConfig;
 
 /// How floating-point arithmetic may be compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -183,8 +183,8 @@ impl KernelMetadata {
     }
 
     /// The blocks of a launch of so many threads that says nothing of blocks.
-    pub fn grid(&self, n_threads: u64) -> Grid {
-        Grid::of_threads(n_threads, self.block(), self.shared_bytes.unwrap_or(0))
+    pub fn grid(&self, n_threads: u64) -> LaunchConfig {
+        LaunchConfig::of_threads(n_threads, self.block(), self.shared_bytes.unwrap_or(0))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::errors::launch_error;
 use crate::kernel::Kernel;
 use crate::structure::by_value;
 use crate::{device, print, sim};
-use polyloom::{ArgBlock, Device, Grid, LaunchOptions, MAX_DIMS};
+use polyloom::{ArgBlock, Device, LaunchConfig, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -338,7 +338,7 @@ fn tell_of_writes(kernel: &polyloom::Kernel, device: Device, written: &[Written]
 struct Dimensions {
     shape: Shape,
     /// Of a kernel that is launched in blocks.
-    grid: Option<Grid>,
+    grid: Option<LaunchConfig>,
     device: Device,
     /// Whether indices are not compared with extents before it.
     unchecked: bool,
@@ -390,11 +390,11 @@ impl Dimensions {
             (None, None) => Err(PyTypeError::new_err("dim is missing: how many threads, or grid: how many blocks")),
             (Some(shape), None) => {
                 let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
-                let grid = Grid::of_threads(n_threads, block, shared_bytes);
+                let grid = LaunchConfig::of_threads(n_threads, block, shared_bytes);
                 Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
             }
             (None, Some(grid)) => {
-                let grid = Grid { grid: three("grid", grid)?, block, shared_bytes };
+                let grid = LaunchConfig { grid: three("grid", grid)?, block, shared_bytes };
                 let shape = SmallVec::from_slice(&[grid.n_blocks().saturating_mul(n_threads)]);
                 Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
             }
@@ -404,7 +404,7 @@ impl Dimensions {
     /// Replaces the number of threads; blocks keep their size.
     fn set_shape(&mut self, shape: Shape) {
         let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
-        self.grid = self.grid.map(|grid| Grid::of_threads(n_threads, grid.block, grid.shared_bytes));
+        self.grid = self.grid.map(|grid| LaunchConfig::of_threads(n_threads, grid.block, grid.shared_bytes));
         self.shape = shape;
     }
 }

@@ -5,7 +5,7 @@ use crate::errors::device_error;
 use crate::launch::{interruptible, three};
 use polyloom::ptx::{Class, Fault, FindingKind, LoadError, Report, Sanitizers, UnknownSanitizer};
 use polyloom::{
-    Arch, Device, Grid, HostArray, Placement, PtxArgument, PtxParameter, SimOptions, Staged, UnknownArch,
+    Arch, Device, HostArray, LaunchConfig, Placement, PtxArgument, PtxParameter, SimOptions, Staged, UnknownArch,
     describe_fault, describe_report, device_memory, num_threads, run_on_simulator, source_name, takes_launch,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -209,7 +209,7 @@ impl SimModule {
         before: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let kernel = self.loaded_kernel(kernel)?;
-        let grid = Grid { grid: three("grid", grid)?, block: three("block", block)?, shared_bytes };
+        let grid = LaunchConfig { grid: three("grid", grid)?, block: three("block", block)?, shared_bytes };
         let (mut parameters, mut arrays) = (Vec::new(), Vec::new());
         let mut infos = kernel.parameters().iter();
         let is_own = takes_launch(kernel.name(), kernel.parameters());

@@ -12,7 +12,7 @@ use crate::error::LaunchError;
 use crate::fork::{PerProcess, generation};
 use crate::print;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::interp::Grid;
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::{Function, Imm};
 use polyloom_ptx::{
     DeviceMemory, Fault, Finding, FindingKind, LoadError, Loaded, MemoryError, Report, Sanitizers, Simulator,
@@ -285,7 +285,7 @@ pub fn run(
     arch: u32,
     params: &[Vec<u8>],
     names: &[(u64, Arc<str>)],
-    grid: &Grid,
+    grid: &LaunchConfig,
     options: &LaunchOptions<'_>,
     sim: &SimOptions,
 ) -> Result<Report, Box<Fault>> {

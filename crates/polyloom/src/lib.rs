@@ -59,12 +59,12 @@ pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
 pub use polyloom_ir::arch::{MAX_BLOCK_SIZE, WARP_SIZE};
 pub use polyloom_ir::generate::Random;
-pub use polyloom_ir::interp::{GlobalSums, Grid, Observed};
+pub use polyloom_ir::interp::{GlobalSums, Observed};
 pub use polyloom_ir::{
     Arch, BuildError, Builder, Code, Composite, CompositeKind, Diagnostic, Expr, ExprBuilder, FileId, FloatMode,
-    FuncId, Function, FunctionKind, Imm, Inst, InstData, MAX_COMPONENTS, MAX_DIMS, Module, Op, PtxVersion, Region,
-    Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, Value, diagnostic, op, parse_module,
-    verify_module,
+    FuncId, Function, FunctionKind, Imm, Inst, InstData, LaunchConfig, MAX_COMPONENTS, MAX_DIMS, Module, Op,
+    PtxVersion, Region, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, Value, diagnostic, op,
+    parse_module, verify_module,
 };
 pub use polyloom_passes::Options as PassOptions;
 pub use polyloom_passes::autodiff::{

@@ -7,7 +7,7 @@ use polyloom_codegen::LaunchContext;
 use polyloom_codegen::LoadedCode as _;
 use polyloom_codegen::conformance::text::{BLOCK_WORDS, Batch, Compiler, Entry, Library};
 use polyloom_frontend::{FileEnvironment, Options as Defaults, SourceUnit, compile_kernel};
-use polyloom_ir::interp::Grid;
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, SourceFile, Type};
 use polyloom_passes::Options;
 use polyloom_passes::text::for_text;
@@ -100,7 +100,7 @@ impl TextEngine {
         let n_threads: u64 = dim.iter().product();
         let grid = program.is_in_blocks().then(|| {
             let metadata = &function.metadata;
-            Grid::of_threads(n_threads, metadata.block(), metadata.shared_bytes.unwrap_or(0))
+            LaunchConfig::of_threads(n_threads, metadata.block(), metadata.shared_bytes.unwrap_or(0))
         });
         // SAFETY: the block is laid out as the function's parameters say and its arrays outlive the call; the
         // interpreter has run the same program with the same arguments.
@@ -167,7 +167,7 @@ pub(crate) fn written(module: &Module, kernel: FuncId, options: &Options) -> Res
 /// # Safety
 ///
 /// The block must be laid out as the kernel's parameters say, and its arrays must hold what the kernel accesses.
-pub(crate) unsafe fn launch(entry: &Entry, mut block: Vec<u64>, dim: &[u64], grid: Option<Grid>) -> bool {
+pub(crate) unsafe fn launch(entry: &Entry, mut block: Vec<u64>, dim: &[u64], grid: Option<LaunchConfig>) -> bool {
     let mut n_steps = dim.iter().product();
     if let Some(grid) = grid {
         n_steps = grid.n_blocks();

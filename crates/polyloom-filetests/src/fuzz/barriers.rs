@@ -3,8 +3,9 @@
 
 use crate::split::launch_split;
 use polyloom_frontend::{FileEnvironment, Options as Defaults, SourceUnit, compile_kernel};
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::generate::Random;
-use polyloom_ir::interp::{Arg, BufferMemory, Grid, InterpError, Interpreter, Printed};
+use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
 use polyloom_ir::{Scalar, SourceFile};
 use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::{Options, prepared};
@@ -33,7 +34,7 @@ pub fn barriers(seed: u64) -> bool {
     let threads = module.functions[kernel].metadata.workgroup_size.unwrap_or([1; 3]);
     let size = u64::from(threads.iter().product::<u32>());
     let n_threads = 2 * size - writer.random.below(size as usize) as u64;
-    let grid = Grid::of_threads(n_threads, threads, 0);
+    let grid = LaunchConfig::of_threads(n_threads, threads, 0);
     let n = writer.random.below(5) as u64;
     let memory = || {
         let mut memory = BufferMemory::default();

@@ -5,13 +5,14 @@
 //! of the block, that is done likewise. Verified HIR leaves nothing else to happen but threads that exit early, and
 //! warps that wait at named barriers: these go on when as many threads as the barrier is of have come to it.
 
+use super::InterpError;
 use super::memory::{Memory, SHARED};
 use super::prepare::Collective;
 use super::run::{Calls, Machine, Stop};
-use super::{Grid, InterpError};
 use crate::arch::WARP_SIZE;
 use crate::fragment::{flat_operands, multiply};
 use crate::function::NamedBarrier;
+use crate::launch_config::LaunchConfig;
 use crate::op::Op;
 use crate::types::MAX_DIMS;
 use smallvec::{SmallVec, smallvec};
@@ -29,7 +30,7 @@ pub(super) struct Block {
     pub(super) shared: SharedMemory,
     /// Where dynamic shared memory begins.
     pub(super) dynamic_base: i64,
-    grid: Grid,
+    grid: LaunchConfig,
     /// Coordinates of the block in the grid, and of the thread in the block.
     block_idx: [u32; 3],
     thread_idx: [u32; 3],
@@ -46,7 +47,7 @@ impl Default for Block {
         Block {
             shared: SharedMemory(Vec::new()),
             dynamic_base: 0,
-            grid: Grid { grid: [1; 3], block: [1; 3], shared_bytes: 0 },
+            grid: LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0 },
             block_idx: [0; 3],
             thread_idx: [0; 3],
             thread: 0,
@@ -114,7 +115,7 @@ struct Thread {
 
 impl Machine<'_> {
     /// Goes to a grid whose threads are those of a launch of this shape.
-    pub(super) fn enter_grid(&mut self, grid: &Grid, shape: &[u64], n_threads: u64) -> Result<(), InterpError> {
+    pub(super) fn enter_grid(&mut self, grid: &LaunchConfig, shape: &[u64], n_threads: u64) -> Result<(), InterpError> {
         let blocks = &self.interpreter.blocks;
         if !(1..=MAX_BLOCK_SIZE).contains(&grid.block_size()) {
             let message = format!("a block has 1 to {MAX_BLOCK_SIZE} threads, not {}", grid.block_size());

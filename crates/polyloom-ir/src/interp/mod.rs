@@ -26,6 +26,7 @@ pub use memory::{BufferMemory, Memory};
 
 use crate::entity::{FuncId, Inst};
 use crate::function::Module;
+use crate::launch_config::LaunchConfig;
 use crate::op::Op;
 use crate::span::Span;
 use crate::types::{MAX_AXES, MAX_DIMS, Scalar, Type};
@@ -67,46 +68,6 @@ impl ArrayArg {
         }
         array
     }
-}
-
-/// How the threads of a launch are grouped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grid {
-    /// Blocks along each axis.
-    pub grid: [u32; 3],
-    /// Threads of a block along each axis.
-    pub block: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes.
-    pub shared_bytes: u32,
-}
-
-impl Grid {
-    /// Blocks of so many threads in a row, as many as so many threads need.
-    pub fn of_threads(n_threads: u64, block: [u32; 3], shared_bytes: u32) -> Grid {
-        let n_blocks = n_threads.div_ceil(threads_in(block).max(1));
-        Grid { grid: [u32::try_from(n_blocks).unwrap_or(u32::MAX), 1, 1], block, shared_bytes }
-    }
-
-    /// As many blocks of as many threads, all in a row.
-    #[must_use]
-    pub fn in_a_row(self) -> Grid {
-        let row = |n: u64| [u32::try_from(n).unwrap_or(u32::MAX), 1, 1];
-        Grid { grid: row(self.n_blocks()), block: row(self.block_size()), ..self }
-    }
-
-    /// Blocks in the grid.
-    pub fn n_blocks(&self) -> u64 {
-        self.grid.iter().fold(1, |n, &extent| u64::saturating_mul(n, extent.into()))
-    }
-
-    /// Threads in a block.
-    pub fn block_size(&self) -> u64 {
-        threads_in(self.block)
-    }
-}
-
-fn threads_in(block: [u32; 3]) -> u64 {
-    block.iter().fold(1, |n, &extent| u64::saturating_mul(n, extent.into()))
 }
 
 /// What a kernel can do to the world outside its arrays.
@@ -287,7 +248,7 @@ pub struct Interpreter {
     max_steps: u64,
     blocks: Blocks,
     /// Threads of a block and dynamic shared memory, where the launch says nothing.
-    default_grid: Grid,
+    default_grid: LaunchConfig,
 }
 
 impl Interpreter {
@@ -320,8 +281,8 @@ impl Interpreter {
     }
 
     /// The blocks of a launch of so many threads, where nothing says more.
-    pub fn default_grid(&self, n_threads: u64) -> Grid {
-        Grid::of_threads(n_threads, self.default_grid.block, self.default_grid.shared_bytes)
+    pub fn default_grid(&self, n_threads: u64) -> LaunchConfig {
+        LaunchConfig::of_threads(n_threads, self.default_grid.block, self.default_grid.shared_bytes)
     }
 
     /// Whether the kernel is launched in blocks: it has an op that needs them.
@@ -361,7 +322,7 @@ impl Interpreter {
         let mut stack = self.stack(args)?;
         let mut machine = run::Machine::new(self, args, memory, host);
         if self.blocks.needed {
-            machine.enter_grid(&Grid { grid: [1; 3], block: [1; 3], shared_bytes: 0 }, &[1], 1)?;
+            machine.enter_grid(&LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0 }, &[1], 1)?;
             let mut stacks = machine.block(0, &stack)?;
             stack = stacks.swap_remove(0);
         } else {
@@ -423,7 +384,7 @@ impl Interpreter {
     pub fn launch_grid(
         &self,
         shape: &[u64],
-        grid: &Grid,
+        grid: &LaunchConfig,
         args: &[Arg],
         memory: &mut dyn Memory,
         host: &mut dyn Host,

@@ -178,10 +178,10 @@ fn first(extents: &[u32]) -> [Option<u32>; MAX_AXES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use polyloom_ir::interp::Grid;
+    use polyloom_ir::LaunchConfig;
 
     fn run(n_lines: usize) -> BlockRun {
-        let grid = Grid { grid: [1; 3], block: [1; 3], shared_bytes: 0 };
+        let grid = LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0 };
         let launch = BlockLaunch { grid, shape: [1; MAX_DIMS] };
         BlockRun { launch, rank: 1, words: Vec::new(), addresses: Vec::new(), n_lines, failed: None }
     }

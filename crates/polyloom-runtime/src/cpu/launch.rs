@@ -13,8 +13,8 @@ use super::run::Run;
 use super::tiers;
 use crate::args::{ArgBlock, Params};
 use crate::error::LaunchError;
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::block_plan::BlockLaunch;
-use polyloom_ir::interp::Grid;
 use polyloom_ir::{KernelMetadata, MAX_DIMS};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ pub struct LaunchOptions<'a> {
     pub interrupted: Option<&'a dyn Fn() -> bool>,
     /// The blocks of a kernel that is launched in blocks; unless given, as many of the size that its metadata says as
     /// the launch's threads take.
-    pub grid: Option<Grid>,
+    pub grid: Option<LaunchConfig>,
     /// Whether the launch goes ahead without comparing what is known of the kernel's indices with the extents of the
     /// arrays. Of a kernel that is compiled with checks these do it as it runs.
     pub unchecked: bool,
@@ -136,7 +136,7 @@ pub(crate) fn grid_of(
     kernel: &Arc<str>,
     n_threads: u64,
     options: &LaunchOptions<'_>,
-) -> Result<Grid, LaunchError> {
+) -> Result<LaunchConfig, LaunchError> {
     let grid = options.grid.unwrap_or_else(|| metadata.grid(n_threads));
     match metadata.workgroup_size.filter(|only| *only != grid.block) {
         Some(only) => Err(LaunchError::Block { kernel: kernel.clone(), only, given: grid.block }),

@@ -11,7 +11,7 @@ use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{DriverError, result, sys};
 use polyloom_codegen::CodegenError;
 use polyloom_ir::Function;
-use polyloom_ir::interp::Grid;
+use polyloom_ir::LaunchConfig;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl CudaKernel {
     }
 
     /// Puts a launch into the default stream. The driver copies the parameters.
-    fn start(&self, grid: &Grid, params: &[Vec<u8>]) -> Result<(), DeviceFailure> {
+    fn start(&self, grid: &LaunchConfig, params: &[Vec<u8>]) -> Result<(), DeviceFailure> {
         let mut pointers: Vec<*mut c_void> =
             params.iter().map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>()).collect();
         let triple = |[x, y, z]: [u32; 3]| (x, y, z);

@@ -9,7 +9,7 @@ use crate::cpu::launch::{LaunchOptions, checked_grid, grid_of};
 use crate::error::{LaunchError, Trap};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{ArgLayout, GpuLaunch, GpuReport, SiteTable};
-use polyloom_ir::interp::Grid;
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::{Function, KernelMetadata, MAX_DIMS, Type};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Entry {
     /// # Errors
     ///
     /// When the kernel is made for others.
-    pub(crate) fn grid(&self, n_threads: u64, options: &LaunchOptions<'_>) -> Result<Grid, LaunchError> {
+    pub(crate) fn grid(&self, n_threads: u64, options: &LaunchOptions<'_>) -> Result<LaunchConfig, LaunchError> {
         let grid = grid_of(&self.metadata, &self.name, n_threads, options)?;
         Ok(if self.in_blocks { grid } else { grid.in_a_row() })
     }
