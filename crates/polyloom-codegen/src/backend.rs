@@ -23,14 +23,14 @@ pub struct ArrayFacts {
 /// Facts about the arguments, one entry per parameter (scalars have the default). Empty means nothing is known.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Facts {
-    /// By parameter.
+    /// Indexed by parameter.
     pub arrays: Vec<ArrayFacts>,
-    /// Whether no two threads of the processor share what the kernel updates, so that updates need no exclusive access.
+    /// True if no two threads of the processor share what the kernel updates, so that updates need no exclusive access.
     pub alone: bool,
 }
 
 impl Facts {
-    /// What is known of parameter `index`.
+    /// Returns what is known of parameter `index`.
     pub fn array(&self, index: usize) -> ArrayFacts {
         self.arrays.get(index).copied().unwrap_or_default()
     }
@@ -42,7 +42,7 @@ impl Facts {
 pub struct Variant {
     /// Rank of the launch, 1 to [`MAX_DIMS`](polyloom_ir::MAX_DIMS): how many of [`crate::LaunchContext::shape`]'s extents may differ from 1.
     pub launch_rank: u8,
-    /// What holds of the arguments.
+    /// Holds what holds of the arguments.
     pub facts: Facts,
 }
 
@@ -76,7 +76,7 @@ pub enum Emit {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct CodegenError {
-    /// What is wrong, in the user's terms.
+    /// Holds what is wrong, in the user's terms.
     pub message: String,
     /// Where, if it is about a place in the source.
     pub span: Span,

@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// By axis of the launch: which axis of an array is indexed by the coordinate along it, times what, plus what.
+/// For each axis of the launch, which axis of an array is indexed by the coordinate along it, times what, plus what.
 type OwnAxes = SmallVec<[(usize, i64, i64); 4]>;
 
 /// The module with plain code in place of the kernel's atomic updates of elements that are a thread's own.
@@ -44,7 +44,7 @@ pub fn with_private_updates<'m>(module: &'m Module, kernel: FuncId, variant: &Va
     Cow::Owned(module)
 }
 
-/// Whether an array is updated, and every store and update of it is of an element of the thread's own.
+/// Returns true if an array is updated, and every store and update of it is of an element of the thread's own.
 fn is_private(func: &Function, array: Value, launch_rank: usize) -> bool {
     let mut axes: Option<OwnAxes> = None;
     let mut is_private = true;
@@ -103,7 +103,7 @@ fn multiple(func: &Function, index: Value, axis: u8) -> Option<(i64, i64)> {
     (of == axis && factor % 4 != 0).then_some((factor, rest.as_const()?))
 }
 
-/// What an atomic update does to the old value.
+/// Returns what an atomic update does to the old value.
 fn rewrite(func: &mut Function, region: Region, is_plain: &dyn Fn(&Function, Inst) -> bool) {
     for inst in std::mem::take(&mut func.regions[region].insts) {
         let data = &func.insts[inst];

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// How many different kernels there are at each level, over how many rows there are.
+/// Describes how many different kernels there are at each level, over how many rows there are.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct UniqueRatios {
     /// Different texts.
@@ -18,10 +18,10 @@ pub struct UniqueRatios {
     pub structure: f64,
 }
 
-/// What `stats.json` holds.
+/// Describes what `stats.json` holds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
-    /// How many rows there are.
+    /// Number of rows there are.
     pub total_pairs: u64,
     /// Rows by category.
     pub by_category: Histogram,
@@ -29,17 +29,18 @@ pub struct Summary {
     pub avg_forward_lines: f64,
     /// Lines of backward code a row that has any.
     pub avg_backward_lines: f64,
-    /// How long the run took that finished the data set; of one put together of shards, those that finished the shards.
+    /// Says how long the run took that finished the data set; of one put together of shards, those that finished the
+    /// shards.
     pub generation_time_seconds: f64,
     /// Rows a second that were made in this time.
     pub pairs_per_second: f64,
-    /// How many kernels are different.
+    /// Number of kernels that are different.
     pub unique_ratio: UniqueRatios,
     /// Kernels that were not taken, by reason.
     pub rejects: Histogram,
     /// The level of verification that all rows have passed.
     pub verified: String,
-    /// How rows are spread.
+    /// Says how rows are spread.
     pub histograms: Histograms,
 }
 

@@ -17,7 +17,7 @@ pub enum ExcludeError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         error: io::Error,
     },
     /// A kernel of a file cannot be compiled, so that nothing is known of its structure.
@@ -25,7 +25,7 @@ pub enum ExcludeError {
     Kernel {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         what: String,
     },
     /// A back end does not work here.
@@ -33,7 +33,7 @@ pub enum ExcludeError {
     Session(#[from] SessionError),
 }
 
-/// What counts of a line of JSON: there may be more.
+/// Describes what counts of a line of JSON: there may be more.
 #[derive(Deserialize)]
 struct ToExclude {
     python_source: String,
@@ -114,7 +114,7 @@ pub(crate) fn kernels(path: &Path, text: &str) -> Result<BTreeSet<String>, Compi
     Ok(names.map(|function| function.name.to_string()).collect())
 }
 
-/// What tells sets of structures from each other, for a run's settings.
+/// Returns what tells sets of structures from each other, for a run's settings.
 pub fn fingerprint(structures: &HashSet<u128>) -> Option<String> {
     let sorted: BTreeSet<u128> = structures.iter().copied().collect();
     let bytes: Vec<u8> = sorted.into_iter().flat_map(u128::to_le_bytes).collect();

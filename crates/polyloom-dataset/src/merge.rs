@@ -134,7 +134,7 @@ pub fn merge(
     Ok((manifest, progress))
 }
 
-/// How long the run took that made a shard, if its statistics say that.
+/// Returns how long the run took that made a shard, if its statistics say that.
 fn seconds(folder: &Path) -> Option<f64> {
     let stats: serde_json::Value = serde_json::from_slice(&read_file(&folder.join(STATS)).ok()?).ok()?;
     stats["generation_time_seconds"].as_f64()
@@ -203,10 +203,10 @@ fn all_shards(manifests: &[(&PathBuf, Manifest)]) -> Result<(), ProduceError> {
     }
 }
 
-/// Which rows of the shards are taken: those that one run would have taken.
+/// Says which rows of the shards are taken: those that one run would have taken.
 struct Selection {
     dedup: Dedup,
-    /// By the number of a row, the first that has its key.
+    /// First row with each key, by its number.
     repeats: HashMap<u64, u64>,
     sketch: Option<Sketch>,
     /// The keys of rows that too many are nearly like: what repeats them is like no row that is taken.
@@ -230,7 +230,7 @@ impl Selection {
         None
     }
 
-    /// What one run would have said of what a shard has not taken: the row that is like it may be refused here.
+    /// Returns what one run would have said of what a shard has not taken: the row that is like it may be refused here.
     fn told(&self, record: RejectRecord) -> RejectRecord {
         match record.key().is_some_and(|key| self.refused.contains(&key)) {
             true => RejectRecord::of_index(record.index, NEARLY_ALIKE),

@@ -65,7 +65,7 @@ pub(crate) fn repeats(chunks: &[Located<'_>], dedup: Dedup, keys_at_a_time: u64)
     Ok(repeats)
 }
 
-/// How many different keys the rows have.
+/// Returns the number of different keys the rows have.
 pub(crate) fn n_different(chunks: &[Located<'_>], dedup: Dedup) -> Result<u64, Unread> {
     let mut n = 0;
     let take = |keys: &mut Vec<Key>, _, key| keys.push(key);

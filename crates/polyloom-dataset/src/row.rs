@@ -42,7 +42,7 @@ columns! {
     id: String,
     /// The name of the kernel in `python_source`.
     kernel_name: String,
-    /// What the kernel is an example of.
+    /// Holds what the kernel is an example of.
     category: String,
     /// The kernel and all it needs, a complete file.
     python_source: String,
@@ -62,9 +62,9 @@ columns! {
     ptx_backward: Option<String>,
     /// The kernel's HIR.
     hir: Option<String>,
-    /// Which devices the row has code for: `cuda`, `cpu` or `both`.
+    /// Says which devices the row has code for: `cuda`, `cpu` or `both`.
     device: String,
-    /// What there is to know of the row.
+    /// Holds what there is to know of the row.
     metadata: Option<Metadata>,
     extra
     /// PTX that NVRTC makes of `cuda_forward`.
@@ -94,13 +94,13 @@ pub(crate) struct Selected<'a> {
     pub(crate) columns: &'a [String],
 }
 
-/// What there is to know of a row.
+/// Describes what there is to know of a row.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metadata {
     /// As the column.
     pub device: String,
-    /// Whether the kernel has a backward kernel.
+    /// True if the kernel has a backward kernel.
     pub has_backward: bool,
     /// Lines of the first forward column of CUDA C++, C++ and PTX that the row has.
     pub forward_lines: usize,
@@ -108,10 +108,10 @@ pub struct Metadata {
     pub backward_lines: usize,
     /// Milliseconds from seed to row, if the run was asked for them: with them no two runs write the same bytes.
     pub generation_time_ms: Option<f64>,
-    /// Whether no GPU has run the code: always, the simulator does.
+    /// True if no GPU has run the code: always, the simulator does.
     pub codegen_only: bool,
-    /// Whether NVIDIA's driver saw a GPU when the code was made, if the run was asked how long rows took: it is not the same
-    /// on all machines.
+    /// True if NVIDIA's driver saw a GPU when the code was made, if the run was asked how long rows took: it is not the
+    /// same on all machines.
     pub cuda_available_at_generation: Option<bool>,
     /// The compiler that took the row's CUDA C++: `nvrtc`, or without it `clang++` or `g++`, which check syntax and types.
     /// It depends on the machine.
@@ -120,25 +120,25 @@ pub struct Metadata {
     pub verified: Level,
     /// The architecture that PTX and LLVM IR are for.
     pub arch: String,
-    /// What the kernel takes, a record for each leaf of its parameters.
+    /// Holds what the kernel takes, a record for each leaf of its parameters.
     pub inputs: Vec<Input>,
     /// The extents of a launch.
     pub launch: Vec<Extent>,
     /// The ops of its HIR, each once, by name.
     pub ops: Vec<String>,
-    /// How deep its values are made of each other.
+    /// Says how deep its values are made of each other.
     pub depth: usize,
     /// From 0, a line or two, to 4.
     pub difficulty: u8,
-    /// What tells kernels from each other.
+    /// Holds what tells kernels from each other.
     pub hashes: Hashes,
-    /// Where the kernel was found: a file and the line of its definition; none of one that was generated.
+    /// The place where the kernel was found: a file and the line of its definition; none of one that was generated.
     pub origin: Option<String>,
     /// The seed of the data set.
     pub seed: u64,
     /// The index of the row.
     pub index: u64,
-    /// What made the row.
+    /// Holds what made the row.
     pub versions: Versions,
     /// The licence of the row.
     pub license: String,
@@ -148,15 +148,15 @@ pub struct Metadata {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hashes {
-    /// Of its text.
+    /// Hash of its text.
     pub exact: String,
-    /// Of its HIR, in which names do not count.
+    /// Hash of its HIR, in which names do not count.
     pub alpha: String,
     /// The same without the values of constants.
     pub structure: String,
 }
 
-/// What made a row.
+/// Describes what made a row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Versions {

@@ -55,7 +55,7 @@ fn shingles(kernel: &Kernel) -> FxHashSet<u64> {
     shingles
 }
 
-/// How many kernels had each band.
+/// Describes how many kernels had each band.
 pub(crate) struct Sketch {
     /// As many for each of the bands, twice.
     counts: Vec<u8>,

@@ -7,14 +7,14 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How often each thing occurs.
+/// Describes how often each thing occurs.
 pub type Histogram = BTreeMap<String, u64>;
 
 /// Sums over rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
-    /// How many rows there are.
+    /// Number of rows there are.
     pub rows: u64,
     /// Rows by category.
     pub categories: Histogram,
@@ -24,19 +24,19 @@ pub struct Statistics {
     pub backward_lines: u64,
     /// Rows with a backward kernel.
     pub with_backward: u64,
-    /// How these are spread.
+    /// Says how these are spread.
     pub histograms: Histograms,
 }
 
-/// What rows have, and how often.
+/// Describes what rows have, and how often.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Histograms {
     /// Rows by difficulty.
     pub difficulty: Histogram,
-    /// How often ops occur.
+    /// Number of times ops occur.
     pub ops: Histogram,
-    /// How often one op takes what another gives: `mul add` is a sum of a product.
+    /// Number of times one op takes what another gives: `mul add` is a sum of a product.
     pub op_bigrams: Histogram,
     /// Parameters by the type of their elements.
     pub dtypes: Histogram,
@@ -52,7 +52,7 @@ pub struct Histograms {
     pub backward_lines: Histogram,
 }
 
-/// What is counted of a kernel and stands in no column.
+/// Describes what is counted of a kernel and stands in no column.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpCounts {
     ops: FxHashMap<Op, u64>,

@@ -21,7 +21,7 @@ pub(crate) const GENERATOR: u32 = 9;
 /// The licence of generated rows.
 const LICENSE: &str = "Apache-2.0";
 
-/// Which devices rows have code for.
+/// Says which devices rows have code for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Device {
     /// CUDA C++, PTX and LLVM IR for GPUs.
@@ -53,17 +53,17 @@ impl FromStr for Device {
     }
 }
 
-/// Where a row comes from.
+/// Says where a row comes from.
 pub(crate) struct Place<'a> {
     pub(crate) seed: u64,
     pub(crate) index: u64,
     /// The files that kernels are found in.
     pub(crate) source: Option<&'a SourceSettings>,
-    /// Where in these this one was found.
+    /// The place where in these this one was found.
     pub(crate) origin: Option<String>,
 }
 
-/// What of a kernel is written, and for what.
+/// Describes what of a kernel is written, and for what.
 #[derive(Clone, Debug)]
 pub struct Texts {
     /// The devices.
@@ -85,7 +85,7 @@ pub struct GpuCode {
 }
 
 impl Texts {
-    /// Whether rows have this column: it is asked for, or one that is made of it, and its device is.
+    /// Returns true if rows have this column: it is asked for, or one that is made of it, and its device is.
     pub(crate) fn wants(&self, column: &str) -> bool {
         let is_for_device = match column {
             "cpp_forward" | "cpp_backward" => self.device != Device::Cuda,
@@ -197,8 +197,8 @@ impl Texts {
     }
 }
 
-/// How many lines a text has whose last line ends like all others. Texts are long, and `str::lines` looks for ends one by
-/// one; sums of bytes, of no more than fit a byte, become vector code.
+/// Returns the number of lines a text has whose last line ends like all others. Texts are long, and `str::lines` looks
+/// for ends one by one; sums of bytes, of no more than fit a byte, become vector code.
 pub(crate) fn n_lines(text: &str) -> usize {
     let of = |bytes: &[u8]| bytes.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>();
     text.as_bytes().chunks(255).map(|bytes| usize::from(of(bytes))).sum()
@@ -276,7 +276,7 @@ fn depth_of(module: &Module, id: FuncId, known: &mut FxHashMap<FuncId, usize>) -
     most
 }
 
-/// How many operations stand behind the values of a function.
+/// Describes how many operations stand behind the values of a function.
 struct Depths<'a> {
     module: &'a Module,
     function: &'a Function,
@@ -328,7 +328,7 @@ impl Depths<'_> {
                     let known = counter.into_iter().chain(carried.iter().copied());
                     self.of.extend(params.iter().copied().zip(known));
                     self.region(inner);
-                    // What a condition hands on is whether the loop goes on.
+                    // The value that a condition hands on says whether the loop goes on.
                     if let Some((_, left)) =
                         self.left.last_mut().filter(|_| op == Op::While && inner == data.regions[0])
                     {
@@ -398,7 +398,7 @@ def kernel(x: loom.array(dtype=float), out: loom.array(dtype=float)):
         assert_eq!(found, ["array_load", "array_store", "call", "mul", "return", "sin", "tid"]);
     }
 
-    /// By hand: `tid`, `array_load`, what is computed, `array_store`.
+    /// Counts by hand: `tid`, `array_load`, the arithmetic, `array_store`.
     #[test]
     fn depth_goes_through_calls_branches_and_loops() {
         let check = |lines: &str, expected: usize| assert_eq!(depth(&compiled(lines)), expected, "{lines}");

@@ -25,7 +25,7 @@ pub struct Emitter<'a> {
     pub emit: &'a Emit<'a>,
 }
 
-/// What makes the columns that are asked for, and what proves rows right beside the compiler's own engines.
+/// Describes what makes the columns that are asked for, and what proves rows right beside the compiler's own engines.
 pub(crate) struct Tools<'a> {
     nvrtc: Option<Nvrtc>,
     proof: Option<Proof>,
@@ -63,10 +63,10 @@ pub(crate) fn made_of(column: &str) -> Option<&'static str> {
     }
 }
 
-/// What the version of Warp is called among those of tools.
+/// Holds what the version of Warp is called among those of tools.
 pub(crate) const WARP_VERSION: &str = "warp";
 
-/// Whether columns are asked for that Warp makes.
+/// Returns true if columns are asked for that Warp makes.
 pub fn wants_warp(columns: &[String]) -> bool {
     wants(columns, &WARP)
 }
@@ -177,7 +177,7 @@ impl<'a> Tools<'a> {
         }
     }
 
-    /// Whether Warp is among them.
+    /// Returns true if Warp is among them.
     pub(crate) fn has_warp(&self) -> bool {
         self.emitter.is_some()
     }

@@ -125,10 +125,10 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// How many programs a C++ compiler is given at a time.
+/// Number of programs a C++ compiler is given at a time.
 const BATCH: u64 = 64;
 
-/// How often a program that fails is made smaller and compiled again.
+/// Number of times a program that fails is made smaller and compiled again.
 const TEXT_TRIES: usize = 100;
 
 fn fuzz_text(engines: &Engines, compiler: &str, first: u64, programs: u64, out: &Path) -> ExitCode {

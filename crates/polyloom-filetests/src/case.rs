@@ -10,7 +10,7 @@ pub struct Case {
     pub name: String,
     /// The word after `test`.
     pub test: String,
-    /// What follows it on the line, split at commas.
+    /// Holds what follows it on the line, split at commas.
     pub arguments: Vec<String>,
     /// The options set by header lines.
     pub options: Vec<String>,
@@ -37,12 +37,12 @@ impl Case {
         Ok(Case { name: name.to_owned(), test: test.to_owned(), arguments, options, text })
     }
 
-    /// Whether the input is Python source.
+    /// Returns true if the input is Python source.
     pub fn is_python(&self) -> bool {
         self.name.ends_with(".py")
     }
 
-    /// Whether a header line sets the option.
+    /// Returns true if a header line sets the option.
     pub fn has_option(&self, option: &str) -> bool {
         self.options.iter().any(|o| o == option)
     }

@@ -3,7 +3,7 @@
 use crate::diff::diff;
 use std::path::Path;
 
-/// What comparing came to.
+/// Describes what comparing came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// The output is as expected.

@@ -49,14 +49,14 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests")
 }
 
-/// What a run of the file tests found.
+/// Describes what a run of the file tests found.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many inputs passed, by the test they name.
+    /// Number of inputs passed, by the test they name.
     pub passed: BTreeMap<String, usize>,
-    /// How many expectations were written.
+    /// Number of expectations that were written.
     pub n_blessed: usize,
-    /// What is wrong, one text per file.
+    /// Holds what is wrong, one text per file.
     pub failures: Vec<String>,
 }
 

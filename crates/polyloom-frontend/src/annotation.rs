@@ -18,7 +18,7 @@ use smallvec::{SmallVec, smallvec};
 /// Strings longer than this are not read as annotations.
 const MAX_TEXT: usize = 500;
 
-/// What is wrong with an annotation.
+/// Describes what is wrong with an annotation.
 #[derive(Clone)]
 pub(crate) struct AnnotationError {
     pub(crate) code: Code,
@@ -31,7 +31,7 @@ pub(crate) struct AnnotationError {
 pub(crate) struct AnnotationReader<'a> {
     /// The file's text: string annotations are parsed in place.
     pub(crate) text: &'a str,
-    /// What names mean.
+    /// Holds what names mean.
     pub(crate) lookup: &'a dyn Fn(&[&str]) -> Option<Captured>,
 }
 
@@ -276,7 +276,7 @@ impl AnnotationReader<'_> {
         }
     }
 
-    /// What is wrong with `np.ndarray`.
+    /// Returns what is wrong with `np.ndarray`.
     fn no_elements(&self, expr: &Expr) -> AnnotationError {
         AnnotationError {
             code: Code::BadAnnotation,
@@ -380,7 +380,7 @@ impl AnnotationReader<'_> {
                 _ => return Err(bad(extent.range(), "this is not a constant integer".to_owned())),
             }
         }
-        // What is left open does not matter to whether there are such types.
+        // Open parts do not matter to whether there are such types.
         let example: SmallVec<[i128; 2]> = shape.iter().map(|extent| extent.unwrap_or(1)).collect();
         let float = Scalar::F32;
         let composite = Composite::new(kind, elem.unwrap_or(float), &example);

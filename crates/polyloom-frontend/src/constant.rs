@@ -78,7 +78,7 @@ pub(crate) fn evaluate(expr: &Expr, lookup: &dyn Fn(&[&str]) -> Option<Captured>
     }
 }
 
-/// Whether a value is true.
+/// Tells whether a value is true.
 pub(crate) fn truth(value: &Captured) -> Option<bool> {
     match value {
         Captured::Text(text) => Some(!text.is_empty()),

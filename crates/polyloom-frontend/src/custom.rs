@@ -20,12 +20,12 @@ pub struct CustomDerivative {
 }
 
 impl CustomDerivative {
-    /// What carries derivatives through the function.
+    /// Returns what carries derivatives through the function.
     pub fn gradient(&self) -> Option<FunctionHandle> {
         self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What runs in the function's place when it is run again on the way to its derivative.
+    /// Returns what runs in the function's place when it is run again on the way to its derivative.
     pub fn replay(&self) -> Option<FunctionHandle> {
         self.replay.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -46,7 +46,7 @@ pub(crate) fn adjoint_name(parameter: &str) -> String {
     format!("adjoint[{parameter}]")
 }
 
-/// What `x` is in the name `adjoint[x]`.
+/// Returns what `x` is in the name `adjoint[x]`.
 pub(crate) fn parameter_of(name: &str) -> Option<&str> {
     name.strip_prefix("adjoint[")?.strip_suffix(']')
 }
@@ -69,7 +69,7 @@ pub(crate) fn adjoints_in(def: &ast::StmtFunctionDef) -> Vec<(&str, TextRange)> 
     finder.0
 }
 
-/// Where a function gives something back by `return`.
+/// Returns where a function gives something back by `return`.
 pub(crate) fn first_returned(def: &ast::StmtFunctionDef) -> Option<TextRange> {
     struct Finder(Option<TextRange>);
     impl Visitor<'_> for Finder {
@@ -98,7 +98,7 @@ pub(crate) fn name_adjoints(body: &mut [Stmt], functions: &[FunctionInfo]) {
 }
 
 struct Namer<'a> {
-    /// Where the functions begin.
+    /// The place where the functions begin.
     starts: &'a [u32],
     is_inside: bool,
 }

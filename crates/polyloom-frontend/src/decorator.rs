@@ -63,10 +63,10 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What the decorator of `def` says, and then those of the arguments in `beside`, a file of its own, that the
-    /// decorator's text does not have or does not tell: `check=flag` with a local of the program around the function.
-    /// The decorator is the one with the number `own`; where the text does not tell which is the package's, the one of
-    /// that name. Others are the program's.
+    /// Returns what the decorator of `def` says, and then those of the arguments in `beside`, a file of its own, that
+    /// the decorator's text does not have or does not tell: `check=flag` with a local of the program around the
+    /// function. The decorator is the one with the number `own`; where the text does not tell which is the package's,
+    /// the one of that name. Others are the program's.
     pub(crate) fn read(
         &mut self,
         def: &ast::StmtFunctionDef,
@@ -242,7 +242,7 @@ impl Reader<'_> {
                 self.bool(name, value);
             }
             "name" => {
-                // What only running the program tells is not looked at: kernels have their functions' names.
+                // Values known only at run time are not looked at, since kernels have their functions' names.
                 let is_number = |value: &Captured| {
                     matches!(value, Captured::Bool(_) | Captured::Int(_) | Captured::Float(_) | Captured::Constant(..))
                 };
@@ -252,7 +252,7 @@ impl Reader<'_> {
             }
             // Any value of Warp's: a string, a module object, a dictionary, what only CUDA devices look at.
             "module" | "module_options" | "cluster_dim" | "cuda_max_registers" | "enable_cuda_smem_spilling" => {}
-            // Of what is no constant, Warp's own meaning of it, nothing is known here.
+            // Warp gives a meaning of its own to values that are no constants; nothing is known of these here.
             "inline" if kind == FunctionKind::Func => {
                 constraints.inline_never = matches!(self.value(value), Some(Captured::Bool(false)));
             }
@@ -346,7 +346,7 @@ impl Reader<'_> {
             return u32::try_from(value).ok();
         }
         let message = format!("`{}` takes an integer from {least} to {most}", name.as_str());
-        // Of what there must be some, as many as are usual.
+        // The usual number of values that there must be.
         let is_usual = |example: &i128| least > 0 && *example <= most;
         let example = [256, 64].into_iter().find(is_usual).unwrap_or(least);
         self.wrong(value, message, &format!("write `{}={example}`, for example", name.as_str()));

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Python's own builtins (`range`, `len`, `float`, …) need not be resolved: the compiler knows them, and asks about
 /// them only so that a user's own definition of such a name wins.
 pub trait Environment: Send + Sync {
-    /// What a name, or a name followed by attributes, stands for. `["wp", "sin"]` is `wp.sin`; `None` if it is not
-    /// defined.
+    /// Returns what a name, or a name followed by attributes, stands for. `["wp", "sin"]` is `wp.sin`; `None` if it is
+    /// not defined.
     fn lookup(&self, path: &[&str]) -> Option<Captured>;
 
     /// The value of the Python expression at this offset of the function's file, with these variables beside the names
@@ -161,7 +161,7 @@ pub enum Constructor {
 }
 
 impl Constructor {
-    /// What a call of a type's constructor makes in a kernel.
+    /// Returns what a call of a type's constructor makes in a kernel.
     pub(crate) fn of(kind: CompositeKind) -> Constructor {
         match kind {
             CompositeKind::Vector => Constructor::Vector,
@@ -171,7 +171,7 @@ impl Constructor {
         }
     }
 
-    /// Whether a type among its arguments is that of the elements: the others are of numbers.
+    /// Returns true if a type among its arguments is that of the elements: the others are of numbers.
     pub(crate) fn has_dtype(self) -> bool {
         matches!(self, Constructor::Identity | Constructor::QuatIdentity | Constructor::TransformIdentity)
     }
@@ -190,11 +190,11 @@ pub struct FunctionHandle {
     pub environment: Arc<dyn Environment>,
     /// Decorator arguments beyond those in its text: a file that is one call with them, `kernel(block_dim=256)`.
     pub arguments: Option<Arc<SourceUnit>>,
-    /// What stands in for its own derivative.
+    /// Holds what stands in for its own derivative.
     pub custom: Arc<CustomDerivative>,
 }
 
-/// What two handles share only if they are the same function.
+/// Describes what two handles share only if they are the same function.
 pub(crate) type Identity = (usize, usize, usize);
 
 impl FunctionHandle {
@@ -204,24 +204,24 @@ impl FunctionHandle {
         (Arc::as_ptr(&self.unit) as usize, self.function, environment)
     }
 
-    /// Whether the two are one definition, executed once.
+    /// Returns true if the two are one definition, executed once.
     pub fn is_same(&self, other: &FunctionHandle) -> bool {
         self.identity() == other.identity()
     }
 
-    /// Whether a definition takes parameters of the same types as an earlier one of its name, and so replaces it;
-    /// others are overloads of one another.
+    /// Returns true if a definition takes parameters of the same types as an earlier one of its name, and so replaces
+    /// it; others are overloads of one another.
     pub fn replaces(&self, earlier: &FunctionHandle) -> bool {
         let types = self.parameter_types(Some(ParamType::ANY));
         types.is_some() && types == earlier.parameter_types(Some(ParamType::ANY))
     }
 
-    /// What its text makes of it.
+    /// Returns what its text makes of it.
     pub fn role(&self) -> Option<Role> {
         self.unit.functions().get(self.function)?.role
     }
 
-    /// Whether it may be what a derivative of `function` is made of: it takes what that takes first.
+    /// Returns true if it may be what a derivative of `function` is made of: it takes what that takes first.
     pub fn goes_with(&self, function: &FunctionHandle) -> bool {
         let [own, of] = [self, function].map(|handle| handle.parameter_types(Some(ParamType::ANY)));
         let (Some(own), Some(of)) = (own, of) else { return false };
@@ -283,8 +283,8 @@ impl fmt::Debug for FunctionHandle {
 }
 
 impl Captured {
-    /// Whether code compiled for the one is right for the other: the same value to the bit, the same type, the same
-    /// functions.
+    /// Returns true if code compiled for the one is right for the other: the same value to the bit, the same type, the
+    /// same functions.
     pub fn is_same(&self, other: &Captured) -> bool {
         match (self, other) {
             (Captured::Bool(a), Captured::Bool(b)) => a == b,
@@ -324,7 +324,7 @@ impl Captured {
         }
     }
 
-    /// What it is, for messages: `a module`, `a string`.
+    /// Returns what it is, for messages: `a module`, `a string`.
     pub fn describe(&self) -> String {
         match self {
             Captured::Bool(_) => "a bool".to_owned(),

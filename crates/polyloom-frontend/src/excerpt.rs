@@ -61,7 +61,7 @@ struct Excerpt<'a> {
     unit: &'a SourceUnit,
     /// The module first.
     scopes: Vec<Scope<'a>>,
-    /// By scope and offset.
+    /// Indexed by scope and offset.
     taken: BTreeMap<(usize, u32), &'a Stmt>,
     seen: FxHashSet<(usize, String)>,
 }
@@ -89,7 +89,7 @@ impl<'a> Excerpt<'a> {
         }
     }
 
-    /// Whether a statement gives a name a meaning, or an attribute of what it names.
+    /// Returns true if a statement gives a name a meaning, or an attribute of what it names.
     fn binds(&self, stmt: &Stmt, name: &str) -> bool {
         let targets = |target: &Expr| is_target(target, name);
         let binds = match stmt {
@@ -180,7 +180,7 @@ impl<'a> Excerpt<'a> {
     }
 }
 
-/// What tells how many empty lines stand between statements.
+/// Describes what tells how many empty lines stand between statements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Import,
@@ -198,7 +198,7 @@ impl Kind {
     }
 }
 
-/// Whether assigning to `target` changes what a name stands for.
+/// Returns true if assigning to `target` changes what a name stands for.
 fn is_target(target: &Expr, name: &str) -> bool {
     match target {
         Expr::Tuple(tuple) => tuple.elts.iter().any(|target| is_target(target, name)),
@@ -247,7 +247,7 @@ mod tests {
         let unit = SourceUnit::parse(SourceFile::new("test.py", text, 1)).unwrap();
         let excerpt = unit.excerpt(unit.find(function).unwrap());
         assert_eq!(excerpt, expected);
-        // What is an excerpt is one of itself.
+        // An excerpt is an excerpt of itself.
         let again = SourceUnit::parse(SourceFile::new("again.py", &*excerpt, 1)).unwrap();
         assert_eq!(again.excerpt(again.find(function).unwrap()), excerpt);
     }

@@ -32,7 +32,7 @@ const LIBRARIES: [&str; 3] = ["math", "numpy", "typing"];
 pub struct FileEnvironment {
     file: Arc<File>,
     scope: usize,
-    /// Where the function is defined; names of the scope that it is in are taken as they stand there.
+    /// The place where the function is defined; names of the scope that it is in are taken as they stand there.
     at: u32,
 }
 
@@ -43,7 +43,7 @@ struct File {
     unit: Arc<SourceUnit>,
     /// Scope 0 is the module; the others are functions that contain functions, and classes.
     scopes: Vec<Scope>,
-    /// What is wrong with its structs.
+    /// Holds what is wrong with its structs.
     errors: Vec<AnnotationError>,
     /// The scope of each such function, by the offset of its definition.
     scope_of: FxHashMap<u32, usize>,
@@ -56,10 +56,10 @@ struct File {
 struct Scope {
     /// Offset of the definition of the function or class.
     start: Option<u32>,
-    /// Where names are looked up that this has not: nothing in a class sees the names of a class around it.
+    /// The place where names are looked up that this has not: nothing in a class sees the names of a class around it.
     parent: Option<usize>,
     is_class: bool,
-    /// Of a class, the class whose attributes it has beside its own.
+    /// The class whose attributes it has beside its own of a class.
     base: Option<usize>,
     /// The meanings of each name in the order of the text, with the offset from which on it has them.
     names: FxHashMap<String, Vec<(u32, Binding)>>,
@@ -80,7 +80,7 @@ enum Binding {
 struct Overloads {
     /// In the order of the text.
     functions: Vec<Overload>,
-    /// Where the one for these parameter types is.
+    /// The place where the one for these parameter types is.
     by_types: FxHashMap<SmallVec<[ParamType; 4]>, usize>,
 }
 
@@ -88,7 +88,7 @@ struct Overloads {
 struct Overload {
     index: usize,
     start: u32,
-    /// Where the one is defined that replaces it.
+    /// The place where the one is defined that replaces it.
     replaced: Option<u32>,
 }
 
@@ -142,7 +142,7 @@ impl FileEnvironment {
         File::environment(&Arc::new(file), 0, END)
     }
 
-    /// What is wrong with the structs of the file.
+    /// Returns what is wrong with the structs of the file.
     pub(crate) fn errors(&self) -> &[AnnotationError] {
         &self.file.errors
     }
@@ -156,7 +156,7 @@ impl FileEnvironment {
 }
 
 impl File {
-    /// What stands in for the derivative of a function, in the scope that it is in.
+    /// Returns what stands in for the derivative of a function, in the scope that it is in.
     fn custom(self: &Arc<File>, index: usize) -> Arc<CustomDerivative> {
         let custom = Arc::<CustomDerivative>::default();
         let functions = self.unit.functions();
@@ -237,7 +237,7 @@ impl File {
         self.bind(scope, class.name.as_str(), Binding::Class(inner));
     }
 
-    /// Whether a decorator is the package's `struct`.
+    /// Returns true if a decorator is the package's `struct`.
     fn is_struct_decorator(&self, scope: usize, decorator: &Expr) -> bool {
         let Some(path) = dotted(decorator) else { return false };
         let Some(Found::Import(import, members)) = self.find(scope, &path, END) else { return false };
@@ -457,7 +457,7 @@ impl File {
         }
     }
 
-    /// What a name assigned this value stands for.
+    /// Returns what a name assigned this value stands for.
     fn binding_of(&self, scope: usize, value: Option<&Expr>) -> Binding {
         let Some(value) = value else { return unknown(WHEN_IT_RUNS) };
         if let Some(class) = self.class_of(scope, value) {
@@ -579,7 +579,7 @@ impl File {
     }
 }
 
-/// What only running the program would tell.
+/// Holds what only running the program would tell.
 const WHEN_IT_RUNS: &str = "a value known only when the program runs";
 
 /// The meaning that a name has at an offset; where it has none yet, or one that is only there until it is given another,
@@ -593,7 +593,7 @@ fn meaning(meanings: &[(u32, Binding)], at: u32) -> Option<&Binding> {
     }
 }
 
-/// Whether a statement imports what is known without reading it.
+/// Returns true if a statement imports what is known without reading it.
 fn imports_known(stmt: &Stmt) -> bool {
     let is_known = |path: &str| {
         let root = path.split('.').next().unwrap_or_default();
@@ -642,7 +642,7 @@ impl<'a> Visitor<'a> for Assigned {
                 });
                 self.by_function.entry(function.clone()).or_default().extend(named);
             }
-            // What runs only where the file is the program.
+            // Code that runs only where the file is the program.
             (Stmt::If(branch), None) if is_main_guard(&branch.test) => {}
             _ => visitor::walk_stmt(self, stmt),
         }
@@ -660,7 +660,7 @@ fn is_main_guard(test: &Expr) -> bool {
     matches!(test, Expr::Compare(compare) if matches!(&*compare.left, Expr::Name(name) if name.id == "__name__"))
 }
 
-/// What the type variable of `TypeVar("T", float, wp.float64)` stands for: the types it is constrained to.
+/// Returns what the type variable of `TypeVar("T", float, wp.float64)` stands for: the types it is constrained to.
 fn type_variable(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>) -> Option<Pattern> {
     if !matches!(lookup(&dotted(&call.func)?), Some(Captured::TypeVariable)) {
         return None;
@@ -677,7 +677,7 @@ fn type_variable(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captur
     Some(Pattern::Scalar(ScalarSet::of(scalars?)))
 }
 
-/// Where a path leads.
+/// Says where a path leads.
 enum Found<'a> {
     /// To a name, and what of the path is left.
     Name(&'a Binding, &'a [&'a str]),

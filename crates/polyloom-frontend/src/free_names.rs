@@ -36,8 +36,8 @@ impl SourceUnit {
         finder.found
     }
 
-    /// Whether a definition is from an earlier run of text that now defines the function with this index anew, and
-    /// defines the other below it: then that will be defined anew too.
+    /// Returns true if a definition is from an earlier run of text that now defines the function with this index anew,
+    /// and defines the other below it: then that will be defined anew too.
     pub fn will_define_again(&self, function: usize, other: &SourceUnit, other_function: usize) -> bool {
         if std::ptr::eq(self, other) {
             return other_function > function;

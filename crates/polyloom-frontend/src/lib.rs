@@ -92,7 +92,7 @@ pub struct Compiled {
     pub gradients: Vec<(FuncId, FuncId)>,
     /// The typed AST.
     pub typed: typed_ast::Program,
-    /// What is suspicious but accepted.
+    /// Holds what is suspicious but accepted.
     pub warnings: Vec<Diagnostic>,
     /// The files the spans point into.
     pub sources: SourceMap,
@@ -197,7 +197,7 @@ pub struct CheckedFile {
     pub module: Module,
     /// As of [`Compiled`].
     pub gradients: Vec<(FuncId, FuncId)>,
-    /// What is suspicious but accepted.
+    /// Holds what is suspicious but accepted.
     pub warnings: Vec<Diagnostic>,
     /// The files the spans point into.
     pub sources: SourceMap,

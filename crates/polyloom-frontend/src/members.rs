@@ -52,7 +52,7 @@ const OTHERS: [&str; 26] = [
     "types",
 ];
 
-/// What makes vectors and the like and is no type.
+/// Holds what makes vectors and the like and is no type.
 const CONSTRUCTORS: [(&str, Constructor); 9] = [
     ("vector", Constructor::Vector),
     ("matrix", Constructor::Matrix),
@@ -73,7 +73,7 @@ const MATH_FUNCTIONS: [&str; 32] = [
     "pow", "radians", "sin", "sinh", "sqrt", "tan",
 ];
 
-/// What one of Python's own builtins means in a kernel.
+/// Returns what one of Python's own builtins means in a kernel.
 pub fn python_builtin(name: &str) -> Option<Captured> {
     Some(match name {
         "bool" => Captured::Type(Scalar::Bool),
@@ -95,7 +95,7 @@ pub fn python_builtin(name: &str) -> Option<Captured> {
 pub(crate) const PYTHON_BUILTINS: [&str; 11] =
     ["abs", "bool", "float", "int", "len", "max", "min", "pow", "print", "range", "round"];
 
-/// What a member of the package, `loom.NAME`, means in a kernel.
+/// Returns what a member of the package, `loom.NAME`, means in a kernel.
 pub fn package_member(name: &str) -> Option<Captured> {
     if let Some(scalar) = Scalar::from_python_name(name) {
         return Some(Captured::Type(scalar));
@@ -143,7 +143,7 @@ pub fn package_member(name: &str) -> Option<Captured> {
     Some(Captured::Builtin(builtin))
 }
 
-/// What a member of the package's module `types` means.
+/// Returns what a member of the package's module `types` means.
 pub fn types_member(name: &str) -> Option<Captured> {
     CompositeKind::from_python_name(name).map(Captured::TypeConstructor).or_else(|| type_variable(name))
 }
@@ -172,7 +172,7 @@ pub fn package_members() -> Vec<&'static str> {
     names
 }
 
-/// What a member of Python's `math` or of `numpy` means in a kernel.
+/// Returns what a member of Python's `math` or of `numpy` means in a kernel.
 pub fn library_member(module: &str, name: &str) -> Option<Captured> {
     match (module, name) {
         ("math" | "numpy", "pi" | "e" | "inf" | "nan") | ("math", "tau") => constant(name).map(Captured::Float),
@@ -189,7 +189,8 @@ pub fn library_member(module: &str, name: &str) -> Option<Captured> {
     }
 }
 
-/// What the package calls what NumPy, Python, CUDA or mathematics call `name`, where spelling alone would not tell.
+/// Returns what the package calls what NumPy, Python, CUDA or mathematics call `name`, where spelling alone would not
+/// tell.
 pub(crate) fn other_name(name: &str) -> Option<&'static str> {
     Some(match name {
         "norm" | "magnitude" => "length",
@@ -224,7 +225,7 @@ pub(crate) fn other_name(name: &str) -> Option<&'static str> {
     .filter(|known| package_member(known).is_some())
 }
 
-/// What a builtin of Warp's is about that has no counterpart here.
+/// Returns what a builtin of Warp's is about that has no counterpart here.
 pub(crate) fn left_out(name: &str) -> Option<&'static str> {
     let groups = [
         ("tile_", "tiles"),
@@ -245,7 +246,7 @@ pub(crate) fn makes_arrays(name: &str) -> bool {
     )
 }
 
-/// What to write for one of Python's own functions that kernels do not have; `None` for another name.
+/// Returns what to write for one of Python's own functions that kernels do not have; `None` for another name.
 pub(crate) fn instead_of_python(name: &str, package: &str) -> Option<String> {
     Some(match name {
         "sum" => {

@@ -25,8 +25,8 @@ impl Number {
         }
     }
 
-    /// Whether a value of type `to` may be written as this number: integers where any number is, floats where a float
-    /// is.
+    /// Returns true if a value of type `to` may be written as this number: integers where any number is, floats where a
+    /// float is.
     pub fn adapts_to(self, to: Scalar) -> bool {
         match self {
             Number::Int(_) => to != Scalar::Bool,

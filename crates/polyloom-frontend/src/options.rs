@@ -7,8 +7,8 @@ use polyloom_ir::FloatMode;
 pub struct Options {
     /// Arithmetic mode of kernels that name none.
     pub float_mode: FloatMode,
-    /// Whether kernels that do not say are checked.
+    /// True if kernels that do not say are checked.
     pub check: bool,
-    /// Whether code that means something else in Python gives a warning.
+    /// True if code that means something else in Python gives a warning.
     pub lint: bool,
 }

@@ -33,7 +33,7 @@ pub enum Pattern {
     Composite {
         /// Which.
         kind: CompositeKind,
-        /// What their components may be.
+        /// Holds what their components may be.
         elem: ScalarSet,
         /// A vector's length, a matrix's rows and columns; `None` for any.
         shape: [Option<u16>; 2],
@@ -72,7 +72,7 @@ impl ScalarSet {
         self.0 & !other.0 == 0
     }
 
-    /// Whether it has this one.
+    /// Returns true if it has this one.
     pub fn contains(self, scalar: Scalar) -> bool {
         self.0 & 1 << scalar as u16 != 0
     }
@@ -94,7 +94,7 @@ impl fmt::Display for ScalarSet {
 }
 
 impl Pattern {
-    /// Whether it has this type.
+    /// Returns true if it has this type.
     pub fn contains(self, ty: Type) -> bool {
         match self {
             Pattern::Any => true,
@@ -111,7 +111,7 @@ impl Pattern {
             && shape.iter().zip(&extents).all(|(wanted, extent)| wanted.is_none_or(|wanted| wanted == *extent))
     }
 
-    /// Whether it has none but types of the other.
+    /// Returns true if it has none but types of the other.
     fn is_within(self, other: Pattern) -> bool {
         match (self, other) {
             (_, Pattern::Any) => true,
@@ -124,7 +124,7 @@ impl Pattern {
         }
     }
 
-    /// How many axes the components of its types take in an array; none if that is not known.
+    /// Returns the number of axes the components of its types take in an array; none if that is not known.
     pub fn n_inner_axes(self) -> usize {
         match self {
             Pattern::Composite { kind: CompositeKind::Matrix, .. } => 2,
@@ -158,12 +158,12 @@ impl ParamType {
     /// Any type.
     pub const ANY: ParamType = ParamType::Generic(Pattern::Any);
 
-    /// Whether it leaves the type to the call.
+    /// Returns true if it leaves the type to the call.
     pub fn is_generic(self) -> bool {
         !matches!(self, ParamType::Exact(_) | ParamType::Reference(_))
     }
 
-    /// Whether it takes nothing but what the other takes.
+    /// Returns true if it takes nothing but what the other takes.
     pub(crate) fn is_within(self, other: ParamType) -> bool {
         match (self, other) {
             (_, ParamType::ANY) => true,
@@ -176,7 +176,7 @@ impl ParamType {
         }
     }
 
-    /// Whether a value of this type may be given.
+    /// Returns true if a value of this type may be given.
     pub fn takes(self, ty: impl Into<ValueType>) -> bool {
         let ty = ty.into();
         match self {

@@ -29,7 +29,7 @@ const LEVEL: u32 = 5;
 /// The names under which the package is imported.
 pub(crate) const PACKAGES: [&str; 2] = ["polyloom", "warp"];
 
-/// What a decorator makes of a function.
+/// Describes what a decorator makes of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// `@loom.kernel`: launched over a grid of threads.
@@ -47,11 +47,11 @@ pub enum Role {
 pub struct FunctionInfo {
     /// Its name.
     pub name: Arc<str>,
-    /// What its decorators make of it; `None` for plain Python functions.
+    /// Holds what its decorators make of it; `None` for plain Python functions.
     pub role: Option<Role>,
-    /// Which of its decorators says so.
+    /// Says which of its decorators says so.
     pub(crate) decorator: Option<usize>,
-    /// Of one that a derivative is made of, the name of the function that it belongs to.
+    /// The name of the function that it belongs to of one that a derivative is made of.
     pub of: Option<Arc<str>>,
     /// The names that the adjoints of its parameters have in its text, if it carries derivatives.
     pub adjoints: Vec<Arc<str>>,
@@ -63,7 +63,7 @@ pub struct FunctionInfo {
     pub def_line: u32,
     /// Byte offsets of the definitions around it, outermost first; empty at module level.
     pub enclosing: Vec<u32>,
-    /// Whether its name means the function in its own body, as it does everywhere but in a class.
+    /// True if its name means the function in its own body, as it does everywhere but in a class.
     pub sees_itself: bool,
 }
 
@@ -209,8 +209,8 @@ impl SourceUnit {
 /// Syntax errors beyond this are not reported: most of them follow from those before.
 const MAX_SYNTAX_ERRORS: usize = 5;
 
-/// What is wrong with a text: one error for each line, up to the first bracket that is never closed, since everything
-/// after that is misread.
+/// Returns what is wrong with a text: one error for each line, up to the first bracket that is never closed, since
+/// everything after that is misread.
 fn syntax_errors(file: FileId, text: &str, parsed: &Parsed<ast::Mod>) -> Vec<Diagnostic> {
     let errors = parsed.errors();
     if errors.is_empty() {
@@ -358,8 +358,9 @@ fn is_too_deep(text: &str) -> bool {
     }
 }
 
-/// How deep the tree of an expression is at most, as far as its tokens have been read, in parts of a level: an operator
-/// in a row, which has those before it as its left operand, counts as one part, and anything else as [`LEVEL`].
+/// Describes how deep the tree of an expression is at most, as far as its tokens have been read, in parts of a level:
+/// an operator in a row, which has those before it as its left operand, counts as one part, and anything else as
+/// [`LEVEL`].
 #[derive(Clone, Copy, Default)]
 struct ExpressionDepth {
     opening: Opening,
@@ -374,13 +375,13 @@ struct ExpressionDepth {
     inside: u32,
     /// Each `not`, which `and` and `or` end.
     negations: u32,
-    /// Which of `and`, `or` and comparisons there are: a level each, however many operands they have.
+    /// Says which of `and`, `or` and comparisons there are: a level each, however many operands they have.
     kinds: u8,
-    /// What nests to the end of the expression, such as `else`.
+    /// Holds what nests to the end of the expression, such as `else`.
     rest: u32,
 }
 
-/// What opens an expression in another.
+/// Describes what opens an expression in another.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Opening {
     /// A bracket, which closes it; the statement itself.

@@ -32,7 +32,7 @@ pub struct Field {
     pub name: Box<str>,
     /// Its type.
     pub ty: ValueType,
-    /// How many leaves those before it have.
+    /// Number of leaves those before it have.
     pub first_leaf: usize,
 }
 
@@ -58,7 +58,7 @@ pub enum ValueType {
         elem: StructType,
         /// Number of dimensions.
         ndim: u8,
-        /// Where the memory of all leaves is.
+        /// The place where the memory of all leaves is.
         space: AddressSpace,
     },
 }
@@ -88,8 +88,8 @@ impl StructType {
         Ok(StructType(Definition::interned(definition)))
     }
 
-    /// What an indexed array is: the array, and for each of its dimensions the indices that choose among it. The name
-    /// is none that a class could have.
+    /// Returns what an indexed array is: the array, and for each of its dimensions the indices that choose among it.
+    /// The name is none that a class could have.
     pub fn indexed_array(elem: Type, ndim: u8) -> Option<StructType> {
         let name = format!("indexedarray(dtype={}, ndim={ndim})", elem.python_name());
         let data = ("data".to_owned(), ValueType::Plain(Type::array_of(elem, ndim)?));
@@ -98,7 +98,7 @@ impl StructType {
         StructType::new(&name, std::iter::once(data).chain(indices)).ok()
     }
 
-    /// Whether it is the type of indexed arrays.
+    /// Returns true if it is the type of indexed arrays.
     pub fn is_indexed_array(self) -> bool {
         self.name().starts_with("indexedarray(")
     }
@@ -211,7 +211,7 @@ impl ValueType {
         }
     }
 
-    /// Whether it is an array, of structs or of anything else.
+    /// Returns true if it is an array, of structs or of anything else.
     pub fn is_array(self) -> bool {
         match self {
             ValueType::Plain(ty) => ty.as_any_array().is_some(),
@@ -227,7 +227,7 @@ impl ValueType {
             ValueType::Plain(ty) => SmallVec::from_elem(Leaf { path: name.into(), ty }, 1),
             ValueType::Struct(of) => of.leaves().iter().map(|leaf| Leaf { path: below(leaf), ty: leaf.ty }).collect(),
             ValueType::StructArray { elem, ndim, space } => {
-                // Of a struct that arrays have as elements, every leaf is an element too.
+                // Every leaf of a struct that arrays have as elements is an element too.
                 let array = |leaf: &Leaf| Some(Leaf { path: below(leaf), ty: leaf.array(ndim, space)? });
                 elem.leaves().iter().filter_map(array).collect()
             }
@@ -254,7 +254,7 @@ impl ValueType {
         }
     }
 
-    /// How many leaves it has.
+    /// Returns the number of leaves it has.
     pub fn n_leaves(self) -> usize {
         match self {
             ValueType::Plain(_) => 1,

@@ -39,7 +39,7 @@ fn page(text: &str) -> Option<Page<'_>> {
     })
 }
 
-/// What the compiler has to say about an example.
+/// Returns what the compiler has to say about an example.
 fn diagnostics(language: &str, text: &str) -> (Vec<Diagnostic>, SourceMap) {
     let file = SourceFile::new(if language == "hir" { "example.hir" } else { "example.py" }, text, 1);
     if language == "hir" {

@@ -8,14 +8,14 @@ use crate::function::{Function, Imm, ValueDef};
 use crate::op::Op;
 use smallvec::SmallVec;
 
-/// How far back a value's computation is looked at.
+/// Says how far back a value's computation is looked at.
 const MAX_DEPTH: u32 = 8;
 /// Most terms of a sum: of more, the value itself is one.
 const MAX_TERMS: usize = 4;
 /// No factor and no offset is larger than this, so that what is computed with them does not overflow.
 const MAX_FACTOR: i64 = 1 << 40;
 
-/// What is multiplied and added.
+/// Describes what is multiplied and added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Term {
     /// The thread's coordinate along an axis of the launch.
@@ -49,7 +49,7 @@ impl Affine {
         is_alone.then_some((axis, factor, rest))
     }
 
-    /// How far it is from the coordinate along an axis, if that is constant.
+    /// Returns how far it is from the coordinate along an axis, if that is constant.
     pub fn distance(&self, axis: u8) -> Option<i64> {
         (self.terms[..] == [(Term::Coordinate(axis), 1)]).then_some(self.offset)
     }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::{FileId, parse_module};
 
-    /// What the index of the first load in a kernel is.
+    /// Returns what the index of the first load in a kernel is.
     fn index(body: &str) -> (Affine, Function) {
         let text = format!(
             "kernel @k(%x x: array<f32, 1>, %n n: i32) {{\n%i: i32 = tid 0\n{body}\n%v: f32 = array_load %x, %j\nreturn\n}}"

@@ -8,7 +8,7 @@ use crate::span::{Position, SourceMap, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt;
 
-/// How bad it is.
+/// Describes how bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Severity {
     /// The program is accepted.
@@ -126,17 +126,17 @@ impl fmt::Display for Code {
 /// One finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// Which kind.
+    /// Says which kind.
     pub code: Code,
-    /// How bad.
+    /// Says how bad.
     pub severity: Severity,
     /// One phrase, in the user's terms, without a full stop.
     pub message: String,
-    /// What it is about.
+    /// Holds what it is about.
     pub span: Span,
     /// Other places that matter, each with a phrase.
     pub labels: Vec<(Span, String)>,
-    /// What to do instead.
+    /// Holds what to do instead.
     pub help: Option<String>,
 }
 
@@ -203,9 +203,9 @@ pub struct Report {
     pub code: &'static str,
     /// `error` or `warning`.
     pub severity: &'static str,
-    /// What is wrong.
+    /// Holds what is wrong.
     pub message: String,
-    /// What to write instead.
+    /// Holds what to write instead.
     pub help: Option<String>,
     /// The source file; empty if the diagnostic is about none.
     pub file: String,

@@ -80,7 +80,7 @@ impl ArrayWrites {
         writes
     }
 
-    /// By parameter of a function that was looked at: true if it is an array that the function may write.
+    /// Returns true for each parameter of a function that was looked at if it is an array that the function may write.
     pub fn of_function(&self, func: FuncId) -> &[bool] {
         self.known[func].as_deref().unwrap_or_default()
     }

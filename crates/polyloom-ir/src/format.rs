@@ -24,7 +24,7 @@ pub enum Piece<'a> {
     Malformed(&'a str),
 }
 
-/// How a value is printed.
+/// Describes how a value is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Conversion<'a> {
     /// As written.
@@ -159,7 +159,7 @@ impl Conversion<'_> {
                 self.write_integer(out, value < 0, value.unsigned_abs().to_string(), "");
             }
             'u' | 'x' | 'X' | 'o' => {
-                // Of a negative number, its bits in the width of its type.
+                // A negative number is printed by its bits in the width of its type.
                 let bits = match ty {
                     _ if ty.is_float() => cast(bits, ty, Scalar::U64),
                     _ => bits,

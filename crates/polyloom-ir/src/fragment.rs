@@ -15,7 +15,7 @@ use crate::types::{Composite, Scalar, Type};
 /// fragments take no others of their factors.
 pub const TF32_BITS: u32 = 0xffff_e000;
 
-/// Which of the matrices.
+/// Says which of the matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Matrix {
     /// The left factor.
@@ -26,18 +26,18 @@ pub enum Matrix {
     C,
 }
 
-/// How a fragment is read from an array or written to one.
+/// Describes how a fragment is read from an array or written to one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fragment {
-    /// Whether the array holds the matrix's columns, one after another, instead of its rows: it is indexed by the
+    /// True if the array holds the matrix's columns, one after another, instead of its rows: it is indexed by the
     /// column first.
     pub by_columns: bool,
     /// Columns of `b` and `c`: 8 or 16.
     pub n: u8,
 }
 
-/// Where in its matrix a lane has an element: row and column, each of them a multiple of a part of the lane's number,
-/// plus an offset.
+/// Says where in its matrix a lane has an element: row and column, each of them a multiple of a part of the lane's
+/// number, plus an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The row.
@@ -49,7 +49,7 @@ pub struct Place {
 /// `part * factor + offset`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coordinate {
-    /// Which part of the lane's number.
+    /// Says which part of the lane's number.
     pub part: Part,
     /// See above.
     pub factor: u8,
@@ -81,8 +81,8 @@ impl Coordinate {
     }
 }
 
-/// What the elements of the accumulator are for factors of this type; `None` if there are no such products. Factors of
-/// `f32` are `tf32`: of their mantissas the upper ten bits count.
+/// Returns what the elements of the accumulator are for factors of this type; `None` if there are no such products.
+/// Factors of `f32` are `tf32`: of their mantissas the upper ten bits count.
 pub fn accumulator(factor: Scalar) -> Option<Scalar> {
     match factor {
         Scalar::F16 | Scalar::BF16 | Scalar::F32 => Some(Scalar::F32),
@@ -106,7 +106,7 @@ pub fn fragment_type(matrix: Matrix, elem: Scalar, n: u8) -> Option<Composite> {
     (fits && matches!(n, 8 | 16)).then(|| Composite::Vector { elem, len: u16::from(columns) * 16 / WARP_SIZE as u16 })
 }
 
-/// Where a lane has the element with this number of its fragment, for factors of this type.
+/// Returns where a lane has the element with this number of its fragment, for factors of this type.
 pub fn place(matrix: Matrix, factor: Scalar, number: usize) -> Place {
     // The number within the instruction that a half of a wide fragment belongs to, and where its columns begin.
     let (i, first) = if matrix == Matrix::A { (number, 0) } else { (number % 4, number / 4 * 8) };
@@ -137,8 +137,8 @@ pub fn flat_operands(operands: &[Type]) -> Option<(Scalar, u8)> {
     fits.then_some((factor, n as u8 * 2))
 }
 
-/// What `mma` gives each lane, given its components of `a`, `b` and `c`, in that order, by lane; lanes that are not
-/// there count as zeros. An element of the result starts as that of `c`, to which the products of the row's and
+/// Returns what `mma` gives each lane, given its components of `a`, `b` and `c`, in that order, by lane; lanes that are
+/// not there count as zeros. An element of the result starts as that of `c`, to which the products of the row's and
 /// column's elements are added from the first on, each rounded to the accumulator's type once, as by `fma`.
 pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec<Vec<u64>> {
     let n = usize::from(n);

@@ -14,7 +14,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What an instruction says beyond its operands.
+/// Describes what an instruction says beyond its operands.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Imm {
     /// Nothing.
@@ -55,7 +55,7 @@ pub enum Imm {
 /// The extent of an `async_copy`, and the caches that it uses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SharedCopy {
-    /// How many elements, which follow each other in both arrays.
+    /// Number of elements, which follow each other in both arrays.
     pub count: u8,
     /// The caches.
     pub cache: CacheUse,
@@ -134,7 +134,7 @@ pub struct SharedArray {
     pub id: u32,
     /// Its extents.
     pub extents: SmallVec<[u32; 4]>,
-    /// What its address is a multiple of, in bytes: a power of two.
+    /// Holds what its address is a multiple of, in bytes: a power of two.
     pub align: u32,
 }
 
@@ -144,8 +144,8 @@ impl SharedArray {
         self.extents.iter().fold(u64::from(elem), |bytes, &extent| bytes.saturating_mul(extent.into()))
     }
 
-    /// What the array that the source calls so is called in PTX: no name of Python has a `$`, so no other symbol is
-    /// called the same.
+    /// Returns what the array that the source calls so is called in PTX: no name of Python has a `$`, so no other
+    /// symbol is called the same.
     pub fn symbol(&self, name: Option<&str>) -> String {
         let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         format!("{}${}", name.filter(is_plain).unwrap_or("shared"), self.id)
@@ -157,7 +157,7 @@ impl SharedArray {
 pub struct MemoryOrder {
     /// Who sees the order.
     pub scope: Scope,
-    /// What it orders.
+    /// Holds what it orders.
     pub ordering: Ordering,
 }
 
@@ -195,7 +195,7 @@ impl Scope {
     }
 }
 
-/// What an atomic access orders: those of the C++ memory model.
+/// Describes what an atomic access orders: those of the C++ memory model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Ordering {
     /// Nothing beyond the element.
@@ -240,11 +240,11 @@ pub struct AxisExtent {
     pub name: Arc<str>,
     /// The number of the axis.
     pub axis: u8,
-    /// How many places it has.
+    /// Number of places it has.
     pub extent: u16,
 }
 
-/// What a `check` guards.
+/// Describes what a `check` guards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CheckKind {
     /// An index of an array access.
@@ -253,7 +253,7 @@ pub enum CheckKind {
         array: Arc<str>,
         /// The axis indexed.
         axis: u8,
-        /// Whether the index is of an unsigned type: it then reads its operand, an `i64`, as the `u64` of these bits.
+        /// True if the index is of an unsigned type: it then reads its operand, an `i64`, as the `u64` of these bits.
         unsigned: bool,
     },
     /// An integer divisor.
@@ -290,7 +290,7 @@ pub struct InstData {
     pub span: Span,
 }
 
-/// Where a value comes from.
+/// Says where a value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ValueDef {
     /// Parameter `index` of a region. The function's own parameters are those of its body.
@@ -318,7 +318,7 @@ pub struct RegionData {
     pub insts: Vec<Inst>,
 }
 
-/// Whether a function is launched or called.
+/// Says whether a function is launched or called.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FunctionKind {
     /// Launched over a grid of threads; has no results.
@@ -340,9 +340,9 @@ pub struct Function {
     pub body: Region,
     /// Names of the parameters, as many as there are.
     pub param_names: Vec<Arc<str>>,
-    /// How it wants to be compiled.
+    /// Says how it wants to be compiled.
     pub metadata: KernelMetadata,
-    /// What must hold while it runs.
+    /// Holds what must hold while it runs.
     pub constraints: ExecutionConstraints,
     /// The source it stands for.
     pub span: Span,
@@ -422,7 +422,7 @@ impl Function {
         &self.regions[self.body].params
     }
 
-    /// Which parameter a value is, if it is one.
+    /// Returns which parameter a value is, if it is one.
     pub fn param_index(&self, value: Value) -> Option<usize> {
         match self.values[value].def {
             ValueDef::Param(region, index) if region == self.body => Some(index as usize),
@@ -430,8 +430,8 @@ impl Function {
         }
     }
 
-    /// By parameter: whether the function may write the array. One that it passes on counts as written; back ends get
-    /// kernels in which no call takes an array.
+    /// For each parameter, whether the function may write the array. One that it passes on counts as written; back ends
+    /// get kernels in which no call takes an array.
     pub fn written_arrays(&self) -> Vec<bool> {
         let mut written = vec![false; self.params().len()];
         self.walk(self.body, &mut |_, data| {
@@ -449,7 +449,7 @@ impl Function {
         written
     }
 
-    /// Whether it has an op that needs a kernel to be launched in blocks, not counting what it calls.
+    /// Returns true if it has an op that needs a kernel to be launched in blocks, not counting what it calls.
     pub fn needs_blocks(&self) -> bool {
         let mut needs = false;
         self.walk(self.body, &mut |_, data| needs |= data.op.info().needs_blocks());

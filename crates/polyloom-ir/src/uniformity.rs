@@ -25,7 +25,7 @@ use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// How a value differs between the active threads of a row.
+/// Describes how a value differs between the active threads of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// The same in all of them.
@@ -37,7 +37,7 @@ pub enum Shape {
     Affine {
         /// The difference, never 0, within the signed range of the type's width.
         stride: i64,
-        /// Whether the rule holds over the integers, that is, no thread's value wraps around. Without it, values that
+        /// True if the rule holds over the integers, that is, no thread's value wraps around. Without it, values that
         /// are known not to be negative in two active threads follow the rule over the integers only if the threads are
         /// less than half the range of the type apart by it.
         exact: bool,
@@ -47,7 +47,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Whether the value is the same in all active threads.
+    /// Returns true if the value is the same in all active threads.
     pub fn is_uniform(self) -> bool {
         self == Shape::Uniform
     }
@@ -83,7 +83,7 @@ impl Shape {
     }
 }
 
-/// Which threads are compared.
+/// Says which threads are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Threads {
     /// Those of a row of the launch: what the vectoriser runs together.
@@ -95,23 +95,23 @@ pub enum Threads {
     Block,
 }
 
-/// What the analysis takes for granted.
+/// Describes what the analysis takes for granted.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// Where calls lead.
+    /// The place where calls lead.
     pub module: &'a Module,
     /// Rank of the launch, at least 1. The innermost axis is the last.
     pub launch_rank: u8,
     /// Shapes of the parameters, in order. Parameters past the end are uniform, as those of a kernel are.
     pub params: &'a [Shape],
-    /// Whether the array parameter with this index shares no memory with arrays the function writes. Its elements
-    /// then stay the same while the function runs, if the function does not write it either.
+    /// True if the array parameter with this index shares no memory with arrays the function writes. Its elements then
+    /// stay the same while the function runs, if the function does not write it either.
     pub disjoint: &'a dyn Fn(usize) -> bool,
-    /// Which threads are compared.
+    /// Says which threads are compared.
     pub threads: Threads,
     /// The extents of a block, where they are known.
     pub block: Option<[u32; 3]>,
-    /// Whether what a shuffle gives a lane whose source is not there may count as what it gives others.
+    /// True if what a shuffle gives a lane whose source is not there may count as what it gives others.
     pub whole_warps: bool,
 }
 
@@ -166,12 +166,12 @@ impl Uniformity {
         walk.result
     }
 
-    /// How the value differs between active threads.
+    /// Returns how the value differs between active threads.
     pub fn shape(&self, value: Value) -> Shape {
         self.shapes[value].unwrap_or(Shape::Varying)
     }
 
-    /// Whether some threads that entered the function may be absent when the instruction is executed.
+    /// Returns true if some threads that entered the function may be absent when the instruction is executed.
     pub fn is_divergent(&self, inst: Inst) -> bool {
         self.divergent[inst]
     }
@@ -202,7 +202,7 @@ struct Edge {
     terminator: Inst,
     /// `since` at the terminator.
     since: u32,
-    /// Whether threads may take it in different iterations of a loop inside the target.
+    /// True if threads may take it in different iterations of a loop inside the target.
     at_different_times: bool,
 }
 
@@ -509,7 +509,7 @@ impl Walk<'_> {
         values.iter().all(|&value| self.shape(value).is_uniform())
     }
 
-    /// Whether equal operands mean equal results, in whatever thread.
+    /// Returns true if equal operands mean equal results, in whatever thread.
     fn depends_only_on_operands(&mut self, inst: Inst) -> bool {
         let data = &self.func.insts[inst];
         match (data.op, &data.imm) {
@@ -589,7 +589,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a `yield` ends the condition of a `while`.
+/// Returns true if a `yield` ends the condition of a `while`.
 fn is_condition(func: &Function, owner: Inst, terminator: Inst) -> bool {
     let condition = func.insts[owner].regions[0];
     func.regions[condition].insts.last() == Some(&terminator)

@@ -26,7 +26,7 @@ type Moment = (Point, Vec<u32>);
 struct Instrumented {
     func: Function,
     points: Vec<Point>,
-    /// By instruction: the loops around it, outermost first.
+    /// For each instruction, the loops around it, outermost first.
     loops: HashMap<Inst, Vec<Inst>>,
 }
 
@@ -112,7 +112,7 @@ fn wrap(ty: Scalar, value: i128) -> i128 {
 struct Row<'a> {
     func: &'a Function,
     uniformity: &'a Uniformity,
-    /// By thread of the row.
+    /// Indexed by thread of the row.
     traces: Vec<BTreeMap<Moment, Vec<u64>>>,
 }
 
@@ -169,7 +169,7 @@ impl Row<'_> {
         Ok(())
     }
 
-    /// What is said of instructions with regions.
+    /// Returns what is said of instructions with regions.
     fn check_owner(&self, inst: Inst, moment: &Moment, threads: &[(usize, &[u64])]) -> Result<(), String> {
         let data = &self.func.insts[inst];
         let after = (Point::After(inst), moment.1.clone());
@@ -200,7 +200,7 @@ impl Row<'_> {
     }
 }
 
-/// How much the analysis said about the kernels, so that saying nothing is not passing.
+/// Describes how much the analysis said about the kernels, so that saying nothing is not passing.
 #[derive(Default, Debug)]
 struct Claims {
     n_values: usize,

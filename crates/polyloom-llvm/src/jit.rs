@@ -121,7 +121,7 @@ pub(crate) fn load(object: &[u8], entry: &str) -> Result<Code, CodegenError> {
     }
 }
 
-/// What a lookup reports, and to whom.
+/// Describes what a lookup reports, and to whom.
 type Report = Sender<Result<usize, CodegenError>>;
 
 /// The session's callback at the end of a lookup, on whichever thread finished it.

@@ -18,10 +18,10 @@ pub(crate) const DEVICE_SCOPE: &str = "device";
 /// Those of a block.
 pub(crate) const BLOCK_SCOPE: &str = "block";
 
-/// What is known of a processor.
+/// Describes what is known of a processor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Processor {
-    /// Whether it is a GPU, with an address space for each kind of memory and no way to call into the host.
+    /// True if it is a GPU, with an address space for each kind of memory and no way to call into the host.
     pub(crate) is_gpu: bool,
     /// Its name, as `target-cpu` takes it.
     pub(crate) cpu: String,
@@ -29,7 +29,7 @@ pub(crate) struct Processor {
     pub(crate) features: String,
     /// Bytes in its widest vector register.
     pub(crate) vector_bytes: u32,
-    /// Whether conversions to and from binary16 are instructions.
+    /// True if conversions to and from binary16 are instructions.
     pub(crate) has_half_conversions: bool,
 }
 
@@ -105,7 +105,7 @@ impl Processor {
         digits.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
     }
 
-    /// Which threads see an atomic operation as one, as LLVM names it: those of the device, or of the system.
+    /// Returns which threads see an atomic operation as one, as LLVM names it: those of the device, or of the system.
     pub(crate) fn atomic_scope(&self) -> &'static str {
         if self.is_gpu { DEVICE_SCOPE } else { "" }
     }
@@ -158,12 +158,12 @@ pub(crate) fn prepare(processor: &Processor, module: &Module<'_>) -> Result<(), 
     })
 }
 
-/// What is run on GPU code, in place of LLVM's own `default<O2>`: kernels come here with common expressions found, and the
-/// driver's assembler optimises what it gets. Of 170 kernels of a data set, ptxas makes code of this that is 0.3 % longer
-/// than of `default<O2>`, with as many registers. `instcombine` takes longer than anything else here, each time it runs:
-/// once before loops are looked at, some of which are seen to be short by what it leaves, and once at the end.
-/// `nvvm-intr-range`, which only the default pipelines run by themselves, says how large thread and block indices are;
-/// `infer-alignment` is what wide loads and stores rest on.
+/// Holds what is run on GPU code, in place of LLVM's own `default<O2>`: kernels come here with common expressions
+/// found, and the driver's assembler optimises what it gets. Of 170 kernels of a data set, ptxas makes code of this
+/// that is 0.3 % longer than of `default<O2>`, with as many registers. `instcombine` takes longer than anything else
+/// here, each time it runs: once before loops are looked at, some of which are seen to be short by what it leaves, and
+/// once at the end. `nvvm-intr-range`, which only the default pipelines run by themselves, says how large thread and
+/// block indices are; `infer-alignment` is what wide loads and stores rest on.
 const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,early-cse,simplifycfg),\
     cgscc(inline),\
     function<eager-inv>(early-cse<memssa>,reassociate,loop-mssa(licm,loop-rotate,simple-loop-unswitch),\
@@ -172,8 +172,8 @@ const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,e
     loop-unroll<O2>,infer-alignment,instcombine<no-verify-fixpoint>),\
     globaldce";
 
-/// What is run on code so long that the other passes, some of which take time that grows as its square, would take
-/// minutes: what takes time that grows as the code does.
+/// Holds what is run on code so long that the other passes, some of which take time that grows as its square, would
+/// take minutes: what takes time that grows as the code does.
 const PASSES_OF_LONG_CODE: &str = "function<eager-inv>(sroa<modify-cfg>,early-cse<memssa>,simplifycfg),\
     cgscc(inline),function<eager-inv>(early-cse<memssa>,simplifycfg),globaldce";
 
@@ -198,7 +198,7 @@ impl OptimizationEffort {
     }
 }
 
-/// Where LLVM looks for vectors in scalar code.
+/// Says where LLVM looks for vectors in scalar code.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Vectorize {
     /// In the iterations of loops.

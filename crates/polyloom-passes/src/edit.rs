@@ -40,7 +40,7 @@ impl Replacements {
         }
     }
 
-    /// Whether anything was replaced.
+    /// Returns true if anything was replaced.
     pub(crate) fn any(&self) -> bool {
         self.any
     }

@@ -3,15 +3,15 @@
 use crate::transform::*;
 use polyloom_ir::{CallEffects, Diagnostic, FuncId, Function, Module};
 
-/// What passes are told beside the code.
+/// Describes what passes are told beside the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Context {
-    /// Whether functions are compiled with checks unless they refuse them (constraint `unchecked`).
+    /// True if functions are compiled with checks unless they refuse them (constraint `unchecked`).
     pub checked: bool,
 }
 
 impl Context {
-    /// Whether `func` is compiled with checks.
+    /// Returns true if `func` is compiled with checks.
     pub fn checks(&self, func: &Function) -> bool {
         self.checked && !func.constraints.unchecked
     }
@@ -24,7 +24,7 @@ impl Context {
 pub struct Pass {
     /// Its name, as `; test pass NAME` and the documentation spell it.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// Holds what it does, in one sentence.
     pub doc: &'static str,
     /// Runs it.
     pub run: fn(&mut Module, FuncId, &Context) -> Result<(), Vec<Diagnostic>>,

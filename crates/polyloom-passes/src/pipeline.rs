@@ -4,13 +4,13 @@ use crate::pass::Context;
 use crate::transform::*;
 use polyloom_ir::{CallEffects, Diagnostic, FuncId, Function, Imm, Module, verify_function};
 
-/// How kernels are prepared.
+/// Describes how kernels are prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Options {
-    /// Whether array indices, integer divisors and assertions are checked, in functions that do not refuse it
+    /// True if array indices, integer divisors and assertions are checked, in functions that do not refuse it
     /// (constraint `unchecked`). A kernel's own `check` asks for the same.
     pub checked: bool,
-    /// Whether the kernel is for a GPU: what only these have is kept.
+    /// True if the kernel is for a GPU: what only these have is kept.
     pub gpu: bool,
 }
 
@@ -51,7 +51,7 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     Ok(())
 }
 
-/// What makes the code of one function good, and such as back ends take.
+/// Runs the passes that make the code of one function good, and such as back ends take.
 fn refine(func: &mut Function, calls: &CallEffects) {
     early_exits::early_exits(func);
     legalize_half::legalize_half(func);
@@ -115,7 +115,7 @@ pub fn readable(module: &Module, kernel: FuncId, options: &Options) -> Result<(M
     Ok(extract(&copy, id))
 }
 
-/// Whether a kernel is compiled with checks. If it refuses them, the functions it calls are not checked either.
+/// Returns true if a kernel is compiled with checks. If it refuses them, the functions it calls are not checked either.
 pub fn is_checked(kernel: &Function, options: &Options) -> bool {
     (options.checked || kernel.metadata.check) && !kernel.constraints.unchecked
 }
@@ -163,7 +163,7 @@ fn extracted(module: &Module, kept: &[FuncId]) -> (Module, FuncId) {
     (copy, FuncId::from_u32(0))
 }
 
-/// What [`Module::reachable`] gives, and the functions that stand in for derivatives of these.
+/// Returns what [`Module::reachable`] gives, and the functions that stand in for derivatives of these.
 pub(crate) fn reachable_with_derivatives(module: &Module, root: FuncId) -> Vec<FuncId> {
     let mut found = vec![root];
     let mut next = 0;

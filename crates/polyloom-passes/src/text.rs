@@ -23,7 +23,7 @@ pub struct ForText<'m> {
     pub module: Cow<'m, Module>,
     /// Its handle there.
     pub kernel: FuncId,
-    /// How it was split into loops over the threads of a block, if it was: its threads are blocks then.
+    /// Says how it was split into loops over the threads of a block, if it was: its threads are blocks then.
     pub blocks: Option<BlockPlan>,
 }
 
@@ -92,7 +92,7 @@ pub fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     CACHE.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(built).clone()
 }
 
-/// Whether an op makes composites of scalars: `quat_rpy`, random directions.
+/// Returns true if an op makes composites of scalars: `quat_rpy`, random directions.
 fn gives_composites(op: Op) -> bool {
     op.info().signatures.iter().any(|signature| signature.has_composites())
 }

@@ -5,7 +5,7 @@ use crate::module::Module;
 use crate::syntax::ast::{Function, Instruction, Item, Space, Statement, Variable};
 use std::collections::BTreeSet;
 
-/// What a module is made of.
+/// Describes what a module is made of.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
     /// `.version`.
@@ -24,7 +24,7 @@ pub struct Contents {
     pub globals: Vec<(String, u32)>,
     /// Bytes of its arrays in shared memory, one after the other. Those whose extent is left open are not counted.
     pub shared_bytes: u32,
-    /// Whether it has an array in shared memory whose extent is left open, for the launch to say.
+    /// True if it has an array in shared memory whose extent is left open, for the launch to say.
     pub has_dynamic_shared: bool,
     /// Address spaces that it accesses: their numbers, as LLVM has them, and names.
     pub spaces: Vec<(u8, &'static str)>,
@@ -37,7 +37,7 @@ const ACCESSES: [&str; 6] = ["ld", "st", "atom", "red", "ldu", "cp"];
 const NUMBERS: [(u8, Space); 4] = [(1, Space::Global), (3, Space::Shared), (4, Space::Const), (5, Space::Local)];
 
 impl Module {
-    /// What it is made of.
+    /// Returns what it is made of.
     pub fn contents(&self) -> Contents {
         let ast = self.ast();
         let mut found = Contents { version: ast.version, target: ast.target.clone(), ..Contents::default() };

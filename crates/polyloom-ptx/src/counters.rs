@@ -9,7 +9,7 @@ pub struct Counters {
     pub warp_instructions: u64,
     /// Instructions, counted once a thread.
     pub thread_instructions: u64,
-    /// By class, in the order of `Class::ALL`: warps and threads, predicated-off threads left out.
+    /// Warps and threads of each class, in the order of `Class::ALL`; predicated-off threads are left out.
     pub classes: [(u64, u64); Class::ALL.len()],
     /// Branches that divided the lanes of a path.
     pub divergent_branches: u64,
@@ -25,7 +25,7 @@ pub struct Counters {
     pub shared_accesses: u64,
     /// Passes over shared memory beyond those that no conflict of banks would need.
     pub shared_conflicts: u64,
-    /// How many blocks fit a multiprocessor.
+    /// Number of blocks that fit a multiprocessor.
     pub occupancy: Option<crate::occupancy::Occupancy>,
 }
 
@@ -59,7 +59,7 @@ impl Counters {
         (self.global_sectors > 0).then(|| self.global_bytes as f64 / (32 * self.global_sectors) as f64)
     }
 
-    /// What was counted for a class: once a warp, and once a thread.
+    /// Returns what was counted for a class: once a warp, and once a thread.
     pub fn class(&self, class: Class) -> (u64, u64) {
         self.classes[class as usize]
     }

@@ -21,14 +21,14 @@ pub struct Module {
     ast: Arc<Ast>,
 }
 
-/// What a module says of one of its kernels.
+/// Describes what a module says of one of its kernels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelInfo {
     /// Its name.
     pub name: String,
-    /// What it takes, in order.
+    /// Holds what it takes, in order.
     pub parameters: Vec<ParameterInfo>,
-    /// What its directives allow.
+    /// Holds what its directives allow.
     pub limits: Limits,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Module {
     }
 }
 
-/// Which checks a launch makes: at first those that a GPU's driver reports as well, of bounds and alignment.
+/// Says which checks a launch makes: at first those that a GPU's driver reports as well, of bounds and alignment.
 ///
 /// ```
 /// use polyloom_ptx::Sanitizers;
@@ -127,7 +127,7 @@ impl Sanitizers {
     /// Those of a launch that says nothing of them.
     pub const DEFAULT: Sanitizers = Sanitizers { bounds: true, alignment: true, ..Sanitizers::NONE };
 
-    /// Whether every access has to be looked at, not only those that go wrong.
+    /// Returns true if every access has to be looked at, not only those that go wrong.
     pub(crate) fn observes(self) -> bool {
         Sanitizers { bounds: false, alignment: false, ..self } != Sanitizers::NONE
     }
@@ -182,7 +182,7 @@ impl FromStr for Sanitizers {
     }
 }
 
-/// How a kernel is launched.
+/// Describes how a kernel is launched.
 #[derive(Clone, Copy)]
 pub struct Launch<'a> {
     /// Blocks in x, y and z.
@@ -191,15 +191,15 @@ pub struct Launch<'a> {
     pub block: [u32; 3],
     /// Bytes of shared memory besides what the module declares.
     pub dynamic_shared_bytes: u32,
-    /// Whether all blocks are resident at once, and kernels find the workspace that they synchronise the grid by.
+    /// True if all blocks are resident at once, and kernels find the workspace that they synchronise the grid by.
     pub cooperative: bool,
     /// The bytes of each parameter, little-endian.
     pub params: &'a [Vec<u8>],
-    /// What reports call the allocations that hold these addresses.
+    /// Holds what reports call the allocations that hold these addresses.
     pub names: &'a [(u64, Arc<str>)],
-    /// What is checked.
+    /// Holds what is checked.
     pub sanitize: Sanitizers,
-    /// Whether to count.
+    /// True if to count.
     pub counters: bool,
     /// Host threads to use; with other checks than those of bounds and alignment it is one.
     pub threads: usize,
@@ -310,7 +310,7 @@ impl Simulator {
             }
         }
         variables.retain(|(each, _)| matches!(each.space, Space::Global | Space::Const) && !is_opaque(each));
-        // Where a variable is also declared, its definition says how large it is.
+        // The definition of a variable that is also declared says how large it is.
         variables.sort_by_key(|(variable, _)| variable.linkage == Some(Linkage::Extern));
         let Some(inner) = Arc::get_mut(&mut loaded.inner) else { return Ok(loaded) };
         let mut names = FxHashSet::default();
@@ -355,7 +355,7 @@ impl Simulator {
                 let message = format!("`{}` has {size} bytes, its initial value {}", variable.name, bytes.len());
                 return Err(LoadError::Module(vec![Error::new(variable.position, message)]));
             }
-            // What no initial value is given for is zero, as the allocation is.
+            // A variable without an initial value is zero, as the allocation is.
             self.memory.write(address, &bytes)?;
         }
         Ok(loaded)
@@ -372,7 +372,7 @@ struct Inner {
     ast: Arc<Ast>,
     memory: DeviceMemory,
     globals: Globals,
-    /// Where `malloc` of its kernels takes memory, once one is launched that calls it.
+    /// The place where `malloc` of its kernels takes memory, once one is launched that calls it.
     heap: Mutex<Option<u64>>,
     programs: Mutex<FxHashMap<String, Arc<Program>>>,
 }
@@ -433,7 +433,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What an initial value of a variable points to.
+    /// Returns what an initial value of a variable points to.
     fn address(&self, variable: &Variable, initial: &Initial) -> Result<u64, Error> {
         let Initial::Address { name, offset, generic } = initial else {
             return Err(Error::new(variable.position, "an address is wanted"));
@@ -487,12 +487,12 @@ impl Kernel {
         &self.program.functions[self.program.kernel].name
     }
 
-    /// What it takes, in order.
+    /// Returns what it takes, in order.
     pub fn parameters(&self) -> &[ParameterInfo] {
         &self.program.parameters
     }
 
-    /// What its directives allow.
+    /// Returns what its directives allow.
     pub fn limits(&self) -> Limits {
         self.program.limits
     }

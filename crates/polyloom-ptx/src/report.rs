@@ -83,7 +83,7 @@ impl fmt::Display for Thread {
 pub struct Site {
     /// File, line and column from `.file` and `.loc`.
     pub source: Option<(String, u32, u32)>,
-    /// Of the instruction in the PTX text.
+    /// Place of the instruction in the PTX text.
     pub position: Position,
 }
 
@@ -99,11 +99,11 @@ impl fmt::Display for Site {
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What kind.
+    /// Holds what kind.
     pub kind: FindingKind,
     /// The kernel.
     pub kernel: String,
-    /// Where in the kernel.
+    /// The place where in the kernel.
     pub site: Option<Site>,
     /// The other access of a race.
     pub other: Option<Site>,
@@ -111,17 +111,17 @@ pub struct Finding {
     pub threads: Vec<Thread>,
     /// The address, generic, of an access.
     pub address: Option<u64>,
-    /// What happened, in a phrase with all numbers.
+    /// Holds what happened, in a phrase with all numbers.
     pub message: String,
 }
 
 impl Finding {
-    /// Whether it is a race of threads of two blocks.
+    /// Returns true if it is a race of threads of two blocks.
     pub(crate) fn is_between_blocks(&self) -> bool {
         matches!(self.threads.as_slice(), [one, other] if self.kind == FindingKind::Race && one.block != other.block)
     }
 
-    /// Whether the launch goes on after it.
+    /// Returns true if the launch goes on after it.
     pub(crate) fn is_collected(&self) -> bool {
         matches!(
             self.kind,
@@ -158,7 +158,7 @@ impl fmt::Display for Finding {
 pub struct Fault {
     /// At least one; what ended the launch comes last.
     pub findings: Vec<Finding>,
-    /// What ran before.
+    /// Holds what ran before.
     pub report: Report,
 }
 
@@ -176,7 +176,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What a launch did.
+/// Describes what a launch did.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Report {
     /// Instructions, counted once a thread that executes them.

@@ -19,7 +19,7 @@ const COPY: &str =
 const READ: &str = "xor.b32 %r11, %r8, 128;\nld.shared.u32 %r2, [%r11];\nst.global.u32 [%rd0], %r2;\n";
 const GROUP: &str = "cp.async.bulk.commit_group;\n";
 
-/// What 256 threads leave in the output, and what the checks find.
+/// Returns what 256 threads leave in the output, and what the checks find.
 fn run(body: &str) -> Result<[Vec<u32>; 2], Vec<(FindingKind, String)>> {
     let other: Vec<u32> = (0..256).map(|i| 1000 + i).collect();
     let launch = Launch { block: [256, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
@@ -30,7 +30,7 @@ fn run(body: &str) -> Result<[Vec<u32>; 2], Vec<(FindingKind, String)>> {
     }
 }
 
-/// What `run` finds, of the check for copies.
+/// Returns what `run` finds, of the check for copies.
 fn found(body: &str) -> Vec<String> {
     let all = run(body).err().unwrap_or_default();
     all.into_iter().filter(|(kind, _)| *kind == FindingKind::MissingAsyncWait).map(|(_, message)| message).collect()

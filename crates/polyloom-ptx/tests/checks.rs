@@ -4,7 +4,7 @@ use crate::device::{Arg, array, try_launch, values};
 use crate::sync::kernel;
 use polyloom_ptx::{Finding, FindingKind, Launch, Sanitizers};
 
-/// What a launch of two blocks of 64 finds; the output has a word for each thread, the other array 256.
+/// Returns what a launch of two blocks of 64 finds; the output has a word for each thread, the other array 256.
 fn findings(body: &str) -> Vec<Finding> {
     let launch = Launch {
         grid: [2, 1, 1],

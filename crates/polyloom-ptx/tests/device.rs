@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use polyloom_ptx::{Fault, Launch, Module, Report, Simulator};
 
-/// What a kernel is given.
+/// Describes what a kernel is given.
 pub(crate) enum Arg {
     /// An array that is in memory during the launch, and comes back.
     Array(Vec<u8>),

@@ -94,7 +94,7 @@ fn vectors_of_registers() {
 
 #[test]
 fn calls_return_to_where_they_came_from() {
-    // By two calls each: paths of calls are thousands, and frames are used again.
+    // For each two calls each, paths of calls are thousands, and frames are used again.
     let head = ".func (.reg .u32 %f) fib (.reg .u32 %n) {\n.reg .u32 %a, %b;\n.reg .pred %p;\nmov.u32 %f, %n;\n\
                 setp.lt.u32 %p, %n, 2;\n@%p ret;\nsub.u32 %a, %n, 1;\ncall (%b), fib, (%a);\nsub.u32 %a, %n, 2;\n\
                 call (%f), fib, (%a);\nadd.u32 %f, %f, %b;\nret;\n}";
@@ -376,7 +376,7 @@ fn strings_are_printed_in_their_width() {
     assert_eq!(printed.into_inner().expect("no panics"), "Tr|   Tru|True |True\n");
 }
 
-/// What loading and decoding a kernel with this head and body says.
+/// Returns what loading and decoding a kernel with this head and body says.
 fn refused(head: &str, body: &str) -> Vec<String> {
     let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
     let module = match Module::parse(&text) {

@@ -361,7 +361,7 @@ fn findings_name_lines_of_the_source() {
     assert_eq!((site.0.as_str(), site.1), ("kernels.cu", LINE_OF_BITONIC_LOAD));
 }
 
-/// Where `bitonic` loads its keys.
+/// The place where `bitonic` loads its keys.
 const LINE_OF_BITONIC_LOAD: u32 = 70;
 
 #[test]

@@ -14,7 +14,7 @@ pub(crate) fn kernel(body: &str) -> String {
     )
 }
 
-/// What a block of `threads` leaves in the output; the checks find nothing.
+/// Returns what a block of `threads` leaves in the output; the checks find nothing.
 fn run(threads: u32, body: &str) -> Vec<u32> {
     let args = || vec![array(&vec![0u32; threads as usize]), array(&[0u32; 64])];
     let out = launch(&kernel(body), "k", 1, threads, args());

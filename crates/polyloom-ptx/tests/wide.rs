@@ -4,7 +4,7 @@ use crate::device::{array, launch, module, try_launch, values};
 use crate::sync::kernel;
 use polyloom_ptx::{FindingKind, Launch, Module, Sanitizers, Simulator};
 
-/// What 32 threads leave in the output, with and without checks.
+/// Returns what 32 threads leave in the output, with and without checks.
 fn run(head: &str, body: &str) -> Vec<u32> {
     let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
     let args = || vec![array(&[0u32; 32]), array(&[0u32; 64])];

@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The parameters of a kernel.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Of these parameters and their clones alone. 0 is nobody's.
+    /// Identity of these parameters and their clones alone. 0 is nobody's.
     id: u64,
     types: Vec<Type>,
     names: Vec<Arc<str>>,
     layout: ArgLayout,
-    /// By parameter, if its last axes are the components of a composite: which. May be shorter than `types`.
+    /// The composite whose components are the last axes of each array parameter. May be shorter than `types`.
     elements: Vec<Option<Composite>>,
-    /// Whether arrays of several axes have at most as many elements as an `int32` counts.
+    /// True if arrays of several axes have at most as many elements as an `int32` counts.
     sizes_are_int32: bool,
 }
 
@@ -47,17 +47,17 @@ impl Params {
         Params { sizes_are_int32: true, ..self }
     }
 
-    /// Which composite the last axes of an array are the components of.
+    /// Returns which composite the last axes of an array are the components of.
     pub(crate) fn element(&self, param: usize) -> Option<Composite> {
         self.elements.get(param).copied().flatten()
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.types.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()
     }
@@ -72,7 +72,7 @@ impl Params {
         &self.names
     }
 
-    /// Where each lies in the block.
+    /// Returns where each lies in the block.
     pub fn layout(&self) -> &ArgLayout {
         &self.layout
     }
@@ -83,9 +83,9 @@ impl Params {
 pub enum ArgError {
     /// More arguments than parameters, or a launch with fewer.
     Count {
-        /// How many were given, as far as is known.
+        /// Says how many were given, as far as is known.
         given: usize,
-        /// How many the kernel takes.
+        /// Says how many the kernel takes.
         wanted: usize,
     },
     /// Arguments that were given for the parameters of another kernel.
@@ -96,7 +96,7 @@ pub enum ArgError {
         name: Arc<str>,
         /// Its type, as Python spells it.
         wanted: String,
-        /// What was given.
+        /// Holds what was given.
         given: String,
     },
     /// An array of another rank.
@@ -123,7 +123,7 @@ pub enum ArgError {
     TooLarge {
         /// The parameter.
         name: Arc<str>,
-        /// What is too large.
+        /// Holds what is too large.
         reason: String,
     },
     /// Elements that are not at multiples of their size.
@@ -205,7 +205,7 @@ elements!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, 
 #[derive(Clone, Debug, Default)]
 pub struct ArgBlock {
     words: Vec<u64>,
-    /// Of the array parameters, in their order.
+    /// Footprints of the array parameters, in their order.
     footprints: Vec<Footprint>,
     n_params: usize,
     /// The [`Params::id`] of the first parameter given.
@@ -214,7 +214,7 @@ pub struct ArgBlock {
     resident: SmallVec<[u32; 8]>,
 }
 
-/// How an array lies in memory.
+/// Describes how an array lies in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Footprint {
     /// Address of its first byte, and of the one past its last; both 0 if it has no elements.
@@ -224,13 +224,13 @@ pub struct Footprint {
     /// an array of structs. A step of 0 says that it is one block.
     step: u64,
     width: u64,
-    /// Whether its first element is at a multiple of 64 bytes.
+    /// True if its first element is at a multiple of 64 bytes.
     pub(crate) is_aligned: bool,
-    /// Whether it is dense and row-major, or empty.
+    /// True if it is dense and row-major, or empty.
     pub(crate) is_contiguous: bool,
-    /// Whether `int32` holds the byte offsets of all its elements.
+    /// True if `int32` holds the byte offsets of all its elements.
     pub(crate) offsets_fit_i32: bool,
-    /// Whether two of its elements may have bytes in common, as in a broadcast view.
+    /// True if two of its elements may have bytes in common, as in a broadcast view.
     pub(crate) overlaps_itself: bool,
 }
 
@@ -240,19 +240,19 @@ impl Footprint {
         self.begin..self.end
     }
 
-    /// How many bytes lie between its first and its last.
+    /// Returns the number of bytes that lie between its first and its last.
     pub(crate) fn bytes(&self) -> u64 {
         self.end - self.begin
     }
 
-    /// Whether the two may have elements in common: their addresses overlap, and they are not seen to be different
-    /// fields of one array of structs.
+    /// Returns true if the two may have elements in common: their addresses overlap, and they are not seen to be
+    /// different fields of one array of structs.
     #[inline]
     pub fn overlaps(&self, other: &Footprint) -> bool {
         self.begin < other.end && other.begin < self.end && !self.lies_between(other)
     }
 
-    /// Whether all blocks of the other lie between this one's.
+    /// Returns true if all blocks of the other lie between this one's.
     fn lies_between(&self, other: &Footprint) -> bool {
         if self.step != other.step || self.step == 0 {
             return false;
@@ -262,8 +262,8 @@ impl Footprint {
     }
 }
 
-/// Whether elements of so many bytes may overlap: along some axis they are closer than all there is along the axes with
-/// smaller strides.
+/// Returns true if elements of so many bytes may overlap: along some axis they are closer than all there is along the
+/// axes with smaller strides.
 #[cold]
 fn overlaps_itself(bytes: u64, shape: &[u64], strides: &[i64]) -> bool {
     let mut axes: SmallVec<[(u64, u64); MAX_AXES]> =
@@ -297,17 +297,17 @@ impl ArgBlock {
         &self.words
     }
 
-    /// How the arrays given so far lie in memory, in the order of their parameters.
+    /// Returns how the arrays given so far lie in memory, in the order of their parameters.
     pub fn footprints(&self) -> &[Footprint] {
         &self.footprints
     }
 
-    /// How many parameters have been given.
+    /// Returns the number of parameters that have been given.
     pub fn len(&self) -> usize {
         self.n_params
     }
 
-    /// Whether no parameter has been given.
+    /// Returns true if no parameter has been given.
     pub fn is_empty(&self) -> bool {
         self.n_params == 0
     }
@@ -397,7 +397,7 @@ impl ArgBlock {
         strides: &[i64],
     ) -> Result<(), ArgError> {
         let (address, bytes) = (base as u64, u64::from(elem.bytes()));
-        // Where the farthest elements lie, as offsets from the base.
+        // Places of the farthest elements, as offsets from the base.
         let (mut low, mut high) = (0i64, 0i64);
         let (mut in_range, mut contiguous, mut empty) = (true, true, false);
         let (mut dense, mut steps) = (bytes, address);
@@ -459,12 +459,12 @@ impl ArgBlock {
         self.resident.push(self.n_params.saturating_sub(1) as u32);
     }
 
-    /// Whether the array that is this parameter is in a device's memory.
+    /// Returns true if the array that is this parameter is in a device's memory.
     pub(crate) fn is_resident(&self, param: usize) -> bool {
         self.resident.contains(&(param as u32))
     }
 
-    /// Whether all arrays are the host's.
+    /// Tells whether all arrays are the host's.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What kind of work a job is.
+/// Describes what kind of work a job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JobKind {
     /// Worth nothing to a process that exits.
@@ -30,7 +30,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Jobs that wait at most; more are dropped. A dropped job costs speed, never correctness.
 const MAX_JOBS: usize = 4096;
-/// How long the process's exit waits for the thread: most compilations are done by then.
+/// Says how long the process's exit waits for the thread: most compilations are done by then.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
 static BACKGROUND: PerProcess<Background> = PerProcess::new();
@@ -194,7 +194,7 @@ impl Drop for AtMainThreadExit {
     }
 }
 
-/// Whether the process ends with this thread.
+/// Returns true if the process ends with this thread.
 fn is_main_thread() -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: neither has preconditions.

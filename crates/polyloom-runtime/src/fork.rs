@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a fork waits for compilers. One that takes longer costs the child, perhaps, its compiler.
+/// Says how long a fork waits for compilers. One that takes longer costs the child, perhaps, its compiler.
 const FORK_PATIENCE: Duration = Duration::from_secs(30);
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -50,7 +50,7 @@ thread_local! {
     static IS_WORKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What forks and compilers know of each other.
+/// Describes what forks and compilers know of each other.
 #[derive(Default)]
 struct Work {
     state: Mutex<WorkState>,

@@ -120,16 +120,16 @@ impl Memory for SimMemory {
     }
 }
 
-/// How a launch on the simulator goes about it.
+/// Describes how a launch on the simulator goes about it.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SimOptions {
-    /// What is checked.
+    /// Holds what is checked.
     pub sanitize: Sanitizers,
-    /// Whether instructions, memory transactions and the like are counted.
+    /// True if instructions, memory transactions and the like are counted.
     pub counters: bool,
     /// Threads of the host, at least one.
     pub n_threads: usize,
-    /// Whether the launch is a cooperative one: all blocks at once, for kernels that synchronise the grid.
+    /// True if the launch is a cooperative one: all blocks at once, for kernels that synchronise the grid.
     pub cooperative: bool,
 }
 
@@ -140,7 +140,7 @@ pub struct SimModule {
 }
 
 impl SimModule {
-    /// Of a module, which is loaded when it is asked for.
+    /// Makes a module that is loaded when it is asked for.
     pub fn new(module: polyloom_ptx::Module) -> SimModule {
         SimModule { module, loaded: PerProcess::new() }
     }
@@ -167,9 +167,9 @@ pub struct SimKernel {
     memory: SimMemory,
     kernel: polyloom_ptx::Kernel,
     arch: u32,
-    /// Of each parameter that is an array, its name.
+    /// Name of each parameter that is an array.
     param_names: Vec<Option<Arc<str>>>,
-    /// Of its shared arrays, what PTX calls them and what the source does.
+    /// Names of its shared arrays in PTX and in the source.
     shared_arrays: Vec<(String, Arc<str>)>,
 }
 
@@ -244,7 +244,7 @@ impl SimKernel {
 }
 
 impl SimKernel {
-    /// Where the arguments that are arrays begin on the device, and what the kernel calls them.
+    /// Returns where the arguments that are arrays begin on the device, and what the kernel calls them.
     fn array_names(&self, params: &[Vec<u8>]) -> Vec<(u64, Arc<str>)> {
         // Before those of the kernel there is one that says what is launched.
         let arrays = self.param_names.iter().zip(params.iter().skip(1));

@@ -56,7 +56,7 @@ const FUNCTIONS: [(&str, Reference); 26] = [
     ("round", f64::round),
 ];
 
-/// By the logarithm of the approximation for small `x`, then Newton's steps on the logarithm of `erfc`.
+/// Takes the logarithm of the approximation for small `x`, then Newton's steps on the logarithm of `erfc`.
 fn inverse_erfc(x: f64) -> f64 {
     if x > 0.5 {
         return inverse_erf(1.0 - x);

@@ -9,12 +9,12 @@ use polyloom_passes::pipeline;
 use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, OutsideAccess, Params};
 use std::sync::Arc;
 
-/// How an index of one of a kernel's accesses is verified.
+/// Describes how an index of one of a kernel's accesses is verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessCheck {
     /// By every launch, before anything runs.
     Launch,
-    /// By the kernel as it runs: it is compiled with checks.
+    /// For each the kernel as it runs, it is compiled with checks.
     Run,
     /// Not at all, and why.
     Nothing(&'static str),
@@ -31,13 +31,13 @@ pub struct KernelAccess {
     pub text: String,
     /// Its file.
     pub file: String,
-    /// Where it begins there.
+    /// The place where it begins there.
     pub position: Position,
-    /// How it is verified.
+    /// Says how it is verified.
     pub check: AccessCheck,
 }
 
-/// Where an access would have been outside, in the user's terms.
+/// Says where an access would have been outside, in the user's terms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutsideReport {
     /// Everything there is to say.
@@ -69,7 +69,7 @@ impl Kernel {
         })
     }
 
-    /// Whether the kernel's own checks verify its accesses, or it refuses all checks.
+    /// Returns true if the kernel's own checks verify its accesses, or it refuses all checks.
     fn verifies_nothing_before(&self) -> bool {
         let function = self.function();
         function.constraints.unchecked || pipeline::is_checked(function, &pipeline::Options::default())

@@ -29,7 +29,7 @@ pub struct Backward {
     /// The kernel that finds the [lengths](Needs::lengths) of loops, unless all are known: it takes the kernel's
     /// arguments and an array of as many `i32` numbers, which begin at zero.
     pub sizes: Option<Kernel>,
-    /// What a launch has to know.
+    /// Holds what a launch has to know.
     pub needs: Needs,
     rank: u8,
     stages: OnceLock<Vec<Stage>>,
@@ -48,9 +48,9 @@ pub struct Stage {
 /// The backward kernel, or one of its stages, where gradients are written rather than added to.
 struct Overwriting {
     kernel: Kernel,
-    /// Which of the adjoints it writes whole, if they have the extents that it is launched over.
+    /// Says which of the adjoints it writes whole, if they have the extents that it is launched over.
     begun: Vec<usize>,
-    /// Which of the adjoints it writes of arrays that the kernel only writes.
+    /// Says which of the adjoints it writes of arrays that the kernel only writes.
     taken: Vec<usize>,
     is_idle: bool,
 }
@@ -93,10 +93,10 @@ pub(crate) struct Derivatives {
 }
 
 type Known<T> = PerProcess<Mutex<Vec<(Request, Slot<T>)>>>;
-/// What is made of a request, once it is.
+/// Describes what is made of a request, once it is.
 type Slot<T> = Arc<Mutex<Option<Arc<T>>>>;
 
-/// What is known of this request, or else what `make` makes of it; others need not wait for that.
+/// Returns what is known of this request, or else what `make` makes of it; others need not wait for that.
 fn known<T>(
     known: &Known<T>,
     request: &Request,
@@ -120,46 +120,46 @@ fn known<T>(
     Ok(made)
 }
 
-/// What tapes may take, and where.
+/// Describes what tapes may take, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct TapeLimits {
     /// Bytes of all tapes of a launch.
     pub bytes: u64,
-    /// How many cores run a launch on the CPU. On a GPU there are none to speak of.
+    /// Number of cores that run a launch on the CPU. On a GPU there are none to speak of.
     pub n_cores: Option<u64>,
 }
 
-/// What a launch of a backward kernel with tapes needs.
+/// Describes what a launch of a backward kernel with tapes needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapePlan {
-    /// How many threads are launched at a time, each with a place on the tapes.
+    /// Number of threads that are launched at a time, each with a place on the tapes.
     pub n_places: u64,
     /// The shape of each tape, and the type of its numbers.
     pub tapes: Vec<(Vec<u64>, Scalar)>,
-    /// How many iterations segments of loops have.
+    /// Number of iterations segments of loops have.
     pub segments: Vec<u64>,
     /// The bytes that all tapes take.
     pub bytes: u64,
     /// The bytes that one thread takes; the largest number if a tape would be too long for its indices.
     pub per_place: u64,
-    /// Whether loops are so long that few threads have a place on the tapes, or not one has: with checkpoints
+    /// True if loops are so long that few threads have a place on the tapes, or not one has: with checkpoints
     /// ([`Request::checkpoints`], and [`Request::rows`] if [`Needs::records_rows`] says so) more would have.
     pub is_cramped: bool,
 }
 
-/// Which kernel a launch of a backward kernel is of.
+/// Says which kernel a launch of a backward kernel is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Of which of [`Backward::stages`], unless it is of the kernel itself.
+    /// One of [`Backward::stages`]; none for the kernel itself.
     pub stage: Option<usize>,
-    /// Whether it writes gradients rather than adding to them.
+    /// True if it writes gradients rather than adding to them.
     pub overwrites: bool,
 }
 
 /// A launch of a backward kernel without tapes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BackwardLaunch {
-    /// What is launched.
+    /// Holds what is launched.
     pub part: Part,
     /// Its extents.
     pub dim: Vec<u64>,
@@ -173,14 +173,14 @@ pub struct OverwritingLaunches {
     /// The launches, in order; none of a kernel that [takes a part](Needs::takes_part) of a launch, which is launched as
     /// ever.
     pub launches: Vec<BackwardLaunch>,
-    /// Which of [`Needs::adjoints`] have to be set to zero before.
+    /// Says which of [`Needs::adjoints`] have to be set to zero before.
     pub cleared: Vec<usize>,
-    /// Of which of the adjoints of arrays that the kernel only writes they have to be given copies.
+    /// The adjoints, of arrays that the kernel only writes, that have to be given copies.
     pub copied: Vec<usize>,
 }
 
 impl Backward {
-    /// What does the same, launched in order, where sums that the kernel scatters are better gathered: see
+    /// Returns what does the same, launched in order, where sums that the kernel scatters are better gathered: see
     /// [`autodiff::split`]. Else there is none.
     pub fn stages(&self) -> &[Stage] {
         self.stages.get_or_init(|| {
@@ -191,7 +191,7 @@ impl Backward {
             let first = self.needs.replayed.len();
             let adjoints = first..first + self.needs.adjoints.len();
             let made = without_fork(|| autodiff::split(module, id, adjoints, self.rank));
-            // What is too large to be split is launched whole.
+            // A launch too large to be split runs whole.
             let made = made.unwrap_or_default().into_iter();
             made.map(|stage| Stage { kernel: self.kernel.derived(stage.module, stage.kernel), over: stage.over })
                 .collect()
@@ -207,8 +207,8 @@ impl Backward {
         refuse_races(&self.kernel, &self.needs.races, launch)
     }
 
-    /// What to warn of where code is written out, which is for any launch: that threads race in each that has more than
-    /// one.
+    /// Returns what to warn of where code is written out, which is for any launch: that threads race in each that has
+    /// more than one.
     pub fn warning(&self) -> Option<CompileError> {
         let race = self.needs.race_in_any_launch(self.rank)?;
         Some(self.kernel.rejected(vec![Diagnostic { severity: Severity::Warning, ..race.clone() }]))
@@ -282,8 +282,8 @@ impl Backward {
         made.map_or(plain, |made| &made.kernel)
     }
 
-    /// What a launch over so many threads needs, where loops are so long ([`Needs::lengths`]): as many threads at a time
-    /// as have place, but one at least.
+    /// Returns what a launch over so many threads needs, where loops are so long ([`Needs::lengths`]): as many threads
+    /// at a time as have place, but one at least.
     pub fn plan(&self, lengths: &[u32], n_threads: u64, limits: TapeLimits) -> TapePlan {
         let length = |number: usize| u64::from(lengths.get(number).copied().unwrap_or(0).max(1));
         // As many segments as each has iterations keep both few.

@@ -176,8 +176,8 @@ fn elem_of(ty: Type) -> Option<Scalar> {
     ty.as_scalar().or_else(|| Some(ty.as_composite()?.elem()))
 }
 
-/// Whether a builtin's result follows from the values it is given, and it does nothing else, so that it can be called
-/// outside kernels.
+/// Returns true if a builtin's result follows from the values it is given, and it does nothing else, so that it can be
+/// called outside kernels.
 pub fn is_function_of_values(name: &str) -> bool {
     match package_member(name) {
         Some(Captured::Builtin(Builtin::Op(op))) => {
@@ -191,7 +191,7 @@ pub fn is_function_of_values(name: &str) -> bool {
     }
 }
 
-/// What the names in the text of a call mean: the package, and the types of its parameters.
+/// Describes what the names in the text of a call mean: the package, and the types of its parameters.
 struct CallEnvironment {
     types: Box<[Type]>,
     out: Box<[Option<Type>]>,

@@ -7,8 +7,9 @@ use polyloom_ir::{Arch, Function};
 use polyloom_runtime::{Params, PerProcess};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What was compiled for a kind of device, by rank of the launch and what tells devices of the kind apart. A forked
-/// child compiles anew: another thread of its parent may have been at it, and devices do not survive a fork either.
+/// Describes what was compiled for a kind of device, by rank of the launch and what tells devices of the kind apart. A
+/// forked child compiles anew: another thread of its parent may have been at it, and devices do not survive a fork
+/// either.
 pub(crate) struct DeviceCode<D, C> {
     known: PerProcess<Known<D, C>>,
 }
@@ -24,7 +25,7 @@ impl<D, C> Default for DeviceCode<D, C> {
     }
 }
 
-/// What a device loads a kernel from.
+/// Describes what a device loads a kernel from.
 pub(crate) struct Source<'a> {
     /// Its HIR as the back end got it.
     pub(crate) function: &'a Function,

@@ -18,18 +18,18 @@ use polyloom_runtime::without_fork;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// What GPU code is made for.
+/// Describes what GPU code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GpuTarget {
     /// The architecture.
     pub arch: Arch,
     /// The version of PTX; by default the least that the architecture needs, or 7.0.
     pub ptx_version: Option<PtxVersion>,
-    /// How the threads of a launch come to their elements.
+    /// Says how the threads of a launch come to their elements.
     pub shape: GridShape,
-    /// Whether the code says which lines of source it is for.
+    /// True if the code says which lines of source it is for.
     pub lines: bool,
-    /// Whether the code is for launches of at most 2^27 threads with arrays that are dense, begin at multiples of 64
+    /// True if the code is for launches of at most 2^27 threads with arrays that are dense, begin at multiples of 64
     /// bytes and do not overlap, or for any.
     pub dense: bool,
 }
@@ -70,7 +70,7 @@ const MOST_PARAMETER_BYTES: u32 = 32_764;
 /// Since when a kernel may have more than [`OLDEST_PARAMETER_BYTES`] (PTX ISA, "Kernel Function Parameters").
 const LARGE_PARAMETERS: PtxVersion = PtxVersion { major: 8, minor: 1 };
 
-/// What is written unless the architecture needs a later version.
+/// Holds what is written unless the architecture needs a later version.
 const OLDEST_VERSION: PtxVersion = PtxVersion { major: 7, minor: 0 };
 
 /// A form of a kernel's GPU code.
@@ -84,7 +84,7 @@ pub enum GpuForm {
     Ptx,
 }
 
-/// Whether this build makes PTX.
+/// Returns true if this build makes PTX.
 pub const fn has_compute() -> bool {
     cfg!(any(feature = "compute", feature = "compute-static"))
 }
@@ -134,7 +134,7 @@ impl Kernel {
         Ok(backend::assemble(self, &ptx, target.arch).map_err(failed)?)
     }
 
-    /// Whether GPUs of an architecture have all that the kernel asks for.
+    /// Tells whether GPUs of an architecture have all that the kernel asks for.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl Kernel {
         if beyond.is_empty() { Ok(version) } else { Err(self.rejected(beyond).into()) }
     }
 
-    /// Whether GPUs allow the kernel as many parameters.
+    /// Tells whether GPUs allow the kernel as many parameters.
     pub(crate) fn check_parameters(&self) -> Result<(), CompileError> {
         let bytes = gpu_parameter_bytes(self.function());
         if bytes <= MOST_PARAMETER_BYTES {
@@ -203,7 +203,7 @@ pub enum GpuError {
     Rejected(#[from] CompileError),
 }
 
-/// Where NVIDIA's assembler is.
+/// Returns where NVIDIA's assembler is.
 ///
 /// # Errors
 ///
@@ -225,7 +225,7 @@ impl Ptxas {
         backend::Ptxas::find().map(Ptxas).map_err(failed)
     }
 
-    /// What `ptxas --verbose` says of PTX: registers, memory and spills.
+    /// Returns what `ptxas --verbose` says of PTX: registers, memory and spills.
     ///
     /// # Errors
     ///

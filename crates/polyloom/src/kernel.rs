@@ -36,13 +36,13 @@ pub struct Kernel {
     typed: Option<Arc<Program>>,
     device: Arc<CpuDevice>,
     params: Params,
-    /// What the CPU runs, once something asks: most of those who want code for another target never do.
+    /// Holds what the CPU runs, once something asks: most of those who want code for another target never do.
     on_cpu: OnceLock<Result<CpuKernel, Vec<Diagnostic>>>,
-    /// What code for the CPU is made of where the device only interprets, once somebody wants to look at it.
+    /// Holds what code for the CPU is made of where the device only interprets, once somebody wants to look at it.
     as_code: OnceLock<Result<CpuKernel, Vec<Diagnostic>>>,
     needs_blocks: bool,
-    /// By parameter among `params`, whether it is an array that may be written: a fact of the HIR, since what a back end
-    /// makes of it may not exist for every device.
+    /// True for each of `params` that is an array that may be written: a fact of the HIR, since what a back end makes
+    /// of it may not exist for every device.
     written: Box<[bool]>,
     sources: SourceMap,
     warnings: Vec<Diagnostic>,
@@ -58,7 +58,7 @@ pub struct Kernel {
     )]
     cuda_kernels: crate::cuda::CudaKernels,
     derivatives: crate::backward::Derivatives,
-    /// What its launches verify, once one is to.
+    /// Holds what its launches verify, once one is to.
     launch_bounds: OnceLock<LaunchBounds>,
     /// The kernel that takes leaves in place of structs, once somebody asks.
     flat: OnceLock<Arc<Kernel>>,
@@ -196,7 +196,7 @@ impl Kernel {
         as_code.as_ref().map_err(Vec::as_slice)
     }
 
-    /// Whether the device runs no kernel's code.
+    /// Returns true if the device runs no kernel's code.
     fn is_only_interpreted(&self) -> bool {
         self.device.policy() == TierPolicy::Always(Tier::Interpreter)
     }
@@ -242,7 +242,7 @@ impl Kernel {
         Ok(CpuKernel::new(self.device.clone(), source))
     }
 
-    /// How it is prepared for the CPU.
+    /// Returns how it is prepared for the CPU.
     fn options(&self) -> pipeline::Options {
         pipeline::Options { checked: self.function().metadata.check, gpu: false }
     }
@@ -267,7 +267,7 @@ impl Kernel {
         &self.arguments
     }
 
-    /// Whether some argument is a struct or an array of structs: several parameters of its HIR.
+    /// Returns true if some argument is a struct or an array of structs: several parameters of its HIR.
     pub fn has_structs(&self) -> bool {
         self.has_structs
     }
@@ -329,8 +329,8 @@ impl Kernel {
         &self.function().param_names
     }
 
-    /// What an [`ArgBlock`] is filled with: its parameters, where a vector, matrix or quaternion is one scalar for each
-    /// component and an array of them an array of scalars with the dimensions of an element after its own.
+    /// Returns what an [`ArgBlock`] is filled with: its parameters, where a vector, matrix or quaternion is one scalar
+    /// for each component and an array of them an array of scalars with the dimensions of an element after its own.
     pub fn params(&self) -> &Params {
         &self.params
     }
@@ -341,17 +341,18 @@ impl Kernel {
         self.written.get(param).copied().unwrap_or(false)
     }
 
-    /// Whether it is launched in blocks of threads: it has barriers, shared memory, warp operations or the like.
+    /// Returns true if it is launched in blocks of threads: it has barriers, shared memory, warp operations or the
+    /// like.
     pub fn needs_blocks(&self) -> bool {
         self.needs_blocks
     }
 
-    /// How many threads a block has where a launch does not say it.
+    /// Returns the number of threads a block has where a launch does not say it.
     pub fn block_size(&self) -> u64 {
         self.function().metadata.block().iter().map(|&extent| u64::from(extent)).product()
     }
 
-    /// Whether the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its
+    /// Returns true if the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its
     /// barriers.
     pub fn is_interpreted(&self) -> bool {
         self.needs_blocks && self.as_code().is_ok_and(|kernel| kernel.source().blocks.is_none())
@@ -362,7 +363,7 @@ impl Kernel {
         &self.module.functions[self.id]
     }
 
-    /// What was remarkable about its source.
+    /// Returns what was remarkable about its source.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
@@ -527,7 +528,7 @@ impl Kernel {
         let device = &self.device;
         let backend = match tier {
             Some(tier) => device.backend(tier),
-            // What is too long to be optimised while it runs is too long here as well; LLVM IR is LLVM's alone.
+            // A kernel too long to be optimised while it runs is too long here as well; LLVM IR is LLVM's alone.
             None if on_cpu.is_long() && matches!(form, Form::Asm | Form::Obj) => device.backend(Tier::Quick),
             None => device.backend(Tier::Optimized),
         };
@@ -579,7 +580,7 @@ pub(crate) fn plain_params(function: &Function) -> Box<[Param]> {
     params.map(|(name, &param)| Param { name: name.clone(), ty: ValueType::Plain(function.ty(param)) }).collect()
 }
 
-/// By parameter of the scalarised kernel, whether it is an array that the kernel may write.
+/// Returns true for each parameter of the scalarised kernel that is an array the kernel may write.
 fn written_params(module: &Module, kernel: FuncId) -> Box<[bool]> {
     let (writes, function) = (ArrayWrites::of(module, kernel), &module.functions[kernel]);
     let params = function.params().iter().zip(writes.of_function(kernel));

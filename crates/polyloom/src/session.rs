@@ -47,7 +47,7 @@ pub struct Session {
     calls: Calls,
 }
 
-/// Whether this build has the LLVM back end.
+/// Returns true if this build has the LLVM back end.
 pub const fn has_llvm() -> bool {
     cfg!(any(feature = "llvm", feature = "llvm-static"))
 }
@@ -75,7 +75,7 @@ fn flag(name: &'static str) -> Result<bool, SessionError> {
 
 /// Finds what is wrong with a module that no front end has checked.
 fn invalidities(module: &Module) -> Vec<Diagnostic> {
-    // What is not valid HIR cannot be looked at further.
+    // A module that is not valid HIR cannot be looked at further.
     if let Err(diagnostics) = verify_module(module) {
         return diagnostics;
     }

@@ -56,7 +56,7 @@ impl Kernel {
     }
 }
 
-/// What the simulator found, a line for each finding.
+/// Returns what the simulator found, a line for each finding.
 pub fn describe_fault(fault: &Fault) -> String {
     match fault.findings.len() {
         1 => fault.to_string(),
@@ -64,7 +64,7 @@ pub fn describe_fault(fault: &Fault) -> String {
     }
 }
 
-/// What a launch counted, as a table, and how fast it ran.
+/// Returns what a launch counted, as a table, and how fast it ran.
 pub fn describe_report(report: &Report, seconds: f64) -> String {
     let speed = report.thread_instructions as f64 / seconds.max(1e-9) / 1e6;
     let mut text = format!("{} thread instructions, {speed:.0} million a second\n", report.thread_instructions);

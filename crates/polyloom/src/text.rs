@@ -8,7 +8,7 @@ use polyloom_passes::pipeline::Options;
 use polyloom_passes::text::{definition, for_text};
 use std::sync::{Arc, LazyLock};
 
-/// What the passes know of HIR.
+/// Describes what the passes know of HIR.
 struct Passes;
 
 impl Semantics for Passes {

@@ -58,7 +58,7 @@ fn requested(kernel: &str, request: DerivativeRequest) -> Arc<Backward> {
     kernel.backward(&DerivativeRequest { active, ..request }).unwrap()
 }
 
-/// What a launch on so many cores, or on a GPU, may take: threads, bytes, cores.
+/// Describes what a launch on so many cores, or on a GPU, may take: threads, bytes, cores.
 type Launch = (u64, u64, Option<u64>);
 
 #[test]
@@ -136,8 +136,8 @@ fn checkpoints_keep_rows_and_what_a_segment_reads_of_them() {
         let lengths: Vec<u32> = (0..backward.needs.lengths.len()).map(length).collect();
         backward.plan(&lengths, 100, TapeLimits { bytes: 1 << 20, n_cores: Some(1) })
     };
-    // By float64: 4 checkpoints of 10 elements, 4 iterations that read 9; the rest are numbers of places on tapes, one of
-    // each iteration, and of the inner loop one of each of 3 segments and of each of 3 iterations.
+    // For each float64, 4 checkpoints of 10 elements, 4 iterations that read 9; the rest are numbers of places on
+    // tapes, one of each iteration, and of the inner loop one of each of 3 segments and of each of 3 iterations.
     let found = plan(16, 10, 9);
     assert_eq!(found.per_place, 8 * (4 * 10 + 4 * 9) + 4 * (4 + 3 + 3));
     assert_eq!(found.bytes, 100 * found.per_place);

@@ -14,7 +14,7 @@ pub struct Timed {
     pub shape: Vec<u64>,
     /// The arguments.
     pub args: Vec<Arg>,
-    /// What the array arguments view.
+    /// Holds what the array arguments view.
     pub memory: BufferMemory,
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A failed check as compiled code reports it: site, index, extent, thread.
 pub type Trapped = (u32, i64, i64, u64);
 
-/// What a launch did beside changing its buffers.
+/// Describes what a launch did beside changing its buffers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Events {
     /// Failed checks.
@@ -42,7 +42,7 @@ pub enum Code {
 
 struct Recorder {
     events: RefCell<Events>,
-    /// How many slots each site prints.
+    /// Number of slots each site prints.
     slots: Vec<usize>,
 }
 
@@ -240,7 +240,7 @@ impl Host for PrintRecorder<'_> {
     }
 }
 
-/// What is true of these arguments.
+/// Returns what is true of these arguments.
 pub fn facts(kernel: &Function, args: &[Arg]) -> Facts {
     let view = |index: usize| match args[index] {
         Arg::Array(array) => Some(array),

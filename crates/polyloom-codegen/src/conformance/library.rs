@@ -14,7 +14,7 @@ use polyloom_ir::{FloatMode, Op, Scalar};
 pub fn all(subject: &Subject<'_>) {
     let mut random = Random::new(7);
     let mut n_checked = 0;
-    // What prints gives no results to compare.
+    // Kernels that print give no results to compare.
     let computes = |info: &&OpInfo| info.lowering == Lowering::Library && info.effect != Effect::ReadWrite;
     for info in Op::all().filter(computes).filter(|info| info.is_builtin()) {
         for signature in info.signatures.iter().filter(|signature| !signature.has_composites()) {

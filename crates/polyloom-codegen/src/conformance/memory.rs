@@ -213,7 +213,7 @@ pub fn short_rows(subject: &Subject<'_>) {
     }
 }
 
-/// What is done with row `%i`: bodies of a kernel.
+/// Returns what is done with row `%i`: bodies of a kernel.
 fn row_bodies(ty: &str, length: usize) -> Vec<String> {
     let mut constants = String::new();
     for place in 0..length {

@@ -77,13 +77,14 @@ macro_rules! conformance_tests {
     )* };
 }
 
-/// How a kernel is brought into the form back ends take: `polyloom_passes::pipeline::prepared`, with checks or without.
+/// Describes how a kernel is brought into the form back ends take: `polyloom_passes::pipeline::prepared`, with checks
+/// or without.
 pub type Prepare = dyn Fn(&Module, FuncId, bool) -> (Module, FuncId);
 
 /// Makes a prepared kernel ready to run.
 pub type Load<'a> = dyn Fn(&Module, FuncId, &Variant) -> Result<Code, String> + 'a;
 
-/// What happens to a kernel before a back end sees it.
+/// Describes what happens to a kernel before a back end sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preparation {
     /// Nothing: it is in the form back ends take.
@@ -94,7 +95,7 @@ pub enum Preparation {
     Checked,
 }
 
-/// What runs kernels.
+/// Describes what runs kernels.
 #[derive(Clone, Copy)]
 pub enum Engine<'a> {
     /// Machine code of this back end.
@@ -128,12 +129,12 @@ impl Subject<'_> {
         }
     }
 
-    /// Whether its engine is a device.
+    /// Returns true if its engine is a device.
     pub fn is_device(&self) -> bool {
         matches!(self.engine, Engine::Device(..))
     }
 
-    /// Whether an engine may give `got` where one operation, rounded once, gives `want`.
+    /// Returns true if an engine may give `got` where one operation, rounded once, gives `want`.
     ///
     /// Equal bits, or NaNs of any kind; in the mode `fast` also a zero of the other sign, and a finite number at most
     /// four units in the last place away.

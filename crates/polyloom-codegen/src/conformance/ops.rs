@@ -32,9 +32,9 @@ impl Case {
         }
     }
 
-    /// Whether a back end may give `got` for these operands. In the mode `fast` a division may be a multiplication by
-    /// the reciprocal: it has no bound where the reciprocal overflows or underflows, and its floor may be the next
-    /// integer.
+    /// Returns true if a back end may give `got` for these operands. In the mode `fast` a division may be a
+    /// multiplication by the reciprocal: it has no bound where the reciprocal overflows or underflows, and its floor
+    /// may be the next integer.
     fn agrees(&self, subject: &Subject<'_>, operands: &[u64], got: u64) -> bool {
         let (ty, want) = (self.result, self.expected(operands));
         let divides = matches!(self.op, Op::Div | Op::FloorDiv) && ty.is_float();

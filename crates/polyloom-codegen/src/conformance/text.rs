@@ -51,7 +51,7 @@ impl Compiler {
 /// Kernels to be compiled together.
 #[derive(Default)]
 pub struct Batch {
-    /// By text: its number.
+    /// For each text, its number.
     numbers: FxHashMap<String, usize>,
     units: Vec<String>,
 }
@@ -66,12 +66,12 @@ impl Batch {
         }
     }
 
-    /// How many kernels there are.
+    /// Returns the number of kernels there are.
     pub fn len(&self) -> usize {
         self.units.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.units.is_empty()
     }
@@ -143,10 +143,10 @@ impl Batch {
     }
 }
 
-/// How many kernels go into one file.
+/// Number of kernels that go into one file.
 const PER_FILE: usize = 40;
 
-/// What the entries of a file share: the context that launches hand over.
+/// Holds what the entries of a file share: the context that launches hand over.
 const SHARED: &str = "
 struct launch_context {
     unsigned long long shape[4];
@@ -212,7 +212,7 @@ fn unit(text: &str, kernel: &Function, number: usize) -> String {
     unit
 }
 
-/// What a launch of blocks adds to the arguments: blocks along each axis, threads of a block along each, bytes of
+/// Holds what a launch of blocks adds to the arguments: blocks along each axis, threads of a block along each, bytes of
 /// dynamic shared memory.
 pub const BLOCK_WORDS: usize = 7;
 

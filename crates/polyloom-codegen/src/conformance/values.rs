@@ -185,7 +185,7 @@ fn magnitude(ty: Scalar, bits: u64) -> u64 {
     bits & (u64::MAX >> (65 - ty.bits()))
 }
 
-/// Whether these bits are a NaN of the type.
+/// Returns true if these bits are a NaN of the type.
 pub fn is_nan(ty: Scalar, bits: u64) -> bool {
     infinity(ty).is_some_and(|infinity| magnitude(ty, bits) > infinity)
 }
@@ -206,8 +206,8 @@ pub fn to_f64(ty: Scalar, bits: u64) -> f64 {
     }
 }
 
-/// Whether `1 / x` is a normal number of the type, whatever the rounding: `x` is at least the smallest normal number
-/// and at most its inverse.
+/// Returns true if `1 / x` is a normal number of the type, whatever the rounding: `x` is at least the smallest normal
+/// number and at most its inverse.
 pub fn reciprocal_is_normal(ty: Scalar, x: u64) -> bool {
     let Some(infinity) = infinity(ty) else { return false };
     // The exponent field of infinity is all ones, that of 1 is half of it: an exponent and its negative add up to twice
@@ -216,7 +216,7 @@ pub fn reciprocal_is_normal(ty: Scalar, x: u64) -> bool {
     (lowest..=infinity - 2 * lowest).contains(&magnitude(ty, x))
 }
 
-/// Whether two results are the same: equal bits, or NaNs of any kind.
+/// Returns true if two results are the same: equal bits, or NaNs of any kind.
 pub fn same(ty: Scalar, a: u64, b: u64) -> bool {
     a == b || (is_nan(ty, a) && is_nan(ty, b))
 }

@@ -8,7 +8,7 @@ use super::unit::Target;
 use polyloom_ir::{Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
 
-/// How far back operands are looked at for being constants.
+/// Says how far back operands are looked at for being constants.
 const MAX_CONSTANT_DEPTH: u32 = 8;
 
 impl Body<'_, '_> {
@@ -158,7 +158,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// Whether an integer is converted to be subtracted from what may be a constant zero to compilers.
+    /// Returns true if an integer is converted to be subtracted from what may be a constant zero to compilers.
     fn is_difference_of_integer(&self, data: &InstData, ty: Scalar) -> bool {
         let converts = |inst: Inst| {
             let data = &self.func.insts[inst];
@@ -510,8 +510,8 @@ impl Body<'_, '_> {
         }
     }
 
-    /// Whether a product must be written so that no compiler makes it part of a fused multiply-add: one of CUDA code
-    /// that may meet a sum.
+    /// Returns true if a product must be written so that no compiler makes it part of a fused multiply-add: one of CUDA
+    /// code that may meet a sum.
     pub(super) fn is_rounded_product(&self, product: Value) -> bool {
         let is_float = matches!(self.func.ty(product), Type::F32 | Type::F64);
         self.unit.target() == Target::Cuda && self.is_strict && is_float && self.may_meet_a_sum(product)

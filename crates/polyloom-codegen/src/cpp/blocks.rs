@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Write as _;
 
-/// How a parameter of the plan is written.
+/// Describes how a parameter of the plan is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Local {
     /// By the name of its variable, which is an expression.
@@ -26,15 +26,15 @@ pub(super) enum Local {
     Dynamic { by_byte: bool },
 }
 
-/// What the memory of a block is for.
+/// Describes what the memory of a block is for.
 struct Memory {
     array: Value,
-    /// Whether every block begins with zeros in it.
+    /// True if every block begins with zeros in it.
     is_cleared: bool,
     is_read: bool,
 }
 
-/// How each parameter of the plan is written.
+/// Returns how each parameter of the plan is written.
 pub(super) fn locals(func: &Function, plan: &BlockPlan) -> FxHashMap<Value, Local> {
     let block = plan.block.map(|block| block.iter().product()).unwrap_or(MAX_BLOCK_SIZE);
     let first = plan.n_arguments(func.params().len());
@@ -55,7 +55,7 @@ pub(super) fn locals(func: &Function, plan: &BlockPlan) -> FxHashMap<Value, Loca
     func.params()[first..].iter().zip(&plan.params).map(local).collect()
 }
 
-/// Whether nothing but the first element of an array is accessed.
+/// Returns true if nothing but the first element of an array is accessed.
 fn is_cell(func: &Function, array: Value) -> bool {
     let mut is_cell = true;
     func.walk(func.body, &mut |_, data| {
@@ -123,7 +123,7 @@ impl Body<'_, '_> {
                 }
                 continue;
             }
-            // What is kept is stored before it is loaded, which compilers see of arrays.
+            // Kept values are stored before they are loaded, which compilers see of arrays.
             let name = func.param_index(array).and_then(|at| func.param_names.get(at));
             let is_cleared = self.locals.get(&array) == Some(&Local::Variable)
                 || name.is_some_and(|name| name.starts_with("shared") || name.starts_with("away"));
@@ -165,7 +165,7 @@ impl Body<'_, '_> {
         true
     }
 
-    /// Whether an array is dynamic shared memory.
+    /// Returns true if an array is dynamic shared memory.
     pub(super) fn is_dynamic(&self, array: Value) -> bool {
         matches!(self.locals.get(&array), Some(Local::Dynamic { .. }))
     }
@@ -275,7 +275,7 @@ impl Body<'_, '_> {
         true
     }
 
-    /// What a conversion of an integer within an expression converts, where C++ does by itself.
+    /// Returns what a conversion of an integer within an expression converts, where C++ does by itself.
     fn before_cast(&self, value: Value) -> Value {
         let data = self.folded_inst(value).map(|inst| &self.func.insts[inst]).filter(|data| data.op == Op::Cast);
         let operand = data.map(|data| data.operands[0]);
@@ -297,7 +297,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// Whether a value is the number of the block that runs.
+    /// Returns true if a value is the number of the block that runs.
     pub(super) fn is_block_number(&self, value: Value) -> bool {
         !self.locals.is_empty()
             && self.folded_inst(value).is_some_and(|inst| self.func.insts[inst].op == Op::Tid)

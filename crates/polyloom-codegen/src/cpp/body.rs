@@ -30,7 +30,7 @@ pub(super) struct Body<'a, 'u> {
     pub negative: FxHashSet<(Inst, u8)>,
     /// Instructions that use a value, for those that look at them.
     pub users: SecondaryMap<Value, SmallVec<[Inst; 2]>>,
-    /// Whether arithmetic is that of the float mode `strict`.
+    /// True if arithmetic is that of the float mode `strict`.
     pub is_strict: bool,
     pub out: String,
     pub(super) layout: Layout,
@@ -41,11 +41,11 @@ pub(super) struct Body<'a, 'u> {
     /// Loops and blocks around the current place, from the outermost on.
     pub(super) around: Vec<Inst>,
     pub(super) indent: usize,
-    /// Whether the first parameter is a random state that the function changes.
+    /// True if the first parameter is a random state that the function changes.
     pub(super) changes_state: bool,
-    /// What the launch makes for a kernel that runs a block at a time.
+    /// Holds what the launch makes for a kernel that runs a block at a time.
     pub(super) locals: FxHashMap<Value, Local>,
-    /// Which results are computed as unsigned, as far as it was asked.
+    /// Says which results are computed as unsigned, as far as it was asked.
     pub(super) unsigned: RefCell<SecondaryMap<Value, Option<bool>>>,
     sites: FxHashMap<Inst, u32>,
     /// The line of the source that the last comment shows.
@@ -55,11 +55,11 @@ pub(super) struct Body<'a, 'u> {
 /// Jumps that C++ has no statement for.
 #[derive(Default)]
 pub(super) struct Jumps {
-    /// What is left from within an inner loop.
+    /// Holds what is left from within an inner loop.
     pub(super) left: FxHashSet<Inst>,
-    /// What is continued from within an inner loop.
+    /// Holds what is continued from within an inner loop.
     pub(super) continued: FxHashSet<Inst>,
-    /// Whether a kernel returns from within a loop.
+    /// True if a kernel returns from within a loop.
     pub(super) returns: bool,
 }
 
@@ -161,7 +161,7 @@ impl<'a, 'u> Body<'a, 'u> {
         }
     }
 
-    /// Whether an array is written and never read here or by what is called.
+    /// Returns true if an array is written and never read here or by what is called.
     pub(super) fn is_only_written(&self, array: Value) -> bool {
         self.func.kind == FunctionKind::Kernel
             && self.users[array].iter().all(|&user| matches!(self.func.insts[user].op, Op::ArrayStore | Op::Dim))
@@ -461,7 +461,7 @@ impl<'a, 'u> Body<'a, 'u> {
         }
     }
 
-    /// Whether a value is written as an element of an array, or as a choice of two.
+    /// Returns true if a value is written as an element of an array, or as a choice of two.
     fn is_element(&self, value: Value) -> bool {
         let Some(data) = self.folded_inst(value).map(|inst| &self.func.insts[inst]) else { return false };
         match data.op {
@@ -628,7 +628,7 @@ pub(super) fn number(inst: Inst) -> u32 {
 /// The length from which a signature has a line for each parameter.
 const MAX_SIGNATURE: usize = 110;
 
-/// What a kernel promises of its blocks.
+/// Returns what a kernel promises of its blocks.
 fn launch_bounds(func: &Function) -> String {
     let metadata = &func.metadata;
     match (metadata.launch_bounds, metadata.workgroup_size) {

@@ -13,7 +13,7 @@ use polyloom_ir::op::Lowering;
 use polyloom_ir::{Composite, Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
 
-/// How tightly an expression holds together, from `? :` to a name.
+/// Describes how tightly an expression holds together, from `? :` to a name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Precedence {
     /// Anything.
@@ -33,7 +33,7 @@ pub(super) enum Precedence {
     Postfix,
 }
 
-/// How many places an axis has.
+/// Describes how many places an axis has.
 #[derive(Clone, Copy)]
 enum Extent {
     Known(u32),
@@ -41,11 +41,11 @@ enum Extent {
     Of(Value, usize),
 }
 
-/// What an expression looks like from outside.
+/// Describes what an expression looks like from outside.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) precedence: Precedence,
-    /// Whether its type is the unsigned one of the value's width.
+    /// True if its type is the unsigned one of the value's width.
     pub(super) is_modular: bool,
 }
 
@@ -179,7 +179,7 @@ impl Body<'_, '_> {
         Shape { precedence, is_modular: data.operands.iter().any(|&v| self.shape(v).is_modular) }
     }
 
-    /// Whether a sum, difference or product of signed integers is computed as unsigned.
+    /// Returns true if a sum, difference or product of signed integers is computed as unsigned.
     fn is_unsigned(&self, data: &InstData, result: Value, ty: Scalar) -> bool {
         if !ty.is_signed_int() {
             return false;
@@ -192,12 +192,13 @@ impl Body<'_, '_> {
         })
     }
 
-    /// Whether a sum, difference, product or negation of integers may overflow, so that it is computed as unsigned.
+    /// Returns true if a sum, difference, product or negation of integers may overflow, so that it is computed as
+    /// unsigned.
     pub(super) fn wraps(&self, data: &InstData, ty: Scalar) -> bool {
         ty.is_signed_int() && !self.intervals.is_exact(data, ty)
     }
 
-    /// Whether a divisor is a constant that every dividend can be divided by.
+    /// Returns true if a divisor is a constant that every dividend can be divided by.
     pub(super) fn has_plain_divisor(&self, data: &InstData, ty: Scalar) -> bool {
         let Some(divisor) = data.operands.get(1).and_then(|&v| self.func.as_const(v)) else { return false };
         let minus_one = u64::MAX >> (64 - ty.bits());
@@ -211,7 +212,7 @@ impl Body<'_, '_> {
         })
     }
 
-    /// Whether an `if` is `a and b` or `a or b`: which of the two.
+    /// Tells whether an `if` is `a and b` or `a or b`: which of the two.
     fn logical(&self, data: &InstData) -> Option<Op> {
         match self.choices(data)?.map(|choice| self.func.as_const(choice)) {
             _ if data.results.first().map(|&result| self.func.ty(result)) != Some(Type::BOOL) => None,
@@ -266,7 +267,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// Whether dividend and divisor are such that division is floor division.
+    /// Returns true if dividend and divisor are such that division is floor division.
     fn divides_naturals(&self, data: &InstData, ty: Scalar) -> bool {
         let dividend_is_natural = ty.is_unsigned_int() || self.intervals.of(data.operands[0]).0 >= 0;
         let divisor = self.func.as_const(data.operands[1]);
@@ -378,7 +379,7 @@ impl Body<'_, '_> {
         let _ = write!(self.out, ", {})", of.extent);
     }
 
-    /// Whether an index of an axis of known extent is known to be counted from its start and to be on it.
+    /// Returns true if an index of an axis of known extent is known to be counted from its start and to be on it.
     fn is_inside(&self, data: &InstData) -> bool {
         let (low, high) = self.intervals.of(data.operands[0]);
         matches!(&data.imm, Imm::Extent(of) if low >= 0 && high < i128::from(of.extent))
@@ -438,7 +439,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// What the two sides of an `if` with one result give.
+    /// Returns what the two sides of an `if` with one result give.
     pub(super) fn choices(&self, data: &InstData) -> Option<[Value; 2]> {
         let given = |region| {
             let last = self.func.terminator(region)?;
@@ -566,7 +567,7 @@ impl Body<'_, '_> {
         let is_constant = self.written_constant(index).is_some();
         let is_natural = |body: &Self| body.intervals.of(index).0 >= 0;
         if !self.negative.contains(&(inst, operand as u8)) || is_constant && is_natural(self) {
-            // What is unsigned in the text is the same index if it is not negative.
+            // An index that is unsigned in the text is the same index, because it is not negative.
             if self.shape(index).is_modular && is_natural(self) {
                 self.bits(index, Precedence::Any);
             } else {

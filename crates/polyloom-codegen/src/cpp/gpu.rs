@@ -182,7 +182,7 @@ impl Body<'_, '_> {
         self.line(&format!("{unused}__shared__ {align}{ty} {name}{extents};"));
     }
 
-    /// Whether nothing reads a static shared array, of which compilers would warn.
+    /// Returns true if nothing reads a static shared array, of which compilers would warn.
     fn is_only_stored(&self, id: u32) -> bool {
         let mut is_read = false;
         self.func.walk(self.func.body, &mut |_, data| {

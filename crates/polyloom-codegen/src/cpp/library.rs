@@ -17,7 +17,7 @@ const MAX_KEPT: usize = 4096;
 /// An op for operands of these types.
 pub(super) type Defined = (Op, SmallVec<[Type; 4]>);
 
-/// What a function's text depends on.
+/// Describes what a function's text depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) target: Target,
@@ -29,7 +29,7 @@ pub(super) struct Key {
     pub(super) result: String,
 }
 
-/// What a function asks of the text around it.
+/// Describes what a function asks of the text around it.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Asked {
     Helper(Helper),
@@ -58,7 +58,7 @@ impl LibraryText {
         LibraryText { text, asked, words }
     }
 
-    /// Whether a word stands in it.
+    /// Returns true if a word stands in it.
     pub(super) fn has(&self, word: &str) -> bool {
         self.words.contains(word)
     }
@@ -72,7 +72,7 @@ pub struct LibraryTexts {
 }
 
 impl LibraryTexts {
-    /// What is known under this key, or else what `write` gives.
+    /// Returns what is known under this key, or else what `write` gives.
     pub(super) fn get_or(&self, key: Key, write: impl FnOnce() -> Option<LibraryText>) -> Option<Arc<LibraryText>> {
         // Entries are inserted whole, so a poisoned lock protects nothing broken.
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&key) {

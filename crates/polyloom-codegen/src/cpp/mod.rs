@@ -40,7 +40,7 @@ use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::{FuncId, Function, Inst, Module, Op, SourceMap, Type};
 use std::sync::Arc;
 
-/// What is known of HIR beyond its text: analyses and definitions of ops.
+/// Describes what is known of HIR beyond its text: analyses and definitions of ops.
 pub trait Semantics {
     /// A module whose first function defines an op for operands of these types, none of them a 16-bit float by itself:
     /// its parameters are the op's operands and its results the op's.
@@ -49,16 +49,16 @@ pub trait Semantics {
     /// The indices of array accesses that may be negative: the access and the operand's number.
     fn negative_indices(&self, func: &Function) -> Vec<(Inst, u8)>;
 
-    /// Where texts of these definitions are kept.
+    /// Returns where texts of these definitions are kept.
     fn library_texts(&self) -> &LibraryTexts;
 }
 
-/// How a text is written.
+/// Describes how a text is written.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
     /// Files whose lines stand as comments before what they became.
     pub sources: Option<&'a SourceMap>,
-    /// Whether to leave out all but the kernel and the functions it calls, to look at them.
+    /// True if to leave out all but the kernel and the functions it calls, to look at them.
     pub without_prelude: bool,
 }
 

@@ -12,7 +12,7 @@ use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::{Effect, Group, Signature};
 use polyloom_ir::{CallEffects, Function, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef};
 
-/// How the values of a function are written.
+/// Describes how the values of a function are written.
 pub(super) struct Plan {
     /// Values that something depends on.
     pub live: EntitySet<Value>,
@@ -53,7 +53,7 @@ impl Plan {
         plan
     }
 
-    /// Whether an operand is handed to a result or a carried value that nothing depends on.
+    /// Returns true if an operand is handed to a result or a carried value that nothing depends on.
     fn hands_to_nothing(&self, func: &Function, layout: &Layout, inst: Inst, index: usize) -> bool {
         let data = &func.insts[inst];
         let (target, index) = match (data.op, &data.imm) {
@@ -75,19 +75,19 @@ impl Plan {
         func.insts[target].results.get(index).is_some_and(|&result| !self.live.contains(result))
     }
 
-    /// Whether an instruction leaves anything in the text.
+    /// Returns true if an instruction leaves anything in the text.
     fn is_written(&self, _: Inst, data: &InstData, calls: &CallEffects) -> bool {
         let has_effect = !matches!(calls.of_inst(data), Effect::Pure | Effect::Read);
         has_effect || data.results.iter().any(|&result| self.live.contains(result))
     }
 
-    /// Whether an instruction is written, and by itself.
+    /// Returns true if an instruction is written, and by itself.
     pub(super) fn is_statement(&self, inst: Inst, data: &InstData, calls: &CallEffects) -> bool {
         let folded = data.results.first().is_some_and(|&result| self.folded.contains(result));
         !folded && self.is_written(inst, data, calls)
     }
 
-    /// Whether anything that is written uses a value.
+    /// Returns true if anything that is written uses a value.
     pub(super) fn is_used(&self, value: Value) -> bool {
         self.n_uses[value] > 0
     }
@@ -110,15 +110,15 @@ impl Plan {
     }
 }
 
-/// Whether an op takes a random state, which it changes, before anything else, and gives a value.
+/// Returns true if an op takes a random state, which it changes, before anything else, and gives a value.
 pub(super) fn draws(op: Op) -> bool {
     let info = op.info();
     let changes_first = |signature: &Signature| signature.params.first().is_some_and(|param| param.inout);
     info.group == Group::Random && info.signatures.iter().all(changes_first)
 }
 
-/// Whether a value is a composite of constants that is written as a table where indices choose among them: one with a
-/// name, or with many components.
+/// Returns true if a value is a composite of constants that is written as a table where indices choose among them: one
+/// with a name, or with many components.
 pub(super) fn is_table(func: &Function, data: &InstData, value: Value) -> bool {
     data.op == Op::Construct
         && (data.operands.len() >= LEAST_TABLE || func.value_names[value].is_some())
@@ -244,7 +244,7 @@ struct Folding<'a> {
     layout: &'a Layout,
     intervals: &'a Intervals<'a>,
     calls: &'a CallEffects,
-    /// By place: how many writes of memory stand before it.
+    /// For each place, how many writes of memory stand before it.
     writes: Vec<u32>,
     plan: &'a mut Plan,
 }
@@ -319,7 +319,7 @@ impl Folding<'_> {
         }
     }
 
-    /// Whether indices choose among a value's components, and nothing else uses it.
+    /// Returns true if indices choose among a value's components, and nothing else uses it.
     fn is_chosen_from(&self, value: Value) -> bool {
         let func = self.func;
         let chooses = |data: &InstData| data.op == Op::ComponentAt;
@@ -331,7 +331,7 @@ impl Folding<'_> {
         all
     }
 
-    /// Whether an `if` can be written as a conditional expression, and then whether it reads memory.
+    /// Tells whether an `if` can be written as a conditional expression, and then whether it reads memory.
     fn conditional(&self, data: &InstData) -> Option<bool> {
         let mut reads = false;
         for &region in &data.regions {
@@ -350,8 +350,8 @@ impl Folding<'_> {
         Some(reads)
     }
 
-    /// Whether the one use of a value stands in the same region, where an expression can stand, with no write before
-    /// it if the value depends on memory.
+    /// Returns true if the one use of a value stands in the same region, where an expression can stand, with no write
+    /// before it if the value depends on memory.
     fn is_used_in_place(&self, inst: Inst, result: Value, reads: bool) -> bool {
         let Some(user) = self.plan.user[result].expand() else { return false };
         if self.layout.region(user) != self.layout.region(inst) {
@@ -375,7 +375,7 @@ impl Folding<'_> {
         }
         let statement = self.plan.statement(self.func, self.layout, user);
         let (from, to) = (self.layout.end(inst), self.layout.start(statement));
-        // What happens in the statement itself happens after its operands are known.
+        // Effects of the statement itself come after its operands, so that these are known.
         self.layout.region(statement) == self.layout.region(inst)
             && self.writes[from as usize] == self.writes[(to - 1) as usize]
     }

@@ -111,7 +111,7 @@ impl Body<'_, '_> {
         let (value, next, state) = (data.results[0], data.results[1], data.operands[0]);
         let Some(variable) = self.variables.of(next) else { return };
         let in_place = self.variables.of(state) == Some(variable);
-        // What the variable held before may be an operand as well.
+        // The old value of the variable may be an operand as well.
         let is_needed = !in_place && data.operands[1..].iter().any(|&v| self.reads(v).contains(&variable));
         let mut name = self.variables.all[variable].name.clone();
         if is_needed {

@@ -28,7 +28,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// What stands before a function.
+    /// Returns what stands before a function.
     pub(super) fn function(self) -> &'static str {
         match self {
             Target::Cpp => "inline",
@@ -48,18 +48,18 @@ impl Target {
 #[derive(Clone, Copy)]
 pub(super) struct Callees<'a> {
     pub module: &'a Module,
-    /// Of the definition of a library op, the op.
+    /// The op of the definition of a library op.
     pub defined: Option<&'a Defined>,
 }
 
 impl Callees<'_> {
-    /// Whether they are definitions of library ops.
+    /// Returns true if they are definitions of library ops.
     fn is_library(self) -> bool {
         self.defined.is_some()
     }
 }
 
-/// How the definition of an op is called.
+/// Describes how the definition of an op is called.
 #[derive(Clone, Debug)]
 pub(super) enum Callee {
     /// By an operator.
@@ -70,19 +70,19 @@ pub(super) enum Callee {
     Widened(String),
 }
 
-/// How a function is declared.
+/// Describes how a function is declared.
 #[derive(Clone, Copy)]
 struct FunctionName<'a> {
     name: &'a str,
     result: &'a str,
-    /// Whether its first parameter is a random state that it changes.
+    /// True if its first parameter is a random state that it changes.
     changes_state: bool,
 }
 
 /// A function, or a type that one needs.
 struct FunctionText {
     text: String,
-    /// Whether it defines an op.
+    /// True if it defines an op.
     is_library: bool,
 }
 
@@ -97,7 +97,7 @@ enum Written {
 struct Table {
     /// Its name in the namespace `constants`.
     name: String,
-    /// What the source calls it.
+    /// Holds what the source calls it.
     source_name: Option<String>,
     elem: Scalar,
     bits: Vec<u64>,
@@ -110,7 +110,7 @@ pub(super) struct Unit<'u> {
     target: Target,
     options: &'u Options<'u>,
     semantics: &'u dyn Semantics,
-    /// How the kernel was split, if its threads are blocks.
+    /// Says how the kernel was split, if its threads are blocks.
     pub(super) blocks: Option<&'u BlockPlan>,
     /// The helpers that functions and tables use, and the types that they are used with.
     helpers: Helpers,
@@ -118,7 +118,7 @@ pub(super) struct Unit<'u> {
     composites: Vec<Composite>,
     tables: Vec<Table>,
     needs_printf: bool,
-    /// Whether the kernel's threads work together, so that none is run after another.
+    /// True if the kernel's threads work together, so that none is run after another.
     pub(super) in_blocks: bool,
     compares_with_limits: bool,
     /// Texts of functions, each after those it calls.
@@ -131,7 +131,8 @@ pub(super) struct Unit<'u> {
     names: Names,
     /// Those of the kernel and the user's functions.
     own_names: Vec<String>,
-    /// What a function of the library asks for that is written by itself; `None` if it cannot be, and in other texts.
+    /// Holds what a function of the library asks for that is written by itself; `None` if it cannot be, and in other
+    /// texts.
     asked: Option<Vec<Asked>>,
     error: Option<CodegenError>,
 }
@@ -257,7 +258,7 @@ impl<'u> Unit<'u> {
 
     /// The name, in the namespace `constants`, of the table of these constants, which the source may have a name for.
     pub(super) fn table(&mut self, source_name: Option<&str>, elem: Scalar, bits: Vec<u64>) -> String {
-        // What it is called depends on the tables before it.
+        // The name of a table depends on the tables before it.
         self.asked = None;
         let is_same = |table: &&Table| {
             (table.elem, &table.bits) == (elem, &bits)
@@ -275,7 +276,7 @@ impl<'u> Unit<'u> {
                 self.need(Helper::NotANumber);
             }
         }
-        // What is captured as `module.name` has the last part as its name.
+        // A value captured as `module.name` has the last part as its name.
         let wanted = source_name.map_or("table", |name| name.rsplit('.').next().unwrap_or(name));
         let is_taken = |name: &str| self.tables.iter().any(|table| table.name == name);
         let name = Names::default().local_unless(wanted, is_taken);
@@ -420,7 +421,7 @@ impl<'u> Unit<'u> {
         });
     }
 
-    /// What a function means that is no function of the text.
+    /// Returns what a function means that is no function of the text.
     pub(super) fn phrase(&self, callees: Callees<'_>, id: FuncId) -> Option<Phrase> {
         let phrases = self.blocks.filter(|_| !callees.is_library()).map_or(&[][..], |plan| &plan.phrases);
         phrases.iter().find(|(known, _)| *known == id).map(|&(_, phrase)| phrase)
@@ -539,7 +540,7 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// How the op for operands of these types is called, which writes its definition.
+    /// Returns how the op for operands of these types is called, which writes its definition.
     pub(super) fn definition(&mut self, op: Op, types: &[Type], results: &[Type]) -> Option<Callee> {
         self.ask(|| Asked::Definition(op, types.into(), results.into()));
         let is_composite = types.iter().chain(results).any(|ty| ty.as_composite().is_some());
@@ -619,7 +620,7 @@ impl<'u> Unit<'u> {
         Ok(text.trim_start().to_owned())
     }
 
-    /// What compilers are told about the text: how to round, and what not to warn of.
+    /// Returns the directives for compilers: how to round, and what not to warn of.
     fn put_pragmas(&self, text: &mut String, is_strict: bool) {
         match self.target {
             Target::Cpp => text.push_str(
@@ -732,7 +733,7 @@ struct launch_bounds {
 };
 ";
 
-/// What stands for a mark in the prelude's pieces for atomic updates, of any scope or of one.
+/// Returns what stands for a mark in the prelude's pieces for atomic updates, of any scope or of one.
 fn atomics(mark: &str, is_scoped: bool) -> &'static str {
     match (mark, is_scoped) {
         ("S", true) => "memory_scope Scope = device_scope, ",

@@ -18,18 +18,18 @@ use smallvec::SmallVec;
 pub(super) struct Variable(u32);
 entity_impl!(Variable, "variable");
 
-/// What is known of a variable.
+/// Describes what is known of a variable.
 pub(super) struct VariableData {
     pub ty: Type,
     pub name: String,
-    /// Whether it is assigned once, when it is declared.
+    /// True if it is assigned once, when it is declared.
     pub is_constant: bool,
     /// The instruction before which it is declared without a value; none if its first assignment declares it.
     pub declared_before: PackedOption<Inst>,
     /// The parameters that a kernel's parameter comes in which is a composite: its components.
     pub parts: Vec<String>,
     values: SmallVec<[Value; 4]>,
-    /// Whether no other value may share it.
+    /// True if no other value may share it.
     is_pinned: bool,
 }
 
@@ -45,7 +45,7 @@ struct Handed {
     to: Value,
 }
 
-/// How many values may share a variable: comparing each with each takes time.
+/// Number of values that may share a variable: comparing each with each takes time.
 const MAX_VALUES: usize = 64;
 
 impl Variables {
@@ -208,8 +208,8 @@ impl Variables {
             }
         }
         let mut used: FxHashMap<String, SmallVec<[Region; 2]>> = FxHashMap::default();
-        // By name that was wanted: where names with the numbers from 1 on are used. Of a name that many want, few are
-        // then put together to be looked up.
+        // For each name that was wanted, where names with the numbers from 1 on are used. Of a name that many want, few
+        // are then put together to be looked up.
         let mut numbered: FxHashMap<&str, Vec<SmallVec<[Region; 2]>>> = FxHashMap::default();
         // Names that are taken where one stands stay so.
         let mut next: FxHashMap<(&str, Region), usize> = FxHashMap::default();
@@ -333,7 +333,7 @@ impl Variables {
     }
 }
 
-/// Where a variable is used.
+/// Says where a variable is used.
 #[derive(Clone, Copy, Default)]
 struct Scope {
     /// The innermost region that holds all uses.
@@ -362,11 +362,11 @@ impl Scope {
     }
 }
 
-/// What tells whether two values are needed at the same time.
+/// Describes what tells whether two values are needed at the same time.
 struct Merging<'a> {
     func: &'a Function,
     layout: &'a Layout,
-    /// Where each value is read.
+    /// The place where each value is read.
     uses: SecondaryMap<Value, SmallVec<[(u32, Region); 2]>>,
 }
 
@@ -386,7 +386,7 @@ impl Merging<'_> {
         });
     }
 
-    /// Whether the values of two variables come into being in different branches or loops.
+    /// Returns true if the values of two variables come into being in different branches or loops.
     fn are_side_by_side(&self, a: &VariableData, b: &VariableData) -> bool {
         let around = |variable: &VariableData| {
             let regions = variable.values.iter().filter_map(|&value| Some(self.layout.definition(self.func, value)?.1));
@@ -401,7 +401,7 @@ impl Merging<'_> {
         self.is_needed_at(a, b) || self.is_needed_at(b, a)
     }
 
-    /// Whether `value` is still needed where `other` comes into being.
+    /// Returns true if `value` is still needed where `other` comes into being.
     fn is_needed_at(&self, value: Value, other: Value) -> bool {
         let (func, layout) = (self.func, self.layout);
         let (Some((defined, home)), Some((place, region))) =

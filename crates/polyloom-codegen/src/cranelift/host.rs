@@ -16,7 +16,7 @@ const FORMAT: u32 = 1;
 pub(super) struct Host {
     /// For code that is loaded into this process.
     pub(super) isa: OwnedTargetIsa,
-    /// What it was set up with.
+    /// Holds what it was set up with.
     pub(super) features: Features,
     pub(super) effort: Effort,
     /// All that compiled code depends on beside the HIR.
@@ -25,7 +25,7 @@ pub(super) struct Host {
     pub(super) identity: [u8; 32],
 }
 
-/// Which instructions may be used.
+/// Says which instructions may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Features {
     /// All that the machine has.
@@ -34,7 +34,7 @@ pub(super) enum Features {
     Baseline,
 }
 
-/// How much time goes into code.
+/// Describes how much time goes into code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effort {
     /// As much as pays where code is run for a while.

@@ -21,7 +21,7 @@ pub(super) type Key = [u8; 16];
 /// The most functions the table keeps.
 const MAX_KEPT: usize = 4096;
 
-/// What code refers to, independent of the module it came from.
+/// Describes what code refers to, independent of the module it came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reference {
     /// A function of scalars.
@@ -75,7 +75,7 @@ pub(super) struct Library<'a> {
     options: Options<'a>,
     /// `None` while the hash is being computed, to notice recursion.
     keys: FxHashMap<FuncId, Option<Key>>,
-    /// What the kernel needs so far, callees before callers.
+    /// Holds what the kernel needs so far, callees before callers.
     pub(super) functions: Vec<Arc<CompiledFunction>>,
 }
 

@@ -19,7 +19,7 @@ use std::cell::RefCell;
 /// The one namespace of user external names: functions of the HIR module, by number.
 const MODULE: u32 = 0;
 
-/// What code refers to.
+/// Describes what code refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     /// A function of the HIR module it came from.
@@ -48,7 +48,7 @@ pub(super) struct Code {
     pub(super) assembly: Option<String>,
 }
 
-/// How to compile.
+/// Describes how to compile.
 #[derive(Clone, Copy)]
 pub(super) struct Options<'a> {
     pub(super) isa: &'a dyn TargetIsa,

@@ -3,7 +3,7 @@
 use polyloom::{Function, Inst, Region, Value};
 use rustc_hash::FxHashMap;
 
-/// Whether both regions of a branch do the same, and something.
+/// Returns true if both regions of a branch do the same, and something.
 pub(super) fn are_alike(function: &Function, arms: &[Region]) -> bool {
     let [a, b] = arms else { return false };
     function.regions[*a].insts.len() > 1 && Matching { function, named: FxHashMap::default() }.regions(*a, *b)

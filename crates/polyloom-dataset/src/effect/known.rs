@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) struct Id(u32);
 
-/// How a value is made.
+/// Describes how a value is made.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Origin {
     /// By an operation on others; it is the result of this index, and depends on memory as of this time.
@@ -21,7 +21,7 @@ pub(super) enum Origin {
     Unknown(u32),
 }
 
-/// What an operation says beyond its operands.
+/// Describes what an operation says beyond its operands.
 pub(super) type Text = Option<Box<str>>;
 
 pub(super) fn text(imm: &Imm) -> Text {
@@ -54,7 +54,7 @@ impl Sum {
         self
     }
 
-    /// What this is times the other, constants aside, if it is a multiple of it.
+    /// Returns what this is times the other, constants aside, if it is a multiple of it.
     pub(super) fn ratio(&self, other: &Sum) -> Option<f64> {
         let (&(_, first), &(_, second)) = (self.terms.first()?, other.terms.first()?);
         let ratio = first / second;
@@ -94,24 +94,24 @@ impl Sum {
 /// Factors in the order of their ids.
 pub(super) type Factors = SmallVec<[(Id, i32); 2]>;
 
-/// What is known of a value, however it is made.
+/// Describes what is known of a value, however it is made.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Facts {
     pub(super) range: Range,
-    /// Of a whole number, even one that is stored as a float, what it is a multiple of.
+    /// The number that a whole number, even one stored as a float, is a multiple of.
     pub(super) whole: Option<Whole>,
-    /// Whether all threads of a warp have the same.
+    /// True if all threads of a warp have the same.
     pub(super) is_uniform: bool,
 }
 
 impl Facts {
-    /// What a type says.
+    /// Returns what a type says.
     pub(super) fn of_type(ty: Type) -> Facts {
         let is_whole = elem(ty).is_some_and(polyloom::Scalar::is_int);
         Facts { range: range_of_type(ty), whole: is_whole.then_some(Whole::ANY), is_uniform: false }
     }
 
-    /// What is so of either.
+    /// Returns what is so of either.
     pub(super) fn or(self, other: Facts) -> Facts {
         Facts {
             range: self.range.or(other.range),
@@ -121,15 +121,15 @@ impl Facts {
     }
 }
 
-/// What is known of a value by its number.
+/// Describes what is known of a value by its number.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) origin: Origin,
     pub(super) sum: Sum,
     pub(super) facts: Facts,
-    /// Of a vector, one that it is a multiple of.
+    /// A vector that this vector is a multiple of.
     pub(super) direction: Id,
-    /// Of a product its factors, each with how often it is one; those divided by are so less than no times.
+    /// Factors of a product with their exponents, which are negative for divisors.
     pub(super) factors: Factors,
 }
 
@@ -144,7 +144,7 @@ pub(super) struct Table {
     narrowed: Vec<(Id, Range)>,
 }
 
-/// How much was known at some point.
+/// Describes how much was known at some point.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     n_known: usize,
@@ -214,7 +214,7 @@ impl Table {
         self.sum_of(Sum::number(number), facts)
     }
 
-    /// What an operation gives that is no sum.
+    /// Returns what an operation gives that is no sum.
     pub(super) fn atom(&mut self, origin: Origin, facts: Facts, direction: Option<Id>) -> Id {
         if let Some(&id) = self.ids.get(&origin) {
             return id;
@@ -260,7 +260,7 @@ impl Table {
         id
     }
 
-    /// What the value is a multiple of.
+    /// Returns what the value is a multiple of.
     pub(super) fn base(&self, id: Id) -> Id {
         match (&self.get(id).sum.terms[..], self.get(id).sum.constant) {
             (&[(term, _)], 0.0) => term,
@@ -268,7 +268,7 @@ impl Table {
         }
     }
 
-    /// How many times [that](Table::base) it is.
+    /// Returns the number of times [that](Table::base) it is.
     pub(super) fn times(&self, id: Id) -> f64 {
         match (&self.get(id).sum.terms[..], self.get(id).sum.constant) {
             (&[(_, times)], 0.0) => times,
@@ -299,7 +299,7 @@ impl Table {
         *self.products.entry(factors).or_insert(id)
     }
 
-    /// What a sum is a multiple of, if it is whole.
+    /// Returns what a sum is a multiple of, if it is whole.
     fn whole_of(&self, sum: &Sum) -> Option<Whole> {
         let constant = Whole::of(sum.constant)?;
         sum.terms
@@ -311,7 +311,7 @@ impl Table {
     pub(super) fn range_of(&self, sum: &Sum) -> Range {
         let base = |term: Id| square(self, term).filter(|&id| self.get(id).sum.terms[..] == [(id, 1.0)]);
         let times_of = |id: Id| sum.terms.iter().find(|&&(term, _)| term == id).map_or(0.0, |&(_, times)| times);
-        // What stands beside its square is told with it, unless that is told with its own.
+        // A value beside its own square is reported with the square, so that one fault is told once.
         fn is_in_square(sum: &Sum, base: &impl Fn(Id) -> Option<Id>, id: Id) -> bool {
             sum.terms.iter().any(|&(term, _)| base(term) == Some(id) && !is_in_square(sum, base, term))
         }
@@ -327,7 +327,7 @@ impl Table {
     pub(super) fn difference(&self, a: Id, b: Id) -> Range {
         let (sum, _) = self.get(a).sum.plus(&self.get(b).sum.clone().times(-1.0));
         let range = self.range_of(&sum);
-        // What is known of the two beyond their terms.
+        // Facts about the two beyond their terms.
         let apart = self.range(a) - self.range(b);
         meet(range, apart)
     }
@@ -344,7 +344,7 @@ fn quadratic(range: Range, square: f64, times: f64) -> Range {
     if range.low < apex && apex < range.high { ends.or(Range::of(at(apex))) } else { ends }
 }
 
-/// What a number is the square of. Of quaternions and matrices no factors are known.
+/// Returns what a number is the square of. Of quaternions and matrices no factors are known.
 pub(super) fn square(table: &Table, id: Id) -> Option<Id> {
     let known = table.get(id);
     match &known.origin {
@@ -356,8 +356,8 @@ pub(super) fn square(table: &Table, id: Id) -> Option<Id> {
     }
 }
 
-/// What two ranges of one value leave; bounds that came of infinities alone say nothing. What rounding has left no number
-/// in common is the first.
+/// Returns what two ranges of one value leave; bounds that came of infinities alone say nothing. What rounding has left
+/// no number in common is the first.
 pub(super) fn meet(a: Range, b: Range) -> Range {
     let both = Range::new(a.low.max(b.low), a.high.min(b.high));
     match () {
@@ -367,8 +367,8 @@ pub(super) fn meet(a: Range, b: Range) -> Range {
     }
 }
 
-/// What is left of a whole number that arithmetic gives in this range where a type holds it: integers wrap around, and
-/// floats round large numbers.
+/// Returns what is left of a whole number that arithmetic gives in this range where a type holds it: integers wrap
+/// around, and floats round large numbers.
 pub(super) fn stored(whole: Whole, range: Range, ty: Type) -> Whole {
     match elem(ty) {
         Some(elem) if elem.is_int() && !range.lies_in(numbers_of(elem)) => whole.wrapped(elem.bits()),
@@ -384,7 +384,7 @@ pub(super) fn stored(whole: Whole, range: Range, ty: Type) -> Whole {
     }
 }
 
-/// What an integer may be that is known by its type alone.
+/// Returns what an integer may be that is known by its type alone.
 pub(super) fn range_of_type(ty: Type) -> Range {
     match elem(ty) {
         Some(polyloom::Scalar::Bool) => Range::new(0.0, 1.0),

@@ -17,7 +17,7 @@ struct Search<'a> {
     function: &'a Function,
     /// The values that something reads.
     read: FxHashSet<Value>,
-    /// By parameter, whether it is an array that the function writes.
+    /// True for each parameter that is an array the function writes.
     written: Vec<bool>,
     /// In how many loops each value changes.
     depths: FxHashMap<Value, u32>,
@@ -66,13 +66,13 @@ impl Search<'_> {
         }
     }
 
-    /// Whether it is an integer: where a thread reads is written next to where it does so.
+    /// Returns true if it is an integer: where a thread reads is written next to where it does so.
     fn is_whole(&self, value: Value) -> bool {
         let ty = self.function.ty(value);
         ty.as_scalar().is_some_and(|scalar| !scalar.is_float())
     }
 
-    /// Whether it is what a variable or a member begins with.
+    /// Returns true if it is what a variable or a member begins with.
     fn is_beginning(&self, data: &InstData) -> bool {
         let is_number = |operand: &Value| self.function.as_const(*operand).is_some();
         data.op == Op::Const || (data.op == Op::Construct && data.operands.iter().all(is_number))

@@ -28,7 +28,7 @@ use polyloom::op::Group;
 use polyloom::{Kernel, Op, Span};
 use walk::Walk;
 
-/// What is wrong with an operation, and where.
+/// Describes what is wrong with an operation, and where.
 struct Finding {
     span: Span,
     /// The operation, or the variable it gives a value.
@@ -36,7 +36,7 @@ struct Finding {
     what: &'static str,
 }
 
-/// Whether each operation of a generated kernel has an effect, as far as can be told without running it.
+/// Tells whether each operation of a generated kernel has an effect, as far as can be told without running it.
 ///
 /// # Errors
 ///
@@ -68,8 +68,8 @@ impl Finding {
     }
 }
 
-/// Whether it says where a thread is, or how large something is: what a kernel begins with, whether it needs all of it
-/// or not.
+/// Returns true if it says where a thread is, or how large something is: what a kernel begins with, whether it needs
+/// all of it or not.
 fn is_place(op: Op) -> bool {
     matches!(op.info().group, Group::Index | Group::Gpu)
 }
@@ -81,7 +81,7 @@ mod tests {
     use crate::verify::Verifier;
     use polyloom::Arch;
 
-    /// What is found in a kernel of these lines, which may call `turn` and `guarded`, whatever it is given.
+    /// Returns what is found in a kernel of these lines, which may call `turn` and `guarded`, whatever it is given.
     fn found(lines: &str, inputs: &[Input]) -> String {
         let lines = lines.lines().map(|line| format!("    {line}\n")).collect::<String>();
         let source = format!(
@@ -211,7 +211,7 @@ def kernel(
         );
         check("if i < 5:\n    out[i] = loom.max(4.0, float(i)) * x[i]", "`max` always gives the same one of the two");
         check("if i <= 5:\n    out[i] = loom.max(4.0, float(i)) * x[i]", "");
-        // What follows from a test holds no longer than it does.
+        // A consequence of a test holds no longer than the test does.
         check("if x[i] > 0.5:\n    out[i] = x[i] * x[i]\nelse:\n    out[i] = loom.abs(x[i] * 2.0)", "");
         check("if x[i] > 0.5:\n    out[i] = x[i] * 3.0 + x[i] * y[i]\nelse:\n    out[i] = loom.abs(x[i] * y[i])", "");
         check("if x[i] > 0.5:\n    out[i] = loom.sinh(x[i])\nout[i] = out[i] + loom.abs(loom.sinh(x[i]))", "");
@@ -388,7 +388,7 @@ def kernel(
         check("if loom.exp(x[i]) > -0.5:\n    out[i] = y[i]", "`gt` is always the same");
         check("out[i] = guarded(loom.abs(x[i]))", "`lt` is always the same");
         check("out[i] = guarded(x[i])", "");
-        // What one call has no use for another may have.
+        // An operation that one call has no use for may be of use to another.
         check("out[i] = guarded(loom.abs(x[i])) - guarded(y[i])", "");
         check("out[i] = guarded(loom.abs(x[i])) - guarded(y[i] * y[i])", "`lt` is always the same");
         check("for k in range(4):\n    if k < 4:\n        out[i] = out[i] + float(k)", "`lt` is always the same");

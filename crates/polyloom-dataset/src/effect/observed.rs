@@ -13,27 +13,27 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is seen less often than once in so many times is hardly ever seen.
+/// Fewer than one in this many counts as hardly ever.
 const RARE: u32 = 32;
 
 /// Fewer different operands than these say nothing.
 const FEWEST: u32 = 12;
 
-/// What the operations of a kernel have given since they were cleared, by where they are in its source.
+/// Describes what the operations of a kernel have given since they were cleared, by where they are in its source.
 #[derive(Default)]
 pub(crate) struct Observations(Mutex<FxHashMap<(Span, Op), Outcomes>>);
 
-/// What an operation has given.
+/// Describes what an operation has given.
 #[derive(Default)]
 struct Outcomes {
     n: u32,
-    /// How often its operands were not the same as the last time.
+    /// Number of times its operands were not the same as the last time.
     n_new: u32,
     last: SmallVec<[u64; 4]>,
     first_result: u64,
-    /// How often it gave something else than the first time.
+    /// Number of times it gave something else than the first time.
     n_other: u32,
-    /// How often it gave each of its operands.
+    /// Number of times it gave each of its operands.
     n_given: SmallVec<[u32; 4]>,
 }
 
@@ -54,7 +54,7 @@ impl Outcomes {
         }
     }
 
-    /// What is wrong with the operation, if something is.
+    /// Returns what is wrong with the operation, if something is.
     fn fault(&self, op: Op) -> Option<&'static str> {
         let is_rare = |n: u32| n * RARE < self.n;
         let gave = |index: usize| self.n_given.get(index).copied().unwrap_or(0);
@@ -78,7 +78,7 @@ impl Outcomes {
     }
 }
 
-/// Whether it has an operand for which it is the identity.
+/// Returns true if it has an operand for which it is the identity.
 fn leaves_values(op: Op) -> bool {
     use Op::{Abs, BitAnd, BitOr, BitXor, Ceil, Copysign, Floor, Frac, Lshift, Mod, Rint, Round, Rshift, Trunc};
     matches!(
@@ -109,7 +109,7 @@ impl Observations {
         self.lock().clear();
     }
 
-    /// Whether each operation of a generated kernel has had an effect in the runs that were observed.
+    /// Tells whether each operation of a generated kernel has had an effect in the runs that were observed.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl<'a> OfData<'a> {
         };
         let values = function.params().iter().copied().filter(is_data).collect();
         let mut found = OfData { function, values };
-        // What a loop carries may come from what is later in it.
+        // A carried value may come from a later part of the loop.
         loop {
             let n = found.values.len();
             found.region(function.body);
@@ -163,7 +163,7 @@ impl<'a> OfData<'a> {
         }
     }
 
-    /// Whether something is handed on from this region that comes from data.
+    /// Returns true if something is handed on from this region that comes from data.
     fn region(&mut self, region: Region) -> bool {
         let mut hands_on = false;
         for &inst in &self.function.regions[region].insts {
@@ -196,7 +196,7 @@ mod tests {
     use crate::verify::Verifier;
     use polyloom::Arch;
 
-    /// What is found in runs of a kernel of these lines, where `x` is from 0.1 to 2 and `y` from -3 to 3.
+    /// Finds the faults in runs of a kernel of these lines, where `x` is from 0.1 to 2 and `y` from -3 to 3.
     fn check(lines: &str, expected: &str) {
         let lines = lines.lines().map(|line| format!("    {line}\n")).collect::<String>();
         let source = format!(

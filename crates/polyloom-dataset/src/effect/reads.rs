@@ -64,20 +64,20 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// Whether it computes all components of a composite for themselves, or each from several.
+    /// Returns true if it computes all components of a composite for themselves, or each from several.
     fn is_of_parts(&self, data: &InstData) -> bool {
         let is_matrix = |value: &Value| matches!(self.composite(*value), Some(Composite::Matrix { .. }));
         let is_long = data.results.first().is_some_and(|&result| self.function.ty(result).as_composite().is_some());
         let is_number = |operand: &Value| self.function.as_const(*operand).is_some();
         match data.op {
-            // What a variable begins with.
+            // The value that a variable begins with.
             Op::Construct => is_long && !data.operands.iter().all(is_number),
             Op::Mul => is_long && (data.operands.iter().any(is_matrix) || self.is_by_part(data)),
             _ => is_long && self.is_by_part(data),
         }
     }
 
-    /// Whether each component of what it gives comes from the same of its operands.
+    /// Returns true if each component of what it gives comes from the same of its operands.
     fn is_by_part(&self, data: &InstData) -> bool {
         let Some(&result) = data.results.first() else { return false };
         let Some(composite) = self.composite(result) else { return false };
@@ -95,7 +95,7 @@ impl<'a> Reads<'a> {
         self.function.ty(value).as_composite()
     }
 
-    /// Whether everything that reads a number gives the same for minus the number.
+    /// Returns true if everything that reads a number gives the same for minus the number.
     fn loses_sign(&self, value: Value) -> bool {
         let Some(readers) = self.readers.get(&value) else { return false };
         self.function.ty(value).is_float()
@@ -106,8 +106,8 @@ impl<'a> Reads<'a> {
             })
     }
 
-    /// Whether a bounded number, or one that rises or falls with it, is compared with a number and nothing else: the bounds
-    /// have no say in that.
+    /// Returns true if a bounded number, or one that rises or falls with it, is compared with a number and nothing
+    /// else: the bounds have no say in that.
     fn is_only_compared(&self, data: &InstData, mut value: Value) -> bool {
         let is_number = |value: Value| self.function.as_const(value).is_some();
         let is_bounded = match data.op {

@@ -8,7 +8,7 @@ use polyloom::{Op, Scalar, Type, op::Group};
 use smallvec::SmallVec;
 use std::f64::consts::E;
 
-/// What is known of what an operation on operands of these types gives that reads no memory.
+/// Returns what is known of what an operation on operands of these types gives that reads no memory.
 pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, types: &[Type]) -> Facts {
     let ranges: SmallVec<[Range; 4]> = operands.iter().map(|&id| table.range(id)).collect();
     let parts = || made_of(table, operands[0], n_components(types));
@@ -56,7 +56,7 @@ pub(super) fn facts(table: &Table, op: Op, operands: &[Id], ty: Type, types: &[T
     Facts { range, whole, is_uniform }
 }
 
-/// What lanes of a warp get of each other's values, of which the first operand is their own.
+/// Returns what lanes of a warp get of each other's values, of which the first operand is their own.
 pub(super) fn exchanged(table: &Table, op: Op, operands: &[Id], ty: Type) -> Facts {
     let facts = Facts::of_type(ty);
     let of = |index: usize| table.get(operands[index]).facts;
@@ -73,7 +73,7 @@ pub(super) fn exchanged(table: &Table, op: Op, operands: &[Id], ty: Type) -> Fac
     }
 }
 
-/// Whether lanes of a warp exchange their values by it.
+/// Returns true if lanes of a warp exchange their values by it.
 pub(super) fn is_of_warp(op: Op) -> bool {
     use Op::{Ballot, MatchAll, MatchAny, Shuffle, ShuffleDown, ShuffleUp, ShuffleXor, WarpAll, WarpAny};
     use Op::{WarpReduceAdd, WarpReduceAnd, WarpReduceMax, WarpReduceMin, WarpReduceOr, WarpReduceXor};
@@ -81,13 +81,13 @@ pub(super) fn is_of_warp(op: Op) -> bool {
         || matches!(op, WarpReduceAdd | WarpReduceAnd | WarpReduceMax | WarpReduceMin | WarpReduceOr | WarpReduceXor)
 }
 
-/// What a whole number is a multiple of.
+/// Returns what a whole number is a multiple of.
 fn whole(table: &Table, op: Op, operands: &[Id], ty: Type) -> Option<Whole> {
     let whole = |index: usize| table.get(*operands.get(index)?).facts.whole;
     let number = |index: usize| table.as_number(*operands.get(index)?).filter(|x| x.trunc() == *x).map(|x| x as i64);
     let is_int = elem(ty).is_some_and(|elem| elem.is_int());
     let found = match op {
-        // Of a number it says whether it is not zero.
+        // A number as a condition says whether it is not zero.
         Op::Cast if elem(ty) == Some(Scalar::Bool) => return None,
         Op::Cast if !is_int => return whole(0),
         Op::Cast | Op::Component => whole(0),
@@ -108,7 +108,7 @@ fn whole(table: &Table, op: Op, operands: &[Id], ty: Type) -> Option<Whole> {
     if is_int { found.or(Some(Whole::ANY)) } else { found }
 }
 
-/// Whether numbers are not zero, as a number.
+/// Tells whether numbers are not zero, as a number.
 fn is_not_zero(range: Range) -> Range {
     Range::new(f64::from(range.low > 0.0 || range.high < 0.0), f64::from(range != Range::of(0.0)))
 }

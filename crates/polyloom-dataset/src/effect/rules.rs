@@ -5,7 +5,7 @@ use super::results::is_of_warp;
 use super::whole::Whole;
 use polyloom::Op;
 
-/// What is wrong with an operation on these values, if something is.
+/// Returns what is wrong with an operation on these values, if something is.
 pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static str> {
     let range = |index: usize| table.range(operands[index]);
     let number = |index: usize| table.as_number(operands[index]);
@@ -63,7 +63,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         Op::Mod => {
             let apart = table.difference(operands[1], operands[0]);
             let is_less = range(0).size() < range(1).abs().low || (range(0).low >= 0.0 && apart.low > 0.0);
-            // Of a number far below zero a divisor that is larger is smaller in size.
+            // Far below zero, a divisor that is larger is smaller in size.
             let is_told = apart.low > 0.0 && apart.low == apart.high && range(0).low > -0.5 * apart.low;
             (is_less || is_told || is_within(table, operands[0], operands[1])).then_some("leaves what it is given")
         }
@@ -114,7 +114,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
     }
 }
 
-/// Of a value the one whose sign it has, and whether that is changed.
+/// Returns the value whose sign this value has, and whether the sign is changed.
 fn sign(table: &Table, mut id: Id) -> (Id, bool) {
     use Op::{Asin, Asinh, Atan, Atanh, Cbrt, Erf, Erfinv, Expm1, Frac, Sinh, Tanh, Trunc};
     let mut is_changed = false;
@@ -138,7 +138,7 @@ fn sign(table: &Table, mut id: Id) -> (Id, bool) {
     }
 }
 
-/// Whether it is a float made of integers, whole however large these are.
+/// Returns true if it is a float made of integers, whole however large these are.
 pub(super) fn is_of_integers(table: &Table, id: Id) -> bool {
     let known = table.get(id);
     let is_of_integer = |&(term, _): &(Id, f64)| match &table.get(term).origin {
@@ -148,12 +148,12 @@ pub(super) fn is_of_integers(table: &Table, id: Id) -> bool {
     known.facts.whole.is_some() && !known.sum.terms.is_empty() && known.sum.terms.iter().all(is_of_integer)
 }
 
-/// Whether it is another whole number with its bits moved.
+/// Returns true if it is another whole number with its bits moved.
 fn is_shifted(sum: &Sum) -> bool {
     matches!(sum.terms[..], [(_, times)] if sum.constant == 0.0 && times > 1.0 && times.log2().fract() == 0.0)
 }
 
-/// Whether a mask takes no bit away that a number could have, or adds none that it has not.
+/// Returns true if a mask takes no bit away that a number could have, or adds none that it has not.
 fn keeps(table: &Table, op: Op, id: Id, mask: f64) -> bool {
     let facts = table.get(id).facts;
     match op {
@@ -162,12 +162,12 @@ fn keeps(table: &Table, op: Op, id: Id, mask: f64) -> bool {
     }
 }
 
-/// Whether it is another value times a number.
+/// Returns true if it is another value times a number.
 fn is_scaled(sum: &Sum) -> bool {
     matches!(sum.terms[..], [(_, times)] if sum.constant == 0.0 && times != 1.0)
 }
 
-/// How many components two vectors have in common that are no numbers.
+/// Returns the number of components two vectors have in common that are no numbers.
 fn n_shared(table: &Table, a: Id, b: Id) -> usize {
     let parts = |id: Id| match &table.get(id).origin {
         Origin::Op { op: Op::Construct, operands, .. } => &operands[..],
@@ -177,13 +177,13 @@ fn n_shared(table: &Table, a: Id, b: Id) -> usize {
     if parts(a).len() == parts(b).len() { parts(a).iter().zip(parts(b)).filter(is_shared).count() } else { 0 }
 }
 
-/// Whether the first value is the maximum of the second and another, or as large as its size.
+/// Returns true if the first value is the maximum of the second and another, or as large as its size.
 fn exceeds(table: &Table, value: Id, other: Id) -> bool {
     is_made_of(table, value, Op::Max, |id| id == other) || is_within(table, other, value)
 }
 
-/// Whether a value is of no larger size than the bound: its magnitude and more, or that of a multiple of it, or its square
-/// and enough.
+/// Returns true if a value is of no larger size than the bound: its magnitude and more, or that of a multiple of it, or
+/// its square and enough.
 fn is_within(table: &Table, value: Id, bound: Id) -> bool {
     let of = &table.get(value).sum;
     let part_of = |id: Id| {
@@ -212,7 +212,7 @@ fn is_made_of(table: &Table, id: Id, wanted: Op, is_meant: impl Fn(Id) -> bool) 
     }
 }
 
-/// What gives vectors and quaternions of length 1.
+/// Holds what gives vectors and quaternions of length 1.
 const UNIT: &[Op] = &[
     Op::Normalize,
     Op::QuatFromEuler,

@@ -79,7 +79,7 @@ pub(super) fn part(table: &mut Table, data: &InstData, operands: &[Id], ty: Type
     Some(table.sum(sum, range, elem))
 }
 
-/// What a vector of so many components is made of, if it is made of these.
+/// Returns what a vector of so many components is made of, if it is made of these.
 pub(super) fn made_of(table: &Table, vector: Id, n: usize) -> Option<&[Id]> {
     match &table.get(vector).origin {
         Origin::Op { op: Op::Construct, operands, .. } if operands.len() == n && n > 1 => Some(operands),

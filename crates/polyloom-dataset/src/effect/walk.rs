@@ -24,21 +24,21 @@ pub(super) struct Walk<'a> {
     time: u32,
     /// The functions that are being executed, the kernel aside.
     calls: SmallVec<[FuncId; 4]>,
-    /// How often each function has been called.
+    /// Number of times each function has been called.
     n_calls: FxHashMap<FuncId, u32>,
-    /// What is wrong in functions in some call of them.
+    /// Holds what is wrong in functions in some call of them.
     suspects: Vec<Suspect>,
-    /// What the kernel itself has computed wherever it is by now, the latest last.
+    /// Holds what the kernel itself has computed wherever it is by now, the latest last.
     computed: Vec<Id>,
     is_computed: FxHashSet<Id>,
     /// Those of them that have a name.
     is_named: FxHashSet<Id>,
-    /// What the elements of arrays are that the kernel does not write.
+    /// Holds what the elements of arrays are that the kernel does not write.
     elements: FxHashMap<Id, Facts>,
     found: Option<Finding>,
 }
 
-/// What is wrong in a function in some call of it.
+/// Describes what is wrong in a function in some call of it.
 struct Suspect {
     callee: FuncId,
     finding: Finding,
@@ -51,9 +51,9 @@ struct Suspect {
 struct Activation<'a> {
     function: &'a Function,
     values: FxHashMap<Value, Id>,
-    /// How many operations the text has for a value: none where it has a name.
+    /// Number of operations the text has for a value: none where it has a name.
     lengths: FxHashMap<Value, u32>,
-    /// What is known of what it returns.
+    /// Holds what is known of what it returns.
     returned: Option<Returned>,
 }
 
@@ -111,13 +111,13 @@ impl<'a> Walk<'a> {
             kernel.values.insert(param, id);
         }
         self.region(&mut kernel, function.body);
-        // What a function does for one of its callers has an effect.
+        // A function's work for one of its callers is an effect of the function.
         let n_calls = self.n_calls;
         let is_always = |suspect: &Suspect| n_calls.get(&suspect.callee) == Some(&suspect.n_calls);
         self.found.or_else(|| self.suspects.into_iter().find(is_always).map(|suspect| suspect.finding))
     }
 
-    /// What is known of what a parameter is given.
+    /// Returns what is known of what a parameter is given.
     fn given(&self, ty: Type, values: Option<Values>) -> Facts {
         let facts = Facts::of_type(ty);
         let range = match values {
@@ -132,7 +132,7 @@ impl<'a> Walk<'a> {
         self.table.unknown(Facts::of_type(ty))
     }
 
-    /// What the region yields, if it ends so.
+    /// Returns what the region yields, if it ends so.
     fn region(&mut self, activation: &mut Activation<'a>, region: Region) -> Option<Ids> {
         let n_computed = self.computed.len();
         let mark = self.table.mark();
@@ -271,7 +271,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is known of what a function returns.
+    /// Returns what is known of what a function returns.
     ///
     /// A function is looked at by itself: what its parameters may be counts, and not what they have to do with each other,
     /// nor does what its result is made of count where it is called.
@@ -409,7 +409,7 @@ impl<'a> Walk<'a> {
         self.table.sum(sum, range, ty)
     }
 
-    /// What is known of an element of an array.
+    /// Returns what is known of an element of an array.
     fn loaded(&self, operands: &[Id], ty: Type) -> Facts {
         let facts = self.elements.get(&operands[0]).copied().unwrap_or(Facts::of_type(ty));
         Facts { is_uniform: operands.iter().all(|&id| self.table.get(id).facts.is_uniform), ..facts }
@@ -503,19 +503,19 @@ fn is_load(op: Op) -> bool {
     matches!(op, Op::ArrayLoad | Op::LoadReadonly)
 }
 
-/// Whether what it gives depends on its parameters alone.
+/// Returns true if what it gives depends on its parameters alone.
 fn is_pure(function: &Function) -> bool {
     let is_of_memory =
         |data: &InstData| matches!(data.op.info().effect, Effect::Read | Effect::Write | Effect::ReadWrite);
     !function.insts.values().any(is_of_memory)
 }
 
-/// Whether it is a vector, which a scalar makes longer or shorter.
+/// Returns true if it is a vector, which a scalar makes longer or shorter.
 fn is_vector(ty: Type) -> bool {
     ty.as_composite().is_some_and(|composite| composite.shape().len() == 1)
 }
 
-/// What an operation adds to the length of a text.
+/// Returns what an operation adds to the length of a text.
 fn own_length(op: Op) -> u32 {
     match op {
         Op::Const | Op::Cast | Op::Construct | Op::Component | Op::ComponentAt | Op::ArrayLoad | Op::LoadReadonly => 0,
@@ -524,7 +524,7 @@ fn own_length(op: Op) -> u32 {
     }
 }
 
-/// What a counter may be.
+/// Returns what a counter may be.
 fn counted(table: &Table, operands: &[Id]) -> Facts {
     let number = |index: usize| table.as_number(operands[index]);
     let range = match (number(0), number(1), number(2)) {

@@ -35,13 +35,14 @@ impl Whole {
         number == self.rest || (self.step != 0 && (number - self.rest) % self.step == 0)
     }
 
-    /// What is left of it in so many bits, where only multiples of powers of two outlast the numbers' wrapping around.
+    /// Returns what is left of it in so many bits, where only multiples of powers of two outlast the numbers' wrapping
+    /// around.
     pub(super) fn wrapped(self, bits: u32) -> Whole {
         let all = if bits < 20 { 1 << bits } else { LARGEST };
         Whole::new(gcd(self.step, all), self.rest)
     }
 
-    /// What is left of it where large numbers lose their last bits.
+    /// Returns what is left of it where large numbers lose their last bits.
     pub(super) fn rounded(self) -> Whole {
         match self.step {
             0 => self,
@@ -55,7 +56,7 @@ impl Whole {
         Whole::new(step, self.rest)
     }
 
-    /// What all of them leave when divided by a number, if it is the same.
+    /// Returns what all of them leave when divided by a number, if it is the same.
     pub(super) fn rest_by(self, modulus: i64) -> Option<i64> {
         (modulus > 0 && self.step % modulus == 0).then(|| self.rest.rem_euclid(modulus))
     }
@@ -65,7 +66,7 @@ impl Whole {
         (self.step == 0).then_some(self.rest as f64)
     }
 
-    /// What is left of it by a number: where its sign is that of the dividend, it may be less by the number.
+    /// Returns what is left of it by a number: where its sign is that of the dividend, it may be less by the number.
     pub(super) fn remainder(self, modulus: i64) -> Option<Whole> {
         match self.rest_by(modulus) {
             Some(0) => Some(Whole { step: 0, rest: 0 }),
@@ -73,7 +74,7 @@ impl Whole {
         }
     }
 
-    /// What all of them leave of the bits of a mask, if it is the same.
+    /// Returns what all of them leave of the bits of a mask, if it is the same.
     pub(super) fn masked(self, mask: i64) -> Option<i64> {
         let all = u64::try_from(mask).ok()?.checked_add(1)?.next_power_of_two();
         Some(self.rest_by(i64::try_from(all).ok()?)? & mask)

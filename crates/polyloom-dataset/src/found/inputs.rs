@@ -11,7 +11,7 @@ use polyloom::{CompositeKind, Kernel, Op, Scalar, Type};
 /// Extents of arrays that hold what a launch's threads look for beside their own elements, or at `i * width + j`.
 const WIDE: [u32; 4] = [160, 12, 10, 8];
 
-/// How the extents of arrays go with those of the launch.
+/// Describes how the extents of arrays go with those of the launch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shapes {
     /// Axis by axis the same.
@@ -80,7 +80,7 @@ fn values(elem: Type, is_array: bool, (low, high): (f64, f64)) -> Values {
     }
 }
 
-/// By parameter: whether the kernel reads elements of the array.
+/// For each parameter, whether the kernel reads elements of the array.
 fn read_arrays(kernel: &Kernel) -> Vec<bool> {
     let function = kernel.function();
     let mut reads = vec![false; kernel.types().len()];

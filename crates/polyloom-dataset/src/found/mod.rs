@@ -22,7 +22,7 @@ pub struct Source {
 pub struct SourceError {
     /// The file or folder.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Holds what is wrong.
     pub error: io::Error,
 }
 
@@ -83,17 +83,17 @@ impl Source {
         }
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> u64 {
         self.kernels.len() as u64
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.kernels.is_empty()
     }
 
-    /// What tells it from other files, for a run's settings.
+    /// Returns what tells it from other files, for a run's settings.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -164,7 +164,7 @@ pub(crate) fn programs<'a>(
     })
 }
 
-/// Whether other inputs may be what a kernel wants that was rejected for this.
+/// Returns true if other inputs may be what a kernel wants that was rejected for this.
 pub(crate) fn depends_on_inputs(reason: Reason) -> bool {
     match reason {
         Reason::Trap

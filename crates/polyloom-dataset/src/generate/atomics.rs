@@ -97,7 +97,7 @@ impl Generator {
             2 | 3 => {
                 let value = self.computed(real, 1);
                 let value = if is_last { self.with_unused(value) } else { value };
-                // Of multiples of a half, a quarter and the like that are not too large, sums are exact in any order.
+                // Sums of multiples of a half, a quarter and the like that are not too large are exact in any order.
                 let value = self.constrain(value, Need::Finite);
                 let value = self.constrain(value, Need::Moderate);
                 let value = self.short(value);

@@ -118,7 +118,7 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::SharedMemory)
 }
 
-/// What threads read of a tile of 8 by 8.
+/// Returns what threads read of a tile of 8 by 8.
 fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, range: Range) -> Vec<usize> {
     let mut found = Vec::new();
     let kinds = 1 + g.random.below(2);
@@ -186,7 +186,7 @@ fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, rang
     found
 }
 
-/// What threads read of a line of elements, or make of it together.
+/// Returns what threads read of a line of elements, or make of it together.
 fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficulty: u8) -> Vec<usize> {
     let (n, t, ty) = (block.n, block.thread.clone(), block.ty);
     let is_number = ty.as_composite().is_none();
@@ -384,7 +384,7 @@ pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
         g.gap();
         let next = exchange(&mut g, ty, own, &extras);
         seen.extend([own, next]);
-        // What the warp has in common does not tell lanes apart.
+        // Values that the warp has in common do not tell lanes apart.
         if next != own {
             let (a, b) = (g.read(own), g.read(next));
             let (operator, range) = match g.random.below(3) {
@@ -416,7 +416,7 @@ pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::Warp)
 }
 
-/// What lanes give each other: a new variable.
+/// Returns what lanes give each other: a new variable.
 fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize {
     let is_number = ty.as_composite().is_none();
     let range = g.variables[own].range;
@@ -581,7 +581,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
     }
 }
 
-/// How far off a lane or an element is.
+/// Returns how far off a lane or an element is.
 fn places(n: u32, way: &str) -> String {
     if n == 1 { format!("1 place {way}") } else { format!("{n} places {way}") }
 }

@@ -23,7 +23,7 @@ impl Generator {
         if !is_kept || expr.uses.iter().any(|&index| self.variables[index].changes) {
             return self.constrained(expr, need);
         }
-        // What is too large once is so whenever it is read.
+        // A value that is too large once is so whenever it is read.
         let is_same = |tamed: &&Tamed| {
             let variable = self.variables.get(tamed.index);
             tamed.of == expr.text && variable.is_some_and(|known| known.visible && known.text == tamed.name)
@@ -72,7 +72,7 @@ impl Generator {
             Need::Shift => 5,
             _ => self.random.pick(&[16, 31, 64, 100, 128]),
         };
-        // Of what is small already it leaves everything.
+        // A small value stays as it is.
         let is_small = expr.range.size() < f64::from(modulus);
         let (rest, size) = if is_small { self.with_size(expr) } else { self.remainder(expr, modulus) };
         match need {
@@ -94,7 +94,7 @@ impl Generator {
         (expr, size)
     }
 
-    /// What is left of a whole number by another, and its absolute value.
+    /// Returns what is left of a whole number by another, and its absolute value.
     fn remainder(&mut self, expr: Expr, modulus: i32) -> (Expr, Expr) {
         let ty = expr.ty;
         match ty.as_scalar().is_some_and(Scalar::is_unsigned_int) || expr.range.low >= 0.0 {
@@ -182,7 +182,7 @@ impl Generator {
                 3 if most > 2.0 && size <= 1e3 && !levelled => self.named_call(Op::Atan, &expr, range.of_sign(1.6)),
                 4 => {
                     let bound = self.random.pick(&[1.0_f64, 1.5, 2.0, 2.5, 3.0]).min(most);
-                    // What is often beyond its limits says little.
+                    // A value that is often beyond its limits says little, because the limits replace it.
                     if size > 5.0 * bound || !self.reaches(&expr, -bound, bound) {
                         continue;
                     }
@@ -210,7 +210,7 @@ impl Generator {
                     let range = if self.is_shared() { divisor.range.or(-divisor.range) } else { Range::within(3.0) };
                     Expr::binary("%", &expr, &divisor, ty, range)
                 }
-                // Of numbers of which nothing is known one may be infinite.
+                // A number of which nothing is known may be infinite.
                 _ if size > 1e30 && self.reaches(&expr, -1.0, 1.0) => self.clamped(&expr, -1.0, 1.0),
                 _ if need == Need::Finite && size > 1e3 && size <= 1e14 && self.random.one_in(3) => {
                     self.named_call(Op::Cbrt, &expr, range.rising_about(f64::cbrt))
@@ -252,7 +252,7 @@ impl Generator {
         Expr::binary("/", &expr, &more, ty, expr.range.of_sign(1.0))
     }
 
-    /// Whether a value may be within bounds; one that a loop changes has to begin there.
+    /// Returns true if a value may be within bounds; one that a loop changes has to begin there.
     fn reaches(&self, expr: &Expr, low: f64, high: f64) -> bool {
         let is_apart = |range: Range| range.low >= high || range.high <= low;
         let begins_apart = |&index: &usize| {
@@ -328,7 +328,7 @@ impl Generator {
             return expr;
         }
         match self.random.below(4) {
-            // Of a square the sign is gone.
+            // A square has lost the sign.
             0 | 1 if range.size() <= 50.0 && !matches!(expr.head, Some(Op::Neg | Op::Copysign)) => {
                 let expr = self.once(expr);
                 Expr::binary("*", &expr, &expr, ty, range.squared())

@@ -7,7 +7,7 @@ use polyloom::{Composite, Op, Scalar, Type};
 use smallvec::SmallVec;
 use std::f64::consts::{FRAC_PI_2, PI};
 
-/// What a builtin needs of an operand.
+/// Describes what a builtin needs of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
     /// Not to be so large that arithmetic overflows.
@@ -35,7 +35,7 @@ pub(crate) enum Need {
 }
 
 impl Need {
-    /// Whether these numbers are what is needed.
+    /// Returns true if these numbers are what is needed.
     pub(super) fn is_met_by(self, range: Range) -> bool {
         range.lies_in(match self {
             Need::Finite => Range::within(1e5),
@@ -54,7 +54,7 @@ impl Need {
     }
 }
 
-/// What an op needs of an operand.
+/// Returns what an op needs of an operand.
 pub(crate) fn need(op: Op, operand: usize) -> Need {
     match (op, operand) {
         (Op::Div | Op::FloorDiv | Op::Mod | Op::CwDiv, 1) => Need::NotZero,
@@ -101,7 +101,7 @@ pub(crate) fn result(op: Op, operands: &[Range], ty: Type, types: &[Type]) -> Ra
         // Near its ends it has no bound.
         Op::Erfinv if first.size() > 0.95 => Range::ANY,
         Op::Erfcinv if !first.lies_in(Range::new(0.05, 1.95)) => Range::ANY,
-        // What is no unit quaternion makes longer what it turns.
+        // A quaternion that is not of unit length makes longer what it turns.
         Op::QuatRotate | Op::QuatRotateInv | Op::QuatSlerp | Op::QuatToMatrix | Op::QuatFromMatrix => Range::ANY,
         Op::QuatFromAxisAngle => Range::within(first.size().max(1.0)),
         Op::Exp | Op::Exp2 if first == Range::ANY => Range::new(0.0, f64::INFINITY),

@@ -8,7 +8,7 @@ use super::program::{Category, Program};
 use super::range::Range;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 
-/// What a draw is called, its type and what it may be.
+/// Returns what a draw is called, its type and what it may be.
 fn kinds() -> [(&'static str, Type, Range); 11] {
     let vec = |len| Type::Composite(Composite::Vector { elem: Scalar::F32, len });
     let unit = Range::within(1.0);
@@ -200,7 +200,7 @@ impl Generator {
     /// Noise at a place.
     fn noise(&mut self, state: &str) {
         let name = self.random.pick(&["noise", "noise", "pnoise", "curlnoise"]);
-        // Of negative places real Warp's is not periodic.
+        // Real Warp's noise is not periodic at negative places.
         let name = if name == "pnoise" && self.is_shared() { "noise" } else { name };
         let real = self.real;
         let place = match self.composites.first().copied() {

@@ -82,7 +82,7 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
         _ => vec![elem],
     };
     let mut g = Generator::new(random, composites, scalars);
-    // What a line computes it says itself; of a skeleton's there is more to say.
+    // A line says itself what it computes, so that only a skeleton's lines need words.
     g.comments &= category == Category::Composite;
     g
 }
@@ -95,7 +95,7 @@ impl Generator {
         self.threads(rank);
         let types: Vec<Type> = self.types();
         let n_arrays = 1 + self.random.below(2 + usize::from(difficulty) / 2);
-        // Of each type one, so that what a category is about occurs.
+        // One of each type, so that the subject of a category occurs.
         let mut elems: Vec<Type> = self.composites.iter().map(|&composite| composite.into()).collect();
         if elems.is_empty() {
             elems.push(types[0]);
@@ -188,7 +188,7 @@ impl Generator {
     /// Writes outputs, the last of which takes in all that nothing has read.
     pub(super) fn outputs(&mut self, depth: usize) {
         let types = self.types();
-        // What a category is about comes last in the list.
+        // The subject of a category comes last in the list.
         let last = types[types.len() - 1];
         let mut outputs = vec![if self.random.one_in(3) { self.random.pick(&types) } else { last }];
         if self.random.one_in(4) {

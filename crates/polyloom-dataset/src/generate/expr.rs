@@ -7,7 +7,7 @@ use polyloom::{Op, Type};
 use smallvec::{SmallVec, smallvec};
 use std::rc::Rc;
 
-/// How tightly the outermost operator of an expression binds, loosest first.
+/// Describes how tightly the outermost operator of an expression binds, loosest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Binding {
     Conditional,
@@ -39,31 +39,32 @@ pub(super) struct Expr {
     pub(super) uses: SmallVec<[usize; 4]>,
     /// The builtin that gives it.
     pub(super) head: Option<Op>,
-    /// What it is a sum of, and a product of.
+    /// Holds what it is a sum of, and a product of.
     pub(super) parts: Parts,
     /// The tests that a condition is made of.
     pub(super) asks: Vec<Ask>,
-    /// Of a product with a number that number, whether it comes first, and the other factor.
+    /// Factor of a product with a number, whether the number comes first, and the other factor.
     pub(super) scaled: Option<Rc<(f64, bool, Expr)>>,
 }
 
-/// What a value is a sum of, each part by the hash of its text and negative if it is taken away, and a product of.
+/// Describes what a value is a sum of, each part by the hash of its text and negative if it is taken away, and a
+/// product of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     pub(super) terms: SmallVec<[i64; 4]>,
     pub(super) factors: SmallVec<[i64; 4]>,
-    /// Whether a number is one of its terms.
+    /// True if a number is one of its terms.
     pub(super) is_moved: bool,
-    /// Whether a number is one of its factors.
+    /// True if a number is one of its factors.
     pub(super) is_scaled: bool,
-    /// Whether one of the two that it is the sum or the product of is a number.
+    /// True if one of the two that it is the sum or the product of is a number.
     pub(super) has_number: bool,
-    /// What it is a number times, with a number added perhaps.
+    /// Holds what it is a number times, with a number added perhaps.
     pub(super) multiple_of: Option<i64>,
 }
 
 impl Parts {
-    /// Of what has a name, or is an element.
+    /// Makes an expression that has a name, or is an element.
     pub(super) fn of(text: &str) -> Parts {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -84,7 +85,7 @@ impl Parts {
         Parts { terms, factors, ..Parts::default() }
     }
 
-    /// Whether both are multiples of one value, but for a number that is added.
+    /// Returns true if both are multiples of one value, but for a number that is added.
     pub(super) fn doubles(&self, other: &Parts) -> bool {
         let sorted = |parts: &Parts| {
             let mut terms = parts.terms.clone();
@@ -95,13 +96,13 @@ impl Parts {
         self.multiple_of.is_some() && self.multiple_of == other.multiple_of || is_same() || self.is_opposite(other)
     }
 
-    /// Whether something is added and taken away in the sum of both, or in the difference.
+    /// Returns true if something is added and taken away in the sum of both, or in the difference.
     pub(super) fn cancel(&self, other: &Parts, is_sum: bool) -> bool {
         let sign = if is_sum { -1 } else { 1 };
         self.terms.iter().any(|term| other.terms.contains(&(sign * term)))
     }
 
-    /// Whether one is the other with the sign changed.
+    /// Returns true if one is the other with the sign changed.
     pub(super) fn is_opposite(&self, other: &Parts) -> bool {
         let mut negated: SmallVec<[i64; 4]> = other.terms.iter().map(|term| -term).collect();
         let mut terms = self.terms.clone();
@@ -110,7 +111,7 @@ impl Parts {
         terms.len() > 1 && terms == negated
     }
 
-    /// Whether something is a factor of both.
+    /// Returns true if something is a factor of both.
     pub(super) fn share(&self, other: &Parts) -> bool {
         self.factors.iter().any(|factor| other.factors.contains(factor))
     }
@@ -203,7 +204,7 @@ impl Expr {
         Expr { text, words, binding, ty, range, uses, head: None, parts, asks, scaled: None }
     }
 
-    /// What this is minus of, if it is that.
+    /// Returns what this is minus of, if it is that.
     pub(super) fn without_sign(&self) -> Option<Expr> {
         let text = self.text.strip_prefix('-')?;
         let is_product = self.binding == Binding::Product && !text.contains(['%', '@']) && !text.contains("//");
@@ -280,7 +281,7 @@ impl Expr {
         }
         b.push_within(tighter(binding), &mut text);
         let [first, second] = Expr::operands(&[a, b])[..] else { unreachable!("there are two") };
-        // Of whole numbers it is rounded.
+        // Integer division rounds the quotient.
         let is_whole = ty.as_scalar().is_some_and(|scalar| scalar.is_int());
         let words = words::binary(if operator == "/" && is_whole { "whole /" } else { operator }, first, second);
         let mut parts = Parts::of_operator(operator, &a.parts, &b.parts);
@@ -364,7 +365,7 @@ impl Expr {
         let [first, middle] = [yes, condition].map(|part| part.within(Binding::Or));
         let text = format!("{first} if {middle} else {}", no.within(Binding::Or));
         let words = match Expr::operands(&[yes, condition, no])[..] {
-            // Of elements in a formula there are no names without indices beside it.
+            // Elements in a formula have no names without indices beside them.
             [yes @ Operand::Code(_), _, no] | [yes, _, no @ Operand::Code(_)] => {
                 words::fill("{} if {}, else {}", &[yes, Operand::Code(&condition.text), no])
             }
@@ -396,23 +397,23 @@ impl Expr {
         Expr { parts, ..Expr::of(&[x], text, words, Binding::Atom, ty, x.range) }
     }
 
-    /// Whether it is a variable, or an element, and nothing else.
+    /// Returns true if it is a variable, or an element, and nothing else.
     pub(super) fn is_bare(&self) -> bool {
         self.uses.len() == 1 && self.binding == Binding::Atom && !self.text.contains('(')
     }
 
-    /// Whether it is a direction: its length says nothing.
+    /// Returns true if it is a direction: its length says nothing.
     pub(super) fn is_of_one_length(&self) -> bool {
         matches!(self.head, Some(Op::Normalize | Op::QuatFromEuler | Op::QuatRpy))
     }
 
-    /// Whether it is a number.
+    /// Returns true if it is a number.
     pub(super) fn is_constant(&self) -> bool {
         self.uses.is_empty() && self.range.low == self.range.high
     }
 }
 
-/// What a pair of parentheses around all of a text has in it.
+/// Returns what a pair of parentheses around all of a text has in it.
 fn inside_parentheses(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('(')?.strip_suffix(')')?;
     let mut depth = 0;

@@ -14,7 +14,7 @@ pub(super) struct Function {
     name: String,
     params: Vec<Type>,
     result: Type,
-    /// What it gives for parameters in their [range](Generator::param_range).
+    /// Holds what it gives for parameters in their [range](Generator::param_range).
     range: Range,
     is_called: bool,
 }
@@ -50,7 +50,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
 }
 
 impl Generator {
-    /// What parameters of functions are given: [`Generator::constrain`] brings numbers there.
+    /// Returns what parameters of functions are given: [`Generator::constrain`] brings numbers there.
     fn param_range(&self, ty: Type) -> Range {
         Range::within(if ty == self.whole { 127.0 } else { 8.0 })
     }
@@ -124,7 +124,7 @@ impl Generator {
         Some(self.call_function(index, depth))
     }
 
-    /// Which functions are called.
+    /// Returns which functions are called.
     pub(super) fn calls(&self) -> Vec<bool> {
         self.functions.iter().map(|function| function.is_called).collect()
     }
@@ -187,7 +187,7 @@ impl Generator {
         args
     }
 
-    /// What a function is given, which takes numbers of both signs: rather such that are.
+    /// Returns what a function is given, which takes numbers of both signs: rather such that are.
     fn argument(&mut self, ty: Type, depth: usize) -> Expr {
         let is_of_both_signs = |arg: &Expr| arg.range.low < -0.6 && arg.range.high > 0.6;
         let mut arg = self.variable(ty, depth);

@@ -28,46 +28,46 @@ pub(super) struct Variable {
     words: String,
     pub(super) ty: Type,
     pub(super) range: Range,
-    /// Whether something reads it.
+    /// True if something reads it.
     pub(super) used: bool,
     /// The line from which on it has to be read.
     since: usize,
     /// The same, once something has been found to read it since.
     found_since: Option<usize>,
-    /// Whether threads see different values.
+    /// True if threads see different values.
     pub(super) varies: bool,
-    /// What it begins with, of a variable that statements change.
+    /// Holds what it begins with, of a variable that statements change.
     pub(super) start: Range,
-    /// Whether nothing need read it.
+    /// True if nothing need read it.
     pub(super) is_free: bool,
-    /// Whether it is in scope.
+    /// True if it is in scope.
     pub(super) visible: bool,
-    /// What is known of the value that it was given.
+    /// Holds what is known of the value that it was given.
     pub(super) head: Option<Op>,
     pub(super) parts: Parts,
     /// The text of the value that it was given, if there is one.
     pub(super) value: String,
-    /// Whether it has another value in each round of a loop around.
+    /// True if it has another value in each round of a loop around.
     pub(super) moves: bool,
-    /// Whether a loop counts it.
+    /// True if a loop counts it.
     pub(super) counts: bool,
-    /// Whether nothing but numbers is in it.
+    /// True if nothing but numbers is in it.
     pub(super) is_of_numbers: bool,
-    /// What its value comes from.
+    /// Holds what its value comes from.
     pub(super) roots: Roots,
-    /// Whether statements change it from here on.
+    /// True if statements change it from here on.
     pub(super) changes: bool,
-    /// What they have made of it.
+    /// Holds what they have made of it.
     pub(super) becomes: Option<Range>,
 }
 
 impl Variable {
-    /// Whether it is a vector or the like that the kernel computes: of one component alone that would do.
+    /// Returns true if it is a vector or the like that the kernel computes: of one component alone that would do.
     pub(super) fn is_made_whole(&self) -> bool {
         self.ty.as_composite().is_some() && !self.text.contains(['[', '.'])
     }
 
-    /// Of an element that sentences call by its array, both names.
+    /// Returns both names of an element that sentences call by its array.
     fn element(&self) -> Option<(&str, &str)> {
         let name = self.words.strip_prefix('`')?.strip_suffix('`')?;
         // One that is stored as another type is converted where it is read.
@@ -88,12 +88,12 @@ struct Parameter {
 pub(super) struct Generator {
     pub(super) random: Random,
     pub(super) names: Names,
-    /// How the text names the package.
+    /// Says how the text names the package.
     package: &'static str,
     pub(super) variables: Vec<Variable>,
-    /// Which of [`OVERLOADS`] this kernel may call.
+    /// Says which of [`OVERLOADS`] this kernel may call.
     pub(super) kept: Vec<bool>,
-    /// What gives the types that have been asked for.
+    /// Holds what gives the types that have been asked for.
     pub(super) choices: Vec<(Type, Rc<Choices>)>,
     /// The types of its values.
     pub(super) composites: Vec<Composite>,
@@ -104,27 +104,27 @@ pub(super) struct Generator {
     pub(super) whole: Type,
     /// The functions that its expressions may call.
     pub(super) functions: Vec<Function>,
-    /// How often of a hundred an operation is plain arithmetic.
+    /// Number of times of a hundred an operation is plain arithmetic.
     pub(super) arithmetic: usize,
-    /// Whether products of matrices are written with `@`.
+    /// True if products of matrices are written with `@`.
     pub(super) at_sign: bool,
-    /// Whether powers are written as calls.
+    /// True if powers are written as calls.
     pub(super) powers_called: bool,
-    /// Whether components of vectors are named.
+    /// True if components of vectors are named.
     pub(super) named_components: bool,
-    /// Whether no statement can stand before the one that is being written.
+    /// True if no statement can stand before the one that is being written.
     pub(super) inline: bool,
-    /// Whether computations have comments now and then in place of sentences in the docstring.
+    /// True if computations have comments now and then in place of sentences in the docstring.
     pub(super) comments: bool,
-    /// Whether the docstring says `` `x` is `` rather than `` let `x` be ``.
+    /// True if the docstring says `` `x` is `` rather than `` let `x` be ``.
     states: bool,
     /// The first line of the docstring, if something says it better than the category.
     summary: Option<String>,
-    /// Whether threads go along columns.
+    /// True if threads go along columns.
     pub(super) by_column: bool,
-    /// What the last result comes from.
+    /// Holds what the last result comes from.
     pub(super) outer: Option<Op>,
-    /// What has been brought to a size.
+    /// Holds what has been brought to a size.
     pub(super) tamed: Vec<Tamed>,
     /// The outcomes of tests that are known.
     pub(super) known: Vec<Known>,
@@ -135,12 +135,12 @@ pub(super) struct Generator {
     dim: Vec<Extent>,
     doc: Vec<Sentence>,
     pub(super) indices: Vec<String>,
-    /// What stands before the kernel: structs and functions.
+    /// Holds what stands before the kernel: structs and functions.
     items: Vec<String>,
-    /// What is imported before the package.
+    /// Holds what is imported before the package.
     imports: Vec<&'static str>,
     block_dim: Option<u32>,
-    /// Whether a function has a line for nothing.
+    /// True if a function has a line for nothing.
     is_idle: bool,
     /// The parameters that have a name for any number.
     pub(super) numbers: Vec<String>,
@@ -211,7 +211,7 @@ impl Generator {
         format!("{}.{name}", self.package)
     }
 
-    /// Whether there is a variable of the type.
+    /// Returns true if there is a variable of the type.
     pub(super) fn has(&self, ty: Type) -> bool {
         self.variables.iter().any(|variable| variable.visible && variable.ty == ty)
     }
@@ -311,7 +311,7 @@ impl Generator {
         }
     }
 
-    /// What the type is called in the program.
+    /// Returns what the type is called in the program.
     pub(super) fn type_name(&self, ty: Type) -> String {
         match ty {
             Type::F32 => "float".to_owned(),
@@ -358,7 +358,7 @@ impl Generator {
         *item = text;
     }
 
-    /// Whether the function that was written last has the name inside.
+    /// Returns true if the function that was written last has the name inside.
     pub(super) fn item_has(&self, name: &str) -> bool {
         self.items.last().is_some_and(|item| words::places(item, name).next().is_some())
     }
@@ -375,13 +375,13 @@ impl Generator {
         self.reads = NameUsage::default();
     }
 
-    /// Whether a line from this one on reads the name.
+    /// Returns true if a line from this one on reads the name.
     pub(super) fn is_read_from(&self, at: usize, name: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         self.lines[at..].iter().any(|line| line.split(|c| !is_part(c)).any(|word| word == name))
     }
 
-    /// Whether a line from this one on reads the name for a value or a test.
+    /// Returns true if a line from this one on reads the name for a value or a test.
     pub(super) fn is_read_in_values(&self, at: usize, name: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         self.lines[at..].iter().any(|line| {
@@ -450,7 +450,7 @@ impl Generator {
         self.variables[index].used = false;
     }
 
-    /// Whether something branches, chooses or repeats.
+    /// Returns true if something branches, chooses or repeats.
     pub(super) fn has_control_flow(&self) -> bool {
         let words = ["if ", "while ", "for ", " if ", " and ", " or ", "where("];
         self.lines.iter().map(|line| line.trim_start()).any(|line| {
@@ -483,7 +483,7 @@ impl Generator {
         self.doc.insert(at, Sentence { text, is_detail: false, is_comment: false });
     }
 
-    /// Whether a line has one of these texts.
+    /// Returns true if a line has one of these texts.
     pub(super) fn has_line_with(&self, texts: &[&str]) -> bool {
         self.lines.iter().any(|line| texts.iter().any(|text| line.contains(text)))
     }
@@ -524,7 +524,7 @@ impl Generator {
         if is_name && expr.is_bare() {
             return expr.uses[0];
         }
-        // What has a name already needs no other.
+        // A value with a name needs no other.
         let is_pure = expr.head.is_some_and(|op| op.info().is_pure());
         if is_pure && !expr.uses.iter().any(|&index| self.variables[index].changes) {
             let has_it = |variable: &Variable| variable.visible && !variable.changes && variable.value == expr.text;
@@ -569,12 +569,12 @@ impl Generator {
         self.doc.truncate(n_sentences);
     }
 
-    /// How much has been written.
+    /// Returns how much has been written.
     pub(super) fn so_far(&self) -> (usize, usize, usize) {
         (self.lines.len(), self.variables.len(), self.doc.len())
     }
 
-    /// Whether the value is not the same for all threads.
+    /// Returns true if the value is not the same for all threads.
     pub(super) fn differs(&self, expr: &Expr) -> bool {
         expr.uses.iter().any(|&index| self.variables[index].varies)
     }
@@ -616,7 +616,7 @@ impl Generator {
         self.collected(|g| g.indented(body))
     }
 
-    /// What is said meanwhile, in one sentence.
+    /// Returns what is said meanwhile, in one sentence.
     pub(super) fn collected(&mut self, body: impl FnOnce(&mut Generator)) -> String {
         let n_sentences = self.doc.len();
         body(self);
@@ -726,7 +726,7 @@ impl Generator {
         self.package = "loom";
     }
 
-    /// Whether real Warp is to take the kernel.
+    /// Returns true if real Warp is to take the kernel.
     pub(super) fn is_shared(&self) -> bool {
         self.package == "wp"
     }
@@ -737,8 +737,8 @@ impl Generator {
     }
 }
 
-/// What is done in a case, or in a round: in brackets if it is more than one thing, or if what is behind it would seem to
-/// be of a loop in it.
+/// Returns what is done in a case, or in a round: in brackets if it is more than one thing, or if what is behind it
+/// would seem to be of a loop in it.
 pub(super) fn held_together(done: &str) -> String {
     match docstring::has_parts(done) || done.contains(": ") {
         true => format!("({done})"),
@@ -754,7 +754,7 @@ fn joined(clauses: &[String]) -> String {
     }
 }
 
-/// What the package calls a type.
+/// Returns what the package calls a type.
 pub(super) fn name_of(ty: Type) -> String {
     let spatial = |elem: Scalar, stem: &str| {
         let suffix = Composite::SUFFIXES.iter().find(|(scalar, _)| *scalar == elem).map_or("", |(_, suffix)| suffix);
@@ -787,7 +787,7 @@ pub(super) fn capitalised(text: &str) -> String {
     chars.next().map(|first| format!("{}{}", first.to_ascii_uppercase(), chars.as_str())).unwrap_or_default()
 }
 
-/// What no kernel is without.
+/// Returns what no kernel is without.
 fn is_basic(op: polyloom::Op) -> bool {
     use polyloom::Op::{Add, Mul, Sub};
     matches!(op, Add | Sub | Mul)

@@ -8,12 +8,12 @@ use smallvec::{SmallVec, smallvec};
 /// A comparison of a value with a number.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Bound {
-    /// Whether the value is less, or at most this.
+    /// True if the value is less, or at most this.
     pub(super) is_below: bool,
-    /// Whether the number itself is out.
+    /// True if the number itself is out.
     pub(super) is_strict: bool,
     pub(super) at: f64,
-    /// Whether the value is a variable and nothing else.
+    /// True if the value is a variable and nothing else.
     pub(super) is_bare: bool,
 }
 
@@ -22,7 +22,7 @@ impl Bound {
         Bound { is_below: !self.is_below, is_strict: !self.is_strict, ..self }
     }
 
-    /// What is left of numbers for which it holds.
+    /// Returns what is left of numbers for which it holds.
     fn narrowed(self, range: Range, is_whole: bool) -> Range {
         let step = if is_whole && self.is_strict { 1.0 } else { 0.0 };
         match self.is_below {
@@ -35,16 +35,16 @@ impl Bound {
 /// One of the tests that a condition is made of.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
-    /// What the tested value comes from.
+    /// Holds what the tested value comes from.
     roots: Roots,
     bound: Option<Bound>,
     /// The variable that it is on.
     of: Option<usize>,
-    /// Whether the ranges of its operands leave one answer.
+    /// True if the ranges of its operands leave one answer.
     is_plain: bool,
 }
 
-/// Where values come from: variables by number, components by the hash of their text.
+/// Says where values come from: variables by number, components by the hash of their text.
 pub(super) type Roots = SmallVec<[i64; 4]>;
 
 /// A test whose outcome is known.
@@ -55,7 +55,7 @@ pub(super) struct Known {
 }
 
 impl Generator {
-    /// What a value comes from.
+    /// Returns what a value comes from.
     pub(super) fn roots(&self, expr: &Expr) -> Roots {
         if let [index] = expr.uses[..]
             && expr.is_bare()
@@ -86,14 +86,14 @@ impl Generator {
             ">" | "<=" => is_less(b.range.high, a.range.low) || a.range.high <= b.range.low,
             _ => false,
         };
-        // Of two whole numbers that are left a comparison asks which it is in a roundabout way.
+        // A comparison of the last two whole numbers asks in a roundabout way which it is.
         let is_plain = is_plain || a.ty == self.whole && b.is_constant() && a.range.high - a.range.low < 2.0;
         let bounds = b.is_constant() && matches!(operator, "<" | ">" | "<=" | ">=");
         let bound = bounds.then_some(Bound { is_below, is_strict, at: b.range.low, is_bare: of.is_some() });
         Ask { roots, bound, of, is_plain }
     }
 
-    /// Whether the answer to one of a condition's tests follows from what is known.
+    /// Returns true if the answer to one of a condition's tests follows from what is known.
     pub(super) fn is_decided(&self, condition: &Expr) -> bool {
         match condition.asks.is_empty() {
             true => self.follows(&self.roots(condition), None),
@@ -102,7 +102,7 @@ impl Generator {
     }
 
     fn follows(&self, roots: &Roots, of: Option<usize>) -> bool {
-        // Of a variable with a known range the next test takes account of that.
+        // The next test takes account of a variable's known range.
         let is_other = |known: &&Known| known.narrowed.is_none_or(|(index, _)| Some(index) != of);
         let others = || self.known.iter().filter(is_other);
         let alone = |root: &i64| others().any(|known| known.roots[..] == [*root]);
@@ -135,7 +135,7 @@ impl Generator {
         }
     }
 
-    /// What is learnt inside is not known after.
+    /// Forgets after the body what is learnt in it.
     pub(super) fn learning<T>(&mut self, body: impl FnOnce(&mut Generator) -> T) -> T {
         let n_known = self.known.len();
         let done = body(self);

@@ -44,7 +44,7 @@ pub fn generate(category: Category, seed: u64) -> Program {
     let mut random = Random::new(seed);
     loop {
         let difficulty = match category {
-            // Of the longest skeletons many come out too long.
+            // Many of the longest skeletons come out too long.
             Category::Composite => random.pick(&[0, 1, 1, 2, 2, 2, 3, 3, 4, 4]),
             _ => random.pick(&[0, 0, 1, 1, 1, 2, 2, 3, 4]),
         };

@@ -116,7 +116,7 @@ const INTEGER_ARRAYS: [&str; 14] = [
     "steps",
 ];
 
-/// Of one word in two forms a kernel has one.
+/// Pairs of words of which a kernel has one alone.
 const OUTPUTS: [&[&str]; 8] = [
     &["out", "output", "outputs"],
     &["result", "results"],
@@ -128,18 +128,18 @@ const OUTPUTS: [&[&str]; 8] = [
     &["computed"],
 ];
 
-/// What says nothing of a value.
+/// Holds what says nothing of a value.
 const LOCALS: [&str; 21] =
     ["a", "b", "c", "d", "e", "f", "g", "h", "m", "p", "q", "r", "s", "t", "term", "u", "v", "val", "w", "y", "z"];
 
-/// What statements change.
+/// Holds what statements change.
 const CHANGING: [&str; 12] = ["acc", "cur", "val", "res", "value", "state_val", "r", "s", "v", "w", "y", "z"];
 
 /// The names of a kernel: each once, and none that Python or the package has another meaning for.
 #[derive(Clone, Default)]
 pub(super) struct Names(Vec<String>);
 
-/// What a name is for.
+/// Describes what a name is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     /// A parameter that is no array.
@@ -184,7 +184,7 @@ impl Names {
     /// A name for what this operation gives, or one that says nothing.
     pub(super) fn draw_of(&mut self, random: &mut Random, op: Option<Op>, parts: &Parts) -> String {
         let fits = op.map_or(&[][..], |op| names_of(op, parts));
-        // Of two words for one thing beside each other a reader asks what tells them apart.
+        // Two words for one thing beside each other make a reader ask what tells them apart.
         let is_used = fits.iter().any(|name| self.0.iter().any(|known| known == name));
         if !fits.is_empty() && !is_used && random.below(10) < 8 {
             let first = random.below(fits.len());
@@ -216,12 +216,12 @@ const BUILTINS: [&str; 46] = [
     "sum", "type", "zip",
 ];
 
-/// Whether Python has the name for something of its own.
+/// Returns true if Python has the name for something of its own.
 pub(super) fn is_builtin(name: &str) -> bool {
     BUILTINS.binary_search(&name).is_ok()
 }
 
-/// What a value that comes from this operation is called.
+/// Returns what a value that comes from this operation is called.
 fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
     match op {
         Op::Add | Op::Sub if parts.has_number => &["shifted", "moved", "biased"],
@@ -271,8 +271,8 @@ fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
     }
 }
 
-/// What a kernel does, by its category and, where its result is computed of the array itself, the operation that the
-/// result comes from.
+/// Returns what a kernel does, by its category and, where its result is computed of the array itself, the operation
+/// that the result comes from.
 pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static str] {
     match category {
         Category::Reduction => &["reduce", "summarize", "aggregate", "pool", "collapse", "fold"],
@@ -289,7 +289,7 @@ pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static
     }
 }
 
-/// What a function may be called by what its result comes from.
+/// Returns what a function may be called by what its result comes from.
 pub(super) fn functions(outer: Option<Op>) -> &'static [&'static str] {
     match outer {
         Some(Op::Add) => &["combine", "join", "add_up"],

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 macro_rules! categories {
     ($($(#[doc = $doc:literal])+ $category:ident = $name:literal,)+) => {
-        /// What a kernel is an example of.
+        /// Describes what a kernel is an example of.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         pub enum Category {
             $($(#[doc = $doc])+ $category,)+
@@ -123,7 +123,7 @@ impl TryFrom<String> for Extent {
     }
 }
 
-/// What a parameter may be given.
+/// Describes what a parameter may be given.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Values {
@@ -140,7 +140,7 @@ pub enum Values {
     Zeros,
 }
 
-/// What a parameter of a kernel takes, or a leaf of one that is a struct.
+/// Describes what a parameter of a kernel takes, or a leaf of one that is a struct.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
@@ -148,9 +148,9 @@ pub struct Input {
     pub name: String,
     /// Its type, or that of its elements, as Python spells it.
     pub dtype: String,
-    /// Of an array, its extents; empty for what is no array.
+    /// Extents of an array; empty for other parameters.
     pub shape: Vec<Extent>,
-    /// What it may be given.
+    /// Holds what it may be given.
     pub values: Values,
 }
 
@@ -159,7 +159,7 @@ pub struct Input {
 pub struct Program {
     /// The kernel's name.
     pub name: String,
-    /// What it is an example of: the name of a [`Category`], or what kernels of files are called.
+    /// Holds what it is an example of: the name of a [`Category`], or what kernels of files are called.
     pub category: Cow<'static, str>,
     /// From 0, a line or two, to 4.
     pub difficulty: u8,

@@ -135,7 +135,7 @@ fn nothing_cancels() {
             }
         }
     }
-    // What an expression is made of later may bring two signs together.
+    // A later expression may bring two signs together.
     assert!(n_found.values().sum::<usize>() <= 5, "{n_found:?}");
 }
 
@@ -179,13 +179,13 @@ fn difficulty_orders_kernels_by_length() {
     }
 }
 
-/// What a docstring says, as if none of it were a list.
+/// Returns what a docstring says, as if none of it were a list.
 fn told(doc: &str) -> String {
     let mut text = String::new();
     for line in doc.lines() {
         let words = line.trim_start();
         match words.strip_prefix("- ") {
-            // Of what is a part of a sentence before.
+            // The subject is a part of a sentence before.
             Some(item) if line.len() - words.len() > 4 => {
                 if text.ends_with('.') {
                     text.pop();
@@ -367,7 +367,7 @@ fn docstrings_say_what_each_output_becomes() {
             let name = input.name.split('.').next().unwrap_or(&input.name);
             // A line alone may say what each element is.
             assert!(!doc.contains('\n') || text.contains(&format!("`{name}")), "{name}\n{}", program.source);
-            // Of few it says no more than what they are computed from.
+            // A value computed from few says no more than these.
             n += 1;
             let said = text
                 .split(". ")
@@ -458,6 +458,6 @@ fn factors_stand_alone() {
             })
         }));
     }
-    // Of whole numbers made of fractions some are left.
+    // Some fractions that were made whole are left.
     assert!(n_chained * 40 <= n, "{n_chained} of {n}");
 }

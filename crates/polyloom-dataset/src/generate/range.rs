@@ -35,7 +35,7 @@ impl Range {
         self.low >= other.low && self.high <= other.high
     }
 
-    /// Whether no number is closer to zero than this.
+    /// Returns true if no number is closer to zero than this.
     pub(crate) fn avoids_zero(self, distance: f64) -> bool {
         self.low >= distance || self.high <= -distance
     }
@@ -68,7 +68,7 @@ impl Range {
         self.max(Range::of(other.low)).min(Range::of(other.high))
     }
 
-    /// What is no larger than this, with the sign of these numbers.
+    /// Returns what is no larger than this, with the sign of these numbers.
     pub(crate) fn of_sign(self, bound: f64) -> Range {
         let (low, high) = (if self.low >= 0.0 { 0.0 } else { -bound }, if self.high <= 0.0 { 0.0 } else { bound });
         Range::new(low, high)

@@ -5,7 +5,7 @@
 use super::generator::Generator;
 use super::words;
 
-/// What a number is to what stands beside it.
+/// Describes what a number is to what stands beside it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
     Factor,
@@ -58,12 +58,12 @@ fn promised(name: &str) -> Option<Use> {
     lists.into_iter().find(|(names, _)| names.contains(&name)).map(|(_, promised)| promised)
 }
 
-/// Whether a name that promises this is true of these uses.
+/// Returns true if a name that promises this is true of these uses.
 fn fits(uses: &[Use], promised: Use) -> bool {
     uses.contains(&promised) && uses.iter().all(|&found| found == promised || found == Use::Other)
 }
 
-/// What lines do with a number.
+/// Returns what lines do with a number.
 fn uses(lines: &[String], name: &str) -> Vec<Use> {
     let mut found = Vec::new();
     for line in lines.iter().filter(|line| !line.trim_start().starts_with('#')) {
@@ -85,7 +85,7 @@ fn uses(lines: &[String], name: &str) -> Vec<Use> {
     found
 }
 
-/// What stands before a name past a minus that is its own sign, and whether there is one.
+/// Returns what stands before a name past a minus that is its own sign, and whether there is one.
 fn without_minus(before: &str) -> (&str, bool) {
     let Some(rest) = before.strip_suffix('-').map(str::trim_end) else { return (before, false) };
     let is_sign = rest.is_empty()
@@ -94,7 +94,7 @@ fn without_minus(before: &str) -> (&str, bool) {
     if is_sign { (rest, true) } else { (before, false) }
 }
 
-/// What stands before a name and behind it, past its conversion to another type.
+/// Returns what stands before a name and behind it, past its conversion to another type.
 fn beside(line: &str, start: usize, end: usize) -> (&str, &str) {
     let (before, after) = (line[..start].trim_end(), line[end..].trim_start());
     let is_cast = ["float(", "float64(", "int("].iter().any(|cast| before.ends_with(cast));

@@ -11,7 +11,7 @@ use polyloom::{Random, Type};
 /// Rows are not longer than this.
 const LONGEST: f64 = 32.0;
 
-/// What a thread goes along.
+/// Describes what a thread goes along.
 struct Row {
     /// The name of the index, and what it counts to.
     index: String,
@@ -244,7 +244,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
                 None => best,
             }
         }
-        // How many.
+        // Number of rows.
         3 => {
             let zero = Expr::int(0);
             let count = g.mutable_like(&["count", "n_found", "n_hits"], &zero, Range::new(0.0, LONGEST));
@@ -406,7 +406,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
     };
     let goal = g.goal(difficulty);
     let reverse = g.random.one_in(4);
-    // What is carried along the row.
+    // Values carried along the row.
     let mut carried = Vec::new();
     for _ in 0..n {
         let n_kinds = if is_number { 5 } else { 2 };

@@ -4,13 +4,13 @@ use super::expr::Expr;
 use super::range::Range;
 use polyloom::Op;
 
-/// Whether it is seldom what a program computes.
+/// Returns true if it is seldom what a program computes.
 pub(super) fn is_rare(op: Op) -> bool {
     use Op::{Degrees, Erfc, Erfcinv, Erfinv, NormHuber, NormPseudoHuber, Radians, SmoothNormalize};
     matches!(op, Degrees | Erfc | Erfcinv | Erfinv | NormHuber | NormPseudoHuber | Radians | SmoothNormalize)
 }
 
-/// Whether it takes the value as an angle although it is none.
+/// Returns true if it takes the value as an angle although it is none.
 pub(super) fn mistakes_angle(op: Op, value: &Expr) -> bool {
     let is_given = || ["angle", "theta", "phase", "heading", "phi"].iter().any(|name| value.text.starts_with(name));
     let is_computed = || matches!(value.head, Some(Op::Asin | Op::Acos | Op::Atan | Op::Atan2));
@@ -21,13 +21,13 @@ pub(super) fn mistakes_angle(op: Op, value: &Expr) -> bool {
     }
 }
 
-/// Whether it maps many numbers to one: seldom what a program wants.
+/// Returns true if it maps many numbers to one: seldom what a program wants.
 pub(super) fn is_flat(op: Op) -> bool {
     use Op::{Ceil, Floor, FloorDiv, Nonzero, Rint, Round, Sign, Step, Trunc};
     matches!(op, Ceil | Floor | FloorDiv | Nonzero | Rint | Round | Sign | Step | Trunc | Op::Not | Op::BitAnd)
 }
 
-/// Whether the operation says nothing, or says it in a roundabout way.
+/// Returns true if the operation says nothing, or says it in a roundabout way.
 pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
     let [a, rest @ ..] = args else { return false };
     if args.iter().all(|arg| arg.uses.is_empty()) || a.head.is_some_and(|inner| undoes(op, inner)) {
@@ -104,7 +104,7 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
     }
 }
 
-/// Whether one builtin takes back what the other has done, or has nothing left to do behind it.
+/// Returns true if one builtin takes back what the other has done, or has nothing left to do behind it.
 fn undoes(outer: Op, inner: Op) -> bool {
     use Op::{
         Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Ceil, Clamp, Copysign, Cos, Cosh, Degrees, Diag, Erf, Erfc,

@@ -7,7 +7,7 @@ use super::program::{Category, Extent, Program};
 use super::range::Range;
 use polyloom::{Random, Type};
 
-/// What happens at the edges.
+/// Describes what happens at the edges.
 #[derive(Clone, Copy, PartialEq)]
 enum Edge {
     /// Threads there copy the element, and leave.
@@ -118,7 +118,7 @@ impl Stencil {
         Some(())
     }
 
-    /// What is computed of the neighbours.
+    /// Returns what is computed of the neighbours.
     fn value(&self, g: &mut Generator, extras: &mut Vec<usize>, difficulty: u8) -> Expr {
         let here = self.here(g);
         let center = g.let_like(&["center", "here", "c", "mid"], &here, self.ty, self.range);
@@ -205,7 +205,7 @@ impl Stencil {
         g.concluded(base, &seen, depth)
     }
 
-    /// How far the neighbours are from the element, all in all.
+    /// Returns how far the neighbours are from the element, all in all.
     fn unevenness(&self, g: &mut Generator, center: usize, neighbours: &[usize]) -> usize {
         let (middle, n, size) = (g.text(center), neighbours.len() as f64, 2.0 * self.range.size());
         let (abs, max, zero) = (g.builtin("abs"), g.builtin("max"), g.number_of(self.ty, 0.0).text);
@@ -283,7 +283,7 @@ impl Stencil {
         Some(index)
     }
 
-    /// What neighbours are called along each axis, the last first: rows of a table are counted downwards.
+    /// Returns what neighbours are called along each axis, the last first: rows of a table are counted downwards.
     fn sides(&self, g: &Generator) -> [[&'static str; 2]; 3] {
         let is_upwards = g.indices.iter().any(|index| index == "y");
         [["left", "right"], if is_upwards { ["down", "up"] } else { ["above", "below"] }, ["back", "front"]]
@@ -408,7 +408,7 @@ impl Stencil {
         let zero = g.zero(self.ty);
         let range = Generator::many(self.range.or(-self.range), f64::from(n));
         let total = g.mutable_like(&["total", "weighted", "acc"], &zero, range);
-        // What it is in the end says what it begins with.
+        // The final value says what it begins with.
         g.take_back_sentence();
         let name = g.text(total);
         let (k, at) = (g.like(&["k", "tap", "s"]), g.like(&["at", "src", "pos"]));

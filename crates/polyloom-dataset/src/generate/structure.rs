@@ -251,7 +251,7 @@ impl Generator {
             g.review();
             let is_read = |field: &usize| g.variables[*field].used || value.uses.contains(field);
             if !fields.iter().any(is_read) {
-                // What the function is of must matter to it.
+                // The function must depend on what it is of.
                 let field = g.random.pick(&fields);
                 g.variables[field].is_free = false;
             }
@@ -308,7 +308,7 @@ impl Generator {
         if lines.len() > 1 && lines[1].1.text.contains(&lines[0].0) {
             return None;
         }
-        // What the old values are of use for is told before.
+        // The use of the old values is told before.
         told.into_iter().for_each(|sentence| self.say(sentence));
         for (target, value) in &lines {
             let self_update = format!("{target} + ");

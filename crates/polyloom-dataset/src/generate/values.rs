@@ -23,7 +23,7 @@ pub(super) struct Overload {
     signature: &'static Signature,
 }
 
-/// What of all that a kernel gives a type.
+/// Describes what of all that a kernel gives a type.
 pub(super) struct Choices {
     ops: Vec<Op>,
     /// Those of them that are plain arithmetic.
@@ -36,7 +36,7 @@ pub(super) struct Choices {
 pub(super) static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
     use Group::{Arithmetic, Bits, Comparison, Core, Math, Vector};
     let is_value = |info: &&'static polyloom::op::OpInfo| {
-        // Of finite numbers the answer is always the same, and `pos` does nothing.
+        // All finite numbers give the same answer, so that `pos` does nothing.
         let is_dull = matches!(info.op, Op::IsNan | Op::IsInf | Op::IsFinite | Op::Pos | Op::Unot);
         let group = matches!(info.group, Arithmetic | Bits | Comparison | Math | Vector) || info.op == Op::Select;
         info.is_builtin() && info.is_pure() && (group && info.group != Core || info.op == Op::Select) && !is_dull
@@ -70,7 +70,7 @@ pub(super) fn is_in_warp(op: Op) -> bool {
     )
 }
 
-/// Whether real Warp takes operands of these types.
+/// Returns true if real Warp takes operands of these types.
 fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
     let first = types[0].as_composite();
     let moves = types.iter().any(|ty| matches!(ty.as_composite(), Some(Composite::Transform { .. })));
@@ -78,7 +78,7 @@ fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
         // Transformations are added, and multiplied by numbers and each other.
         Op::Neg | Op::Div | Op::CwMul | Op::CwDiv if moves => false,
         Op::CwMul | Op::CwDiv => !matches!(first, Some(Composite::Quaternion { .. })),
-        // Of `float32` alone there.
+        // Warp has `float32` alone there.
         Op::SmoothNormalize
         | Op::NormHuber
         | Op::NormPseudoHuber
@@ -97,14 +97,14 @@ fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
     }
 }
 
-/// Whether something is divided by a rotation, component by component: that means nothing.
+/// Returns true if something is divided by a rotation, component by component: that means nothing.
 fn divides_by_rotation(op: Op, types: &[Type]) -> bool {
     let is_rotation =
         |ty: &Type| matches!(ty.as_composite(), Some(Composite::Quaternion { .. } | Composite::Transform { .. }));
     matches!(op, Op::Div | Op::CwDiv) && types.get(1).is_some_and(is_rotation)
 }
 
-/// What an overload leaves open is taken from the types of the kernel.
+/// Describes what an overload leaves open is taken from the types of the kernel.
 struct OfKernel<'a> {
     random: &'a mut Random,
     composites: &'a [Composite],
@@ -196,12 +196,12 @@ impl Generator {
             }
             3 if depth > 0 => {
                 let x = self.any_condition(depth);
-                // Of one comparison the opposite is another one.
+                // The opposite of one comparison is another comparison.
                 return if x.binding <= Binding::And { Expr::unary("not", &x, Type::BOOL, truth) } else { x };
             }
             4 if self.has(self.whole) => {
                 let x = self.variable(self.whole, 0);
-                // Of what a loop counts the rest may be one alone.
+                // The remainder of a loop's counter may be one value alone.
                 let counts = x.uses.iter().any(|&index| self.variables[index].counts);
                 if counts {
                     return self.comparison(depth);
@@ -227,7 +227,7 @@ impl Generator {
         let ty = if has_whole && self.random.one_in(3) { self.whole } else { self.real };
         let mut a = self.variable(ty, depth);
         for _ in 0..3 {
-            // What a number has been added to could be compared with another number.
+            // A sum with a number could be compared with another number.
             let is_plain = a.is_bare() || !a.parts.is_moved && !a.parts.is_scaled;
             // Nor do bounds change on which side of a number between them a value is.
             let is_plain = is_plain && !matches!(a.head, Some(Op::Clamp | Op::Min | Op::Max));
@@ -259,7 +259,7 @@ impl Generator {
             if of.ty == self.whole { (low.max(-4.0), high.min(20.0)) } else { (low.max(-1.5), high.min(1.5)) };
         let (low, high) = match low < high {
             true => (low, high),
-            // Of what is far from zero a part near there.
+            // A value far from zero takes a part near there.
             false if of.range.low > 0.0 => (of.range.low.min(1e3), of.range.high.min(of.range.low.min(1e3) * 2.0)),
             false => (of.range.low.max(of.range.high.max(-1e3) * 2.0), of.range.high.max(-1e3)),
         };
@@ -488,7 +488,7 @@ impl Generator {
         None
     }
 
-    /// How many variables there are to choose among: what has not been used comes first.
+    /// Returns the number of variables there are to choose among: what has not been used comes first.
     fn candidates(&self, fits: impl Fn(Type) -> bool) -> usize {
         let (mut all, mut unused) = (0, 0);
         for variable in self.variables.iter().filter(|variable| variable.visible && fits(variable.ty)) {
@@ -526,11 +526,11 @@ impl Generator {
     /// A fraction as a whole number, in steps so small that it tells values apart.
     pub(super) fn as_whole(&mut self, value: Expr) -> Expr {
         let steps = match value.head {
-            // Of what has been whole a multiple is so, too.
+            // A multiple of a whole number is whole, too.
             Some(Op::Cast) => self.random.pick(&[0.5, 1.5, 2.5, 0.25]),
             _ => self.random.pick(&[10.0, 16.0, 32.0, 64.0, 100.0]),
         };
-        // What is bounded after it is scaled has few values left.
+        // A value that is bounded after it is scaled has few values left.
         let need = if value.range.size() * steps > 1e5 { Need::Moderate } else { Need::Finite };
         let mut value = self.constrain(value, need);
         if self.whole.as_scalar().is_some_and(Scalar::is_unsigned_int) && value.range.low < 0.0 {

@@ -31,7 +31,7 @@ impl Generator {
             let n_lines = g.n_lines();
             for _ in 0..4 {
                 let value = g.computed(ty, depth);
-                // What has been given a name is read by the rest.
+                // A value with a name is read by the rest.
                 if value.uses.contains(&base) || g.n_lines() > n_lines {
                     return g.on(base, value);
                 }

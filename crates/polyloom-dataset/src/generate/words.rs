@@ -20,7 +20,7 @@ impl Operand<'_> {
     }
 }
 
-/// What functions give, `{}` being their operands.
+/// Holds what functions give, `{}` being their operands.
 const NOUNS: [(&str, &str); 70] = [
     ("abs", "the absolute value of {}"),
     ("acos", "the inverse cosine of {}"),
@@ -163,7 +163,7 @@ pub(super) fn without_package(sentence: &str) -> String {
     sentence.to_owned()
 }
 
-/// Where code has the name.
+/// Returns where code has the name.
 pub(super) fn places<'a>(code: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     code.match_indices(name).map(|(at, _)| at).filter(move |&at| {

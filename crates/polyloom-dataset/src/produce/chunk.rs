@@ -22,7 +22,7 @@ pub(crate) const FOLDERS: [&str; 3] = ["data", "rejects", "keys"];
 /// Parts of a data set, and how many of a hundred structures are in each.
 pub(crate) const SPLITS: [(&str, u128); 3] = [("train", 90), ("validation", 5), ("test", 5)];
 
-/// Whether a path is that of a file of a chunk.
+/// Returns true if a path is that of a file of a chunk.
 pub(crate) fn is_file_name(path: &str) -> bool {
     let Some((folder, name)) = path.split_once('/') else { return false };
     let Some((stem, extension)) = name.split_once('.') else { return false };
@@ -51,7 +51,7 @@ pub(crate) struct OpenChunk<'a> {
     statistics: Statistics,
     op_counts: OpCounts,
     journal: Option<Journal>,
-    /// What was added since the last batch went to the journal.
+    /// Holds what was added since the last batch went to the journal.
     batch: JournalBatch,
 }
 
@@ -106,7 +106,7 @@ impl<'a> OpenChunk<'a> {
         self.batch.end
     }
 
-    /// How many rows it has.
+    /// Returns the number of rows it has.
     pub(super) fn rows(&self) -> u64 {
         self.chunk.rows
     }
@@ -130,7 +130,7 @@ impl<'a> OpenChunk<'a> {
         self
     }
 
-    /// Which chunk of the data set it is.
+    /// Returns which chunk of the data set it is.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -246,7 +246,7 @@ impl<'a> OpenChunk<'a> {
 pub(crate) struct RejectRecord {
     pub(crate) index: u64,
     pub(crate) reason: String,
-    /// What tells the kernel from others, if it is a duplicate: its hash, as hexadecimal digits.
+    /// Holds what tells the kernel from others, if it is a duplicate: its hash, as hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -289,13 +289,13 @@ impl RejectRecord {
         }
     }
 
-    /// Whether it is of this kernel.
+    /// Returns true if it is of this kernel.
     pub(crate) fn is_of(&self, program: &Program) -> bool {
         let (category, source) = (self.category.as_deref(), self.python_source.as_deref());
         (category, source) == (Some(&*program.category), Some(&*program.source))
     }
 
-    /// What tells the kernel from others, if it is a duplicate.
+    /// Returns what tells the kernel from others, if it is a duplicate.
     pub(crate) fn key(&self) -> Option<Key> {
         Key::from_str_radix(self.key.as_deref()?, 16).ok()
     }
@@ -337,7 +337,7 @@ impl Keys {
         Keys { exact: key(exact), alpha: key(alpha), structure: key(structure), bands, index }
     }
 
-    /// Which part of the data set the row belongs to.
+    /// Returns which part of the data set the row belongs to.
     pub(crate) fn split(&self) -> usize {
         split(self.structure)
     }
@@ -376,7 +376,7 @@ pub(super) fn read_keys(manifest: &Manifest, folder: &Path, mut take: impl FnMut
     Ok(())
 }
 
-/// How many keys the files of a chunk hold.
+/// Returns the number of keys the files of a chunk hold.
 pub(crate) fn count_chunk_keys(chunk: &Chunk, folder: &Path) -> io::Result<u64> {
     let bytes = key_files(chunk).map(|file| Ok(fs::metadata(folder.join(&file.path))?.len()));
     Ok(bytes.sum::<io::Result<u64>>()? / Keys::BYTES as u64)

@@ -14,7 +14,7 @@ use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a batch grows. A run that is killed loses what was made since the last one was written.
+/// Says how long a batch grows. A run that is killed loses what was made since the last one was written.
 const PERIOD: Duration = Duration::from_secs(10);
 /// The level of compression: a journal is short-lived, so speed counts.
 const ZSTD_LEVEL: i32 = 1;
@@ -22,7 +22,7 @@ const ZSTD_LEVEL: i32 = 1;
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 const HASH_BYTES: usize = 32;
 
-/// What was added to a chunk between two indices.
+/// Describes what was added to a chunk between two indices.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct JournalBatch {
     /// The first index.
@@ -33,7 +33,7 @@ pub(super) struct JournalBatch {
     pub(super) nvrtc: Option<String>,
     pub(super) rows: Vec<JournalRow>,
     pub(super) rejects: Vec<RejectRecord>,
-    /// Of the rows, their ops included.
+    /// Statistics of the rows, their ops included.
     pub(super) statistics: Statistics,
 }
 

@@ -15,20 +15,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub(crate) const NAME: &str = "manifest.json";
-/// How the names of files end that are not complete.
+/// Says how the names of files end that are not complete.
 pub(super) const TEMPORARY: &str = ".tmp";
 
 /// The list of what is finished.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// What the run was asked for.
+    /// Holds what the run was asked for.
     pub settings: Settings,
-    /// What the rows of all chunks are made of.
+    /// Holds what the rows of all chunks are made of.
     pub statistics: Statistics,
     /// The chunks, in order. There may be thousands, and the file is written anew for each: they hold little.
     pub chunks: Vec<Chunk>,
-    /// Whether the run is finished.
+    /// True if the run is finished.
     pub is_finished: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Chunk {
     pub first: u64,
     /// The index after the last.
     pub end: u64,
-    /// How many rows it has.
+    /// Number of rows it has.
     pub rows: u64,
     /// The files.
     pub files: Vec<FileRecord>,
@@ -57,7 +57,7 @@ pub struct Chunk {
 pub struct FileRecord {
     /// Its path in the folder.
     pub path: String,
-    /// How many rows or records it has.
+    /// Number of rows or records it has.
     pub rows: u64,
     /// Its length.
     pub bytes: u64,
@@ -130,7 +130,7 @@ impl Manifest {
         self.write(folder)
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows there are.
     pub fn rows(&self) -> u64 {
         self.chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.rows))
     }
@@ -172,7 +172,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// What is in the folders for files and is not listed.
+    /// Returns what is in the folders for files and is not listed.
     ///
     /// # Errors
     ///
@@ -244,7 +244,7 @@ impl FileRecord {
 /// The longest text that a file beside the rows may be.
 const LONGEST_TEXT: u64 = 1 << 28;
 
-/// What a file holds that is one, and no pipe or device, and not longer than any that a run writes beside rows.
+/// Returns what a file holds that is one, and no pipe or device, and not longer than any that a run writes beside rows.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     match found.is_file() && found.len() <= LONGEST_TEXT {
@@ -253,7 +253,7 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What is in a folder; nothing if there is none.
+/// Returns what is in a folder; nothing if there is none.
 pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -263,7 +263,7 @@ pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// How long a run waits for another that may be about to end, as one that was killed is.
+/// Says how long a run waits for another that may be about to end, as one that was killed is.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A folder that one run writes to, as long as this is there.

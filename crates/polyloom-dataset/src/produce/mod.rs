@@ -50,7 +50,7 @@ pub enum ProduceError {
     Exists {
         /// The folder.
         folder: PathBuf,
-        /// How many rows it has.
+        /// Number of rows it has.
         rows: u64,
     },
     /// The folder holds a data set that was begun with other settings.
@@ -66,7 +66,7 @@ pub enum ProduceError {
     InTheWay {
         /// The folder.
         folder: PathBuf,
-        /// What is there.
+        /// Holds what is there.
         what: String,
     },
     /// Another run writes to the folder.
@@ -77,7 +77,7 @@ pub enum ProduceError {
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         error: io::Error,
     },
     /// A file cannot be written while rows are made.
@@ -85,7 +85,7 @@ pub enum ProduceError {
     Stopped {
         /// The folder.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         error: io::Error,
     },
     /// Whoever was told how far the run is ended it.
@@ -100,7 +100,7 @@ pub enum ProduceError {
              something is wrong; the data set ends with {rows} rows"
     )]
     Barren {
-        /// What became of the last one.
+        /// Holds what became of the last one.
         why: String,
         /// The rows.
         rows: u64,
@@ -108,9 +108,9 @@ pub enum ProduceError {
     /// No kernel of the files that kernels are found in became a row.
     #[error("none of the kernels became a row: {} says why of {rejects}", path.display())]
     NoRows {
-        /// Where it stands.
+        /// The place where it stands.
         path: PathBuf,
-        /// How many were rejected.
+        /// Says how many were rejected.
         rejects: u64,
     },
     /// A back end does not work here.
@@ -118,7 +118,7 @@ pub enum ProduceError {
     Session(#[from] SessionError),
 }
 
-/// What stands beside the rows.
+/// Holds what stands beside the rows.
 pub(crate) const DESCRIPTION: [&str; 2] = [README, STATS];
 const README: &str = "README.md";
 pub(crate) const STATS: &str = "stats.json";
@@ -126,36 +126,36 @@ pub(crate) const STATS: &str = "stats.json";
 /// After so many indices without a row, a run that is to reach a number of rows ends.
 pub(crate) const MOST_BARREN: u64 = 1000;
 
-/// How far a run is.
+/// Describes how far a run is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Rows there are, those of earlier runs among them.
     pub rows: u64,
     /// Rows that this run has made.
     pub made: u64,
-    /// How many rows there will be, if that is known.
+    /// Number of rows there will be, if that is known.
     pub wanted: Option<u64>,
     /// Attempts that were rejected.
     pub rejects: u64,
     /// Rows that were there before.
     pub duplicates: u64,
-    /// Whether NVRTC compiles the CUDA C++ of every row.
+    /// True if NVRTC compiles the CUDA C++ of every row.
     pub is_with_nvrtc: bool,
     /// Since the run began.
     pub time: Duration,
 }
 
-/// How a run is carried out, which has no bearing on what it writes.
+/// Describes how a run is carried out, which has no bearing on what it writes.
 pub struct How<'a> {
-    /// How many threads make rows.
+    /// Number of threads that make rows.
     pub jobs: usize,
-    /// Whether to go on with what the folder holds.
+    /// True if to go on with what the folder holds.
     pub resume: bool,
     /// Structures that no row may have: [`Settings::excluded`] tells which they are.
     pub excluded: &'a HashSet<u128>,
     /// The files that kernels are found in: [`Settings::source`] tells which they are.
     pub source: Option<&'a Source>,
-    /// What gives the columns of Warp's code.
+    /// Holds what gives the columns of Warp's code.
     pub emitter: Option<Emitter<'a>>,
     /// Is told how far the run is, about ten times a second, and may end it.
     pub observe: &'a mut dyn FnMut(&Progress) -> ControlFlow<()>,
@@ -180,7 +180,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     let (_lock, found) = claimed(folder)?;
     let mut manifest = begin(settings, folder, found, how.resume)?;
     manifest.clean(folder, Some(manifest.next() / settings.indices_per_chunk)).map_err(at(folder))?;
-    // What a part of a data set has too many of, only the whole can tell.
+    // Only the whole data set can tell which rows a part has too many of.
     let mut sketch = settings.most_alike.zip(settings.count).map(|(most, count)| Sketch::new(most, count));
     let mut known = HashSet::new();
     let mut after_last_row = settings.first;
@@ -200,7 +200,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         ..Progress::default()
     };
     if manifest.is_finished {
-        // What comes last may not have been written.
+        // The last lines may not have been written.
         if !folder.join(STATS).exists() {
             describe(&manifest, folder, progress.made, progress.time)?;
         } else if !folder.join(README).exists() {
@@ -303,13 +303,13 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     finished(manifest, folder, progress, barren_since)
 }
 
-/// Whether a run may come to where it finds no more: indices are endless where a number of rows is to be reached, unless
-/// they are those of files.
+/// Returns true if a run may come to where it finds no more: indices are endless where a number of rows is to be
+/// reached, unless they are those of files.
 fn may_be_barren(settings: &Settings) -> bool {
     settings.count.is_some() && settings.end.is_none() && settings.source.is_none()
 }
 
-/// What a run that is finished comes to, each time it is gone on with. `barren` says why it found no more.
+/// Returns what a run that is finished comes to, each time it is gone on with. `barren` says why it found no more.
 fn finished(
     manifest: Manifest,
     folder: &Path,
@@ -350,7 +350,7 @@ pub(crate) const DUPLICATE: &str = "duplicate";
 /// Why a row is not taken that too many are nearly like.
 pub(crate) const NEARLY_ALIKE: &str = "nearly_alike";
 
-/// Which rows are taken: those that are not known, and of those that are nearly alike so many.
+/// Says which rows are taken: those that are not known, and of those that are nearly alike so many.
 struct Selection<'a> {
     dedup: Dedup,
     known: &'a RwLock<HashSet<Key>>,
@@ -358,7 +358,7 @@ struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Whether a row with this key is taken.
+    /// Returns true if a row with this key is taken.
     fn knows(&self, key: Key) -> bool {
         self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&key)
     }
@@ -396,7 +396,7 @@ pub fn rows(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<Row>>> 
     }))
 }
 
-/// How many kernels are different.
+/// Returns the number of kernels that are different.
 pub(crate) fn unique_ratios(manifest: &Manifest, folder: &Path) -> io::Result<UniqueRatios> {
     let chunks: Vec<Located<'_>> = manifest.chunks.iter().map(|chunk| (folder, chunk)).collect();
     let ratio = |dedup: Dedup| -> io::Result<f64> {

@@ -180,7 +180,7 @@ fn n_leaves(ty: &Type) -> usize {
     if ty.is_primitive() { 1 } else { ty.get_fields().iter().map(|field| n_leaves(field)).sum() }
 }
 
-/// How much of the path is there, how many lists it goes through, and at which of them it begins anew.
+/// Describes how much of the path is there, how many lists it goes through, and at which of them it begins anew.
 #[derive(Clone, Copy, Default)]
 struct Levels {
     definition: i16,

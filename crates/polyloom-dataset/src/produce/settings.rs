@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The keys of a chunk are in memory at a time.
 const MOST_INDICES_PER_CHUNK: u64 = 1_000_000;
 
-/// What decides which rows a run writes, byte for byte. Two runs of equal settings write the same files.
+/// Describes what decides which rows a run writes, byte for byte. Two runs of equal settings write the same files.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -25,7 +25,7 @@ pub struct Settings {
     pub first: u64,
     /// The index after the last; none if there are as many as it takes.
     pub end: Option<u64>,
-    /// How many rows are wanted; none if it is as many as the indices give, as it is of a shard.
+    /// Number of rows that are wanted; none if it is as many as the indices give, as it is of a shard.
     pub count: Option<u64>,
     /// The categories, dealt out in turn.
     pub categories: Vec<String>,
@@ -35,10 +35,10 @@ pub struct Settings {
     /// it was.
     #[serde(default)]
     pub nvrtc: bool,
-    /// What tells rows from each other: `exact`, `alpha` or `structure`.
+    /// Holds what tells rows from each other: `exact`, `alpha` or `structure`.
     pub dedup: Dedup,
-    /// How many kernels that are nearly alike are taken, where so many rows are wanted; none if there is no limit. Of runs
-    /// of some indices, whatever they give, merging takes so many, if it is to give so many rows.
+    /// Number of kernels that are nearly alike are taken, where so many rows are wanted; none if there is no limit. Of
+    /// runs of some indices, whatever they give, merging takes so many, if it is to give so many rows.
     pub most_alike: Option<u8>,
     /// `cuda`, `cpu` or `both`.
     pub device: String,
@@ -51,21 +51,21 @@ pub struct Settings {
     pub tools: BTreeMap<String, String>,
     /// Indices of a chunk: of the files that are finished together.
     pub indices_per_chunk: u64,
-    /// Which chunks the run makes, if others make the rest.
+    /// Says which chunks the run makes, if others make the rest.
     pub shard: Option<Shard>,
     /// The BLAKE3 hash of the structures that no row may have, if there are any.
     pub excluded: Option<String>,
     /// The files that kernels are found in; none if they are generated.
     #[serde(default)]
     pub source: Option<SourceSettings>,
-    /// Whether rows say how long they took to make, in which no two runs are alike.
+    /// True if rows say how long they took to make, in which no two runs are alike.
     #[serde(default)]
     pub timings: bool,
     /// The format of the files.
     pub format: Format,
 }
 
-/// Where kernels are found, and what rows say of that.
+/// Says where kernels are found, and what rows say of that.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSettings {
@@ -81,13 +81,13 @@ pub struct SourceSettings {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shard {
-    /// Which run, from 0.
+    /// Says which run, from 0.
     pub number: u64,
-    /// How many runs there are.
+    /// Number of runs there are.
     pub of: u64,
 }
 
-/// What tells rows from each other.
+/// Describes what tells rows from each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dedup {
@@ -113,7 +113,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// How the names of its files end.
+    /// Returns how the names of its files end.
     pub fn extension(self) -> &'static str {
         match self {
             Format::Jsonl => "jsonl",

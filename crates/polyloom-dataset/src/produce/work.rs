@@ -17,15 +17,15 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-/// How often a kernel is drawn anew before an index is given up.
+/// Number of times a kernel is drawn anew before an index is given up.
 const ATTEMPTS: usize = 50;
-/// How far ahead of the last row taken threads may work, and so how many may have something to do.
+/// Says how far ahead of the last row taken threads may work, and so how many may have something to do.
 pub(super) const AHEAD: usize = 256;
 
 /// A structural hash, or another that tells rows from each other.
 pub(crate) type Key = u128;
 
-/// What came of an index.
+/// Describes what came of an index.
 pub(super) struct Done {
     pub(super) index: u64,
     pub(super) outcome: Outcome,
@@ -33,7 +33,7 @@ pub(super) struct Done {
     pub(super) rejects: Vec<Rejected>,
 }
 
-/// What the first kernel of an index that is proved right comes to.
+/// Describes what the first kernel of an index that is proved right comes to.
 pub(super) enum Outcome {
     /// A row.
     Row(Box<Made>),
@@ -77,11 +77,11 @@ impl Rejected {
     }
 }
 
-/// What threads make rows by.
+/// Describes what threads make rows by.
 pub(super) struct Work<'a> {
     pub(super) settings: &'a Settings,
     pub(super) categories: Vec<Category>,
-    /// Where kernels are found that are not generated.
+    /// The place where kernels are found that are not generated.
     pub(super) source: Option<(&'a SourceSettings, &'a Source)>,
     pub(super) texts: Texts,
     pub(super) tools: Tools<'a>,
@@ -92,10 +92,11 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// What comes of an index. It depends on nothing else, but that a row which is known need not be written out.
+    /// Returns what comes of an index. It depends on nothing else, but that a row which is known need not be written
+    /// out.
     fn index(&self, verifier: &Verifier, index: u64) -> Done {
         let started = Instant::now();
-        // What is wrong with a kernel is caught where it is known. That nothing else panics, the run does not rely on.
+        // Faults of a kernel are caught where they are known. The run does not rely on nothing else panicking.
         let mut done = caught(|| Ok(self.untimed(verifier, index))).unwrap_or_else(|reject| {
             let category = self.categories.get(index as usize % self.categories.len().max(1));
             let category = category.map_or(Cow::Borrowed(""), |category| category.name().into());
@@ -138,7 +139,8 @@ impl Work<'_> {
         Done { index, outcome: Outcome::Nothing, rejects }
     }
 
-    /// What comes of a kernel of a file. One that is rejected is rejected once, with all inputs that were tried.
+    /// Returns what comes of a kernel of a file. One that is rejected is rejected once, with all inputs that were
+    /// tried.
     fn found(&self, verifier: &Verifier, settings: &SourceSettings, found: &Found, index: u64) -> Done {
         let (mut text, mut proved) = (None, None);
         let made = caught(|| {
@@ -172,7 +174,7 @@ impl Work<'_> {
         }
     }
 
-    /// What tells a kernel from others.
+    /// Returns what tells a kernel from others.
     fn key(&self, hashes: &Hashes) -> Key {
         Keys::of(hashes, Bands::default(), 0).key(self.settings.dedup)
     }
@@ -277,7 +279,7 @@ pub(crate) fn drafts(categories: &[Category], seed: u64, index: u64) -> impl Ite
 /// Indices to work on and what has come of them.
 struct Queue<I> {
     state: Mutex<State<I>>,
-    /// What is waited for in the taking is there.
+    /// Signals that the result that is waited for has arrived.
     arrived: Condvar,
     /// Threads may go on with further indices, or end.
     has_room: Condvar,
@@ -286,7 +288,7 @@ struct Queue<I> {
 struct State<I> {
     indices: I,
     done: BTreeMap<u64, Done>,
-    /// How many have been drawn and not taken yet.
+    /// Says how many have been drawn and not taken yet.
     n_ahead: usize,
     /// The index that is waited for in the taking.
     wanted: Option<u64>,
@@ -332,7 +334,7 @@ impl<I: Iterator<Item = u64>> Queue<I> {
         }
     }
 
-    /// What has come of an index, once it is there: the threads work on all of them.
+    /// Returns what has come of an index, once it is there: the threads work on all of them.
     fn take(&self, index: u64) -> Done {
         let mut state = self.lock();
         loop {

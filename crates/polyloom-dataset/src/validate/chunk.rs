@@ -17,10 +17,10 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// How many rows are in memory at a time, and so how many threads may have something to do.
+/// Number of rows that are in memory at a time, and so how many threads may have something to do.
 pub(super) const BATCH: usize = 256;
 
-/// How many of many findings of a kind are told one by one.
+/// Says how many of many findings of a kind are told one by one.
 const TOLD: usize = 100;
 
 /// Looks at one chunk after the other.
@@ -31,7 +31,7 @@ pub(super) struct Examiner<'a> {
     pub(super) verifiers: Vec<Verifier>,
     /// Is told how many rows have been looked at, and of how many.
     pub(super) observe: &'a mut dyn FnMut(u64, u64),
-    /// Which rows a run would have taken that leaves out what too many are nearly like.
+    /// Says which rows a run would have taken that leaves out what too many are nearly like.
     pub(super) sketch: Option<Sketch>,
     pub(super) quality: Quality,
     pub(super) statistics: Statistics,
@@ -40,7 +40,7 @@ pub(super) struct Examiner<'a> {
     pub(super) after_last_row: u64,
 }
 
-/// What the files of a chunk have told so far.
+/// Describes what the files of a chunk have told so far.
 #[derive(Default)]
 struct Seen {
     /// Keys of rows that have not been seen, by part of the data set, the next one last; none if they cannot be held
@@ -50,7 +50,7 @@ struct Seen {
     rows: BTreeMap<u64, Option<usize>>,
     /// Indices that have a reason for having none.
     without: BTreeSet<u64>,
-    /// How many kernels of an index were rejected.
+    /// Number of kernels of an index were rejected.
     rejected: BTreeMap<u64, usize>,
     n_rows: u64,
     reasons: Histogram,
@@ -73,7 +73,7 @@ impl Examiner<'_> {
         }
     }
 
-    /// Whether a chunk ends with its files, or with the run.
+    /// Returns true if a chunk ends with its files, or with the run.
     fn ends_well(&self, chunk: &Chunk, is_last: bool) -> bool {
         let settings = &self.manifest.settings;
         let n = settings.indices_per_chunk;
@@ -83,7 +83,7 @@ impl Examiner<'_> {
             && (is_last || chunk.end.is_multiple_of(n))
     }
 
-    /// Whether a finished run has all that it was asked for, or has found no more.
+    /// Returns true if a finished run has all that it was asked for, or has found no more.
     pub(super) fn is_whole(&self) -> bool {
         let Manifest { settings, .. } = self.manifest;
         let next = self.manifest.next();
@@ -125,7 +125,7 @@ impl Examiner<'_> {
         }
     }
 
-    /// What is wrong with what files have told of a chunk, taken together.
+    /// Finds faults of a chunk's files taken together.
     fn together(&mut self, chunk: &Chunk, seen: &Seen, of: &str) {
         let left = seen.keys.iter().flatten().map(Vec::len).sum::<usize>();
         if left > 0 {
@@ -164,7 +164,7 @@ impl Examiner<'_> {
         }
     }
 
-    /// Whether a run that leaves out what too many are nearly like would have taken all rows.
+    /// Checks that a run that limits nearly alike rows would have taken all of these.
     fn likeness(&mut self, keys: &[Keys], of: &str) {
         let Some(sketch) = &mut self.sketch else { return };
         let refused: Vec<u64> = keys.iter().filter(|keys| !sketch.take(&keys.bands)).map(|keys| keys.index).collect();
@@ -174,7 +174,7 @@ impl Examiner<'_> {
         }
     }
 
-    /// Whether a file is there to be read. That it is called otherwise, or its bytes are others, is found.
+    /// Returns true if a file is there to be read. That it is called otherwise, or its bytes are others, is found.
     fn is_listed(&mut self, file: &FileRecord, names: &[String]) -> bool {
         let path = self.folder.join(&file.path);
         let length = path.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
@@ -200,7 +200,7 @@ impl Examiner<'_> {
         true
     }
 
-    /// What the files of a chunk are called.
+    /// Returns what the files of a chunk are called.
     fn names(&self, number: u64) -> Vec<String> {
         let [data, rejects, keys] = FOLDERS;
         let extension = self.manifest.settings.format.extension();
@@ -240,7 +240,7 @@ impl Examiner<'_> {
         self.written_again(file, again);
     }
 
-    /// Whether a file is what a run makes of the lines in it, where nothing else is wrong with it.
+    /// Checks that a file is what a run makes of the lines in it, where nothing else is wrong with it.
     fn written_again(&mut self, file: &FileRecord, again: io::Result<Encoder<blake3::Hasher>>) {
         let hash = again.and_then(Encoder::finish).map(|hash| hash.finalize().to_hex());
         let is_same = hash.is_ok_and(|hash| hash.as_str() == file.blake3);

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// The columns that a row is proved right by.
 const NEEDED: [&str; 6] = ["id", "kernel_name", "category", "python_source", "device", "metadata"];
 
-/// What is wrong with a data set.
+/// Describes what is wrong with a data set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// The file.
@@ -33,11 +33,11 @@ pub struct Finding {
     pub line: u64,
     /// The row's `id`, where it has one.
     pub id: String,
-    /// What is wrong with it.
+    /// Holds what is wrong with it.
     pub what: String,
 }
 
-/// What validation found.
+/// Describes what validation found.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Quality {
     /// Rows that were looked at.
@@ -56,9 +56,9 @@ pub struct Quality {
     pub cuda_compilers: BTreeMap<String, u64>,
     /// Metrics of the rows; none if files of the data set are wrong.
     pub metrics: Option<Metrics>,
-    /// What is wrong, the first thousand findings.
+    /// Holds what is wrong, the first thousand findings.
     pub findings: Vec<Finding>,
-    /// How many more there are.
+    /// Number of more there are.
     pub further_findings: u64,
 }
 
@@ -129,7 +129,7 @@ pub enum ValidateError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         error: io::Error,
     },
     /// The data set was made by another version of the compiler, whose code this one cannot know.
@@ -225,7 +225,7 @@ pub fn validate(
     for path in manifest.unlisted(folder).map_err(at(folder.to_owned()))? {
         examiner.found(&path, "is not in the manifest".to_owned());
     }
-    // What follows is said of what the manifest lists, and is wrong itself where that is.
+    // These findings are about the entries of the manifest, and are wrong themselves where it is.
     if examiner.quality.findings.is_empty() {
         examiner.repeats().map_err(at(folder.to_owned()))?;
         let Examiner { statistics, op_counts, quality, .. } = &mut examiner;
@@ -250,7 +250,7 @@ pub fn columns_to_validate_by(columns: &[String]) -> Vec<&'static str> {
     NEEDED.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect()
 }
 
-/// What is wrong with the files beside the rows, with their names.
+/// Returns what is wrong with the files beside the rows, with their names.
 fn description(manifest: &Manifest, folder: &Path) -> Vec<(&'static str, String)> {
     // Without the keys that it takes, nothing is known: they are found to be wrong themselves.
     let Ok(unique) = unique_ratios(manifest, folder) else { return Vec::new() };
@@ -283,7 +283,7 @@ fn in_words(columns: &[&str]) -> String {
     }
 }
 
-/// What makes columns again that the compiler alone does not make.
+/// Returns what makes columns again that the compiler alone does not make.
 fn tools<'a>(settings: &Settings, nvrtc: bool, emitter: Option<Emitter<'a>>) -> Result<Tools<'a>, String> {
     let (device, arch) = (settings.device.parse()?, settings.arch.parse().unwrap_or(Arch::DEFAULT));
     Tools::find(settings, &Texts { device, arch, columns: settings.columns.clone() }, nvrtc, emitter)

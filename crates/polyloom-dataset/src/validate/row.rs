@@ -18,13 +18,13 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct Looked {
     pub(super) row: Row,
     pub(super) wrong: Vec<String>,
-    /// What its text gives that stands in other files; none if it does not compile.
+    /// Holds what its text gives that stands in other files; none if it does not compile.
     pub(super) gives: Option<(Keys, OpCounts)>,
-    /// Which of the kernels that its index gives it is, from 0: those before it were rejected.
+    /// Says which of the kernels that its index gives it is, from 0: those before it were rejected.
     pub(super) draft: Option<usize>,
 }
 
-/// What is to be said of each line, by a thread for each verifier.
+/// Returns what is to be said of each line, by a thread for each verifier.
 pub(super) fn look_at(
     lines: &[Vec<u8>],
     manifest: &Manifest,
@@ -136,7 +136,7 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     let code = texts.gpu_code(&kernel, metadata.verified).map_err(text)?;
     let hashes = hashes(&program.source, &kernel);
     *gives = Some((Keys::of(&hashes, bands(&kernel), metadata.index), OpCounts::of(&kernel)));
-    // Where a kernel was found is not known here.
+    // The place where a kernel was found is not known here.
     let place = Place { seed: metadata.seed, index: metadata.index, source, origin: metadata.origin.clone() };
     let row_of = texts.row(&program, &kernel, code.clone(), hashes, metadata.verified, place);
     let mut expected = row_of.map_err(text)?;
@@ -152,7 +152,7 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     };
     let (mut have, mut want) = (fields(row), fields(&expected));
     for fields in [&mut have, &mut want] {
-        // Of the machine that made the row nothing can be known here.
+        // Facts about the machine that made the row cannot be known here.
         if let Some(serde_json::Value::Object(metadata)) = fields.get_mut("metadata") {
             for name in ["generation_time_ms", "cuda_available_at_generation", "cuda_compiler"] {
                 metadata.remove(name);
@@ -168,7 +168,7 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     for name in all_columns().filter(|name| !wants(name) && have.get(*name).is_some_and(|value| !value.is_null())) {
         wrong.push(format!("{name} is there, and the data set has no such column"));
     }
-    // What is not what a run made is not run: it may ask for any memory.
+    // A text that no run made is not run, because it may ask for any memory.
     if !wrong.is_empty() {
         return Ok(());
     }
@@ -179,7 +179,7 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     tools.prove(&kernel, row, arch).map_err(text)
 }
 
-/// Where a column first differs from what it should be.
+/// Returns where a column first differs from what it should be.
 fn difference(name: &str, have: Option<&serde_json::Value>, want: Option<&serde_json::Value>) -> String {
     match (have, want) {
         (Some(serde_json::Value::String(have)), Some(serde_json::Value::String(want))) => {

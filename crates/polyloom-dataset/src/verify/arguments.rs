@@ -130,12 +130,12 @@ impl Argument {
         self.shape.as_deref()
     }
 
-    /// How many numbers it has.
+    /// Returns the number of numbers it has.
     pub(super) fn len(&self) -> usize {
         self.n
     }
 
-    /// How far apart floats of its type are at 1.
+    /// Returns how far apart floats of its type are at 1.
     pub(super) fn epsilon(&self) -> f64 {
         match self.elem {
             Scalar::BF16 => f64::exp2(-7.0),
@@ -145,7 +145,7 @@ impl Argument {
         }
     }
 
-    /// Whether it differs by more than rounding may make of numbers that cancel.
+    /// Returns true if it differs by more than rounding may make of numbers that cancel.
     pub(super) fn is_moved_from(&self, other: &Argument) -> bool {
         let rounding = if self.elem.is_float() { ROUNDING * self.epsilon() } else { 0.0 };
         let moves = |index: usize| {
@@ -168,7 +168,7 @@ impl Argument {
         }
     }
 
-    /// What its adjoint is: as an array is, and of a number an array of one.
+    /// Returns what its adjoint is: as an array is, and of a number an array of one.
     pub(super) fn adjoint(&self, numbers: &[f64], ty: Type) -> Argument {
         let mut adjoint = match &self.shape {
             Some(shape) => Argument::zeros(self.elem, shape),

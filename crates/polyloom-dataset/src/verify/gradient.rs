@@ -16,9 +16,9 @@ const COARSE: f64 = 1e-4;
 const FINE: f64 = 1e-5;
 /// A step so small that rounding leaves four digits: by it teeth are found that are finer than other steps.
 const FINEST: f64 = 1e-8;
-/// How far differences of the two steps may be apart, over their size, where a kernel is called smooth.
+/// Says how far differences of the two steps may be apart, over their size, where a kernel is called smooth.
 const SMOOTH: f64 = 1e-5;
-/// How far the two modes may be apart, over their size, in double precision.
+/// Says how far the two modes may be apart, over their size, in double precision.
 const DOUBLE: f64 = 1e-8;
 /// Derivatives beyond this are no use to anybody, and differences do not resolve what is beside them.
 const LARGE: f64 = 1e6;
@@ -30,8 +30,8 @@ type Numbers = Vec<Vec<f64>>;
 
 type Checked<T> = Result<T, Box<Reject>>;
 
-/// What both modes find: what a step in `directions` does to what the kernel leaves, and what a change of its `weights`
-/// comes from.
+/// Describes what both modes find: what a step in `directions` does to what the kernel leaves, and what a change of its
+/// `weights` comes from.
 struct Found {
     directions: Numbers,
     tangents: Numbers,
@@ -49,8 +49,8 @@ impl WayBack<'_> {
 }
 
 impl Found {
-    /// What the weighted sum of what is left changes by if the arguments move in the directions: by forward mode, by reverse
-    /// mode, and the size of the terms that these are sums of.
+    /// Returns what the weighted sum of what is left changes by if the arguments move in the directions: by forward
+    /// mode, by reverse mode, and the size of the terms that these are sums of.
     fn changes(&self) -> (f64, f64, f64) {
         let (mut forward, mut reverse, mut size) = (0.0, 0.0, 0.0);
         for (weight, tangent) in self.weights.iter().flatten().zip(self.tangents.iter().flatten()) {
@@ -64,8 +64,8 @@ impl Found {
         (forward, reverse, size)
     }
 
-    /// Whether a change of the arguments in their last digits moves the derivatives to about as far as the two modes may be
-    /// apart: then what they are apart by is rounding.
+    /// Returns true if a change of the arguments in their last digits moves the derivatives to about as far as the two
+    /// modes may be apart: then what they are apart by is rounding.
     fn moves_to(&self, nudged: &Found) -> bool {
         let ((forward, reverse, size), (nudged_forward, nudged_reverse, _)) = (self.changes(), nudged.changes());
         let moved = (forward - nudged_forward).abs().max((reverse - nudged_reverse).abs());
@@ -106,7 +106,7 @@ pub(super) fn check(
         adjoints(interpreted, &summing, &arguments, &found.weights)
     };
     engines_agree(program, &arguments, &found, &quick, sums)?;
-    // Of noise, which has no form in double precision, differences tell nothing.
+    // Differences tell nothing about noise, because it has no form in double precision.
     let Some(double) = interpreted.in_double() else { return agree };
     let arguments = Arguments::draw(program, &double, &extents, seed);
     let Some(back) = backward(&double)? else { return agree };
@@ -169,7 +169,7 @@ fn drawn(arguments: &Arguments, random: &mut Random) -> Numbers {
     arguments.all.iter().map(of).collect()
 }
 
-/// What the kernel leaves in these arrays.
+/// Returns what the kernel leaves in these arrays.
 fn left(kernel: &Kernel, arguments: &Arguments, which: &[usize]) -> Checked<Vec<Argument>> {
     if which.is_empty() {
         return Ok(Vec::new());
@@ -184,7 +184,7 @@ fn derivatives(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &Arguments) -
     let (directions, mut weights) = (drawn(arguments, &mut random), drawn(arguments, &mut random));
     let tangents = forward(kernel, arguments, &directions)?;
     for (index, argument) in arguments.all.iter().enumerate() {
-        // Of a number nothing is left that could be weighted.
+        // A number has nothing left that could be weighted.
         if argument.shape().is_none() {
             weights[index].fill(0.0);
         }
@@ -198,7 +198,7 @@ fn derivatives(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &Arguments) -
     }
 }
 
-/// What a change of a weighted sum of what the kernel leaves comes from.
+/// Returns what a change of a weighted sum of what the kernel leaves comes from.
 fn adjoints(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &Arguments, weights: &[Vec<f64>]) -> Checked<Numbers> {
     let needs = &way_back.backward.needs;
     let mut all: Vec<Argument> = arguments.all.clone();
@@ -213,7 +213,7 @@ fn adjoints(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &Arguments, weig
     Ok(adjoints)
 }
 
-/// What a step in these directions does to what the kernel leaves.
+/// Returns what a step in these directions does to what the kernel leaves.
 fn forward(kernel: &Kernel, arguments: &Arguments, directions: &Numbers) -> Checked<Numbers> {
     let request = crate::text::request(kernel);
     let tangent = kernel.tangent(&request)?;
@@ -297,7 +297,7 @@ fn engines_agree(
     let n_threads = arguments.dim.iter().product::<u64>() as f64;
     for (param, index) in places {
         let (want, have) = (expected.adjoints[param][index], found[param][index]);
-        // What is there to begin with is a term, too, with its sign.
+        // The initial value is a term, too, with its sign.
         let size = sums[param][index].abs() + 2.0 * expected.weights[param][index].abs();
         // Two sums of n terms are apart by 2 (n - 1) units of rounding of the sum of their magnitudes at most (Higham,
         // Accuracy and Stability of Numerical Algorithms, §4.2).
@@ -310,7 +310,7 @@ fn engines_agree(
     Ok(())
 }
 
-/// What the kernel leaves if all its arguments move so far in their directions.
+/// Returns what the kernel leaves if all its arguments move so far in their directions.
 fn moved(kernel: &Kernel, arguments: &Arguments, directions: &Numbers, step: f64) -> Checked<Numbers> {
     let mut moved = arguments.clone();
     for (argument, directions) in moved.all.iter_mut().zip(directions) {
@@ -342,7 +342,7 @@ fn differences_agree(program: &Program, kernel: &Kernel, arguments: &Arguments, 
             };
             let ((coarse, coarse_bend), (fine, fine_bend)) = (of(&coarse, COARSE), of(&fine, FINE));
             let size = coarse.abs().max(fine.abs()).max(1e-3);
-            // What rounding makes of a difference of numbers of this size.
+            // Rounding error of a difference of numbers of this size.
             let noise = 1e-15 * here[param][index].abs() / FINE;
             let is_close = (coarse - fine).abs() <= SMOOTH * size;
             // A kink at the place itself: the two sides' differences stay apart.

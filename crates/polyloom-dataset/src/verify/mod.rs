@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// How far a kernel has been proved right.
+/// Describes how far a kernel has been proved right.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -51,8 +51,8 @@ impl Level {
         }
     }
 
-    /// What a row of a data set has passed: `is_generated` says whether its kernel is no one's, `has_ptx_backward` whether
-    /// it has PTX of the backward kernel.
+    /// Returns what a row of a data set has passed: `is_generated` says whether its kernel is no one's,
+    /// `has_ptx_backward` whether it has PTX of the backward kernel.
     pub(crate) fn description(self, is_generated: bool, has_ptx_backward: bool) -> &'static str {
         match self {
             Level::Parse => "it is Python, and its kernel is found",
@@ -115,7 +115,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// Whether a reason has this name.
+            /// Returns true if a reason has this name.
             pub(crate) fn is_name(name: &str) -> bool {
                 [$($name),+].contains(&name)
             }
@@ -162,7 +162,7 @@ reasons! {
 pub struct Reject {
     /// Why.
     pub reason: Reason,
-    /// What there is to say of it.
+    /// Holds what there is to say of it.
     pub detail: String,
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Box<Reject>>) -> Result
     done.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic))))
 }
 
-/// What a panic says.
+/// Returns what a panic says.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic that says nothing")
@@ -204,7 +204,7 @@ pub struct Verifier {
     /// The interpreter. It finds indices out of bounds by itself, and of kernels that somebody else wrote, whatever else
     /// checks find.
     reference: Session,
-    /// What the reference's operations have given, of generated kernels.
+    /// Holds what the reference's operations have given, of generated kernels.
     observations: Option<Arc<Observations>>,
     /// The interpreter as a GPU would add: what the simulator is compared with.
     flushing: Session,
@@ -214,7 +214,7 @@ pub struct Verifier {
     quick: Session,
     /// Machine code with checks, which kernels are launched as: it finds divisions of integers by zero.
     checked: Session,
-    /// Whether it is known of kernels that they end, whatever they are given.
+    /// True if it is known of kernels that they end, whatever they are given.
     they_end: bool,
     arch: Arch,
 }
@@ -502,7 +502,7 @@ def kernel(x: loom.array(dtype=int), out: loom.array(dtype=int)):
 "
             );
             let all = vec![Extent::Is(7)];
-            // Of seven numbers one is 0, and one is too large for an index.
+            // Seven numbers hold one 0 and one that is too large for an index.
             let x = input("x", "int32", &all, Values::Between { low: 0.0, high: 3.0 });
             let out = input("out", "int32", &all, Values::Zeros);
             let program = program("kernel", &source, vec![x, out], all);

@@ -19,10 +19,10 @@ pub(super) fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
     [([first, 5, 3, 2], 1), ([second, 4, 6, 3], 2), ([third, 9, 2, 5], 0x0bad_cafe)]
 }
 
-/// What a kernel is given, and what it leaves.
+/// Describes what a kernel is given, and what it leaves.
 pub(super) type Ran = (Arguments, Arguments);
 
-/// What the interpreter, which is the definition, leaves.
+/// Returns what the interpreter, which is the definition, leaves.
 pub(super) fn interpreted(program: &Program, reference: &Kernel) -> Result<Vec<Ran>, Box<Reject>> {
     if program.inputs.len() != reference.types().len() {
         let (given, wanted) = (program.inputs.len(), reference.types().len());
@@ -48,8 +48,8 @@ pub(super) fn agree(program: &Program, code: &Kernel, left: &[Ran]) -> Result<()
     Ok(())
 }
 
-/// Whether these runs left finite numbers that depend on every argument. `explorer` is an engine that is safe on arguments
-/// that none has been given.
+/// Tells whether these runs left finite numbers that depend on every argument. `explorer` is an engine that is safe on
+/// arguments that none has been given.
 pub(super) fn depend(program: &Program, explorer: &Kernel, left: &[Ran]) -> Result<(), Box<Reject>> {
     // By parameter of its HIR, as inputs are: those of a launch are more, where a composite is one.
     let written = explorer.function().written_arrays();
@@ -63,7 +63,7 @@ pub(super) fn depend(program: &Program, explorer: &Kernel, left: &[Ran]) -> Resu
     matters(program, explorer, &written, left)
 }
 
-/// Whether a GPU may leave other sums than the CPU: see [`polyloom::GlobalSums`].
+/// Returns true if a GPU may leave other sums than the CPU: see [`polyloom::GlobalSums`].
 pub(super) fn may_flush(kernel: &Kernel) -> bool {
     let function = kernel.function();
     let mut may_flush = false;
@@ -165,7 +165,7 @@ fn compare(program: &Program, expected: &Arguments, got: &Arguments) -> Result<(
     Ok(())
 }
 
-/// What the kernel leaves in this array is finite, and not the same throughout in at least two runs.
+/// Refuses an array in which the kernel leaves infinities or NaNs, or the same number throughout in all runs but one.
 fn varies(name: &str, index: usize, runs: &[Ran]) -> Result<(), Box<Reject>> {
     let mut n_varied = 0;
     let mut firsts = Vec::new();
@@ -183,8 +183,8 @@ fn varies(name: &str, index: usize, runs: &[Ran]) -> Result<(), Box<Reject>> {
     if n_varied >= 2 || differ { Ok(()) } else { Err(Reject::new(Reason::Constant, name)) }
 }
 
-/// What the kernel leaves in this array is not one number wherever it writes and something else where it does not, as in
-/// an array that is longer than the launch.
+/// Refuses an array in which the kernel leaves one number wherever it writes and something else where it does not, as in an
+/// array that is longer than the launch.
 fn writes_numbers(name: &str, index: usize, kernel: &Kernel, runs: &[Ran]) -> Result<(), Box<Reject>> {
     let changed = |(given, left): &Ran| -> Vec<u64> {
         let (given, left) = (&given.all[index], &left.all[index]);
@@ -206,7 +206,7 @@ fn writes_numbers(name: &str, index: usize, kernel: &Kernel, runs: &[Ran]) -> Re
     }
 }
 
-/// How often a parameter is moved in each of the runs before it is said to make no difference.
+/// Number of times a parameter is moved in each of the runs before it is said to make no difference.
 const MOVES: u64 = 4;
 
 /// Every parameter makes a difference to what is left, in one of the runs.

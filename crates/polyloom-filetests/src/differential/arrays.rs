@@ -11,22 +11,22 @@ pub(super) struct Part {
     pub(super) name: String,
     pub(super) elem: Type,
     pub(super) ndim: usize,
-    /// How many of the thread's coordinates chose the part, if the array is one of which a thread has one element.
+    /// Says how many of the thread's coordinates chose the part, if the array is one of which a thread has one element.
     n_chosen: Option<usize>,
     pub(super) is_writable: bool,
-    /// Whether it is an array of the thread's own.
+    /// True if it is an array of the thread's own.
     pub(super) is_local: bool,
 }
 
 impl Part {
-    /// Whether this thread may read all of it.
+    /// Returns true if this thread may read all of it.
     pub(super) fn is_free(&self) -> bool {
         self.n_chosen.is_none()
     }
 }
 
 impl Generator {
-    /// Whether a parameter is a one-dimensional array with such elements that nobody stores to.
+    /// Returns true if a parameter is a one-dimensional array with such elements that nobody stores to.
     pub(super) fn is_row_of(&self, array: usize, elem: Type) -> bool {
         let array = &self.arrays[array];
         array.access == Access::Read && array.ndim == 1 && array.elem == elem

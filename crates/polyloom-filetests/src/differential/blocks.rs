@@ -9,12 +9,12 @@ use super::generate::{Generator, Variable};
 use super::program::{Access, ArrayParam};
 use polyloom_ir::{Composite, Scalar, Type};
 
-/// What a kernel has for its threads to work together.
+/// Describes what a kernel has for its threads to work together.
 #[derive(Clone, Default)]
 pub(super) struct Block {
     /// Threads of a block.
     pub(super) size: usize,
-    /// Whether it has warp operations.
+    /// True if it has warp operations.
     warps: bool,
     /// Shared arrays: names and types of elements.
     shared: Vec<(String, Type)>,
@@ -41,7 +41,7 @@ impl Generator {
         let own = self.arrays.iter().position(|array| array.access == Access::Own).unwrap_or(0);
         self.line("t = loom.thread_idx()");
         self.line("b = loom.block_idx()");
-        // How many threads of the block there are.
+        // Number of threads of the block.
         self.line(&format!("live = loom.min({size}, a{own}.shape[0] - b * loom.block_dim())"));
         if warps {
             self.line("lane = loom.lane_id()");
@@ -264,7 +264,7 @@ impl Generator {
         self.exchange(block);
     }
 
-    /// What has no result that could differ.
+    /// A call without a result that could differ.
     fn order(&mut self, block: &Block) {
         let calls = [
             "loom.thread_fence()",

@@ -37,7 +37,7 @@ static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
 });
 
 impl Overload {
-    /// Whether a call can stand where a value is wanted.
+    /// Returns true if a call can stand where a value is wanted.
     fn is_value(&self) -> bool {
         self.signature.results.len() == 1
     }
@@ -47,7 +47,7 @@ impl Overload {
     }
 }
 
-/// What the variables of a signature stand for.
+/// Describes what the variables of a signature stand for.
 #[derive(Clone, Default)]
 struct Bound {
     var: Option<Scalar>,

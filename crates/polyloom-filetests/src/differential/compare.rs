@@ -41,7 +41,7 @@ pub enum Disagreement {
     Failed {
         /// The engine.
         engine: &'static str,
-        /// What it says.
+        /// Holds what it says.
         error: LaunchError,
     },
     /// Two engines leave different bits.
@@ -63,9 +63,9 @@ pub enum Disagreement {
     Trapped {
         /// The engine.
         engine: &'static str,
-        /// What it reports.
+        /// Holds what it reports.
         got: Box<Trap>,
-        /// What the interpreter makes of that thread alone.
+        /// Holds what the interpreter makes of that thread alone.
         expected: Result<(), LaunchError>,
     },
     /// The kernel cannot be split at its barriers.
@@ -151,7 +151,7 @@ impl Engines {
         self
     }
 
-    /// What the engine leaves that others are compared with.
+    /// Returns what the engine leaves that others are compared with.
     pub(super) fn reference(&self, program: &Program, seed: u64) -> Result<Outcome, Box<Disagreement>> {
         run(&self.engines[0].session, program, seed, How::Launch(None))
     }
@@ -196,7 +196,7 @@ impl Engines {
                     compare(engine, expected, &got)?;
                 }
                 (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(trap))) => {
-                    // What is stored and printed depends on where the other threads stop.
+                    // Stores and prints depend on where the other threads stop.
                     let expected = run(interpreter, program, seed, How::Thread(&trap.thread))?.done;
                     if !matches!(&expected, Err(LaunchError::Trap(alone)) if alone == trap) {
                         return Err(Box::new(Disagreement::Trapped { engine, got: trap.clone(), expected }));
@@ -212,7 +212,7 @@ impl Engines {
     }
 }
 
-/// What a launch leaves.
+/// Describes what a launch leaves.
 pub(super) struct Outcome {
     pub(super) done: Result<(), LaunchError>,
     buffers: Vec<Buffer>,
@@ -222,13 +222,13 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// What a launch that ran to its end left in memory. What it printed cannot be compared.
+    /// Returns what a launch that ran to its end left in memory. What it printed cannot be compared.
     pub(super) fn of_buffers(buffers: Vec<Buffer>, n_threads: u64) -> Outcome {
         Outcome { done: Ok(()), buffers, printed: None, n_threads }
     }
 }
 
-/// What a program is launched with.
+/// Describes what a program is launched with.
 pub(super) struct Arguments {
     pub(super) dim: Vec<u64>,
     pub(super) scalars: Vec<u64>,
@@ -270,7 +270,7 @@ impl Arguments {
     }
 }
 
-/// How a program is run.
+/// Describes how a program is run.
 #[derive(Clone, Copy)]
 enum How<'a> {
     /// As any launch, on the CPU or on a simulated GPU.
@@ -413,7 +413,7 @@ impl Buffer {
         self.elem
     }
 
-    /// Where elements are, in row-major order, counted in elements from the beginning of the memory.
+    /// Returns where elements are, in row-major order, counted in elements from the beginning of the memory.
     fn places(&self) -> Vec<usize> {
         let mut places = vec![self.offset as i64];
         for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
@@ -501,7 +501,7 @@ pub(super) fn silently<T>(work: impl FnOnce() -> T) -> T {
 }
 
 thread_local! {
-    /// What the launches of this thread print, while a program runs.
+    /// Holds what the launches of this thread print, while a program runs.
     static PRINTED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

@@ -49,7 +49,7 @@ impl Generator {
         };
         let name = composite.python_name();
         let elem = composite.elem().python_name();
-        // What generic code says of its own types depends on the call: it has no name.
+        // Generic code that names its own types has no name, because it depends on the call.
         let is_generic = self.stand_in == Some(composite.elem());
         let maker = match name.split_once('(') {
             Some((maker, _)) => maker,
@@ -233,7 +233,7 @@ impl Generator {
         Some(format!("{name}{place}"))
     }
 
-    /// What selects a component: `[1]`, `[-1, 0]`, `.x`, an index computed at run time.
+    /// Returns what selects a component: `[1]`, `[-1, 0]`, `.x`, an index computed at run time.
     fn place(&mut self, ty: Composite) -> String {
         let letters = ["x", "y", "z", "w"];
         if let Composite::Vector { len: len @ 1..=4, .. } = ty
@@ -315,7 +315,7 @@ impl Generator {
         }
     }
 
-    /// What selects several components, and what they are together: a row, a column, a slice.
+    /// Returns what selects several components, and what they are together: a row, a column, a slice.
     fn several(&mut self, ty: Composite) -> (String, Composite) {
         let elem = ty.elem();
         let length = |this: &mut Generator, extent: u16| 1 + this.random.below(usize::from(extent)) as u16;

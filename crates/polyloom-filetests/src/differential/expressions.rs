@@ -88,7 +88,7 @@ impl Generator {
                 2 => format!("({a} - {b})"),
                 3..=4 => format!("({a} * {b})"),
                 5 => format!("({a} / {b})"),
-                // Of large numbers these are steps and teeth so fine that differences do not see them.
+                // Large numbers make steps and teeth so fine that differences do not see them.
                 6 | 7 if self.smooth => format!("({a} / {b})"),
                 6 => format!("({a} // {b})"),
                 7 => format!("({a} % {b})"),

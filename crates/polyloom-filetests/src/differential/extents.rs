@@ -17,7 +17,7 @@ pub struct ExtentFuzzer {
     checked: Session,
 }
 
-/// What became of a launch.
+/// Describes what became of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ExtentComparison {
     /// It was refused, and the thread fails the check of the very index.

@@ -53,9 +53,9 @@ pub(super) struct Generator {
     pub(super) math: Vec<Op>,
     /// Composites this program draws from.
     pub(super) composites: Vec<Composite>,
-    /// How many more expressions may be of composites: each is many of scalars.
+    /// Number of more expressions that may be of composites: each is many of scalars.
     pub(super) composite_budget: i32,
-    /// How types without a name are made; the text calls them `T0`, `T1`, ….
+    /// Says how types without a name are made; the text calls them `T0`, `T1`, ….
     pub(super) named_types: Vec<String>,
     pub(super) structs: Structs,
     pub(super) functions: Vec<UserFunction>,
@@ -75,11 +75,11 @@ pub(super) struct Generator {
     /// Loops around the current statement in this function.
     pub(super) loops: usize,
     pub(super) in_kernel: bool,
-    /// Whether the kernel is to be differentiated.
+    /// True if the kernel is to be differentiated.
     pub(super) smooth: bool,
-    /// Whether the kernel is compiled with checks.
+    /// True if the kernel is compiled with checks.
     pub(super) checked: bool,
-    /// What threads of a block share, if the kernel has them work together.
+    /// Holds what threads of a block share, if the kernel has them work together.
     pub(super) in_blocks: Option<Block>,
     pub(super) budget: i32,
 }

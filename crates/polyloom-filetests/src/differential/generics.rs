@@ -9,7 +9,7 @@ pub(super) struct Generic {
     takes: Takes,
 }
 
-/// What a generic function is called with, for a result of some type.
+/// Describes what a generic function is called with, for a result of some type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     /// So many values of the result's type, which is an integer or, if so, a float.

@@ -9,7 +9,7 @@ use polyloom::{
 };
 use polyloom_ir::Code;
 
-/// What became of a program whose derivatives were to be checked.
+/// Describes what became of a program whose derivatives were to be checked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Derivatives {
     /// They agree.
@@ -27,15 +27,15 @@ pub enum Derivatives {
 /// Directional differences are trusted where those of two steps are so close, relative to the largest.
 const SMOOTH: f64 = 1e-5;
 
-/// Of what moves faster, differences do not see the steps: `ceil` of it has derivative zero.
+/// Numbers that move faster hide steps from differences, since `ceil` of them has derivative zero.
 const LARGE: f64 = 1e6;
 
 /// Tapes may take little, so that launches are in parts.
 const LIMITS: TapeLimits = TapeLimits { bytes: 4096, n_cores: Some(1) };
 
-/// How far parameters move. Differences of what rounding or a step has made multiples of some number agree where the
-/// quotient of the two steps is that of small integers, however wrong both are: this one, 3 plus the golden ratio, is
-/// as far from such as numbers are.
+/// Says how far parameters move. Differences of what rounding or a step has made multiples of some number agree where
+/// the quotient of the two steps is that of small integers, however wrong both are: this one, 3 plus the golden ratio,
+/// is as far from such as numbers are.
 const COARSE: f64 = 1e-5;
 const FINE: f64 = COARSE / 4.618_033_988_749_895;
 
@@ -49,14 +49,14 @@ const NEAR: [f64; 3] = [0.0131, 0.117, 0.731];
 const WIDE: f64 = 731.3;
 const FAR: [f64; 2] = [1e10, 1e20];
 
-/// How close, relatively, the movement by a near or wide step is to the tangent if a large number has swallowed smaller
-/// ones: it rounds the step.
+/// Says how close, relatively, the movement by a near or wide step is to the tangent if a large number has swallowed
+/// smaller ones: it rounds the step.
 const SWALLOWED: f64 = 1e-2;
 
 /// Smaller numbers are compared as this one is: they may be what is left of larger ones, added in another order.
 const SMALL: f64 = 1e-5;
 
-/// How far the modes may be apart, in multiples of what moves if arguments do by a few units in the last place.
+/// Says how far the modes may be apart, in multiples of what moves if arguments do by a few units in the last place.
 const NOISE: f64 = 10.0;
 
 impl Engines {
@@ -111,9 +111,9 @@ type Numbers = Vec<Vec<f64>>;
 struct Found {
     /// The direction in which every parameter moves.
     directions: Numbers,
-    /// How what the kernel leaves in every parameter then moves.
+    /// Says how what the kernel leaves in every parameter then moves.
     tangents: Numbers,
-    /// What the kernel leaves counts so much.
+    /// Holds what the kernel leaves counts so much.
     weights: Numbers,
     /// The gradient of the weighted sum.
     adjoints: Numbers,
@@ -139,7 +139,7 @@ impl Found {
         Ok(())
     }
 
-    /// How the weighted sum moves by forward and by reverse mode, and the sum of its terms' magnitudes.
+    /// Returns how the weighted sum moves by forward and by reverse mode, and the sum of its terms' magnitudes.
     fn movements(&self) -> [(f64, f64); 2] {
         [(&self.weights, &self.tangents), (&self.adjoints, &self.directions)].map(|(a, b)| {
             let terms = a.iter().flatten().zip(b.iter().flatten()).map(|(a, b)| a * b);
@@ -167,11 +167,11 @@ struct Run<'a> {
     kernel: Kernel,
     program: &'a Program,
     seed: u64,
-    /// What all numbers among the arguments are multiplied by.
+    /// Holds what all numbers among the arguments are multiplied by.
     scale: f64,
 }
 
-/// What a parameter of HIR is given.
+/// Describes what a parameter of HIR is given.
 enum Given {
     /// One, or the components of a composite.
     Scalars(Scalar, Vec<u64>),
@@ -249,7 +249,7 @@ impl<'a> Run<'a> {
         else {
             return Ok(Err(Derivatives::Trapped));
         };
-        // Of a scalar nothing is left that could be weighted.
+        // A scalar has nothing left that could be weighted.
         for (weights, given) in weights.iter_mut().zip(&given) {
             if let Given::Scalars(..) = given {
                 weights.fill(0.0);
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         Ok(Ok(Found { directions, tangents, weights, adjoints }))
     }
 
-    /// How what the kernel leaves moves if its parameters move in these directions, unless it fails a check.
+    /// Returns how what the kernel leaves moves if its parameters move in these directions, unless it fails a check.
     fn forward(&self, tangent: &Tangent, directions: &Numbers) -> Result<Option<Numbers>, Box<Disagreement>> {
         let (dim, mut args) = self.arguments();
         let (_, mut moving) = self.arguments();
@@ -295,7 +295,7 @@ impl<'a> Run<'a> {
             for (&index, access) in backward.needs.adjoints.iter().zip(&backward.needs.accesses) {
                 let is_array = self.kernel.types()[index].as_any_array().is_some();
                 match access {
-                    // What is added to began with the weights, and the adjoint of a number with zero.
+                    // Sums began with the weights, and the adjoint of a number with zero.
                     Access::Reads if is_array => {
                         written[index].iter_mut().zip(&weights[index]).for_each(|(number, began)| *number += began);
                     }
@@ -315,8 +315,8 @@ impl<'a> Run<'a> {
         Ok(gradient)
     }
 
-    /// What the backward kernel leaves in the adjoints, which begin with the weights; where it `overwrites`, what it
-    /// writes there if they begin so.
+    /// Returns what the backward kernel leaves in the adjoints, which begin with the weights; where it `overwrites`,
+    /// what it writes there if they begin so.
     fn adjoints(
         &self,
         backward: &Backward,
@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
         given.iter().map(|given| given.numbers().iter().map(|_| smooth_number(random)).collect()).collect()
     }
 
-    /// What the kernel leaves in these arrays.
+    /// Returns what the kernel leaves in these arrays.
     fn left(&self, arrays: &[usize], dim: &[u64]) -> Result<Result<Vec<Given>, LaunchError>, Box<Disagreement>> {
         if arrays.is_empty() {
             return Ok(Ok(Vec::new()));
@@ -493,7 +493,7 @@ impl<'a> Run<'a> {
         Box::new(Disagreement::Failed { engine: self.engine.name, error })
     }
 
-    /// What the kernel leaves if every parameter moves so far in its direction.
+    /// Returns what the kernel leaves if every parameter moves so far in its direction.
     fn moved(&self, directions: &Numbers, step: f64) -> Result<Numbers, Box<Disagreement>> {
         let (dim, mut args) = self.arguments();
         for (arg, directions) in args.iter_mut().zip(directions) {
@@ -505,8 +505,8 @@ impl<'a> Run<'a> {
         Ok(args.iter().map(Given::numbers).collect())
     }
 
-    /// How far the weighted sum's movement is from the one found if the arguments are a few units in the last place
-    /// from what they were: as far as rounding may bring it, where large terms cancel within the derivatives.
+    /// Returns how far the weighted sum's movement is from the one found if the arguments are a few units in the last
+    /// place from what they were: as far as rounding may bring it, where large terms cancel within the derivatives.
     fn noise(&self, found: &Found) -> Result<f64, Box<Disagreement>> {
         let mut noise: f64 = 0.0;
         for n_units in [1, 2, 3, 4, 7, 12, 20, 33] {
@@ -520,8 +520,8 @@ impl<'a> Run<'a> {
         Ok(noise)
     }
 
-    /// Whether a large number may have swallowed the steps of differences, none of which has moved this number: one of
-    /// the near steps moves it by what the tangent says (the longer ones what rounds the step, the shorter ones
+    /// Tells whether a large number may have swallowed the steps of differences, none of which has moved this number:
+    /// one of the near steps moves it by what the tangent says (the longer ones what rounds the step, the shorter ones
     /// what bends), or, if none moves it, the wide one does, or a far one moves it at all.
     fn swallows_steps(
         &self,
@@ -579,7 +579,7 @@ impl<'a> Run<'a> {
                 let bends = [&coarse, &fine].map(|around| around.bend(here[param][index], place));
                 let [coarse, fine] = [&coarse, &fine].map(|around| around.difference(place));
                 let size = coarse.abs().max(fine.abs()).max(1e-3);
-                // What rounding makes of a difference of numbers of this size.
+                // Rounding error of a difference of numbers of this size.
                 let noise = 1e-15 * here[param][index].abs() / FINE;
                 let is_close = (coarse - fine).abs() <= SMOOTH * size;
                 // A kink at the place itself, or a jump to it and back, where rounding decides a comparison of equals.
@@ -602,7 +602,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a kernel leaves on both sides of a place.
+/// Describes what a kernel leaves on both sides of a place.
 struct Around {
     ahead: Numbers,
     behind: Numbers,
@@ -610,20 +610,20 @@ struct Around {
 }
 
 impl Around {
-    /// How a number moves.
+    /// Returns how a number moves.
     fn difference(&self, (param, index): (usize, usize)) -> f64 {
         (self.ahead[param][index] - self.behind[param][index]) / (2.0 * self.step)
     }
 
-    /// How far the differences to both sides are apart: less in a smaller step where it is smooth, as much at a kink,
-    /// and more where it is elsewhere at the very place.
+    /// Returns how far the differences to both sides are apart: less in a smaller step where it is smooth, as much at a
+    /// kink, and more where it is elsewhere at the very place.
     fn bend(&self, here: f64, (param, index): (usize, usize)) -> f64 {
         ((self.ahead[param][index] - here) - (here - self.behind[param][index])).abs() / self.step
     }
 }
 
 impl Given {
-    /// What of it decides about races.
+    /// Returns what of it decides about races.
     fn known(&self) -> LaunchArgument {
         match self {
             Given::Scalars(scalar, values) if scalar.is_int() && values.len() == 1 => {

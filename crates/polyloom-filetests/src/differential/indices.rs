@@ -69,7 +69,7 @@ impl Generator {
         self.index_of(&name, ndim)
     }
 
-    /// Whether a parameter that nobody stores to has the launch's shape.
+    /// Returns true if a parameter that nobody stores to has the launch's shape.
     fn has_launch_shape(&self, array: usize) -> bool {
         let array = &self.arrays[array];
         self.in_kernel && array.access == Access::Read && array.same_shape

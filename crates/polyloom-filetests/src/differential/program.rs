@@ -10,14 +10,14 @@ pub struct ArrayParam {
     pub elem: Type,
     /// Number of dimensions.
     pub ndim: usize,
-    /// What the kernel does with it.
+    /// Holds what the kernel does with it.
     pub access: Access,
-    /// Whether its shape is that of the array before: both are leaves of the same array of structs, or of the launch's
+    /// True if its shape is that of the array before: both are leaves of the same array of structs, or of the launch's
     /// shape.
     pub same_shape: bool,
 }
 
-/// How a generated kernel uses an array.
+/// Describes how a generated kernel uses an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Loads from anywhere.
@@ -42,17 +42,17 @@ pub struct Program {
 }
 
 impl Program {
-    /// Whether the kernel is compiled with checks.
+    /// Returns true if the kernel is compiled with checks.
     pub(super) fn is_checked(&self) -> bool {
         self.text.contains("(check=True)")
     }
 
-    /// Whether its threads work together in blocks.
+    /// Returns true if its threads work together in blocks.
     pub(super) fn is_in_blocks(&self) -> bool {
         self.text.contains("(block_dim=")
     }
 
-    /// Whether it may be launched over whole warps alone.
+    /// Returns true if it may be launched over whole warps alone.
     pub(super) fn needs_whole_warps(&self) -> bool {
         self.text.contains("loom.lane_id()")
     }

@@ -38,7 +38,7 @@ pub fn shrink(program: &Program, attempts: usize, mut fails: impl FnMut(&Program
     }
 }
 
-/// Whether this line is what makes a `while` loop end: without it the program would run for ever.
+/// Returns true if this line is what makes a `while` loop end: without it the program would run for ever.
 fn is_loop_guard(line: &str) -> bool {
     line.trim_start().starts_with('w') && line.ends_with("+= 1")
 }

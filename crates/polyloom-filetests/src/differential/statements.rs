@@ -116,7 +116,7 @@ impl Generator {
         self.indent -= 1;
         self.scope.push(Variable::new(value, ty));
         self.scope.push(Variable::fixed(counter.to_owned(), Scalar::I32));
-        // What leaves it depends on static conditions alone.
+        // Exits from it depend on static conditions alone.
         let loops = std::mem::take(&mut self.loops);
         self.nested(depth + 1);
         self.loops = loops;

@@ -47,7 +47,7 @@ impl Structs {
         leaves
     }
 
-    /// How many struct variables are in scope, for [`Structs::leave_scope`].
+    /// Returns the number of struct variables that are in scope, for [`Structs::leave_scope`].
     pub(super) fn n_in_scope(&self) -> usize {
         self.variables.len()
     }

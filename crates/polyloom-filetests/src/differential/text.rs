@@ -107,7 +107,7 @@ impl TextEngine {
         let trapped = unsafe { launch(&entry, block, &dim, grid) };
         match (&expected.done, trapped) {
             (Ok(()), false) => compare(NAME, &expected, &Outcome::of_buffers(buffers, n_threads)),
-            // What is stored depends on where the other threads stop.
+            // Stored values depend on where the other threads stop.
             (Err(LaunchError::Trap(_)), true) => Ok(()),
             (Ok(()), true) => Err(Box::new(Disagreement::Text("reports a failed check".to_owned()))),
             (Err(LaunchError::Trap(trap)), false) => {

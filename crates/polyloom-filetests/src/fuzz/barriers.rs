@@ -81,7 +81,7 @@ fn sorted(printed: &Printed) -> Vec<&str> {
     lines
 }
 
-/// What a statement may be here: which threads reach it together.
+/// Describes what a statement may be here: which threads reach it together.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Together {
     Nobody,
@@ -176,7 +176,7 @@ impl Writer {
                 ]);
                 self.line(&vote.replace("COND", &cond));
             }
-            // Which thread updates first is open, and so is what the updates give.
+            // The order of the threads' updates is open, and so is what the updates give.
             2 => self.line(&format!("loom.atomic_add(sums, {}, {value})", self.n_loops % 4)),
             3 if together == Together::Block => {
                 self.line("loom.sync_threads()");

@@ -61,7 +61,7 @@ struct Generator<'a, 'f> {
     random: &'a mut Random,
     module: &'a Module,
     b: Builder<'f>,
-    /// What is in scope.
+    /// Holds what is in scope.
     values: Vec<Value>,
     /// Enclosing instructions that can be left, with their result types, and whether they are loops.
     exits: Vec<(Inst, Vec<Type>, bool)>,

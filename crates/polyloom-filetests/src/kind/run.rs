@@ -70,7 +70,7 @@ struct Expected {
     failure: Option<String>,
 }
 
-/// What a run came to.
+/// Describes what a run came to.
 struct Outcome {
     values: Vec<Value>,
     printed: String,
@@ -181,7 +181,7 @@ impl Directive {
         Ok(Outcome { values: self.arrays(&memory, &arguments), printed: host.0 })
     }
 
-    /// Whether a launch ends well, and leaves something in arrays.
+    /// Returns true if a launch ends well, and leaves something in arrays.
     pub(super) fn leaves_arrays(&self) -> bool {
         self.expected.failure.is_none() && self.expected.values.iter().any(Option::is_some)
     }
@@ -201,7 +201,7 @@ impl Directive {
         self.arguments.iter().map(argument).collect()
     }
 
-    /// What is in the arrays among the arguments.
+    /// Returns what is in the arrays among the arguments.
     fn arrays(&self, memory: &BufferMemory, arguments: &[Arg]) -> Vec<Value> {
         let arrays = self.arguments.iter().zip(arguments).filter_map(|(value, &argument)| match value {
             Value::Array(elem, extents, _) => {

@@ -34,7 +34,7 @@ fn show(elem: Scalar, extents: &[usize], bits: &[u64]) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// Whether a value is the expected one. A NaN equals any NaN.
+/// Returns true if a value is the expected one. A NaN equals any NaN.
 pub(super) fn matches_value(expected: &Value, found: &Value) -> bool {
     match (expected, found) {
         (Value::Scalar(ty, a), Value::Scalar(_, b)) => same(*ty, *a, *b),
@@ -45,7 +45,7 @@ pub(super) fn matches_value(expected: &Value, found: &Value) -> bool {
     }
 }
 
-/// Whether two scalars of a type are the same bits, or both NaN.
+/// Returns true if two scalars of a type are the same bits, or both NaN.
 fn same(ty: Scalar, a: u64, b: u64) -> bool {
     a == b || (is_nan(ty, a) && is_nan(ty, b))
 }
@@ -60,7 +60,7 @@ impl<'t> Reader<'t> {
         Reader { rest: text.trim() }
     }
 
-    /// What has not been read.
+    /// Returns what has not been read.
     pub(super) fn rest(&self) -> &'t str {
         self.rest.trim()
     }

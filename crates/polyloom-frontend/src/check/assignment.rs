@@ -198,7 +198,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let all_plain = |types: &SmallVec<[ValueType; 2]>| types.iter().all(|ty| ty.as_plain().is_some());
         let mut values = values;
         let from_call = match from_call {
-            // What is stored is more than the call's values one by one: variables hold these first.
+            // Variables hold the call's values first, because more is stored than these one by one.
             Some(types) if !all_variables || !all_plain(&types) => {
                 values = self.hold_values(values, &types, span, out);
                 None
@@ -440,7 +440,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 self.lint_assigned(id, &value);
                 let value = self.retyped(id, value, span);
                 if value.is_none() && given != ExprType::Error {
-                    // What the variable holds from here on is not known.
+                    // The variable's value is not known from here on.
                     self.names.insert(text, Name::Poisoned);
                 }
                 Some((id, value?))
@@ -619,7 +619,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether an expression is `….shape`.
+/// Returns true if an expression is `….shape`.
 fn is_shape(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Attribute(attribute) if attribute.attr.as_str() == "shape")
 }

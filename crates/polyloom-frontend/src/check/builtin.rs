@@ -339,7 +339,7 @@ impl<'a> Checker<'_, '_, 'a> {
             if !param.inout {
                 continue;
             }
-            // What no one else can read is updated in a variable without a name.
+            // A value that no one else can read is updated in a variable without a name.
             if matches!(arg.kind, ExprKind::Load(_)) {
                 let message = format!("`{name}` updates a copy of this element, and not the element");
                 let help =
@@ -382,7 +382,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Expr::new(ExprKind::Tuple(coordinates.collect()), ExprType::Values(types), span)
     }
 
-    /// Whether an expression is a call of `tid` or of another builtin.
+    /// Tells whether an expression is a call of `tid` or of another builtin.
     pub(super) fn called_builtin(&mut self, expr: &'a ast::Expr) -> Option<(Builtin, &'a ast::ExprCall)> {
         let ast::Expr::Call(call) = expr else { return None };
         let path = dotted(&call.func)?;

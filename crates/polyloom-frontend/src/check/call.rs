@@ -26,7 +26,7 @@ pub(super) struct Argument<'a> {
     pub(super) value: Expr,
 }
 
-/// Where an argument stands in a call.
+/// Says where an argument stands in a call.
 #[derive(Clone, Copy)]
 enum ArgumentPlace<'a> {
     /// At this position.
@@ -189,7 +189,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(format!("write `{}.{own}({shown})`", self.package()))
     }
 
-    /// Whether a path leads into the package, `math` or NumPy.
+    /// Returns true if a path leads into the package, `math` or NumPy.
     fn is_in_library(&mut self, path: &[&'a str]) -> bool {
         match path {
             [owner @ .., _] if !owner.is_empty() => {

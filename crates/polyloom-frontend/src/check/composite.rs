@@ -46,8 +46,8 @@ impl Checker<'_, '_, '_> {
         held.around(construct(Composite::Vector { elem, len: n_cols }, components, span))
     }
 
-    /// What `*value` stands for among arguments: the components, of a matrix the rows. The first computes the value
-    /// that all are taken of, so they must be evaluated in this order.
+    /// Returns what `*value` stands for among arguments: the components, of a matrix the rows. The first computes the
+    /// value that all are taken of, so they must be evaluated in this order.
     pub(super) fn spread(&mut self, value: Expr, span: Span) -> Vec<Expr> {
         let Some(ty) = value.ty.as_value() else { return vec![Expr::error(span)] };
         let Some(composite) = ty.as_composite() else {
@@ -372,7 +372,7 @@ impl Checker<'_, '_, '_> {
         place
     }
 
-    /// Whether a constant index is one of an axis of this extent; reports if it is not.
+    /// Returns true if a constant index is one of an axis of this extent; reports if it is not.
     pub(super) fn names_component(&mut self, composite: Composite, index: i128, extent: u16, span: Span) -> bool {
         let n = i128::from(extent);
         let found = (-n..n).contains(&index);
@@ -456,7 +456,7 @@ pub(super) struct Parts {
     pub(super) composite: Composite,
     /// The components in the order of those of `part`.
     pub(super) places: Vec<ComponentIndex>,
-    /// What they are together.
+    /// Holds what they are together.
     pub(super) part: Composite,
     /// The indices.
     pub(super) held: Held,

@@ -40,7 +40,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// Whether what the keywords say of a type that a name has already is so: `mat32(m, shape=(3, 2))`.
+    /// Returns true if what the keywords say of a type that a name has already is so: `mat32(m, shape=(3, 2))`.
     fn is_said_again(&mut self, composite: Composite, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> bool {
         let (name, constructor) = (path.join("."), Constructor::of(composite.kind()));
         let Some(named) = self.named(constructor, call, &name) else { return false };
@@ -177,7 +177,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Constructor::Vector | Constructor::Matrix => {
                 let kind =
                     if constructor == Constructor::Vector { CompositeKind::Vector } else { CompositeKind::Matrix };
-                // Of one of its kind it is that with other components.
+                // A value of the same kind gives its components.
                 if let [value] = &values[..]
                     && let Some(Type::Composite(given)) = value.ty.as_value()
                     && given.kind() == kind
@@ -228,7 +228,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What the keywords of a call say; `None` if one of them is rejected.
+    /// Returns what the keywords of a call say; `None` if one of them is rejected.
     fn named(&mut self, constructor: Constructor, call: &'a ast::ExprCall, name: &str) -> Option<Named> {
         let takes: &[&str] = match constructor {
             Constructor::Vector => &["length", "dtype"],
@@ -413,8 +413,8 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether a composite is made of parts such as this one, after as many components: of the same kind but another
-/// element, or of smaller vectors; a transform of a vector and a quaternion.
+/// Returns true if a composite is made of parts such as this one, after as many components: of the same kind but
+/// another element, or of smaller vectors; a transform of a vector and a quaternion.
 fn may_be_part(part: Composite, whole: Composite, n_before: usize) -> bool {
     if part.with_elem(whole.elem()) == whole {
         return true;

@@ -11,12 +11,12 @@ use polyloom_ir::{Op, Scalar, Span, Type};
 const LONGEST: usize = 60;
 
 impl Checker<'_, '_, '_> {
-    /// What to write to have this value in another type: `write \`float(i)\``.
+    /// Returns what to write to have this value in another type: `write \`float(i)\``.
     pub(super) fn conversion_help(&self, expr: &Expr, to: Scalar) -> String {
         self.first_value_help(expr, to).unwrap_or_else(|| format!("write `{}`", self.conversion(expr, to)))
     }
 
-    /// What to write where a variable is first set, if that is what decides its type.
+    /// Returns what to write where a variable is first set, if that is what decides its type.
     fn first_value_help(&self, expr: &Expr, to: Scalar) -> Option<String> {
         let ExprKind::Local(id) = expr.kind else { return None };
         let first = self.first_values.get(&id)?;
@@ -33,7 +33,7 @@ impl Checker<'_, '_, '_> {
         (is_wider && (was.is_float() || self.assigning == Some(id))).then(|| self.first_set(id, to))
     }
 
-    /// How a variable that begins with a number begins with one of another type.
+    /// Returns how a variable that begins with a number begins with one of another type.
     fn first_set(&self, id: LocalId, to: Scalar) -> String {
         let name = &self.locals[id.0 as usize].name;
         let number = self.first_values.get(&id).map_or("0", |first| self.text_of(first.span));
@@ -46,7 +46,7 @@ impl Checker<'_, '_, '_> {
         format!("write `{name} = {value}` where it is first set")
     }
 
-    /// What to write for a variable that has been given a value of a wider type, if it begins with a number.
+    /// Returns what to write for a variable that has been given a value of a wider type, if it begins with a number.
     pub(super) fn retype_help(&self, id: LocalId, given: Scalar) -> Option<String> {
         let first = self.first_values.get(&id)?;
         let was = self.local_type(id).as_scalar()?;
@@ -101,7 +101,7 @@ impl Checker<'_, '_, '_> {
     }
 }
 
-/// Whether a value is computed by `/` of integers, itself or in one of its terms and factors.
+/// Returns true if a value is computed by `/` of integers, itself or in one of its terms and factors.
 pub(super) fn has_quotient(expr: &Expr) -> bool {
     let is_quotient = matches!(expr.kind, ExprKind::Op { op: Op::Div, .. });
     is_integer(expr) && (is_quotient || operands(expr).iter().any(has_quotient))

@@ -16,7 +16,7 @@ use polyloom_ir::{Code, Composite, CompositeKind, Diagnostic, MAX_DIMS, Op, Scal
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
-/// What a subscript means.
+/// Describes what a subscript means.
 pub(super) enum Indexed {
     /// An array element, and its type.
     Element(Element, Type),
@@ -119,7 +119,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(self.tuple_part(parts, &subscript.slice, span))
     }
 
-    /// What a subscript means as a value.
+    /// Returns what a subscript means as a value.
     pub(super) fn indexed_value(&mut self, indexed: Option<Indexed>, span: Span) -> Expr {
         match indexed {
             Some(Indexed::Element(element, elem)) => {
@@ -174,12 +174,13 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What `x[…]` means: an array element, or a component of a composite.
+    /// Returns what `x[…]` means: an array element, or a component of a composite.
     pub(super) fn indexed(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Indexed> {
         self.indexed_as(subscript, false, span)
     }
 
-    /// What `x[…]` means as a target: also an element or a component of a part of a variable or of an array's element.
+    /// Returns what `x[…]` means as a target: also an element or a component of a part of a variable or of an array's
+    /// element.
     pub(super) fn indexed_target(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Indexed> {
         self.indexed_as(subscript, true, span)
     }
@@ -297,7 +298,7 @@ impl<'a> Checker<'_, '_, 'a> {
         self.element_part(element, elem, composite, inner, span)
     }
 
-    /// What indices behind those of an array element mean, whose type `elem` is this composite.
+    /// Returns what indices behind those of an array element mean, whose type `elem` is this composite.
     fn element_part(
         &mut self,
         mut element: Element,
@@ -334,7 +335,7 @@ impl<'a> Checker<'_, '_, 'a> {
         slices.iter().rev().flat_map(|slice| elements(slice)).map(|index| self.index(index)).collect()
     }
 
-    /// Whether an array of this many dimensions is given as many indices; reports if it is not.
+    /// Returns true if an array of this many dimensions is given as many indices; reports if it is not.
     pub(super) fn fits_rank(&mut self, array: &'a ast::Expr, ndim: u8, n_indices: usize, span: Span) -> bool {
         let fits = n_indices == usize::from(ndim);
         if !fits {
@@ -351,7 +352,7 @@ impl<'a> Checker<'_, '_, 'a> {
         fits
     }
 
-    /// What `x[…]` means of a composite.
+    /// Returns what `x[…]` means of a composite.
     fn indexed_composite(
         &mut self,
         base: Expr,
@@ -458,7 +459,7 @@ impl<'a> Checker<'_, '_, 'a> {
             self.reject(Code::ConstantRange, span, "the step of a slice must not be zero", "write another step");
             return None;
         }
-        // Where a backward slice ends: before the first component.
+        // A backward slice ends before the first component.
         let (least, most) = if step > 0 { (0, n) } else { (-1, n - 1) };
         let clamp = |bound: i128| (if bound < 0 { bound + n } else { bound }).clamp(least, most);
         let start = lower.map_or(if step > 0 { least } else { most }, clamp);

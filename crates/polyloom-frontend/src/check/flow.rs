@@ -51,12 +51,12 @@ impl LocalSet {
     }
 }
 
-/// What is known at a point of a function.
+/// Describes what is known at a point of a function.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     /// The variables set on every path to it.
     pub(super) set: LocalSet,
-    /// Whether there is a path to it.
+    /// True if there is a path to it.
     pub(super) reachable: bool,
 }
 
@@ -88,6 +88,6 @@ pub(super) struct LoopFlow {
     pub(super) breaks: Flow,
     /// The paths that start its next iteration by `continue`.
     pub(super) continues: Flow,
-    /// Whether there is a `break`, reachable or not.
+    /// True if there is a `break`, reachable or not.
     pub(super) has_break: bool,
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Labels of one message, those for calls of generic functions among them.
 const MAX_LABELS: usize = 4;
 
-/// What a name of the function is.
+/// Describes what a name of the function is.
 #[derive(Clone, Copy)]
 pub(super) enum Name {
     /// A variable that has a type.
@@ -57,11 +57,11 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) kind: FunctionKind,
     pub(super) names: FxHashMap<&'a str, Name>,
     pub(super) captured: FxHashMap<SmallVec<[&'a str; 4]>, Option<Captured>>,
-    /// What names stand for that are no variables.
+    /// Holds what names stand for that are no variables.
     pub(super) known: Vec<Captured>,
     /// Names made to stand for something of [`Checker::known`], with what they were before.
     pub(super) rebound: Vec<(&'a str, Option<Name>)>,
-    /// How many of them are from before the innermost branch or loop body.
+    /// Says how many of them are from before the innermost branch or loop body.
     pub(super) n_rebound_outside: usize,
     /// Parameters whose values are known in the branch being checked, which choose arrays there.
     pub(super) decided: Vec<(&'a str, bool)>,
@@ -69,27 +69,27 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) unrolled: Vec<Unrolled<'a>>,
     /// The parts of arrays that names stand for.
     pub(super) views: Vec<Expr>,
-    /// What the arguments of the call being checked are held in.
+    /// Holds what the arguments of the call being checked are held in.
     pub(super) held_arguments: Held,
     /// The variables that are parameters by reference.
     pub(super) references: SmallVec<[LocalId; 4]>,
-    /// What the statement being checked has around it.
+    /// Holds what the statement being checked has around it.
     pub(super) around: Around,
     /// The variables that hold arrays of the function's own.
     pub(super) fixed: FxHashMap<LocalId, Fixed>,
-    /// What is returned, if that is an array of the function's own.
+    /// Holds what is returned, if that is an array of the function's own.
     pub(super) own_result: Option<Fixed>,
     pub(super) locals: Vec<Local>,
     /// The variables that are structs; their leaves are among the locals.
     pub(super) structs: Vec<StructVariable>,
     params: Vec<Param>,
-    /// How many of the locals are parameters or leaves of such; they come first.
+    /// Says how many of the locals are parameters or leaves of such; they come first.
     pub(super) n_params: usize,
     /// The first values of variables that are numbers or quotients of integers, for messages: they decide the type.
     pub(super) first_values: FxHashMap<LocalId, Expr>,
     /// The variable whose new value is being checked.
     pub(super) assigning: Option<LocalId>,
-    /// Whether what is checked only decides something, so that any value that is true will do.
+    /// True if what is checked only decides something, so that any value that is true will do.
     pub(super) deciding: bool,
     /// For the lint: whether variables are never negative, as far as they have been assigned.
     pub(super) counting: FxHashMap<LocalId, bool>,
@@ -100,16 +100,16 @@ pub(super) struct Checker<'c, 'o, 'a> {
     /// Variables assigned in each construct that is open, innermost last.
     pub(super) assigned: Vec<LocalSet>,
     pub(super) loops: Vec<LoopFlow>,
-    /// Whether the code ends here because of a condition known when it is compiled.
+    /// True if the code ends here because of a condition known when it is compiled.
     pub(super) chosen_end: bool,
-    /// How deep the statement or expression being checked is nested.
+    /// Says how deep the statement or expression being checked is nested.
     pub(super) depth: u32,
     /// In how many `elif` branches, beyond that.
     pub(super) n_elifs: u32,
     pub(super) failed: bool,
-    /// Whether a limit has been reported: whatever else is near it would only repeat that.
+    /// True if a limit has been reported: whatever else is near it would only repeat that.
     limit_reached: bool,
-    /// Whether the number of elements of an array of several axes was read.
+    /// True if the number of elements of an array of several axes was read.
     pub(super) reads_size: bool,
     /// The variables that are read where some path has not set them.
     pub(super) zeroed: Vec<ZeroedVariable>,
@@ -346,8 +346,8 @@ impl Compilation<'_> {
         self.diagnostics.extend(errors.into_iter().map(|error| error_of(file, error)));
     }
 
-    /// Whether this instance of the function is being checked: calling it now would be a recursion. The functions from
-    /// it to the innermost.
+    /// Tells whether this instance of the function is being checked: calling it now would be a recursion. The functions
+    /// from it to the innermost.
     pub(super) fn open_calls(&self, handle: &FunctionHandle, given: &[Given]) -> Option<Vec<&FunctionHandle>> {
         let is_open = || self.stack.iter().any(|open| open.key.0 == handle.identity());
         let key = is_open().then(|| instance_key(handle, given)).flatten()?;
@@ -368,8 +368,8 @@ impl Compilation<'_> {
         let (n_diagnostics, n_shared_arrays) = (self.diagnostics.len(), self.n_shared_arrays);
         match self.check_body(handle, def, file, kind, given, (name.clone(), &[])) {
             Ok(function) => function,
-            // What is set on some paths only is zero on the others: the body is checked again, with variables that are
-            // there from the start.
+            // Variables that only some paths set are zero on the others: the body is checked again, with these there
+            // from the start.
             Err(zeroed) => {
                 self.diagnostics.truncate(n_diagnostics);
                 self.n_shared_arrays = n_shared_arrays;
@@ -491,7 +491,7 @@ impl Compilation<'_> {
     }
 }
 
-/// Whether a parameter is the object of a method, which kernels do not have.
+/// Returns true if a parameter is the object of a method, which kernels do not have.
 fn is_instance(name: &str) -> bool {
     matches!(name, "self" | "cls")
 }
@@ -763,7 +763,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// How many variables there are.
+    /// Returns the number of variables there are.
     pub(super) fn n_locals(&self) -> usize {
         self.locals.len()
     }

@@ -350,7 +350,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Expr::new(kind, ExprType::Values(SmallVec::new()), span)
     }
 
-    /// What a string names; the default if there is none.
+    /// Returns what a string names; the default if there is none.
     fn named_option<T: Default>(
         &mut self,
         given: Option<&'a ast::Expr>,

@@ -18,13 +18,13 @@ use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
 impl<'a> Checker<'_, '_, 'a> {
-    /// Whether a call is one of `grad`.
+    /// Returns true if a call is one of `grad`.
     pub(super) fn is_grad(&mut self, call: &'a ast::ExprCall) -> bool {
         let Some(path) = dotted(&call.func) else { return false };
         !self.is_variable(path[0]) && matches!(self.capture(&path), Some(Captured::Builtin(Builtin::Grad)))
     }
 
-    /// What `grad(f)` stands for; `None` if `f` is nothing that has derivatives.
+    /// Returns what `grad(f)` stands for; `None` if `f` is nothing that has derivatives.
     pub(super) fn gradient(&mut self, grad: &'a ast::ExprCall) -> Option<Captured> {
         let ([of], []) = (&*grad.arguments.args, &*grad.arguments.keywords) else { return None };
         let name = self.unit.text(ruff_text_size::Ranged::range(of));

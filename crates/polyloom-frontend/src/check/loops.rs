@@ -213,7 +213,7 @@ impl<'a> Checker<'_, '_, 'a> {
         None
     }
 
-    /// What `reversed(…)` reverses.
+    /// Returns what `reversed(…)` reverses.
     fn reversed_range(&mut self, iter: &'a ast::Expr) -> Option<&'a ast::Expr> {
         let ast::Expr::Call(call) = iter else { return None };
         let is_python = dotted(&call.func)? == ["reversed"]
@@ -363,7 +363,7 @@ pub(super) fn range_scalar<'e>(mut values: impl Iterator<Item = &'e Expr> + Clon
 }
 
 impl Range {
-    /// Whether all three values are constants that give at least one iteration.
+    /// Returns true if all three values are constants that give at least one iteration.
     fn runs_at_least_once(&self) -> bool {
         let constant = |e: &Expr| match e.kind {
             ExprKind::Const(bits) => {

@@ -15,7 +15,7 @@ use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
 impl<'a> Checker<'_, '_, 'a> {
-    /// What an expression stands for, if it is no value computed when the kernel runs.
+    /// Returns what an expression stands for, if it is no value computed when the kernel runs.
     pub(super) fn meaning(&mut self, expr: &'a ast::Expr) -> Option<Captured> {
         match expr {
             ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
@@ -38,7 +38,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What an expression stands for, if that is a function or a type.
+    /// Returns what an expression stands for, if that is a function or a type.
     pub(super) fn function_or_type(&mut self, expr: &'a ast::Expr) -> Option<Captured> {
         // `matrix(shape=(2, 2), dtype=float)` is a matrix of zeros here; where it is called it is the type.
         if let ast::Expr::Call(call) = expr
@@ -127,8 +127,8 @@ impl<'a> Checker<'_, '_, 'a> {
         Composite::new(kind, elem, &shape).ok()
     }
 
-    /// What a path means outside expressions, where types and constants are read: a name of the function that stands
-    /// for one, or a name from outside.
+    /// Returns what a path means outside expressions, where types and constants are read: a name of the function that
+    /// stands for one, or a name from outside.
     pub(super) fn known_or_outside(&self, path: &[&str]) -> Option<Captured> {
         match (path, path.first().and_then(|root| self.names.get(root))) {
             ([_], Some(Name::Known(index))) => self.known.get(*index).cloned(),
@@ -157,8 +157,8 @@ impl<'a> Checker<'_, '_, 'a> {
         self.rebound.push((text, before));
     }
 
-    /// Whether what a name stands for may be changed: nothing, or something that it was set to in the same branch or
-    /// loop body, so that the text is read in the order in which it runs.
+    /// Returns true if what a name stands for may be changed: nothing, or something that it was set to in the same
+    /// branch or loop body, so that the text is read in the order in which it runs.
     pub(super) fn may_rebind(&self, name: &str) -> bool {
         let is_bound = matches!(self.names.get(name), Some(Name::Known(_) | Name::View(_) | Name::Struct(_)));
         !is_bound || self.rebound[self.n_rebound_outside..].iter().any(|(known, _)| *known == name)

@@ -73,7 +73,7 @@ const MAX_SUGGESTIONS: u32 = 100;
 /// A function's identity and what it is given.
 type InstanceKey = (Identity, SmallVec<[GivenKey; 4]>);
 
-/// What an instance of a function is given for a parameter.
+/// Describes what an instance of a function is given for a parameter.
 #[derive(Clone)]
 pub(crate) enum Given {
     /// A value of this type.
@@ -105,7 +105,7 @@ struct Open {
     key: InstanceKey,
 }
 
-/// What of a [`Given`] makes a difference to the instance.
+/// Describes what of a [`Given`] makes a difference to the instance.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum GivenKey {
     Value(ValueType),
@@ -153,21 +153,21 @@ pub(crate) struct Compilation<'o> {
     /// The function instances being checked, outermost first.
     stack: Vec<Open>,
     finished: Vec<FunctionHandle>,
-    /// Whether a function on its own is being checked: where the memory of its arrays is, calls will say.
+    /// True if a function on its own is being checked: where the memory of its arrays is, calls will say.
     is_alone: bool,
     names: FxHashSet<Arc<str>>,
     /// The number of parameters of the function whose derivative the next instance carries.
     n_of_gradient: Option<usize>,
     /// Functions that give the derivatives of others, with these; what the others call comes first.
     pub(crate) gradients: Vec<(FunctionId, FunctionId)>,
-    /// What has been spent on the kernel, or the function on its own, being checked.
+    /// Holds what has been spent on the kernel, or the function on its own, being checked.
     spent: Spent,
     suggestions_left: u32,
     /// The places in the program that make a shared array.
     n_shared_arrays: u32,
 }
 
-/// What one kernel with the functions it calls has taken so far.
+/// Describes what one kernel with the functions it calls has taken so far.
 #[derive(Default)]
 struct Spent {
     /// Function instances begun.
@@ -176,7 +176,7 @@ struct Spent {
     work: usize,
     /// Levels of statements and expressions around the call that is being followed, over all open functions.
     depth: u32,
-    /// Whether a call that leads too far has been reported: the others would only repeat that.
+    /// True if a call that leads too far has been reported: the others would only repeat that.
     limit_reported: bool,
 }
 

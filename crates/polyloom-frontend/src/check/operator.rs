@@ -398,7 +398,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What an augmented assignment to an array element does, and the right operand with the element's type.
+    /// Returns what an augmented assignment to an array element does, and the right operand with the element's type.
     pub(super) fn update(
         &mut self,
         operator: Operator,

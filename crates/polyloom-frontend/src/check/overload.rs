@@ -38,17 +38,17 @@ pub(super) struct Bound {
     pub(super) values: Vec<Actual>,
     /// The parameters by reference: their place among all, their name and the argument.
     pub(super) references: Vec<(usize, String, usize)>,
-    /// What is wrong with a default that is used.
+    /// Holds what is wrong with a default that is used.
     pub(super) bad_default: Option<Diagnostic>,
     /// The types of the parameters that take the arguments, in the order of these.
     types: Vec<ParamType>,
-    /// Which arguments are numbers that take another type than they would have alone.
+    /// Says which arguments are numbers that take another type than they would have alone.
     adapted: Vec<usize>,
     is_generic: bool,
 }
 
 impl Bound {
-    /// What makes one overload better than another, least first.
+    /// Returns what makes one overload better than another, least first.
     fn rank(&self) -> (usize, bool) {
         (self.adapted.len(), self.is_generic)
     }
@@ -103,8 +103,8 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(chosen)
     }
 
-    /// Whether the first of two overloads of the same rank may be taken. It is reported where a reader could take the
-    /// other for the one that is meant.
+    /// Returns true if the first of two overloads of the same rank may be taken. It is reported where a reader could
+    /// take the other for the one that is meant.
     fn is_first_meant(
         &mut self,
         (first, first_handle): &(Bound, &FunctionHandle),
@@ -309,7 +309,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Ok(Bound { values, references, bad_default, types, adapted, is_generic })
     }
 
-    /// Whether a value is a whole indexed array of this type.
+    /// Returns true if a value is a whole indexed array of this type.
     fn is_indexed_array(&self, value: &Expr, of: StructType) -> bool {
         let ExprKind::View { indices, .. } = &value.kind else { return false };
         let is_whole = indices.iter().all(|index| matches!(index.kind, ExprKind::Gather(_)));

@@ -13,7 +13,7 @@ use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextRange};
 use smallvec::smallvec;
 
-/// What a statement has around it.
+/// Describes what a statement has around it.
 #[derive(Default)]
 pub(super) struct Around {
     /// The call that the statement is, or assigns the result of.
@@ -109,7 +109,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether a value is that of a variable, or of a struct of variables.
+/// Returns true if a value is that of a variable, or of a struct of variables.
 fn is_variable(value: &Expr) -> bool {
     match &value.kind {
         ExprKind::Local(_) => true,

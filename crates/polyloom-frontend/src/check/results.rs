@@ -10,7 +10,7 @@ use polyloom_ir::{Code, Diagnostic, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
-/// What the returns of a function have in common.
+/// Describes what the returns of a function have in common.
 pub(super) enum Results {
     /// The types are fixed: a kernel's, or annotated.
     Declared(SmallVec<[ValueType; 2]>),
@@ -18,13 +18,13 @@ pub(super) enum Results {
     Inferred(Option<Inferred>),
 }
 
-/// What the returns seen so far have said.
+/// Describes what the returns seen so far have said.
 pub(super) struct Inferred {
     /// The first of them.
     pub(super) span: Span,
     /// A type for each result; [`ExprType::Number`] until a return with a type is met.
     pub(super) types: SmallVec<[ExprType; 2]>,
-    /// Whether some return gave a float without a type, for each result.
+    /// True if some return gave a float without a type, for each result.
     pub(super) floats: SmallVec<[bool; 2]>,
 }
 

@@ -22,18 +22,18 @@ pub(super) struct Run {
     pub(super) whole: Composite,
     /// The first component.
     pub(super) first: Ordinal,
-    /// What the components are together.
+    /// Holds what the components are together.
     pub(super) part: Composite,
 }
 
-/// What is before the dot or the brackets of a target.
+/// Describes what is before the dot or the brackets of a target.
 pub(super) enum Base {
     Run(Run),
     Value(Expr),
 }
 
 impl<'a> Checker<'_, '_, 'a> {
-    /// What is before the dot or the brackets of a target.
+    /// Returns what is before the dot or the brackets of a target.
     pub(super) fn target_base(&mut self, expr: &'a ast::Expr) -> Base {
         let span = self.span(expr);
         match expr {
@@ -100,7 +100,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// Whether `x.p` or `x.q` is a part of a variable rather than a field of a struct or a constant.
+    /// Returns true if `x.p` or `x.q` is a part of a variable rather than a field of a struct or a constant.
     fn may_be_part(&self, attribute: &ast::ExprAttribute) -> bool {
         let mut root = &*attribute.value;
         while let ast::Expr::Attribute(ast::ExprAttribute { value, .. })
@@ -113,7 +113,7 @@ impl<'a> Checker<'_, '_, 'a> {
             && !matches!(self.place_type(&attribute.value), Some(ValueType::Struct(_)))
     }
 
-    /// Whether an expression is an array of the kernel's own with none, some or all indices.
+    /// Returns true if an expression is an array of the kernel's own with none, some or all indices.
     fn is_own(&self, expr: &ast::Expr) -> bool {
         let mut root = expr;
         while let ast::Expr::Subscript(subscript) = root {
@@ -129,7 +129,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What indices mean of a run.
+    /// Returns what indices mean of a run.
     pub(super) fn indexed_run(&mut self, run: Run, indices: SmallVec<[Index<'a>; 2]>, span: Span) -> Option<Indexed> {
         let shape = run.part.shape();
         let name = self.name_of(&run.base);

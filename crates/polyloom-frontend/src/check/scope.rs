@@ -43,8 +43,9 @@ impl<'a> Checker<'_, '_, 'a> {
         found
     }
 
-    /// What a function's own name means inside it: the function, beside what it is an overload of. Live surroundings
-    /// do not know that yet while the function is decorated: they hold nothing of the name, or what it will replace.
+    /// Returns what a function's own name means inside it: the function, beside what it is an overload of. Live
+    /// surroundings do not know that yet while the function is decorated: they hold nothing of the name, or what it
+    /// will replace.
     fn itself(&self, path: &[&str], found: &Option<Captured>) -> Option<Captured> {
         let own = &self.compilation.stack.last().filter(|_| self.kind == FunctionKind::Func)?.handle;
         let info = own.unit.functions().get(own.function)?;
@@ -63,7 +64,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(Captured::Function(handles))
     }
 
-    /// Whether a name is a variable of the function.
+    /// Returns true if a name is a variable of the function.
     pub(super) fn is_variable(&self, name: &str) -> bool {
         self.names.contains_key(name)
     }
@@ -100,7 +101,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let ty = local.ty;
         if !set && !self.is_zero_where_unset(id, span) {
             let local = &self.locals[id.0 as usize];
-            // Of a leaf, the variable it is in.
+            // The variable it is in of a leaf.
             let name = local.name.split('.').next().unwrap_or_default().to_owned();
             let first = local.span;
             self.report(
@@ -151,7 +152,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What `name` stands for, used as a value.
+    /// Returns what `name` stands for, used as a value.
     pub(super) fn value_of(&mut self, captured: Captured, name: &str, span: Span) -> Expr {
         match captured {
             Captured::Bool(value) => Expr::constant(value.into(), Scalar::Bool, span),
@@ -301,7 +302,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What to write for the member of this name of `math` or NumPy that kernels do not have.
+    /// Returns what to write for the member of this name of `math` or NumPy that kernels do not have.
     fn library_help(&self, name: &str) -> Option<String> {
         let package = self.package();
         if members::makes_arrays(name) {
@@ -314,7 +315,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What to write for a path into a library that the file does not import.
+    /// Returns what to write for a path into a library that the file does not import.
     fn library_import(&self, path: &[&str]) -> Option<String> {
         let [root, name] = path[..] else { return None };
         match root {
@@ -324,7 +325,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// Whether a name is one that kernels give to their thread's number, in a kernel that does not ask for it.
+    /// Returns true if a name is one that kernels give to their thread's number, in a kernel that does not ask for it.
     fn is_missing_tid(&self, name: &str) -> bool {
         self.kind == FunctionKind::Kernel
             && matches!(name, "i" | "j" | "k" | "tid" | "idx")
@@ -337,7 +338,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether a module is `math` or NumPy, or inside it.
+/// Returns true if a module is `math` or NumPy, or inside it.
 pub(super) fn is_library(module: &str) -> bool {
     matches!(module.split('.').next(), Some("math" | "numpy"))
 }

@@ -15,7 +15,7 @@ use polyloom_ir::{AddressSpace, Code, Composite, Imm, MAX_AXES, MAX_DIMS, Op, Sc
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
-/// What the address of a shared array is a multiple of unless told: loads of up to 16 bytes can be one.
+/// Holds what the address of a shared array is a multiple of unless told: loads of up to 16 bytes can be one.
 const DEFAULT_ALIGN: u32 = 16;
 /// More than any GPU has.
 const MAX_SHARED_BYTES: u64 = 1 << 28;
@@ -66,7 +66,7 @@ impl<'a> Checker<'_, '_, 'a> {
         true
     }
 
-    /// What `shared_array(shape, dtype, align)` makes.
+    /// Returns what `shared_array(shape, dtype, align)` makes.
     fn shared_array(&mut self, call: &'a ast::ExprCall) -> Option<Shared> {
         let span = self.span(call);
         let usage = format!("write `{}.shared_array(shape=(16, 16), dtype=float)`", self.package());
@@ -119,7 +119,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(Shared { ty, leaves })
     }
 
-    /// What `dynamic_shared(shape, dtype, offset)` makes.
+    /// Returns what `dynamic_shared(shape, dtype, offset)` makes.
     fn dynamic_shared(&mut self, call: &'a ast::ExprCall, out: &mut Vec<Stmt>) -> Option<Shared> {
         let span = self.span(call);
         let usage = format!("write `{}.dynamic_shared(shape=n, dtype=float, offset=0)`", self.package());
@@ -237,8 +237,9 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// How many bytes an element has before each leaf of an array that begins where the last one ends. Leaves with the
-/// widest components come first: each has a multiple of the bytes that the next is aligned to, whatever the extents.
+/// Returns the number of bytes an element has before each leaf of an array that begins where the last one ends. Leaves
+/// with the widest components come first: each has a multiple of the bytes that the next is aligned to, whatever the
+/// extents.
 fn leaf_offsets(elems: &[Type]) -> Vec<u64> {
     let mut widest_first: Vec<usize> = (0..elems.len()).collect();
     widest_first.sort_by_key(|&leaf| std::cmp::Reverse(component_bytes(elems[leaf])));

@@ -44,7 +44,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(known) => int((known as i32).max(smallest)),
             None => op(Op::Max, step, int(smallest), Type::I32),
         };
-        // Where counting may begin and end: before the first element, if it goes backwards.
+        // Counting backwards may begin and end before the first element.
         let (least, most, length, size) = match constant_index(&step) {
             Some(0) => {
                 self.reject(Code::ConstantRange, span, "the step of a slice must not be zero", "write another step");
@@ -104,7 +104,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(sliced(start, step, n, span))
     }
 
-    /// Whether an expression calls what may do more than give a value.
+    /// Returns true if an expression calls what may do more than give a value.
     pub(super) fn has_effect(&mut self, expr: &'a ast::Expr) -> bool {
         struct Calls<'a>(Vec<&'a ast::Expr>);
         impl<'a> Visitor<'a> for Calls<'a> {
@@ -190,7 +190,8 @@ impl<'a> Checker<'_, '_, 'a> {
                         };
                         let inner = held.around(inner);
                         if is_wide {
-                            // What is out of bounds stays so: an `int32` would wrap around.
+                            // An index out of bounds stays out of bounds, because it is computed in 64 bits: an `int32`
+                            // would wrap around.
                             let [start, step, index] = [start, step, &inner].map(|e| cast(e.clone(), Scalar::I64));
                             let moved = op(Op::Mul, index, step, Scalar::I64.into());
                             all.push(op(Op::Add, start, moved, Scalar::I64.into()));
@@ -206,7 +207,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether an index of a view leaves its axis: a slice, or the indices of an indexed array.
+/// Returns true if an index of a view leaves its axis: a slice, or the indices of an indexed array.
 pub(super) fn is_slice(index: &Expr) -> bool {
     matches!(index.kind, ExprKind::Slice(_) | ExprKind::Gather(_))
 }

@@ -20,7 +20,7 @@ use ruff_text_size::Ranged;
 use smallvec::smallvec;
 
 impl<'a> Checker<'_, '_, 'a> {
-    /// What a call of `static` is; `None` if that is reported.
+    /// Returns what a call of `static` is; `None` if that is reported.
     pub(super) fn static_value(&mut self, call: &'a ast::ExprCall) -> Option<Captured> {
         let span = self.span(call);
         let name = self.unit.text(call.func.range());
@@ -77,16 +77,16 @@ impl<'a> Checker<'_, '_, 'a> {
         value
     }
 
-    /// What names mean in a constant expression of the function's body.
+    /// Returns what names mean in a constant expression of the function's body.
     fn constant_lookup(&self, path: &[&str]) -> Option<Captured> {
         match self.known_or_outside(path)? {
-            // Of the counters of unrolled loops, whose type does not matter here.
+            // Counters of unrolled loops, whose type does not matter here.
             Captured::Constant(bits, scalar) if scalar.is_int() => Some(Captured::Int(integer(bits, scalar))),
             other => Some(other),
         }
     }
 
-    /// What a condition is, if that is known when the kernel is compiled.
+    /// Returns what a condition is, if that is known when the kernel is compiled.
     pub(super) fn choice(&mut self, test: &'a ast::Expr) -> Option<bool> {
         match test {
             ast::Expr::Name(name)
@@ -133,7 +133,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// Whether two expressions are the same type; `None` if one of them is no type.
+    /// Tells whether two expressions are the same type; `None` if one of them is no type.
     fn same_type_as(&mut self, left: &'a ast::Expr, right: &'a ast::Expr) -> Option<bool> {
         let type_of = |meaning| match meaning {
             Captured::Type(scalar) => Some(Type::Scalar(scalar)),
@@ -149,7 +149,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(left == type_of(self.meaning(right)?)?)
     }
 
-    /// Whether a static expression or the index of a tuple in a loop names its counter.
+    /// Returns true if a static expression or the index of a tuple in a loop names its counter.
     pub(super) fn must_unroll(&self, stmt: &'a ast::StmtFor) -> bool {
         let ast::Expr::Name(counter) = &*stmt.target else { return false };
         let mut finder = StaticFinder { checker: self, counter: counter.id.as_str(), found: false };
@@ -205,7 +205,7 @@ impl<'a> Checker<'_, '_, 'a> {
         if let Some(last) = last.filter(|_| !is_reassigned && self.flow.reachable) {
             set_counter(self, last, out);
         }
-        // What one iteration sets is read at the start of the text of the next.
+        // A variable that one iteration sets is read at the start of the text of the next.
         let span = self.span(stmt);
         for local in &mut self.locals {
             if (span.start..span.end).contains(&local.last_read) {
@@ -291,12 +291,12 @@ pub(super) struct ConstantRange {
 
 /// A copy of the body of a loop that is unrolled.
 pub(super) struct Unrolled<'a> {
-    /// How many loops and how many branches are open around its statements.
+    /// Number of loops and how many branches are open around its statements.
     n_loops: usize,
     n_open: usize,
     /// The name of its counter, and the variable that this is outside.
     counter: (&'a str, LocalId),
-    /// How it ended early: whether the loop is left, and what was set then.
+    /// Says how it ended early: whether the loop is left, and what was set then.
     jump: Option<(bool, Flow)>,
 }
 
@@ -374,7 +374,7 @@ impl<'b> Visitor<'b> for StaticFinder<'_, '_, '_, '_> {
     }
 }
 
-/// Whether a call is one of `static`.
+/// Tells whether a call is one of `static`.
 pub(crate) fn is_static(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>) -> bool {
     let is_named = |path: &[&str]| matches!(path.last(), Some(&"static"));
     let path = dotted(&call.func).filter(|path| is_named(path));

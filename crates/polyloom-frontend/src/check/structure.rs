@@ -18,9 +18,9 @@ use std::sync::Arc;
 pub(super) struct StructVariable {
     pub(super) name: Arc<str>,
     pub(super) ty: ValueType,
-    /// Where it is first assigned.
+    /// The place where it is first assigned.
     pub(super) span: Span,
-    /// By leaf; `None` for an array that it has not been given.
+    /// Indexed by leaf; `None` for an array that it has not been given.
     pub(super) leaves: SmallVec<[Option<LocalId>; 8]>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Place {
     first: usize,
     /// The type of what it holds.
     ty: ValueType,
-    /// Of an element of an array of structs, the indices.
+    /// The indices of an element of an array of structs.
     indices: Option<SmallVec<[Expr; 2]>>,
     span: Span,
 }
@@ -80,7 +80,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What an expression names that has a [`Checker::place_type`]; `None` if an index is rejected.
+    /// Returns what an expression names that has a [`Checker::place_type`]; `None` if an index is rejected.
     pub(super) fn place(&mut self, expr: &'a ast::Expr) -> Option<Place> {
         let span = self.span(expr);
         match expr {
@@ -153,7 +153,7 @@ impl<'a> Checker<'_, '_, 'a> {
         self.reject(Code::MaybeUnset, span, message, format!("assign it first: `{path} = …`"))
     }
 
-    /// What a place holds.
+    /// Returns what a place holds.
     pub(super) fn read_place(&mut self, place: Place) -> Expr {
         let Place { variable, first, ty, indices, span } = place;
         let Some(indices) = indices else {
@@ -242,7 +242,7 @@ impl<'a> Checker<'_, '_, 'a> {
             });
             return Some(value);
         }
-        // What is not set as a whole has no fields that can be.
+        // A struct that is not set as a whole has no fields that can be.
         let is_set = self.structs[variable].leaves[leaves.clone()]
             .iter()
             .flatten()
@@ -458,7 +458,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let mut held = Held::default();
         let is_tuple = |value: &Expr| matches!(value.kind, ExprKind::Tuple(_));
-        // What is evaluated before the leaves must not come before what is written before it.
+        // Operands evaluated before the leaves must not come before operands written before them.
         let in_order = slots.iter().flatten().any(|value| value.ty.is_struct() && !is_tuple(value));
         let mut leaves = Vec::with_capacity(of.leaves().len());
         for (field, value) in of.fields().iter().zip(slots) {
@@ -605,7 +605,7 @@ pub(super) fn unset(ty: Type, span: Span) -> Expr {
     Expr::new(ExprKind::Tuple(Vec::new()), ExprType::Value(ty), span)
 }
 
-/// Whether a leaf is an array that is not there.
+/// Returns true if a leaf is an array that is not there.
 pub(super) fn is_unset(leaf: &Expr) -> bool {
     matches!(&leaf.kind, ExprKind::Tuple(parts) if parts.is_empty())
         && leaf.ty.as_value().is_some_and(|ty| ty.as_any_array().is_some())

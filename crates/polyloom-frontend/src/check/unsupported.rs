@@ -73,7 +73,7 @@ impl<'a> Checker<'_, '_, 'a> {
     /// Rejects a statement that is not of the language.
     pub(super) fn unsupported_stmt(&mut self, stmt: &'a ast::Stmt) {
         let span = self.span(stmt);
-        // What uses the name would only repeat the report.
+        // Uses of the name would only repeat the report.
         match stmt {
             ast::Stmt::FunctionDef(def) => drop(self.names.insert(def.name.as_str(), Name::Poisoned)),
             ast::Stmt::ClassDef(def) => drop(self.names.insert(def.name.as_str(), Name::Poisoned)),

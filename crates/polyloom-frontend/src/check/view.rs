@@ -88,8 +88,8 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What the indices of a view mean, and those behind them of an element's components; `None` if there is no such
-    /// element.
+    /// Returns what the indices of a view mean, and those behind them of an element's components; `None` if there is no
+    /// such element.
     pub(super) fn indexed_own(
         &mut self,
         local: LocalId,
@@ -294,7 +294,7 @@ impl<'a> Checker<'_, '_, 'a> {
         true
     }
 
-    /// What a name is that stands for this part of an array or tuple.
+    /// Returns what a name is that stands for this part of an array or tuple.
     pub(super) fn named_view(&mut self, view: Expr) -> Name {
         self.views.push(view);
         Name::View(self.views.len() - 1)
@@ -330,7 +330,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
     }
 
-    /// What a name of a view stands for, in words.
+    /// Returns what a name of a view stands for, in words.
     pub(super) fn kind_of_view(&self, view: &Expr) -> &'static str {
         if let ExprType::Values(_) = view.ty { "a tuple" } else { "a part of an array" }
     }
@@ -384,7 +384,7 @@ impl<'a> Checker<'_, '_, 'a> {
         local
     }
 
-    /// What a function is given for an argument of this type.
+    /// Returns what a function is given for an argument of this type.
     pub(super) fn given(&self, value: &Expr, ty: ValueType) -> Given {
         let ExprKind::View { array, indices } = &value.kind else { return Given::Value(ty) };
         match self.fixed.get(array) {
@@ -433,7 +433,7 @@ impl<'a> Checker<'_, '_, 'a> {
         )
     }
 
-    /// What is wrong with a part of an array where one element is needed.
+    /// Returns what is wrong with a part of an array where one element is needed.
     pub(super) fn too_few_indices(&mut self, view: &Expr) -> Option<Expr> {
         let ExprKind::View { array, indices } = &view.kind else { return None };
         if indices.is_empty() {

@@ -17,9 +17,9 @@ use std::sync::Arc;
 pub(super) struct ZeroedVariable {
     name: Arc<str>,
     ty: ValueType,
-    /// Where it is first set.
+    /// The place where it is first set.
     span: Span,
-    /// What the user is told.
+    /// Holds what the user is told.
     pub(super) warning: Diagnostic,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Checker<'_, '_, 'a> {
     /// Notes that a variable is read before every path has set it. False if there is no value that it could have.
     pub(super) fn is_zero_where_unset(&mut self, id: LocalId, span: Span) -> bool {
         let local = &self.locals[id.0 as usize];
-        // Of a leaf, the variable it is in.
+        // The variable it is in of a leaf.
         let root = local.name.split('.').next().unwrap_or_default();
         let (ty, first) = match self.names.get(root) {
             Some(Name::Local(known)) if *known == id => (ValueType::Plain(local.ty), local.span),

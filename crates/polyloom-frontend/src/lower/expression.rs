@@ -399,7 +399,7 @@ fn result_types(ty: &ExprType) -> SmallVec<[Type; 4]> {
     }
 }
 
-/// Whether evaluating an expression when it is not needed costs little and changes nothing.
+/// Returns true if evaluating an expression when it is not needed costs little and changes nothing.
 fn is_cheap(expr: &Expr) -> bool {
     fn spend(expr: &Expr, left: &mut u32) -> bool {
         if !matches!(expr.kind, ExprKind::Const(_) | ExprKind::Number(_) | ExprKind::Local(_)) {

@@ -74,10 +74,10 @@ type Merged = SmallVec<[LocalId; 4]>;
 
 /// A loop being lowered.
 struct Frame {
-    /// What `continue` names.
+    /// Holds what `continue` names.
     loop_inst: Inst,
     carried: Merged,
-    /// What `break` names, if not the loop: the block around a loop with `else`.
+    /// Holds what `break` names, if not the loop: the block around a loop with `else`.
     block: Option<(Inst, Merged)>,
 }
 
@@ -154,15 +154,15 @@ impl Lowering<'_, '_> {
         locals.iter().map(|l| self.ty(*l)).collect()
     }
 
-    /// Whether a variable may be read after the construct of this span: later in the text or, in the next iteration of
-    /// a loop around it, anywhere.
+    /// Returns true if a variable may be read after the construct of this span: later in the text or, in the next
+    /// iteration of a loop around it, anywhere.
     fn is_read_after(&self, local: LocalId, span: Span) -> bool {
         let last_read = self.function.locals[local.0 as usize].last_read;
         last_read >= span.end || (!self.loops.is_empty() && last_read > 0)
     }
 
-    /// Whether the counter of a loop may be read outside its body, which begins at `body`: the body's own reads are of
-    /// the value each iteration starts with.
+    /// Returns true if the counter of a loop may be read outside its body, which begins at `body`: the body's own reads
+    /// are of the value each iteration starts with.
     fn is_counter_read_outside(&self, counter: LocalId, body: u32, end: u32) -> bool {
         let local = &self.function.locals[counter.0 as usize];
         local.last_read >= end || (!self.loops.is_empty() && local.first_read < body)

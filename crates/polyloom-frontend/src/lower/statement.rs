@@ -234,7 +234,7 @@ impl Lowering<'_, '_> {
 
     /// The loop itself; its carried variables have their final values afterwards.
     fn loop_inst(&mut self, kind: &Loop<'_>, body: &LoopBody, span: Span, block: Option<(Inst, Merged)>) {
-        // What the `else` and the block's results read is inside the loop's own span.
+        // The `else` and the block's results read variables inside the loop's own span.
         let reads_inside = block.is_some() || !body.otherwise.is_empty();
         let carried: Merged = body
             .carried
@@ -308,7 +308,7 @@ impl Lowering<'_, '_> {
     }
 }
 
-/// What differs between loops.
+/// Describes what differs between loops.
 enum Loop<'s> {
     For { counter: LocalId, bounds: [Value; 3], body_start: u32 },
     While { cond: &'s Expr, assigns: bool },

@@ -42,31 +42,31 @@ pub struct Function {
     pub locals: Vec<Local>,
     /// Result types as the source has them.
     pub results: SmallVec<[ValueType; 2]>,
-    /// Which parameter each array in the results is, in the order of leaves; `None` for one that is not set. Arrays are
-    /// not handed back: the caller has them.
+    /// Says which parameter each array in the results is, in the order of leaves; `None` for one that is not set.
+    /// Arrays are not handed back: the caller has them.
     pub returned_arrays: Vec<Option<LocalId>>,
     /// Parameters whose values at the end are further results: arrays of a caller's own that the function changes.
     pub updated: Locals,
-    /// What stands in for its derivative.
+    /// Holds what stands in for its derivative.
     pub custom: Custom,
-    /// What the result is, if it is an array of the function's own.
+    /// Holds what the result is, if it is an array of the function's own.
     pub(crate) own_result: Option<Fixed>,
     /// The statements.
     pub body: Vec<Stmt>,
-    /// How it wants to be compiled.
+    /// Says how it wants to be compiled.
     pub metadata: KernelMetadata,
-    /// What must hold while it runs.
+    /// Holds what must hold while it runs.
     pub constraints: ExecutionConstraints,
     /// The name in its `def`.
     pub span: Span,
 }
 
-/// What stands in for a function's own derivative.
+/// Describes what stands in for a function's own derivative.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Custom {
     /// A function of its arguments and of the adjoints of its results that gives the adjoints of its arguments.
     pub gradient: Option<FunctionId>,
-    /// What runs in its place on the way there.
+    /// Holds what runs in its place on the way there.
     pub replay: Option<FunctionId>,
 }
 
@@ -86,7 +86,7 @@ pub struct Local {
     pub name: Arc<str>,
     /// Its type, the same everywhere in the function.
     pub ty: Type,
-    /// Where it is first assigned.
+    /// The place where it is first assigned.
     pub span: Span,
     /// Offsets of its first and last read in the text; `first_read > last_read` if there is none.
     pub first_read: u32,
@@ -97,19 +97,19 @@ pub struct Local {
 /// Variables, in the order of their ids.
 pub type Locals = SmallVec<[LocalId; 4]>;
 
-/// What an assignment writes, in order.
+/// Describes what an assignment writes, in order.
 pub type Targets = SmallVec<[Target; 1]>;
 
 /// A statement.
 #[derive(Clone, Debug)]
 pub struct Stmt {
-    /// What it does.
+    /// Holds what it does.
     pub kind: StmtKind,
     /// Its text.
     pub span: Span,
 }
 
-/// What a statement does.
+/// Describes what a statement does.
 #[derive(Clone, Debug)]
 pub enum StmtKind {
     /// Evaluates all values, then assigns their results to the targets in order.
@@ -124,7 +124,7 @@ pub enum StmtKind {
     Update {
         /// The element.
         element: Element,
-        /// What combines the old value and `value`.
+        /// Holds what combines the old value and `value`.
         op: UpdateOp,
         /// The right operand.
         value: Expr,
@@ -146,9 +146,9 @@ pub enum StmtKind {
         counter: LocalId,
         /// First value.
         start: Expr,
-        /// Where it ends.
+        /// The place where it ends.
         stop: Expr,
-        /// By how much it moves.
+        /// Indexed by how much it moves.
         step: Expr,
         /// The rest of it.
         body: LoopBody,
@@ -170,16 +170,16 @@ pub enum StmtKind {
     Return(SmallVec<[Expr; 1]>),
     /// `assert`.
     Assert {
-        /// What must hold, a bool.
+        /// Holds what must hold, a bool.
         cond: Expr,
-        /// What to report if it does not.
+        /// Holds what to report if it does not.
         message: Arc<str>,
     },
     /// `print` and `printf`.
     Print {
         /// A C format.
         format: Arc<str>,
-        /// What it formats.
+        /// Holds what it formats.
         args: Vec<Expr>,
     },
     /// An expression evaluated for its effect.
@@ -197,13 +197,13 @@ pub struct LoopBody {
     pub carried: Locals,
     /// Variables assigned in the loop or its `else` that are set on every path after both.
     pub merged: Locals,
-    /// Whether a `break` leaves it.
+    /// True if a `break` leaves it.
     pub has_break: bool,
-    /// Whether what follows can be reached.
+    /// True if what follows can be reached.
     pub completes: bool,
 }
 
-/// What combines old and new value in an augmented assignment.
+/// Describes what combines old and new value in an augmented assignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UpdateOp {
     /// A binary operation of the op table.
@@ -212,7 +212,7 @@ pub enum UpdateOp {
     Power(u32),
 }
 
-/// What an assignment writes.
+/// Describes what an assignment writes.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A variable.
@@ -226,7 +226,7 @@ pub enum Target {
     Component(LocalId, Box<ComponentIndex>),
 }
 
-/// Which component of a composite.
+/// Says which component of a composite.
 #[derive(Clone, Debug)]
 pub enum ComponentIndex {
     /// The one with this number, in row-major order.
@@ -267,7 +267,7 @@ pub struct Element {
 /// Array elements of which the first indices are the same, and evaluated once.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Of each, the array and the indices after the common ones.
+    /// The array and the indices after the common ones of each.
     pub each: Vec<(Expr, SmallVec<[Expr; 2]>)>,
     /// The indices they have in common.
     pub indices: SmallVec<[Expr; 2]>,
@@ -278,7 +278,7 @@ pub struct Places {
 /// An expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// What it computes.
+    /// Holds what it computes.
     pub kind: ExprKind,
     /// The type of what it computes.
     pub ty: ExprType,
@@ -299,7 +299,7 @@ pub enum ExprType {
         elem: StructType,
         /// Number of dimensions.
         ndim: u8,
-        /// Where the memory of all leaves is.
+        /// The place where the memory of all leaves is.
         space: AddressSpace,
     },
     /// Several values, or none: what calls give.
@@ -311,7 +311,7 @@ pub enum ExprType {
     Error,
 }
 
-/// What an expression computes.
+/// Describes what an expression computes.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
     /// A constant of the expression's type: its bits, zero-extended.
@@ -346,7 +346,7 @@ pub enum ExprKind {
     OpWith {
         /// The operation.
         op: Op,
-        /// What it says.
+        /// Holds what it says.
         imm: Imm,
         /// Its operands.
         args: Vec<Expr>,
@@ -372,7 +372,7 @@ pub enum ExprKind {
     Let {
         /// The variables.
         locals: Locals,
-        /// What they hold.
+        /// Holds what they hold.
         value: Box<Expr>,
         /// The expression.
         body: Box<Expr>,
@@ -463,7 +463,7 @@ impl ExprType {
         }
     }
 
-    /// Whether it has leaves: a struct, or an array of structs.
+    /// Returns true if it has leaves: a struct, or an array of structs.
     pub fn is_struct(&self) -> bool {
         matches!(self, ExprType::Struct(_) | ExprType::StructArray { .. })
     }
@@ -479,7 +479,7 @@ impl From<ValueType> for ExprType {
     }
 }
 
-/// Whether an overload of the op has operands of this type.
+/// Returns true if an overload of the op has operands of this type.
 pub(crate) fn takes(op: Op, scalar: Scalar) -> bool {
     op.info().signatures.iter().any(|s| s.var.is_none_or(|class| class.contains(scalar)))
 }
@@ -500,7 +500,7 @@ impl Expr {
         Expr::new(ExprKind::Error, ExprType::Error, span)
     }
 
-    /// Whether it is a view of a whole array.
+    /// Returns true if it is a view of a whole array.
     pub(crate) fn is_whole_array(&self) -> bool {
         matches!(&self.kind, ExprKind::View { indices, .. } if indices.is_empty())
     }
@@ -514,12 +514,12 @@ impl Expr {
         }
     }
 
-    /// Whether it was rejected.
+    /// Returns true if it was rejected.
     pub fn is_error(&self) -> bool {
         self.ty == ExprType::Error
     }
 
-    /// Whether its type is still to come: a number, or an expression of nothing but numbers.
+    /// Returns true if its type is still to come: a number, or an expression of nothing but numbers.
     pub fn is_waiting(&self) -> bool {
         self.ty == ExprType::Number
     }
@@ -540,7 +540,7 @@ impl Expr {
         }
     }
 
-    /// Whether all numbers of an expression whose type is still to come are values of a type.
+    /// Returns true if all numbers of an expression whose type is still to come are values of a type.
     pub fn fits(&self, scalar: Scalar) -> bool {
         match &self.kind {
             ExprKind::Number(number) => number.fit(scalar).is_some(),

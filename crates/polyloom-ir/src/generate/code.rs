@@ -29,7 +29,7 @@ pub(super) struct Generator<'a, 'f> {
     /// Result types; `None` in a kernel.
     pub(super) results: Option<Vec<Type>>,
     pub(super) options: Options,
-    /// How many more instructions there may be, roughly.
+    /// Number of more instructions there may be, roughly.
     pub(super) budget: usize,
 }
 

@@ -5,7 +5,7 @@ use crate::interp::{Arg, BufferMemory};
 use crate::op::Op;
 use crate::types::{Scalar, Type};
 
-/// How a kernel uses a parameter.
+/// Describes how a kernel uses a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Scalar,
@@ -18,7 +18,7 @@ pub(super) enum Role {
     Shared(Op),
 }
 
-/// By how much thread indices may be shifted and still be indices of inputs.
+/// Distance by which thread indices may be shifted and still be indices of inputs.
 pub(super) const PADDING: usize = 8;
 
 /// Rows of an input of two dimensions: a power of two.

@@ -21,7 +21,7 @@ use crate::types::{Scalar, Type};
 use code::Generator;
 use launch::{Launch, Role};
 
-/// What programs may contain.
+/// Describes what programs may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Library ops.
@@ -96,7 +96,7 @@ impl Program {
     }
 }
 
-/// Whether the bits of a value of this type are a NaN.
+/// Returns true if the bits of a value of this type are a NaN.
 pub fn is_nan(ty: Scalar, bits: u64) -> bool {
     let (exponent, mantissa) = match ty {
         Scalar::F16 => (0x7c00, 0x3ff),

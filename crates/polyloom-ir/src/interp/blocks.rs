@@ -28,7 +28,7 @@ const MAX_SHARED_BYTES: u64 = 1 << 28;
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) shared: SharedMemory,
-    /// Where dynamic shared memory begins.
+    /// The place where dynamic shared memory begins.
     pub(super) dynamic_base: i64,
     grid: LaunchConfig,
     /// Coordinates of the block in the grid, and of the thread in the block.
@@ -109,7 +109,7 @@ impl Memory for SharedMemory {
 struct Thread {
     calls: Calls,
     stack: Vec<u64>,
-    /// What it waits for; `None` before it has started.
+    /// Holds what it waits for; `None` before it has started.
     stop: Option<Stop>,
 }
 
@@ -235,7 +235,8 @@ impl Machine<'_> {
         }
     }
 
-    /// What all of these threads that have not exited wait at, if there are any. The first of them has this number.
+    /// Returns what all of these threads that have not exited wait at, if there are any. The first of them has this
+    /// number.
     fn waiting(&self, first: u64, threads: &[Thread]) -> Result<Option<Stop>, InterpError> {
         let mut waiting = None;
         for (number, thread) in threads.iter().enumerate() {
@@ -281,7 +282,7 @@ fn coordinates(number: u64, extents: [u32; 3]) -> [u32; 3] {
     [number % x, number / x % y, number / x / y].map(|coordinate| coordinate as u32)
 }
 
-/// What each thread gets, of threads with these first and second operands; `None` for those that have exited.
+/// Returns what each thread gets, of threads with these first and second operands; `None` for those that have exited.
 fn results(collective: &Collective, values: &[Option<u64>], others: &[Option<u64>]) -> Vec<u64> {
     let live = || values.iter().flatten();
     let all = |result: u64| vec![result; values.len()];

@@ -44,7 +44,7 @@ type Slots = SmallVec<[Slot; 4]>;
 /// An instruction with regions that is being lowered.
 struct Owner {
     inst: Inst,
-    /// Where its end is.
+    /// The place where its end is.
     end: u32,
     results: Slots,
     /// A loop's next iteration begins here, with these carried values.
@@ -532,7 +532,7 @@ fn is_half(ty: Type) -> bool {
     ty.as_scalar().is_some_and(Scalar::is_half)
 }
 
-/// What GPUs make of an `f32` number and another that is added to it in global memory, or taken from it.
+/// Returns what GPUs make of an `f32` number and another that is added to it in global memory, or taken from it.
 fn flushed_sum<const SIGN: i32>(old: u64, value: u64) -> u64 {
     let flush = |x: f32| if x.is_subnormal() { f32::copysign(0.0, x) } else { x };
     let [old, value] = [old, value].map(|bits| flush(f32_of(bits)));
@@ -543,9 +543,9 @@ fn f32_of(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
-/// What `atomic_inc` and `atomic_dec` store.
+/// Returns what `atomic_inc` and `atomic_dec` store.
 fn count(op: Op, elem: Scalar) -> fn(u64, u64) -> u64 {
-    /// Whether `a` is less than `b`, where the sign is bit `SIGN`, or there is none.
+    /// Returns true if `a` is less than `b`, where the sign is bit `SIGN`, or there is none.
     fn less<const SIGN: u32>(a: u64, b: u64) -> bool {
         let flip = if SIGN == 0 { 0 } else { 1 << (SIGN - 1) };
         a ^ flip < b ^ flip

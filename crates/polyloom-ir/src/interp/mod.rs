@@ -46,7 +46,7 @@ pub enum Arg {
 /// A view of one of the [`Memory`]'s buffers as an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ArrayArg {
-    /// Which buffer. Arrays may share one.
+    /// Says which buffer. Arrays may share one.
     pub buffer: u32,
     /// Byte offset of element 0 in it.
     pub offset: i64,
@@ -70,7 +70,7 @@ impl ArrayArg {
     }
 }
 
-/// What a kernel can do to the world outside its arrays.
+/// Describes what a kernel can do to the world outside its arrays.
 pub trait Host {
     /// `print`: the C format, and types and bits of the operands. [`crate::format`] makes the text.
     fn print(&mut self, format: &str, types: &[Type], values: &[u64]);
@@ -92,10 +92,10 @@ pub struct Observed<'a> {
     pub result: u64,
 }
 
-/// How an interpreter differs from the definition of HIR, and what of its work it tells.
+/// Describes how an interpreter differs from the definition of HIR, and what of its work it tells.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// How it adds to global memory.
+    /// Says how it adds to global memory.
     pub sums: GlobalSums,
     /// The scalar ops of one result of which [`Host::observe`] is told whenever they are executed.
     pub watched: Option<&'a dyn Fn(Op) -> bool>,
@@ -111,7 +111,7 @@ impl Host for Printed {
     }
 }
 
-/// Where in the program something went wrong.
+/// Says where in the program something went wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Site {
     /// The function; `None` for one of the math library.
@@ -146,7 +146,7 @@ pub enum InterpError {
     OutOfBounds {
         /// The access.
         site: Site,
-        /// Which of its indices.
+        /// Says which of its indices.
         axis: u8,
         /// The index, before a negative one wrapped.
         index: i128,
@@ -180,7 +180,7 @@ pub enum InterpError {
     /// Threads that should execute an op together cannot: some wait for it and others for something else.
     #[error("threads wait for each other at `{}` and elsewhere, thread {thread} among them", op.name())]
     Divergence {
-        /// What one of them waits at.
+        /// Holds what one of them waits at.
         site: Site,
         /// The op there.
         op: Op,
@@ -203,7 +203,7 @@ pub enum InterpError {
     BadArguments(String),
 }
 
-/// What `atomic_add` and `atomic_sub` make of floats in global memory.
+/// Describes what `atomic_add` and `atomic_sub` make of floats in global memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum GlobalSums {
     /// Their sum, which is HIR's definition.
@@ -217,7 +217,7 @@ pub enum GlobalSums {
     Magnitudes,
 }
 
-/// How deeply calls may nest.
+/// Says how deeply calls may nest.
 pub const MAX_CALL_DEPTH: usize = 128;
 
 /// One function with all it calls, ready to run.
@@ -285,7 +285,7 @@ impl Interpreter {
         LaunchConfig::of_threads(n_threads, self.default_grid.block, self.default_grid.shared_bytes)
     }
 
-    /// Whether the kernel is launched in blocks: it has an op that needs them.
+    /// Returns true if the kernel is launched in blocks: it has an op that needs them.
     pub fn needs_blocks(&self) -> bool {
         self.blocks.needed
     }

@@ -153,7 +153,7 @@ pub(super) struct ForLoop {
     pub(super) hi: Slot,
     pub(super) step: Slot,
     pub(super) counter: Slot,
-    /// Where the number of iterations left is kept.
+    /// The place where the number of iterations left is kept.
     pub(super) left: Slot,
 }
 
@@ -162,7 +162,7 @@ pub(super) struct ForLoop {
 pub(super) struct Index {
     pub(super) slot: Slot,
     pub(super) is_signed: bool,
-    /// How many of its 64 bits are above the index's type.
+    /// Says how many of its 64 bits are above the index's type.
     pub(super) unused_bits: u32,
 }
 
@@ -175,7 +175,7 @@ pub(super) struct Access {
     pub(super) inst: Inst,
 }
 
-/// What the threads of a warp or of a block execute together.
+/// Describes what the threads of a warp or of a block execute together.
 #[derive(Debug)]
 pub(super) struct Collective {
     pub(super) op: Op,
@@ -263,7 +263,7 @@ impl Code {
     }
 }
 
-/// What a call leads to.
+/// Describes what a call leads to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum Callee {
     User(FuncId),
@@ -277,10 +277,10 @@ pub(super) struct Prepared {
     pub(super) blocks: Blocks,
 }
 
-/// What a kernel needs of the block its threads are in.
+/// Describes what a kernel needs of the block its threads are in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blocks {
-    /// Whether it is launched in blocks at all.
+    /// True if it is launched in blocks at all.
     pub(super) needed: bool,
     /// Its static shared arrays, by number.
     pub(super) shared: Vec<(u32, ArrayArg)>,
@@ -326,7 +326,7 @@ pub(super) struct Preparation<'a> {
     module: &'a Module,
     pub(super) options: Options<'a>,
     codes: Vec<Code>,
-    /// By code: slots it and its callees need; 0 while it is being prepared.
+    /// For each code, slots it and its callees need; 0 while it is being prepared.
     stack_sizes: Vec<usize>,
     known: FxHashMap<Callee, usize>,
     depth: usize,
@@ -336,7 +336,7 @@ pub(super) struct Preparation<'a> {
 }
 
 impl Preparation<'_> {
-    /// What stands for a static shared array.
+    /// Returns what stands for a static shared array.
     pub(super) fn shared_array(&mut self, array: &SharedArray, elem: Scalar) -> u64 {
         (self.n_params + self.blocks.shared_array(array, elem)) as u64
     }

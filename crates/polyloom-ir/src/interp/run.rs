@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// One thread after another, and what they share.
 pub(super) struct Machine<'a> {
     pub(super) interpreter: &'a Interpreter,
-    /// By argument; scalars have an empty one. Then those in shared memory.
+    /// Indexed by argument; scalars have an empty one. Then those in shared memory.
     pub(super) arrays: SmallVec<[ArrayArg; 4]>,
     memory: &'a mut dyn Memory,
     host: &'a mut dyn Host,
@@ -29,13 +29,13 @@ struct Activation {
     code: u32,
     /// The step it goes on with.
     next: u32,
-    /// Where on the stack its frame is.
+    /// The place where on the stack its frame is.
     base: u32,
     /// The call in it that is being executed.
     call: u32,
 }
 
-/// Where a thread is: the calls it is in, outermost first, without the last.
+/// Says where a thread is: the calls it is in, outermost first, without the last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     outer: Vec<Activation>,
@@ -43,13 +43,13 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Whether the thread has not begun.
+    /// Returns true if the thread has not begun.
     pub(super) fn is_new(&self) -> bool {
         self.outer.is_empty() && self.current.next == 0
     }
 }
 
-/// What a thread stopped at.
+/// Describes what a thread stopped at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
     /// Its end.
@@ -290,7 +290,7 @@ impl<'a> Machine<'a> {
         Ok(Left::Returned)
     }
 
-    /// Where a buffer is.
+    /// Returns where a buffer is.
     #[inline]
     fn memory(&mut self, buffer: u32) -> &mut dyn Memory {
         if buffer == SHARED { &mut self.block.shared } else { &mut *self.memory }
@@ -353,7 +353,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// How a function was left.
+/// Describes how a function was left.
 enum Left {
     /// For a function it calls, and where it goes on then.
     Called(Activation, Activation),
@@ -362,7 +362,7 @@ enum Left {
     Returned,
 }
 
-/// How often a `for_range` runs: as often as lo, lo + step, … stays before its end, without overflow.
+/// Returns the number of times a `for_range` runs: as often as lo, lo + step, … stays before its end, without overflow.
 fn n_iterations(this: &ForLoop, frame: &[u64]) -> u64 {
     let [lo, hi, step] = [this.lo, this.hi, this.step].map(|slot: Slot| frame[slot as usize]);
     if !this.ty.is_signed_int() {

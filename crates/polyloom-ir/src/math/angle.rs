@@ -20,7 +20,7 @@ use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 pub(super) struct Reduced<'g> {
     /// The remainder, in ±π/4 (a little more where the multiple was rounded the other way), rounded.
     pub(super) r: Expr<'g>,
-    /// What rounding took from `r`, negated: the remainder is `r - excess`.
+    /// Holds what rounding took from `r`, negated: the remainder is `r - excess`.
     pub(super) excess: Expr<'g>,
     /// The multiple's number in the low two bits, modulo 4; the higher bits are of no meaning.
     pub(super) quadrant: Expr<'g>,

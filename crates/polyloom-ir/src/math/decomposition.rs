@@ -18,7 +18,7 @@ type Vec2<'g> = [Expr<'g>; 2];
 
 /// The exponent of the largest element of a scaled matrix: the fourth power of its norm is finite. For `f32` and `f64`.
 const FOURTH_POWERS: [i64; 2] = [27, 250];
-/// How often all pairs of columns are made orthogonal. The last of these sweeps changes rounding errors only.
+/// Number of times all pairs of columns are made orthogonal. The last of these sweeps changes rounding errors only.
 const SWEEPS: [i64; 2] = [4, 5];
 /// As [`FOURTH_POWERS`], where only squares of the norm are computed.
 const SQUARES: [i64; 2] = [60, 500];

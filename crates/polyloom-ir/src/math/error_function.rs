@@ -131,7 +131,7 @@ const ERFC_F64: [f64; 25] = [
     -1.818833798726153e-08,
     -1.094759501536006e-08,
 ];
-/// What the first of [`ERFC_F64`] lacks.
+/// Holds what the first of [`ERFC_F64`] lacks.
 const ERFC_F64_REST: f64 = -6.623956326199316e-17;
 
 /// The complementary error function scaled up, and the exponential that it was computed from.
@@ -140,7 +140,7 @@ struct Tail<'g> {
     exponential: Expr<'g>,
     /// `2^scale erfc(a)`, rounded.
     value: Expr<'g>,
-    /// What `value` lacks.
+    /// Holds what `value` lacks.
     rest: Expr<'g>,
 }
 
@@ -305,7 +305,7 @@ const NEAR_ZERO_F64: [f64; 9] = [
     0.04283672065179735,
     0.036465929308531625,
 ];
-/// Where the terms left out of [`NEAR_ZERO_F64`] no longer count.
+/// The place where the terms left out of [`NEAR_ZERO_F64`] no longer count.
 const NEAR_ZERO_LIMIT: f64 = 0.0625;
 
 /// The polynomial of `variable - middle` as a rounded value and a rest, where the variable has a rest too.

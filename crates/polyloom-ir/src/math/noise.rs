@@ -10,16 +10,16 @@ use crate::expression::{Expr, ExprBuilder};
 use crate::op::Op;
 use crate::types::Scalar;
 
-/// What the coordinates of a lattice point are multiplied by in its hash.
+/// Holds what the coordinates of a lattice point are multiplied by in its hash.
 const PRIMES: [i64; 4] = [73_856_093, 19_349_663, 53_471_161, 10_000_019];
-/// What makes the second and the third of three independent fields of one state.
+/// Holds what makes the second and the third of three independent fields of one state.
 const FIELDS: [i64; 2] = [10_019_689, 13_112_221];
 
 /// A cell of the lattice and a place in it.
 struct Cell<'g> {
-    /// By axis, the coordinates of the two lattice points.
+    /// Coordinates of the two lattice points along each axis.
     bounds: Vec<[Expr<'g>; 2]>,
-    /// By axis, how far from the first.
+    /// Distance from the first along each axis.
     offsets: Vec<Expr<'g>>,
 }
 

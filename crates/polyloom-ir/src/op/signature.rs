@@ -46,7 +46,7 @@ impl TypeClass {
         ("scalar", TypeClass::Scalar),
     ];
 
-    /// Whether `scalar` is in the class.
+    /// Returns true if `scalar` is in the class.
     pub fn contains(self, scalar: Scalar) -> bool {
         match self {
             TypeClass::Int => scalar.is_int(),
@@ -120,7 +120,7 @@ pub struct Param {
     pub name: &'static str,
     /// Its type.
     pub ty: TyPattern,
-    /// Whether the caller's variable is updated.
+    /// True if the caller's variable is updated.
     pub inout: bool,
 }
 
@@ -129,9 +129,9 @@ pub struct Param {
 pub struct Signature {
     /// The text it was parsed from.
     pub text: &'static str,
-    /// What `T` ranges over.
+    /// Holds what `T` ranges over.
     pub var: Option<TypeClass>,
-    /// What `U` ranges over.
+    /// Holds what `U` ranges over.
     pub var2: Option<TypeClass>,
     /// Parameters in order.
     pub params: Vec<Param>,
@@ -216,7 +216,7 @@ impl Signature {
         Signature { text, var, var2, params, results }
     }
 
-    /// Whether its types may be floats or made of floats.
+    /// Returns true if its types may be floats or made of floats.
     pub fn has_floats(&self) -> bool {
         let takes = |class: Option<TypeClass>| class.is_some_and(|class| class.members().any(Scalar::is_float));
         let is_float = |pattern: TyPattern| match pattern {
@@ -227,7 +227,7 @@ impl Signature {
         takes(self.var) || takes(self.var2) || patterns.any(is_float)
     }
 
-    /// Whether it takes composites or arrays of them, or gives one.
+    /// Returns true if it takes composites or arrays of them, or gives one.
     pub fn has_composites(&self) -> bool {
         let scalars = |pattern: TyPattern| {
             use TyPattern::{ArrayOf, ArrayOfVar, Indices, Is, ListOfVar, Var, Var2};
@@ -241,7 +241,7 @@ impl Signature {
         self.bind(operands)
     }
 
-    /// Whether the one result can have this type.
+    /// Returns true if the one result can have this type.
     pub fn result_could_be(&self, ty: Type) -> bool {
         matches!(self.results[..], [pattern] if Bound::default().unify(self, pattern, ty).is_some())
     }
@@ -292,7 +292,7 @@ pub trait Choose {
     fn extent(&mut self) -> u16;
 }
 
-/// What the variables of a signature stand for.
+/// Describes what the variables of a signature stand for.
 #[derive(Default)]
 struct Bound {
     var: Option<Scalar>,

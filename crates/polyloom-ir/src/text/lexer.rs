@@ -4,7 +4,7 @@
 
 use super::{is_word_char, is_word_start};
 
-/// What a token is.
+/// Describes what a token is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// A keyword, op, scalar type, attribute or name.
@@ -33,7 +33,7 @@ pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) start: u32,
     pub(super) end: u32,
-    /// Whether no other token precedes it on its line.
+    /// True if no other token precedes it on its line.
     pub(super) starts_line: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::span::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::{self, Display, Write};
 
-/// What to print beside the code.
+/// Describes what to print beside the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PrintOptions {
     /// The source range of every function and instruction.

@@ -12,14 +12,14 @@ pub(super) struct Failed;
 
 pub(super) type Parsed<T> = Result<T, Failed>;
 
-/// By what a function names another.
+/// Names another function in one of these ways.
 pub(super) enum Named {
     Call(Inst),
     Gradient,
     Replay,
 }
 
-/// Where the reading of a text stands.
+/// Says where the reading of a text stands.
 pub(super) struct Reader<'t> {
     pub(super) text: &'t str,
     pub(super) file: FileId,

@@ -62,8 +62,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a quotient or a comparison of a value that grows from a multiple of the warp's size on is the same in a
-    /// warp: `thread_idx(0) // 32`, `thread_idx(0) < 64`.
+    /// Returns true if a quotient or a comparison of a value that grows from a multiple of the warp's size on is the
+    /// same in a warp: `thread_idx(0) // 32`, `thread_idx(0) < 64`.
     fn parts_warps(&self, data: &InstData) -> bool {
         let &[a, b] = &data.operands[..] else { return false };
         let is_multiple = |value: Value| self.constant(value).is_some_and(|n| n % LANES == 0);
@@ -76,8 +76,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a value is the lane's number and a multiple of the warp's size that is the same in the warp, neither
-    /// negative.
+    /// Returns true if a value is the lane's number and a multiple of the warp's size that is the same in the warp,
+    /// neither negative.
     fn counts_lanes(&self, value: Value) -> bool {
         let ValueDef::Result(inst, _) = self.func.values[value].def else { return false };
         let data = &self.func.insts[inst];

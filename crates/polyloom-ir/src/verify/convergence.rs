@@ -10,7 +10,7 @@ use crate::types::Type;
 use crate::uniformity::{Context, Shape, Threads, Uniformity};
 use cranelift_entity::SecondaryMap;
 
-/// What is wrong with where a valid module has barriers and warp operations.
+/// Returns what is wrong with where a valid module has barriers and warp operations.
 pub fn check_convergence(module: &Module) -> Vec<Diagnostic> {
     let is_gpu = |function: &Function| function.insts.values().any(|data| data.op.info().group == Group::Gpu);
     if !module.functions.values().any(is_gpu) {
@@ -37,7 +37,7 @@ pub fn check_convergence(module: &Module) -> Vec<Diagnostic> {
     errors
 }
 
-/// What executing a function takes, calls included; known at the end for all that it calls.
+/// Returns what executing a function takes, calls included; known at the end for all that it calls.
 fn convergence_of(module: &Module, id: FuncId, known: &mut SecondaryMap<FuncId, Option<Convergence>>) -> Convergence {
     if let Some(convergence) = known[id] {
         return convergence;
@@ -78,7 +78,7 @@ fn callers_first(module: &Module, kernel: FuncId) -> Vec<FuncId> {
     order
 }
 
-/// What is known of a function's parameters, from all calls of it.
+/// Describes what is known of a function's parameters, from all calls of it.
 #[derive(Clone, Default)]
 struct Params {
     shapes: Vec<Shape>,
@@ -217,7 +217,7 @@ impl Check<'_> {
     }
 }
 
-/// What threads part ways by at an instruction with regions.
+/// Returns what threads part ways by at an instruction with regions.
 fn condition(function: &Function, uniformity: &Uniformity, inst: Inst) -> Option<Span> {
     let data = &function.insts[inst];
     let conditions = match data.op {
@@ -259,7 +259,8 @@ fn loss(function: &Function, uniformity: &Uniformity, inst: Inst, enclosing: &[I
     behind
 }
 
-/// Where threads leave an instruction for what is around it, and how; a function's own block is left by `return`.
+/// Returns where threads leave an instruction for what is around it, and how; a function's own block is left by
+/// `return`.
 fn way_out(function: &Function, inst: Inst) -> Option<(Span, Op)> {
     let mut found = None;
     let mut inside = vec![inst];

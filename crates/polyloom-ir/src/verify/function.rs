@@ -89,7 +89,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What stands in for the function or its derivative.
+    /// Checks the function that stands in for this one or its derivative.
     fn stand_ins(&mut self) {
         let func = self.func;
         for (word, stand_in) in [("gradient", func.gradient), ("replay", func.replay)] {
@@ -153,7 +153,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether this is an `if` that never completes.
+    /// Returns true if this is an `if` that never completes.
     fn is_dead_end(&self, inst: Inst) -> bool {
         let data = &self.func.insts[inst];
         let yields = |&region: &Region| {
@@ -209,7 +209,7 @@ impl<'a> Checker<'a> {
         self.in_scope.extend(data.results.iter().copied());
     }
 
-    /// What is particular to the op; the number of regions and the kind of immediate are right.
+    /// Checks the rules particular to the op; the number of regions and the kind of immediate are right.
     fn semantics(&mut self, inst: Inst, data: &InstData, region: Region, owner: Option<Inst>) {
         match data.op {
             Op::If => {

@@ -8,7 +8,7 @@ use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, InstDa
 use crate::op::{Group, Op};
 use crate::types::{AddressSpace, MAX_AXES, MAX_DIMS, Scalar, Type};
 
-/// Whether the instruction carries the kind of immediate that its op needs.
+/// Returns true if the instruction carries the kind of immediate that its op needs.
 pub(super) fn immediate_fits(data: &InstData) -> bool {
     match data.op {
         Op::Const => matches!(data.imm, Imm::Bits(_)),

@@ -141,7 +141,7 @@ impl<'c> Ir<'c> {
         self.fast_math.replace(flags)
     }
 
-    /// Whether floating-point functions may be approximated.
+    /// Returns true if floating-point functions may be approximated.
     pub(crate) fn may_approximate(&self) -> bool {
         self.fast_math.get() & FAST_APPROXIMATE != 0
     }

@@ -65,7 +65,7 @@ impl Ir<'_> {
         Ty(unsafe { LLVMStructTypeInContext(self.context, fields.as_mut_ptr(), fields.len() as u32, 0) })
     }
 
-    /// How values of a scalar type are held: `i1` for `bool`, bits in `i16` for the 16-bit floats.
+    /// Returns how values of a scalar type are held: `i1` for `bool`, bits in `i16` for the 16-bit floats.
     pub(crate) fn scalar(&self, scalar: Scalar) -> Ty {
         match scalar {
             Scalar::F32 => self.f32(),

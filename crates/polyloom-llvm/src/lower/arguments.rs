@@ -7,10 +7,10 @@ use polyloom_codegen::{ArgLayout, ArrayFacts, CodegenError, Variant};
 use polyloom_ir::{Function, Scalar, Type};
 use smallvec::SmallVec;
 
-/// What the base address of an aligned array is a multiple of: [`ArrayFacts::aligned`].
+/// Holds what the base address of an aligned array is a multiple of: [`ArrayFacts::aligned`].
 const ALIGNMENT: u64 = 64;
 
-/// Where a kernel's arguments are.
+/// Says where a kernel's arguments are.
 pub(crate) enum Arguments {
     /// On the host: in a block in memory, laid out as [`ArgLayout`] says.
     Block { args: Val, layout: ArgLayout },

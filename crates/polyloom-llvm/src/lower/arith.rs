@@ -9,7 +9,7 @@ use crate::ir::*;
 use crate::target::Processor;
 use polyloom_ir::{Op, Scalar};
 
-/// What emitting an op needs to know besides its operands.
+/// Describes what emitting an op needs to know besides its operands.
 #[derive(Clone, Copy)]
 pub(crate) struct Arith<'a, 'c> {
     /// The builder.

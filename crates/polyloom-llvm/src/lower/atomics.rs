@@ -124,7 +124,8 @@ impl Lower<'_, '_> {
                 true => value,
                 false => ir.bitcast(value, bits),
             };
-            // What PTX has no instruction for, LLVM 22 makes a loop that begins with a plain load: it races.
+            // LLVM 22 makes a loop of an atomic that PTX has no instruction for, and begins it with a plain load, which
+            // races.
             let is_gpu = self.arith.processor.is_gpu;
             let counts = matches!(op, RmwOp::LLVMAtomicRMWBinOpUIncWrap | RmwOp::LLVMAtomicRMWBinOpUDecWrap);
             let old = if is_gpu && (elem.bits() < 32 || counts && elem.bits() == 64) {
@@ -179,8 +180,8 @@ impl Lower<'_, '_> {
         Some(self.ir.inline_asm(self.ir.type_of(value), &text, &constraints, &[pointer, value]))
     }
 
-    /// Whether the processor adds numbers of this type to memory by one instruction. In global memory, GPUs take
-    /// subnormal `float32` operands and sums for zeros (PTX ISA 9.0 §9.7.13.5).
+    /// Returns true if the processor adds numbers of this type to memory by one instruction. In global memory, GPUs
+    /// take subnormal `float32` operands and sums for zeros (PTX ISA 9.0 §9.7.13.5).
     fn adds_in_memory(&self, elem: Scalar) -> bool {
         self.arith.processor.is_gpu && matches!(elem, Scalar::F32 | Scalar::F64)
     }
@@ -268,7 +269,7 @@ impl Lower<'_, '_> {
         self.ir.inline_asm(self.ir.int(16), &text, "=h,l,h,h,~{memory}", &[pointer, expected, new])
     }
 
-    /// What an element becomes.
+    /// Returns what an element becomes.
     fn combine(&mut self, update: Update, old: Val, value: Val) -> Result<Val> {
         if matches!(update.op, Op::AtomicInc | Op::AtomicDec) {
             return self.count(update, old, value);
@@ -287,7 +288,7 @@ impl Lower<'_, '_> {
         Ok(cast::cast(&self.arith, result, wide, elem))
     }
 
-    /// What `atomic_inc` and `atomic_dec` store.
+    /// Returns what `atomic_inc` and `atomic_dec` store.
     fn count(&mut self, update: Update, old: Val, limit: Val) -> Result<Val> {
         let ir = self.ir;
         let (ty, elem) = (ir.type_of(old), update.elem);
@@ -358,7 +359,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What a sum adds to an element, of which idle lanes are to change nothing: that is what -0.0 does, and
+    /// Returns what a sum adds to an element, of which idle lanes are to change nothing: that is what -0.0 does, and
     /// subtracting is adding the negative.
     pub(super) fn summand(&mut self, op: Op, value: Val) -> Val {
         let ir = self.ir;

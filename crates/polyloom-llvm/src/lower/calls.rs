@@ -24,7 +24,7 @@ pub(crate) struct Callees {
     functions: FxHashMap<(FuncId, u32), Fun>,
 }
 
-/// What every function of a module has: the host's instructions, in its widest registers.
+/// Adds the attributes that every function of a module has: the host's instructions, in its widest registers.
 pub(crate) fn set_attributes(ir: &Ir<'_>, processor: &Processor, function: Fun) {
     ir.string_attribute(function, "target-cpu", &processor.cpu);
     ir.string_attribute(function, "target-features", &processor.features);

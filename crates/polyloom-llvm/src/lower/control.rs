@@ -21,7 +21,7 @@ pub(crate) struct Frame {
     pub(crate) exits: Vec<Edge>,
     /// Branches to the next iteration.
     pub(crate) back: Vec<Edge>,
-    /// How lanes leave one by one; `None` if they all leave together.
+    /// Says how lanes leave one by one; `None` if they all leave together.
     pub(crate) masked: Option<MaskedFrame>,
 }
 
@@ -35,11 +35,11 @@ pub(crate) struct MaskedFrame {
     pub(crate) parked: Option<Val>,
     /// Their carried values.
     pub(crate) next: SmallVec<[Val; 2]>,
-    /// Whether lanes have left under a mask. If not, the slots say nothing that the edges do not.
+    /// True if lanes have left under a mask. If not, the slots say nothing that the edges do not.
     pub(crate) used: bool,
 }
 
-/// Where `return` leads.
+/// Says where `return` leads.
 #[derive(Default)]
 pub(crate) struct Returns {
     /// Branches to the function's end.
@@ -151,8 +151,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Whether a divergent `if` may leave for the masked copy of the body: nothing has happened yet that must not
-    /// happen twice, and its condition only compares indices, so that the lanes of a group mostly agree.
+    /// Returns true if a divergent `if` may leave for the masked copy of the body: nothing has happened yet that must
+    /// not happen twice, and its condition only compares indices, so that the lanes of a group mostly agree.
     fn can_bail_out(&self, inst: Inst) -> bool {
         let cond = self.func.insts[inst].operands[0];
         self.bail_out.is_some() && self.exec == Exec::Full && !self.has_effects && self.compares_indices(cond, 8)
@@ -328,7 +328,7 @@ impl Lower<'_, '_> {
         self.ir.switch_to(nowhere);
     }
 
-    /// Whether value `index` that a region yields is defined outside of it.
+    /// Returns true if value `index` that a region yields is defined outside of it.
     pub(crate) fn yielded_from_outside(&self, region: Region, index: usize) -> bool {
         let func = self.func;
         let Some(last) = func.terminator(region) else { return false };
@@ -385,13 +385,14 @@ impl Lower<'_, '_> {
         Ok(Flow::Yields(self.masked_results(inst, &masked)?))
     }
 
-    /// Whether lanes that enter an instruction may leave it for outer targets by the mask, so that fewer come out.
+    /// Returns true if lanes that enter an instruction may leave it for outer targets by the mask, so that fewer come
+    /// out.
     pub(crate) fn may_lose(&self, inst: Inst) -> bool {
         self.loses_threads(inst) || (self.exec != Exec::Full && self.leaves_by_mask(inst))
     }
 
-    /// Whether an instruction's regions have jumps to outer targets that lanes leave for one by one. Under a mask even
-    /// lanes that all leave together do so by the mask.
+    /// Returns true if an instruction's regions have jumps to outer targets that lanes leave for one by one. Under a
+    /// mask even lanes that all leave together do so by the mask.
     pub(crate) fn leaves_by_mask(&self, inst: Inst) -> bool {
         let masked = |target: Inst| self.frames.iter().any(|f| f.inst == target && f.masked.is_some());
         let mut found = false;

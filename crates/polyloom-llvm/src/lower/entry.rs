@@ -23,10 +23,10 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ffi::CString;
 
-/// How many groups make a row long enough for stores to be aligned in it.
+/// Number of groups that make a row long enough for stores to be aligned in it.
 const LONG_ROW: i64 = 8;
 
-/// Where in the launch the current group is.
+/// Says where in the launch the current group is.
 #[derive(Clone, Copy)]
 pub(crate) struct Thread {
     /// The launch's rank.
@@ -110,14 +110,14 @@ pub(crate) fn fast_math(mode: FloatMode) -> u32 {
     }
 }
 
-/// What all copies of the body share.
+/// Describes what all copies of the body share.
 pub(crate) struct Unit<'a, 'c> {
     pub(crate) ir: &'a Ir<'c>,
     pub(crate) processor: &'a Processor,
     pub(crate) module: &'a Module,
     pub(crate) func: &'a Function,
     pub(crate) lanes: u32,
-    /// Whether no two threads of the processor share what is updated.
+    /// True if no two threads of the processor share what is updated.
     pub(crate) alone: bool,
     pub(crate) uniformity: Option<&'a Uniformity>,
     pub(crate) used: &'a SecondaryMap<Value, bool>,
@@ -127,7 +127,7 @@ pub(crate) struct Unit<'a, 'c> {
     pub(crate) streams: &'a [(&'a ArrayArg, Offsets)],
     pub(crate) totals: &'a [Total],
     pub(crate) rank: u8,
-    /// Which lines of source instructions are for, if that is wanted.
+    /// Says which lines of source instructions are for, if that is wanted.
     pub(crate) lines: Option<&'a crate::nvptx::Lines<'a>>,
 }
 
@@ -186,7 +186,7 @@ impl<'a, 'c> Unit<'a, 'c> {
         for (slot, &coordinate) in thread.outer.iter_mut().zip(&coordinates) {
             *slot = Some(coordinate);
         }
-        // Where the row starts in the launch, and where this range of it ends.
+        // Start of the row in the launch, and end of this range of it.
         let row_start = ir.sub(linear, column);
         let row_end = ir.binary_intrinsic("llvm.umin", end, ir.add(row_start, inner));
         let last_column = ir.sub(row_end, row_start);
@@ -234,7 +234,7 @@ impl<'a, 'c> Unit<'a, 'c> {
         ir.switch_to(head);
         let column = ir.phi(ir.int(64));
         ir.add_incoming(column, from, before);
-        // Where the threads of this group end at the latest.
+        // Latest end of the threads of this group.
         let end = first_end.map_or(to, |first_end| {
             let end = ir.phi(ir.int(64));
             ir.add_incoming(end, first_end, before);
@@ -296,8 +296,8 @@ impl<'a, 'c> Unit<'a, 'c> {
         Ok(())
     }
 
-    /// Where the first group of a long row ends so that those after it store whole cache lines. `None` if no array is
-    /// known to be stored to in the order of the threads.
+    /// Returns where the first group of a long row ends so that those after it store whole cache lines. `None` if no
+    /// array is known to be stored to in the order of the threads.
     fn first_group_end(&self, thread: &Thread, to: Val) -> Option<Val> {
         let ir = self.ir;
         let array = self.array_stored_in_order()?;
@@ -360,7 +360,7 @@ impl<'a, 'c> Unit<'a, 'c> {
         Ok(lower.bail_out.map(|bail_out| bail_out.from).unwrap_or_default())
     }
 
-    /// What lowers code of the kernel, with nothing lowered yet.
+    /// Returns what lowers code of the kernel, with nothing lowered yet.
     pub(crate) fn lower<'l>(
         &'l self,
         callees: &'l mut Callees,

@@ -29,14 +29,14 @@ const BLOCK: u32 = 4;
 /// An element for each lane.
 #[derive(Clone, Copy)]
 pub(crate) struct Scattered {
-    /// Where each lane's is, or the block that has it.
+    /// The place where each lane's is, or the block that has it.
     pub(crate) first: Val,
-    /// Which element of its block it is, if it is part of one.
+    /// Says which element of its block it is, if it is part of one.
     pub(crate) place_in_block: Option<u32>,
 }
 
 impl Scattered {
-    /// Where each lane's element is.
+    /// Returns where each lane's element is.
     pub(crate) fn elements(&self, ir: &Ir<'_>, elem: Ty) -> Val {
         match self.place_in_block {
             Some(place) => ir.offset(elem, self.first, ir.splat(ir.i64_const(place.into()), ir.n_lanes(self.first))),
@@ -52,19 +52,19 @@ pub(crate) struct Rows {
     pub(crate) first: Val,
     /// Elements in a row.
     pub(crate) length: u32,
-    /// Which element of each row is meant.
+    /// Says which element of each row is meant.
     pub(crate) place: u32,
 }
 
 impl Rows {
-    /// Where a lane's element is, or each lane's for a vector of them.
+    /// Returns where a lane's element is, or each lane's for a vector of them.
     pub(crate) fn element(&self, ir: &Ir<'_>, elem: Ty, lane: Val) -> Val {
         let [length, place] = [self.length, self.place].map(|n| ir.splat(ir.i64_const(n.into()), ir.n_lanes(lane)));
         ir.offset(elem, self.first, ir.add(ir.mul(lane, length), place))
     }
 }
 
-/// Which element of a row a load reads or a store writes.
+/// Says which element of a row a load reads or a store writes.
 struct PlaceInRow<'f> {
     array: Value,
     /// The indices that say which row.
@@ -76,9 +76,9 @@ struct PlaceInRow<'f> {
 
 /// Stores that write all of a row together.
 pub(crate) struct RowStore {
-    /// By place in the row.
+    /// Indexed by place in the row.
     stores: SmallVec<[Inst; 4]>,
-    /// How many of them have been passed by.
+    /// Says how many of them have been passed by.
     n_passed: usize,
 }
 
@@ -141,7 +141,7 @@ impl Lower<'_, '_> {
             };
             ir.shuffle(a, b, (0..groups).flat_map(move |group| (0..BLOCK).map(move |k| pick(group, k))))
         };
-        // Which halves of the blocks, then which halves of those.
+        // Halves of the blocks first, then halves of those.
         let half = place / 2 * 2;
         let (even, odd) = (zip(parts[0], parts[1], half, 1), zip(parts[2], parts[3], half, 1));
         Ok(zip(even, odd, place % 2 * 2, 2))
@@ -157,7 +157,7 @@ impl Lower<'_, '_> {
         vectors[0]
     }
 
-    /// How many lanes are transposed together: a register's.
+    /// Returns the number of lanes that are transposed together: a register's.
     fn lanes_together(&self, elem: Scalar) -> u32 {
         self.lanes.min((self.arith.processor.vector_bytes / elem.bytes()).max(2))
     }
@@ -171,7 +171,7 @@ impl Lower<'_, '_> {
         Some((0..self.lanes * length).step_by(n as usize).map(of_register).collect())
     }
 
-    /// Where each of the registers is that the lanes' rows fill.
+    /// Returns where each of the registers is that the lanes' rows fill.
     fn register_pointers(&self, elem: Scalar, rows: Rows) -> Vec<Val> {
         let (ir, ty) = (self.ir, self.memory_type(elem));
         let places = (0..self.lanes * rows.length).step_by(self.lanes_together(elem) as usize);
@@ -285,7 +285,7 @@ impl Lower<'_, '_> {
         Ok(None)
     }
 
-    /// What a load reads or a store writes if that is an element of a row that constant indices name.
+    /// Returns what a load reads or a store writes if that is an element of a row that constant indices name.
     fn place_in_row(&self, inst: Inst) -> Result<Option<PlaceInRow<'_>>> {
         let data = &self.func.insts[inst];
         let n_values = usize::from(data.op == Op::ArrayStore);

@@ -12,7 +12,7 @@ use polyloom_codegen::CodegenError;
 use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Value};
 use smallvec::SmallVec;
 
-/// How a `for_range` counts.
+/// Describes how a `for_range` counts.
 struct Counter {
     param: Value,
     kind: Kind,
@@ -313,8 +313,8 @@ impl Lower<'_, '_> {
         (before, mask, finished)
     }
 
-    /// Whether lanes that enter a loop together may part in it: they leave it at different times, or some take a
-    /// `continue` that others do not.
+    /// Returns true if lanes that enter a loop together may part in it: they leave it at different times, or some take
+    /// a `continue` that others do not.
     fn needs_masks(&self, inst: Inst) -> bool {
         if self.splits(inst) || (self.exec != Exec::Full && self.leaves_by_mask(inst)) {
             return true;
@@ -404,7 +404,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// What all parts of a loop's lowering share.
+/// Describes what all parts of a loop's lowering share.
 struct LoopState {
     inst: Inst,
     header: Block,

@@ -31,7 +31,7 @@ pub(crate) struct ArrayArg {
     pub(crate) no_alias: Option<Meta>,
 }
 
-/// Where a group's elements are.
+/// Says where a group's elements are.
 pub(crate) enum Address {
     /// All lanes mean this element.
     One(Val),
@@ -84,7 +84,7 @@ impl Lower<'_, '_> {
         Ok(Rep::Uniform(self.ir.int_cast(*extent, self.ir.int(32))))
     }
 
-    /// How a scalar lies in memory: `bool` takes a byte.
+    /// Returns how a scalar lies in memory: `bool` takes a byte.
     pub(crate) fn memory_type(&self, elem: Scalar) -> Ty {
         if elem == Scalar::Bool { self.ir.int(8) } else { self.ir.scalar(elem) }
     }
@@ -97,9 +97,9 @@ impl Lower<'_, '_> {
         let mut pointer = arg.pointer;
         let mut step = Some(0i64);
         let mut vector_offset: Option<Val> = None;
-        // What constant indices add, in bytes, and whether all axes so far but those are uniform or step by one.
+        // Sum of the constant indices in bytes, and whether all axes so far but those are uniform or step by one.
         let (mut inner, mut row) = (0i64, RowAxis::None);
-        // How many bytes the last other index counts in.
+        // Number of bytes that the last other index counts in.
         let mut row_bytes = None;
         let lane_int = if arg.facts.offsets_fit_i32 { ir.int(32) } else { wide };
         let lane_type = ir.lanes(lane_int, self.lanes);
@@ -201,7 +201,7 @@ impl Lower<'_, '_> {
         Some(ir.add(self.widen(last), ir.i64_const(-distance)))
     }
 
-    /// Whether the lanes of an affine value are less than half the range of its type apart.
+    /// Returns true if the lanes of an affine value are less than half the range of its type apart.
     fn spans_less_than_half(&self, stride: i64, ty: Scalar) -> bool {
         let distance = i128::from(self.lanes - 1) * i128::from(stride);
         distance.unsigned_abs() < 1 << (ty.bits() - 1)

@@ -54,7 +54,7 @@ use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// How the value of an HIR value in every lane is held.
+/// Describes how the value of an HIR value in every lane is held.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Rep {
     /// One scalar for all executing lanes.
@@ -70,7 +70,7 @@ pub(crate) enum Rep {
 /// Values of several results or operands.
 pub(crate) type Reps = SmallVec<[Rep; 2]>;
 
-/// Which lanes are executing.
+/// Says which lanes are executing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Exec {
     /// All of them.
@@ -81,7 +81,7 @@ pub(crate) enum Exec {
     Slot,
 }
 
-/// What comes after a region's last instruction.
+/// Describes what comes after a region's last instruction.
 pub(crate) enum Flow {
     /// It yields these values.
     Yields(Reps),
@@ -91,7 +91,7 @@ pub(crate) enum Flow {
     Gone,
 }
 
-/// Where the copy of a kernel's body for full groups goes when threads part ways early on: the other copy.
+/// Says where the copy of a kernel's body for full groups goes when threads part ways early on: the other copy.
 pub(crate) struct BailOut {
     /// The other copy's first block.
     pub(crate) target: Block,
@@ -109,7 +109,7 @@ pub(crate) struct Lower<'a, 'c> {
     /// The updates that are summed up before they go to memory.
     totals: &'a [totals::Total],
     lanes: u32,
-    /// Whether no two threads of the processor share what is updated: updates need no exclusive access.
+    /// True if no two threads of the processor share what is updated: updates need no exclusive access.
     alone: bool,
     /// `None` for one lane, where everything is uniform.
     uniformity: Option<&'a Uniformity>,
@@ -130,11 +130,11 @@ pub(crate) struct Lower<'a, 'c> {
     frames: Vec<Frame>,
     returns: control::Returns,
     bail_out: Option<BailOut>,
-    /// Whether something that cannot be done twice has been emitted; the bail-out starts the group again.
+    /// True if something that cannot be done twice has been emitted; the bail-out starts the group again.
     pub(crate) has_effects: bool,
     /// Choices among constants, for GPUs.
     pub(crate) choices: crate::nvptx::Choices,
-    /// Which lines of source instructions are for, if that is wanted.
+    /// Says which lines of source instructions are for, if that is wanted.
     lines: Option<&'a crate::nvptx::Lines<'a>>,
 }
 
@@ -351,12 +351,12 @@ impl<'a, 'c> Lower<'a, 'c> {
         self.uniformity.map_or(Shape::Uniform, |u| u.shape(value))
     }
 
-    /// Whether the lanes that enter the instruction may part ways inside.
+    /// Returns true if the lanes that enter the instruction may part ways inside.
     fn splits(&self, inst: Inst) -> bool {
         self.uniformity.is_some_and(|u| !u.cond_is_uniform(inst))
     }
 
-    /// Whether lanes that enter the instruction may leave for outer targets while others stay.
+    /// Returns true if lanes that enter the instruction may leave for outer targets while others stay.
     fn loses_threads(&self, inst: Inst) -> bool {
         self.uniformity.is_some_and(|u| u.loses_threads(inst))
     }
@@ -365,7 +365,7 @@ impl<'a, 'c> Lower<'a, 'c> {
         self.uniformity.is_some_and(|u| u.is_divergent(inst))
     }
 
-    /// Whether a region costs less than a branch around it and may run with no lane executing.
+    /// Returns true if a region costs less than a branch around it and may run with no lane executing.
     fn is_cheap(&self, region: Region) -> bool {
         self.all_cheap(&self.func.regions[region].insts)
     }

@@ -14,30 +14,30 @@ use polyloom_ir::{Function, Op, Region, Value, ValueDef};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-/// How far ahead, in bytes: some groups further than a line takes to arrive, and less than half a page.
+/// Says how far ahead, in bytes: some groups further than a line takes to arrive, and less than half a page.
 const DISTANCE: i64 = 2048;
 
 const LINE: i64 = 64;
 
-/// How many rows of an array make a stencil.
+/// Number of rows of an array make a stencil.
 const MIN_ROWS: usize = 3;
 
 /// Most lines of one array worth asking for in each group.
 const MAX_LINES: i64 = 4;
 
-/// What is added to a thread's coordinates to get the element it accesses.
+/// Describes what is added to a thread's coordinates to get the element it accesses.
 pub(super) type Offsets = SmallVec<[i64; 4]>;
 
 /// The elements of an array that a thread accesses at fixed distances from its coordinates.
 struct Stream {
     array: Value,
-    /// Of all of them the one that the threads come to first.
+    /// The first of them that the threads come to.
     newest: Offsets,
     /// The distances along the outer axes, each once.
     rows: SmallVec<[Offsets; 4]>,
 }
 
-/// What to ask for: arrays, and which of a thread's elements in each. Empty but for stencils.
+/// Returns what to ask for: arrays, and which of a thread's elements in each. Empty but for stencils.
 pub(super) fn streams(func: &Function, rank: u8) -> Vec<(Value, Offsets)> {
     let mut streams = Vec::new();
     collect(func, func.body, rank, &mut streams);
@@ -97,8 +97,8 @@ fn offset(func: &Function, index: Value, axis: u8) -> Option<i64> {
     Affine::of(func, plain).distance(axis)
 }
 
-/// Whether a condition is computed from thread coordinates, parameters and extents alone: neighbouring threads then
-/// mostly agree on it.
+/// Returns true if a condition is computed from thread coordinates, parameters and extents alone: neighbouring threads
+/// then mostly agree on it.
 fn is_about_coordinates(func: &Function, cond: Value) -> bool {
     let mut seen = FxHashSet::default();
     let mut open = vec![cond];

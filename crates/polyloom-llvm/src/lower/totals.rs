@@ -44,7 +44,7 @@ impl Unit<'_, '_> {
         found.into_iter().map(total).collect()
     }
 
-    /// Whether all that is done with an array, under whatever name, is to add to its elements.
+    /// Returns true if all that is done with an array, under whatever name, is to add to its elements.
     fn is_only_added_to(&self, array: Value) -> bool {
         let Some(arg) = self.func.param_index(array).and_then(|index| self.arrays[index].as_ref()) else {
             return false;
@@ -64,7 +64,8 @@ impl Unit<'_, '_> {
     }
 }
 
-/// Whether an instruction adds to an element of an array, or subtracts from one, and nobody asks what was there.
+/// Returns true if an instruction adds to an element of an array, or subtracts from one, and nobody asks what was
+/// there.
 fn is_sum(func: &Function, used: &SecondaryMap<Value, bool>, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let elem = data.results.first().and_then(|&result| func.ty(result).as_scalar());

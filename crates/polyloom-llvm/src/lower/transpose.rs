@@ -13,7 +13,7 @@ pub(super) fn columns(ir: &Ir<'_>, rows: &[Val]) -> Vec<Val> {
         return rows.to_vec();
     }
     if k.is_multiple_of(2) {
-        // What is at even places makes rows of half the length, and so does the rest.
+        // Elements at even places make rows of half the length, and so does the rest.
         let half = |odd: u32| {
             let every_second = |pair: &[Val]| ir.shuffle(pair[0], pair[1], (0..n).map(|lane| 2 * lane + odd));
             columns(ir, &rows.chunks(2).map(every_second).collect::<Vec<_>>())

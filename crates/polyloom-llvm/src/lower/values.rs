@@ -189,13 +189,13 @@ impl Lower<'_, '_> {
         self.ir.bitcast(mask, self.ir.int(self.lanes))
     }
 
-    /// Whether any lane of a mask is set.
+    /// Tells whether any lane of a mask is set.
     pub(crate) fn any(&self, mask: Val) -> Val {
         let bits = self.mask_bits(mask);
         self.ir.icmp(NE, bits, self.ir.zero(self.ir.type_of(bits)))
     }
 
-    /// Whether any lane is executing.
+    /// Tells whether any lane is executing.
     pub(crate) fn any_executing(&mut self) -> Val {
         match self.mask() {
             None => self.ir.bool_const(true),

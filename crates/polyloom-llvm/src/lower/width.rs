@@ -51,9 +51,9 @@ pub(crate) fn choose(
     if hides_latency(module, func, uniformity, processor) { (lanes * 2).min(64) } else { lanes }
 }
 
-/// Whether iterations of a loop, threads among them, may choose between values as others did before them. LLVM's
-/// vectoriser asks of every value whether all iterations share it, and of its operands again each time it meets them:
-/// through a few choices in a row that takes it hours.
+/// Returns true if iterations of a loop, threads among them, may choose between values as others did before them.
+/// LLVM's vectoriser asks of every value whether all iterations share it, and of its operands again each time it meets
+/// them: through a few choices in a row that takes it hours.
 pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
     fn within(func: &Function, region: Region, uniformity: Option<&Uniformity>) -> bool {
         func.regions[region].insts.iter().map(|&inst| &func.insts[inst]).any(|data| {
@@ -74,8 +74,8 @@ pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
     within(func, func.body, Some(uniformity))
 }
 
-/// Whether most of the work is moving elements that are no neighbours, as the fields of structs are not: what moves
-/// those of a group one by one takes longer than threads one by one do.
+/// Returns true if most of the work is moving elements that are no neighbours, as the fields of structs are not: what
+/// moves those of a group one by one takes longer than threads one by one do.
 fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &Variant) -> bool {
     /// Operations on whole groups that make up for an element of each of its threads.
     const WORTH: usize = 4;
@@ -98,13 +98,13 @@ fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &Variant) 
     n_stored > 0 && n_others < WORTH * n_apart
 }
 
-/// Whether every thread prints, or nearly.
+/// Returns true if every thread prints, or nearly.
 fn prints_always(func: &Function, region: Region) -> bool {
     func.regions[region].insts.iter().any(|&inst| func.insts[inst].op == Op::Print)
 }
 
-/// How often a thread may print: 2 stands for all above it. The threads of a group execute a `print` one after the
-/// other, but not one `print` of each and then the next, as threads that run one after the other do.
+/// Returns the number of times a thread may print: 2 stands for all above it. The threads of a group execute a `print`
+/// one after the other, but not one `print` of each and then the next, as threads that run one after the other do.
 fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
     let of = |&inst: &Inst| {
         let data = &func.insts[inst];
@@ -119,8 +119,8 @@ fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
     func.regions[region].insts.iter().map(of).sum::<u32>().min(2)
 }
 
-/// Whether two groups at a time run faster than one after the other: an iteration waits for the one before, so that the
-/// units have nothing to do, and the values of both groups fit the registers.
+/// Returns true if two groups at a time run faster than one after the other: an iteration waits for the one before, so
+/// that the units have nothing to do, and the values of both groups fit the registers.
 fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, processor: &Processor) -> bool {
     let registers = if processor.vector_bytes == 64 { 32 } else { 16 };
     let mut waits = false;
@@ -139,7 +139,7 @@ fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, proc
 /// Registers an iteration needs for values of its own.
 const TEMPORARIES: usize = 4;
 
-/// How many varying values live through a loop: carried ones and those from outside that it uses.
+/// Returns the number of varying values live through a loop: carried ones and those from outside that it uses.
 fn live_through(func: &Function, uniformity: &Uniformity, inst: Inst) -> usize {
     let mut inside: FxHashSet<Value> = FxHashSet::default();
     let mut used: FxHashSet<Value> = FxHashSet::default();

@@ -12,7 +12,7 @@ use polyloom_ir::op::Group;
 use polyloom_ir::{Imm, Inst, Op, Scalar, Type};
 use smallvec::SmallVec;
 
-/// What dynamic shared memory begins at a multiple of.
+/// Holds what dynamic shared memory begins at a multiple of.
 const DYNAMIC_ALIGN: u32 = 16;
 
 const AXES: [&str; 3] = ["x", "y", "z"];
@@ -22,7 +22,7 @@ pub(super) fn special(ir: &Ir<'_>, name: &str) -> Val {
     ir.intrinsic(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[])
 }
 
-/// Of a coordinate in extents, x first, the number it has.
+/// Returns the linear number of a coordinate in extents, x first.
 pub(super) fn row_major(ir: &Ir<'_>, coordinate: &str, extent: &str) -> Val {
     let at = |register: &str, axis: usize| special(ir, &format!("{register}.{}", AXES[axis]));
     let inner = ir.add(ir.mul(at(coordinate, 2), at(extent, 1)), at(coordinate, 1));
@@ -135,7 +135,7 @@ impl Lower<'_, '_> {
         };
         let bytes = array.bytes(elem.bytes());
         let align = array.align.max(elem.bytes());
-        // By the source's name, which is what reports of the simulator and debuggers show.
+        // Names it as the source does, because reports of the simulator and debuggers show that.
         let name = data.results.first().and_then(|&result| self.func.value_names[result].as_deref());
         let pointer = ir.shared_variable(&array.symbol(name), bytes, align);
         let extents = array.extents.iter().map(|&extent| ir.i64_const(extent.into())).collect();
@@ -230,7 +230,7 @@ impl Lower<'_, '_> {
         (ir.bitcast(value, ir.int(n_bits)), n_bits)
     }
 
-    /// What `match.sync` compares: 32 or 64 bits.
+    /// Returns what `match.sync` compares: 32 or 64 bits.
     fn match_bits(&self, value: Val) -> (Val, u32) {
         let (bits, n_bits) = self.bits_of(value);
         let width = if n_bits == 64 { 64 } else { 32 };
@@ -342,7 +342,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Whether lanes may have exited that others follow: only those past the end of the launch have, otherwise.
+    /// Returns true if lanes may have exited that others follow: only those past the end of the launch have, otherwise.
     fn may_lose_lanes(&self) -> bool {
         let mut n_returns = 0;
         self.func.walk(self.func.body, &mut |_, data| n_returns += usize::from(data.op == Op::Return));

@@ -6,7 +6,7 @@ use polyloom_codegen::CodegenError;
 use polyloom_ir::function::CacheUse;
 use polyloom_ir::{Imm, Inst, Scalar, Value};
 
-/// Where a run of elements begins, and how it goes on.
+/// Says where a run of elements begins, and how it goes on.
 #[derive(Clone, Copy)]
 struct Run {
     array: usize,

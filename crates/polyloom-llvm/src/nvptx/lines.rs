@@ -45,7 +45,7 @@ pub(crate) struct Lines<'a> {
     builder: LLVMDIBuilderRef,
     sources: &'a SourceMap,
     subprogram: LLVMMetadataRef,
-    /// Where lines of each file belong: inside the kernel.
+    /// The place where lines of each file belong: inside the kernel.
     scopes: RefCell<Vec<(FileId, LLVMMetadataRef)>>,
 }
 

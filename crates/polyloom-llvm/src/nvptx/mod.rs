@@ -30,12 +30,12 @@ pub struct Nvptx {
     processor: Processor,
 }
 
-/// What a kernel's PTX is made for besides the architecture.
+/// Describes what a kernel's PTX is made for besides the architecture.
 #[derive(Clone, Copy)]
 pub struct GpuOptions<'a> {
-    /// How the threads of a launch come to their elements.
+    /// Says how the threads of a launch come to their elements.
     pub shape: GridShape,
-    /// Whether launches have at most 2^27 threads, so that small multiples of their numbers do not wrap.
+    /// True if launches have at most 2^27 threads, so that small multiples of their numbers do not wrap.
     pub few_threads: bool,
     /// Files to name the lines of, in `.loc` directives.
     pub sources: Option<&'a SourceMap>,

@@ -109,7 +109,7 @@ impl Lower<'_, '_> {
                 text.push(letter);
                 match from {
                     _ if from.is_unsigned_int() => to(Scalar::U64),
-                    // Of a negative number, `%u` and `%x` show the bits it has.
+                    // A negative number is printed by its bits for `%u` and `%x`.
                     _ if from.is_signed_int() && !matches!(letter, 'd' | 'i') => ir.int_cast(value, ir.int(64)),
                     _ => to(Scalar::I64),
                 }

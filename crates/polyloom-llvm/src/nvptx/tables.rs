@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = CONSTANT_BYTES as u64 / 2;
 /// The index up to which a table is worth its memory.
 const MOST_ENTRIES: u64 = 4096;
 
-/// What is known of the choices of a function, and the tables made.
+/// Describes what is known of the choices of a function, and the tables made.
 #[derive(Default)]
 pub(crate) struct Choices {
     /// Those that continue another chain; `None` before they have been looked for.

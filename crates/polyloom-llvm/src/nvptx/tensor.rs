@@ -86,7 +86,7 @@ impl Lower<'_, '_> {
         self.words(elements, 2).into_iter().map(|word| self.ir.bitcast(word, pair)).collect()
     }
 
-    /// Whether products are 8 deep, and of `float16` alone: before `sm_80`.
+    /// Returns true if products are 8 deep, and of `float16` alone: before `sm_80`.
     fn has_least_tensor_core(&self) -> bool {
         self.arith.processor.gpu_number() < Some(80)
     }

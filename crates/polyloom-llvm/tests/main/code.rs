@@ -89,7 +89,7 @@ kernel @nbody(%0 x: array<f32, 1>, %1 mass: array<f32, 1>, %2 a: array<f32, 1>, 
   return
 }";
 
-/// What `y[i] = a / (x[i] * sqrt(x[i]))` is, and the same with the cube of a root.
+/// Holds what `y[i] = a / (x[i] * sqrt(x[i]))` is, and the same with the cube of a root.
 const CUBES: [&str; 2] = [
     "
 kernel @cube(%0 a: f32, %1 x: array<f32, 1>, %2 y: array<f32, 1>) {
@@ -114,7 +114,7 @@ kernel @cube(%0 a: f32, %1 x: array<f32, 1>, %2 y: array<f32, 1>) {
 }",
 ];
 
-/// What `v[i] = v[i] * a + x[i]` is for arrays of vectors of three.
+/// Holds what `v[i] = v[i] * a + x[i]` is for arrays of vectors of three.
 const VECTORS: &str = "
 kernel @vectors(%0 a: f32, %1 x: array<f32, 2>, %2 v: array<f32, 2>) {
   %3: i32 = tid 0
@@ -139,7 +139,7 @@ kernel @vectors(%0 a: f32, %1 x: array<f32, 2>, %2 v: array<f32, 2>) {
   return
 }";
 
-/// What `m[i] = m[i] * a` is for arrays of `length` elements each.
+/// Returns what `m[i] = m[i] * a` is for arrays of `length` elements each.
 fn long_rows(length: usize) -> String {
     let mut text = String::from("kernel @rows(%a a: f32, %m m: array<f32, 2>) {\n%i: i32 = tid 0\n");
     for place in 0..length {

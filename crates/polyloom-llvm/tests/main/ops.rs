@@ -310,7 +310,7 @@ fn sample_of(info: &OpInfo, write: impl FnOnce(&mut Sample<'_>)) -> (Module, Fun
     prepare(&module, id)
 }
 
-/// Whether what is emitted for an op may depend on the architecture.
+/// Returns true if what is emitted for an op may depend on the architecture.
 fn is_of_gpus(info: &OpInfo) -> bool {
     matches!(info.group, Group::Gpu | Group::Atomic | Group::Array | Group::Index | Group::Debug)
 }

@@ -80,7 +80,7 @@ fn visit(func: &Function, region: Region, active: &mut EntitySet<Value>) -> bool
     grows
 }
 
-/// How the kernel accesses each of its parameters.
+/// Returns how the kernel accesses each of its parameters.
 pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
     let is_own = own_elements(func, request);
     let mut loaded = vec![false; is_own.len()];
@@ -103,8 +103,8 @@ pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
     (0..is_own.len()).map(of).collect()
 }
 
-/// By parameter: whether the kernel uses `atomic_min` and `atomic_max` on elements of the array, and does nothing else
-/// with these, nor the one where it does the other.
+/// For each parameter, whether the kernel uses `atomic_min` and `atomic_max` on elements of the array, and does nothing
+/// else with these, nor the one where it does the other.
 pub(super) fn extrema(func: &Function) -> Vec<bool> {
     let mut accesses: Vec<SmallVec<[Inst; 4]>> = vec![SmallVec::new(); func.params().len()];
     func.walk(func.body, &mut |inst, data| {
@@ -129,7 +129,7 @@ pub(super) fn extrema(func: &Function) -> Vec<bool> {
     accesses.into_iter().map(is_extremum).collect()
 }
 
-/// Where the indices of the element that an instruction loads or updates are among its operands.
+/// Returns where the indices of the element that an instruction loads or updates are among its operands.
 fn indices(data: &InstData) -> Option<std::ops::Range<usize>> {
     match data.op {
         Op::ArrayLoad | Op::LoadReadonly => Some(1..data.operands.len()),
@@ -138,12 +138,12 @@ fn indices(data: &InstData) -> Option<std::ops::Range<usize>> {
     }
 }
 
-/// Whether two loads or updates of an array are of different elements or components, whichever threads do them: an index
-/// of the one is no multiple of the power of two in all factors away from that of the other.
+/// Returns true if two loads or updates of an array are of different elements or components, whichever threads do them:
+/// an index of the one is no multiple of the power of two in all factors away from that of the other.
 pub(super) fn are_other_elements(func: &Function, negative: &[Index], accesses: [Inst; 2]) -> bool {
     let [one, other] = accesses.map(|inst| &func.insts[inst]);
     let (Some(in_one), Some(in_other)) = (indices(one), indices(other)) else { return false };
-    // Of a component and a whole, the indices of the whole count.
+    // The indices of the whole count of a component and a whole.
     (1..in_one.end.min(in_other.end)).any(|operand| {
         let indices = [one, other].map(|data| Affine::of(func, data.operands[operand]));
         let counts = |inst: Inst| negative.contains(&(inst, operand as u8));
@@ -157,15 +157,16 @@ pub(super) fn are_other_elements(func: &Function, negative: &[Index], accesses: 
     })
 }
 
-/// How an index follows from the thread's coordinate along an axis of the launch, in every access of an array.
+/// Describes how an index follows from the thread's coordinate along an axis of the launch, in every access of an
+/// array.
 #[derive(Clone)]
 pub(super) struct Place {
-    /// Which index of the array it is: the operand of an access.
+    /// Says which index of the array it is: the operand of an access.
     pub(super) index: usize,
     pub(super) axis: u8,
-    /// What the coordinate is multiplied by.
+    /// Holds what the coordinate is multiplied by.
     pub(super) factor: i64,
-    /// What is added and the same in all threads at all times.
+    /// Holds what is added and the same in all threads at all times.
     pub(super) same: SmallVec<[(Term, i64); 2]>,
     /// The least and the greatest of the numbers that are added beside it.
     pub(super) low: i64,
@@ -173,7 +174,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Whether threads with different coordinates along the axis have different indices.
+    /// Returns true if threads with different coordinates along the axis have different indices.
     fn is_apart(&self) -> bool {
         self.high - self.low < self.factor.abs()
     }
@@ -186,14 +187,15 @@ pub(super) type Places = SmallVec<[Place; 4]>;
 const MAX_STRIDE: i64 = 64;
 const MAX_DISTANCE: i64 = 1 << 30;
 
-/// By parameter: whether each thread has elements of the array of its own, and accesses no others.
+/// For each parameter, whether each thread has elements of the array of its own, and accesses no others.
 pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
     own_places(func, request).iter().map(Option::is_some).collect()
 }
 
-/// By parameter: which indices tell the elements that a thread accesses from those of others, if each has its own. It
-/// has where, for each axis of the launch, the same index of every access is the coordinate along it: times a factor,
-/// plus what is the same in all threads, plus numbers of which the greatest is less than the factor beyond the least.
+/// For each parameter, which indices tell the elements that a thread accesses from those of others, if each has its
+/// own. It has where, for each axis of the launch, the same index of every access is the coordinate along it: times a
+/// factor, plus what is the same in all threads, plus numbers of which the greatest is less than the factor beyond the
+/// least.
 pub(super) fn own_places(func: &Function, request: &Request) -> Vec<Option<Places>> {
     let mut own: Vec<Option<Places>> = vec![None; func.params().len()];
     let (counters, negative) = (counters(func), negative_indices(func));
@@ -253,7 +255,7 @@ pub(super) fn negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
     negative
 }
 
-/// How an index follows from a coordinate, if that is all that differs between threads.
+/// Returns how an index follows from a coordinate, if that is all that differs between threads.
 fn place(func: &Function, value: Value, counters: &[Counter], request: &Request) -> Option<Place> {
     let (axis, factor, rest) = Affine::of(func, value).along_one_axis()?;
     let mut place = Place { index: 0, axis, factor, same: SmallVec::new(), low: rest.offset, high: rest.offset };
@@ -274,13 +276,13 @@ fn place(func: &Function, value: Value, counters: &[Counter], request: &Request)
     (is_known && is_near(place.low) && is_near(place.high)).then_some(place)
 }
 
-/// Whether an index may count from the end of its axis, if it may be negative at all: what a coordinate is added to
-/// overflows in launches alone that are too long for an array.
+/// Returns true if an index may count from the end of its axis, if it may be negative at all: what a coordinate is
+/// added to overflows in launches alone that are too long for an array.
 fn may_be_below(place: &Place) -> bool {
     place.factor < 0 || place.low < 0 || !place.same.is_empty()
 }
 
-/// Whether an index that may overflow in launches alone that are too long for an array is else never negative.
+/// Returns true if an index that may overflow in launches alone that are too long for an array is else never negative.
 pub(super) fn is_never_negative(func: &Function, index: Value, counters: &[Counter], request: &Request) -> bool {
     place(func, index, counters, request).is_some_and(|place| !may_be_below(&place))
 }
@@ -317,7 +319,7 @@ pub(super) fn counters(func: &Function) -> Vec<Counter> {
     counters
 }
 
-/// Whether a value is the same in all threads at all times.
+/// Returns true if a value is the same in all threads at all times.
 fn is_uniform(func: &Function, value: Value) -> bool {
     let is_extent =
         |inst: Inst| func.insts[inst].op == Op::Dim && func.param_index(func.insts[inst].operands[0]).is_some();
@@ -348,15 +350,15 @@ pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst
     apart
 }
 
-/// Whether an index, of those that may be `negative`, may count from the end of its axis, if it is a constant from a
-/// coordinate.
+/// Returns true if an index, of those that may be `negative`, may count from the end of its axis, if it is a constant
+/// from a coordinate.
 pub(super) fn counts_from_end(func: &Function, negative: &[Index], (access, operand): Index) -> bool {
     let index = Affine::of(func, func.insts[access].operands[usize::from(operand)]);
     let is_below = |(axis, _, _): (u8, i64, Affine)| index.distance(axis).is_none_or(|distance| distance < 0);
     negative.contains(&(access, operand)) && index.along_one_axis().is_none_or(is_below)
 }
 
-/// How many coordinates the kernel asks for.
+/// Returns the number of coordinates the kernel asks for.
 pub fn natural_rank(func: &Function) -> u8 {
     let mut rank = 1;
     func.walk(func.body, &mut |_, data| {

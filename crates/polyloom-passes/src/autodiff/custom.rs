@@ -13,7 +13,7 @@ use polyloom_ir::{
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Of a function with a gradient that takes the adjoints of arrays, these by the function's parameter.
+/// Returns the adjoints of arrays that a function with a gradient takes, by the function's parameter.
 fn adjoint_arrays(module: &Module, function: &Function) -> SmallVec<[(usize, Value); 4]> {
     let Some(gradient) = function.gradient.map(|gradient| &module.functions[gradient]) else {
         return SmallVec::new();
@@ -229,7 +229,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Whether nothing is done with an array but to add to its elements.
+/// Returns true if nothing is done with an array but to add to its elements.
 fn is_only_added_to(func: &Function, array: Value) -> bool {
     let mut is_only = true;
     func.walk(func.body, &mut |_, data| {

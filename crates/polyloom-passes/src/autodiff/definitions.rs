@@ -17,7 +17,7 @@ pub(super) fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     text::definition_of_composites(op, types, lengths, false).map(Arc::new)
 }
 
-/// Of ops that are other ops on composites put together: those have rules of their own.
+/// Defines ops that are other ops on composites put together, which have rules of their own.
 fn by_composites(op: Op, types: &[Type]) -> Option<Module> {
     let results = op.info().signatures.iter().find_map(|signature| signature.result_types(types))?;
     let names = ["a", "b", "c"];

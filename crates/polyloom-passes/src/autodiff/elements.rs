@@ -23,12 +23,12 @@ use smallvec::SmallVec;
 
 /// Most elements that a loop is made to carry.
 const MAX_ELEMENTS: usize = 32;
-/// How far back an index's computation is looked at.
+/// Says how far back an index's computation is looked at.
 const MAX_DEPTH: u32 = 8;
 
-/// What may be carried.
+/// Describes what may be carried.
 struct Wanted {
-    /// By parameter: whether elements of the array may be.
+    /// For each parameter, whether elements of the array may be.
     params: Vec<bool>,
     /// Accesses with an index that depends on the thread and may count from the end of its axis.
     below: EntitySet<Inst>,
@@ -38,7 +38,7 @@ struct Wanted {
 struct Element {
     /// The array, and the indices as the first of the accesses has them.
     place: SmallVec<[Value; 4]>,
-    /// What the indices are.
+    /// Holds what the indices are.
     sums: SmallVec<[Affine; 3]>,
     ty: Type,
     is_stored: bool,
@@ -51,12 +51,12 @@ struct Carried {
     accesses: Vec<(Inst, Access)>,
 }
 
-/// What an instruction accesses.
+/// Describes what an instruction accesses.
 #[derive(Clone, Copy)]
 struct Access {
     /// The number of the element.
     element: usize,
-    /// Which component of what is carried, if not all of it.
+    /// Says which component of what is carried, if not all of it.
     component: Option<u16>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn carry(func: &mut Function, request: &Request, is_active: &[bool]) 
     visit(func, func.body, &found);
 }
 
-/// What loops may be made to carry, if anything.
+/// Returns what loops may be made to carry, if anything.
 fn wanted(func: &Function, request: &Request, is_active: &[bool], counters: &[Counter]) -> Option<Wanted> {
     let mut is_loaded = vec![false; func.params().len()];
     let mut has_loops = false;
@@ -161,7 +161,7 @@ fn short_loops(
     }
 }
 
-/// Whether an index depends on a coordinate of the thread.
+/// Returns true if an index depends on a coordinate of the thread.
 fn is_along(index: &Affine) -> bool {
     index.terms.iter().any(|(term, _)| matches!(term, Term::Coordinate(_)))
 }
@@ -219,7 +219,7 @@ fn accesses(func: &Function, inst: Inst, wanted: &Wanted) -> (EntitySet<Value>, 
     (inside, accesses)
 }
 
-/// What a loop is made to carry.
+/// Returns what a loop is made to carry.
 fn carried(func: &Function, inst: Inst, wanted: &Wanted) -> Carried {
     let (inside, accesses) = accesses(func, inst, wanted);
     let mut carried = Carried::default();
@@ -302,13 +302,13 @@ fn component(elem: Type, indices: &[i64]) -> Option<Option<u16>> {
     Some(Some(number))
 }
 
-/// Whether indices are of the same types, so that equal sums are equal numbers.
+/// Returns true if indices are of the same types, so that equal sums are equal numbers.
 fn are_alike(func: &Function, one: &[Value], other: &[Value]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(&one, &other)| func.ty(one) == func.ty(other))
 }
 
-/// Whether these are indices of different elements, or components, of one array. Those that depend on the thread are
-/// never negative.
+/// Returns true if these are indices of different elements, or components, of one array. Those that depend on the
+/// thread are never negative.
 fn are_apart(one: &[Affine], other: &[Affine]) -> bool {
     let differ = |(one, other): (&Affine, &Affine)| {
         let count_alike = is_along(one) || one.terms.is_empty() && (one.offset < 0) == (other.offset < 0);
@@ -317,7 +317,7 @@ fn are_apart(one: &[Affine], other: &[Affine]) -> bool {
     one.len() == other.len() && one.iter().zip(other).any(differ)
 }
 
-/// Whether a value can be computed outside of the loop that these values are inside of.
+/// Returns true if a value can be computed outside of the loop that these values are inside of.
 fn is_fixed(func: &Function, inside: &EntitySet<Value>, value: Value, depth: u32) -> bool {
     if !inside.contains(value) {
         return true;
@@ -400,7 +400,7 @@ fn outside(builder: &mut Builder<'_>, inside: &EntitySet<Value>, value: Value) -
     builder.func.insts[new].results[number as usize]
 }
 
-/// Whether there is an element at these indices, of which those that depend on the thread are not negative.
+/// Tells whether there is an element at these indices, of which those that depend on the thread are not negative.
 fn exists(builder: &mut Builder<'_>, place: &[Value], sums: &[Affine]) -> Value {
     let n_axes = builder.func.ty(place[0]).as_any_array().map_or(0, |(_, n_axes)| n_axes);
     let mut all: Option<Value> = None;
@@ -449,7 +449,7 @@ impl Rewriter<'_> {
                 inner[slot] = self.func.add_region_param(region, ty);
             }
             self.region(region, &mut inner);
-            // What a `while` yields before its body is its condition alone.
+            // A `while` yields its condition alone before its body.
             if number + 1 == regions.len() {
                 let next: Values = slots.iter().map(|&slot| inner[slot]).collect();
                 extend_terminator(self.func, region, &next);

@@ -52,7 +52,7 @@ fn one(builder: &mut Builder<'_>, ty: Type) -> Value {
     builder.cast(one, ty.as_scalar().unwrap_or(Scalar::F64))
 }
 
-/// What calls the derivative that the program gives.
+/// Returns what calls the derivative that the program gives.
 fn by_custom(module: &Module, of: FuncId, custom: FuncId) -> Result<Function, Vec<Diagnostic>> {
     let function = &module.functions[of];
     let mut new = begun(function);
@@ -73,7 +73,7 @@ fn by_custom(module: &Module, of: FuncId, custom: FuncId) -> Result<Function, Ve
     Ok(new)
 }
 
-/// What goes through the function forward and then backward.
+/// Returns what goes through the function forward and then backward.
 fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     let name = &module.functions[of].name;
     let refused = |span, message: String, help: &str| {
@@ -103,7 +103,7 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     refused(first_loop(&unrolled).unwrap_or(function.span), message, help)
 }
 
-/// Where the first loop is, if that is known.
+/// Returns where the first loop is, if that is known.
 fn first_loop(func: &Function) -> Option<Span> {
     let mut found = None;
     func.walk(func.body, &mut |_, data| {
@@ -156,7 +156,7 @@ fn swept(
     Ok(is_complete.then_some(new))
 }
 
-/// Whether there are derivatives with respect to a parameter of this type.
+/// Returns true if there are derivatives with respect to a parameter of this type.
 fn moves(ty: Type) -> bool {
     ty.is_float() && ty.as_any_array().is_none()
 }

@@ -32,10 +32,10 @@ use std::ops::Range;
 
 /// Most that the threads around an element may compute for it, in simple operations.
 const MAX_COST: u32 = 96;
-/// How far an element may be from the thread's own along an axis. In launches of so many threads at most, which alone
-/// are split, no coordinate then overflows.
+/// Says how far an element may be from the thread's own along an axis. In launches of so many threads at most, which
+/// alone are split, no coordinate then overflows.
 const MAX_DISTANCE: u32 = 1 << 30;
-/// What a mathematical function costs, in these.
+/// Holds what a mathematical function costs, in these.
 const FUNCTION_COST: u32 = 16;
 
 /// One of the launches that do what a backward kernel does. It takes what that takes.
@@ -50,7 +50,7 @@ pub struct Stage {
     pub over: Option<usize>,
 }
 
-/// How far an index is from the thread's coordinate along an axis.
+/// Describes how far an index is from the thread's coordinate along an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Offset {
     axis: u8,
@@ -100,15 +100,15 @@ pub fn split(module: &Module, kernel: FuncId, adjoints: Range<usize>, rank: u8) 
     let kernel = module.functions.push(rest);
     debug_assert_eq!(verify_module(&module), Ok(()), "what is left is valid\n{module}");
     stages.push(Stage { module, kernel, over: None });
-    // Where two stages took different branches, their sums together would be the gradient of neither.
+    // Two stages that took different branches would sum to the gradient of neither.
     if stages.iter().filter(|stage| decides_by_floats(&stage.module.functions[stage.kernel])).count() > 1 {
         stages.iter_mut().for_each(|stage| make_strict(&mut stage.module));
     }
     Ok(stages)
 }
 
-/// What the threads add to an array with as many dimensions as a launch, if that is all they do with it, and all of it
-/// goes to elements whose indices are their coordinates, each plus a constant, but not all to their own.
+/// Returns what the threads add to an array with as many dimensions as a launch, if that is all they do with it, and
+/// all of it goes to elements whose indices are their coordinates, each plus a constant, but not all to their own.
 fn scattered(func: &Function, array: Value, rank: u8) -> Option<Vec<Scattered>> {
     let (_, ndim) = func.ty(array).as_any_array()?;
     let mut found: Vec<Scattered> = Vec::new();
@@ -237,7 +237,7 @@ fn gather(
     Ok(Some((module, kernel)))
 }
 
-/// What changes no number that it is added to: -0.0.
+/// Returns what changes no number that it is added to: -0.0.
 fn nothing(builder: &mut Builder<'_>, ty: Type) -> Value {
     let zero = zero(builder, ty);
     builder.op(Op::Neg, &[zero])
@@ -279,8 +279,8 @@ fn part(func: &Function, sum: &Scattered, elem: Type, rank: u8) -> Option<Functi
     is_known.then_some(part)
 }
 
-/// What a part costs, in simple operations. `None` if it depends on what is not the same before the launch and in it,
-/// or has loops.
+/// Returns what a part costs, in simple operations. `None` if it depends on what is not the same before the launch and
+/// in it, or has loops.
 fn cost_of(func: &Function, part: &Function) -> Option<u32> {
     let written = func.written_arrays();
     let mut cost = Some(0);
@@ -290,7 +290,7 @@ fn cost_of(func: &Function, part: &Function) -> Option<u32> {
             Effect::Pure if matches!(data.op, Op::Div | Op::Sqrt | Op::Mod) => Some(4),
             Effect::Pure if data.op.info().lowering == Lowering::Library => Some(FUNCTION_COST),
             Effect::Pure => Some(1),
-            // What a thread writes to, only before anything is written to it.
+            // An array that a thread writes to is read only before anything is written to it.
             Effect::Read => part
                 .param_index(data.operands[0])
                 .filter(|&param| !written[param] || is_loaded_first(func, func.params()[param]))
@@ -304,7 +304,8 @@ fn cost_of(func: &Function, part: &Function) -> Option<u32> {
     cost
 }
 
-/// Whether no load from an array comes after a store to it, in the order of the text and with no loops around them.
+/// Returns true if no load from an array comes after a store to it, in the order of the text and with no loops around
+/// them.
 fn is_loaded_first(func: &Function, array: Value) -> bool {
     let (mut is_written, mut loads_first, mut n_outside) = (false, true, 0);
     let touches = |data: &InstData| data.operands.contains(&array) && data.op != Op::Dim;

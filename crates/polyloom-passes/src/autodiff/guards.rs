@@ -8,16 +8,16 @@ use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Type, Value, ValueDef
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What a launch is given, as far as its races are decided by it.
+/// Describes what a launch is given, as far as its races are decided by it.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
     /// The extents of the launch.
     pub dim: &'a [u64],
-    /// By parameter of the kernel's HIR; of those beyond its end nothing is known.
+    /// Indexed by parameter of the kernel's HIR; of those beyond its end nothing is known.
     pub arguments: &'a [Argument],
 }
 
-/// What is known of an argument.
+/// Describes what is known of an argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Argument {
     /// The value of an integer.
@@ -32,7 +32,7 @@ pub enum Argument {
 /// if along one of them the last is before the first.
 pub(super) type Threads = SmallVec<[(i128, i128); 3]>;
 
-/// What a launch is given.
+/// Describes what a launch is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
     Coordinate(u8),
@@ -50,41 +50,41 @@ pub(super) struct Sum {
     ty: Scalar,
 }
 
-/// What has to hold of two integers.
+/// Describes what has to hold of two integers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Comparison {
     op: Op,
     sides: [Sum; 2],
 }
 
-/// What has to hold where an instruction is reached.
+/// Describes what has to hold where an instruction is reached.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Reach {
     comparisons: Arc<Vec<Comparison>>,
     /// The loops around that run as often in all threads, if what decides that is the same in all.
     loops: Arc<Vec<Inst>>,
-    /// Whether something else has to hold as well.
+    /// True if something else has to hold as well.
     is_open: bool,
 }
 
 impl Reach {
-    /// Whether every thread of every launch comes there.
+    /// Returns true if every thread of every launch comes there.
     pub(super) fn is_always(&self) -> bool {
         self.comparisons.is_empty() && !self.is_open
     }
 
-    /// Whether the same is known to hold there.
+    /// Returns true if the same is known to hold there.
     pub(super) fn is_like(&self, other: &Reach) -> bool {
         self.is_open == other.is_open && self.comparisons == other.comparisons
     }
 
-    /// Whether something that is not known has to hold there.
+    /// Returns true if something that is not known has to hold there.
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Whether an index that counts down along the thread's coordinate, as `n - 1 - i` does, is not negative, since the
-    /// coordinate is below what it counts from.
+    /// Returns true if an index that counts down along the thread's coordinate, as `n - 1 - i` does, is not negative,
+    /// since the coordinate is below what it counts from.
     pub(super) fn keeps_from_negative(&self, func: &Function, index: Value) -> bool {
         let Some(Sum { terms, offset, .. }) = Sum::of(func, index).filter(|sum| sum.offset <= 0) else { return false };
         let (down, from) = match terms[..] {
@@ -105,12 +105,13 @@ impl Reach {
         matches!(down, Known::Coordinate(_)) && self.comparisons.iter().any(says_so)
     }
 
-    /// Whether loops around run as often in all threads that are on a line along an axis.
+    /// Returns true if loops around run as often in all threads that are on a line along an axis.
     pub(super) fn is_even(&self, func: &Function, whole: &Dependence<'_>) -> bool {
         !self.loops.iter().any(|&inst| deciding(func, inst).iter().any(|&value| whole.contains(value)))
     }
 
-    /// What a loop around counts from, to, and by, if a value is its counter and these are the same in all threads.
+    /// Returns what a loop around counts from, to, and by, if a value is its counter and these are the same in all
+    /// threads.
     pub(super) fn bounds(&self, func: &Function, counter: Value) -> Option<[Sum; 3]> {
         let is_of = |inst: &&Inst| {
             let data = &func.insts[**inst];
@@ -177,7 +178,7 @@ impl Reach {
     }
 }
 
-/// What decides how often a loop runs.
+/// Returns what decides how often a loop runs.
 fn deciding(func: &Function, inst: Inst) -> SmallVec<[Value; 3]> {
     let data = &func.insts[inst];
     match data.op {
@@ -238,7 +239,7 @@ impl Sum {
         })
     }
 
-    /// What loops count, of what it is made of.
+    /// Returns what loops count, of what it is made of.
     pub(super) fn counters(&self) -> impl Iterator<Item = Value> {
         self.terms.iter().filter_map(|(known, _)| match known {
             &Known::Counter(value) => Some(value),
@@ -272,8 +273,8 @@ impl Sum {
         }
     }
 
-    /// What is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if that is
-    /// not known, or if it may be too large for the integer's type.
+    /// Returns what is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if
+    /// that is not known, or if it may be too large for the integer's type.
     pub(super) fn in_launch(&self, launch: &Launch<'_>) -> Option<(i128, SmallVec<[i128; 3]>)> {
         self.in_iteration(launch, &[])
     }

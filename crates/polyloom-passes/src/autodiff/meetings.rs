@@ -10,26 +10,26 @@ use super::guards::{Launch, Reach, Sum, Threads};
 use polyloom_ir::{Function, Value};
 use smallvec::SmallVec;
 
-/// Of how many iterations of the loops around an access the indices are looked at.
+/// Number of iterations, of the loops around an access, whose indices are looked at.
 const MAX_ITERATIONS: usize = 8;
 
 /// The indices of a store, and those of another access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Meeting {
     pairs: Vec<[Sum; 2]>,
-    /// What the loops around each of the two accesses count, as far as indices go by it: from, to, and by what.
+    /// Holds what the loops around each of the two accesses count, as far as indices go by it: from, to, and by what.
     counters: [Vec<(Value, [Sum; 3])>; 2],
-    /// Whether it counts only if the two are in different iterations.
+    /// True if it counts only if the two are in different iterations.
     is_apart: bool,
 }
 
-/// What loops count in one iteration.
+/// Describes what loops count in one iteration.
 type Iteration = SmallVec<[(Value, i128); 2]>;
 
 /// The coordinate of a thread: whether of the one that comes to the other access, and its axis.
 type Coordinate = (bool, usize);
 
-/// What is known of coordinates once equations are solved.
+/// Describes what is known of coordinates once equations are solved.
 #[derive(Default)]
 struct Solved {
     /// Coordinates that are between two numbers.
@@ -40,8 +40,8 @@ struct Solved {
 }
 
 impl Meeting {
-    /// Of the indices of two accesses of one array, with what holds where they are; nothing if they are not known, or if
-    /// no other thread ever comes to the element that a thread comes to.
+    /// Compares the indices of two accesses of one array, with what holds where they are; nothing if they are not
+    /// known, or if no other thread ever comes to the element that a thread comes to.
     pub(super) fn of(func: &Function, accesses: [(&[Value], &Reach); 2], rank: u8) -> Option<Meeting> {
         let [(stored, storing), (other, reaching)] = accesses;
         let mut pairs: Vec<[Sum; 2]> = Vec::new();
@@ -64,7 +64,7 @@ impl Meeting {
         (!(0..rank).all(is_own)).then_some(made)
     }
 
-    /// Whether indices go by what loops count.
+    /// Returns true if indices go by what loops count.
     pub(super) fn has_counters(&self) -> bool {
         self.counters.iter().any(|counters| !counters.is_empty())
     }
@@ -74,8 +74,8 @@ impl Meeting {
         self.is_apart = true;
     }
 
-    /// Whether one of the threads that come to the store writes an element that another one, of those that come to the
-    /// other access, comes to by that.
+    /// Returns true if one of the threads that come to the store writes an element that another one, of those that come
+    /// to the other access, comes to by that.
     pub(super) fn happens(&self, storing: &Threads, others: &Threads, launch: &Launch<'_>) -> bool {
         let [first, second] = self.counters.each_ref().map(|counters| iterations(counters, launch));
         let mut pairs = first.iter().flat_map(|one| second.iter().map(move |other| [one, other]));
@@ -138,7 +138,7 @@ impl Meeting {
     }
 }
 
-/// What loops count in iterations of them, in a launch; in none, if how far they count is not known.
+/// Returns what loops count in iterations of them, in a launch; in none, if how far they count is not known.
 fn iterations(counters: &[(Value, [Sum; 3])], launch: &Launch<'_>) -> Vec<Iteration> {
     let mut found = vec![Iteration::new()];
     for (counter, bounds) in counters {
@@ -179,7 +179,7 @@ impl Side {
             return None;
         }
         let (mut first, mut last) = *threads.get(axis)?;
-        // Where the index is not negative.
+        // The index is not negative here.
         if factor > 0 {
             first = first.max(-constant.div_euclid(factor));
         } else {

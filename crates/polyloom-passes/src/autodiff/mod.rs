@@ -58,24 +58,24 @@ use std::borrow::Cow;
 use sweep::Sweep;
 use tangent::Tangents;
 
-/// What a derivative is asked for.
+/// Describes what a derivative is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// By parameter of the kernel: whether derivatives with respect to it are wanted, or flow through it. Integers have
-    /// none, whatever this says.
+    /// For each parameter of the kernel, whether derivatives with respect to it are wanted, or flow through it.
+    /// Integers have none, whatever this says.
     pub active: Vec<bool>,
     /// The rank of launches.
     pub rank: u8,
-    /// Whether loops keep what they carry at some iterations only, and run what is between them again: tapes are then
+    /// True if loops keep what they carry at some iterations only, and run what is between them again: tapes are then
     /// as long as the square root of a loop, and an iteration runs once more.
     pub checkpoints: bool,
-    /// Whether checkpoints of outermost loops keep, too, what rows of arrays hold that are the threads' own: what is read
-    /// of these is then recorded for one segment at a time. Nothing without `checkpoints`.
+    /// True if checkpoints of outermost loops keep, too, what rows of arrays hold that are the threads' own: what is
+    /// read of these is then recorded for one segment at a time. Nothing without `checkpoints`.
     pub rows: bool,
-    /// By parameter of the kernel: whether elements of the array at different indices may be the same memory, as where
-    /// a stride is zero. Of arrays beyond its end that is not so.
+    /// For each parameter of the kernel, whether elements of the array at different indices may be the same memory, as
+    /// where a stride is zero. Of arrays beyond its end that is not so.
     pub coinciding: Vec<bool>,
-    /// Whether launches have more threads than [`LONG_LAUNCH`]: multiples of their coordinates may then overflow.
+    /// True if launches have more threads than [`LONG_LAUNCH`]: multiples of their coordinates may then overflow.
     pub is_long: bool,
 }
 
@@ -145,7 +145,8 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     if !counted.is_empty() {
         plan::count(&mut backward, &forward, &rest, counted, arrays, rows)?;
     }
-    // What counts and what records must decide alike, and so must what compares with the kernel's second run.
+    // The kernels that count and record must decide alike, and so must the one that compares with the kernel's second
+    // run.
     if is_strict {
         let sizes = backward.sizes.iter_mut().map(|(module, _)| module);
         std::iter::once(&mut backward.module).chain(sizes).for_each(make_strict);
@@ -181,7 +182,7 @@ fn swept(mut sweep: Sweep<'_>, forward: &Function, adjoints: &[usize]) -> Result
         sweep.values[old] = param.into();
     }
     sweep.run();
-    // What is left is the adjoints of scalars, to which every thread adds its part.
+    // The adjoints of scalars are left, to which every thread adds its part.
     for (&index, &target) in adjoints.iter().zip(&params[forward.params().len()..]) {
         let param = forward.params()[index];
         if let Some(adjoint) = sweep.adjoints[param].take() {
@@ -218,7 +219,7 @@ pub struct Tangent {
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
 pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tangent, Vec<Diagnostic>> {
     let (_, old) = flat(module, kernel, request, tangent::is_expanded, inline::Keep::NoCalls)?;
-    // What it writes may be read again.
+    // An array that it writes may be read again.
     let asked = active_params(&old, request);
     let written =
         old.written_arrays().into_iter().zip(old.params()).map(|(written, &param)| written && old.ty(param).is_float());
@@ -286,19 +287,19 @@ fn flat(
     Ok((module, flat))
 }
 
-/// Whether an op on these types is differentiated by what it is made of.
+/// Returns true if an op on these types is differentiated by what it is made of.
 fn has_definition(op: Op, types: &[Type]) -> bool {
     rules::derivative(op, types) == Derivative::Definition && types.iter().any(|ty| ty.is_float())
 }
 
-/// By parameter, whether it is asked for and has derivatives.
+/// Returns true for each parameter that is asked for and has derivatives.
 fn active_params(func: &Function, request: &Request) -> Vec<bool> {
     let is_asked = |index: usize| request.active.get(index).copied().unwrap_or(false);
     let params = func.params().iter().enumerate();
     params.map(|(index, &param)| is_asked(index) && func.ty(param).is_float()).collect()
 }
 
-/// Whether a decision, a trip count, an index or a number that moves in steps may be worked out from floats.
+/// Returns true if a decision, a trip count, an index or a number that moves in steps may be worked out from floats.
 fn decides_by_floats(func: &Function) -> bool {
     let is_number = |&value: &Value| func.ty(value).as_any_array().is_none() && func.ty(value).is_float();
     let mut decides = false;
@@ -338,8 +339,8 @@ fn refuse_collectives(func: &Function) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// What asks where in its block a thread is, in kernels with tapes: these are launched part by part, and in other
-/// blocks.
+/// Returns what asks where in its block a thread is, in kernels with tapes: these are launched part by part, and in
+/// other blocks.
 fn refuse_places_in_blocks(func: &Function) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {
@@ -388,7 +389,7 @@ fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// What looks at the bits of a number that has derivatives: what it makes of them may be a number again.
+/// Returns what looks at the bits of a number that has derivatives: what it makes of them may be a number again.
 fn refuse_bits(func: &Function, active: &EntitySet<Value>) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {

@@ -16,7 +16,7 @@ use cranelift_entity::EntitySet;
 use polyloom_ir::op::Effect;
 use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Value, ValueDef, verify_module};
 
-/// What a kernel does with an array, or a number that it is given.
+/// Describes what a kernel does with an array, or a number that it is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// It does not write it: the adjoint is added to.
@@ -34,16 +34,16 @@ pub struct Overwriting {
     pub module: Module,
     /// The kernel.
     pub kernel: FuncId,
-    /// Which of the adjoints it writes whole, whatever they held, if they have the extents of the launch. To others it
-    /// adds.
+    /// Says which of the adjoints it writes whole, whatever they held, if they have the extents of the launch. To
+    /// others it adds.
     pub begun: Vec<usize>,
-    /// Which of the adjoints it writes of arrays that the kernel only [writes](Access::Writes).
+    /// Says which of the adjoints it writes of arrays that the kernel only [writes](Access::Writes).
     pub taken: Vec<usize>,
-    /// Whether it does nothing at all.
+    /// True if it does nothing at all.
     pub is_idle: bool,
 }
 
-/// What a kernel does with one of its parameters.
+/// Returns what a kernel does with one of its parameters.
 pub(super) fn access(func: &Function, param: usize) -> Access {
     let param = func.params()[param];
     let (mut reads, mut writes) = (func.ty(param).as_any_array().is_none(), false);
@@ -94,7 +94,7 @@ fn begin(func: &mut Function, array: Value, rank: u8) -> bool {
     if !are_own {
         return false;
     }
-    // What is read before the first store, which no condition or loop is around.
+    // Reads before the first store, which no condition or loop is around.
     let mut read: EntitySet<Inst> = EntitySet::new();
     let mut is_written = false;
     for &inst in &func.regions[func.body].insts {
@@ -146,7 +146,7 @@ fn leave_region(func: &mut Function, region: Region, array: Value, is_read: &mut
                 *is_read |= is_read_inside;
             }
         } else if data.regions.iter().any(|&inner| is_touched(func, inner, array)) {
-            // What comes next may be another iteration.
+            // The next access may be in another iteration.
             *is_read = true;
             data.regions.iter().for_each(|&inner| is_left &= !is_stored(func, inner, array));
         } else if touches(&data, array) && data.op == Op::ArrayStore {
@@ -178,7 +178,7 @@ fn is_stored(func: &Function, region: Region, array: Value) -> bool {
     found
 }
 
-/// Whether an instruction reads or writes the element, whole, whose indices are the thread's coordinates.
+/// Returns true if an instruction reads or writes the element, whole, whose indices are the thread's coordinates.
 fn is_own(func: &Function, data: &InstData, array: Value, ndim: u8) -> bool {
     let n_values = match data.op {
         Op::ArrayLoad => 0,

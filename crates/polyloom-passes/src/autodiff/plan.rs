@@ -27,39 +27,39 @@ pub struct Backward {
     /// A kernel with the parameters of the kernel and, last, an array of numbers, each of which it raises to one of
     /// [`Needs::lengths`]. There is one unless all are known.
     pub sizes: Option<(Module, FuncId)>,
-    /// What a launch has to know.
+    /// Holds what a launch has to know.
     pub needs: Needs,
 }
 
-/// What a launch of a backward kernel has to know. The kernel's parameters are those of the kernel that it goes back
-/// through, and then what is said here, in order. Parameters are counted as that kernel's HIR has them.
+/// Describes what a launch of a backward kernel has to know. The kernel's parameters are those of the kernel that it
+/// goes back through, and then what is said here, in order. Parameters are counted as that kernel's HIR has them.
 #[derive(Clone, Default, Debug)]
 pub struct Needs {
     /// The parameters that the adjoints are of, in order.
     pub adjoints: Vec<usize>,
-    /// What the kernel does with each of these parameters.
+    /// Holds what the kernel does with each of these parameters.
     pub accesses: Vec<Access>,
     /// The arrays of which, next, those follow that hold what the kernel leaves in them, in the mode `strict`.
     pub after: Vec<usize>,
-    /// How long each of the tapes is that follow. Their second extent is the number of threads that have a place on
-    /// them: with tapes, a launch is over so many threads, a part of those of the kernel's launch. See
+    /// Says how long each of the tapes is that follow. Their second extent is the number of threads that have a place
+    /// on them: with tapes, a launch is over so many threads, a part of those of the kernel's launch. See
     /// [`Needs::takes_part`].
     pub tapes: Vec<TapeExtent>,
     /// Behind the tapes, for each of these loops how many iterations a segment of it has.
     pub segments: Vec<usize>,
-    /// How often loops run and reads are executed, as far as that is known.
+    /// Number of times loops run and reads are executed, as far as that is known.
     pub lengths: Vec<Option<u32>>,
-    /// Whether all threads find the same lengths, so that one need be asked.
+    /// True if all threads find the same lengths, so that one need be asked.
     pub lengths_are_uniform: bool,
-    /// By parameter: whether the backward kernel writes the array, so that it has to be given a copy.
+    /// For each parameter, whether the backward kernel writes the array, so that it has to be given a copy.
     pub replayed: Vec<bool>,
-    /// By parameter: whether what the array held before the kernel ran matters.
+    /// For each parameter, whether what the array held before the kernel ran matters.
     pub reads: Vec<bool>,
-    /// By parameter: whether the kernel itself writes the array.
+    /// For each parameter, whether the kernel itself writes the array.
     pub writes: Vec<bool>,
-    /// By parameter: whether what the array holds after the kernel matters, and not what it held before.
+    /// For each parameter, whether what the array holds after the kernel matters, and not what it held before.
     pub left: Vec<bool>,
-    /// Whether loops record what they read of rows that are the threads' own: [`Request::rows`](super::Request::rows)
+    /// True if loops record what they read of rows that are the threads' own: [`Request::rows`](super::Request::rows)
     /// would bound that.
     pub records_rows: bool,
     /// Launches whose threads race have no gradient.
@@ -67,19 +67,20 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Whether it is launched over a part of the threads: in one dimension, with the number of the first thread and all
-    /// extents of the whole launch but the first as its last arguments.
+    /// Returns true if it is launched over a part of the threads: in one dimension, with the number of the first thread
+    /// and all extents of the whole launch but the first as its last arguments.
     pub fn takes_part(&self) -> bool {
         !self.tapes.is_empty() || !self.segments.is_empty()
     }
 
-    /// What to say of a kernel whose threads race in every launch of so many dimensions that has more than one thread.
+    /// Returns what to say of a kernel whose threads race in every launch of so many dimensions that has more than one
+    /// thread.
     pub fn race_in_any_launch(&self, rank: u8) -> Option<&Diagnostic> {
         races::in_any_launch(&self.races, rank)
     }
 }
 
-/// How long a tape is, by the numbers of [`Needs::lengths`].
+/// Describes how long a tape is, by the numbers of [`Needs::lengths`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapeExtent {
     /// So many elements.
@@ -90,21 +91,21 @@ pub enum TapeExtent {
     Segment(usize),
     /// For each segment of a loop as many as a row has.
     Rows {
-        /// How often the loop runs.
+        /// Number of times the loop runs.
         of: usize,
-        /// How many elements the row has.
+        /// Number of elements the row has.
         row: usize,
     },
     /// For each iteration of a segment as many as one reads.
     SegmentReads {
-        /// How often the loop runs.
+        /// Number of times the loop runs.
         of: usize,
-        /// How many an iteration reads.
+        /// Says how many an iteration reads.
         reads: usize,
     },
 }
 
-/// What is counted to know how long tapes have to be.
+/// Describes what is counted to know how long tapes have to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Counted {
     /// How often the loop runs.
@@ -115,7 +116,7 @@ pub(super) enum Counted {
     Row(usize),
 }
 
-/// How long a tape has to be.
+/// Describes how long a tape has to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TapeLength {
     /// As often as the loop runs.
@@ -132,14 +133,14 @@ pub(super) enum TapeLength {
     SegmentReads(Inst, Inst),
 }
 
-/// What a backward kernel needs beside arguments and adjoints, each of it a parameter.
+/// Describes what a backward kernel needs beside arguments and adjoints, each of it a parameter.
 #[derive(Default)]
 pub(super) struct Extra {
-    /// What the kernel leaves in these arrays.
+    /// Holds what the kernel leaves in these arrays.
     pub(super) after: Vec<(usize, Value)>,
     pub(super) tapes: Vec<Tape>,
     pub(super) segments: Vec<(Inst, Value)>,
-    /// What stands for the thread's place on tapes.
+    /// Holds what stands for the thread's place on tapes.
     pub(super) place: Option<Value>,
     /// The adjoints of which no two threads touch one element.
     pub(super) private: Vec<Value>,
@@ -224,7 +225,7 @@ pub(super) fn finish(
     (Backward { module, kernel, sizes: None, needs }, counted)
 }
 
-/// How long a tape is, by the numbers of what is counted to know it.
+/// Returns how long a tape is, by the numbers of what is counted to know it.
 fn extent(length: TapeLength, counted: &mut Vec<Counted>) -> TapeExtent {
     let mut number = |of: Counted| number_of(of, counted);
     match length {

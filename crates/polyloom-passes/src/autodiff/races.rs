@@ -18,18 +18,18 @@ use polyloom_ir::op::{Effect, Group};
 use polyloom_ir::{Code, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Value, ValueDef};
 use smallvec::SmallVec;
 
-/// How many pairs of accesses are looked at.
+/// Number of pairs of accesses are looked at.
 const MAX_MEETINGS: usize = 256;
-/// How many operations that bring threads together are looked at.
+/// Number of operations that bring threads together are looked at.
 const MAX_CUTS: usize = 16;
 
 /// Threads of a launch that come to one element, which one of them writes.
 #[derive(Clone, Debug)]
 pub struct Race {
     conflict: Conflict,
-    /// Which threads store.
+    /// Says which threads store.
     reach: Reach,
-    /// What to say of it.
+    /// Holds what to say of it.
     diagnostic: Diagnostic,
 }
 
@@ -43,7 +43,7 @@ enum Conflict {
     Between(Meeting, Reach, AccessKind),
 }
 
-/// What a thread does with an element that another one stores.
+/// Describes what a thread does with an element that another one stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AccessKind {
     Stores,
@@ -51,7 +51,7 @@ enum AccessKind {
     Loads,
 }
 
-/// Which of the threads along an axis write one element by one store.
+/// Says which of the threads along an axis write one element by one store.
 #[derive(Clone, Debug)]
 enum Sharing {
     /// All.
@@ -67,7 +67,7 @@ enum Sharing {
 struct Quotient {
     offset: i64,
     by: Sum,
-    /// Whether it is rounded to zero, and not down.
+    /// True if it is rounded to zero, and not down.
     truncates: bool,
 }
 
@@ -79,7 +79,7 @@ impl Quotient {
 }
 
 impl Race {
-    /// Whether threads of a launch come to one element, as far as is known.
+    /// Returns true if threads of a launch come to one element, as far as is known.
     fn happens(&self, launch: &Launch<'_>) -> bool {
         let Some(threads) = self.reach.threads(launch) else { return false };
         if threads.iter().any(|(first, last)| first > last) {
@@ -99,7 +99,7 @@ impl Race {
         }
     }
 
-    /// Whether it happens in every launch that has two neighbouring threads along an axis, of so many axes.
+    /// Returns true if it happens in every launch that has two neighbouring threads along an axis, of so many axes.
     fn is_of_any_two(&self, along: u8, rank: u8) -> bool {
         let always = match &self.conflict {
             Conflict::Along(axis, sharing) => *axis == along && sharing.is_of_any_two(),
@@ -114,19 +114,19 @@ impl Race {
 }
 
 impl Sharing {
-    /// Whether it is so of threads from one to another.
+    /// Returns true if it is so of threads from one to another.
     fn is_among(&self, first: i128, last: i128, launch: &Launch<'_>) -> bool {
         match self {
             Sharing::All => last > first,
             Sharing::Remainder(of) => of.number(launch).is_some_and(|number| number >= 1 && last - first >= number),
-            // Of three neighbours, two have the same.
+            // Two of three neighbours have the same.
             Sharing::Quotient(quotient) => quotient.by.number(launch).is_some_and(|by| {
                 by >= 2 && (last - first >= 2 || last - first == 1 && quotient.of(first, by) == quotient.of(last, by))
             }),
         }
     }
 
-    /// Whether it is so of any two neighbours.
+    /// Returns true if it is so of any two neighbours.
     fn is_of_any_two(&self) -> bool {
         match self {
             Sharing::All => true,
@@ -136,8 +136,8 @@ impl Sharing {
     }
 }
 
-/// What to say of a kernel that has a race in every launch of more than one thread, however its extents, as many as
-/// `rank`, are.
+/// Returns what to say of a kernel that has a race in every launch of more than one thread, however its extents, as
+/// many as `rank`, are.
 pub(super) fn in_any_launch(races: &[Race], rank: u8) -> Option<&Diagnostic> {
     let certain = |axis: u8| races.iter().find(|race| race.is_of_any_two(axis, rank));
     let first = certain(0)?;
@@ -148,7 +148,7 @@ pub(super) fn in_any_launch(races: &[Race], rank: u8) -> Option<&Diagnostic> {
 struct Found<'a> {
     data: &'a InstData,
     reach: Reach,
-    /// Whether a derivative flows through what it stores, updates by, or loads.
+    /// True if a derivative flows through what it stores, updates by, or loads.
     is_active: bool,
 }
 
@@ -157,7 +157,7 @@ impl Found<'_> {
         self.data.operands[0]
     }
 
-    /// What is stored or updated by, and what decides which element it is.
+    /// Returns what is stored or updated by, and what decides which element it is.
     fn value(&self) -> Option<Value> {
         self.data.operands.last().copied()
     }
@@ -184,7 +184,7 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
             list.push(Found { data, reach: reach.clone(), is_active });
         }
     });
-    // What is loaded may decide about what has a derivative, be it an integer.
+    // A loaded value may decide about a value that has a derivative, even if it is an integer.
     loads.iter_mut().for_each(|load: &mut Found<'_>| load.is_active = true);
     if stores.is_empty() {
         return Vec::new();
@@ -202,7 +202,7 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
             }));
         }
     }
-    // Of threads that do not run the same iterations, nothing is known.
+    // Threads that do not run the same iterations may be anywhere.
     let is_even = |found: &Found<'_>| lines.iter().all(|line| found.reach.is_even(func, line));
     for list in [&mut stores, &mut updates, &mut loads] {
         list.retain(is_even);
@@ -225,7 +225,7 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
     races
 }
 
-/// What to say of a launch that has races: of loads, if no two threads write one element.
+/// Returns what to say of a launch that has races: of loads, if no two threads write one element.
 pub fn found_in<'a>(races: &'a [Race], launch: &Launch<'_>) -> Vec<&'a Diagnostic> {
     let (loads, writes): (Vec<&Race>, Vec<&Race>) =
         races.iter().partition(|race| matches!(race.conflict, Conflict::Between(_, _, AccessKind::Loads)));
@@ -239,9 +239,9 @@ pub fn found_in<'a>(races: &'a [Race], launch: &Launch<'_>) -> Vec<&'a Diagnosti
 /// Pairs of a store and another access by which different threads may come to one element.
 struct Pairs<'a> {
     func: &'a Function,
-    /// What differs along each axis.
+    /// Holds what differs along each axis.
     lines: &'a [Dependence<'a>],
-    /// What loops compute, perhaps another number in each iteration.
+    /// Holds what loops compute, perhaps another number in each iteration.
     in_loops: EntitySet<Value>,
     known: Vec<(Value, Meeting, Reach, Reach)>,
 }
@@ -280,7 +280,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// Whether two values are one that is the same in all threads, in any one iteration.
+    /// Returns true if two values are one that is the same in all threads, in any one iteration.
     fn is_one_number(&self, one: Option<Value>, other: Option<Value>) -> bool {
         let is_alike = |value: Value| !self.lines.iter().any(|line| line.contains(value));
         one == other && one.is_some_and(is_alike)
@@ -301,8 +301,8 @@ fn computed_in_loops(func: &Function) -> EntitySet<Value> {
     found
 }
 
-/// How far along two axes from a thread the next one is that writes the same element by a store, where its number may be
-/// another.
+/// Returns how far along two axes from a thread the next one is that writes the same element by a store, where its
+/// number may be another.
 fn across(func: &Function, lines: &[Dependence<'_>], store: &Found<'_>) -> impl Iterator<Item = [(u8, u64); 2]> {
     let indices: SmallVec<[Affine; 2]> =
         store.indices(AccessKind::Stores).iter().map(|&index| Affine::of(func, index)).collect();
@@ -370,7 +370,7 @@ fn diagnostic(func: &Function, at: &InstData, access: AccessKind) -> Diagnostic 
 struct Cuts<'a> {
     func: &'a Function,
     axis: u8,
-    /// What differs but for what they give, once somebody asks.
+    /// Holds what differs but for what they give, once somebody asks.
     known: Vec<(&'a InstData, Sharing, Option<Dependence<'a>>)>,
 }
 
@@ -391,7 +391,7 @@ impl<'a> Cuts<'a> {
         Cuts { func, axis, known }
     }
 
-    /// Which threads share what a store writes to, as far as that can be seen.
+    /// Returns which threads share what a store writes to, as far as that can be seen.
     fn shared_by(&mut self, whole: &Dependence<'_>, store: &Found<'_>) -> SmallVec<[Sharing; 1]> {
         let indices = store.indices(AccessKind::Stores);
         let Some(value) = store.value().filter(|&value| whole.contains(value)) else { return SmallVec::new() };
@@ -409,7 +409,7 @@ impl<'a> Cuts<'a> {
     }
 }
 
-/// Which threads along an axis have the same result of an operation that brings threads together.
+/// Returns which threads along an axis have the same result of an operation that brings threads together.
 fn bucket(func: &Function, axis: u8, data: &InstData) -> Option<Sharing> {
     let &[of, by] = &data.operands[..] else { return None };
     let offset = Affine::of(func, of).distance(axis)?;
@@ -427,7 +427,7 @@ fn bucket(func: &Function, axis: u8, data: &InstData) -> Option<Sharing> {
     }
 }
 
-/// What may differ between threads that differ in their coordinate along one axis alone.
+/// Describes what may differ between threads that differ in their coordinate along one axis alone.
 pub(super) struct Dependence<'a> {
     func: &'a Function,
     axis: u8,
@@ -471,7 +471,7 @@ impl<'a> Dependence<'a> {
     fn structured(&mut self, data: &InstData) -> bool {
         let func = self.func;
         let mut grows = false;
-        // How often a loop runs, or which way an `if` goes.
+        // Number of iterations of a loop, or the side that an `if` takes.
         let n_bounds = match data.op {
             Op::ForRange => 3,
             Op::If => 1,
@@ -507,7 +507,7 @@ impl<'a> Dependence<'a> {
         grows
     }
 
-    /// Whether the results of an instruction may differ.
+    /// Returns true if the results of an instruction may differ.
     fn differs(&self, data: &InstData) -> bool {
         if self.cut.is_some_and(|cut| are_computed_alike(self.func, cut, data)) {
             return false;
@@ -517,7 +517,7 @@ impl<'a> Dependence<'a> {
             (Op::Tid, &Imm::Axis(axis)) => axis == self.axis,
             (Op::Dim | Op::BlockDim | Op::GridDim, _) => false,
             _ if info.group == Group::Index || info.group == Group::Gpu => true,
-            // What other threads have written, or what this one has: who knows.
+            // Values that other threads, or this one, have written are unknown.
             _ if info.effect == Effect::ReadWrite && data.op != Op::Call => true,
             _ => {
                 let reads_written =
@@ -529,7 +529,7 @@ impl<'a> Dependence<'a> {
     }
 }
 
-/// Whether two instructions compute the same of the same.
+/// Returns true if two instructions compute the same of the same.
 fn are_computed_alike(func: &Function, a: &InstData, b: &InstData) -> bool {
     let is_alike = |(&x, &y): (&Value, &Value)| x == y || is_alike(func, x, y);
     a.op == b.op
@@ -538,7 +538,7 @@ fn are_computed_alike(func: &Function, a: &InstData, b: &InstData) -> bool {
         && a.operands.iter().zip(&b.operands).all(is_alike)
 }
 
-/// Whether two values are the same constant or coordinate.
+/// Returns true if two values are the same constant or coordinate.
 fn is_alike(func: &Function, x: Value, y: Value) -> bool {
     let is_known = |value: Value| match func.values[value].def {
         ValueDef::Result(inst, _) => func.insts[inst].op == Op::Tid || func.as_const(value).is_some(),

@@ -46,8 +46,8 @@ pub(super) fn structured(old: &Function) -> Function {
     new
 }
 
-/// What a region hands to whom it belongs: values of the types of `normal`, and if it has `exits`, the number of the
-/// way it was left by, and for each of them what it carries. What the `merged` ways carry are the normal values.
+/// Describes what a region hands to whom it belongs: values of the types of `normal`, and if it has `exits`, the number
+/// of the way it was left by, and for each of them what it carries. What the `merged` ways carry are the normal values.
 #[derive(Clone)]
 struct Outs {
     normal: Types,
@@ -55,7 +55,7 @@ struct Outs {
     exits: SmallVec<[Exit; 4]>,
 }
 
-/// What comes after the end of a region that is being written in the place of the `if` it belongs to.
+/// Describes what comes after the end of a region that is being written in the place of the `if` it belongs to.
 struct Rest<'a> {
     region: Region,
     index: usize,
@@ -175,7 +175,7 @@ impl<'a> Structurer<'a> {
             let exits = self.exits_of(inst);
             let (way, carried) = self.with_regions(inst, data, &exits);
             let Some(way) = way else { continue };
-            // What follows is done if none of the ways out was taken.
+            // The code behind runs if none of the ways out was taken.
             let zero = self.builder.const_int(Scalar::I32, 0);
             let goes_on = self.builder.op(Op::Eq, &[way, zero]);
             let types = self.types_of(outs);
@@ -334,8 +334,8 @@ impl<'a> Structurer<'a> {
         let n_carried = outs.normal.len();
         let bounds = self.mapped(&data.operands[..if counts { 3 } else { 0 }]);
         let n = counts.then(|| trip_count(&mut self.builder, &bounds));
-        // What the loop carries, the number, what the other ways out carry, how often it has run, and whether it goes
-        // on.
+        // The carried values, the number, the values of the other ways out, the count of iterations, and whether it
+        // goes on.
         let mut initial = self.mapped(&data.operands[bounds.len()..]);
         let counted = n.and_then(|n| self.builder.func.ty(n).as_scalar()).unwrap_or(Scalar::I32);
         let goes_on = match n {
@@ -395,7 +395,7 @@ impl<'a> Structurer<'a> {
         values
     }
 
-    /// What is handed out where a region ends.
+    /// Returns what is handed out where a region ends.
     fn at_end(&mut self, outs: &Outs, mut values: Values) -> Values {
         let types = self.types_of(outs);
         if let Some(others) = types.get(outs.normal.len() + 1..) {
@@ -405,7 +405,7 @@ impl<'a> Structurer<'a> {
         values
     }
 
-    /// What is handed out where a region is left by one of the ways out.
+    /// Returns what is handed out where a region is left by one of the ways out.
     fn leave(&mut self, outs: &Outs, exit: Exit, data: &InstData) -> Values {
         let values = self.mapped(&data.operands);
         let carried: Values = values.iter().copied().collect();
@@ -413,8 +413,8 @@ impl<'a> Structurer<'a> {
         self.pass_on(outs, &[exit], number, &carried)
     }
 
-    /// What is handed out where a region is left by one of `exits`, whose number is `way` and of which each carries its
-    /// part of `carried`.
+    /// Returns what is handed out where a region is left by one of `exits`, whose number is `way` and of which each
+    /// carries its part of `carried`.
     fn pass_on(&mut self, outs: &Outs, exits: &[Exit], way: Value, carried: &[Value]) -> Values {
         let mut normal: Option<Values> = None;
         let mut others: SmallVec<[(Exit, Values); 4]> = SmallVec::new();
@@ -478,7 +478,8 @@ fn is_to(exit: Exit, inst: Inst) -> bool {
     matches!(exit, Exit::Break(target) | Exit::Continue(target) if target == inst)
 }
 
-/// How often a `for_range` of these bounds runs: an `i32` if it fits one whatever they are, else an `i64`.
+/// Returns the number of times a `for_range` of these bounds runs: an `i32` if it fits one whatever they are, else an
+/// `i64`.
 pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     let fits = fits_i32(builder.func, bounds);
     // The numbers of `u64` are those of `i64` and as many more: they are compared as they are, and never go down.
@@ -506,8 +507,8 @@ pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     if fits { builder.cast(n, Scalar::I32) } else { n }
 }
 
-/// Whether a `for_range` of these bounds runs less than 2^31 times: its counter has 16 bits or less, or 32 and it
-/// begins at a constant from which it goes away from zero.
+/// Returns true if a `for_range` of these bounds runs less than 2^31 times: its counter has 16 bits or less, or 32 and
+/// it begins at a constant from which it goes away from zero.
 fn fits_i32(func: &Function, bounds: &[Value]) -> bool {
     let constant = |value: Value| func.as_const(value).map(|bits| bits as u32 as i32);
     match func.ty(bounds[0]).as_scalar() {

@@ -32,7 +32,7 @@ pub(super) fn leave_loops(func: &mut Function) -> bool {
     any
 }
 
-/// Whether an instruction adds to an element and does nothing else: what was there before, nobody asks.
+/// Returns true if an instruction adds to an element and does nothing else: what was there before, nobody asks.
 pub(super) fn is_sum(func: &Function, data: &InstData) -> bool {
     data.op == Op::AtomicAdd
         && data.imm == Imm::None
@@ -70,10 +70,10 @@ fn visit(func: &mut Function, region: Region) {
     }
 }
 
-/// What a loop adds to, whatever the iteration.
+/// Describes what a loop adds to, whatever the iteration.
 pub(super) struct Sum {
     pub(super) place: Place,
-    /// Whether it is in a branch, so that an iteration need not add to it.
+    /// True if it is in a branch, so that an iteration need not add to it.
     pub(super) is_conditional: bool,
 }
 

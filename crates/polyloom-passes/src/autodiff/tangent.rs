@@ -19,22 +19,22 @@ type Types = SmallVec<[Type; 8]>;
 pub(super) struct Tangents<'a> {
     pub(super) old: &'a Function,
     pub(super) builder: Builder<'a>,
-    /// What an old value is now.
+    /// Holds what an old value is now.
     pub(super) values: SecondaryMap<Value, PackedOption<Value>>,
     /// The tangent of an old value, of an array the array of its elements' tangents; none if it is zero.
     pub(super) tangents: SecondaryMap<Value, PackedOption<Value>>,
-    /// What an old instruction with regions is now.
+    /// Holds what an old instruction with regions is now.
     insts: SecondaryMap<Inst, PackedOption<Inst>>,
     pub(super) active: EntitySet<Value>,
-    /// By parameter, whether all that is done to an array is one of `atomic_min` and `atomic_max`.
+    /// True for each parameter that is an array on which only `atomic_min`, or only `atomic_max`, is done.
     is_extremum: Vec<bool>,
-    /// Of these arrays, parameters that hold what the kernel leaves in them.
+    /// Parameters that hold what the kernel leaves in these arrays.
     pub(super) after: Vec<(usize, Value)>,
     pub(super) errors: Vec<Diagnostic>,
 }
 
-/// Whether the tangent of an op is worked out from what it is made of: else it is the op of tangents, or rules of the
-/// reverse sweep say.
+/// Returns true if the tangent of an op is worked out from what it is made of: else it is the op of tangents, or rules
+/// of the reverse sweep say.
 pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
     // `quat_slerp` is smooth where the axis that its definition goes through is not.
     if rules::is_linear(op) || is_bilinear(op, types) || matches!(op, Op::Select | Op::QuatSlerp) {
@@ -135,7 +135,7 @@ impl<'a> Tangents<'a> {
         values
     }
 
-    /// Of the results of an instruction with regions, which have tangents.
+    /// Returns the results of an instruction with regions that have tangents.
     fn active_results(&self, inst: Inst) -> SmallVec<[bool; 8]> {
         self.old.insts[inst].results.iter().map(|&result| self.active.contains(result)).collect()
     }
@@ -376,8 +376,8 @@ impl<'a> Tangents<'a> {
         Some(sum)
     }
 
-    /// What the tangent of an operand adds to that of a result: the reverse sweep has the derivative, of a composite that
-    /// of each component. `Some(None)` if that is zero.
+    /// Returns what the tangent of an operand adds to that of a result: the reverse sweep has the derivative, of a
+    /// composite that of each component. `Some(None)` if that is zero.
     fn by_adjoint(
         &mut self,
         data: &InstData,
@@ -404,7 +404,7 @@ impl<'a> Tangents<'a> {
         }
         let elem = ty.as_scalar()?;
         if self.builder.func.ty(tangent).as_composite().is_none() {
-            // What it multiplies by the result's adjoint, multiplied by this tangent.
+            // Its factor of the result's adjoint, multiplied by this tangent.
             return self.contribution(data, operands, results, (index, tangent));
         }
         let one = self.builder.const_f64(1.0);
@@ -413,7 +413,7 @@ impl<'a> Tangents<'a> {
         Some(gradient.map(|gradient| rules::inner(&mut self.builder, gradient, tangent)))
     }
 
-    /// What an adjoint of the result adds to that of an operand; `Some(None)` if that is zero.
+    /// Returns what an adjoint of the result adds to that of an operand; `Some(None)` if that is zero.
     fn contribution(
         &mut self,
         data: &InstData,

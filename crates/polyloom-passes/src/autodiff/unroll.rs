@@ -101,7 +101,7 @@ impl Unroller<'_> {
         self.bind(&data.results, &carried);
     }
 
-    /// What a loop counts through, if that is known and not too much.
+    /// Returns what a loop counts through, if that is known and not too much.
     fn counters(&self, inst: Inst) -> Option<Vec<i64>> {
         let data = &self.old.insts[inst];
         if data.op != Op::ForRange || !(self.wanted)(inst) {

@@ -52,7 +52,7 @@ fn in_components(func: &mut Function, region: Region, wholes: &[Inst]) {
     }
 }
 
-/// By parameter: whether each thread has elements of the array of its own and the kernel reads them as well as it
+/// For each parameter, whether each thread has elements of the array of its own and the kernel reads them as well as it
 /// updates them.
 pub(super) fn read_and_own(func: &Function, request: &Request) -> Vec<bool> {
     let is_own = own_elements(func, request);

@@ -49,7 +49,7 @@ struct Numbering<'a> {
     /// Loads in the same epoch see the same memory.
     epoch: u32,
     last_epoch: u32,
-    /// Whether an instruction's regions may write memory.
+    /// True if an instruction's regions may write memory.
     writes: SecondaryMap<Inst, bool>,
 }
 
@@ -121,12 +121,12 @@ impl Numbering<'_> {
         }
     }
 
-    /// Whether an equal instruction is available, which then stands for `inst`; else makes `inst` available.
+    /// Returns true if an equal instruction is available, which then stands for `inst`; else makes `inst` available.
     fn is_redundant(&mut self, func: &mut Function, inst: Inst) -> bool {
         let data = &func.insts[inst];
         let effect = self.calls.of_inst(data);
         match effect {
-            // What held once holds from there on, and a check that fails ends everything.
+            // A condition that held once holds from there on, since a check that fails ends everything.
             _ if is_check(data.op) => self.look_up(func, inst, 0),
             Effect::Pure | Effect::Read if data.results.is_empty() => false,
             Effect::Pure => self.look_up(func, inst, 0),
@@ -174,8 +174,8 @@ fn is_write(effect: Effect) -> bool {
     matches!(effect, Effect::Write | Effect::ReadWrite)
 }
 
-/// What an instruction's value depends on, in a form in which equal computations look equal: the op, and its first
-/// operands in order. A store has the key of a load of its element, a check that of its condition.
+/// Returns what an instruction's value depends on, in a form in which equal computations look equal: the op, and its
+/// first operands in order. A store has the key of a load of its element, a check that of its condition.
 fn key<'f>(func: &'f Function, data: &'f InstData) -> (Op, &'f [Value], Option<Type>) {
     let ty = data.results.first().map(|&v| func.ty(v));
     match (data.op, &data.operands[..]) {

@@ -48,7 +48,7 @@ struct Liveness<'a> {
     /// Stores in private arrays, and until when what they store may be read: to the end, or once more in the next
     /// round of the outermost loop that they are in, which begins and ends there.
     stores: Vec<(Inst, Range<u32>)>,
-    /// Where accesses of private arrays stand in the text.
+    /// The place where accesses of private arrays stand in the text.
     order: SecondaryMap<Inst, u32>,
     n_ordered: u32,
     /// The instruction that owns a region.
@@ -121,7 +121,7 @@ impl Liveness<'_> {
                 self.mark_inst(owner);
             }
             match data.op {
-                // Which of these operands are live is decided slot by slot.
+                // These operands are live or dead slot by slot.
                 Op::Yield | Op::Break | Op::Continue | Op::While | Op::Block => {}
                 Op::If => self.mark_value(data.operands[0]),
                 Op::ForRange => self.mark_values(&data.operands[..3]),
@@ -144,7 +144,7 @@ impl Liveness<'_> {
                 self.mark_values(&func.insts[cond].operands);
             }
             if !data.regions.is_empty() {
-                // How often and how far a live loop or block runs depends on everything that leaves it.
+                // The trip count of a live loop or block depends on everything that leaves it.
                 for index in self.exits_of(inst) {
                     self.mark_inst(self.exits[index].1);
                 }
@@ -219,7 +219,7 @@ impl Liveness<'_> {
         }
     }
 
-    /// Where in `exits` those of a loop or block stand.
+    /// Returns where in `exits` those of a loop or block stand.
     fn exits_of(&self, inst: Inst) -> Range<usize> {
         let first = self.exits.partition_point(|&(target, _)| target < inst);
         let n_exits = self.exits[first..].iter().take_while(|&&(target, _)| target == inst).count();

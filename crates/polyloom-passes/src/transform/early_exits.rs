@@ -21,9 +21,9 @@ use crate::edit::Replacements;
 use polyloom_ir::{Function, Imm, Inst, MAX_REGION_DEPTH, Op, Region, Span, Type, Value, ValueData, ValueDef};
 use smallvec::SmallVec;
 
-/// How many early exits of one block become branches: each adds a level of regions.
+/// Number of early exits of one block become branches: each adds a level of regions.
 const MAX_EXITS: usize = 32;
-/// How deep regions may come to nest. Beyond, blocks stay.
+/// Says how deep regions may come to nest. Beyond, blocks stay.
 const MAX_NESTING: usize = MAX_REGION_DEPTH - 16;
 
 /// Turns breaks out of blocks into branches where nothing needs to be duplicated for it.
@@ -110,7 +110,7 @@ impl Tail<'_> {
     }
 }
 
-/// How deep the regions of an instruction nest.
+/// Returns how deep the regions of an instruction nest.
 fn height(func: &Function, inst: Inst) -> usize {
     let regions = func.insts[inst].regions.iter();
     let insts = regions.map(|&region| func.regions[region].insts.iter().map(|&inst| height(func, inst)).max());

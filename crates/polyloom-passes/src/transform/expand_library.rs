@@ -176,8 +176,8 @@ fn add_to_module(module: &mut Module, definition: &Module, id: FuncId) -> FuncId
     module.functions.push(function)
 }
 
-/// Whether two functions consist of the same entities: true for copies of one definition, and never for functions
-/// that differ.
+/// Returns true if two functions consist of the same entities: true for copies of one definition, and never for
+/// functions that differ.
 fn same_code(a: &Function, b: &Function) -> bool {
     let insts = || a.insts.values().zip(b.insts.values());
     a.results == b.results

@@ -51,7 +51,7 @@ fn is_small(func: &Function, inst: Inst) -> bool {
         })
 }
 
-/// What an instruction costs, in simple ones; `None` if it may not be executed in vain.
+/// Returns what an instruction costs, in simple ones; `None` if it may not be executed in vain.
 fn cost(func: &Function, inst: Inst) -> Option<u32> {
     let data = &func.insts[inst];
     let on_float = data.operands.first().and_then(|&v| func.ty(v).as_scalar()).is_some_and(|s| s.is_float());

@@ -25,11 +25,11 @@ const MAX_RELAXED_LIBRARY_INSTS: usize = 8;
 const MAX_INSTS: usize = 50_000;
 /// The deepest chain of calls; the interpreter's limit too.
 const MAX_DEPTH: usize = MAX_CALL_DEPTH;
-/// How deep regions may nest by inlining. `early_exits` may add more.
+/// Says how deep regions may nest by inlining. `early_exits` may add more.
 const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 
-/// Which functions of the user's stay calls, if they can: pure functions of scalars that do not ask which thread they
-/// are in.
+/// Says which functions of the user's stay calls, if they can: pure functions of scalars that do not ask which thread
+/// they are in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
     /// None, and none of the library's either, however big.
@@ -70,12 +70,12 @@ enum State {
 }
 
 struct Inliner {
-    /// Whether the float mode of what all this becomes part of is not strict.
+    /// True if the float mode of what all this becomes part of is not strict.
     relaxed: bool,
-    /// Which of the user's functions stay calls.
+    /// Says which of the user's functions stay calls.
     keep: Keep,
     states: SecondaryMap<FuncId, State>,
-    /// Whether calls of a function stay, and the number of instructions that decided it.
+    /// True if calls of a function stay, and the number of instructions that decided it.
     kept: SecondaryMap<FuncId, Option<Size>>,
 }
 
@@ -84,7 +84,7 @@ struct Size {
     n_insts: usize,
     nesting: usize,
     library: bool,
-    /// Whether it is a user's function that stays whatever its size.
+    /// True if it is a user's function that stays whatever its size.
     own: bool,
 }
 
@@ -92,7 +92,7 @@ struct Size {
 struct Call {
     callee: FuncId,
     span: Span,
-    /// How many regions it stands in.
+    /// Number of regions it stands in.
     nesting: usize,
 }
 
@@ -198,7 +198,7 @@ impl Inliner {
     }
 }
 
-/// Whether what a function computes depends on the thread.
+/// Returns true if what a function computes depends on the thread.
 fn asks_for_thread(module: &Module, id: FuncId) -> bool {
     let function = &module.functions[id];
     let mut asks = false;
@@ -210,8 +210,8 @@ fn asks_for_thread(module: &Module, id: FuncId) -> bool {
     asks
 }
 
-/// Whether a function may be a library function, `sin.f32`, but for one that prints. A user's function could have such
-/// a name too; it is then treated as one, which is right for every pure function of scalars.
+/// Returns true if a function may be a library function, `sin.f32`, but for one that prints. A user's function could
+/// have such a name too; it is then treated as one, which is right for every pure function of scalars.
 pub(crate) fn is_library_name(name: &str) -> bool {
     let op = name.split_once('.').and_then(|(op, _)| Op::from_name(op));
     op.is_some_and(|op| op.info().lowering == Lowering::Library && op.info().effect != Effect::ReadWrite)

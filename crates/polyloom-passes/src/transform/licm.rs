@@ -29,7 +29,7 @@ fn is_loop(op: Op) -> bool {
 struct Motion<'a> {
     func: &'a mut Function,
     calls: &'a CallEffects,
-    /// How many loops enclose a value's definition.
+    /// Number of loops enclose a value's definition.
     depths: SecondaryMap<Value, u32>,
     loops: Vec<Loop>,
 }
@@ -40,7 +40,7 @@ struct Loop {
     writes: bool,
 }
 
-/// What is known, within the innermost loop, about whether an instruction is reached.
+/// Describes what is known, within the innermost loop, about whether an instruction is reached.
 #[derive(Clone, Copy, Default)]
 struct Reach {
     /// Every iteration reaches it.
@@ -139,7 +139,7 @@ impl Motion<'_> {
     }
 }
 
-/// Whether computing an op in vain costs next to nothing.
+/// Returns true if computing an op in vain costs next to nothing.
 fn is_cheap(op: Op) -> bool {
     !matches!(op, Op::Call | Op::Div | Op::Mod | Op::FloorDiv | Op::Sqrt)
 }

@@ -19,7 +19,7 @@ pub(super) fn value(random: &mut Random, scalar: Scalar) -> u64 {
     eval::eval(Op::Cast, &[Type::F64], &from, scalar.into()).expect("numbers convert")
 }
 
-/// How many elements each array has, per axis.
+/// Number of elements each array has, per axis.
 pub(super) const EXTENT: usize = 8;
 
 /// The arrays of every generated kernel.

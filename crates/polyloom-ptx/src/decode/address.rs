@@ -189,7 +189,7 @@ impl Decoder<'_> {
     }
 }
 
-/// How an access is counted.
+/// Returns how an access is counted.
 pub(super) fn class(space: Option<Space>, store: bool) -> Class {
     match (space, store) {
         (None, _) => Class::Generic,

@@ -23,7 +23,7 @@ pub(super) const OPERATIONS: &[(&str, &str)] = &[
     ("max", "max"),
 ];
 
-/// What `operation` makes of memory, or `None` if the type has it not.
+/// Returns what `operation` makes of memory, or `None` if the type has it not.
 pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
     fn integer<T: Ord + Copy + 'static>(larger: bool, from: fn(u64) -> T, into: fn(T) -> u64) -> Update {
         Box::new(move |old, b, _| into(if larger { from(old).max(from(b)) } else { from(old).min(from(b)) }))

@@ -11,7 +11,7 @@ use crate::number::arithmetic::flush;
 use crate::number::half::{Bf16Bits, F16Bits, Half};
 use crate::syntax::ast::Operand;
 
-/// What is asked of two values.
+/// Describes what is asked of two values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Relation {
     Equal,

@@ -109,7 +109,7 @@ impl Decoder<'_> {
         Ok(Op::Call(Box::new(Call { target, arguments: argument_places, results: result_places })))
     }
 
-    /// What a call passes or gets, in the form the callee has it.
+    /// Returns what a call passes or gets, in the form the callee has it.
     fn passed(&mut self, operand: &Operand, formal: Option<&Place>) -> Decoded<Place> {
         let symbol = match operand {
             Operand::Name(name) => self.find(name),

@@ -11,7 +11,7 @@ use crate::number::half::{bf16_to_f32, f16_from_f32, f16_to_f32};
 use crate::number::narrow::{BF16, F16, F32, Format, TF32, narrow};
 use crate::syntax::ast::Operand;
 
-/// What a conversion says besides its types.
+/// Describes what a conversion says besides its types.
 #[derive(Clone, Copy)]
 pub(super) struct How {
     pub(super) rounding: Option<Rounding>,
@@ -37,7 +37,7 @@ impl How {
         self.rounding() == Rounding::Nearest && self.integral.is_none() && !changes
     }
 
-    /// Whether assemblers let a conversion of single values say so.
+    /// Tells whether assemblers let a conversion of single values say so.
     fn suits(self, to: Type, from: Type) -> Result<(), &'static str> {
         use Rounding::{Nearest, NearestAway, Zero};
         let single = to == Type::F32 || from == Type::F32;

@@ -12,7 +12,7 @@ use crate::number::arithmetic::{
 use crate::number::half::{bf16_to_f32, f16_to_f32};
 use crate::number::{Rounding, approximate};
 
-/// What is done to operands and results of f32 instructions.
+/// Describes what is done to operands and results of f32 instructions.
 #[derive(Clone, Copy)]
 struct Finish {
     ftz: bool,
@@ -93,7 +93,7 @@ impl Decoder<'_> {
         let nan = !plain && extremum && line.mods.take("NaN");
         let sign = !plain && extremum && line.mods.take("xorsign");
         let magnitude = !plain && extremum && line.mods.take("abs");
-        // Of two values the magnitudes are compared for the sake of the sign, of three for their own.
+        // Two values compare by magnitude for the sake of the sign, three for their own.
         if magnitude != (sign || magnitude && line.instruction.operands.len() == 4) {
             return line.error(format!("`{opcode}` of two values has `.xorsign.abs`, of three `.abs`"));
         }

@@ -17,12 +17,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const MAX_REGISTERS: u32 = 1 << 20;
 /// Local memory of a thread when functions may call each other without end.
 const RECURSIVE_LOCAL: u32 = 64 << 10;
-/// What `alloca` may give a thread.
+/// Holds what `alloca` may give a thread.
 const STACK_BYTES: u32 = 16 << 10;
 /// The most local memory a thread may have, as on GPUs.
 const MAX_LOCAL: u32 = 512 << 10;
 
-/// What a function cannot take or give back.
+/// Holds what a function cannot take or give back.
 pub(super) const QUAD_PASSED: &str = "128 bits are passed in `.param`, not in a register";
 
 pub(crate) struct Decoder<'a> {
@@ -30,7 +30,7 @@ pub(crate) struct Decoder<'a> {
     /// The functions of the program, the kernel first.
     pub(super) functions: Vec<&'a Function>,
     pub(super) infos: Vec<FunctionInfo>,
-    /// Which of them is being decoded; the kernel is the first.
+    /// Says which of them is being decoded; the kernel is the first.
     pub(super) current: usize,
     pub(super) globals: &'a Globals,
     /// Shared variables, by where they are declared.
@@ -45,7 +45,7 @@ pub(crate) struct Decoder<'a> {
     /// Names that the current function uses for more than copies, once somebody asks.
     used: Option<FxHashSet<&'a str>>,
     pub(super) position: Position,
-    /// Whether the current instruction may name special registers.
+    /// True if the current instruction may name special registers.
     pub(super) reads_special: bool,
     source: (u32, u32, u32),
     /// The statements of the present block after the present one.
@@ -144,7 +144,7 @@ pub(crate) fn definitions(ast: &Ast) -> impl Iterator<Item = &Function> {
     })
 }
 
-/// What the directives of a kernel say.
+/// Returns what the directives of a kernel say.
 pub(crate) fn limits(kernel: &Function) -> Limits {
     let mut limits = Limits::default();
     for (name, values) in &kernel.directives {
@@ -250,8 +250,8 @@ fn reachable<'a>(ast: &'a Ast, kernel: &'a Function) -> (Vec<&'a Function>, FxHa
 
 type SharedLayout = (FxHashMap<Position, u64>, Vec<(u32, u32, String)>, u32);
 
-/// Where the shared variables of a program lie, past the system's part: those with a size first, dynamic ones all behind
-/// them. Then their names, and the bytes until the dynamic ones.
+/// Returns where the shared variables of a program lie, past the system's part: those with a size first, dynamic ones
+/// all behind them. Then their names, and the bytes until the dynamic ones.
 fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) -> Decoded<SharedLayout> {
     let mut variables: Vec<&Variable> = Vec::new();
     for item in &ast.items {
@@ -383,7 +383,7 @@ impl<'a> Decoder<'a> {
         self.infos[index].size = size;
     }
 
-    /// Whether a vector load writes the register, and at most vector stores read it.
+    /// Returns true if a vector load writes the register, and at most vector stores read it.
     pub(super) fn is_copied(&mut self, register: &Operand) -> bool {
         let Operand::Name(name) = register else { return false };
         let body = self.functions[self.current].body.as_deref().unwrap_or(&[]);
@@ -517,7 +517,7 @@ impl<'a> Decoder<'a> {
         self.code.push(Inst { op, index, guard: None, class, position: self.position, source: self.source });
     }
 
-    /// What `name` stands for here.
+    /// Returns what `name` stands for here.
     pub(super) fn find(&self, name: &str) -> Option<Symbol> {
         if let Some(symbol) = self.scopes.iter().rev().find_map(|scope| scope.find(name)) {
             return Some(symbol);
@@ -571,7 +571,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Whether `name` is still free in the innermost scope.
+    /// Tells whether `name` is still free in the innermost scope.
     fn unused(&mut self, name: &str, position: Position) -> Decoded<()> {
         let scope = self.scope();
         if scope.find(name).is_none() && !scope.labels.contains_key(name) {
@@ -659,7 +659,7 @@ impl<'a> Decoder<'a> {
         Ok(symbol)
     }
 
-    /// How much local memory the deepest chain of calls takes.
+    /// Returns how much local memory the deepest chain of calls takes.
     fn local_bytes(&self) -> u32 {
         let mut callees: Vec<Vec<usize>> = vec![Vec::new(); self.infos.len()];
         let mut indirect = false;
@@ -696,7 +696,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Where a declared parameter lies.
+/// Returns where a declared parameter lies.
 fn place(symbol: &Symbol) -> Place {
     match symbol {
         Symbol::Register { file: File::Word, slot, ty } => Place::Word(Source::Register(*slot), ty.bits()),

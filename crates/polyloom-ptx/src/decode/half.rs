@@ -7,7 +7,7 @@ use super::{Class, Decoded, Line};
 use crate::exec::registers::Compute;
 use crate::number::half::{Bf16Bits, F16Bits, Half};
 
-/// Which format, and whether there are two.
+/// Says which format, and whether there are two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HalfKind {
     brain: bool,
@@ -27,11 +27,11 @@ impl HalfKind {
     }
 }
 
-/// What `.oob` looks for, by which copies of tensors fill what is out of bounds. The manual does not give the bits
-/// (PTX ISA 9.0 §5.5); these are those of GPUs that have such copies.
+/// Holds what `.oob` looks for, by which copies of tensors fill what is out of bounds. The manual does not give the
+/// bits (PTX ISA 9.0 §5.5); these are those of GPUs that have such copies.
 const OUT_OF_BOUNDS: u16 = 0x7ff7;
 
-/// What is done to operands and results.
+/// Describes what is done to operands and results.
 #[derive(Clone, Copy)]
 struct Finish {
     ftz: bool,
@@ -209,7 +209,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Which half of a register.
+/// Says which half of a register.
 #[derive(Clone, Copy)]
 struct Place(u32);
 

@@ -6,7 +6,7 @@ use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::exec::registers::{Compute, LANES, Slot, Source, Value, Word, map2, map3, put};
 
-/// What arithmetic on integers of some type needs.
+/// Describes what arithmetic on integers of some type needs.
 pub(super) trait Integer: Value + Ord {
     fn widened(self) -> i128;
     /// The low bits.
@@ -62,7 +62,7 @@ macro_rules! by_integer {
 }
 pub(super) use by_integer;
 
-/// Which part of a product.
+/// Says which part of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Low,
@@ -98,7 +98,7 @@ impl Decoder<'_> {
             return self.dot_product(line, part);
         }
         let ty = line.mods.ty()?;
-        // Of products, the upper half alone.
+        // The upper half alone of products.
         let has_saturation = ty == Type::S(32) && matches!(part, None | Some(Part::High)) && !carry_out;
         if saturating && !has_saturation {
             return line.error(format!("`{opcode}` has no `.sat` with `.{}`", ty.name()));
@@ -202,7 +202,7 @@ impl Decoder<'_> {
         if !matches!(ty, Type::U(32) | Type::S(32)) {
             return line.mods.no_type(ty);
         }
-        // Of the 48 bits, the upper or lower 32.
+        // The upper or lower 32 of the 48 bits.
         let shift = if part == Part::High { 16 } else { 0 };
         if line.instruction.opcode == "mul24" {
             self.binary::<u32>(line, ty, move |a, b| ((low24(a, signed) * low24(b, signed)) >> shift) as u32)
@@ -310,13 +310,13 @@ impl Decoder<'_> {
     }
 }
 
-/// Which instructions of a chain read and write the carry.
+/// Says which instructions of a chain read and write the carry.
 #[derive(Clone, Copy)]
 struct Carry {
     slot: u32,
     reads: bool,
     writes: bool,
-    /// What lanes begin with where it is not read.
+    /// Holds what lanes begin with where it is not read.
     initial: u32,
 }
 

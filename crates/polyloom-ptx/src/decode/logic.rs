@@ -141,7 +141,7 @@ impl Decoder<'_> {
         })
     }
 
-    /// How many bits are set, and where.
+    /// Returns the number of bits that are set, and where.
     fn count(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
         let all = &line.instruction.operands;
         Ok(match line.instruction.opcode.as_str() {

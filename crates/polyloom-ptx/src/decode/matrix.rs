@@ -41,7 +41,7 @@ impl Shape {
     }
 }
 
-/// Which matrix of a product; C stands for D too.
+/// Says which matrix of a product; C stands for D too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     A,
@@ -83,7 +83,7 @@ fn wmma_has(Shape { m, n, k }: Shape, ty: Type) -> bool {
     }
 }
 
-/// Whether matrices of these types are multiplied: those of A and B, and of C and D.
+/// Returns true if matrices of these types are multiplied: those of A and B, and of C and D.
 fn goes_together(spread: Spread, [a, b]: [Type; 2], [c, d]: [Type; 2]) -> bool {
     let wmma = spread == Spread::Wmma;
     let single = c == Type::F32 && d == Type::F32;
@@ -111,7 +111,7 @@ fn take_shape(line: &mut Line<'_>) -> Decoded<Shape> {
     Ok(Shape::parse(name).unwrap_or(Shape { m: 1, n: 1, k: 1 }))
 }
 
-/// How the matrices of a product are spread over lanes and their registers.
+/// Describes how the matrices of a product are spread over lanes and their registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Spread {
     Wmma,
@@ -137,8 +137,8 @@ impl Spread {
     }
 }
 
-/// How the `mma` of quarters of a warp spreads matrices (PTX ISA 9.0 §9.7.14.5.1): lanes `4 q + t` and `16 + 4 q + t`
-/// have those of the quarter `q`.
+/// Returns how the `mma` of quarters of a warp spreads matrices (PTX ISA 9.0 §9.7.14.5.1): lanes `4 q + t` and `16 + 4
+/// q + t` have those of the quarter `q`.
 fn quarter_fragment(role: Role, by_rows: [bool; 2], ty: Type, registers: usize) -> Vec<Part> {
     let bits = element_bits(ty);
     let each = 32 / bits;
@@ -161,7 +161,8 @@ fn quarter_fragment(role: Role, by_rows: [bool; 2], ty: Type, registers: usize) 
     parts
 }
 
-/// How `mma` spreads a matrix (PTX ISA 9.0 §9.7.14.5): lane `4 g + t` has rows around `g` and columns around `t`.
+/// Returns how `mma` spreads a matrix (PTX ISA 9.0 §9.7.14.5): lane `4 g + t` has rows around `g` and columns around
+/// `t`.
 fn mma_fragment(role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Part> {
     let bits = element_bits(ty);
     let each = if bits == 64 { 1 } else { 32 / bits };
@@ -187,8 +188,8 @@ fn mma_fragment(role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Par
     parts
 }
 
-/// How `wmma` spreads a matrix here: row by row, over registers, their lanes and parts of these; if there is room for
-/// two copies, two.
+/// Returns how `wmma` spreads a matrix here: row by row, over registers, their lanes and parts of these; if there is
+/// room for two copies, two.
 fn wmma_fragment(role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Part> {
     let bits = element_bits(ty);
     let each = if bits == 64 { 1 } else { 32 / bits };
@@ -212,7 +213,7 @@ fn wmma_fragment(role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Pa
     parts
 }
 
-/// Whether the parts are a whole matrix.
+/// Returns true if the parts are a whole matrix.
 fn covers(parts: &[Part], (rows, columns): (u32, u32)) -> bool {
     let mut seen = vec![false; (rows * columns) as usize];
     for part in parts {
@@ -255,7 +256,7 @@ impl MatrixAccess {
 }
 
 impl Piece {
-    /// Whether another follows it, in the register and in memory.
+    /// Returns true if another follows it, in the register and in memory.
     fn goes_on_with(&self, next: &Piece) -> bool {
         self.register == next.register
             && u32::from(self.bit) + 8 * u32::from(self.bytes) == next.bit.into()
@@ -367,7 +368,7 @@ impl Decoder<'_> {
             None => Source::constant(if by_rows { columns } else { rows }),
         };
         let (unit, stride) = if narrow { (32 / bits, self.words(stride, 32 / bits)) } else { (1, stride) };
-        // Of copies only the first is stored.
+        // Only the first of several copies is stored.
         let limit = if store { (rows * columns) as usize } else { parts.len() };
         let places = parts.iter().take(limit).filter(|part| !narrow || part.bit == 0);
         let elements = places.map(|part| {

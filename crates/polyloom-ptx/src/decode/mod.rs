@@ -45,7 +45,7 @@ pub(crate) use symbol::{Globals, Symbol, declared, incomplete, is_opaque, repeat
 /// Forms of instructions that the simulator has in others, by a modifier that tells them.
 const LACKING: &[(&str, &str)] = &[("st", "bulk"), ("st", "async"), ("red", "async"), ("ldmatrix", "m8n16")];
 
-/// What decoding one instruction gives.
+/// Describes what decoding one instruction gives.
 pub(crate) type Decoded<T> = Result<T, Error>;
 
 /// One instruction while it is decoded.

@@ -20,7 +20,7 @@ impl<'i> Modifiers<'i> {
         }
     }
 
-    /// Whether `name` was there.
+    /// Returns true if `name` was there.
     pub(crate) fn take(&mut self, name: &str) -> bool {
         let found = self.left.iter().position(|each| *each == name);
         if let Some(index) = found {
@@ -29,7 +29,7 @@ impl<'i> Modifiers<'i> {
         found.is_some()
     }
 
-    /// What the first modifier of `choices` stands for.
+    /// Returns what the first modifier of `choices` stands for.
     pub(crate) fn take_of<T: Copy>(&mut self, choices: &[(&str, T)]) -> Option<T> {
         let index = self.left.iter().position(|each| choices.iter().any(|(name, _)| name == each))?;
         let name = self.left.remove(index);

@@ -14,18 +14,18 @@ use crate::syntax::ast::{Operand, Space};
 const VECTORS: &[(&str, usize)] = &[("v2", 2), ("v4", 4), ("v8", 8)];
 const MOVED_VECTORS: &[(&str, usize)] = &[("v2", 2), ("v4", 4)];
 
-/// What `ld` and `st` say alike.
+/// Describes what `ld` and `st` say alike.
 struct Access {
     order: Order,
     space: Option<Space>,
-    /// How many registers.
+    /// Number of registers.
     count: usize,
     ty: Type,
     /// Bytes of each.
     size: u32,
 }
 
-/// What `mov.b128` reads.
+/// Describes what `mov.b128` reads.
 enum Parts {
     Halves(Halves),
     Words(Vec<Source<u32>>),

@@ -19,17 +19,17 @@ pub(crate) struct Program {
     /// Bytes of static shared memory, which begins at [`RESERVED_SHARED`](crate::memory::window::RESERVED_SHARED);
     /// dynamic shared memory begins where it ends.
     pub(crate) static_shared_bytes: u32,
-    /// Whether it asks where the system's part of shared memory is, and so may access it.
+    /// True if it asks where the system's part of shared memory is, and so may access it.
     pub(crate) uses_reserved_shared: bool,
-    /// Whether it asks for the workspace of a cooperative launch.
+    /// True if it asks for the workspace of a cooperative launch.
     pub(crate) uses_workspace: bool,
     /// The generic addresses of constant memory.
     pub(crate) constants: Range<u64>,
     /// Bytes of local memory a thread may need.
     pub(crate) local_bytes: u32,
-    /// Of these, those that `alloca` gives; there are none unless some function uses it.
+    /// Those of these that `alloca` gives; there are none unless some function uses it.
     pub(crate) stack_bytes: u32,
-    /// Whether it calls `malloc`.
+    /// True if it calls `malloc`.
     pub(crate) allocates: bool,
     /// `.file` indices and names.
     pub(crate) files: Vec<(u32, String)>,
@@ -38,7 +38,7 @@ pub(crate) struct Program {
     pub(crate) limits: Limits,
 }
 
-/// What the kernel's directives say of its launches.
+/// Describes what the kernel's directives say of its launches.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Limits {
     /// `.maxntid`: at most as many threads a block.
@@ -57,7 +57,7 @@ pub(crate) struct FunctionInfo {
     pub(crate) entry: u32,
     /// Registers and local memory of one call.
     pub(crate) size: Base,
-    /// Of a kernel, the most 32-bit registers that hold values at once, if it was told.
+    /// Most 32-bit registers of a kernel that hold values at once, if it was told.
     pub(crate) pressure: Option<u32>,
     pub(crate) parameters: Vec<Place>,
     pub(crate) results: Vec<Place>,
@@ -68,7 +68,7 @@ pub(crate) struct FunctionInfo {
 pub struct ParameterInfo {
     /// Its name.
     pub name: String,
-    /// Where it begins in the parameter block.
+    /// The place where it begins in the parameter block.
     pub offset: u32,
     /// Bytes.
     pub size: u32,
@@ -80,7 +80,7 @@ pub struct ParameterInfo {
     pub pointer: bool,
 }
 
-/// Where a function's parameter or result lies in its frame, or what a call passes.
+/// Says where a function's parameter or result lies in its frame, or what a call passes.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Memory {
@@ -97,7 +97,7 @@ pub(crate) enum Place {
 /// One instruction.
 pub(crate) struct Inst {
     pub(crate) op: Op,
-    /// Where it stands in the program.
+    /// The place where it stands in the program.
     pub(crate) index: u32,
     pub(crate) guard: Option<Test>,
     pub(crate) class: Class,
@@ -163,7 +163,7 @@ impl Class {
         Class::AsyncCopy,
     ];
 
-    /// What reports call it.
+    /// Returns what reports call it.
     pub fn name(self) -> &'static str {
         match self {
             Class::Integer => "integer",
@@ -291,7 +291,7 @@ impl HostFunction {
     }
 }
 
-/// What is done with the part of local memory that grows.
+/// Describes what is done with the part of local memory that grows.
 pub(crate) enum StackOp {
     /// So many bytes, at a multiple of `align`, until the function returns.
     Alloc {
@@ -340,7 +340,7 @@ pub(crate) enum Special {
     One,
 }
 
-/// Where an access goes, before the lanes' registers are added.
+/// Says where an access goes, before the lanes' registers are added.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) base: AddressBase,
@@ -356,7 +356,7 @@ pub(crate) enum AddressBase {
     Double(u32),
 }
 
-/// How far a memory operation is ordered (PTX ISA 9.0 §8.5).
+/// Describes how far a memory operation is ordered (PTX ISA 9.0 §8.5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Scope {
     Block,
@@ -365,7 +365,7 @@ pub(crate) enum Scope {
     System,
 }
 
-/// How strong a memory operation is (PTX ISA 9.0 §8.4).
+/// Describes how strong a memory operation is (PTX ISA 9.0 §8.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Order {
     /// Relaxed or more, `.volatile` included; otherwise weak.
@@ -399,7 +399,7 @@ pub(crate) struct Store {
     pub(crate) at_once: bool,
 }
 
-/// What memory becomes, from what it was and the operands.
+/// Describes what memory becomes, from what it was and the operands.
 pub(crate) type Update = Box<dyn Fn(u64, u64, u64) -> u64 + Send + Sync>;
 
 pub(crate) struct Atomic {
@@ -426,7 +426,7 @@ pub(crate) struct WideAtomic {
     pub(crate) space: Option<Space>,
     pub(crate) address: Address,
     pub(crate) destination: Slot,
-    /// What memory has to be for it to change.
+    /// Holds what memory has to be for it to change.
     pub(crate) expected: Option<Halves>,
     pub(crate) new: Halves,
     pub(crate) order: Order,
@@ -458,11 +458,11 @@ pub(crate) enum ReductionKind {
 
 /// An instruction that lanes of a warp execute together.
 pub(crate) struct WarpOp {
-    /// Which lanes; `None`: those that are there.
+    /// Says which lanes; `None`: those that are there.
     pub(crate) members: Option<Source<u32>>,
-    /// Of a shuffle, the lane that each lane reads, itself if that one is out of range.
+    /// Lane that each lane of a shuffle reads, itself if that one is out of range.
     pub(crate) sources: Option<Sources>,
-    /// Whether all lanes use what a shuffle gives them.
+    /// True if all lanes use what a shuffle gives them.
     pub(crate) unguarded: bool,
     pub(crate) kind: WarpKind,
 }
@@ -500,9 +500,9 @@ pub(crate) struct Piece {
     /// The first bit in the register.
     pub(crate) bit: u8,
     pub(crate) bytes: u8,
-    /// Of each lane, where it begins among the bytes of all rows.
+    /// Place of each lane's first byte among the bytes of all rows.
     pub(crate) offsets: [u16; LANES],
-    /// Whether it is a word in each lane, one behind the other.
+    /// True if it is a word in each lane, one behind the other.
     pub(crate) consecutive: bool,
 }
 
@@ -555,7 +555,7 @@ pub(crate) struct BulkCopy {
     pub(crate) reduction: Option<BulkReduction>,
 }
 
-/// What a bulk copy tells that it is done.
+/// Describes what a bulk copy tells that it is done.
 pub(crate) enum BulkEnd {
     /// The bulk group that the thread commits.
     Group,

@@ -29,14 +29,14 @@ impl Produced {
         matches!(self, Produced::Special(_, Widths::B64 | Widths::UpTo64) | Produced::FrameAddress(_))
     }
 
-    /// Whether it can be read as so many bits.
+    /// Returns true if it can be read as so many bits.
     pub(super) fn has(&self, bits: u32) -> bool {
         match self {
             Produced::Special(_, Widths::B32) => bits == 32,
             Produced::Special(_, Widths::UpTo32) => matches!(bits, 16 | 32),
             Produced::Special(_, Widths::UpTo64) => matches!(bits, 16 | 32 | 64),
             Produced::Special(_, Widths::B64) => bits == 64,
-            // Of local memory, so that 32 bits hold it.
+            // An address of local memory, so that 32 bits hold it.
             Produced::FrameAddress(_) => matches!(bits, 32 | 64),
         }
     }
@@ -126,7 +126,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// What an operand stands for that is in no register.
+    /// Returns what an operand stands for that is in no register.
     pub(super) fn produced(&self, operand: &Operand) -> Option<Produced> {
         let of_special = |(which, widths)| Produced::Special(which, widths);
         match operand {

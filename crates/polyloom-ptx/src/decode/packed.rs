@@ -14,7 +14,7 @@ use crate::number::half::{bf16_from_f32, f16_from_f32};
 use crate::number::narrow::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, Format, narrow, narrow_randomly, widen};
 use crate::syntax::ast::Operand;
 
-/// What one value of a packed register is.
+/// Describes what one value of a packed register is.
 #[derive(Clone, Copy, Debug)]
 enum Element {
     Float(Format),
@@ -28,7 +28,7 @@ enum Element {
 #[derive(Clone, Copy, Debug)]
 struct Packed {
     element: Element,
-    /// How many.
+    /// Says how many.
     count: u32,
     /// Bits from one to the next.
     stride: u32,
@@ -59,7 +59,7 @@ impl Packed {
     /// The random bits for the value `index`, counted from the lowest, and how many they are.
     fn random(self, bits: u32, index: u32) -> (u32, u32) {
         match (self.count, self.stride) {
-            // Of e2m1 two values share a byte of each half.
+            // Two values of e2m1 share a byte of each half.
             (4, 4) => {
                 let bytes = bits >> (index / 2 * 8);
                 (bytes >> 8 & 0xff00 | bytes & 0xff, 16)
@@ -121,7 +121,7 @@ fn scale_bits(x: f64, up: bool, finite: bool) -> u32 {
     (exponent + 127).clamp(0, if finite { 0xfe } else { 0xff }) as u32
 }
 
-/// What a conversion between two types may and must say.
+/// Describes what a conversion between two types may and must say.
 struct Rule {
     roundings: &'static [Rounding],
     /// `.rs`
@@ -192,7 +192,7 @@ fn rule(to: Type, from: Type) -> Option<Rule> {
     })
 }
 
-/// Where the values come from.
+/// Says where the values come from.
 enum Input {
     /// f32, the lowest value's first.
     Singles(Vec<Source<u32>>),

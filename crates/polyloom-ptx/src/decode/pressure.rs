@@ -63,7 +63,7 @@ impl<'a> Names<'a> {
 struct Step {
     reads: Vec<usize>,
     writes: Vec<usize>,
-    /// Whether it loads a parameter, which instructions may read from where it is.
+    /// True if it loads a parameter, which instructions may read from where it is.
     is_parameter: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn pressure(body: &[Statement]) -> Option<u32> {
     if blocks.len().saturating_mul(words) > MAX_TABLE {
         return None;
     }
-    // What is needed where a block begins.
+    // Registers needed where a block begins.
     let mut needed = vec![vec![0u64; words]; blocks.len()];
     let mut live = vec![0u64; words];
     let mut most = 0;
@@ -221,7 +221,7 @@ fn step<'a>(instruction: &'a Instruction, names: &mut Names<'a>) -> Step {
     }
     if let Some((_, guard)) = &instruction.guard {
         step.reads.extend(names.of(guard));
-        // Where the guard is false, what was there stays.
+        // The old value stays where the guard is false.
         step.reads.extend_from_slice(&step.writes);
     }
     step

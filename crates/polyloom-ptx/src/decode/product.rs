@@ -10,7 +10,7 @@ use crate::number::half::{bf16_to_f32, f16_from_f32, f16_to_f32};
 use crate::number::narrow::{E4M3, E5M2, widen};
 use pulp::{Arch, Simd, WithSimd};
 
-/// What single bits are combined by before they are counted.
+/// Describes what single bits are combined by before they are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BitOperation {
     And,
@@ -35,7 +35,7 @@ pub(super) fn element_bits(ty: Type) -> u32 {
     }
 }
 
-/// How many elements a register of a fragment has.
+/// Returns the number of elements a register of a fragment has.
 fn per_register(ty: Type) -> usize {
     (32 / element_bits(ty)).max(1) as usize
 }
@@ -46,7 +46,7 @@ fn place(part: &Part, ty: Type) -> usize {
     word * per_register(ty) + usize::from(part.bit) / element_bits(ty) as usize
 }
 
-/// What a fragment's elements are computed with.
+/// Describes what a fragment's elements are computed with.
 trait Number: Copy + Default + Send + Sync + 'static {
     /// The elements of a register, lane by lane.
     fn of_words(words: &[u32; LANES], ty: Type, out: &mut [Self]);
@@ -147,7 +147,7 @@ impl Number for f64 {
 /// Elements of one order as those of another.
 struct Order {
     from: Vec<u16>,
-    /// How many follow each other in both: 1, 4 or 8, or all.
+    /// Says how many follow each other in both: 1, 4 or 8, or all.
     run: usize,
 }
 
@@ -220,7 +220,7 @@ impl Fragment {
     }
 }
 
-/// Where a result goes.
+/// Says where a result goes.
 pub(super) struct Output {
     slots: Vec<Destination>,
     ty: Type,
@@ -321,7 +321,7 @@ impl Product {
         )
     }
 
-    /// What `step` calls has to be inlined: a function of its own is compiled for every machine's vectors.
+    /// Returns what `step` calls has to be inlined: a function of its own is compiled for every machine's vectors.
     fn vectorised(self, step: impl Fn(&Product, &mut Registers, u32) + Send + Sync + 'static) -> Compute {
         let arch = Arch::new();
         Box::new(move |registers, mask| {
@@ -342,7 +342,7 @@ impl Product {
         add: impl Fn(T, T, T) -> T,
     ) -> Vec<T> {
         let mut sums: Vec<T> = self.c.read(registers);
-        // Of products below each other, each has rows of A and B of its own.
+        // Products below each other have rows of A and B of their own.
         let products = left.chunks(self.m * self.k).zip(right.chunks(self.k * N)).zip(sums.chunks_mut(self.m * N));
         for ((left, right), sums) in products {
             for (left, sums) in left.chunks(self.k).zip(sums.as_chunks_mut::<N>().0) {
@@ -359,8 +359,8 @@ impl Product {
     }
 }
 
-/// Whether all products of elements of two matrices of bf16 or tf32 are exact in f32, whose bits are enough: none is
-/// too large, and none too small.
+/// Returns true if all products of elements of two matrices of bf16 or tf32 are exact in f32, whose bits are enough:
+/// none is too large, and none too small.
 fn products_are_exact(left: &[f32], right: &[f32]) -> bool {
     let range = |all: &[f32]| {
         let mut range = (f32::MAX.to_bits(), 0);

@@ -3,7 +3,7 @@
 use super::op::Special;
 use crate::memory::window::RESERVED_SHARED;
 
-/// Of how many bits a special register can be read.
+/// The widths in which a special register can be read, in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Widths {
     B32,

@@ -6,7 +6,7 @@ use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::syntax::ast::Operand;
 
-/// What `alloca` aligns to unless it says.
+/// Holds what `alloca` aligns to unless it says.
 const DEFAULT_ALIGN: u64 = 8;
 /// The most that it may say.
 const MAX_ALIGN: u64 = 1 << 23;

@@ -8,7 +8,7 @@ use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Statement, Variable
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// Which file a register is in.
+/// Says which file a register is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum File {
     Word,
@@ -19,7 +19,7 @@ pub(crate) enum File {
 }
 
 impl File {
-    /// How many places of its file a register takes.
+    /// Returns the number of places of its file a register takes.
     pub(crate) fn places(self) -> u32 {
         if self == File::Quad { 2 } else { 1 }
     }
@@ -62,7 +62,7 @@ pub(crate) struct Family {
     pub(crate) file: File,
     pub(crate) first: u32,
     pub(crate) count: u32,
-    /// Of each, if they are vectors.
+    /// Number of components of each, if they are vectors.
     pub(crate) lanes: u32,
     pub(crate) ty: Type,
 }
@@ -94,7 +94,7 @@ impl Scope {
 }
 
 impl Family {
-    /// Which of its registers has these digits behind the prefix.
+    /// Returns which of its registers has these digits behind the prefix.
     pub(crate) fn number(&self, digits: &str) -> Option<u32> {
         digits.parse().ok().filter(|number| *number < self.count)
     }
@@ -107,13 +107,13 @@ pub(crate) struct Globals {
     pub(crate) by_name: FxHashMap<String, u64>,
     /// All, by where they are declared; functions have variables of their own, which may share a name.
     pub(crate) by_position: FxHashMap<Position, u64>,
-    /// Where the constant variables are among generic addresses. An address of `.const` counts from the start, so that
-    /// 32 bits hold it.
+    /// The place where the constant variables are among generic addresses. An address of `.const` counts from the
+    /// start, so that 32 bits hold it.
     pub(crate) constants: Range<u64>,
 }
 
 impl Globals {
-    /// What stands for the variable at a generic address.
+    /// Returns what stands for the variable at a generic address.
     pub(crate) fn symbol(&self, address: u64) -> Symbol {
         match self.constants.contains(&address) {
             true => Symbol::Memory { space: Space::Const, address: address - self.constants.start },
@@ -122,7 +122,7 @@ impl Globals {
     }
 }
 
-/// Whether a variable is of a texture, a sampler or a surface. Those that no kernel uses take no part.
+/// Returns true if a variable is of a texture, a sampler or a surface. Those that no kernel uses take no part.
 pub(crate) fn is_opaque(variable: &Variable) -> bool {
     matches!(variable.ty.as_str(), "texref" | "samplerref" | "surfref")
 }
@@ -216,7 +216,7 @@ pub(crate) fn variable_size(variable: &Variable) -> Decoded<(u32, u32)> {
     Ok((size as u32, align))
 }
 
-/// Where variables lie: offset, size and alignment of each, and the end.
+/// Says where variables lie: offset, size and alignment of each, and the end.
 type Layout = (Vec<(u32, u32, u32)>, u32);
 
 /// Lays variables out one after the other, from `start`.

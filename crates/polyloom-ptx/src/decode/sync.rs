@@ -9,7 +9,7 @@ use crate::exec::block::BLOCK_BARRIERS;
 use crate::exec::registers::{LANES, Source};
 use crate::syntax::ast::Operand;
 
-/// Where a restricted fence orders, and whether it acquires.
+/// The place where a restricted fence orders, and whether it acquires.
 const RESTRICTED: [(&str, bool); 2] = [("sync_restrict::shared::cluster", true), ("sync_restrict::shared::cta", false)];
 const RESTRICTION: &str = "a restricted fence is `.acquire.sync_restrict::shared::cluster.cluster` or \
                            `.release.sync_restrict::shared::cta.cluster`";

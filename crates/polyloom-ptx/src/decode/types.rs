@@ -119,7 +119,7 @@ const OF: &[(&[&str], &[&[Type]])] = &[
 ];
 
 impl Type {
-    /// Whether the instruction `opcode` may name the type.
+    /// Returns true if the instruction `opcode` may name the type.
     pub(crate) fn is_of(self, opcode: &str) -> bool {
         let entry = OF.iter().find(|(opcodes, _)| opcodes.contains(&opcode));
         entry.is_none_or(|(_, groups)| groups.iter().any(|types| types.contains(&self)))
@@ -145,9 +145,9 @@ impl Type {
         }
     }
 
-    /// Whether a register of the type, of the right size, is an operand where an instruction has type `wanted`: integers
-    /// are operands of each other's types, floats of their own, and bits of all (PTX ISA 9.0 §9.5.1). So are pairs of
-    /// halves of integers, as ptxas has it.
+    /// Returns true if a register of the type, of the right size, is an operand where an instruction has type `wanted`:
+    /// integers are operands of each other's types, floats of their own, and bits of all (PTX ISA 9.0 §9.5.1). So are
+    /// pairs of halves of integers, as ptxas has it.
     pub(crate) fn is_operand_of(self, wanted: Type) -> bool {
         let is_float = matches!(wanted, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 | Type::F32 | Type::F64);
         match self {

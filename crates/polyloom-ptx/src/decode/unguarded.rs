@@ -13,11 +13,12 @@ const WRITE_NOTHING: &[&str] = &["st", "red", "bar", "barrier", "bra", "brx", "c
 /// Those after which a value has got out: to memory, or to other lanes.
 const SINKS: &[&str] = &["st", "red", "atom", "ld", "shfl", "redux", "call"];
 
-/// How many statements are looked at: what comes later is let pass.
+/// Number of statements that are looked at: what comes later is let pass.
 const LOOKED_AT: usize = 256;
 
 impl Decoder<'_> {
-    /// Whether the registers that `written` names are used for all lanes in what follows the present instruction.
+    /// Returns true if the registers that `written` names are used for all lanes in what follows the present
+    /// instruction.
     pub(super) fn is_unguarded(&self, written: &Operand) -> bool {
         // By name, and whether it is more than a copy.
         let mut undefined: Vec<(&str, bool)> = Vec::new();

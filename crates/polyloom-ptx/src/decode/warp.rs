@@ -210,7 +210,7 @@ impl Decoder<'_> {
         let nan = ty == Type::F32 && line.mods.take("NaN");
         line.check(3, 3)?;
         let all = &line.instruction.operands;
-        // What one member alone gives as well.
+        // A result that one member alone gives as well.
         let prepared = move |bits: u32| match (ty, f32::from_bits(bits)) {
             (Type::F32, x) => canonical(if magnitude { x.abs() } else { x }).to_bits(),
             _ => bits,

@@ -15,7 +15,7 @@ use crate::syntax::ast::Space;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::fence;
 
-/// What an access does, for the checks.
+/// Describes what an access does, for the checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AccessKind {
     Read,
@@ -26,7 +26,7 @@ pub(crate) enum AccessKind {
     AsyncWrite,
 }
 
-/// What an access does, for its bounds.
+/// Describes what an access does, for its bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reach {
     Read,
@@ -37,7 +37,7 @@ pub(super) enum Reach {
     Update,
 }
 
-/// Which region the lanes of a group go to.
+/// Says which region the lanes of a group go to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Where {
     Global(usize),
@@ -66,7 +66,7 @@ pub(crate) struct Access<'a> {
     /// Bytes a lane.
     pub(crate) size: u32,
     pub(crate) order: Order,
-    /// What is stored, value by value, and the bytes of each.
+    /// Holds what is stored, value by value, and the bytes of each.
     pub(crate) stored: Option<(&'a [[u64; LANES]], usize)>,
     /// A bit for each byte of a lane that is read to be copied, if at all.
     pub(crate) copied: u32,
@@ -81,7 +81,7 @@ impl Drop for Fence {
     }
 }
 
-/// What plain accesses are.
+/// Holds what plain accesses are.
 pub(crate) const WEAK: Order = Order { strong: false, acquire: false, release: false, scope: Scope::Device };
 
 impl Warp {
@@ -173,7 +173,7 @@ impl Warp {
             offsets[lane] = offset.wrapping_add(bounds.start) as usize;
         }
         if place == Where::Local && context.program.stack_bytes > 0 {
-            // What `alloca` has not given, or was given back, is nobody's.
+            // Memory that `alloca` has not given, or was given back, is nobody's.
             for (lane, offset) in offsets.iter().enumerate() {
                 bad |= u32::from((*offset as u64).saturating_add(size) > self.stack[lane].into()) << lane;
             }

@@ -19,7 +19,7 @@ const TURN: u32 = 1 << 16;
 /// Turns of all warps before another block has its.
 const ROUNDS: u32 = 16;
 
-/// What all warps of a block share.
+/// Describes what all warps of a block share.
 pub(crate) struct BlockState {
     pub(crate) index: [u32; 3],
     pub(crate) linear: u64,
@@ -74,7 +74,7 @@ impl BarrierState {
     }
 }
 
-/// What a barrier with a reduction gives to all threads.
+/// Describes what a barrier with a reduction gives to all threads.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Resume {
     count: u32,
@@ -94,7 +94,7 @@ impl Resume {
     }
 }
 
-/// How far a block got in its turn.
+/// Describes how far a block got in its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
     Done,
@@ -233,7 +233,8 @@ impl BlockState {
         }
     }
 
-    /// How many threads have arrived. Warps all of whose threads have count whole, as hardware counts them.
+    /// Returns the number of threads that have arrived. Warps all of whose threads have count whole, as hardware counts
+    /// them.
     fn arrivals(&self, barrier: &BarrierState) -> u32 {
         let counted =
             barrier.arrived.iter().zip(&self.alive).map(|(arrived, alive)| {

@@ -10,7 +10,7 @@ use crate::decode::op::{BulkCopy, BulkEnd, Inst, Order, Scope};
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::Space;
 
-/// What sizes and addresses are multiples of.
+/// Holds what sizes and addresses are multiples of.
 const PIECE: u32 = 16;
 
 impl Warp {

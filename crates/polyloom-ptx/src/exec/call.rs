@@ -62,7 +62,7 @@ impl Warp {
         if path.mask == 0 {
             return Ok(Step::End);
         }
-        // Of what stays, the lanes whose predicate is off go on, which the next turn finds out.
+        // The lanes whose predicate is off go on, which the next turn finds out.
         Ok(Step::Pause)
     }
 
@@ -146,7 +146,7 @@ impl Warp {
         }
     }
 
-    /// What a call of a function of the host passes in a place, zero-extended.
+    /// Returns what a call of a function of the host passes in a place, zero-extended.
     pub(super) fn argument(&self, place: &Place) -> [u64; LANES] {
         match place {
             Place::Word(source, _) => source.get(&self.registers).map(u64::from),

@@ -29,7 +29,7 @@ const MAX_REGISTER_BYTES: u64 = 1 << 30;
 /// The most findings a launch collects.
 const MAX_FINDINGS: usize = 64;
 
-/// What all blocks of a launch share.
+/// Describes what all blocks of a launch share.
 pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
     pub(crate) launch: &'a Launch<'a>,
@@ -60,7 +60,7 @@ impl Context<'_> {
         &self.program.functions[self.program.kernel].name
     }
 
-    /// Where an instruction is.
+    /// Returns where an instruction is.
     pub(crate) fn site(&self, inst: &Inst) -> Site {
         let (file, line, column) = inst.source;
         let name = self.program.files.iter().find(|(index, _)| *index == file && line > 0);
@@ -121,7 +121,7 @@ impl Context<'_> {
         }
     }
 
-    /// Which offsets of shared memory may be accessed.
+    /// Returns which offsets of shared memory may be accessed.
     #[inline]
     pub(crate) fn shared_bounds(&self) -> Range<u64> {
         let start = if self.program.uses_reserved_shared { 0 } else { RESERVED_SHARED.min(self.shared_bytes) };
@@ -210,8 +210,8 @@ fn plain_name(name: &str) -> &str {
     last
 }
 
-/// Whether code for `target` runs on the architecture (PTX ISA 9.0 §11.1.2): with `a` on that alone, with `f` on those of its
-/// family that are no older, otherwise on all that are not.
+/// Returns true if code for `target` runs on the architecture (PTX ISA 9.0 §11.1.2): with `a` on that alone, with `f`
+/// on those of its family that are no older, otherwise on all that are not.
 fn runs_on(target: &str, arch: u32) -> bool {
     let number = target.trim_start_matches("sm_");
     let digits = number.trim_end_matches(['a', 'f']);
@@ -223,7 +223,7 @@ fn runs_on(target: &str, arch: u32) -> bool {
     }
 }
 
-/// What is wrong with a launch before it starts.
+/// Returns what is wrong with a launch before it starts.
 fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
     let threads = launch.block.iter().fold(1, |threads: u64, &extent| threads.saturating_mul(extent.into()));
     if !runs_on(&program.target, launch.arch) {
@@ -278,7 +278,7 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
     if launch.cooperative { not_resident(program, launch) } else { None }
 }
 
-/// What cooperative groups find at `%envreg1` and `%envreg2`: its size and the word of the grid's barrier.
+/// Describes what cooperative groups find at `%envreg1` and `%envreg2`: its size and the word of the grid's barrier.
 struct Workspace<'a> {
     device: &'a DeviceMemory,
     address: u64,
@@ -302,10 +302,10 @@ impl Drop for Workspace<'_> {
     }
 }
 
-/// What is wrong with a cooperative launch: its blocks wait for each other, so that all have to run at once.
+/// Returns what is wrong with a cooperative launch: its blocks wait for each other, so that all have to run at once.
 fn not_resident(program: &Program, launch: &Launch<'_>) -> Option<String> {
     let occupancy = crate::occupancy::occupancy(program, launch);
-    // How many registers a thread takes is an estimate, which allows one block.
+    // The number of registers of a thread is an estimate, which allows one block.
     let a_processor = u64::from(occupancy.blocks).max(1);
     let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
     let most = PROCESSORS * a_processor;
@@ -378,7 +378,7 @@ pub(crate) fn run(
     if findings.len() > 1 {
         findings.retain(|finding| finding.kind != FindingKind::Interrupted);
     }
-    // What ended the launch stays the last.
+    // The fault that ended the launch stays the last.
     findings.sort_by_key(|finding| match finding {
         _ if finding.is_between_blocks() => 0,
         _ if finding.is_collected() => 1,

@@ -44,7 +44,7 @@ impl Warp {
                 return Err(finding);
             }
         }
-        // What is wrong with an access is found an element at a time.
+        // Faults of an access are found an element at a time.
         if !context.observing
             && !access.store
             && self.load_rows(context, block, inst, access, lanes, (&addresses, &rows))

@@ -18,7 +18,7 @@ const PHASE: u64 = 1 << 63;
 const BYTES: u64 = (1 << 23) - 1;
 const NO_BYTES: u64 = 1 << 22;
 
-/// What is still to arrive in the phase of a state.
+/// Returns what is still to arrive in the phase of a state.
 pub(crate) fn pending(state: u64) -> u32 {
     (state >> 20 & COUNT) as u32
 }
@@ -39,7 +39,7 @@ fn advance(state: u64, arrived: u64, dropped: u64, bytes: i64) -> u64 {
     }
 }
 
-/// Whether an update of a barrier ends its phase.
+/// Returns true if an update of a barrier ends its phase.
 fn ends_phase(before: u64, after: u64) -> bool {
     (before ^ after) & PHASE != 0
 }

@@ -45,7 +45,7 @@ impl Warp {
                 }
             }
         }
-        // How many arguments were printed, which nobody asks for; zero bytes went wrong.
+        // Number of arguments that were printed, which nobody asks for; zero bytes went wrong.
         self.set_result(call, &[0; LANES], lanes);
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(crate) struct Registers {
     base: Base,
 }
 
-/// Where a function's registers and its local memory begin.
+/// Says where a function's registers and its local memory begin.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Base {
     pub(crate) words: u32,
@@ -90,7 +90,7 @@ fn grow<T: Clone>(file: &mut Vec<T>, end: u32, zero: T) -> bool {
     true
 }
 
-/// What a register file's lanes hold.
+/// Describes what a register file's lanes hold.
 pub(crate) trait Word: Copy + Default + PartialEq + Send + Sync + 'static {
     fn lanes(registers: &Registers, slot: u32) -> &[Self; LANES];
     fn lanes_mut(registers: &mut Registers, slot: u32) -> &mut [Self; LANES];
@@ -186,7 +186,7 @@ pub(crate) fn put<T: Word>(registers: &mut Registers, slot: Slot, values: &[T; L
     }
 }
 
-/// What instructions compute with, kept in lanes of some width.
+/// Describes what instructions compute with, kept in lanes of some width.
 pub(crate) trait Value: Copy + Send + Sync + 'static {
     type Word: Word;
     fn from_word(word: Self::Word) -> Self;
@@ -278,7 +278,7 @@ pub(crate) fn map3<D: Value, A: Value, B: Value, C: Value>(
     })
 }
 
-/// Which lanes' pairs `f` holds for.
+/// Returns which lanes' pairs `f` holds for.
 #[inline]
 pub(crate) fn lanes_where<A: Value, B: Value>(
     a: &[A::Word; LANES],

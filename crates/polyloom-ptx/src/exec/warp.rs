@@ -24,7 +24,7 @@ const SPIN_WEIGHT: u32 = PATIENCE / 64;
 const YIELDED_RUN: u32 = 1024;
 /// Registers of one file that a chain of calls may have.
 const MAX_REGISTERS: u32 = 1 << 20;
-/// How deep calls may nest.
+/// Says how deep calls may nest.
 const MAX_CALLS: u32 = 4096;
 
 /// Lanes that run together.
@@ -34,14 +34,14 @@ pub(crate) struct Path {
     pub(crate) mask: u32,
     pub(crate) frame: u32,
     pub(crate) wait: Wait,
-    /// How much it branched backwards since it began to run.
+    /// Says how much it branched backwards since it began to run.
     pub(crate) spins: u32,
-    /// What the next backward branch counts.
+    /// Holds what the next backward branch counts.
     pub(crate) weight: u32,
     pub(crate) yielded: bool,
 }
 
-/// What a path waits for.
+/// Describes what a path waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     No,
@@ -67,7 +67,7 @@ pub(crate) struct Frame {
     pub(crate) base: Base,
 }
 
-/// What becomes of a path after an instruction.
+/// Describes what becomes of a path after an instruction.
 pub(crate) enum Step {
     Next,
     /// `pc` is set.
@@ -103,11 +103,11 @@ pub(crate) struct Warp {
     /// Lanes that exist.
     pub(crate) present: u32,
     pub(crate) local: Region,
-    /// What lanes access that go outside of all memory, where that is let pass.
+    /// Holds what lanes access that go outside of all memory, where that is let pass.
     pub(super) nowhere: Region,
-    /// How far `alloca` has come in each lane's local memory.
+    /// Says how far `alloca` has come in each lane's local memory.
     pub(super) stack: [u32; LANES],
-    /// How far it had come when a lane entered a frame; nothing unless the kernel has such instructions.
+    /// Says how far it had come when a lane entered a frame; nothing unless the kernel has such instructions.
     pub(super) stack_before: Vec<[u32; LANES]>,
     /// Bytes of local memory a lane.
     pub(crate) local_bytes: u32,
@@ -250,7 +250,7 @@ impl Warp {
     ) -> Result<(Step, u32), Box<Finding>> {
         let code = context.program.code.as_slice();
         let mut ran = 0;
-        // How many of them are counted in `thread_instructions`.
+        // Number of them, counted in `thread_instructions`.
         let mut counted = 0;
         let mut mask = path.mask;
         let step = loop {
@@ -519,7 +519,7 @@ impl Warp {
         }
     }
 
-    /// Which path runs next.
+    /// Returns which path runs next.
     fn pick(&mut self) -> Option<usize> {
         let depth = |path: &Path| self.frames[path.frame as usize].depth;
         let runnable = self.paths.iter().enumerate().filter(|(_, path)| path.wait == Wait::No);
@@ -527,7 +527,7 @@ impl Warp {
         best.map(|(index, _)| index)
     }
 
-    /// Where `path` has to stop for another that runs or waits in the same frame.
+    /// Returns where `path` has to stop for another that runs or waits in the same frame.
     fn stop_before(&self, path: &Path) -> u32 {
         let others = self.paths.iter().filter(|other| other.wait == Wait::No && other.frame == path.frame);
         others.map(|other| other.pc).min().unwrap_or(u32::MAX)
@@ -601,7 +601,7 @@ impl Warp {
         Thread { block: block.index, thread: [0, 1, 2].map(|axis| self.threads[axis][lane]) }
     }
 
-    /// Where its paths are, for a report of a deadlock.
+    /// Returns where its paths are, for a report of a deadlock.
     pub(crate) fn waiting_sites(&self, context: &Context<'_>) -> Vec<(Site, u32)> {
         self.paths.iter().map(|path| (context.site(&context.program.code[path.pc as usize]), path.mask)).collect()
     }

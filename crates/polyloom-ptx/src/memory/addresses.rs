@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Of how many runs that were given back is known where they were.
+/// Number of runs given back whose places are remembered.
 const REMEMBERED: usize = 1024;
 
-/// What a run of addresses is for.
+/// Describes what a run of addresses is for.
 pub(super) trait Extent {
-    /// How many bytes it has.
+    /// Returns the number of bytes it has.
     fn n_bytes(&self) -> u64;
 
-    /// Which addresses are somebody's of a run that begins at `start`; the others are padding.
+    /// Returns which addresses are somebody's of a run that begins at `start`; the others are padding.
     fn given(&self, start: u64) -> Range<u64> {
         start..start + self.n_bytes()
     }
@@ -40,15 +40,15 @@ impl<T: Extent> Extent for Arc<T> {
 /// Runs of addresses.
 pub(super) struct Addresses<T> {
     live: BTreeMap<u64, T>,
-    /// What was given back last, for reports: the oldest in front.
+    /// Holds what was given back last, for reports: the oldest in front.
     freed: VecDeque<Range<u64>>,
     /// The addresses that are handed out.
     span: Range<u64>,
-    /// How far apart runs are kept.
+    /// Says how far apart runs are kept.
     gap: u64,
-    /// Where the search for the next ones begins.
+    /// The place where the search for the next ones begins.
     next: u64,
-    /// Whether the search has begun anew, so that addresses of what was freed are used again.
+    /// True if the search has begun anew, so that addresses of what was freed are used again.
     has_wrapped: bool,
 }
 

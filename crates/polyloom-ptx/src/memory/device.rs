@@ -10,7 +10,7 @@ use super::window;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a request for memory may fail with.
+/// Describes what a request for memory may fail with.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The device or the host has not as many bytes, or there is no gap of as many addresses in the terabyte.
@@ -24,7 +24,7 @@ pub enum MemoryError {
     OutOfBounds {
         /// Where.
         address: u64,
-        /// How many.
+        /// Says how many.
         length: usize,
     },
 }
@@ -32,21 +32,21 @@ pub enum MemoryError {
 /// One allocation.
 pub(crate) struct Allocation {
     pub(crate) address: u64,
-    /// What was asked for, with padding around it that makes whole words.
+    /// Holds what was asked for, with padding around it that makes whole words.
     pub(crate) region: Region,
-    /// Where in the region it is.
+    /// The place where in the region it is.
     given: Range<usize>,
     /// A bit per byte: it was written. `None`: all are, as of variables, which have initial values.
     written: Option<Region>,
-    /// What it is called in reports, if it has a name.
+    /// Holds what it is called in reports, if it has a name.
     pub(crate) name: Option<String>,
     /// A `.const` variable.
     pub(crate) constant: bool,
-    /// Of the part of memory that `malloc` gives kernels, the blocks in it.
+    /// The blocks in it of the part of memory that `malloc` gives kernels.
     pub(crate) heap: Option<Heap>,
 }
 
-/// What an allocation is for.
+/// Describes what an allocation is for.
 pub(crate) enum Purpose {
     /// Whatever a program does with it.
     Plain,
@@ -83,8 +83,8 @@ impl Allocation {
         self.address + self.region.len() as u64
     }
 
-    /// What it is called in a report: by its name, by those that a launch gives to addresses in it, or by its own
-    /// address.
+    /// Returns what it is called in a report: by its name, by those that a launch gives to addresses in it, or by its
+    /// own address.
     pub(crate) fn describe(&self, names: &[(u64, Arc<str>)]) -> String {
         let (bytes, address) = (self.given.len(), self.address + self.given.start as u64);
         let inside = names.iter().filter(|(at, _)| (address..self.end()).contains(at)).map(|(_, name)| &**name);
@@ -149,7 +149,7 @@ impl Allocation {
         }
     }
 
-    /// Whether all of some bytes have a value.
+    /// Returns true if all of some bytes have a value.
     pub(crate) fn is_written(&self, offset: usize, length: usize) -> bool {
         let Some(written) = &self.written else { return true };
         (offset..offset + length).all(|at| written.load8(at / 8) >> (at % 8) & 1 != 0)
@@ -191,17 +191,17 @@ impl Default for DeviceMemory {
     }
 }
 
-/// What addresses are multiples of, as CUDA's are.
+/// Holds what addresses are multiples of, as CUDA's are.
 const ADDRESS_ALIGN: u64 = 256;
 /// Bytes of a word, of which allocations have whole ones.
 const WORD: usize = 4;
-/// How far apart allocations are kept.
+/// Says how far apart allocations are kept.
 const GAP: u64 = 4096;
-/// How many addresses a device has.
+/// Number of addresses a device has.
 const SPAN: u64 = 1 << 40;
 /// Bytes that a device has. The host gives them when they are first touched, so a limit has to come before.
 const CAPACITY: usize = 64 << 30;
-/// How many windows of them there are: with the greatest address, all are positive as signed numbers.
+/// Number of windows of them there are: with the greatest address, all are positive as signed numbers.
 const WINDOWS: u32 = 1 << 16;
 
 impl DeviceMemory {
@@ -295,7 +295,7 @@ impl Inner {
         };
         self.in_use += padded;
         let allocation = Allocation { address, region, given, written, name, constant, heap };
-        // What nobody can have written is read with the words that it is in.
+        // Bytes that nobody can have written are read with the words that they are in.
         allocation.set_written(0, allocation.given.start);
         allocation.set_written(allocation.given.end, padded - allocation.given.end);
         let start = address + allocation.given.start as u64;
@@ -370,7 +370,7 @@ impl DeviceMemory {
         Ok(())
     }
 
-    /// What a launch sees, sorted by address.
+    /// Returns what a launch sees, sorted by address.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Allocation>> {
         self.inner().allocations.runs().cloned().collect()
     }

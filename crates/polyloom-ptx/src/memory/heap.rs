@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes that blocks may have together: CUDA's `cudaLimitMallocHeapSize`, unless a program sets another.
 const LIMIT: u64 = 8 << 20;
-/// What blocks begin at multiples of, and what their sizes count as multiples of.
+/// Holds what blocks begin at multiples of, and what their sizes count as multiples of.
 const BLOCK_ALIGN: u64 = 16;
-/// How far blocks are kept apart, so that an access past the end of one is none of another.
+/// Says how far blocks are kept apart, so that an access past the end of one is none of another.
 const GAP: u64 = 64;
 
-/// Where blocks are, and who has which.
+/// Says where blocks are, and who has which.
 pub(crate) struct Heap {
     inner: Mutex<Inner>,
 }
@@ -21,12 +21,12 @@ struct Inner {
     in_use: u64,
 }
 
-/// What a block counts as.
+/// Returns what a block counts as.
 fn counted(n_bytes: u64) -> u64 {
     n_bytes.next_multiple_of(BLOCK_ALIGN).max(BLOCK_ALIGN)
 }
 
-/// What a block is called.
+/// Returns what a block is called.
 fn named(start: u64, n_bytes: &u64) -> String {
     format!("the {n_bytes} bytes that `malloc` gave at 0x{start:x}")
 }

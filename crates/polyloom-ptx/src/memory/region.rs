@@ -12,7 +12,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What regions are aligned to on the host. More than allocators give anyhow would have them write all zeros at once.
+/// Holds what regions are aligned to on the host. More than allocators give anyhow would have them write all zeros at
+/// once.
 const HOST_ALIGN: usize = 16;
 
 /// Whoever accesses 16 bytes at once holds this.
@@ -58,8 +59,8 @@ impl Region {
         self.length
     }
 
-    /// Where an access of `size` bytes, a power of two, at `offset` lies. Panics if that is outside or misaligned:
-    /// callers check first, to say what is wrong.
+    /// Returns where an access of `size` bytes, a power of two, at `offset` lies. Panics if that is outside or
+    /// misaligned: callers check first, to say what is wrong.
     #[inline]
     fn at(&self, offset: usize, size: usize) -> *mut u8 {
         let inside = offset <= self.length && size <= self.length - offset;
@@ -204,7 +205,7 @@ impl Region {
         }
     }
 
-    /// How many bytes come before the first aligned word, are in aligned words, and come after.
+    /// Returns the number of bytes that come before the first aligned word, are in aligned words, and come after.
     fn split(offset: usize, length: usize) -> (usize, usize, usize) {
         let head = (offset.wrapping_neg() % 8).min(length);
         let words = (length - head) / 8 * 8;

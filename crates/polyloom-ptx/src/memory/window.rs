@@ -11,7 +11,8 @@ const LOCAL: u64 = 0x71;
 const PARAM: u64 = 0x72;
 /// Functions have addresses, but nothing to read there.
 pub(crate) const FUNCTIONS: u64 = 0x73 << SHIFT;
-/// Where allocations of global memory begin. Constants are global memory that only `.const` accesses are told apart by.
+/// The place where allocations of global memory begin. Constants are global memory that only `.const` accesses are told
+/// apart by.
 pub(crate) const GLOBAL: u64 = 0x7f << SHIFT;
 
 /// Bytes at the start of a block's shared memory that are the system's; the program's variables come after them, as on

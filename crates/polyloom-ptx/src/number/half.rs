@@ -16,7 +16,7 @@ pub(crate) trait Half: Value<Word = u32> {
     /// `a * b + c`, rounded once.
     fn fma(a: Self, b: Self, c: Self) -> Self;
 
-    /// What `.ftz` does to operands and results.
+    /// Returns what `.ftz` does to operands and results.
     #[inline]
     fn flushed(self) -> Self {
         let small = self.to_f32() != 0.0 && self.bits() & Self::EXPONENT == 0;

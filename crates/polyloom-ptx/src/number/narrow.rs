@@ -10,7 +10,7 @@ pub(crate) struct Format {
     pub(crate) top: Top,
 }
 
-/// What the codes of the largest exponent stand for.
+/// Describes what the codes of the largest exponent stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Top {
     /// Infinity and NaNs, as in IEEE's formats.
@@ -55,7 +55,7 @@ impl Format {
         self.infinity() - 1
     }
 
-    /// What is too large becomes.
+    /// Returns the code that a value too large becomes.
     fn overflow(self) -> u64 {
         if self.top == Top::Number { self.largest() } else { self.infinity() }
     }
@@ -95,8 +95,8 @@ pub(crate) fn narrow_randomly(x: f64, format: Format, (random, width): (u32, u32
     narrow_by(x, format, true, |_, rest, dropped| ((rest >> (dropped - width)) + u64::from(random)) >> width != 0)
 }
 
-/// Whether the magnitude is rounded up, `away` says from the bits that are kept, those that are dropped, and how many
-/// the latter are.
+/// Tells whether the magnitude is rounded up, `away` says from the bits that are kept, those that are dropped, and how
+/// many the latter are.
 #[inline]
 fn narrow_by(x: f64, format: Format, to_infinity: bool, away: impl FnOnce(u64, u64, u32) -> bool) -> u64 {
     let sign = if x.is_sign_negative() { format.sign_bit() } else { 0 };

@@ -9,22 +9,22 @@ type Phase = (u64, bool);
 /// The copies of a block.
 #[derive(Default)]
 pub(super) struct Copies {
-    /// By word, generic, what is written.
+    /// The write of each generic word.
     targets: FxHashMap<u64, Copy>,
-    /// By word, what is read; of several copies of one word the last.
+    /// The read of each word; the last of several copies of one word.
     sources: FxHashMap<u64, Copy>,
     /// The group each thread adds to now, and the bulk group.
     groups: FxHashMap<usize, u32>,
     bulk_groups: FxHashMap<usize, u32>,
 }
 
-/// What a copy's end is known by.
+/// Describes what a copy's end is known by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CopyEnd {
     /// A group of `cp.async`, or the phase of an mbarrier at which the thread arrives for its copies.
     Group,
     BulkGroup,
-    /// Of a bulk copy, the phase of an mbarrier.
+    /// The phase of an mbarrier of a bulk copy.
     Phase,
 }
 

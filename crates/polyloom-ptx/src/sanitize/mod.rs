@@ -29,16 +29,16 @@ use std::sync::{Arc, PoisonError};
 /// The most threads a finding names.
 const MAX_THREADS: usize = 32;
 
-/// What the checks know of global memory, for all blocks.
+/// Describes what the checks know of global memory, for all blocks.
 #[derive(Default)]
 pub(crate) struct GlobalChecks {
     shadow: Shadow,
     board: Board,
-    /// By barrier, the instructions past it.
+    /// Instructions past each barrier.
     past: FxHashMap<u32, Vec<bool>>,
 }
 
-/// What the checks know of one block.
+/// Describes what the checks know of one block.
 pub(crate) struct BlockChecks {
     sanitize: Sanitizers,
     /// A bit for each byte of shared memory that was written.
@@ -47,9 +47,9 @@ pub(crate) struct BlockChecks {
     shadow: Shadow,
     board: Board,
     copies: Copies,
-    /// By their offsets.
+    /// Indexed by their offsets.
     mbarriers: FxHashMap<u64, MBarrierTime>,
-    /// What threads that arrived at a barrier without waiting did before.
+    /// Holds what threads that arrived at a barrier without waiting did before.
     given: FxHashMap<usize, Vec<Arc<Knowledge>>>,
     /// Each thread's last instruction that accessed memory.
     last: Vec<Option<u32>>,
@@ -58,7 +58,7 @@ pub(crate) struct BlockChecks {
 impl BlockChecks {
     pub(crate) fn new(sanitize: Sanitizers, shared_bytes: u32, linear: u64, warps: u32) -> Self {
         let mut shared_written = vec![0; (shared_bytes as usize).div_ceil(8)];
-        // What the system has of it is zero at first.
+        // The system's own words are zero at first.
         shared_written.iter_mut().take(RESERVED_SHARED as usize / 8).for_each(|bits| *bits = 0xff);
         BlockChecks {
             sanitize,
@@ -335,7 +335,7 @@ impl BlockState {
         let absent: Vec<u32> = arrived.iter().zip(self.present()).map(|(arrived, all)| all & !arrived).collect();
         let mut missing = if for_all || aligned { threads(&absent) } else { Vec::new() };
         if !for_all {
-            // Of warps that take part, all threads should.
+            // All threads of the warps that take part should.
             missing.retain(|thread| arrived[thread / LANES] != 0);
         }
         if !missing.is_empty() {
@@ -413,7 +413,8 @@ impl BlockState {
             if order.strong && !matches!(access.inst.op, Op::MBarrier(_)) {
                 time.strong(board, address, thread, order, (reads, writes));
             }
-            // What the system does with its own shared memory is its affair: cooperative groups rely on more than PTX says.
+            // The system's accesses to its own shared memory are its affair, because cooperative groups rely on more
+            // than PTX says.
             if group.place == Where::Shared && offset < RESERVED_SHARED as usize {
                 continue;
             }

@@ -18,12 +18,12 @@ pub(super) struct Stamp {
     pub(super) clock: u32,
 }
 
-/// What a thread has learnt.
+/// Describes what a thread has learnt.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Knowledge {
-    /// Of these blocks, all phases before.
+    /// Phases of these blocks that are over.
     blocks: FxHashMap<u32, u32>,
-    /// Of these threads, all up to that phase and clock.
+    /// Phase and clock up to which these threads are known.
     threads: FxHashMap<(u32, u16), (u32, u32)>,
 }
 
@@ -45,7 +45,7 @@ impl Knowledge {
     }
 }
 
-/// What several threads know together.
+/// Describes what several threads know together.
 #[derive(Clone, Default)]
 struct Gathered {
     all: Knowledge,
@@ -67,15 +67,15 @@ impl Gathered {
     }
 }
 
-/// What those that arrive at an mbarrier give to those that wait.
+/// Describes what those that arrive at an mbarrier give to those that wait.
 #[derive(Default)]
 pub(super) struct MBarrierTime {
-    /// Of all phases until now, the present one included.
+    /// The present one included of all phases until now.
     gathered: Gathered,
-    /// What each thread knew when it arrived in the present phase, and in the last that is over.
+    /// Holds what each thread knew when it arrived in the present phase, and in the last that is over.
     arrived: FxHashMap<usize, Arc<Knowledge>>,
     gave: FxHashMap<usize, Arc<Knowledge>>,
-    /// Of the phases that are over.
+    /// Clock of the phases that are over.
     over: Arc<Knowledge>,
 }
 
@@ -89,7 +89,7 @@ impl MBarrierTime {
     }
 }
 
-/// What somebody gave away with a write, and how far it reaches.
+/// Describes what somebody gave away with a write, and how far it reaches.
 #[derive(Clone, Debug)]
 pub(super) struct Published {
     knowledge: Arc<Knowledge>,
@@ -97,10 +97,10 @@ pub(super) struct Published {
     block: u32,
 }
 
-/// What was published at addresses.
+/// Describes what was published at addresses.
 pub(super) type Board = FxHashMap<u64, Vec<Published>>;
 
-/// Whether an operation of `scope` in one block reaches another block, or its own.
+/// Returns true if an operation of `scope` in one block reaches another block, or its own.
 pub(super) fn reaches(scope: Scope, from: u32, to: u32) -> bool {
     from == to || scope >= Scope::Device
 }
@@ -109,9 +109,9 @@ pub(super) fn reaches(scope: Scope, from: u32, to: u32) -> bool {
 struct ThreadTime {
     clock: u32,
     knowledge: Arc<Knowledge>,
-    /// What the last fence lets later writes publish.
+    /// Holds what the last fence lets later writes publish.
     fenced: Option<(Arc<Knowledge>, Scope)>,
-    /// What relaxed reads have seen published, which the next fence acquires.
+    /// Holds what relaxed reads have seen published, which the next fence acquires.
     seen: Vec<Published>,
 }
 
@@ -133,14 +133,14 @@ impl BlockTime {
         Stamp { block: self.block, thread: thread as u16, phase: self.phase, clock }
     }
 
-    /// Whether what happened at `stamp` comes before what `thread` does now.
+    /// Returns true if what happened at `stamp` comes before what `thread` does now.
     pub(super) fn is_before(&self, stamp: Stamp, thread: usize) -> bool {
         let here = stamp.block == self.block;
         here && (stamp.phase < self.phase || usize::from(stamp.thread) == thread)
             || self.threads[thread].knowledge.knows(stamp)
     }
 
-    /// What a thread can give away: what it knows, its block's past phases, and itself until now.
+    /// Returns what a thread can give away: what it knows, its block's past phases, and itself until now.
     pub(super) fn release(&mut self, thread: usize) -> Arc<Knowledge> {
         let stamp = self.stamp(thread);
         let mut knowledge = Knowledge::clone(&self.threads[thread].knowledge);
@@ -192,7 +192,7 @@ impl BlockTime {
         given.iter().for_each(|given| gathered.learn(given));
         threads.iter().for_each(|thread| self.give(*thread, &mut gathered));
         let mut all = gathered.all;
-        // Of the own block, past phases are known anyhow.
+        // Past phases of the own block are known anyhow.
         all.blocks.remove(&self.block);
         let phase = self.phase;
         let block = self.block;

@@ -61,7 +61,8 @@ impl Record {
         joins
     }
 
-    /// Whether whatever is ordered after the read `self`, or may race with it, is so with the earlier read `other`.
+    /// Returns true if whatever is ordered after the read `self`, or may race with it, is so with the earlier read
+    /// `other`.
     fn covers(&self, other: &Record, time: &BlockTime, thread: usize) -> bool {
         let as_strong = !self.strong || other.strong && other.scope >= self.scope;
         as_strong && other.unordered(time, thread).is_none()
@@ -102,7 +103,7 @@ impl Reads {
                 all.retain(|read| !record.covers(read, time, thread));
                 if all.len() == MAX_READS {
                     let of_block = |block: u32| all.iter().filter(|read| read.stamp.block == block).count();
-                    // Of equals `max_by_key` takes the last, so from the back the oldest.
+                    // The oldest comes last from the back, because `max_by_key` takes the last of equals.
                     let oldest = (0..all.len()).rev().max_by_key(|index| of_block(all[*index].stamp.block));
                     all.remove(oldest.unwrap_or(0));
                 }
@@ -119,7 +120,8 @@ struct Cell {
 }
 
 impl Cell {
-    /// What the access races with, if anything; then it is remembered. `same` tells that it writes what another wrote.
+    /// Returns what the access races with, if anything; then it is remembered. `same` tells that it writes what another
+    /// wrote.
     fn access(
         &mut self,
         time: &BlockTime,
@@ -167,7 +169,7 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// Whether it has as many words as it may, so that accesses elsewhere cannot be watched.
+    /// Returns true if it has as many words as it may, so that accesses elsewhere cannot be watched.
     pub(super) fn is_full(&self) -> bool {
         self.pages.len() >= MAX_PAGES
     }

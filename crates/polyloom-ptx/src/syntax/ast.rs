@@ -51,7 +51,7 @@ impl Linkage {
     ];
 }
 
-/// Where a variable lies.
+/// Says where a variable lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "PTX's own words")]
 pub enum Space {
@@ -81,11 +81,11 @@ impl Space {
 /// A variable, parameter, or family of registers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Variable {
-    /// Where its name stands.
+    /// The place where its name stands.
     pub position: Position,
     /// Who sees it.
     pub linkage: Option<Linkage>,
-    /// Where it lies.
+    /// The place where it lies.
     pub space: Space,
     /// `.align N`.
     pub align: Option<u32>,
@@ -134,7 +134,7 @@ pub enum Initial {
     },
     /// `filter_mode = nearest`, of a sampler.
     Field {
-        /// What is set.
+        /// Holds what is set.
         name: String,
         /// To what.
         value: Box<Initial>,
@@ -160,17 +160,17 @@ pub enum Float {
 /// A kernel (`.entry`) or function (`.func`).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Function {
-    /// Where its name stands.
+    /// The place where its name stands.
     pub position: Position,
     /// Who sees it.
     pub linkage: Option<Linkage>,
     /// `.entry` rather than `.func`.
     pub entry: bool,
-    /// What a `.func` returns.
+    /// Holds what a `.func` returns.
     pub results: Vec<Variable>,
     /// Its name.
     pub name: String,
-    /// What it takes.
+    /// Holds what it takes.
     pub parameters: Vec<Variable>,
     /// `.maxntid 256` and the like, in order, without the dot.
     pub directives: Vec<(String, Vec<u64>)>,
@@ -199,16 +199,16 @@ pub enum Statement {
         name: String,
         /// `.calltargets` rather than `.branchtargets`.
         calls: bool,
-        /// What may be jumped to.
+        /// Holds what may be jumped to.
         targets: Vec<String>,
     },
     /// `name: .callprototype (results) _ (parameters);`
     Prototype {
         /// The label.
         name: String,
-        /// What is returned.
+        /// Holds what is returned.
         results: Vec<Variable>,
-        /// What is taken.
+        /// Holds what is taken.
         parameters: Vec<Variable>,
         /// `.noreturn` and such.
         directives: Vec<(String, Vec<u64>)>,
@@ -233,7 +233,7 @@ pub struct Location {
 /// `@p opcode.modifier… operand, …;`
 #[derive(Clone, PartialEq, Debug)]
 pub struct Instruction {
-    /// Where the opcode stands.
+    /// The place where the opcode stands.
     pub position: Position,
     /// The predicate, and whether it is negated.
     pub guard: Option<(bool, String)>,
@@ -283,7 +283,7 @@ pub enum Operand {
         base: Box<Operand>,
         /// Bytes to add.
         offset: i64,
-        /// What follows commas.
+        /// Holds what follows commas.
         more: Vec<Operand>,
     },
 }

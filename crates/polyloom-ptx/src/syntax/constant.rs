@@ -50,7 +50,7 @@ impl Constant {
     }
 }
 
-/// How tightly a binary operator binds.
+/// Returns how tightly a binary operator binds.
 fn level(operator: &str) -> Option<u32> {
     Some(match operator {
         "||" => 1,
@@ -67,7 +67,7 @@ fn level(operator: &str) -> Option<u32> {
     })
 }
 
-/// What a relation says of two values.
+/// Returns what a relation says of two values.
 fn holds(operator: &str, order: Option<Ordering>) -> Option<bool> {
     Some(match operator {
         "==" => order == Some(Ordering::Equal),

@@ -4,7 +4,7 @@ use super::ast::Float;
 use crate::error::{Error, Position};
 use std::num::IntErrorKind;
 
-/// What a token is; texts are slices of the input.
+/// Describes what a token is; texts are slices of the input.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind<'a> {
     /// A name: `%r1`, `$L__BB0_1`, `add`.
@@ -59,7 +59,8 @@ pub(super) fn tokens<'a>(text: &'a str, errors: &mut Vec<Error>) -> Vec<Token<'a
     }
 }
 
-/// What a string literal says. Compilers escape names of files as C does; what C has no escape for stays as it is.
+/// Returns what a string literal says. Compilers escape names of files as C does; what C has no escape for stays as it
+/// is.
 pub(super) fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -94,7 +95,7 @@ struct Lexer<'a> {
     line_start: usize,
 }
 
-/// What every warp's width is called.
+/// Holds what every warp's width is called.
 const WARP_SIZE: &str = "WARP_SZ";
 
 fn in_name(c: u8) -> bool {
@@ -138,7 +139,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether `#line 5 "file.cu"` or `# 5 "file.cu"` begins here, as preprocessors write.
+    /// Returns true if `#line 5 "file.cu"` or `# 5 "file.cu"` begins here, as preprocessors write.
     fn is_line_directive(&self) -> bool {
         let line = self.text[self.at + 1..].lines().next().unwrap_or_default();
         let (number, file) =
@@ -221,7 +222,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether a number such as `.5` or `.5e1` begins here, rather than a word such as `.1d`.
+    /// Returns true if a number such as `.5` or `.5e1` begins here, rather than a word such as `.1d`.
     fn begins_fraction(&self) -> bool {
         let digits = self.rest()[1..].iter().take_while(|c| c.is_ascii_digit()).count();
         let rest = &self.rest()[1 + digits..];
@@ -283,7 +284,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether `rest` begins with `e5`, `e+5` or `e-5`.
+/// Returns true if `rest` begins with `e5`, `e+5` or `e-5`.
 fn begins_exponent(rest: &[u8]) -> bool {
     let sign = usize::from(matches!(rest.get(1), Some(b'+' | b'-')));
     matches!(rest.first(), Some(b'e' | b'E')) && rest.get(1 + sign).is_some_and(u8::is_ascii_digit)

@@ -25,7 +25,7 @@ pub(super) struct Parser<'a> {
     depth: usize,
 }
 
-/// What a declaration may stand for.
+/// Describes what a declaration may stand for.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Scope {
     Module,
@@ -42,7 +42,7 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.at + 1).map_or(Kind::End, |token| token.kind)
     }
 
-    /// What comes next, as written.
+    /// Returns what comes next, as written.
     pub(super) fn peek_text(&self) -> &'a str {
         self.tokens[self.at].text
     }

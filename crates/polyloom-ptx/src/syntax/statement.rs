@@ -56,7 +56,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What a label names if that is no instruction.
+    /// Returns what a label names if that is no instruction.
     fn labelled(&mut self, name: &str) -> Parse<Option<Statement>> {
         let Kind::Word(word @ ("calltargets" | "branchtargets" | "callprototype")) = self.peek() else {
             return Ok(None);
@@ -117,7 +117,7 @@ impl Parser<'_> {
         }
         let mut operands = Vec::new();
         while !self.eat(';') {
-            // What a call passes stands in parentheses, and so may a constant elsewhere.
+            // Arguments of a call stand in parentheses, and so may a constant elsewhere.
             if opcode == "call" && self.eat('(') {
                 operands.push(Operand::List(self.operands_until(')')?));
             } else {
@@ -153,7 +153,7 @@ impl Parser<'_> {
         Ok(first)
     }
 
-    /// What follows `array[`.
+    /// Returns what follows `array[`.
     fn element(&mut self, array: String) -> Parse<Operand> {
         let index = match self.peek() {
             Kind::Name(name) => {

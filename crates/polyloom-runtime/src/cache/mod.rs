@@ -30,13 +30,13 @@ pub enum CacheError {
     /// `POLYLOOM_CACHE` is neither of its values.
     #[error("POLYLOOM_CACHE is `{value}`; it may be 0 or 1")]
     Switch {
-        /// What it is.
+        /// Holds what it is.
         value: String,
     },
     /// `POLYLOOM_CACHE_BYTES` is no number of bytes.
     #[error("POLYLOOM_CACHE_BYTES is `{value}`; it must be a number of bytes")]
     Size {
-        /// What it is.
+        /// Holds what it is.
         value: String,
     },
 }
@@ -62,7 +62,7 @@ struct Entry {
     used: u64,
 }
 
-/// What the cache has of an entry.
+/// Describes what the cache has of an entry.
 pub(crate) enum Cached {
     /// Code that some kernel is using.
     Loaded(Arc<dyn LoadedCode>),
@@ -116,7 +116,7 @@ impl CodeCache {
         })
     }
 
-    /// Where entries are kept on disk, if they are.
+    /// Returns where entries are kept on disk, if they are.
     pub fn directory(&self) -> Option<&Path> {
         self.disk.as_ref().map(|disk| disk.directory())
     }
@@ -125,7 +125,7 @@ impl CodeCache {
         self.memory.get().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What there is under `key`.
+    /// Returns what there is under `key`.
     pub(crate) fn get(&self, key: &CacheKey) -> Option<Cached> {
         {
             let mut memory = self.memory();
@@ -142,7 +142,7 @@ impl CodeCache {
         Some(Cached::Object(object))
     }
 
-    /// Whether something is under `key`, as far as can be told without reading it.
+    /// Returns true if something is under `key`, as far as can be told without reading it.
     pub(crate) fn contains(&self, key: &CacheKey) -> bool {
         self.memory().entries.contains_key(key) || self.disk.as_ref().is_some_and(|disk| disk.contains(key))
     }
@@ -155,7 +155,7 @@ impl CodeCache {
         }
     }
 
-    /// What `make` makes of the inputs that `parts` spell, from the cache if it has been made before.
+    /// Returns what `make` makes of the inputs that `parts` spell, from the cache if it has been made before.
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &Varia
 mod tests {
     use super::*;
 
-    /// Where the cache is with these variables set, or why there is none.
+    /// Returns where the cache is with these variables set, or why there is none.
     fn directory(variables: &[(&str, &str)]) -> Result<Option<PathBuf>, String> {
         let variable = |name: &str| variables.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into());
         let cache = CodeCache::from_variables(variable).map_err(|error| error.to_string())?;

@@ -29,7 +29,7 @@ thread_local! {
     static SPARE: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a launch of blocks gives each thread that takes part.
+/// Describes what a launch of blocks gives each thread that takes part.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockRun {
     pub(crate) launch: BlockLaunch,
@@ -37,15 +37,16 @@ pub(crate) struct BlockRun {
     pub(crate) rank: u8,
     /// The words behind the arguments, where addresses count from the beginning of the memory.
     words: Vec<u64>,
-    /// Which of them are addresses.
+    /// Says which of them are addresses.
     addresses: Vec<usize>,
     n_lines: usize,
-    /// Where in the memory a thread whose check fails leaves its number.
+    /// The place where in the memory a thread whose check fails leaves its number.
     failed: Option<u64>,
 }
 
 impl BlockRun {
-    /// What a kernel is given that has these parameters at its end; `None` if its code is not for such a launch.
+    /// Returns what a kernel is given that has these parameters at its end; `None` if its code is not for such a
+    /// launch.
     pub(crate) fn new(plan: &BlockPlan, kernel: &Function, launch: BlockLaunch, rank: u8) -> Option<BlockRun> {
         let grid = &launch.grid;
         let fits = (1..=MAX_BLOCK_SIZE).contains(&grid.block_size())
@@ -147,7 +148,7 @@ impl Drop for BlockMemory {
     }
 }
 
-/// What holds of the parameters that launches of blocks make, in order.
+/// Returns what holds of the parameters that launches of blocks make, in order.
 pub(crate) fn facts(plan: &BlockPlan) -> Vec<ArrayFacts> {
     plan.params.iter().map(fact).collect()
 }

@@ -24,7 +24,7 @@ pub(crate) struct SummedArrays {
 
 #[derive(Clone, Copy, Debug)]
 struct Summed {
-    /// Where the argument begins in the block.
+    /// The place where the argument begins in the block.
     word: usize,
     n_dims: u8,
     elem: Scalar,
@@ -68,7 +68,7 @@ impl SummedArrays {
         all_are_sums.then_some(SummedArrays { arrays })
     }
 
-    /// How many helpers may have copies in a launch of so much work.
+    /// Returns the number of helpers that may have copies in a launch of so much work.
     pub(crate) fn n_helpers(&self, words: &[u64], ns: f32) -> usize {
         let Some(bytes) = self.arrays.iter().map(|array| array.bytes(words)).sum::<Option<u64>>() else { return 0 };
         (SHARE * ns / (NS_PER_BYTE * bytes as f32 + 1.0)) as usize
@@ -76,7 +76,7 @@ impl SummedArrays {
 }
 
 impl Summed {
-    /// How many bytes the array has, if it is dense.
+    /// Returns the number of bytes the array has, if it is dense.
     fn bytes(&self, words: &[u64]) -> Option<u64> {
         let extent = |axis: u8| words.get(self.word + ArgLayout::extent(axis) as usize / 8).copied();
         let stride = |axis: u8| words.get(self.word + ArgLayout::stride(self.n_dims, axis) as usize / 8).copied();

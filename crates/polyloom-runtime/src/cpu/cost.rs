@@ -13,12 +13,12 @@ const LONGEST_STEADY_NS: f32 = 10_000.0;
 /// Calls deeper than this are taken for one operation; HIR has no recursion, so it only bounds the walk.
 const MAX_DEPTH: u32 = 8;
 
-/// What one thread costs.
+/// Describes what one thread costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Cost {
     /// Estimated nanoseconds in code of the quick tier.
     pub(crate) ns: f32,
-    /// Whether no launch takes much longer a thread than another: the code is short, with no loop whose count depends
+    /// True if no launch takes much longer a thread than another: the code is short, with no loop whose count depends
     /// on arguments or data.
     pub(crate) steady: bool,
 }

@@ -30,7 +30,7 @@ const BITS_PER_ARRAY: usize = 4;
 
 const MIN_ALIGNED_BYTES: u64 = 1 << 20;
 
-/// What holds of the arguments, in a form that compares in a few instructions. The default says nothing.
+/// Describes what holds of the arguments, in a form that compares in a few instructions. The default says nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FactKey {
     /// Four bits an array.
@@ -49,7 +49,7 @@ impl FactKey {
         FactKey { extents: 0, ..self }
     }
 
-    /// Whether any extent is in the key.
+    /// Returns true if any extent is in the key.
     pub(crate) fn has_extents(self) -> bool {
         self.extents != 0
     }
@@ -61,7 +61,7 @@ struct ArrayPlan {
     written: bool,
 }
 
-/// What to look at in an argument block.
+/// Describes what to look at in an argument block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FactPlan {
     arrays: SmallVec<[ArrayPlan; 8]>,
@@ -70,9 +70,9 @@ pub(crate) struct FactPlan {
     /// Parameter, axis and extent of the axes that are components of composites: the launch sees to these.
     components: SmallVec<[(u32, u8, u32); 4]>,
     n_params: usize,
-    /// What always holds of the parameters behind these, which the launch makes.
+    /// Holds what always holds of the parameters behind these, which the launch makes.
     of_launch: Vec<ArrayFacts>,
-    /// Whether launches are run by one thread of the processor, or by several that add to copies of arrays.
+    /// True if launches are run by one thread of the processor, or by several that add to copies of arrays.
     pub(crate) alone: bool,
     /// If they are, the arrays that are copied; none if there is more to be shared than sums.
     pub(crate) sums: Option<SummedArrays>,
@@ -81,8 +81,8 @@ pub(crate) struct FactPlan {
 /// With more cores than these, updates with exclusive access by all of them are faster than plain ones by one.
 const MOST_CORES_FOR_ONE: usize = 8;
 
-/// Whether no two threads of the processor share what a kernel updates: backward kernels that scatter sums, which take
-/// several times as long where each is an exclusive access.
+/// Returns true if no two threads of the processor share what a kernel updates: backward kernels that scatter sums,
+/// which take several times as long where each is an exclusive access.
 fn runs_alone(kernel: &Function) -> bool {
     let mut scatters = false;
     kernel.walk(kernel.body, &mut |_, data| {
@@ -136,7 +136,7 @@ impl FactPlan {
         plan
     }
 
-    /// What holds of these arguments, which are complete.
+    /// Returns what holds of these arguments, which are complete.
     #[inline]
     pub(crate) fn key(&self, args: &ArgBlock) -> FactKey {
         let mut key = FactKey::default();
@@ -198,7 +198,7 @@ impl FactPlan {
 }
 
 impl Params {
-    /// What holds of arrays that are dense and overlap none.
+    /// Returns what holds of arrays that are dense and overlap none.
     pub fn dense_facts(&self) -> Facts {
         FactPlan::of_params(self).facts(FactKey::DENSE)
     }
@@ -213,7 +213,7 @@ fn n_axes(params: &Params, param: usize) -> u8 {
     }
 }
 
-/// Whether the extent of `array` along its first axis bounds a counted loop.
+/// Returns true if the extent of `array` along its first axis bounds a counted loop.
 fn bounds_a_loop(kernel: &Function, array: Value) -> bool {
     let mut found = false;
     kernel.walk(kernel.body, &mut |_, data| {

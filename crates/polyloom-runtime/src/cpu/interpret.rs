@@ -139,7 +139,7 @@ macro_rules! elements {
 elements! { AtomicU8, u8; AtomicU16, u16; AtomicU32, u32; AtomicU64, u64; }
 
 impl RawMemory {
-    /// Where an element is, if it is in its array.
+    /// Returns where an element is, if it is in its array.
     #[inline]
     fn address(&self, buffer: u32, offset: i64) -> Option<*mut u8> {
         let buffer = self.buffers.get(buffer as usize)?;
@@ -251,7 +251,7 @@ fn launch_error(kernel: &KernelInner, shape: &[u64], error: InterpError) -> Laun
     }
 }
 
-/// What the failed instruction says it checks.
+/// Returns what the failed instruction says it checks.
 fn checked_site(kernel: &KernelInner, site: interp::Site) -> Site {
     let function = site.func.and_then(|func| kernel.source.interpretable.get().0.functions.get(func));
     let kind = match function.and_then(|function| function.insts.get(site.inst)).map(|data| &data.imm) {
@@ -262,7 +262,7 @@ fn checked_site(kernel: &KernelInner, site: interp::Site) -> Site {
     Site { span: site.span, kind }
 }
 
-/// What the source calls the array accessed at `site`.
+/// Returns what the source calls the array accessed at `site`.
 fn array_name(kernel: &KernelInner, site: interp::Site) -> Arc<str> {
     let name = || {
         let function = kernel.source.interpretable.get().0.functions.get(site.func?)?;

@@ -63,7 +63,7 @@ impl Interpretable {
 /// A kernel as the compiler hands it over.
 #[derive(Clone, Debug)]
 pub struct KernelSource {
-    /// What the interpreter runs.
+    /// Holds what the interpreter runs.
     pub interpretable: Interpretable,
     /// HIR that has been through the pipeline: what back ends compile. On a device that only interprets, which compiles
     /// nothing, it may be what the interpreter runs.
@@ -74,10 +74,10 @@ pub struct KernelSource {
     pub hash: [u8; 32],
     /// The parameters of the prepared kernel that arguments are given for.
     pub params: Params,
-    /// Whether it is launched in blocks of threads: its HIR has an op that needs them.
+    /// True if it is launched in blocks of threads: its HIR has an op that needs them.
     pub needs_blocks: bool,
-    /// Of a kernel that is launched in blocks: what the last parameters of the prepared kernel are, whose threads are
-    /// blocks. If there is none, the interpreter runs it.
+    /// Last parameters of the prepared kernel, whose threads are blocks, if the kernel is launched in blocks. If there
+    /// are none, the interpreter runs it.
     pub blocks: Option<BlockPlan>,
 }
 
@@ -91,7 +91,7 @@ pub struct CpuKernel {
 pub struct VariantInfo {
     /// Rank of the launches it serves.
     pub launch_rank: u8,
-    /// What holds of the arguments. The quick code of a device that picks tiers itself does not make use of it.
+    /// Holds what holds of the arguments. The quick code of a device that picks tiers itself does not make use of it.
     pub facts: Facts,
     /// The tier of its code.
     pub tier: Tier,
@@ -113,10 +113,10 @@ pub(crate) struct KernelInner {
     pub(crate) prints: bool,
     /// The cores that it may run on; any if there are none.
     pub(crate) cores: Box<[u32]>,
-    /// Whether it is launched in blocks of threads.
+    /// True if it is launched in blocks of threads.
     pub(crate) needs_blocks: bool,
     pub(crate) cost: Cost,
-    /// Whether it is short enough for the optimised tier: see [`MAX_OPTIMIZED_INSTS`].
+    /// True if it is short enough for the optimised tier: see [`MAX_OPTIMIZED_INSTS`].
     is_small: bool,
     pub(crate) plan: FactPlan,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
@@ -190,12 +190,12 @@ impl CpuKernel {
         !self.inner.is_small
     }
 
-    /// What it was made from.
+    /// Returns what it was made from.
     pub fn source(&self) -> &KernelSource {
         &self.inner.source
     }
 
-    /// What holds of arrays that are dense and overlap none.
+    /// Returns what holds of arrays that are dense and overlap none.
     pub fn dense_facts(&self) -> Facts {
         self.inner.plan.facts(FactKey::DENSE)
     }
@@ -205,7 +205,7 @@ impl CpuKernel {
         &self.inner.device
     }
 
-    /// Whether it is launched in blocks of threads.
+    /// Returns true if it is launched in blocks of threads.
     pub fn needs_blocks(&self) -> bool {
         self.inner.needs_blocks
     }
@@ -374,7 +374,7 @@ impl KernelInner {
         Ok(code)
     }
 
-    /// Whether the cache has the code that the variant would be recompiled to.
+    /// Returns true if the cache has the code that the variant would be recompiled to.
     fn is_better_cached(&self, variant: &VariantState) -> bool {
         let backend = self.better_tier(variant.key).and_then(|tier| self.device.backend(tier));
         backend.is_some_and(|backend| {

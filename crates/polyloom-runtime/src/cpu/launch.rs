@@ -25,10 +25,10 @@ const AT_ONCE_NS: f32 = 10_000.0;
 /// One in so many small launches is timed.
 const TIMED_EVERY: u64 = 64;
 
-/// How often the calling thread asks whether it is interrupted.
+/// Number of times the calling thread asks whether it is interrupted.
 pub(crate) const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// How a launch is run.
+/// Describes how a launch is run.
 #[derive(Clone, Copy, Default)]
 pub struct LaunchOptions<'a> {
     /// Stops the launch soon after it becomes true.
@@ -38,13 +38,13 @@ pub struct LaunchOptions<'a> {
     /// The blocks of a kernel that is launched in blocks; unless given, as many of the size that its metadata says as
     /// the launch's threads take.
     pub grid: Option<LaunchConfig>,
-    /// Whether the launch goes ahead without comparing what is known of the kernel's indices with the extents of the
+    /// True if the launch goes ahead without comparing what is known of the kernel's indices with the extents of the
     /// arrays. Of a kernel that is compiled with checks these do it as it runs.
     pub unchecked: bool,
 }
 
 impl LaunchOptions<'_> {
-    /// Whether the launch should stop. `ask`: whether it is time to ask the caller.
+    /// Returns true if the launch should stop. `ask`: whether it is time to ask the caller.
     pub(crate) fn is_cancelled(&self, ask: bool) -> bool {
         self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
             || (ask && self.interrupted.is_some_and(|interrupted| interrupted()))
@@ -206,7 +206,7 @@ pub(crate) fn checked_grid(
     }
 }
 
-/// How many threads a grid has, if `int32` can count them.
+/// Returns the number of threads a grid has, if `int32` can count them.
 #[inline]
 fn n_threads(grid: &[u64; MAX_DIMS]) -> Option<u64> {
     let product = grid.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));

@@ -29,12 +29,12 @@ impl OrderedOutput {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether everything before thread `begin` has been taken, so that its text need not wait.
+    /// Returns true if everything before thread `begin` has been taken, so that its text need not wait.
     pub(crate) fn is_next(&self, begin: u64) -> bool {
         self.lock().frontier == begin
     }
 
-    /// Whether too much text is waiting.
+    /// Returns true if too much text is waiting.
     pub(crate) fn is_full(&self) -> bool {
         self.lock().n_bytes > MAX_WAITING_BYTES
     }

@@ -14,15 +14,17 @@ use std::thread::Thread;
 /// More threads than any machine has cores; a bound for mistyped numbers.
 pub const MAX_THREADS: usize = 4096;
 
-/// How often an idle worker looks for an offer before it sleeps, and a launch for its helpers to be done: some 20 µs.
+/// Number of times an idle worker looks for an offer before it sleeps, and a launch for its helpers to be done: some 20
+/// µs.
 const N_SPINS: u32 = 1000;
-/// How many sleepers a thread wakes: those wake the others, so that a launch on many cores starts in a few steps.
+/// Number of sleepers a thread wakes: those wake the others, so that a launch on many cores starts in a few steps.
 const N_WAKES: usize = 2;
 
 static POOL: PerProcess<Pool> = PerProcess::new();
 static N_THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many threads a launch may use, the calling one included: `POLYLOOM_NUM_THREADS`, or as many as there are cores.
+/// Returns the number of threads a launch may use, the calling one included: `POLYLOOM_NUM_THREADS`, or as many as
+/// there are cores.
 pub fn num_threads() -> usize {
     match N_THREADS.load(Ordering::Relaxed) {
         0 => {
@@ -44,7 +46,7 @@ pub fn set_num_threads(n: usize) {
     N_THREADS.store(n, Ordering::Relaxed);
 }
 
-/// What `POLYLOOM_NUM_THREADS` says; its text if that is no number of threads.
+/// Returns what `POLYLOOM_NUM_THREADS` says; its text if that is no number of threads.
 pub(crate) fn threads_from_env() -> Result<Option<usize>, String> {
     let Some(value) = std::env::var_os("POLYLOOM_NUM_THREADS") else { return Ok(None) };
     let value = value.to_string_lossy();
@@ -57,7 +59,8 @@ pub(crate) fn threads_from_env() -> Result<Option<usize>, String> {
     }
 }
 
-/// How many cores the process may use, at most [`MAX_THREADS`]. Asking the system takes longer than a small launch.
+/// Returns the number of cores the process may use, at most [`MAX_THREADS`]. Asking the system takes longer than a
+/// small launch.
 pub(super) fn n_cores() -> usize {
     static N_CORES: LazyLock<usize> =
         LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS)));

@@ -57,7 +57,7 @@ pub(crate) struct Run<'a> {
     output: OrderedOutput,
     /// If the kernel's threads are blocks.
     blocks: Option<BlockRun>,
-    /// What helpers have added up in arrays of their own.
+    /// Holds what helpers have added up in arrays of their own.
     copies: Mutex<Vec<Copies>>,
 }
 
@@ -68,16 +68,16 @@ struct TrapRecord {
     thread: u64,
 }
 
-/// What compiled code's callbacks find behind the launch context: one for each thread that takes part.
+/// Describes what compiled code's callbacks find behind the launch context: one for each thread that takes part.
 struct Participant<'a> {
     run: &'a Run<'a>,
     is_caller: bool,
-    /// Whether text can go out at once.
+    /// True if text can go out at once.
     prints_directly: Cell<bool>,
     text: RefCell<String>,
     /// If the kernel's threads are blocks: the memory of the one that runs.
     memory: Option<BlockMemory>,
-    /// Of a helper that adds to copies of arrays.
+    /// Copies of a helper that adds to copies of arrays.
     copies: Option<Copies>,
 }
 

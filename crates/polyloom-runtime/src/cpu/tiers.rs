@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Time in quick code after which optimised code is worth making.
 pub(crate) const HOT: Duration = Duration::from_millis(2);
 
-/// How far a variant is on its way to better code.
+/// Describes how far a variant is on its way to better code.
 ///
 /// A forked child has its parent's variants and not the thread that was to recompile them: a request counts only in the
 /// process that made it.
@@ -36,7 +36,7 @@ impl Promotion {
         generation() + 1
     }
 
-    /// Whether better code is to be had and has not been asked for.
+    /// Returns true if better code is to be had and has not been asked for.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);

@@ -20,25 +20,25 @@ pub enum AssembleError {
          kit", .looked.join("; ")
     )]
     NotFound {
-        /// What was looked for, and where.
+        /// Holds what was looked for, and where.
         looked: Vec<String>,
     },
     /// The assembler does not run.
     #[error("{} does not run: {reason}", .assembler.display())]
     Broken {
-        /// Where it is.
+        /// The place where it is.
         assembler: PathBuf,
-        /// What happened.
+        /// Holds what happened.
         reason: String,
     },
     /// The assembler does not take the code.
     #[error("{} does not take the code for {arch}: {log}", .assembler.display())]
     Rejected {
-        /// Where it is.
+        /// The place where it is.
         assembler: PathBuf,
         /// For which architecture.
         arch: Arch,
-        /// What it says.
+        /// Holds what it says.
         log: String,
     },
 }
@@ -52,7 +52,7 @@ pub enum Assembler {
     Library(PathBuf),
 }
 
-/// Where Python keeps its packages, as far as somebody has said.
+/// The place where Python keeps its packages, as far as somebody has said.
 static PACKAGE_FOLDERS: RwLock<Vec<PathBuf>> = RwLock::new(Vec::new());
 
 /// Says in which folders Python's packages are, NVIDIA's among them. Those of an active environment are known anyway.
@@ -60,7 +60,7 @@ pub fn set_package_folders(folders: Vec<PathBuf>) {
     *PACKAGE_FOLDERS.write().unwrap_or_else(PoisonError::into_inner) = folders;
 }
 
-/// Where NVIDIA's programs and libraries may be.
+/// Says where NVIDIA's programs and libraries may be.
 #[derive(Default, Debug)]
 pub(super) struct Places {
     /// Folders of programs.
@@ -109,7 +109,7 @@ impl Places {
         Err(AssembleError::NotFound { looked: self.describe() })
     }
 
-    /// Where a library with one of these names is or, where the system keeps libraries, may be.
+    /// Returns where a library with one of these names is or, where the system keeps libraries, may be.
     pub(super) fn libraries<'a>(&self, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + use<'a> {
         let packages = self.packages.iter().flat_map(|folder| entries(&folder.join("nvidia")));
         let roots: Vec<PathBuf> = self.toolkits.iter().cloned().chain(packages).collect();
@@ -124,7 +124,7 @@ impl Places {
         looked
     }
 
-    /// Where something is looked for beside `PATH`.
+    /// Returns where something is looked for beside `PATH`.
     pub(super) fn describe_libraries(&self, what: &str) -> [String; 2] {
         [
             format!("{what} in the CUDA tool kits {}", listed(&self.toolkits)),
@@ -149,7 +149,7 @@ pub(super) fn package_folders(environment: &Path) -> Vec<PathBuf> {
     in_versions.chain([environment.join("Lib").join("site-packages")]).filter(|folder| folder.is_dir()).collect()
 }
 
-/// What a folder holds, in the order of names; nothing if there is no such folder.
+/// Returns what a folder holds, in the order of names; nothing if there is no such folder.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
         std::fs::read_dir(folder).map_or_else(|_| Vec::new(), |all| all.flatten().map(|entry| entry.path()).collect());
@@ -179,7 +179,7 @@ impl Assembler {
         Places::of_environment().find()
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         match self {
             Assembler::Program(path) | Assembler::Library(path) => path,
@@ -198,7 +198,7 @@ impl Assembler {
         }
     }
 
-    /// What tells it from other versions of itself.
+    /// Returns what tells it from other versions of itself.
     fn fingerprint(&self) -> String {
         let metadata = self.path().metadata().ok();
         let modified = metadata.as_ref().and_then(|found| found.modified().ok());
@@ -246,14 +246,14 @@ impl Ptxas {
         version.map(str::to_owned).ok_or_else(|| broken("it does not say its version".to_owned()))
     }
 
-    /// What `ptxas --verbose` says of PTX: registers, memory and spills of each entry.
+    /// Returns what `ptxas --verbose` says of PTX: registers, memory and spills of each entry.
     ///
     /// # Errors
     ///
     /// [`AssembleError`].
     pub fn log(&self, ptx: &str, arch: Arch) -> Result<String, AssembleError> {
         let (_, log) = run_with(&self.program, ptx, arch, "--verbose")?;
-        // How long it took is another time each time.
+        // The duration is another each time.
         let lines = log.lines().filter(|line| !line.contains("Compile time"));
         let lines = lines.map(|line| line.strip_prefix("ptxas info    : ").unwrap_or(line).trim());
         Ok(lines.collect::<Vec<_>>().join("\n"))

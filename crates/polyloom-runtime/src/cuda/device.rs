@@ -94,7 +94,7 @@ fn failed(number: u32, what: &'static str) -> impl Fn(DriverError) -> DeviceFail
     move |error| DeviceFailure::Driver { device: Device::Cuda(number), what, reason: describe(error) }
 }
 
-/// What a device is, and the driver's handle of it.
+/// Returns what a device is, and the driver's handle of it.
 fn info(number: u32) -> Result<(CudaInfo, sys::CUdevice), DeviceFailure> {
     let device = Device::Cuda(number);
     let n_devices = driver().map_err(|reason| absent(device, reason))?.n_devices;
@@ -175,7 +175,7 @@ impl CudaDevice {
         Ok(CudaDevice { info, arch, max_shared_bytes, context: Context(context) })
     }
 
-    /// What it is.
+    /// Returns what it is.
     pub fn info(&self) -> &CudaInfo {
         &self.info
     }
@@ -326,12 +326,12 @@ impl Memory for CudaDevice {
 /// Most bytes between rows that one call of the driver takes (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of all devices so far).
 const MAX_PITCH: u64 = i32::MAX as u64;
 
-/// Whether one call of the driver, with a pitch, does for more than one row.
+/// Returns true if one call of the driver, with a pitch, does for more than one row.
 fn by_pitch(rows: Rows) -> bool {
     rows.n > 1 && rows.pitch <= MAX_PITCH
 }
 
-/// Where rows are copied from.
+/// Says where rows are copied from.
 enum Source<'a> {
     /// Memory of the host, where they follow each other.
     Host(&'a [u8]),

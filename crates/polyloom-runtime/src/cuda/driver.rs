@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 pub(super) struct Driver {
     /// The latest version of PTX that it compiles.
     pub(super) ptx_version: PtxVersion,
-    /// How many devices it has.
+    /// Number of devices it has.
     pub(super) n_devices: u32,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn driver() -> Result<&'static Driver, String> {
     DRIVER.get().get_or_init(start).as_ref().map_err(Clone::clone)
 }
 
-/// Whether a driver has been asked for and is there.
+/// Returns true if a driver has been asked for and is there.
 pub(super) fn is_started() -> bool {
     DRIVER.get().get().is_some_and(Result::is_ok)
 }
@@ -121,7 +121,7 @@ fn ptx_version_of(cuda: i32) -> Option<PtxVersion> {
     latest.map(|&(_, major, minor)| PtxVersion { major, minor })
 }
 
-/// What an error of the driver's says: its name, and what that means.
+/// Returns what an error of the driver's says: its name, and what that means.
 pub(super) fn describe(error: DriverError) -> String {
     let text = |text: Result<&std::ffi::CStr, DriverError>| text.map(|text| text.to_string_lossy().into_owned());
     let mut message = match (text(error.error_name()), text(error.error_string())) {
@@ -134,7 +134,7 @@ pub(super) fn describe(error: DriverError) -> String {
     message
 }
 
-/// Whether nothing works on the device after this error: "This leaves the process in an inconsistent state"
+/// Returns true if nothing works on the device after this error: "This leaves the process in an inconsistent state"
 /// (CUDA Driver API 13.0 §6.1).
 fn loses_the_device(error: sys::CUresult) -> bool {
     use sys::CUresult as E;

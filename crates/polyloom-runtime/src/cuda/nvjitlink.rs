@@ -7,7 +7,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 
-/// What the library is called.
+/// Holds what the library is called.
 #[cfg(not(windows))]
 pub(super) const NAMES: [&str; 2] = ["libnvJitLink.so.13", "libnvJitLink.so.12"];
 #[cfg(windows)]
@@ -37,7 +37,7 @@ struct Functions {
     log: Bytes,
 }
 
-/// Whether the library is there and one that we know.
+/// Returns true if the library is there and one that we know.
 pub(super) fn can_load(path: &Path) -> bool {
     functions(path).is_ok()
 }
@@ -86,7 +86,7 @@ impl Drop for Linker {
 }
 
 impl Linker {
-    /// What the library wrote: `size` says how many bytes, `bytes` writes them.
+    /// Returns what the library wrote: `size` says how many bytes, `bytes` writes them.
     ///
     /// # Safety
     ///

@@ -8,7 +8,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
-/// What the library is called.
+/// Holds what the library is called.
 #[cfg(not(windows))]
 const NAMES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
 #[cfg(windows)]
@@ -23,15 +23,15 @@ pub enum NvrtcError {
         .looked.join("; ")
     )]
     NotFound {
-        /// What was looked for, and where.
+        /// Holds what was looked for, and where.
         looked: Vec<String>,
     },
     /// The library does not work.
     #[error("{} does not work: {reason}", .library.display())]
     Broken {
-        /// Where it is.
+        /// The place where it is.
         library: PathBuf,
-        /// What happened.
+        /// Holds what happened.
         reason: String,
     },
     /// It does not take the text.
@@ -39,7 +39,7 @@ pub enum NvrtcError {
     Rejected {
         /// For which architecture.
         arch: Arch,
-        /// What it says.
+        /// Holds what it says.
         log: String,
     },
 }
@@ -91,7 +91,7 @@ impl Nvrtc {
         loaded.ok_or_else(|| NvrtcError::NotFound { looked: places.describe_libraries("libnvrtc").to_vec() })
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -175,7 +175,7 @@ impl Drop for Unit {
 }
 
 impl Unit {
-    /// What the library wrote: `size` says how many bytes, the last of which is zero, and `bytes` writes them.
+    /// Returns what the library wrote: `size` says how many bytes, the last of which is zero, and `bytes` writes them.
     ///
     /// # Safety
     ///

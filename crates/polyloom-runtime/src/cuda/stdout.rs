@@ -49,7 +49,7 @@ impl Redirected {
     /// Lets it go to a file; `None` if the process has none, or as many files as it may.
     fn to(file: &std::fs::File) -> Option<Redirected> {
         use std::os::fd::AsRawFd;
-        // What is buffered was printed before.
+        // Buffered text was printed before.
         flush();
         // SAFETY: descriptors are numbers; of those that are none, the calls say so.
         unsafe {
@@ -93,7 +93,7 @@ fn captured<R>(wait: impl FnOnce() -> R) -> (R, String) {
     drop(redirected);
     let mut bytes = Vec::new();
     if let Some(mut file) = file {
-        // What cannot be read back is lost, as it is with no standard output.
+        // Text that cannot be read back is lost, as it is with no standard output.
         let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     }
     (result, String::from_utf8_lossy(&bytes).into_owned())

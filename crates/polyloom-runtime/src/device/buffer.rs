@@ -41,7 +41,7 @@ impl Buffer {
         self.memory.device()
     }
 
-    /// Where it begins.
+    /// Returns where it begins.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -174,7 +174,7 @@ impl Buffer {
         copy(to, &dense)
     }
 
-    /// Whether an array of so many bytes is in this memory.
+    /// Tells whether an array of so many bytes is in this memory.
     fn check(&self, array: &Layout, n_bytes: u64) -> Result<(), DeviceFailure> {
         let span = array.span();
         let is_within = span.start >= self.address && span.end <= self.address + self.n_bytes as u64;

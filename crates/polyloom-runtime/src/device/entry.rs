@@ -20,11 +20,11 @@ pub(crate) struct Entry {
     written: Vec<bool>,
     sites: SiteTable,
     metadata: KernelMetadata,
-    /// Whether it knows of blocks, which may then have several dimensions.
+    /// True if it knows of blocks, which may then have several dimensions.
     in_blocks: bool,
 }
 
-/// What a launch has ready for the kernel.
+/// Describes what a launch has ready for the kernel.
 pub(crate) struct Prepared<'a> {
     /// The bytes of the entry's parameters.
     pub(crate) params: Vec<Vec<u8>>,
@@ -49,7 +49,7 @@ impl Drop for Report<'_> {
 }
 
 impl Entry {
-    /// Of a kernel's HIR as the back end got it.
+    /// Makes the entry of a kernel's HIR as the back end got it.
     pub(crate) fn new(function: &Function, params: Params) -> Entry {
         Entry {
             name: function.name.clone(),
@@ -71,13 +71,13 @@ impl Entry {
         Ok(if self.in_blocks { grid } else { grid.in_a_row() })
     }
 
-    /// Whether the kernel may have something to say: a check that fails, or what it prints.
+    /// Returns true if the kernel may have something to say: a check that fails, or what it prints.
     #[cfg(feature = "cuda")]
     pub(crate) fn has_sites(&self) -> bool {
         !self.sites.sites.is_empty()
     }
 
-    /// Whether the kernel prints.
+    /// Returns true if the kernel prints.
     #[cfg(feature = "cuda")]
     pub(crate) fn prints(&self) -> bool {
         self.sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..)))
@@ -205,7 +205,7 @@ impl Entry {
 
 #[cfg(feature = "cuda")]
 impl Prepared<'_> {
-    /// Whether some array was brought to the device for this launch.
+    /// Returns true if some array was brought to the device for this launch.
     pub(crate) fn has_staged_arrays(&self) -> bool {
         self.staged.has_arrays()
     }

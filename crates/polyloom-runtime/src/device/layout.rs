@@ -6,13 +6,13 @@ use std::ops::Range;
 /// Rows of bytes, all of one length and equally far apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rows {
-    /// Where the first begins.
+    /// The place where the first begins.
     pub address: u64,
     /// The bytes of a row, at least one.
     pub length: u64,
     /// Bytes from the beginning of one to that of the next, at least `length`.
     pub pitch: u64,
-    /// How many there are, at least one.
+    /// Says how many there are, at least one.
     pub n: u64,
 }
 
@@ -27,7 +27,7 @@ impl Rows {
         self.length * self.n
     }
 
-    /// Where each begins.
+    /// Returns where each begins.
     pub(crate) fn addresses(self) -> impl Iterator<Item = u64> {
         (0..self.n).map(move |number| self.address + number * self.pitch)
     }
@@ -61,12 +61,13 @@ impl Layout {
         self.base.wrapping_add_signed(low)..self.base.wrapping_add_signed(high).wrapping_add(self.elem_bytes)
     }
 
-    /// How many bytes its elements have; the greatest number if that is more.
+    /// Returns the number of bytes its elements have; the greatest number if that is more.
     pub fn n_bytes(&self) -> u64 {
         self.extents.iter().fold(self.elem_bytes, |n, &extent| n.saturating_mul(extent))
     }
 
-    /// How many axes are outside of its runs, elements that follow each other in memory, and how many bytes a run has.
+    /// Returns the number of axes that are outside of its runs, elements that follow each other in memory, and how many
+    /// bytes a run has.
     fn run_axes(&self) -> (usize, u64) {
         // Inner axes that are dense belong to a run.
         let mut run = self.elem_bytes;
@@ -78,12 +79,12 @@ impl Layout {
         (outer, run)
     }
 
-    /// Whether all elements follow each other in memory, from the first address on.
+    /// Returns true if all elements follow each other in memory, from the first address on.
     pub(crate) fn is_one_run(&self) -> bool {
         self.run_axes().0 == 0
     }
 
-    /// Whether each run of its elements begins and ends at a multiple of so many bytes, a power of 2.
+    /// Returns true if each run of its elements begins and ends at a multiple of so many bytes, a power of 2.
     pub(crate) fn is_aligned(&self, n_bytes: u64) -> bool {
         let (outer, run) = self.run_axes();
         let steps = self.strides[..outer].iter().map(|stride| stride.unsigned_abs());

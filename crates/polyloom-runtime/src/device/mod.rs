@@ -9,7 +9,7 @@ pub(crate) mod staging;
 use layout::Rows;
 use std::fmt;
 
-/// Where kernels run and arrays are.
+/// Says where kernels run and arrays are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Device {
     /// `cpu`: the machine itself.
@@ -47,18 +47,18 @@ impl fmt::Display for Device {
     }
 }
 
-/// What a CUDA device is.
+/// Describes what a CUDA device is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CudaInfo {
     /// Its number.
     pub number: u32,
-    /// What its maker calls it.
+    /// Holds what its maker calls it.
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (u16, u16),
     /// Bytes of its memory.
     pub memory_bytes: u64,
-    /// How many multiprocessors it has.
+    /// Number of multiprocessors it has.
     pub n_multiprocessors: u32,
 }
 
@@ -78,17 +78,17 @@ pub enum DeviceFailure {
     OutOfMemory {
         /// Which.
         device: Device,
-        /// How many there should be.
+        /// Says how many there should be.
         n_bytes: usize,
     },
     /// Bytes that are not in the memory they should be in.
     #[error("{n_bytes} bytes at 0x{address:x} are not in this memory of device '{device}'")]
     OutOfBounds {
-        /// Which device.
+        /// Says which device.
         device: Device,
-        /// Where they begin.
+        /// The place where they begin.
         address: u64,
-        /// How many there are.
+        /// Says how many there are.
         n_bytes: usize,
     },
     /// The driver refuses or fails.
@@ -96,14 +96,14 @@ pub enum DeviceFailure {
     Driver {
         /// Which.
         device: Device,
-        /// What it was asked for, as the end of "cannot …".
+        /// Holds what it was asked for, as the end of "cannot …".
         what: &'static str,
-        /// What the driver says.
+        /// Holds what the driver says.
         reason: String,
     },
 }
 
-/// What memory is filled with.
+/// Describes what memory is filled with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
     /// One byte.
@@ -138,7 +138,7 @@ impl Word {
 
 /// A device's memory. Addresses are those that kernels use there.
 pub trait Memory: Send + Sync {
-    /// Which device's it is.
+    /// Returns which device's it is.
     fn device(&self) -> Device;
     /// So many bytes, at least one, at an address that is `skew`, below 256, past a multiple of 256. What they hold is
     /// undefined.

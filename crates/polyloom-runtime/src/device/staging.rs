@@ -13,13 +13,13 @@ use std::ops::Range;
 /// An array on the host that a launch is given.
 #[derive(Clone, Debug)]
 pub struct HostArray {
-    /// Where its elements are.
+    /// The place where its elements are.
     pub layout: Layout,
-    /// Whether they are copied back after the launch.
+    /// True if they are copied back after the launch.
     pub is_written: bool,
 }
 
-/// Where on the device a run of the host's memory goes.
+/// Says where on the device a run of the host's memory goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
     /// As far from a multiple of 16 bytes as on the host: what is aligned on the host is so there, and nothing else
@@ -30,7 +30,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// How far past a multiple of 256 bytes such a run of the host's memory goes.
+    /// Returns how far past a multiple of 256 bytes such a run of the host's memory goes.
     fn skew(self, host: &Range<u64>) -> u8 {
         match self {
             Placement::AsOnHost => (host.start % 16) as u8,
@@ -102,7 +102,7 @@ impl<'a> Staged<'a> {
         Some(block.start + (host - block.host.start))
     }
 
-    /// Whether some array was brought here.
+    /// Returns true if some array was brought here.
     #[cfg(feature = "cuda")]
     pub(crate) fn has_arrays(&self) -> bool {
         !self.blocks.is_empty()

@@ -177,7 +177,7 @@ pub(crate) fn source(kernel: Function) -> KernelSource {
     }
 }
 
-/// What compiled code would read of the block of [`saxpy_source`].
+/// Describes what compiled code would read of the block of [`saxpy_source`].
 #[repr(C)]
 pub(crate) struct SaxpyArgs {
     pub(crate) x: *const f32,

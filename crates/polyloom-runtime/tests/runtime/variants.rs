@@ -11,7 +11,8 @@ fn view(kernel: &CpuKernel, args: &mut ArgBlock, base: *mut f32, extent: u64, st
     args.array(kernel.params(), Scalar::F32, base.cast(), &[extent], &[stride]).unwrap();
 }
 
-/// What the last variant assumes after a launch of saxpy over views of one memory: offset, extent, stride of x and y.
+/// Returns what the last variant assumes after a launch of saxpy over views of one memory: offset, extent, stride of x
+/// and y.
 fn saxpy_facts(kernel: &CpuKernel, x: (usize, u64, i64), y: (usize, u64, i64)) -> [ArrayFacts; 2] {
     let mut memory = [0f32; 256];
     let base = memory.as_mut_ptr();

@@ -44,7 +44,7 @@ fn stubs() -> String {
         write_example(&mut text, function.example);
     }
     for info in builtins() {
-        // Where there is an overload for scalars, editors know that one: its type variables stand for composites too.
+        // Editors know the overload for scalars, if there is one, because its type variables stand for composites too.
         let only_composites = info.signatures.iter().all(Signature::has_composites);
         let known = info.signatures.iter().filter(|signature| only_composites || !signature.has_composites());
         let mut variants: Vec<String> = known.flat_map(|signature| stub_signatures(info, signature)).collect();
@@ -124,7 +124,7 @@ fn own_signature(op: Op) -> Option<&'static str> {
     })
 }
 
-/// What a call says that is no operand of the op.
+/// Returns what a call says that is no operand of the op.
 fn beyond_operands(info: &OpInfo) -> &'static [&'static str] {
     match info.op {
         Op::SyncThreads => &["id: int = ...", "count: int = ..."],

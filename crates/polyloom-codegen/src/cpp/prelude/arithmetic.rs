@@ -98,7 +98,7 @@ $FT divide(T a, T b) {
 ";
 
 pub(super) const REMAINDER: &str = r"
-// What a quotient toward zero leaves; the dividend if the divisor is 0.
+// Remainder of a quotient toward zero; the dividend if the divisor is 0.
 template <typename T>
 $FT remainder(T a, T b) {
     if (b == 0) {

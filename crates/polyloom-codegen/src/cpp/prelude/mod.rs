@@ -36,14 +36,14 @@ impl TypeSet {
 pub(super) struct Part {
     /// The types that a text uses the helper with for the part to be written; if there are none, it always is.
     pub types: &'static [Scalar],
-    /// What it relies on for these types beside what the helper does.
+    /// Holds what it relies on for these types beside what the helper does.
     pub needs: &'static [Helper],
     /// Its text.
     pub text: &'static str,
 }
 
 impl Part {
-    /// Whether it is written for a helper that is used with these types.
+    /// Returns true if it is written for a helper that is used with these types.
     pub(super) fn is_for(&self, types: TypeSet) -> bool {
         self.types.is_empty() || self.types.iter().any(|&ty| types.contains(ty))
     }
@@ -79,17 +79,17 @@ macro_rules! helpers {
         }
 
         impl Helper {
-            /// What all of them define.
+            /// Holds what all of them define.
             pub(super) const NAMES: &[&str] = &[$($name),*];
 
-            /// What it defines.
+            /// Returns what it defines.
             pub(super) fn name(self) -> &'static str {
                 match self {
                     $(Helper::$helper => $name,)*
                 }
             }
 
-            /// What it relies on in turn.
+            /// Returns what it relies on in turn.
             pub(super) fn needs(self) -> &'static [Helper] {
                 match self {
                     $(Helper::$helper => &[$(Helper::$needed),*],)*

@@ -20,7 +20,7 @@ pub(super) struct Address {
     address: ir::Value,
 }
 
-/// How many of the latest addresses are searched for one to use again.
+/// Says how many of the latest addresses are searched for one to use again.
 const ADDRESS_WINDOW: usize = 12;
 
 impl Lowering<'_> {

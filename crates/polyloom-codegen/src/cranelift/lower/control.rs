@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{self, InstBuilder, TrapCode};
 use polyloom_ir::{FunctionKind, Imm, Inst, InstData, MAX_REGION_DEPTH, Op, Region, Value};
 use smallvec::SmallVec;
 
-/// Where an enclosing loop or block is left or continued.
+/// Says where an enclosing loop or block is left or continued.
 pub(super) struct Target {
     inst: Inst,
     /// Takes the results.
@@ -19,7 +19,7 @@ pub(super) struct Target {
     again: Option<ir::Block>,
 }
 
-/// What the `yield` that ends a region means.
+/// Describes what the `yield` that ends a region means.
 #[derive(Clone, Copy)]
 pub(super) enum Yield {
     /// The values go to a block's parameters.
@@ -284,7 +284,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether a `for_range` counts up.
+/// Says whether a `for_range` counts up.
 #[derive(Clone, Copy)]
 enum Up {
     Known(bool),

@@ -16,11 +16,11 @@ use cranelift_codegen::ir::{self, InstBuilder, types};
 use polyloom_ir::{Imm, MAX_DIMS, Op, Span};
 use smallvec::SmallVec;
 
-/// What lowering a kernel's body needs beside the body.
+/// Describes what lowering a kernel's body needs beside the body.
 pub(super) struct KernelFrame<'a> {
     pub(super) args: ir::Value,
     pub(super) context: ir::Value,
-    /// What was loaded from the argument block so far: byte offset, type, value.
+    /// Holds what was loaded from the argument block so far: byte offset, type, value.
     pub(super) loaded: Vec<(i32, ir::Type, ir::Value)>,
     pub(super) layout: ArgLayout,
     pub(super) facts: &'a Facts,
@@ -236,7 +236,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// What the loop over rows is built from.
+/// Describes what the loop over rows is built from.
 struct Rows {
     rank: usize,
     outermost: usize,

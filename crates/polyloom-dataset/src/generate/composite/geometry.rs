@@ -15,7 +15,7 @@ fn ray(g: &mut Generator) -> (String, String) {
     (format!("{origin}[i]"), format!("{direction}[i]"))
 }
 
-/// Where rays meet a sphere.
+/// Returns where rays meet a sphere.
 pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);

@@ -18,7 +18,7 @@ use super::program::{Category, Extent, Program};
 use super::range::Range;
 use polyloom::{Composite, Random, Scalar, Type};
 
-/// What writes a kernel, and gives its name.
+/// Describes what writes a kernel, and gives its name.
 type Skeleton = fn(&mut Generator, u8) -> &'static str;
 
 const SKELETONS: [Skeleton; 40] = [

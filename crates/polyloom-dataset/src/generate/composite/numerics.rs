@@ -68,7 +68,7 @@ pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
     }
 }
 
-/// What a flow carries along.
+/// Returns what a flow carries along.
 pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let q = g.element_like(&["density", "dye", "q"], Type::F32, -1.0, 1.0);

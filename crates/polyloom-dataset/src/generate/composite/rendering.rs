@@ -247,7 +247,7 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
     g.random.pick(&["sphere_tracing", "march_rays", "raymarch_scene", "trace_distance_field"])
 }
 
-/// What a rough surface reflects.
+/// Returns what a rough surface reflects.
 pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);

@@ -60,7 +60,7 @@ const LONG: [Change; 14] = [
     corrected,
 ];
 
-/// How many of those are several lines.
+/// Says how many of those are several lines.
 const N_LONGEST: usize = 5;
 
 impl Generator {

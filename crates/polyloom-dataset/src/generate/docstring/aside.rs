@@ -3,7 +3,7 @@
 use super::names::{KnownNames, Mentions, names_of};
 use super::{Sentence, Subject};
 
-/// What stands around a formula until the docstring is put together.
+/// Holds what stands around a formula until the docstring is put together.
 const BEGIN: char = '\u{2}';
 const END: char = '\u{3}';
 

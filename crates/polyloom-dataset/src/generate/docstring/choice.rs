@@ -30,7 +30,7 @@ impl<'a> Choice<'a> {
         Choice { subject, sentences, mentions }
     }
 
-    /// What a kernel says that is one step after the other.
+    /// Returns what a kernel says that is one step after the other.
     pub(super) fn of_steps(&self, is_brief: bool) -> Chosen {
         let told = self.standing(self.without_details(is_brief), &[]);
         if self.describes_all(&told) && self.tells_results(&told) {
@@ -43,8 +43,8 @@ impl<'a> Choice<'a> {
         self.outline()
     }
 
-    /// What a kernel says that is grown from a skeleton, whose first line sums it up: what its result becomes, and
-    /// where each input comes in.
+    /// Returns what a kernel says that is grown from a skeleton, whose first line sums it up: what its result becomes,
+    /// and where each input comes in.
     pub(super) fn of_skeleton(&self, first: &'a str, is_brief: bool) -> Chosen {
         let mut told = self.standing(self.without_details(is_brief), &[]);
         for (told, is_needed) in told.iter_mut().zip(self.essence()) {
@@ -107,7 +107,7 @@ impl<'a> Choice<'a> {
     fn without_details(&self, is_brief: bool) -> Vec<bool> {
         let is_kept = |(sentence, mentions): (&Sentence, &Mentions<'a>)| {
             let is_long = is_brief && sentence.text.len() > LONG_SENTENCE;
-            // What is called has to be known.
+            // A function that is called has to be known.
             mentions.is_of_function || !(sentence.is_detail && (is_brief || sentence.is_comment) || is_long)
         };
         self.sentences.iter().zip(&self.mentions).map(is_kept).collect()
@@ -122,19 +122,19 @@ impl<'a> Choice<'a> {
         self.those(told, true).map(|(sentence, _)| sentence.text.len() + 1).sum()
     }
 
-    /// Whether these say what an output is.
+    /// Returns true if these say what an output is.
     fn describes(&self, told: &[bool], output: &str) -> bool {
         let mut results = self.those(told, true).filter(|(sentence, _)| !sentence.is_detail);
         let is_meant = |text: &str| text.contains(&format!("`{output}`")) || text.contains(&format!("`{output}."));
         results.any(|(sentence, _)| is_meant(&sentence.text))
     }
 
-    /// Whether all that the kernel leaves is among these.
+    /// Returns true if all that the kernel leaves is among these.
     fn tells_results(&self, told: &[bool]) -> bool {
         self.sentences.iter().zip(told).all(|(sentence, told)| *told || sentence.is_detail)
     }
 
-    /// Whether these say what each output is.
+    /// Returns true if these say what each output is.
     pub(super) fn describes_all(&self, told: &[bool]) -> bool {
         match self.subject.outputs {
             [] => self.subject.inputs.iter().any(|given| self.describes(told, given.name)),
@@ -221,7 +221,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// What the outputs are and the last steps towards them, with what these start from.
+    /// Returns what the outputs are and the last steps towards them, with what these start from.
     fn outline(&self) -> Chosen {
         let is_short = |(sentence, mentions): (&Sentence, &Mentions<'a>)| {
             mentions.is_of_function || !sentence.is_detail && sentence.text.len() <= LONGEST_OUTLINE
@@ -231,7 +231,7 @@ impl<'a> Choice<'a> {
         let mut best = (told.clone(), unknown.clone());
         let mut without_room: Vec<&str> = Vec::new();
         loop {
-            // What is computed last comes first.
+            // The value computed last comes first.
             let open = unknown.iter().filter(|(name, last)| last.is_some() && !without_room.contains(name));
             let Some(&(name, Some(at))) = open.max_by_key(|(_, last)| *last) else { break };
             let mut more = told.clone();
@@ -248,7 +248,7 @@ impl<'a> Choice<'a> {
         }
         let flow = self.subject.dataflow();
         let (told, open) = best;
-        // What a sentence introduces itself has no other before it, unless nothing would be left then.
+        // Names that a sentence introduces itself need no sentence before it, unless nothing would be left then.
         let is_introduced =
             |name: &&str| self.those(&told, true).any(|(_, mentions)| mentions.introduced.contains(name));
         let open: Vec<&str> = open.into_iter().map(|(name, _)| name).filter(|name| flow.has_origin(name)).collect();
@@ -259,7 +259,7 @@ impl<'a> Choice<'a> {
             false => (self.of_use(self.standing(told, &open)), open),
         };
         let is_used = |name: &&str| self.those(&told, true).any(|(_, mentions)| mentions.names().any(|it| it == *name));
-        // Of what no sentence is left the origin says at least what it depends on.
+        // If no sentence is left, the origin says at least what the value depends on.
         let results = self.results(&flow).filter(|name| !self.describes(&told, name));
         let starts: Vec<&str> = open.iter().copied().filter(is_used).chain(results).collect();
         let leads = computed_from(self.subject, &flow, &starts);
@@ -281,7 +281,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// What the kernel writes.
+    /// Returns what the kernel writes.
     fn results(&self, flow: &Dataflow<'_>) -> impl Iterator<Item = &'a str> {
         let inputs = self.subject.inputs.iter().map(|given| given.name);
         let changed = inputs.filter(|name| self.subject.outputs.is_empty() && flow.has_origin(name));

@@ -54,7 +54,7 @@ fn join<'a>(names: &mut Names<'a>, name: &'a str, origin: &Origin) {
     }
 }
 
-/// What the names of a kernel come from, whatever they are at.
+/// Describes what the names of a kernel come from, whatever they are at.
 pub(super) struct Dataflow<'a> {
     lines: Vec<Line<'a>>,
     origins: Names<'a>,
@@ -98,17 +98,17 @@ impl<'a> Dataflow<'a> {
         find(&self.origins, name)
     }
 
-    /// Whether a name is computed from parameters.
+    /// Returns true if a name is computed from parameters.
     pub(super) fn has_origin(&self, name: &str) -> bool {
         self.origin(name).is_some_and(|origin| origin.params != 0)
     }
 
-    /// Whether a line of this kind has a say in a value.
+    /// Tells whether a line of this kind has a say in a value.
     pub(super) fn passes(&self, origin: &Origin, is_meant: impl Fn(&str) -> bool) -> bool {
         self.lines.iter().enumerate().any(|(at, line)| origin.has_line(at) && is_meant(line.text))
     }
 
-    /// What the lines are that have a say in a value.
+    /// Returns what the lines are that have a say in a value.
     pub(super) fn way(&self, origin: &Origin) -> Way<'a> {
         let mut way = Way::default();
         let outermost = self.lines.iter().map(|line| line.depth).min().unwrap_or_default();
@@ -132,9 +132,9 @@ impl<'a> Dataflow<'a> {
 /// The lines that have a say in a value.
 #[derive(Default)]
 pub(super) struct Way<'a> {
-    /// How many assign something.
+    /// Number of assign something.
     pub(super) n_steps: usize,
-    /// What loops go over.
+    /// Holds what loops go over.
     pub(super) loops: Vec<&'a str>,
     pub(super) n_branches: usize,
     /// The conditions of branches that are in no other.
@@ -144,9 +144,9 @@ pub(super) struct Way<'a> {
 struct Walk<'w, 'a> {
     lines: &'w [Line<'a>],
     all: &'w mut Names<'a>,
-    /// What decides whether a line of a loop is reached at all.
+    /// Holds what decides whether a line of a loop is reached at all.
     left: Origin,
-    /// What decides whether a thread goes on: its values are the same if it does, but not what it leaves.
+    /// Holds what decides whether a thread goes on: its values are the same if it does, but not what it leaves.
     returned: Origin,
 }
 
@@ -212,7 +212,7 @@ impl<'a> Walk<'_, 'a> {
                             break;
                         }
                     }
-                    // Where it is left is of no matter behind it.
+                    // Where the name is left is of no matter behind it.
                     self.left = left;
                     at = end;
                 }
@@ -239,7 +239,7 @@ impl<'a> Walk<'_, 'a> {
                             break;
                         }
                     }
-                    // What one arm assigns depends on the test if another is taken, too.
+                    // An assignment in one arm depends on the test even if another arm is taken.
                     for (name, origin) in &mut merged {
                         let was = find(&before, name);
                         if was != Some(*origin) {

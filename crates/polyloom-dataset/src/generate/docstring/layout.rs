@@ -26,12 +26,12 @@ pub(in crate::generate) fn laid_out(sentences: &[String], length: usize) -> Vec<
     lines
 }
 
-/// Whether a text is several parts, which brackets have to hold together in another.
+/// Returns true if a text is several parts, which brackets have to hold together in another.
 pub(in crate::generate) fn has_parts(text: &str) -> bool {
     clauses(text).len() > 1
 }
 
-/// Whether brackets hold clauses, and not a formula.
+/// Returns true if brackets hold clauses, and not a formula.
 fn has_lists_in_brackets(text: &str) -> bool {
     let mut opening = outside(text).filter(|&(_, c)| c == '(');
     opening.any(|(at, _)| {
@@ -62,7 +62,7 @@ impl Item {
     }
 }
 
-/// What a text is a list of.
+/// Returns what a text is a list of.
 fn items(text: &str) -> Vec<Item> {
     let text = text.trim_end_matches(['.', ';']);
     // Two places, but one statement.
@@ -106,7 +106,7 @@ fn clause(text: &str, is_case: bool) -> Vec<Item> {
     }
 }
 
-/// What stands before the brackets that end a clause, and what in them, if that is a list.
+/// Returns what stands before the brackets that end a clause, and what in them, if that is a list.
 fn in_brackets(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0;
     let brackets: Vec<(usize, char)> = outside(text).filter(|(_, c)| matches!(c, '(' | ')')).collect();
@@ -130,7 +130,7 @@ fn case(text: &str) -> Option<(&str, &str)> {
     Some((&text[.."elsewhere".len()], done.trim_start_matches(", ")))
 }
 
-/// Whether a clause is a case that others are before.
+/// Returns true if a clause is a case that others are before.
 fn goes_on(clause: &str) -> bool {
     ["else where ", "elsewhere "].iter().any(|lead| clause.starts_with(lead))
 }
@@ -147,7 +147,7 @@ pub(super) fn in_clause(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// What a list is of, and the list: behind a colon, or in a function.
+/// Returns what a list is of, and the list: behind a colon, or in a function.
 pub(super) fn head(text: &str) -> Option<(&str, &str)> {
     if case(text).is_some() {
         return None;

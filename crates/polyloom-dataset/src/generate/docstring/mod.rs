@@ -41,20 +41,20 @@ const LONG_SENTENCE: usize = 300;
 /// A sentence of the docstring.
 pub(super) struct Sentence {
     pub(super) text: String,
-    /// Whether it says how something is computed on the way, and not what the kernel leaves.
+    /// True if it says how something is computed on the way, and not what the kernel leaves.
     pub(super) is_detail: bool,
-    /// Whether a comment says it, too.
+    /// True if a comment says it, too.
     pub(super) is_comment: bool,
 }
 
-/// What a function before the kernel does: its variables one after the other, and what it gives.
+/// Describes what a function before the kernel does: its variables one after the other, and what it gives.
 pub(super) struct FunctionSummary {
     pub(super) steps: Vec<String>,
     pub(super) results: Vec<String>,
 }
 
 impl FunctionSummary {
-    /// Of a function of assignments, from its lines.
+    /// Makes the docstring of a function of assignments from its lines.
     pub(super) fn of_lines(lines: &[String]) -> FunctionSummary {
         let mut summary = FunctionSummary { steps: Vec::new(), results: Vec::new() };
         let mut known: Vec<&str> = Vec::new();
@@ -86,7 +86,7 @@ impl FunctionSummary {
     }
 }
 
-/// What a docstring is about.
+/// Describes what a docstring is about.
 pub(super) struct Subject<'a> {
     pub(super) category: Category,
     pub(super) inputs: &'a [Given<'a>],
@@ -151,7 +151,7 @@ pub(super) fn body(
     let Chosen { leads, told, tails } = chosen;
     let kept: Vec<&str> =
         sentences.iter().zip(&told).filter(|(_, told)| **told).map(|(s, _)| s.text.as_str()).collect();
-    // Of one result the whole docstring is what it is.
+    // The whole docstring of one result says what that is.
     if let [one] = kept[..]
         && summary.is_none()
         && sentences.len() == 1

@@ -76,7 +76,7 @@ fn is_of_loop(lead: &str) -> bool {
     ["For each ", "for each ", "While ", "while "].iter().any(|head| lead.starts_with(head)) || lead.ends_with(" times")
 }
 
-/// Whether a clause says what the name is, and no more.
+/// Returns true if a clause says what the name is, and no more.
 fn is_about(clause: &str, name: &str) -> bool {
     [format!("let `{name}` be "), format!("`{name}` is ")].iter().any(|lead| clause.starts_with(lead.as_str()))
 }

@@ -8,7 +8,7 @@ use crate::generate::words::without_package;
 /// The most sentences of this kind.
 const MOST: usize = 3;
 
-/// What each name is computed from, of those that are computed from parameters.
+/// Returns what each name is computed from, of those that are computed from parameters.
 pub(super) fn computed_from(subject: &Subject<'_>, flow: &Dataflow<'_>, names: &[&str]) -> Vec<String> {
     let mut groups: Vec<(Origin, Vec<&str>)> = Vec::new();
     for &name in names {
@@ -44,7 +44,7 @@ pub(super) fn computed_from(subject: &Subject<'_>, flow: &Dataflow<'_>, names: &
     groups.iter().map(sentence).collect()
 }
 
-/// How many steps there are, how often the loops go round, and what the first branch tests.
+/// Returns the number of steps there are, how often the loops go round, and what the first branch tests.
 fn told(subject: &Subject<'_>, way: &Way<'_>, n_names: usize) -> String {
     let rounds: Option<Vec<String>> = way.loops.iter().map(|over| rounds(subject, over)).collect();
     let loops = match (way.loops.len(), rounds.as_deref()) {
@@ -73,7 +73,7 @@ fn told(subject: &Subject<'_>, way: &Way<'_>, n_names: usize) -> String {
     }
 }
 
-/// How often a loop goes round unless it is left, if its bounds are numbers or a parameter.
+/// Returns the number of times a loop goes round unless it is left, if its bounds are numbers or a parameter.
 fn rounds(subject: &Subject<'_>, over: &str) -> Option<String> {
     let args = over.strip_prefix("range(")?.strip_suffix(')')?;
     if subject.inputs.iter().any(|given| given.name == args) {
@@ -90,7 +90,7 @@ fn rounds(subject: &Subject<'_>, over: &str) -> Option<String> {
     (n > 1).then(|| n.to_string())
 }
 
-/// Which of the values each of these parameters has a say in first.
+/// Returns which of the values each of these parameters has a say in first.
 pub(super) fn entering(subject: &Subject<'_>, flow: &Dataflow<'_>, params: &[&str], among: &[&str]) -> Vec<String> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for &param in params {

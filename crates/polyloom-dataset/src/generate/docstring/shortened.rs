@@ -22,7 +22,7 @@ pub(super) fn shortened(subject: &Subject<'_>, sentences: &[Sentence]) -> Vec<Se
 
 fn shorter(subject: &Subject<'_>, flow: &Dataflow<'_>, text: &str) -> Option<String> {
     let (head, rest) = text.strip_suffix('.')?.split_once(": ").filter(|(head, _)| head.starts_with("For each "))?;
-    // Of what stands in brackets, or in code, no part can be left out.
+    // Text in brackets, or in code, has no part that can be left out.
     if rest.contains([':']) || rest.contains("; (") {
         return None;
     }
@@ -46,7 +46,7 @@ fn shorter(subject: &Subject<'_>, flow: &Dataflow<'_>, text: &str) -> Option<Str
     Some(format!("{head}: {}.", parts.join("; ")))
 }
 
-/// What a clause gives a name to, if it does no more.
+/// Returns what a clause gives a name to, if it does no more.
 fn defined(clause: &str) -> Option<&str> {
     let rest = clause.strip_prefix("let `").or_else(|| clause.strip_prefix('`'))?;
     let (name, what) = rest.split_once('`')?;

@@ -15,7 +15,7 @@ pub(in crate::generate) fn summary(random: &mut Random, subject: &Subject<'_>, f
     let has = |texts: &[&str]| lines.iter().any(|line| texts.iter().any(|text| line.contains(text)));
     let names: Vec<&str> = inputs.iter().map(|given| given.name).collect();
     let (ins, outs) = (list(&names), list(outputs));
-    // What a kernel goes along, looks around in or has the fields of are parameters of a kind.
+    // Rows, neighbourhoods and structs are parameters of a kind.
     let fits = |given: &&Given<'_>| match category {
         Category::Struct => given.is_struct,
         Category::Reduction | Category::Scan => given.rank == inputs[0].rank,
@@ -173,7 +173,7 @@ pub(in crate::generate) fn tested<'a>(lines: &'a [String], inputs: &[&'a str]) -
         if tests.is_empty() {
             continue;
         }
-        // What a name becomes later the test does not see, but in a loop.
+        // A test does not see later values of a name, unless both stand in a loop.
         let is_in_loop = line.starts_with("        ") || line.trim_start().starts_with("while ");
         let flow = Dataflow::of(if is_in_loop { lines } else { &lines[..at] }, inputs);
         for (number, given) in inputs.iter().enumerate() {
@@ -230,7 +230,7 @@ fn tests(line: &str) -> Vec<&str> {
     found
 }
 
-/// What stands before the first comma that is in no brackets.
+/// Returns what stands before the first comma that is in no brackets.
 fn first_argument(text: &str) -> &str {
     let mut depth = 0;
     let ends = |c: char| {
@@ -240,7 +240,7 @@ fn first_argument(text: &str) -> &str {
     text.find(ends).map_or(text, |end| &text[..end])
 }
 
-/// Whether calls of these functions have a say in all outputs.
+/// Returns true if calls of these functions have a say in all outputs.
 fn all_call(subject: &Subject<'_>, functions: &[&str]) -> bool {
     let flow: Dataflow<'_> = subject.dataflow();
     let calls = |line: &str| functions.iter().any(|name| line.contains(&format!("{name}(")));

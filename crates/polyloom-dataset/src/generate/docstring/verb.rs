@@ -1,6 +1,6 @@
 //! One form for what names are throughout a docstring: `` let `x` be `` or `` `x` is ``.
 
-/// What stands before a clause.
+/// Holds what stands before a clause.
 const BEGINS: [&str; 6] = [". ", "; ", ": ", "(", ", ", "lsewhere "];
 
 /// Words behind `is` that say what becomes of a name, or how it compares, and not what it is.

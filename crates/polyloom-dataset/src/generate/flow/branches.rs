@@ -81,7 +81,7 @@ impl Generator {
 
     /// Threads for which a condition holds leave at once, all but one output unwritten.
     fn early_return(&mut self) {
-        // Of threads that all leave, or all stay, one output would have nothing.
+        // If all threads leave, or all stay, one output would have nothing.
         let Some(condition) = self.condition_of_threads() else { return };
         let types = self.types();
         let ty = types[types.len() - 1];
@@ -119,7 +119,7 @@ impl Generator {
         let Some(condition) = self.first_condition() else { return };
         let begins = self.mutable(&start, start.range);
         self.variables[begins].is_free = true;
-        // Of a number there is nothing to compute or to ask.
+        // A number alone has nothing to compute or to ask.
         let hidden = if start.uses.is_empty() { vec![begins] } else { Vec::new() };
         self.without(hidden, |g| g.arms(condition, &[begins], n_arms, depth, true));
         let variable = &mut self.variables[begins];
@@ -142,7 +142,7 @@ impl Generator {
         let mut last = usize::MAX;
         self.learning(|g| {
             for arm in 0..n_arms {
-                // What earlier tests leave is all that there is to ask.
+                // A test can ask only about values that earlier tests leave.
                 let condition = if arm == 0 { Some(first.clone()) } else { g.inline_open_condition() };
                 let Some(condition) = condition else { break };
                 let keyword = if arm == 0 { "if" } else { "elif" };
@@ -170,7 +170,7 @@ impl Generator {
         self.explain(format!("{}.", capitalised(&told(&cases))));
     }
 
-    /// What one branch does, other than the branch before it, whose first line this is.
+    /// Returns what one branch does, other than the branch before it, whose first line this is.
     fn arm_unlike(&mut self, before: usize, body: impl Fn(&mut Generator)) -> String {
         let head = self.n_lines();
         let (so_far, called) = (self.so_far(), self.calls());
@@ -196,7 +196,7 @@ impl Generator {
         condition
     }
 
-    /// What one branch does, which is the only one perhaps.
+    /// Describes one branch, perhaps the only one.
     fn arm(&mut self, targets: &[usize], depth: usize, is_alone: bool) {
         let first = self.variables.len();
         if depth > 0
@@ -266,7 +266,7 @@ impl Generator {
             }
             _ => (format!("{name} = {}", value.text), format!("`{name}` becomes {}", value.words)),
         };
-        // Of whole numbers there is no half.
+        // Whole numbers have no half.
         if ty == self.whole || text.contains("= 0.5 * ") && ty.as_composite().is_some_and(|c| !c.elem().is_float()) {
             range = value.range;
             self.line(&format!("{name} = {}", value.text));

@@ -11,7 +11,8 @@ use polyloom::{Op, Random, Type};
 /// The most iterations that ranges of accumulators are worked out for.
 const MOST: f64 = 100.0;
 
-/// What a loop counts, by the text of its bounds and in words; of values that the launch decides those that are certain.
+/// Describes what a loop counts, by the text of its bounds and in words; of values that the launch decides those that
+/// are certain.
 struct Bounds {
     text: String,
     words: String,
@@ -159,19 +160,19 @@ impl Generator {
         value
     }
 
-    /// Whether nothing but what loops count changes the value from round to round, and no wave is made of that.
+    /// Returns true if nothing but what loops count changes the value from round to round, and no wave is made of that.
     fn keeps_on(&self, value: &Expr) -> bool {
         let mut moving = value.uses.iter().filter(|&&index| self.variables[index].moves);
         let is_counted = |&index: &usize| self.only_counts_of(&self.variables[index].roots);
         !matches!(value.head, Some(Op::Sin | Op::Cos | Op::Mod)) && moving.all(is_counted)
     }
 
-    /// Whether the value is another in each round of the loop.
+    /// Returns true if the value is another in each round of the loop.
     fn moves(&self, value: &Expr) -> bool {
         value.uses.iter().any(|&index| self.variables[index].moves)
     }
 
-    /// What a loop counts, as a factor of this type's values.
+    /// Returns what a loop counts, as a factor of this type's values.
     fn counter_for(&mut self, ty: Type) -> Option<Expr> {
         let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
         let counts = |variable: &Variable| {
@@ -188,7 +189,7 @@ impl Generator {
         let n = 1 + self.random.below(2) * self.random.below(2);
         let mut begun = Vec::new();
         for _ in 0..n {
-            // What has only begun is a number still.
+            // A variable that has only begun is a number still.
             let next = self.without(begun.clone(), Generator::accumulator);
             begun.push(next);
         }
@@ -256,7 +257,7 @@ impl Generator {
         if self.is_read_from(head + 1, &name) {
             return self.explain(format!("For each `{name}` {words}: {done}."));
         }
-        // What is not read only counts rounds.
+        // A variable that is never read only counts rounds.
         let (count, times) = match given {
             Some(given) => (given.clone(), format!("`{given}` times")),
             None => (values.len().to_string(), format!("{} times", values.len())),
@@ -266,7 +267,7 @@ impl Generator {
         self.explain(format!("{}: {done}.", capitalised(&times)));
     }
 
-    /// What a loop counts from and to.
+    /// Returns what a loop counts from and to.
     fn bounds_of_loop(&mut self) -> Bounds {
         let (text, words, values): (String, String, Vec<i32>) = match self.random.below(6) {
             0 | 1 => {
@@ -292,9 +293,9 @@ impl Generator {
         Bounds { text, words, values }
     }
 
-    /// What a loop does whose index is the variable declared last.
+    /// Describes a loop whose index is the variable declared last.
     fn body(&mut self, targets: &[usize], depth: usize, counter: Option<&Counter>) {
-        // What changes from round to round of a loop around is the same in all rounds of this one.
+        // A variable that changes in each round of an outer loop is the same in all rounds of this one.
         let last = self.variables.len() - 1;
         let before: Vec<bool> = self.variables.iter().map(|variable| variable.moves).collect();
         for (index, variable) in self.variables.iter_mut().enumerate() {
@@ -321,7 +322,7 @@ impl Generator {
 
     fn statements_of_body(&mut self, targets: &[usize], depth: usize, counter: Option<&Counter>) {
         let first = self.variables.len();
-        // What is computed before a guard, the guard reads: else it would be for nothing where that holds.
+        // Values computed before a guard are read by the guard; otherwise they would be for nothing where it holds.
         if self.random.one_in(5) {
             // One that holds of what is never reached then holds for ever. A `break` at an index is a shorter loop.
             let goes_on = self.random.below(3) < 2;
@@ -428,8 +429,8 @@ impl Generator {
         }
     }
 
-    /// Whether the value comes from nothing but numbers and what loops count: a test of it drops the first rounds or the
-    /// last.
+    /// Returns true if the value comes from nothing but numbers and what loops count: a test of it drops the first
+    /// rounds or the last.
     fn only_counts(&self, value: &Expr) -> bool {
         value.uses.is_empty() || self.only_counts_of(&self.roots(value))
     }
@@ -528,7 +529,7 @@ impl Generator {
                 self.line(&format!("while {condition}:"));
                 let done = self.nested(|g| {
                     let index = g.declare_index(&name, Type::I32, Range::new(0.0, n as f64));
-                    // What goes on to the next iteration must have counted.
+                    // A value carried to the next iteration must have counted.
                     g.line(&format!("{name} += 1"));
                     g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
                 });
@@ -627,7 +628,7 @@ impl Generator {
     }
 }
 
-/// What shrinks, as it is before each round.
+/// Returns what shrinks, as it is before each round.
 fn shrinking(start: f64, factor: f64) -> impl Iterator<Item = f64> {
     std::iter::successors(Some(start), move |last| Some(last * factor))
 }

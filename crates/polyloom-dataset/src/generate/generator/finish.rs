@@ -71,7 +71,7 @@ impl Generator {
 
     /// The same under a name.
     pub(in crate::generate) fn finish_as(mut self, name: &str, category: Category) -> Option<Program> {
-        // What a kernel writes comes last.
+        // Statements that write come last.
         let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
         self.params.sort_by_key(is_output);
         self.name_by_use();
@@ -100,7 +100,7 @@ impl Generator {
             source.push_str(line);
             source.push('\n');
         }
-        // What a kernel was meant to be is not always what it has become.
+        // A kernel does not always become what it was meant to be.
         let bodies = self.items.iter().flat_map(|item| item.lines().filter(|line| line.starts_with(' ')));
         let difficulty = difficulty::of_lines(bodies.chain(self.lines.iter().map(String::as_str)))?;
         let fits = !is_idle
@@ -171,7 +171,7 @@ impl Parameter {
         self.text.split(':').next().unwrap_or_default()
     }
 
-    /// Whether it holds something before the kernel runs.
+    /// Returns true if it holds something before the kernel runs.
     fn is_given(&self) -> bool {
         !self.inputs.iter().any(|input| matches!(input.values, Values::Zeros))
     }

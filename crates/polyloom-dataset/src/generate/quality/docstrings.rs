@@ -246,7 +246,7 @@ fn items_are_sentences() {
             let is_whole = item.starts_with(|c: char| c == '`' || c.is_ascii_uppercase() || c.is_ascii_digit());
             let has_parts = items.get(at + 1).is_some_and(|(next, _)| next > depth);
             assert!(is_whole && item.ends_with(if has_parts { ':' } else { '.' }), "{item}\n{}", program.source);
-            // What is done elsewhere is a part of that.
+            // Work that is done elsewhere is a part of that.
             let is_case = ["Elsewhere", "Else where"].iter().any(|lead| item.starts_with(lead));
             assert!(!is_case || has_parts, "{item}\n{}", program.source);
             let follows = items[..at].iter().rfind(|(before, _)| before <= depth);
@@ -359,8 +359,8 @@ fn helpers_are_called_like_nothing_inside_them() {
     }
 }
 
-/// What a kernel's code and its docstring both have in one order: names with the place where each is given a value that
-/// stays, and loops.
+/// Returns what a kernel's code and its docstring both have in one order: names with the place where each is given a
+/// value that stays, and loops.
 fn in_order<'a>(found: impl Iterator<Item = (usize, &'a str)>) -> Vec<&'a str> {
     let all: Vec<(usize, &str)> = found.collect();
     let is_single = |name: &str| all.iter().filter(|(_, other)| *other == name).count() == 1;

@@ -310,7 +310,7 @@ fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], frag
             }
         }
     }
-    // What comes next is another tile in the same memory.
+    // The next tile takes the same memory.
     if at != "0" && factors.iter().any(Operand::is_staged) {
         g.line("loom.sync_threads()");
     }
@@ -368,7 +368,7 @@ fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment]) {
 impl Generator {
     /// A name for a value that no expression reads.
     fn let_text(&mut self, names: &[&str], value: &str) -> String {
-        // Of the lane alone one name is enough.
+        // One name is enough for the lane alone.
         if value.starts_with("loom.lane_id()")
             && let Some(name) = self.named(value)
         {
@@ -389,7 +389,7 @@ fn stored(g: &mut Generator, value: Expr, ty: Type) -> Expr {
     g.kept_as(value, ty)
 }
 
-/// What a matrix of a result holds to begin with.
+/// Returns what a matrix of a result holds to begin with.
 fn begins(adds: bool) -> Values {
     if adds { Values::Between { low: -1.0, high: 1.0 } } else { Values::Zeros }
 }

@@ -8,7 +8,7 @@ use crate::generate::program::Extent;
 use crate::generate::range::Range;
 use polyloom::Scalar;
 
-/// How tiles come from global memory to the tensor core.
+/// Describes how tiles come from global memory to the tensor core.
 #[derive(Clone, PartialEq, Eq)]
 enum Way {
     /// They are loaded as they are.
@@ -22,13 +22,13 @@ enum Way {
 /// A factor.
 pub(super) struct Operand {
     pub(super) name: String,
-    /// Whether its array is indexed by the column first.
+    /// True if its array is indexed by the column first.
     pub(super) by_col: bool,
-    /// What its rows count along the axis of batches, in one product.
+    /// Holds what its rows count along the axis of batches, in one product.
     pub(super) extent: u32,
     /// The extents of its array.
     pub(super) shape: [u32; 2],
-    /// What is said of it before its name.
+    /// Holds what is said of it before its name.
     pub(super) before: &'static str,
     is_left: bool,
     width: u32,
@@ -221,7 +221,7 @@ fn narrowed_text(g: &Generator, t: &Tiling, woven: Expr) -> (String, String) {
     (kept.text, kept.words)
 }
 
-/// What is said before the name of an array that is indexed by the column first.
+/// Returns what is said before the name of an array that is indexed by the column first.
 fn transpose(by_col: bool) -> &'static str {
     if by_col { "the transpose of " } else { "" }
 }

@@ -27,12 +27,12 @@ enum Form {
     Whole,
 }
 
-/// What a kernel leaves.
+/// Describes what a kernel leaves.
 pub(super) struct Outcome {
     form: Form,
-    /// Whether the result is added to what its array holds.
+    /// True if the result is added to what its array holds.
     adds: bool,
-    /// Whether its array is indexed by the column first.
+    /// True if its array is indexed by the column first.
     by_col: bool,
     ty: Type,
 }
@@ -100,12 +100,12 @@ impl Outcome {
         [what, short].into_iter().find(|line| line.len() <= 78).unwrap_or_default()
     }
 
-    /// What is said of an element of the result, or of where it is.
+    /// Returns what is said of an element of the result, or of where it is.
     fn there(&self) -> &'static str {
         if self.by_col { "at the transposed place" } else { "there" }
     }
 
-    /// How a call names the array's order of axes.
+    /// Returns how a call names the array's order of axes.
     pub(super) fn layout(&self) -> &'static str {
         if self.by_col { ", layout=\"col\"" } else { "" }
     }
@@ -184,12 +184,12 @@ pub(super) struct Place<'a> {
     row: &'a str,
     pub(super) height: u32,
     pub(super) width: u32,
-    /// How many parts of the product are in it.
+    /// Number of parts of the product are in it.
     n_parts: usize,
 }
 
 impl Place<'_> {
-    /// What it is called.
+    /// Returns what it is called.
     pub(super) fn words(&self) -> &'static str {
         if self.n_parts > 1 { "both tiles together" } else { "the tile" }
     }

@@ -4,7 +4,7 @@ use crate::generate::generator::Generator;
 use crate::generate::range::Range;
 use polyloom::{Scalar, Type};
 
-/// What is multiplied.
+/// Describes what is multiplied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A product.
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     Sparse,
 }
 
-/// How the warps share the work.
+/// Describes how the warps share the work.
 pub(super) struct Tiling {
     pub(super) difficulty: u8,
     pub(super) factor: Scalar,
@@ -161,7 +161,7 @@ impl Tiling {
         }
     }
 
-    /// How many elements of a tile a lane has.
+    /// Returns the number of elements of a tile a lane has.
     pub(super) fn lanes(&self) -> u32 {
         self.width / 2
     }
@@ -179,7 +179,7 @@ impl Tiling {
         }
     }
 
-    /// What a sum over so many elements may be.
+    /// Returns what a sum over so many elements may be.
     pub(super) fn range(&self, n: u32) -> Range {
         Range::within(f64::from(n) * self.low.abs().max(self.high.abs()).max(8.0).powi(2) + 1.0)
     }

@@ -53,7 +53,7 @@ pub(super) enum Variable {
     Iteration(u32),
 }
 
-/// What is multiplied by a constant in a sum.
+/// Describes what is multiplied by a constant in a sum.
 type Monomial = (Option<Variable>, Option<LaunchExpr>);
 
 /// A sum of multiples of variables, with factors that are the same for all threads, and of such numbers. It is a number

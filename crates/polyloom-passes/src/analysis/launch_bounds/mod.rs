@@ -21,7 +21,7 @@ use polyloom_ir::{FuncId, MAX_DIMS, Module, Span};
 use smallvec::SmallVec;
 use walk::{KernelAccess, Walk};
 
-/// Where the words of a launch's arguments hold what a kernel is given.
+/// Says where the words of a launch's arguments hold what a kernel is given.
 pub trait ArgumentWords {
     /// The word of a scalar parameter of the scalarised kernel.
     fn scalar(&self, param: u32) -> usize;
@@ -29,7 +29,7 @@ pub trait ArgumentWords {
     fn extent(&self, param: u32, axis: u8) -> usize;
 }
 
-/// What the launches of a kernel verify.
+/// Describes what the launches of a kernel verify.
 #[derive(Debug)]
 pub struct LaunchBounds {
     expressions: PrimaryMap<LaunchExpr, ExprData>,

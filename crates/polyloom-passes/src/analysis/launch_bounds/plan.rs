@@ -47,7 +47,7 @@ struct SumTerm {
 /// A sum without its offset.
 type SumPlan = SmallVec<[SumTerm; 2]>;
 
-/// What leaves threads out.
+/// Describes what leaves threads out.
 #[derive(Debug)]
 enum ConditionPlan {
     /// The same for all threads.
@@ -92,8 +92,8 @@ pub(super) struct ExtentTest {
 
 /// The numbers of a launch's steps.
 pub(super) type StepValues = SmallVec<[u64; 16]>;
-/// Where the variables of a path lie, those that it does not have at 0. Wider integers would make a launch take several
-/// times as long; numbers that do not fit are cut off at the ends, so that what follows from them is outside.
+/// Says where the variables of a path lie, those that it does not have at 0. Wider integers would make a launch take
+/// several times as long; numbers that do not fit are cut off at the ends, so that what follows from them is outside.
 pub(super) type VariableRanges = [(i64, i64); MAX_DIMS + MAX_LOOPS];
 
 impl UniformInteger {
@@ -155,8 +155,8 @@ impl ExtentTest {
 }
 
 impl PathPlan {
-    /// Where the variables of threads on this path lie, of which `ranges` has the coordinates; false if there are no such
-    /// threads.
+    /// Returns where the variables of threads on this path lie, of which `ranges` has the coordinates; false if there
+    /// are no such threads.
     fn narrow(&self, steps: &StepValues, ranges: &mut VariableRanges) -> bool {
         let mut is_empty = false;
         for (range, LoopPlan { start, end, step }) in ranges[MAX_DIMS..].iter_mut().zip(&self.loops) {
@@ -177,7 +177,7 @@ impl PathPlan {
         self.conditions.is_empty() && self.loops.is_empty()
     }
 
-    /// Where the variables of threads on this path lie; nothing if there are no such threads.
+    /// Returns where the variables of threads on this path lie; nothing if there are no such threads.
     pub(super) fn ranges(&self, dim: &[u64; MAX_DIMS], steps: &StepValues) -> Option<VariableRanges> {
         let mut ranges = coordinate_ranges(dim)?;
         self.narrow(steps, &mut ranges).then_some(ranges)
@@ -196,7 +196,7 @@ impl PathPlan {
     }
 }
 
-/// Where the coordinates of a launch's threads lie; nothing if it has none.
+/// Returns where the coordinates of a launch's threads lie; nothing if it has none.
 #[inline]
 fn coordinate_ranges(dim: &[u64; MAX_DIMS]) -> Option<VariableRanges> {
     let mut ranges: VariableRanges = [(0, 0); MAX_DIMS + MAX_LOOPS];
@@ -266,7 +266,7 @@ impl LaunchBounds {
     }
 }
 
-/// How many threads there are for each coordinate along an axis, as the bits of an `i32`.
+/// Returns the number of threads there are for each coordinate along an axis, as the bits of an `i32`.
 pub(super) fn stride(dim: &[u64; MAX_DIMS], axis: u8) -> u64 {
     let after = dim.iter().skip(usize::from(axis) + 1);
     after.fold(1u64, |n, &extent| n.wrapping_mul(extent)) & u64::from(u32::MAX)

@@ -14,9 +14,9 @@ use smallvec::{SmallVec, smallvec};
 
 /// Most instructions that are looked at, those of called functions at each call.
 const MAX_VISITED: usize = 20_000;
-/// How far back a value's computation is followed.
+/// Says how far back a value's computation is followed.
 const MAX_DEPTH: u32 = 64;
-/// How deep calls are followed.
+/// Says how deep calls are followed.
 const MAX_CALLS: usize = 32;
 /// Most ways to come to an access that are told apart, and most conditions on one of them.
 const MAX_PATHS: usize = 4;
@@ -24,7 +24,8 @@ const MAX_CONDITIONS: usize = 12;
 /// Most loops around an access.
 pub(super) const MAX_LOOPS: usize = 4;
 
-/// What has to hold on one way to an access: for each of the conditions whether it does, and the loops around.
+/// Describes what has to hold on one way to an access: for each of the conditions whether it does, and the loops
+/// around.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub(super) struct AccessPath {
     pub(super) conditions: Vec<(LaunchExpr, bool)>,
@@ -38,15 +39,15 @@ pub(super) struct KernelAccess {
     pub(super) param: Option<u32>,
     pub(super) span: Span,
     pub(super) n_elements: u8,
-    /// By axis; none of an index that the launch cannot compute.
+    /// Indexed by axis; none of an index that the launch cannot compute.
     pub(super) indices: SmallVec<[Option<LaunchExpr>; 2]>,
-    /// By axis, the word of the launch's arguments that holds the extent; none for an array in shared memory.
+    /// Word of the launch's arguments that holds the extent of each axis; none for an array in shared memory.
     pub(super) extents: SmallVec<[u32; 2]>,
     /// The ways to come to it, on each of which it is certain; or why they are not known.
     pub(super) paths: Result<Vec<AccessPath>, Reason>,
 }
 
-/// Whether control comes to the end of a region that it has entered.
+/// Says whether control comes to the end of a region that it has entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Completion {
     Always,
@@ -56,7 +57,7 @@ enum Completion {
     Unknown,
 }
 
-/// Where a region is left early.
+/// Says where a region is left early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum EarlyExit {
     Return,
@@ -71,7 +72,7 @@ struct Activation<'m> {
     params: Vec<Binding>,
 }
 
-/// What a parameter is.
+/// Describes what a parameter is.
 #[derive(Clone, Copy)]
 enum Binding {
     /// A parameter of the kernel; for a composite, its first component.
@@ -185,7 +186,7 @@ impl<'m> Walk<'m> {
         (completion, exits)
     }
 
-    /// Where another condition has to hold as well.
+    /// Returns where another condition has to hold as well.
     fn both(&mut self, completion: Completion, condition: LaunchExpr) -> Completion {
         match completion {
             Completion::Always => Completion::When(condition),
@@ -247,7 +248,7 @@ impl<'m> Walk<'m> {
         let body = data.regions[0];
         let counted = self.counted(at, inst);
         let within = match (paths, counted) {
-            // Whether a thread comes to an iteration depends on what those before it did.
+            // The threads that come to an iteration depend on what those before it did.
             (Ok(_), _) if ends_early(function, body, inst) => Err(Reason::Condition),
             (Ok(_), None) => Err(Reason::LoopBounds),
             (Ok(paths), Some(number)) => {
@@ -431,7 +432,7 @@ impl<'m> Walk<'m> {
         self.expressions.add(ExprKind::Word(word), ty)
     }
 
-    /// What a call of a function that returns at its end alone gives.
+    /// Returns what a call of a function that returns at its end alone gives.
     fn translate_result(
         &mut self,
         at: u32,
@@ -507,7 +508,7 @@ fn with(mut exits: EarlyExits, exit: EarlyExit) -> EarlyExits {
     exits
 }
 
-/// What is known after a loop, whose iterations end early by these.
+/// Returns what is known after a loop, whose iterations end early by these.
 fn after_loop(mut exits: EarlyExits, inst: Inst) -> (Completion, EarlyExits) {
     exits.retain(|exit| *exit != EarlyExit::To(inst));
     (if exits.is_empty() { Completion::Always } else { Completion::Unknown }, exits)

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 /// A value for each variable of a path.
 type VariableValues = SmallVec<[i128; 8]>;
 
-/// What a launch is given.
+/// Describes what a launch is given.
 #[derive(Clone, Copy)]
 struct Launch<'a> {
     dim: &'a [u64; MAX_DIMS],
@@ -77,7 +77,7 @@ impl LaunchBounds {
         Some(OutsideThread { param: access.param?, axis, index, extent, indices, thread, span: access.span })
     }
 
-    /// What the expressions are in a thread, and in one iteration of each loop of a path.
+    /// Returns what the expressions are in a thread, and in one iteration of each loop of a path.
     fn values_in(
         &self,
         path: &AccessPath,

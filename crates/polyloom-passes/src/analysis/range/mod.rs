@@ -19,9 +19,9 @@ use polyloom_ir::range;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 
-/// How often the walk may be repeated before all assumptions about loops are dropped.
+/// Number of times the walk may be repeated before all assumptions about loops are dropped.
 const MAX_ROUNDS: usize = 4;
-/// How far back a value's computation is looked at again.
+/// Says how far back a value's computation is looked at again.
 const MAX_DEPTH: u32 = 5;
 
 /// An index operand: the access and the operand's number.
@@ -73,9 +73,9 @@ pub struct Accessed {
     pub array: Value,
     /// The number of the operand that is the first index.
     pub first: u8,
-    /// How many indices there are.
+    /// Number of indices there are.
     pub n_indices: u8,
-    /// How many elements are accessed, from this one on along the last axis.
+    /// Number of elements that are accessed, from this one on along the last axis.
     pub count: u8,
 }
 
@@ -120,7 +120,7 @@ struct Ranges<'f> {
     targets: Vec<Target>,
     /// Loop parameters that may fall below their initial value.
     unassumed: EntitySet<Value>,
-    /// Whether an assumption did not hold.
+    /// True if an assumption did not hold.
     failed: bool,
     assume_loops: bool,
     /// The array and axis whose index is being looked at: it has an element.
@@ -236,7 +236,7 @@ impl Ranges<'_> {
             }
         }
         self.set_results(inst, &joined);
-        // What follows is reached from one side alone, and knows what that side knows of the condition.
+        // The code behind is reached from one side alone, so that it knows what that side knows of the condition.
         match [completes(func, data.regions[0]), completes(func, data.regions[1])] {
             [true, false] => self.assume(cond, true, MAX_DEPTH),
             [false, true] => self.assume(cond, false, MAX_DEPTH),
@@ -279,7 +279,7 @@ impl Ranges<'_> {
         self.targets.push(target);
     }
 
-    /// What an iteration hands to the next: checks the assumptions.
+    /// Checks the assumptions against the values that an iteration hands to the next.
     fn next_iteration(&mut self, target_idx: usize, values: &[Value]) {
         for (index, &value) in values.iter().enumerate() {
             let interval = self.look(value, MAX_DEPTH);
@@ -554,8 +554,8 @@ impl Ranges<'_> {
             }
             (Op::Cast | Op::Bitcast, &[x]) => {
                 let Some(from) = func.ty(x).as_scalar().filter(|scalar| scalar.is_int()) else { return };
-                // Where the conversion keeps every value, and where it keeps the bits and these bits are a number
-                // that both types have.
+                // The conversion keeps every value here, or keeps the bits where these are a number that both types
+                // have.
                 let same_width = func.ty(value).as_scalar().is_some_and(|to| to.bits() == from.bits());
                 let in_both = same_width && new.low >= 0 && Interval::full(from).contains(new);
                 if in_both || self.full(value).contains(self.ranges[x]) {

@@ -64,7 +64,7 @@ impl Rule<'_, '_> {
                 one(self.mul(x[0], share))
             }
             Op::Normalize => {
-                // What of the adjoint is across the direction, over the length.
+                // Part of the adjoint across the direction, over the length.
                 let along = self.dot(r, g);
                 let along = self.mul(r, along);
                 let across = self.sub(g, along);

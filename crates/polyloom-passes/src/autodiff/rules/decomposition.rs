@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 type Elements = SmallVec<[Value; 9]>;
 
-/// Which result of a decomposition has the values that derivatives divide by, and which have what turns.
+/// Returns which result of a decomposition has the values that derivatives divide by, and which have what turns.
 pub(in crate::autodiff) fn values_of(op: Op) -> Option<(usize, &'static [usize])> {
     Some(match op {
         Op::Svd2 | Op::Svd3 => (1, &[0, 2]),

@@ -18,7 +18,7 @@ use polyloom_ir::op::Derivative;
 use polyloom_ir::{Builder, Composite, Function, Imm, InstData, Op, Scalar, Type, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
-/// What is added to the adjoint of an operand.
+/// Describes what is added to the adjoint of an operand.
 #[derive(Clone, Copy)]
 pub(super) struct Contribution {
     pub(super) value: Value,
@@ -27,10 +27,10 @@ pub(super) struct Contribution {
     pub(super) taken: Option<Value>,
 }
 
-/// What is added to the adjoint of each operand; none of it where that is zero.
+/// Describes what is added to the adjoint of each operand; none of it where that is zero.
 type Contributions = SmallVec<[Option<Value>; 4]>;
 
-/// How an op on operands of these types is differentiated: [`Derivative::ScalarRule`] is one of two.
+/// Returns how an op on operands of these types is differentiated: [`Derivative::ScalarRule`] is one of two.
 pub(super) fn derivative(op: Op, types: &[Type]) -> Derivative {
     match op.info().derivative {
         Derivative::ScalarRule if types.iter().any(|ty| ty.as_composite().is_some()) => Derivative::Definition,
@@ -65,8 +65,8 @@ pub(super) fn is_linear(op: Op) -> bool {
     )
 }
 
-/// What an instruction adds to the adjoints of its operands, of which `adjoints` are those of its results; one of them
-/// is there. `None` if the op has no derivative.
+/// Returns what an instruction adds to the adjoints of its operands, of which `adjoints` are those of its results; one
+/// of them is there. `None` if the op has no derivative.
 pub(super) fn contributions(
     builder: &mut Builder<'_>,
     data: &InstData,
@@ -119,7 +119,7 @@ pub(super) fn accumulated(builder: &mut Builder<'_>, before: Value, by: Value) -
     builder.op(Op::Add, &[before, by])
 }
 
-/// Whether a value is a composite of zeros.
+/// Returns true if a value is a composite of zeros.
 fn is_zero(func: &Function, value: Value) -> bool {
     let ValueDef::Result(inst, _) = func.values[value].def else { return false };
     let data = &func.insts[inst];
@@ -147,7 +147,7 @@ struct Rule<'a, 'f> {
     b: &'a mut Builder<'f>,
     /// The result's adjoint.
     adjoint: Value,
-    /// Of an op that takes one of its operands, when it takes each.
+    /// Conditions under which an op that takes one of its operands takes each.
     taken: SmallVec<[Value; 3]>,
 }
 

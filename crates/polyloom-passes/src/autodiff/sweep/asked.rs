@@ -25,7 +25,8 @@ pub(super) struct Seed {
 
 pub(super) type Seeds = SmallVec<[Option<Seed>; 4]>;
 
-/// Of a composite, when the adjoint of each component is asked for; none of a component that nothing leads from.
+/// Conditions under which the adjoint of each component of a composite is live; none of a component that nothing leads
+/// from.
 pub(super) type AskedComponents = SmallVec<[Option<Asked>; 4]>;
 
 impl Sweep<'_> {
@@ -36,7 +37,7 @@ impl Sweep<'_> {
         self.any(conditions?)
     }
 
-    /// Whether any of these conditions holds.
+    /// Tells whether any of these conditions holds.
     pub(in crate::autodiff) fn any(&mut self, conditions: Vec<Value>) -> Asked {
         let mut conditions = conditions.into_iter();
         let first = conditions.next()?;

@@ -105,7 +105,7 @@ impl Sweep<'_> {
         let before: Values = counters.iter().map(|&counter| self.counters[counter].n).collect();
         let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
         let around = self.builder.region();
-        // By side, what it hands out at its end; the exports follow.
+        // The values that each side hands out at its end; the exports follow.
         let mut ends: [Values; 2] = [SmallVec::new(), SmallVec::new()];
         let mut exports: [Vec<Export>; 2] = [Vec::new(), Vec::new()];
         let mut exported: [Values; 2] = [SmallVec::new(), SmallVec::new()];
@@ -164,13 +164,13 @@ impl Sweep<'_> {
         }
     }
 
-    /// What the terminator of a region hands out.
+    /// Returns what the terminator of a region hands out.
     pub(super) fn yielded(&mut self, region: Region) -> Values {
         let operands = self.old.terminator(region).map(|last| self.old.insts[last].operands.clone());
         self.mapped(&operands.unwrap_or_default())
     }
 
-    /// What a loop carries that the reverse sweep asks for by iteration: its own values and the counters of reads.
+    /// Returns the carried values that the reverse sweep needs by iteration: the loop's own and the counters of reads.
     fn forward_loop(&mut self, inst: Inst, data: &InstData, mode: Mode, known: &mut Vec<Export>) {
         let counts = data.op == Op::ForRange;
         let n_bounds = if counts { 3 } else { 0 };

@@ -17,7 +17,7 @@ struct Loop<'a> {
     inst: Inst,
     data: &'a InstData,
     body: Region,
-    /// What it carries, without its counter.
+    /// Holds what it carries, without its counter.
     params: Vec<Value>,
     /// Counters of the reads under it: those that go on from iteration to iteration.
     counters: SmallVec<[usize; 4]>,
@@ -25,13 +25,13 @@ struct Loop<'a> {
     row_counters: SmallVec<[usize; 4]>,
     /// The arrays of which checkpoints keep rows.
     rows: SmallVec<[usize; 4]>,
-    /// Which of what it carries have adjoints.
+    /// Says which of what it carries have adjoints.
     carried: SmallVec<[usize; 8]>,
     /// Active values from outside that it uses.
     captured: Values,
     /// When the adjoints of what it carries are asked for.
     asked: Asked,
-    /// Of what it carries with adjoints, that of which each iteration decides whether they are.
+    /// The carried values with adjoints of which each iteration decides whether these are live.
     decided: SmallVec<[usize; 2]>,
 }
 
@@ -66,7 +66,7 @@ impl Sweep<'_> {
             let ty = self.old.ty(value);
             initial.push(self.adjoints[value].expand().unwrap_or_else(|| zero(&mut self.builder, ty)));
         }
-        // Of what is outside, whether it is asked for depends on whether an iteration asks.
+        // The adjoint of a value outside is live if an iteration uses it.
         let before: Seeds = lp.captured.iter().map(|&value| self.seed_of(value)).collect();
         for &seed in &before {
             initial.push(match seed {
@@ -162,8 +162,8 @@ impl Sweep<'_> {
         })
     }
 
-    /// What a loop carried into an iteration, from its tapes. Checkpoints keep no counters of what is recorded for a
-    /// segment alone.
+    /// Returns what a loop carried into an iteration, from its tapes. Checkpoints keep no counters of what is recorded
+    /// for a segment alone.
     fn recorded(&mut self, lp: &Loop<'_>, first: usize, index: Value, length: TapeLength) -> Values {
         let types = lp.params.iter().map(|&param| self.old.ty(param));
         let n_row_counters = if length == TapeLength::Checkpoints(lp.inst) { 0 } else { lp.row_counters.len() };

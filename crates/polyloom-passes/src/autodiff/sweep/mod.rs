@@ -42,23 +42,23 @@ type Types = SmallVec<[Type; 8]>;
 pub(in crate::autodiff) struct Array {
     /// The parameter of the backward kernel that holds its adjoint, if it is active.
     pub(in crate::autodiff) adjoint: Option<Value>,
-    /// Whether the kernel stores to it as well as loads from it.
+    /// True if the kernel stores to it as well as loads from it.
     pub(in crate::autodiff) is_replayed: bool,
-    /// Whether no two threads touch the adjoint of one element.
+    /// True if no two threads touch the adjoint of one element.
     pub(in crate::autodiff) is_private: bool,
-    /// Whether the kernel does nothing with it but to raise elements by `atomic_max`, and to lower others by
+    /// True if the kernel does nothing with it but to raise elements by `atomic_max`, and to lower others by
     /// `atomic_min`.
     pub(in crate::autodiff) is_extremum: bool,
 }
 
-/// How the forward sweep goes through a region.
+/// Describes how the forward sweep goes through a region.
 #[derive(Clone, Copy)]
 struct Mode {
-    /// Whether it is there for the first time: later, memory is not what it was.
+    /// True if it is there for the first time: later, memory is not what it was.
     first: bool,
-    /// Whether the reverse sweep will come back to this execution of it.
+    /// True if the reverse sweep will come back to this execution of it.
     record: bool,
-    /// Whether the thread's rows hold what they held the first time: then what is read of them is recorded.
+    /// True if the thread's rows hold what they held the first time: then what is read of them is recorded.
     restored: bool,
 }
 
@@ -68,7 +68,7 @@ impl Mode {
     const AGAIN: Mode = Mode { first: false, record: true, restored: false };
 }
 
-/// How many values a read in a loop has recorded, or has taken back.
+/// Describes how many values a read in a loop has recorded, or has taken back.
 #[derive(Clone, Copy)]
 struct Counter {
     read: Inst,
@@ -77,14 +77,14 @@ struct Counter {
     row_in: Option<Inst>,
 }
 
-/// What is known to the region around an `if` of what happened in it.
+/// Describes what is known to the region around an `if` of what happened in it.
 #[derive(Clone, Copy)]
 enum Export {
     Value(Value),
     Trips(Inst),
 }
 
-/// What the adjoint of an element is known to be.
+/// Describes what the adjoint of an element is known to be.
 #[derive(Clone)]
 struct Known {
     region: Region,
@@ -94,45 +94,45 @@ struct Known {
     is_zero: bool,
     /// The store of that value, if there is one.
     store: Option<Inst>,
-    /// What was loaded from there before the store.
+    /// Holds what was loaded from there before the store.
     loaded: Option<Value>,
 }
 
 pub(in crate::autodiff) struct Sweep<'a> {
     pub(in crate::autodiff) old: &'a Function,
-    /// What it calls, and what carries derivatives through that.
+    /// Holds what it calls, and what carries derivatives through that.
     pub(in crate::autodiff) rest: &'a Module,
     pub(in crate::autodiff) builder: Builder<'a>,
-    /// What an old value is now.
+    /// Holds what an old value is now.
     pub(in crate::autodiff) values: SecondaryMap<Value, PackedOption<Value>>,
     /// The derivative of what is to come with respect to an old value; none if it is zero.
     pub(in crate::autodiff) adjoints: SecondaryMap<Value, PackedOption<Value>>,
-    /// Of an old value with an adjoint, the condition under which that is asked for; none if it always is.
+    /// Condition under which the adjoint of an old value is live; none if it always is.
     asked: SecondaryMap<Value, PackedOption<Value>>,
     /// The same of the components of an old composite, where their adjoints have been added one by one.
     asked_components: FxHashMap<Value, AskedComponents>,
     pub(in crate::autodiff) active: EntitySet<Value>,
-    /// By parameter.
+    /// Indexed by parameter.
     pub(in crate::autodiff) arrays: Vec<Array>,
     /// The stores that are to another element in every thread.
     pub(in crate::autodiff) apart: EntitySet<Inst>,
-    /// By parameter, of an array whose adjoints no two threads touch, the element that was accessed last.
+    /// The element accessed last of each array parameter whose adjoints no two threads touch.
     known: Vec<Option<Known>>,
-    /// How often a loop ran.
+    /// Number of times a loop ran.
     trips: SecondaryMap<Inst, PackedOption<Value>>,
     counters: Vec<Counter>,
-    /// By parameter: the row of each thread, if checkpoints keep it. Empty if they keep none.
+    /// For each parameter, the row of each thread, if checkpoints keep it. Empty if they keep none.
     pub(in crate::autodiff) rows: Vec<Option<Row>>,
     pub(in crate::autodiff) tapes: Vec<Tape>,
-    /// By loop or recorded read, where its tapes are among `tapes`.
+    /// Place among `tapes` of the tapes of each loop or recorded read.
     tapes_of: SecondaryMap<Inst, SmallVec<[usize; 4]>>,
     /// The thread's place on tapes: a parameter that stands for it.
     pub(in crate::autodiff) place: Option<Value>,
-    /// Whether loops keep what they carried at the beginnings of segments only, and run each segment again.
+    /// True if loops keep what they carried at the beginnings of segments only, and run each segment again.
     checkpoints: bool,
-    /// How many iterations a segment of a loop has.
+    /// Number of iterations a segment of a loop has.
     pub(in crate::autodiff) segments: Vec<(Inst, Value)>,
-    /// Of these arrays, parameters that hold what the kernel leaves in them.
+    /// Parameters that hold what the kernel leaves in these arrays.
     pub(in crate::autodiff) after: Vec<(usize, Value)>,
     n_loops: usize,
     /// Instead of tapes, an array of how long these have to be.
@@ -222,7 +222,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// How often a loop runs as an `i32`, the largest for what is beyond.
+    /// Returns the number of times a loop runs as an `i32`, the largest for what is beyond.
     pub(super) fn as_i32(&mut self, n: Value) -> Value {
         if self.builder.func.ty(n) == Type::I32 {
             return n;
@@ -236,7 +236,7 @@ impl<'a> Sweep<'a> {
         self.errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
     }
 
-    /// What an old value is here. Constants are made anew wherever they are needed.
+    /// Returns what an old value is here. Constants are made anew wherever they are needed.
     fn value(&mut self, old: Value) -> Value {
         if let ValueDef::Result(inst, _) = self.old.values[old].def
             && let data = &self.old.insts[inst]
@@ -288,13 +288,13 @@ impl<'a> Sweep<'a> {
         is_load(data) && self.array_of(data.operands[0]).is_some_and(|param| self.arrays[param].is_replayed)
     }
 
-    /// Whether it looks at an array that the kernel writes in another way than by a load.
+    /// Returns true if it looks at an array that the kernel writes in another way than by a load.
     fn reads_replayed(&self, data: &InstData) -> bool {
         let is_replayed = |&value: &Value| self.array_of(value).is_some_and(|param| self.arrays[param].is_replayed);
         !is_load(data) && data.op.info().effect == Effect::Read && data.operands.iter().any(is_replayed)
     }
 
-    /// Where the counters are of reads under an instruction that this execution counts.
+    /// Returns where the counters are of reads under an instruction that this execution counts.
     fn counted_in(&self, inst: Inst, mode: Mode) -> SmallVec<[usize; 4]> {
         let mut found = self.counters_in(inst);
         // Reads of rows are counted from the beginning of a segment on or, to know how many there are, of an iteration.
@@ -303,7 +303,7 @@ impl<'a> Sweep<'a> {
         found
     }
 
-    /// Where the counters are of reads under an instruction.
+    /// Returns where the counters are of reads under an instruction.
     fn counters_in(&self, inst: Inst) -> SmallVec<[usize; 4]> {
         let mut found = SmallVec::new();
         let mut pending: Vec<Region> = self.old.insts[inst].regions.to_vec();
@@ -340,7 +340,7 @@ impl<'a> Sweep<'a> {
         after
     }
 
-    /// How many iterations a segment of a loop has.
+    /// Returns the number of iterations a segment of a loop has.
     fn segment(&mut self, inst: Inst) -> Value {
         if let Some(&(_, segment)) = self.segments.iter().find(|(of, _)| *of == inst) {
             return segment;

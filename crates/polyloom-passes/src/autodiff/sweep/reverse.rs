@@ -173,7 +173,7 @@ impl Sweep<'_> {
         self.builder.func.insts[whole].results[0]
     }
 
-    /// What is known of the adjoint of an element, if it is the one that was accessed last.
+    /// Returns what is known of the adjoint of an element, if it is the one that was accessed last.
     fn known(&self, param: usize, place: &Values) -> Option<&Known> {
         let known = self.known[param].as_ref()?;
         (known.region == self.builder.region() && known.place == *place).then_some(known)
@@ -305,8 +305,8 @@ impl Sweep<'_> {
         used
     }
 
-    /// Whether the reverse of something under an instruction may not be left out though the adjoints of its results are
-    /// zero.
+    /// Returns true if the reverse of something under an instruction may not be left out though the adjoints of its
+    /// results are zero.
     pub(super) fn touches_adjoints(&self, inst: Inst) -> bool {
         let mut pending: Vec<Region> = self.old.insts[inst].regions.to_vec();
         while let Some(region) = pending.pop() {
@@ -347,7 +347,7 @@ impl Sweep<'_> {
         }
         let changed: SmallVec<[usize; 8]> =
             (0..captured.len()).filter(|&index| after.iter().any(|after| after[index] != before[index])).collect();
-        // Whether what is handed out is asked for may depend on the side.
+        // The side taken may decide whether the adjoint of a result is live.
         let conditional: SmallVec<[usize; 8]> = changed
             .iter()
             .copied()

@@ -14,10 +14,10 @@ use cranelift_entity::EntitySet;
 use polyloom_ir::{Function, Imm, Inst, InstData, Op, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
-/// Which elements of an array are a thread's.
+/// Says which elements of an array are a thread's.
 #[derive(Clone, Debug)]
 pub(in crate::autodiff) struct Row {
-    /// By axis of the array: the indices, if these are not all.
+    /// For each axis of the array, the indices, if these are not all.
     axes: SmallVec<[Option<Along>; 4]>,
 }
 
@@ -31,7 +31,7 @@ struct Along {
     span: i64,
 }
 
-/// By parameter: the row of each thread, if it is the thread's own and the kernel reads and writes it.
+/// For each parameter, the row of each thread, if it is the thread's own and the kernel reads and writes it.
 pub(in crate::autodiff) fn rows(func: &Function, request: &Request, arrays: &[Array]) -> Vec<Option<Row>> {
     let row = |(param, places): (usize, Option<Places>)| {
         let places = places.filter(|_| arrays[param].is_replayed)?;
@@ -84,7 +84,7 @@ impl Sweep<'_> {
         found
     }
 
-    /// Where the counters are of reads under a loop that are of rows which its checkpoints keep.
+    /// Returns where the counters are of reads under a loop that are of rows which its checkpoints keep.
     pub(super) fn row_counters(&self, inst: Inst) -> SmallVec<[usize; 4]> {
         let mut counters = self.counters_in(inst);
         counters.retain(|counter| self.counters[*counter].row_in == Some(inst));
@@ -122,7 +122,7 @@ impl Sweep<'_> {
         (self.tape_of(TapeLength::Rows(inst, param), ty), ty)
     }
 
-    /// How many elements are in a row of this array.
+    /// Returns the number of elements that are in a row of this array.
     pub(super) fn row_length(&mut self, param: usize) -> Option<Value> {
         let row = self.rows[param].clone()?;
         let array = self.value(self.old.params()[param]);
@@ -146,7 +146,7 @@ impl Sweep<'_> {
         let Some(Row { axes }) = self.rows[param].clone() else { return };
         let array = self.value(self.old.params()[param]);
         let mut element: Values = smallvec![array; 1 + axes.len()];
-        // What the thread decides comes first, so that a row that does not exist is not gone through.
+        // The thread's own decision comes first, so that a row that does not exist is not gone through.
         let mut axes: SmallVec<[(usize, Option<Along>); 4]> = axes.into_iter().enumerate().collect();
         axes.sort_by_key(|(_, along)| along.is_none());
         self.through_axes(&axes, &mut element, number, each);

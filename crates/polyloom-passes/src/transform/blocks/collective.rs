@@ -14,7 +14,7 @@ use polyloom_ir::{Imm, Inst, Op, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 impl Split<'_> {
-    /// How many of the first operands of an instruction each thread gives away.
+    /// Returns how many of the first operands of an instruction each thread gives away.
     pub(super) fn n_given(&self, inst: Inst) -> u32 {
         let data = &self.func.insts[inst];
         match data.op {
@@ -78,7 +78,7 @@ impl Split<'_> {
 
     // ---- votes ---------------------------------------------------------------------------------------------------
 
-    /// What the result of a vote is before anyone has voted.
+    /// Returns what the result of a vote is before anyone has voted.
     pub(super) fn before_vote(&mut self, inst: Inst) -> Value {
         match self.func.insts[inst].op {
             Op::SyncThreadsAnd | Op::WarpAll => self.emit.constant(Scalar::Bool, 1),
@@ -88,7 +88,7 @@ impl Split<'_> {
         }
     }
 
-    /// What it is after a thread has voted.
+    /// Returns what it is after a thread has voted.
     pub(super) fn vote(&mut self, at: &mut At, inst: Inst, before: Value) -> Value {
         let data = &self.func.insts[inst];
         let predicate = self.value(at, data.operands[0]);
@@ -123,7 +123,7 @@ impl Split<'_> {
 
     // ---- exchanges -----------------------------------------------------------------------------------------------
 
-    /// Where the lanes put the operand of an instruction.
+    /// Returns where the lanes put the operand of an instruction.
     fn exchange(&mut self, inst: Inst) -> Value {
         if let Some(known) = self.exchanges.get(&inst) {
             return known[0];
@@ -319,7 +319,7 @@ impl Split<'_> {
         self.emit.region = outside;
     }
 
-    /// Where in its matrix a lane has an element.
+    /// Returns where in its matrix a lane has an element.
     fn place_in_matrix(&mut self, place: Place, lane: Value) -> [Value; 2] {
         [place.row, place.column].map(|coordinate| self.coordinate(coordinate, lane))
     }

@@ -28,15 +28,15 @@ pub(super) struct Facts<'a> {
     pub(super) func: &'a Function,
     block: Uniformity,
     warp: Uniformity,
-    /// Which threads must execute the instruction, or something in its regions, together.
+    /// Says which threads must execute the instruction, or something in its regions, together.
     needs: SecondaryMap<Inst, Convergence>,
     users: SecondaryMap<Value, Vec<Use>>,
     /// Values that are made again where they are used.
     remade: EntitySet<Value>,
-    /// Of these, those made of `thread_idx`.
+    /// Those of these that are made of `thread_idx`.
     of_coordinates: EntitySet<Value>,
     pub(super) views: FxHashMap<Value, View>,
-    /// Whether the code is for text.
+    /// True if the code is for text.
     for_text: bool,
 }
 
@@ -122,8 +122,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// How many instructions make the result again, if that is worth it: those that differ between the threads of a
-    /// block, from where the thread is and what is the same for all of them.
+    /// Returns the number of instructions that make the result again, if that is worth it: those that differ between
+    /// the threads of a block, from where the thread is and what is the same for all of them.
     fn cost_of_remaking(&self, data: &InstData, costs: &SecondaryMap<Value, u32>) -> Option<u32> {
         let &[result] = &data.results[..] else { return None };
         if matches!(data.op, Op::Tid | Op::TidLinear | Op::ThreadIdx | Op::LaneId | Op::WarpId) {
@@ -149,7 +149,7 @@ impl<'a> Facts<'a> {
         (cost <= MAX_REMADE).then_some(cost)
     }
 
-    /// Whether a value is an argument, a constant or computed of such alone.
+    /// Returns true if a value is an argument, a constant or computed of such alone.
     fn is_known_outside(&self, value: Value) -> bool {
         self.func.param_index(value).is_some()
             || self.func.as_const(value).is_some()
@@ -169,12 +169,12 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether threads that enter an instruction with regions stay together in it.
+    /// Returns true if threads that enter an instruction with regions stay together in it.
     pub(super) fn stays_together(&self, level: Level, inst: Inst) -> bool {
         self.uniformity(level).cond_is_uniform(inst)
     }
 
-    /// Whether a jump is one that only some of the threads may make.
+    /// Returns true if a jump is one that only some of the threads may make.
     pub(super) fn is_divergent(&self, level: Level, inst: Inst) -> bool {
         self.uniformity(level).is_divergent(inst)
     }
@@ -236,7 +236,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// What these threads must execute together at least for them to do so here.
+    /// Returns what these threads must execute together at least for them to do so here.
     pub(super) fn convergence(self) -> Convergence {
         match self {
             Level::Block => Convergence::Block,

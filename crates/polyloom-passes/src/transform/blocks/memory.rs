@@ -156,7 +156,7 @@ impl Split<'_> {
         *self.clock.insert(array)
     }
 
-    /// Where threads are on their way to.
+    /// Returns where threads are on their way to.
     pub(super) fn away_state(&mut self) -> Value {
         if let Some(known) = self.away_state {
             return known;

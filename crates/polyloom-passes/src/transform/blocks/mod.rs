@@ -80,7 +80,7 @@ pub fn split_blocks(module: &mut Module, kernel: FuncId) -> Option<BlockPlan> {
     Some(plan)
 }
 
-/// Whether composites are gone, and calls but those of functions that compute with what they are given alone.
+/// Returns true if composites are gone, and calls but those of functions that compute with what they are given alone.
 fn is_prepared(module: &Module, func: &Function) -> bool {
     let mut prepared = true;
     let is_plain = |value: &Value| func.ty(*value).as_scalar().is_some() || func.ty(*value).as_array().is_some();
@@ -94,7 +94,7 @@ fn is_prepared(module: &Module, func: &Function) -> bool {
     prepared && func.params().iter().all(is_plain)
 }
 
-/// Whether a function gives the same in whatever thread.
+/// Returns true if a function gives the same in whatever thread.
 fn is_anywhere(module: &Module, func: FuncId) -> bool {
     let func = &module.functions[func];
     let mut anywhere = true;
@@ -116,7 +116,7 @@ fn asks_for_one_coordinate(func: &Function) -> bool {
 /// Why a kernel cannot be split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Impossible {
-    /// What of it stands against it.
+    /// Holds what of it stands against it.
     pub reason: &'static str,
     /// Where.
     pub span: Span,
@@ -190,14 +190,14 @@ fn split(
     Ok((split.emit.func, plan))
 }
 
-/// Which loop over threads an instruction is in: by number, that of the block, and within it that of a warp.
+/// Says which loop over threads an instruction is in: by number, that of the block, and within it that of a warp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Chunk {
     block: u32,
     warp: u32,
 }
 
-/// Where the results of an instruction with regions outside of the loops over threads are, and what such a loop
+/// Says where the results of an instruction with regions outside of the loops over threads are, and what such a loop
 /// carries.
 #[derive(Clone, Copy, Debug)]
 enum Joined {
@@ -237,17 +237,17 @@ struct At {
     lane: Option<(Value, Value)>,
     /// Its coordinates in the block, if they are known.
     coordinates: Option<[Value; 3]>,
-    /// What the values of the kernel are, in this thread.
+    /// Holds what the values of the kernel are, in this thread.
     values: FxHashMap<Value, Value>,
-    /// What the loops and blocks of the kernel are.
+    /// Holds what the loops and blocks of the kernel are.
     targets: FxHashMap<Inst, Inst>,
-    /// What the code is left by early: `break` or `continue`, and of what.
+    /// Holds what the code is left by early: `break` or `continue`, and of what.
     exit: Option<(Op, Inst)>,
     /// The loop.
     this: Option<Inst>,
-    /// Whether values that are made again are kept for the rest of the code.
+    /// True if values that are made again are kept for the rest of the code.
     keeps: bool,
-    /// Whether nothing of the kernel follows.
+    /// True if nothing of the kernel follows.
     is_last: bool,
 }
 
@@ -262,9 +262,9 @@ struct Split<'a> {
     shared: Vec<(u32, Value)>,
     /// Dynamic shared memory as arrays of a type, with elements at each byte or not.
     dynamic: Vec<(Scalar, bool, Value)>,
-    /// What warp operations exchange values through.
+    /// Holds what warp operations exchange values through.
     exchanges: FxHashMap<Inst, SmallVec<[Value; 3]>>,
-    /// What values of the kernel are outside of the loops over threads.
+    /// Holds what values of the kernel are outside of the loops over threads.
     outer: SecondaryMap<Value, PackedOption<Value>>,
     /// Those of `outer` that are so within the loop over warps alone.
     of_warp: Vec<Value>,
@@ -277,21 +277,21 @@ struct Split<'a> {
     n_chunks: u32,
     current: Chunk,
     frames: Vec<Frame>,
-    /// What the next region begins with.
+    /// Holds what the next region begins with.
     own_counter: Option<outer::Item>,
     /// Numbers of the places where threads that left early are back: the end of an instruction or, with `true`, of an
     /// iteration; `None` is the kernel's end.
     exits: FxHashMap<(Option<Inst>, bool), u32>,
     /// The places for which threads may be on their way now.
     away: Vec<u32>,
-    /// By thread: the place it is on its way to, or 0.
+    /// For each thread, the place it is on its way to, or 0.
     away_state: Option<Value>,
     failed_thread: Option<Value>,
     clock: Option<Value>,
-    /// Whether the code is for launches of one dimension: of a kernel that asks for the first coordinate alone. So
+    /// True if the code is for launches of one dimension: of a kernel that asks for the first coordinate alone. So
     /// loads by it are seen to follow each other.
     in_a_row: bool,
-    /// What text has phrases for, if the code is for text.
+    /// Holds what text has phrases for, if the code is for text.
     text: Option<Phrases>,
     /// The extents of blocks, where the code is for such alone.
     block: Option<[u32; 3]>,
@@ -299,7 +299,7 @@ struct Split<'a> {
     first: Value,
     n_threads: Value,
     is_flat: Value,
-    /// How many warps the block has, where that is known outside of their loops.
+    /// Number of warps the block has, where that is known outside of their loops.
     n_warps: Option<Value>,
     /// The first thing met that cannot be split.
     impossible: Option<Impossible>,
@@ -320,7 +320,7 @@ impl Split<'_> {
         self.clear_memory(after_prologue);
     }
 
-    /// Which threads there are.
+    /// Returns which threads there are.
     fn prologue(&mut self) -> Around {
         if self.text.is_some() {
             return self.text_prologue();
@@ -363,7 +363,7 @@ impl Split<'_> {
         self.emit.leave_loop(&this);
     }
 
-    /// How many warps the block has.
+    /// Returns the number of warps the block has.
     fn count_warps(&mut self) -> Value {
         let all_but_one = self.emit.int(WARP_SIZE - 1);
         let sum = self.emit.op(Op::Add, &[self.n_threads, all_but_one]);

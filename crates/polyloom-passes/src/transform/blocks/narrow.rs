@@ -11,7 +11,7 @@ pub(super) struct Narrow {
     /// The branch.
     pub(super) branch: Inst,
     pub(super) cond: Value,
-    /// How the number along axis 0 of the block, or of the lane, compares with the limit.
+    /// Says how the number along axis 0 of the block, or of the lane, compares with the limit.
     op: Op,
     limit: Value,
 }
@@ -24,7 +24,7 @@ impl Split<'_> {
             let Item::Inst(inst) = *item else { return None };
             let data = &self.func.insts[inst];
             if data.regions.is_empty() {
-                // What is made again where it is used leaves nothing here.
+                // An instruction that is made again where it is used leaves nothing here.
                 let leaves_nothing = data.results.iter().all(|&result| self.facts.is_remade(result));
                 if !leaves_nothing || data.results.is_empty() {
                     return None;
@@ -63,12 +63,12 @@ impl Split<'_> {
         is_fit.then_some(Narrow { branch, cond, op, limit })
     }
 
-    /// Whether a value is there before the loop over threads begins.
+    /// Returns true if a value is there before the loop over threads begins.
     fn is_at_hand(&self, value: Value) -> bool {
         self.func.as_const(value).is_some() || self.outer[value].is_some() || self.homes[value].is_some()
     }
 
-    /// Whether a value is what the innermost loop counts.
+    /// Returns true if a value is what the innermost loop counts.
     fn is_number(&self, around: &Around, value: Value) -> bool {
         let ValueDef::Result(inst, _) = self.func.values[value].def else { return false };
         let data = &self.func.insts[inst];
@@ -78,7 +78,7 @@ impl Split<'_> {
         }
     }
 
-    /// Where the innermost loop begins and ends, if it is one up to `end` without the condition.
+    /// Returns where the innermost loop begins and ends, if it is one up to `end` without the condition.
     pub(super) fn narrow(&mut self, around: &Around, narrow: Narrow, end: Value) -> (Value, Value) {
         let mut first = self.first_of(around);
         let limit = self.value(&mut first, narrow.limit);

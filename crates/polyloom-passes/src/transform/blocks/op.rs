@@ -7,7 +7,7 @@ use polyloom_ir::op::Group;
 use polyloom_ir::{CheckKind, Imm, Inst, InstData, Op, Scalar, Scope, Type, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
-/// What a launch with too little dynamic shared memory says.
+/// Holds what a launch with too little dynamic shared memory says.
 const TOO_LITTLE_SHARED: &str = "dynamic shared memory is too small for this view: launch with more shared_bytes";
 
 impl Split<'_> {
@@ -196,7 +196,7 @@ impl Split<'_> {
         self.emit.op(Op::Max, &[value, zero])
     }
 
-    /// What says which static shared array this is, if it is one.
+    /// Returns what says which static shared array this is, if it is one.
     fn shared_imm(&self, array: Value) -> Option<&polyloom_ir::SharedArray> {
         let ValueDef::Result(inst, _) = self.func.values[array].def else { return None };
         match &self.func.insts[inst].imm {
@@ -257,7 +257,7 @@ impl Split<'_> {
         (self.dynamic_array(elem, !is_aligned), smallvec![place])
     }
 
-    /// Whether a value is seen to be a multiple of a power of two.
+    /// Returns true if a value is seen to be a multiple of a power of two.
     fn is_multiple(&self, value: Value, of: u32) -> bool {
         if let Some(bits) = self.func.as_const(value) {
             return bits % u64::from(of) == 0;
@@ -427,7 +427,7 @@ impl Split<'_> {
         self.emit.func.insts[inst].results[0]
     }
 
-    /// What an element becomes by an atomic update.
+    /// Returns what an element becomes by an atomic update.
     pub(super) fn combine(&mut self, op: Op, old: Value, values: &[Value]) -> Value {
         let elem = self.emit.func.ty(old).as_scalar().unwrap_or(Scalar::I32);
         let value = values[0];
@@ -481,7 +481,7 @@ impl Split<'_> {
     }
 }
 
-/// Whether an op says where the thread is.
+/// Returns true if an op says where the thread is.
 fn is_index(op: Op) -> bool {
     use Op::{BlockDim, BlockIdx, GridDim, LaneId, ThreadIdx, Tid, TidLinear, WarpId};
     matches!(op, Tid | TidLinear | ThreadIdx | BlockIdx | BlockDim | GridDim | LaneId | WarpId)

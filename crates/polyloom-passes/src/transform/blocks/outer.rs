@@ -34,7 +34,7 @@ pub(super) enum Item {
     Count { counter: Value, begin: Value, passed: Value },
 }
 
-/// How an instruction is treated.
+/// Describes how an instruction is treated.
 enum Class {
     /// It is computed once for all threads.
     Once,
@@ -99,7 +99,7 @@ impl Split<'_> {
             return;
         }
         if leaves_warp {
-            // What all threads of the block have in common has no place in one warp's way out.
+            // Values that all threads of the block have in common have no place in one warp's way out.
             if !outer_operands.is_empty() {
                 self.give_up("a warp leaves a loop with a value that all threads of the block have in common");
             }
@@ -204,12 +204,12 @@ impl Split<'_> {
         if once { Class::Once } else { Class::Each }
     }
 
-    /// Whether a value that all threads of the block have in common is made again where it is used.
+    /// Returns true if a value that all threads of the block have in common is made again where it is used.
     fn is_remade_outside(&self, value: Value) -> bool {
         self.facts.is_remade(value) && self.facts.is_uniform(Level::Block, value)
     }
 
-    /// Whether a value is there outside of the loops over threads.
+    /// Returns true if a value is there outside of the loops over threads.
     fn is_outside(&self, value: Value) -> bool {
         if let Some(view) = self.facts.views.get(&value) {
             return view.extents.iter().all(|&extent| self.is_outside(extent));
@@ -282,7 +282,7 @@ impl Split<'_> {
         }
     }
 
-    /// What values are that all threads have in common.
+    /// Returns what values are that all threads have in common.
     fn outer_values(&mut self, around: &Around, values: &[Value]) -> SmallVec<[Value; 4]> {
         let mut first = self.first_of(around);
         for &value in values {
@@ -310,7 +310,7 @@ impl Split<'_> {
             Op::If => 1,
             _ => 0,
         };
-        // What a loop begins with goes where each iteration finds it.
+        // The initial values of a loop go where each iteration finds them.
         let mut carried = Vec::new();
         if is_loop {
             let mut moves = Vec::new();
@@ -407,7 +407,7 @@ impl Split<'_> {
         self.emit.region = outside;
     }
 
-    /// Where the results of an instruction with regions are, and what it carries if it is a loop.
+    /// Returns where the results of an instruction with regions are, and what it carries if it is a loop.
     fn joined(&mut self, level: Level, inst: Inst) -> SmallVec<[Joined; 4]> {
         let func = self.func;
         let data = &func.insts[inst];

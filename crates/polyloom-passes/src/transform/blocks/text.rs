@@ -72,7 +72,7 @@ impl Phrases {
     }
 }
 
-/// What a phrase means.
+/// Returns what a phrase means.
 fn function(phrase: Phrase) -> Function {
     let (i32, i64) = (Type::I32, Type::Scalar(Scalar::I64));
     let (name, params, result) = match phrase {
@@ -119,14 +119,14 @@ impl Split<'_> {
         }
     }
 
-    /// What comes now is of no line of the source.
+    /// Marks that the code to come is of no line of the source.
     pub(super) fn forget_line(&mut self) {
         if self.text.is_some() {
             self.emit.span = Span::NONE;
         }
     }
 
-    /// Which threads there are, in text.
+    /// Returns which threads there are, in text.
     pub(super) fn text_prologue(&mut self) -> Around {
         self.forget_line();
         let number = self.emit.value_with(Op::Tid, &[], Type::I32, Imm::Axis(0));
@@ -180,7 +180,7 @@ impl Split<'_> {
         }
     }
 
-    /// Where a thread is, as text says it; `None` where that is as code does.
+    /// Returns where a thread is, as text says it; `None` where that is as code does.
     pub(super) fn text_index(&mut self, at: &At, op: Op, axis: u8) -> Option<Value> {
         let phrases = self.text?;
         match op {

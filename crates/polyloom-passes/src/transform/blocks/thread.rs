@@ -30,7 +30,7 @@ impl Split<'_> {
         let carried: SmallVec<[Value; 4]> = votes.iter().map(|&inst| self.before_vote(inst)).collect();
         let mut cells = Vec::new();
         let narrow = if votes.is_empty() && self.text.is_none() { self.narrowed(around, items) } else { None };
-        // What a narrower loop counts is a coordinate, whether or not the condition is made again here.
+        // The counter of a narrower loop is a coordinate, whether or not the condition is made again here.
         let coordinates = narrow.is_some()
             || outside.iter().any(|&value| self.facts.is_of_coordinates(value))
             || self.asks_for_coordinates(items);
@@ -281,18 +281,18 @@ impl Split<'_> {
         self.use_chunks.get(&used).copied().unwrap_or(self.chunks[used.0])
     }
 
-    /// Whether a value is wanted outside of the loop over threads that is being made.
+    /// Returns true if a value is wanted outside of the loop over threads that is being made.
     fn escapes(&self, value: Value) -> bool {
         self.facts.users(value).iter().any(|&used| self.used_in(used) != self.current)
     }
 
-    /// Whether a value is wanted outside of the loop over warps that is being made or, if there is none, of that over
-    /// threads.
+    /// Returns true if a value is wanted outside of the loop over warps that is being made or, if there is none, of
+    /// that over threads.
     pub(super) fn escapes_block(&self, value: Value) -> bool {
         self.facts.users(value).iter().any(|&used| self.used_in(used).block != self.current.block)
     }
 
-    /// What a value of the kernel is in a thread.
+    /// Returns what a value of the kernel is in a thread.
     pub(super) fn value(&mut self, at: &mut At, value: Value) -> Value {
         if let Some(&known) = at.values.get(&value) {
             return known;

@@ -8,7 +8,7 @@ use super::signed;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Type, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
-/// What became of an instruction.
+/// Describes what became of an instruction.
 pub(super) enum Outcome {
     /// It stays.
     Keep,
@@ -398,7 +398,7 @@ fn exact_reciprocal(scalar: Scalar, bits: u64) -> Option<u64> {
     (is_power && 0 < exponent && exponent < 2 * bias).then(|| sign | (2 * bias - exponent) << mantissa_bits)
 }
 
-/// Whether `from → middle → to` gives what `from → to` gives, for every value.
+/// Returns true if `from → middle → to` gives what `from → to` gives, for every value.
 fn casts_compose(from: Scalar, middle: Scalar, to: Scalar) -> bool {
     if from == Scalar::Bool {
         return true;
@@ -416,7 +416,7 @@ fn casts_compose(from: Scalar, middle: Scalar, to: Scalar) -> bool {
     holds(from, middle) && same_rule
 }
 
-/// Whether every value of `from` is one of `to`.
+/// Returns true if every value of `from` is one of `to`.
 fn holds(from: Scalar, to: Scalar) -> bool {
     let (digits, max_exponent) = match to {
         Scalar::F16 => (11, 15),
@@ -500,7 +500,7 @@ mod tests {
         Some(func)
     }
 
-    /// What a function of one region computes, instruction by instruction.
+    /// Returns what a function of one region computes, instruction by instruction.
     fn run(func: &Function, arguments: [u64; 2]) -> u64 {
         let mut bits: SecondaryMap<Value, u64> = SecondaryMap::new();
         for (&param, argument) in func.params().iter().zip(arguments) {

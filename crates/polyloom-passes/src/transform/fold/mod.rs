@@ -25,7 +25,7 @@ struct Fold<'f> {
     replaced: Replacements,
 }
 
-/// How a list of instructions ended.
+/// Describes how a list of instructions ended.
 #[derive(PartialEq, Eq)]
 enum Flow {
     /// In the `yield` of the spliced region: what follows its owner goes on.
@@ -39,7 +39,7 @@ enum Flow {
 struct Splice<'a> {
     /// Breaks out of this instruction at the region's end count as its `yield`.
     owner: Inst,
-    /// What the region's `yield` defines.
+    /// Holds what the region's `yield` defines.
     results: &'a [Value],
 }
 
@@ -148,7 +148,7 @@ impl Fold<'_> {
         self.list(&insts, out, is_condition, Some(Splice { owner, results }))
     }
 
-    /// Whether `region` may be spliced into a region for which `is_condition` holds.
+    /// Returns true if `region` may be spliced into a region for which `is_condition` holds.
     fn may_splice(&self, region: Region, is_condition: bool) -> bool {
         let last = self.func.terminator(region).map(|inst| self.func.insts[inst].op);
         last == Some(Op::Yield) || !is_condition
@@ -337,7 +337,7 @@ fn signed(bits: u64, scalar: Scalar) -> i128 {
     }
 }
 
-/// Whether the bounds of a `for_range` are constants between which there is an iteration.
+/// Returns true if the bounds of a `for_range` are constants between which there is an iteration.
 pub(super) fn runs_at_least_once(func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let constant = |v: Value| Some(signed(func.as_const(v)?, func.ty(v).as_scalar()?));

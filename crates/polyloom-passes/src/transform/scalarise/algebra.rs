@@ -129,7 +129,7 @@ impl Rewrite<'_, '_> {
 
     /// The adjugate of a 4 × 4 matrix: each element from three of a row and the minors of the two rows far from it.
     fn adjugate(&mut self, m: &[Value], upper: &[Value; 6], lower: &[Value; 6]) -> Components {
-        // By row of the result, the columns of the elements and the minors they are multiplied by.
+        // Columns of the elements, and of the minors that they are multiplied by, for each row of the result.
         const TERMS: [[(usize, usize); 3]; 4] =
             [[(1, 5), (2, 4), (3, 3)], [(0, 5), (2, 2), (3, 1)], [(0, 4), (1, 2), (3, 0)], [(0, 3), (1, 1), (2, 0)]];
         let mut adjugate = Components::new();

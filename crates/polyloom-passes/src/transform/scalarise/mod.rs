@@ -25,9 +25,9 @@ use polyloom_ir::{
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
-/// What `wrap_index` gives for an index that names no place. A row-major number is a sum of such indices, each times
-/// the extents after it, whose product is at most `MAX_COMPONENTS`: with this among them it is below zero, and fits an
-/// `i32`.
+/// Holds what `wrap_index` gives for an index that names no place. A row-major number is a sum of such indices, each
+/// times the extents after it, whose product is at most `MAX_COMPONENTS`: with this among them it is below zero, and
+/// fits an `i32`.
 const NO_PLACE: i64 = -(1 << 20);
 const _: () = assert!(MAX_COMPONENTS <= 1 << 10);
 
@@ -39,7 +39,7 @@ pub fn scalarise(module: &mut Module) {
     scalarise_to(module, Lengths::Apart);
 }
 
-/// What becomes of lengths of vectors.
+/// Describes what becomes of lengths of vectors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Lengths {
     /// They are square roots.
@@ -101,7 +101,7 @@ pub fn params(func: &Function) -> Vec<(Arc<str>, Type)> {
     params
 }
 
-/// By parameter of the scalarised function, if it is an array whose last axes are the components of a composite: which.
+/// Returns the composite whose components are the last axes of each array parameter of the scalarised function.
 pub fn elements(func: &Function) -> Vec<Option<Composite>> {
     let of = |&param: &Value| {
         let ty = func.ty(param);
@@ -122,7 +122,7 @@ fn flat(ty: Type) -> SmallVec<[Type; 4]> {
 }
 
 struct Rewrite<'a, 'f> {
-    /// What the function was taken out of.
+    /// Holds what the function was taken out of.
     module: &'a mut Module,
     old: &'a Function,
     builder: Builder<'f>,
@@ -422,7 +422,7 @@ impl Rewrite<'_, '_> {
         a.iter().zip(b).map(|(&a, &b)| self.op(Op::Select, &[cond, a, b])).collect()
     }
 
-    /// What `wrap_index` gives.
+    /// Returns what `wrap_index` gives.
     fn wrap_index(&mut self, index: Value, extent: u16) -> Value {
         let scalar = self.builder.func.ty(index).as_scalar().unwrap_or(Scalar::I32);
         let (signed, unsigned) =
@@ -444,7 +444,7 @@ impl Rewrite<'_, '_> {
         self.op(Op::Select, &[is_place, place, none])
     }
 
-    /// Whether this is the component that an index names.
+    /// Tells whether this is the component that an index names.
     fn names(&mut self, index: Value, component: usize) -> Value {
         let component = self.builder.const_int(Scalar::I32, component as i64);
         self.builder.op(Op::Eq, &[index, component])

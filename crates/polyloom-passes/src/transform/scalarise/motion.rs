@@ -69,7 +69,7 @@ impl Rewrite<'_, '_> {
         self.op(Op::Mul, &[two, half])
     }
 
-    /// Whether an axis is each of the three.
+    /// Tells whether an axis is each of the three.
     fn is_axis(&mut self, axis: Value) -> [Value; 3] {
         [0, 1, 2].map(|n| {
             let n = self.builder.const_int(Scalar::I32, n);
