@@ -48,7 +48,8 @@ impl KernelFile {
         }
     }
 
-    /// Returns the names of its kernels in order, each once: a later definition in Python replaces an earlier one.
+    /// Returns the names of its kernels in order, each once, because a later definition in Python replaces an earlier
+    /// one.
     pub(crate) fn kernel_names(&self) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut add = |name: &Arc<str>| {

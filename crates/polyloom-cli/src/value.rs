@@ -325,7 +325,7 @@ impl ArrayValue {
     }
 
     /// The elements as a flat JSON list beside shape and type. JSON has no numbers for `"NaN"`, `"Infinity"` and
-    /// `"-Infinity"`: they are strings.
+    /// `"-Infinity"`, so that they are strings.
     pub(crate) fn json(&self) -> serde_json::Value {
         let elements = (0..self.len()).map(|index| match (self.elem, self.get(index)) {
             (Scalar::Bool, bits) => serde_json::Value::from(bits != 0),

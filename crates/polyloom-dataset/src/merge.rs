@@ -209,7 +209,7 @@ struct Selection {
     /// First row with each key, by its number.
     repeats: HashMap<u64, u64>,
     sketch: Option<Sketch>,
-    /// The keys of rows that too many are nearly like: what repeats them is like no row that is taken.
+    /// The keys of rows that too many are nearly like, because what repeats them is like no row that is taken.
     refused: HashSet<Key>,
     /// The row that comes next.
     number: u64,
@@ -308,7 +308,7 @@ impl Merging<'_, '_> {
         Ok(n_taken)
     }
 
-    /// Counts a row. What is counted of ops stands in no column: the kernel is compiled for it.
+    /// Counts a row. What is counted of ops stands in no column, so that the kernel is compiled for it.
     fn count(&mut self, line: &[u8]) -> io::Result<()> {
         let row: Row = serde_json::from_slice(line)?;
         let kernel = caught(|| self.verifier.compile(&row.kernel_name, &row.python_source));

@@ -28,7 +28,7 @@ fn by_parts<S: Default>(
         let folder = folder.to_owned();
         move |error| (folder, error)
     };
-    // Not what manifests say: they may be anybody's.
+    // Not what manifests say, because they may be anybody's.
     let mut n_rows = 0;
     for (folder, chunk) in chunks {
         n_rows += count_chunk_keys(chunk, folder).map_err(unread(folder))?;
@@ -40,7 +40,7 @@ fn by_parts<S: Default>(
         for (folder, chunk) in chunks {
             for keys in read_chunk_keys(chunk, folder).map_err(unread(folder))? {
                 let key = keys.key(dedup);
-                // A hash: any of its bits are as good as others.
+                // A hash, because any of its bits are as good as others.
                 if key as u64 & (n_parts - 1) == part {
                     take(&mut state, number, key);
                 }

@@ -10,7 +10,7 @@ macro_rules! columns {
         /// The columns of a data set, in order.
         pub const COLUMNS: [&str; 14] = [$(stringify!($name)),+];
 
-        /// Columns that a data set has if they are asked for: they come from tools that not every machine has.
+        /// Columns that a data set has if they are asked for, because they come from tools that not every machine has.
         pub const EXTRA_COLUMNS: [&str; 6] = [$(stringify!($extra)),+];
 
         /// A row. A column that is not asked for, or that the kernel has nothing for, is `None`.
@@ -108,10 +108,10 @@ pub struct Metadata {
     pub backward_lines: usize,
     /// Milliseconds from seed to row, if the run was asked for them: with them no two runs write the same bytes.
     pub generation_time_ms: Option<f64>,
-    /// True if no GPU has run the code: always, the simulator does.
+    /// True if no GPU has run the code, because always, the simulator does.
     pub codegen_only: bool,
-    /// True if NVIDIA's driver saw a GPU when the code was made, if the run was asked how long rows took: it is not the
-    /// same on all machines.
+    /// True if NVIDIA's driver saw a GPU when the code was made, if the run was asked how long rows took, because it is
+    /// not the same on all machines.
     pub cuda_available_at_generation: Option<bool>,
     /// The compiler that took the row's CUDA C++: `nvrtc`, or without it `clang++` or `g++`, which check syntax and types.
     /// It depends on the machine.

@@ -69,7 +69,7 @@ impl Sketch {
     const FEWEST_PLACES: u64 = 1 << 14;
 
     /// A sketch that holds no more than `most` kernels that are nearly alike, of `n_rows` in all. Small sets do without
-    /// most of the memory: what is not touched is not cleared.
+    /// most of the memory, because what is not touched is not cleared.
     pub(crate) fn new(most: u8, n_rows: u64) -> Sketch {
         let n_places = n_rows.saturating_mul(4).clamp(Sketch::FEWEST_PLACES, Sketch::MOST_PLACES).next_power_of_two();
         Sketch { counts: vec![0; n_places as usize * N_BANDS * 2], most }

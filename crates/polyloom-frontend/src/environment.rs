@@ -171,7 +171,7 @@ impl Constructor {
         }
     }
 
-    /// Returns true if a type among its arguments is that of the elements: the others are of numbers.
+    /// Returns true if a type among its arguments is that of the elements, since the others are of numbers.
     pub(crate) fn has_dtype(self) -> bool {
         matches!(self, Constructor::Identity | Constructor::QuatIdentity | Constructor::TransformIdentity)
     }
@@ -221,7 +221,7 @@ impl FunctionHandle {
         self.unit.functions().get(self.function)?.role
     }
 
-    /// Returns true if it may be what a derivative of `function` is made of: it takes what that takes first.
+    /// Returns true if it may be what a derivative of `function` is made of, since it takes what that takes first.
     pub fn goes_with(&self, function: &FunctionHandle) -> bool {
         let [own, of] = [self, function].map(|handle| handle.parameter_types(Some(ParamType::ANY)));
         let (Some(own), Some(of)) = (own, of) else { return false };

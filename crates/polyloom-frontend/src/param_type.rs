@@ -4,8 +4,8 @@ use crate::structure::ValueType;
 use polyloom_ir::{AddressSpace, Composite, CompositeKind, Scalar, Type};
 use std::fmt;
 
-/// The type a parameter is annotated with. A function with a parameter that is not [`ParamType::Exact`] is generic: it
-/// is compiled for the types it is called with.
+/// The type a parameter is annotated with. A function with a parameter that is not [`ParamType::Exact`] is generic, so
+/// that it is compiled for the types it is called with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ParamType {
     /// This type.

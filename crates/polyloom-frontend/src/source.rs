@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Text longer than this is not read.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The deepest nesting of expressions and blocks that is parsed: every recursion over a syntax tree, its destructor's
-/// included, is bounded by it.
+/// The deepest nesting of expressions and blocks that is parsed, so that every recursion over a syntax tree, its
+/// destructor's included, is bounded by it.
 const MAX_TREE_DEPTH: u32 = 1000;
 
 /// The operators in a row, as in a sum, that take as much of that as one level: recursions over a tree take little for
@@ -206,7 +206,7 @@ impl SourceUnit {
     }
 }
 
-/// Syntax errors beyond this are not reported: most of them follow from those before.
+/// Syntax errors beyond this are not reported, because most of them follow from those before.
 const MAX_SYNTAX_ERRORS: usize = 5;
 
 /// Returns what is wrong with a text: one error for each line, up to the first bracket that is never closed, since
@@ -429,7 +429,7 @@ fn push(open: &mut Vec<ExpressionDepth>, opening: Opening) {
 
 /// Closes the innermost open expression, which is a part of the operand around it; true if a bracket has opened it.
 fn close(open: &mut Vec<ExpressionDepth>) -> bool {
-    // More brackets may close than have opened: the text need not be a program.
+    // More brackets may close than have opened, because the text need not be a program.
     if open.len() < 2 {
         innermost(open).operand += LEVEL;
         return true;
@@ -476,7 +476,8 @@ fn ends_operand(kind: TokenKind) -> bool {
     )
 }
 
-/// The length of the shortest beginning of a text that is too deep: the lexer does not say where its tokens are.
+/// The length of the shortest beginning of a text that is too deep, because the lexer does not say where its tokens
+/// are.
 fn depth_exceeded_at(text: &str) -> u32 {
     let (mut fits, mut exceeds) = (0, text.len());
     while exceeds - fits > 1 {

@@ -151,8 +151,8 @@ impl Leaf {
 }
 
 impl Definition {
-    /// The one definition equal to this: struct types compare and are copied as addresses. They live as long as the
-    /// process does, as the classes of a Python program mostly do.
+    /// The one definition equal to this, because struct types compare and are copied as addresses. They live as long as
+    /// the process does, as the classes of a Python program mostly do.
     fn interned(definition: Definition) -> &'static Definition {
         static KNOWN: LazyLock<Mutex<FxHashSet<&'static Definition>>> = LazyLock::new(Mutex::default);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

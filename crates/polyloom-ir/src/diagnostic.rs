@@ -29,7 +29,7 @@ impl Severity {
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal, $title:literal;)*) => {
-        /// A kind of diagnostic. Codes are stable: `docs/errors/CODE.md` explains each.
+        /// A kind of diagnostic. Codes are stable, so that `docs/errors/CODE.md` explains each.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         pub enum Code {
             $($(#[doc = $doc])+ $variant,)*
@@ -240,7 +240,8 @@ impl Report {
     }
 }
 
-/// Names longer than this, in bytes, are not compared: nobody mistypes them, and comparing takes time quadratic in it.
+/// Names longer than this, in bytes, are not compared, because nobody mistypes them, and comparing takes time quadratic
+/// in it.
 const LONGEST_NAME: usize = 64;
 
 /// The names of `candidates` nearest to `name`, best first: at most three, none farther than a third of its length.

@@ -29,8 +29,8 @@ pub enum Matrix {
 /// Describes how a fragment is read from an array or written to one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fragment {
-    /// True if the array holds the matrix's columns, one after another, instead of its rows: it is indexed by the
-    /// column first.
+    /// True if the array holds the matrix's columns, one after another, instead of its rows, so that it is indexed by
+    /// the column first.
     pub by_columns: bool,
     /// Columns of `b` and `c`: 8 or 16.
     pub n: u8,

@@ -53,7 +53,8 @@ fn verify(llvm: &LlvmModule<'_>) -> Result<(), CodegenError> {
 /// First bytes of every object: format and version.
 const MAGIC: &[u8; 8] = b"PLLLVM\x00\x01";
 
-/// Wraps an object file: magic, checksum, bytes. The loader hands nothing to LLVM that this back end did not make.
+/// Wraps an object file, so that magic, checksum, bytes. The loader hands nothing to LLVM that this back end did not
+/// make.
 pub(crate) fn wrap(elf: &[u8]) -> Object {
     let mut bytes = Vec::with_capacity(16 + elf.len());
     bytes.extend_from_slice(MAGIC);

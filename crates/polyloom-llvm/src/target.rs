@@ -130,8 +130,8 @@ impl Processor {
 }
 
 thread_local! {
-    /// Making a target machine costs about as much as compiling a small kernel: each thread keeps its last one for the
-    /// host and its last one for GPUs.
+    /// Making a target machine costs about as much as compiling a small kernel, so that each thread keeps its last one
+    /// for the host and its last one for GPUs.
     static MACHINES: RefCell<[Option<(Processor, TargetMachine)>; 2]> = const { RefCell::new([None, None]) };
 }
 
@@ -149,7 +149,7 @@ fn with_machine<R>(
     })
 }
 
-/// Tells the module what machine it is for. Comes before lowering: the data layout decides how constants fold.
+/// Tells the module what machine it is for. Comes before lowering, because the data layout decides how constants fold.
 pub(crate) fn prepare(processor: &Processor, module: &Module<'_>) -> Result<(), CodegenError> {
     with_machine(processor, |machine| {
         module.set_triple(&machine.get_triple());
@@ -158,12 +158,12 @@ pub(crate) fn prepare(processor: &Processor, module: &Module<'_>) -> Result<(), 
     })
 }
 
-/// Holds what is run on GPU code, in place of LLVM's own `default<O2>`: kernels come here with common expressions
-/// found, and the driver's assembler optimises what it gets. Of 170 kernels of a data set, ptxas makes code of this
-/// that is 0.3 % longer than of `default<O2>`, with as many registers. `instcombine` takes longer than anything else
-/// here, each time it runs: once before loops are looked at, some of which are seen to be short by what it leaves, and
-/// once at the end. `nvvm-intr-range`, which only the default pipelines run by themselves, says how large thread and
-/// block indices are; `infer-alignment` is what wide loads and stores rest on.
+/// Holds what is run on GPU code, in place of LLVM's own `default<O2>`, because kernels come here with common
+/// expressions found, and the driver's assembler optimises what it gets. Of 170 kernels of a data set, ptxas makes code
+/// of this that is 0.3 % longer than of `default<O2>`, with as many registers. `instcombine` takes longer than anything
+/// else here, each time it runs: once before loops are looked at, some of which are seen to be short by what it leaves,
+/// and once at the end. `nvvm-intr-range`, which only the default pipelines run by themselves, says how large thread
+/// and block indices are; `infer-alignment` is what wide loads and stores rest on.
 const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,early-cse,simplifycfg),\
     cgscc(inline),\
     function<eager-inv>(early-cse<memssa>,reassociate,loop-mssa(licm,loop-rotate,simple-loop-unswitch),\

@@ -23,7 +23,7 @@ pub struct ForText<'m> {
     pub module: Cow<'m, Module>,
     /// Its handle there.
     pub kernel: FuncId,
-    /// Says how it was split into loops over the threads of a block, if it was: its threads are blocks then.
+    /// Says how it was split into loops over the threads of a block, if it was, so that its threads are blocks then.
     pub blocks: Option<BlockPlan>,
 }
 

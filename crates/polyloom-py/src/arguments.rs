@@ -458,7 +458,7 @@ fn shares_memory(py: Python<'_>, a: &Written, b: &Written) -> PyResult<bool> {
     bounded.set_item("max_work", 100_000)?;
     match py.import("numpy")?.call_method("shares_memory", (a, b), Some(&bounded)) {
         Ok(answer) => answer.extract(),
-        // The exact answer would take too long: their ranges overlap, and that has to do.
+        // The exact answer would take too long, because their ranges overlap, and that has to do.
         Err(error) if error.is_instance_of::<PyException>(py) => Ok(true),
         Err(interrupt) => Err(interrupt),
     }
@@ -588,7 +588,7 @@ fn array_object<'py>(
     }
     let numpy = py.import("numpy")?;
     let converted = if arg.is_none() {
-        // No array: one without elements, which a kernel tells by its truth.
+        // No array, so that one without elements, which a kernel tells by its truth.
         let n_inner = ty.element.map_or(0, |element| element.shape().len());
         let mut shape = vec![0; usize::from(ty.rank) - n_inner];
         shape.extend(ty.element.iter().flat_map(|element| element.shape()));

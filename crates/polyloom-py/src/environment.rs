@@ -46,7 +46,7 @@ pub(crate) struct Scope {
 
 #[pymethods]
 impl Scope {
-    // There is no `__clear__`: a cycle goes through a dictionary, which has one.
+    // There is no `__clear__`, because a cycle goes through a dictionary, which has one.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.globals)?;
         visit.call(&self.cells)?;
@@ -193,8 +193,8 @@ fn contents(value: Bound<'_, PyAny>) -> Option<Bound<'_, PyAny>> {
     Some(value)
 }
 
-/// Whether a function is from an earlier run of the text that defines this one, and stands below it there: it is about
-/// to be defined anew.
+/// Whether a function is from an earlier run of the text that defines this one, and stands below it there, because it
+/// is about to be defined anew.
 fn is_outdated(unit: &SourceUnit, function: usize, found: &[FunctionHandle]) -> bool {
     found.iter().any(|other| unit.will_define_again(function, &other.unit, other.function))
 }

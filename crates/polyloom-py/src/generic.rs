@@ -162,7 +162,7 @@ impl Generic {
         let compile = || session.compile_for(&self.handle, &types, self.defaults);
         let kernel = guarded(|| compile().map_err(|error| compile_error(py, &error)))?;
         let kernel = Bound::new(py, Kernel::specialised(kernel))?;
-        // Another thread may have been faster: one kernel for each choice of types.
+        // Another thread may have been faster, so that only one kernel for each choice of types.
         Ok(compiled().entry(types).or_insert_with(|| kernel.unbind()).bind(py).clone())
     }
 }

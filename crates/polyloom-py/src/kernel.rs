@@ -175,7 +175,7 @@ impl Kernel {
         Ok(Kernel { code, doc, text, scope })
     }
 
-    /// Nothing changes a kernel: a copy is the kernel itself.
+    /// Nothing changes a kernel, because a copy is the kernel itself.
     fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -918,7 +918,7 @@ impl Function {
         })
     }
 
-    /// Nothing changes a function: a copy is the function itself.
+    /// Nothing changes a function, because a copy is the function itself.
     fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }

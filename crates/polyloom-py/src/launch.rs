@@ -150,7 +150,7 @@ pub(crate) fn launch<'py>(
         // taken below before either may end.
         in_lists |= unsafe { push_items(sequence, &mut args)? };
     }
-    // Python code of the arguments or another thread may change a list: hold the arrays themselves.
+    // Python code of the arguments or another thread may change a list, so that the arrays themselves are held.
     let mut owned: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
     if in_lists {
         owned.extend(args.iter().map(|a| (**a).clone()));
@@ -440,7 +440,8 @@ fn run<'py>(
     args: &[Borrowed<'_, 'py, PyAny>],
     watched: Watched,
 ) -> PyResult<()> {
-    // A kernel's print may come back to Python and launch again on this thread: each launch takes a block of its own.
+    // A kernel's print may come back to Python and launch again on this thread, because each launch takes a block of
+    // its own.
     let mut block = BLOCK.take().unwrap_or_default();
     block.clear();
     let (mut held, mut written) = (SmallVec::new(), Writes::new());
@@ -684,7 +685,7 @@ impl Launch {
             let message = format!("kernel '{}' is launched with {n} arguments, there is no {index}", kernel.name());
             return Err(PyIndexError::new_err(message));
         };
-        // Alone: two arrays that overlap may be about to be replaced both.
+        // Alone, because two arrays that overlap may be about to be replaced both.
         arguments::check(py, kernel, self.device(), index, value.bind(py))?;
         self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
         Ok(())
@@ -764,7 +765,8 @@ impl Launch {
         Py::new(py, Launch { kernel: kernel.clone().unbind(), over_dim, is_recorded, state: Mutex::new(state) })
     }
 
-    /// Uses the state. What it must not do is drop an object or run any Python code: that may come back for the lock.
+    /// Uses the state. What it must not do is drop an object or run any Python code, because that may come back for the
+    /// lock.
     fn with<R>(&self, use_: impl FnOnce(&mut State) -> R) -> R {
         use_(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -46,7 +46,7 @@ struct State {
     jobs: VecDeque<(JobKind, Job)>,
     has_thread: bool,
     is_busy: bool,
-    /// The process exits: nothing more is compiled.
+    /// The process exits, so that nothing more is compiled.
     is_closing: bool,
     /// Waiting for it has been given up once.
     is_abandoned: bool,

@@ -69,8 +69,8 @@ impl Work {
     }
 }
 
-/// Does work that a forked child could not live with half done: no other thread forks meanwhile. Any number of threads
-/// may work at once.
+/// Does work that a forked child could not live with half done, so that no other thread forks meanwhile. Any number of
+/// threads may work at once.
 pub fn without_fork<T>(work: impl FnOnce() -> T) -> T {
     struct Working(&'static Work);
 

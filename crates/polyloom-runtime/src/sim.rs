@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The device `sim:0`. A forked child has one of its own: threads of its parent may have been in the midst of using
-/// this one.
+/// The device `sim:0`. A forked child has one of its own, because threads of its parent may have been in the midst of
+/// using this one.
 static SIMULATOR: PerProcess<SimDevice> = PerProcess::new();
 
 struct SimDevice {
@@ -55,8 +55,8 @@ impl SimMemory {
         SimMemory { memory: device.simulator.memory().clone(), generation: device.generation }
     }
 
-    /// The memory, if it is this process's: what was the parent's is locked for ever if another thread used it during
-    /// the fork.
+    /// The memory, if it is this process's, because what was the parent's is locked for ever if another thread used it
+    /// during the fork.
     fn get(&self) -> Result<&DeviceMemory, DeviceFailure> {
         match self.generation == generation() {
             true => Ok(&self.memory),
@@ -87,7 +87,7 @@ impl Memory for SimMemory {
     }
 
     unsafe fn free(&self, address: u64) {
-        // That nothing is there is no harm: who frees does not use it.
+        // That nothing is there is no harm, because who frees does not use it.
         let _ = self.get().map(|memory| memory.free(address));
     }
 

@@ -7,7 +7,7 @@ use polyloom_passes::autodiff::{self, Access, Launch, Needs, Race, Request, Tape
 use polyloom_runtime::{PerProcess, without_fork};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A backward kernel with more threads is launched whole: the indices of what its stages gather might overflow.
+/// A backward kernel with more threads is launched whole, because the indices of what its stages gather might overflow.
 const MOST_IN_STAGES: u64 = 1 << 30;
 /// If fewer threads have a place on tapes, loops had better keep what they carry at some iterations only.
 const LEAST_ON_CPU: u64 = 64;
@@ -142,7 +142,7 @@ pub struct TapePlan {
     pub bytes: u64,
     /// The bytes that one thread takes; the largest number if a tape would be too long for its indices.
     pub per_place: u64,
-    /// True if loops are so long that few threads have a place on the tapes, or not one has: with checkpoints
+    /// True if loops are so long that few threads have a place on the tapes, or not one has, since with checkpoints
     /// ([`Request::checkpoints`], and [`Request::rows`] if [`Needs::records_rows`] says so) more would have.
     pub is_cramped: bool,
 }

@@ -8,8 +8,8 @@ use polyloom_runtime::{Params, PerProcess};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Describes what was compiled for a kind of device, by rank of the launch and what tells devices of the kind apart. A
-/// forked child compiles anew: another thread of its parent may have been at it, and devices do not survive a fork
-/// either.
+/// forked child compiles anew, because another thread of its parent may have been at it, and devices do not survive a
+/// fork either.
 pub(crate) struct DeviceCode<D, C> {
     known: PerProcess<Known<D, C>>,
 }

@@ -36,7 +36,7 @@ pub struct Kernel {
     typed: Option<Arc<Program>>,
     device: Arc<CpuDevice>,
     params: Params,
-    /// Holds what the CPU runs, once something asks: most of those who want code for another target never do.
+    /// Holds what the CPU runs, once something asks, because most of those who want code for another target never do.
     on_cpu: OnceLock<Result<CpuKernel, Vec<Diagnostic>>>,
     /// Holds what code for the CPU is made of where the device only interprets, once somebody wants to look at it.
     as_code: OnceLock<Result<CpuKernel, Vec<Diagnostic>>>,
@@ -352,8 +352,8 @@ impl Kernel {
         self.function().metadata.block().iter().map(|&extent| u64::from(extent)).product()
     }
 
-    /// Returns true if the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its
-    /// barriers.
+    /// Returns true if the CPU runs it by the interpreter alone, since it is launched in blocks and could not be split
+    /// at its barriers.
     pub fn is_interpreted(&self) -> bool {
         self.needs_blocks && self.as_code().is_ok_and(|kernel| kernel.source().blocks.is_none())
     }

@@ -215,7 +215,7 @@ pub fn source_name(entry: &str, parameter: &str) -> Option<String> {
     let mut name = String::with_capacity(rest.len());
     while let Some((before, behind)) = rest.split_once('$') {
         name.push_str(before);
-        // No field's name is empty: two dots never follow each other, so a third `$` begins a letter.
+        // No field's name is empty, so that two dots never follow each other, so a third `$` begins a letter.
         let letter = behind.strip_prefix('$').filter(|digits| !digits.starts_with('$'));
         rest = match letter.and_then(|letter| letter.split_once('$')) {
             Some((digits, behind)) => {

@@ -30,7 +30,7 @@ impl Kernel {
         options: &LaunchOptions<'_>,
         sim: &SimOptions,
     ) -> Result<Report, LaunchError> {
-        // Whoever has bounds not checked wants to see what comes of it: no memory of the host can be reached.
+        // Whoever has bounds not checked wants to see what comes of it, because no memory of the host can be reached.
         if sim.sanitize.bounds {
             self.verify_accesses(shape, args, options)?;
         }

@@ -57,7 +57,7 @@ pub fn ranks_and_ranges(subject: &Subject<'_>) {
     }
 }
 
-/// Memory from elsewhere may hold any byte for `true`: loads give 1, and stores write 1.
+/// Memory from elsewhere may hold any byte for `true`, so that loads give 1, and stores write 1.
 pub fn bools(subject: &Subject<'_>) {
     let text = "kernel @k(%a a: array<bool, 1>, %out out: array<i32, 1>, %copy copy: array<bool, 1>) {
         %i: i32 = tid 0

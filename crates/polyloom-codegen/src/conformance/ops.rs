@@ -33,8 +33,8 @@ impl Case {
     }
 
     /// Returns true if a back end may give `got` for these operands. In the mode `fast` a division may be a
-    /// multiplication by the reciprocal: it has no bound where the reciprocal overflows or underflows, and its floor
-    /// may be the next integer.
+    /// multiplication by the reciprocal, so that it has no bound where the reciprocal overflows or underflows, and its
+    /// floor may be the next integer.
     fn agrees(&self, subject: &Subject<'_>, operands: &[u64], got: u64) -> bool {
         let (ty, want) = (self.result, self.expected(operands));
         let divides = matches!(self.op, Op::Div | Op::FloorDiv) && ty.is_float();
@@ -193,7 +193,7 @@ pub fn casts(subject: &Subject<'_>) {
     }
 }
 
-/// Every op on two operands, with one of them constant: back ends take other paths there.
+/// Every op on two operands, with one of them constant, because back ends take other paths there.
 pub fn constant_operands(subject: &Subject<'_>) {
     let mut random = Random::new(3);
     for case in cases() {

@@ -201,7 +201,7 @@ impl Body<'_, '_> {
         let wide = if data.op == Op::Fma { Scalar::F64 } else { Scalar::F32 };
         self.unit.need_for(helper, wide);
         let wide = types::scalar(wide);
-        // In braces: g++ takes `float16(min(float(x), float(x)))` in a condition for a declaration.
+        // In braces, because g++ takes `float16(min(float(x), float(x)))` in a condition for a declaration.
         let _ = write!(self.out, "{}{{{}(", types::scalar(ty), helper.name());
         for (index, &operand) in data.operands.iter().enumerate() {
             let _ = write!(self.out, "{}{wide}(", if index > 0 { ", " } else { "" });
@@ -268,7 +268,8 @@ impl Body<'_, '_> {
             if index > 0 {
                 self.out.push_str(sign);
             }
-            // Unsigned beside a number that is not negative, it compares alike: equal, or if it is not negative itself.
+            // Unsigned beside a number that is not negative, it compares alike, because equal, or if it is not negative
+            // itself.
             let is_alike = self.shape(value).is_modular
                 && other.is_some_and(|bits| bits >> 31 == 0 && (is_equality || bits > 0))
                 && self.scalar_of(value) == Some(Scalar::I32)

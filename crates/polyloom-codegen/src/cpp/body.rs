@@ -232,7 +232,7 @@ impl<'a, 'u> Body<'a, 'u> {
             return self.kernel_of_blocks(plan);
         }
         if self.unit.in_blocks && target == Target::Cuda {
-            // Threads of a block work together: each has one place in the launch.
+            // Threads of a block work together, so that each has one place in the launch.
             self.unit.need(Helper::ThreadNumber);
             self.out.push_str(
                 ") {\n    const uint64 thread = thread_number();\n    if (thread >= dim.size()) {\n        return;\n    }\n",
@@ -557,7 +557,7 @@ impl<'a, 'u> Body<'a, 'u> {
                 self.assign_variable(to, |body| body.bits(from, Precedence::Any));
                 continue;
             }
-            // Everything left is in a circle: the first is remembered while the others are assigned.
+            // Everything left is in a circle, so that the first is remembered while the others are assigned.
             let (to, from) = copies.remove(0);
             let ty = self.unit.type_name(self.variables.all[to].ty);
             let name = self.unused_name(&format!("next_{}", self.variables.all[to].name));

@@ -228,7 +228,7 @@ impl Body<'_, '_> {
             Some(inst) => self.operation(inst, value),
             None => match self.variables.of(value) {
                 Some(variable) => self.out.push_str(&self.variables.all[variable].name),
-                // A value that is nowhere assigned: verified HIR has none.
+                // A value that is nowhere assigned, because verified HIR has none.
                 None => self.out.push('0'),
             },
         }

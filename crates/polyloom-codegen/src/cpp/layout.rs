@@ -142,8 +142,8 @@ impl Layout {
             && self.branch(a, holder_a) != self.branch(b, holder_a)
     }
 
-    /// Returns true if what is declared in one region is there in the other, or the reverse, as the text has it: the
-    /// condition of a `while` may stand in its body.
+    /// Returns true if what is declared in one region is there in the other, or the reverse, as the text has it,
+    /// because the condition of a `while` may stand in its body.
     pub(super) fn share_scope(&self, func: &Function, a: Region, b: Region) -> bool {
         let common = self.common(a, b);
         match (self.holder(a, common), self.holder(b, common)) {

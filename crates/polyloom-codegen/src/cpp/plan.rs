@@ -237,8 +237,8 @@ impl Liveness<'_> {
     }
 }
 
-/// Decides what is written where it is used, from the end of each region to its start: when an instruction's turn
-/// comes, it is known which statement its user is part of.
+/// Decides what is written where it is used, from the end of each region to its start, because when an instruction's
+/// turn comes, it is known which statement its user is part of.
 struct Folding<'a> {
     func: &'a Function,
     layout: &'a Layout,

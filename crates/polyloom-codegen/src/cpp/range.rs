@@ -37,8 +37,8 @@ impl<'a> Intervals<'a> {
         self.arithmetic(data, MAX_DEPTH).is_some_and(|found| fits(found, full(ty)))
     }
 
-    /// Returns true if a loop may count until its end is passed, as C++ does, rather than for so many iterations: its
-    /// step is constant, and the counter does not overflow.
+    /// Returns true if a loop may count until its end is passed, as C++ does, rather than for so many iterations,
+    /// because its step is constant, and the counter does not overflow.
     pub(super) fn counts_plainly(&self, data: &InstData) -> bool {
         let [high, step] = [data.operands[1], data.operands[2]];
         let Some(ty) = self.func.ty(step).as_scalar() else { return false };

@@ -45,7 +45,7 @@ struct Handed {
     to: Value,
 }
 
-/// Number of values that may share a variable: comparing each with each takes time.
+/// Number of values that may share a variable, because comparing each with each takes time.
 const MAX_VALUES: usize = 64;
 
 impl Variables {

@@ -28,7 +28,7 @@ impl Matching<'_> {
         let (a, b) = (&self.function.insts[a], &self.function.insts[b]);
         let is_same = |(&a, &b): (&Value, &Value)| *self.named.get(&a).unwrap_or(&a) == b;
         let ty = |value: &Value| self.function.ty(*value);
-        // Jumps to loops inside are to two loops: what has these is taken for two things.
+        // Jumps to loops inside are to two loops, so that what has these is taken for two things.
         let is_alike = a.op == b.op
             && a.imm == b.imm
             && a.operands.len() == b.operands.len()

@@ -367,8 +367,8 @@ pub(super) fn meet(a: Range, b: Range) -> Range {
     }
 }
 
-/// Returns what is left of a whole number that arithmetic gives in this range where a type holds it: integers wrap
-/// around, and floats round large numbers.
+/// Returns what is left of a whole number that arithmetic gives in this range where a type holds it, because integers
+/// wrap around, and floats round large numbers.
 pub(super) fn stored(whole: Whole, range: Range, ty: Type) -> Whole {
     match elem(ty) {
         Some(elem) if elem.is_int() && !range.lies_in(numbers_of(elem)) => whole.wrapped(elem.bits()),

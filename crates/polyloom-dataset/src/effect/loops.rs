@@ -66,7 +66,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns true if it is an integer: where a thread reads is written next to where it does so.
+    /// Returns true if it is an integer, because where a thread reads is written next to where it does so.
     fn is_whole(&self, value: Value) -> bool {
         let ty = self.function.ty(value);
         ty.as_scalar().is_some_and(|scalar| !scalar.is_float())

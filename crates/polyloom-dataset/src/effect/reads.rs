@@ -107,7 +107,7 @@ impl<'a> Reads<'a> {
     }
 
     /// Returns true if a bounded number, or one that rises or falls with it, is compared with a number and nothing
-    /// else: the bounds have no say in that.
+    /// else, so that the bounds have no say in that.
     fn is_only_compared(&self, data: &InstData, mut value: Value) -> bool {
         let is_number = |value: Value| self.function.as_const(value).is_some();
         let is_bounded = match data.op {

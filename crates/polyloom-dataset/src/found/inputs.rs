@@ -52,7 +52,8 @@ fn extent(kernel: &Kernel, shapes: Shapes, axis: usize) -> Extent {
     }
 }
 
-/// Threads of a block work together, and none of them is to be missing: the first extent is one of whole blocks.
+/// Threads of a block work together, and none of them is to be missing, so that the first extent is one of whole
+/// blocks.
 fn launch(kernel: &Kernel, shapes: Shapes) -> Vec<Extent> {
     if kernel.needs_blocks() && shapes == Shapes::Wide {
         return vec![Extent::Is(block_size(kernel))];

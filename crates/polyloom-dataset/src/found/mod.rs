@@ -185,8 +185,8 @@ pub(crate) fn depends_on_inputs(reason: Reason) -> bool {
     }
 }
 
-/// The `.py` files of a folder and those in it, or the file itself. Links to folders are not followed: they may lead
-/// round in a circle.
+/// The `.py` files of a folder and those in it, or the file itself. Links to folders are not followed, because they may
+/// lead round in a circle.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), SourceError> {
     let at = |error| SourceError { path: path.to_owned(), error };
     let kind = fs::metadata(path).map_err(at)?.file_type();

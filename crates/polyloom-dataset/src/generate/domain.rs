@@ -14,7 +14,7 @@ pub(crate) enum Need {
     Finite,
     /// A size of 8 at most.
     Moderate,
-    /// A size of 3 at most: of larger numbers the function has one value.
+    /// A size of 3 at most, because of larger numbers the function has one value.
     Small,
     /// At least 0.05.
     Positive,

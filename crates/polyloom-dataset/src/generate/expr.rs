@@ -402,7 +402,7 @@ impl Expr {
         self.uses.len() == 1 && self.binding == Binding::Atom && !self.text.contains('(')
     }
 
-    /// Returns true if it is a direction: its length says nothing.
+    /// Returns true if it is a direction, because its length says nothing.
     pub(super) fn is_of_one_length(&self) -> bool {
         matches!(self.head, Some(Op::Normalize | Op::QuatFromEuler | Op::QuatRpy))
     }

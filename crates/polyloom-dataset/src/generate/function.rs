@@ -162,7 +162,7 @@ impl Generator {
         Expr::call(&name, &refs, result, range)
     }
 
-    /// Arguments of which none is another: given one twice, a function of two is one of one.
+    /// Arguments of which none is another, because given one twice, a function of two is one of one.
     fn apart(&mut self, mut args: Vec<Expr>) -> Vec<Expr> {
         let is_new = |args: &[Expr], at: usize| args[..at].iter().all(|arg| arg.text != args[at].text);
         for at in 1..args.len() {

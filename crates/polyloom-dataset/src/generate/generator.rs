@@ -62,7 +62,8 @@ pub(super) struct Variable {
 }
 
 impl Variable {
-    /// Returns true if it is a vector or the like that the kernel computes: of one component alone that would do.
+    /// Returns true if it is a vector or the like that the kernel computes, because of one component alone that would
+    /// do.
     pub(super) fn is_made_whole(&self) -> bool {
         self.ty.as_composite().is_some() && !self.text.contains(['[', '.'])
     }
@@ -414,7 +415,7 @@ impl Generator {
         self.lines.push(line);
     }
 
-    /// Finds out what is read: expressions that were given up have read nothing.
+    /// Finds out what is read, because expressions that were given up have read nothing.
     pub(super) fn review(&mut self) {
         self.reads.scan(&self.lines);
         for variable in &mut self.variables {
@@ -438,7 +439,7 @@ impl Generator {
         }
     }
 
-    /// From here on it has to be read: what has changed it does not count.
+    /// From here on it has to be read, because what has changed it does not count.
     pub(super) fn must_be_read(&mut self, index: usize) {
         self.variables[index].since = self.lines.len();
         self.variables[index].is_free = false;
@@ -473,7 +474,7 @@ impl Generator {
         self.doc.push(Sentence { text: text.into(), is_detail: false, is_comment: false });
     }
 
-    /// Takes back the sentence about what has been declared last: another says what it is in the end.
+    /// Takes back the sentence about what has been declared last, because another says what it is in the end.
     pub(super) fn take_back_sentence(&mut self) {
         self.doc.pop();
     }
@@ -579,7 +580,7 @@ impl Generator {
         expr.uses.iter().any(|&index| self.variables[index].varies)
     }
 
-    /// A variable that statements change and that stays in a range: of numbers Warp wants this written out.
+    /// A variable that statements change and that stays in a range, because Warp wants this of numbers written out.
     pub(super) fn mutable(&mut self, expr: &Expr, range: Range) -> usize {
         let name = self.names.draw(&mut self.random, Role::Changing);
         self.mutable_as(name, expr, range)

@@ -139,7 +139,8 @@ fn next_constant(lines: &[String]) -> Option<(usize, usize)> {
     })
 }
 
-/// Returns true if a loop begins here whose body only counts decide to run: in others a test may have to come first.
+/// Returns true if a loop begins here whose body only counts decide to run, because in others a test may have to come
+/// first.
 fn is_loop(line: &str) -> bool {
     let text = line.trim_start();
     text.starts_with("for ") || text.starts_with("while ") && !text.contains(" and ")

@@ -136,7 +136,7 @@ pub enum Values {
     },
     /// Directions and rotations: vectors of length one.
     Unit,
-    /// Zeros: the kernel writes here.
+    /// Zeros, because the kernel writes here.
     Zeros,
 }
 

@@ -79,8 +79,8 @@ impl Range {
         Range::new(f(self.low), f(self.high))
     }
 
-    /// The same of a function whose last digits are not the same in every mathematical library: what kernels are written
-    /// must not depend on these. It is rounded to seven bits and widened by as much.
+    /// The same of a function whose last digits are not the same in every mathematical library, because what kernels
+    /// are written must not depend on these. It is rounded to seven bits and widened by as much.
     pub(crate) fn rising_about(self, f: impl Fn(f64) -> f64) -> Range {
         const KEPT: u64 = !((1 << 45) - 1);
         let about = |x: f64| if x.is_finite() { f64::from_bits((x.to_bits() + (1 << 44)) & KEPT) } else { x };

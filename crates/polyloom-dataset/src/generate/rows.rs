@@ -277,7 +277,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             let line = if row.is_column() { "column" } else { "row" };
             g.explain(format!("Divide `{name}` by the length of the {line}."));
             let zero = g.zero(real);
-            // All arrays enter into it: what others have beside the deviation are its weights.
+            // All arrays enter into it, because what others have beside the deviation are its weights.
             let others = row.elements[1..].to_vec();
             let (names, low): (&[&str], f64) = match others.is_empty() {
                 true => (&["spread", "deviation", "scatter"], 0.0),

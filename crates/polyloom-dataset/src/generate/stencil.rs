@@ -283,7 +283,8 @@ impl Stencil {
         Some(index)
     }
 
-    /// Returns what neighbours are called along each axis, the last first: rows of a table are counted downwards.
+    /// Returns what neighbours are called along each axis, the last first, because rows of a table are counted
+    /// downwards.
     fn sides(&self, g: &Generator) -> [[&'static str; 2]; 3] {
         let is_upwards = g.indices.iter().any(|index| index == "y");
         [["left", "right"], if is_upwards { ["down", "up"] } else { ["above", "below"] }, ["back", "front"]]

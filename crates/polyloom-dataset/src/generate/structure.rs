@@ -286,7 +286,7 @@ impl Generator {
         let fits: Vec<&Leaf> = leaves.iter().filter(|leaf| known.contains(&leaf.ty)).collect();
         let first = self.random.below(fits.len().max(1));
         let chosen: Vec<Leaf> = (0..n.min(fits.len())).map(|at| fits[(first + at) % fits.len()].clone()).collect();
-        // New values come first: the fields may be read by each other's.
+        // New values come first, because the fields may be read by each other's.
         let (mut lines, mut told) = (Vec::new(), Vec::new());
         for (at, leaf) in chosen.iter().enumerate() {
             let value = self.variable(leaf.ty, 1 + usize::from(difficulty > 1));

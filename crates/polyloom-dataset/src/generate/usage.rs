@@ -81,7 +81,7 @@ fn with(hash: u64, byte: u8) -> u64 {
 }
 
 /// Returns true if two lines in a row of them give the same value two names, or leave it in two arrays that are not
-/// their own: what they leave in tiles of shared memory is read again.
+/// their own, because what they leave in tiles of shared memory is read again.
 pub(super) fn repeats(lines: &[String]) -> bool {
     let tile =
         |line: &String| Some(line.split_once(" = ").filter(|(_, made)| made.contains("shared_array"))?.0.to_owned());

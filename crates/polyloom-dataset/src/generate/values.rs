@@ -97,7 +97,7 @@ fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
     }
 }
 
-/// Returns true if something is divided by a rotation, component by component: that means nothing.
+/// Returns true if something is divided by a rotation, component by component, because that means nothing.
 fn divides_by_rotation(op: Op, types: &[Type]) -> bool {
     let is_rotation =
         |ty: &Type| matches!(ty.as_composite(), Some(Composite::Quaternion { .. } | Composite::Transform { .. }));
@@ -488,7 +488,7 @@ impl Generator {
         None
     }
 
-    /// Returns the number of variables there are to choose among: what has not been used comes first.
+    /// Returns the number of variables there are to choose among, because what has not been used comes first.
     fn candidates(&self, fits: impl Fn(Type) -> bool) -> usize {
         let (mut all, mut unused) = (0, 0);
         for variable in self.variables.iter().filter(|variable| variable.visible && fits(variable.ty)) {
@@ -550,7 +550,7 @@ impl Generator {
         Expr::call(&self.cast_name(self.whole), &[&inner], self.whole, floor.or(ceil))
     }
 
-    /// The value so many times: a number that it is multiplied with already takes that in.
+    /// The value so many times, because a number that it is multiplied with already takes that in.
     pub(super) fn times(&mut self, value: &Expr, number: f64) -> Expr {
         let first = self.random.one_in(2);
         let (number, first, value) = match value.scaled.as_deref() {

@@ -184,7 +184,7 @@ pub(super) fn renamed(code: &str, name: &str, fresh: &str) -> String {
     text
 }
 
-/// The sentence with another name in place of one wherever it stands as code: in prose it is a word.
+/// The sentence with another name in place of one wherever it stands as code, because in prose it is a word.
 pub(super) fn renamed_in_prose(sentence: &str, name: &str, fresh: &str) -> String {
     let is_aside = |c: char| matches!(c, '\u{2}' | '\u{3}');
     let mut text = String::with_capacity(sentence.len() + 8);

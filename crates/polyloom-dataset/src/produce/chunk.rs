@@ -166,7 +166,7 @@ impl<'a> OpenChunk<'a> {
             (Outcome::Failed(_, rejected), None) => self.reject(&RejectRecord::of_kernel(index, rejected))?,
             (Outcome::Known(_) | Outcome::Nothing, None) => {}
         }
-        // A kernel of a file has said already why it is rejected: there is no other for its index.
+        // A kernel of a file has said already why it is rejected, so that there is no other for its index.
         match self.settings.source {
             Some(_) => Ok(()),
             None => self.reject(&RejectRecord::of_index(index, GIVEN_UP)),

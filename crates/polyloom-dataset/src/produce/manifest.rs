@@ -26,7 +26,7 @@ pub struct Manifest {
     pub settings: Settings,
     /// Holds what the rows of all chunks are made of.
     pub statistics: Statistics,
-    /// The chunks, in order. There may be thousands, and the file is written anew for each: they hold little.
+    /// The chunks, in order. There may be thousands, and the file is written anew for each, so that they hold little.
     pub chunks: Vec<Chunk>,
     /// True if the run is finished.
     pub is_finished: bool,
@@ -82,7 +82,7 @@ impl Manifest {
         Ok(Some(manifest))
     }
 
-    /// A manifest may be anybody's: whoever reads one relies on what is checked here.
+    /// A manifest may be anybody's, because whoever reads one relies on what is checked here.
     fn make_sense(&self) -> io::Result<()> {
         let refuse = |what: String| Err(io::Error::other(format!("is no manifest: {what}")));
         if self.settings.indices_per_chunk == 0 || self.settings.shard.is_some_and(|shard| shard.number >= shard.of) {

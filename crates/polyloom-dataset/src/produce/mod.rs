@@ -303,8 +303,8 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     finished(manifest, folder, progress, barren_since)
 }
 
-/// Returns true if a run may come to where it finds no more: indices are endless where a number of rows is to be
-/// reached, unless they are those of files.
+/// Returns true if a run may come to where it finds no more, because indices are endless where a number of rows is to
+/// be reached, unless they are those of files.
 fn may_be_barren(settings: &Settings) -> bool {
     settings.count.is_some() && settings.end.is_none() && settings.source.is_none()
 }

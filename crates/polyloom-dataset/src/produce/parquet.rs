@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a row group: one is shown by a viewer at a time, and in memory while it is written.
+/// Rows of a row group, since one is shown by a viewer at a time, and in memory while it is written.
 const ROWS_PER_GROUP: usize = 1000;
 
 /// The columns' types. What is `metadata` follows [`crate::Metadata`].
@@ -152,7 +152,7 @@ impl<W: Write + Send> ParquetWriter<W> {
                     writer.write_batch(&bools, definition, repetition)
                 }
                 ColumnWriter::Int64ColumnWriter(writer) => {
-                    // A seed has no sign: the column's annotation says so.
+                    // A seed has no sign, because the column's annotation says so.
                     let ints: Vec<i64> = values.iter().map(|value| value.as_u64().unwrap_or_default() as i64).collect();
                     writer.write_batch(&ints, definition, repetition)
                 }
@@ -260,7 +260,7 @@ pub(crate) fn read(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Va
     }))
 }
 
-/// Reads something: the library panics at some files that are damaged.
+/// Reads something, because the library panics at some files that are damaged.
 fn guarded<T>(read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let read = catch_unwind(AssertUnwindSafe(read));
     read.unwrap_or_else(|_| Err(io::Error::other("it is damaged")))

@@ -86,7 +86,7 @@ pub(crate) fn read_lines(path: &Path, format: Format) -> io::Result<Lines> {
     })
 }
 
-/// The longest line: a row is a hundredth of that. What is compressed may be far longer than its file.
+/// The longest line, since a row is a hundredth of that. What is compressed may be far longer than its file.
 const LONGEST_LINE: u64 = 1 << 26;
 
 fn lines(mut reader: impl BufRead) -> impl Iterator<Item = io::Result<Vec<u8>>> {

@@ -186,8 +186,8 @@ impl Work<'_> {
         }
     }
 
-    /// The program's kernel, proved right. That other rows are like it has no bearing on this: what an index gives
-    /// depends on nothing but the seed.
+    /// The program's kernel, proved right. That other rows are like it has no bearing on this, because what an index
+    /// gives depends on nothing but the seed.
     fn verified(&self, verifier: &Verifier, program: &Program) -> Result<(Kernel, GpuCode, Hashes), Box<Reject>> {
         let kernel = verifier.compile(&program.name, &program.source)?;
         let hashes = hashes(&program.source, &kernel);
@@ -334,7 +334,7 @@ impl<I: Iterator<Item = u64>> Queue<I> {
         }
     }
 
-    /// Returns what has come of an index, once it is there: the threads work on all of them.
+    /// Returns what has come of an index, once it is there, since the threads work on all of them.
     fn take(&self, index: u64) -> Done {
         let mut state = self.lock();
         loop {

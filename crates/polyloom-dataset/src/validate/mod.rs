@@ -252,7 +252,7 @@ pub fn columns_to_validate_by(columns: &[String]) -> Vec<&'static str> {
 
 /// Returns what is wrong with the files beside the rows, with their names.
 fn description(manifest: &Manifest, folder: &Path) -> Vec<(&'static str, String)> {
-    // Without the keys that it takes, nothing is known: they are found to be wrong themselves.
+    // Without the keys that it takes, nothing is known, because they are found to be wrong themselves.
     let Ok(unique) = unique_ratios(manifest, folder) else { return Vec::new() };
     let json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text);
     let without_time = |mut value: serde_json::Value| {

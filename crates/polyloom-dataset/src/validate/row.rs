@@ -141,7 +141,7 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     let row_of = texts.row(&program, &kernel, code.clone(), hashes, metadata.verified, place);
     let mut expected = row_of.map_err(text)?;
     tools.fill_nvidia(&mut expected, arch).map_err(text)?;
-    // Warp runs a row's text: nothing but the generator's own.
+    // Warp runs a row's text, because nothing but the generator's own.
     let asks_warp = tools.has_warp() && wrong.is_empty();
     if asks_warp {
         tools.fill_warp(&mut expected, &program).map_err(text)?;

@@ -24,7 +24,7 @@ pub(super) struct Argument {
 }
 
 impl Arguments {
-    /// The same for every engine: everything is drawn from the seed in the same order.
+    /// The same for every engine, because everything is drawn from the seed in the same order.
     pub(super) fn draw(program: &Program, kernel: &Kernel, extents: &Extents, seed: u64) -> Arguments {
         let mut random = Random::new(seed);
         let resolve = |extent: &Extent| match *extent {

@@ -14,7 +14,7 @@ use polyloom::{Backward, Kernel, Random, Scalar, Session, SimKernel, TapeLimits}
 /// Steps of differences.
 const COARSE: f64 = 1e-4;
 const FINE: f64 = 1e-5;
-/// A step so small that rounding leaves four digits: by it teeth are found that are finer than other steps.
+/// A step so small that rounding leaves four digits, since by it teeth are found that are finer than other steps.
 const FINEST: f64 = 1e-8;
 /// Says how far differences of the two steps may be apart, over their size, where a kernel is called smooth.
 const SMOOTH: f64 = 1e-5;
@@ -118,7 +118,7 @@ pub(super) fn check(
         return Err(Reject::new(reason, reject.detail));
     }
     differences_agree(program, &double, &arguments, &found)?;
-    // In double precision they are the derivative: what they differ by is rounding of steps that cancel.
+    // In double precision they are the derivative, because what they differ by is rounding of steps that cancel.
     agree.map_err(|reject| Reject::new(Reason::GradientInexact, reject.detail))
 }
 
@@ -345,7 +345,7 @@ fn differences_agree(program: &Program, kernel: &Kernel, arguments: &Arguments, 
             // Rounding error of a difference of numbers of this size.
             let noise = 1e-15 * here[param][index].abs() / FINE;
             let is_close = (coarse - fine).abs() <= SMOOTH * size;
-            // A kink at the place itself: the two sides' differences stay apart.
+            // A kink at the place itself, since the two sides' differences stay apart.
             let is_kink = fine_bend > 10.0 * noise && fine_bend > SMOOTH * size && coarse_bend < 3.0 * fine_bend;
             if !is_close || is_kink || noise > SMOOTH * size || size > LARGE {
                 continue;

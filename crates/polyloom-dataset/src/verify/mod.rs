@@ -184,7 +184,7 @@ impl From<CompileError> for Box<Reject> {
     }
 }
 
-/// A fault of the compiler must not end a long run: it is a reject like others.
+/// A fault of the compiler must not end a long run, so that it is a reject like others.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Box<Reject>>) -> Result<T, Box<Reject>> {
     let done = catch_unwind(AssertUnwindSafe(work));
     done.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic))))
@@ -212,7 +212,7 @@ pub struct Verifier {
     magnitudes: Session,
     /// Machine code without checks, which derivatives are launched as.
     quick: Session,
-    /// Machine code with checks, which kernels are launched as: it finds divisions of integers by zero.
+    /// Machine code with checks, which kernels are launched as, since it finds divisions of integers by zero.
     checked: Session,
     /// True if it is known of kernels that they end, whatever they are given.
     they_end: bool,

@@ -195,7 +195,8 @@ fn writes_numbers(name: &str, index: usize, kernel: &Kernel, runs: &[Ran]) -> Re
     if rest.iter().any(|bits| bits != first) {
         return Ok(());
     }
-    // Numbers that are left as they were may have been written, too: those that are the same again, whatever was there.
+    // Numbers that are left as they were may have been written, too, since those that are the same again, whatever was
+    // there.
     let mut other = given.clone();
     other.all[index].invert();
     launch(kernel, &mut other)?;

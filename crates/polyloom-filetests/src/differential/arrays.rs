@@ -105,7 +105,7 @@ impl Generator {
                 let (name, ndim) = (self.array_name(a), self.arrays[a].ndim);
                 format!("{name}[{}]", self.own_index(&name, ndim))
             });
-            // Nothing that grows from iteration to iteration: what then shrinks again, differences do not see.
+            // Nothing that grows from iteration to iteration, since what then shrinks again, differences do not see.
             let value = match self.random.below(3) {
                 0 => format!("0.5 * loom.sin({from}) * loom.cos({other}) + 0.3"),
                 1 => format!("0.9 * {from} + 0.1 * {other}"),
@@ -139,7 +139,7 @@ impl Generator {
         let op = *self.random.pick(&atomics);
         let value = self.pinned_of(elem, 2);
         let operands = match (op, elem) {
-            // A literal: which NaN a NaN is, engines need not agree on.
+            // A literal, since which NaN a NaN is, engines need not agree on.
             (Op::AtomicCas, Type::Scalar(scalar)) => {
                 format!("loom.{}({}), {value}", scalar.python_name(), self.literal(scalar))
             }

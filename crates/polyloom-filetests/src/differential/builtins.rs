@@ -30,7 +30,7 @@ struct Overload {
 }
 
 static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
-    // Atomics depend on what other threads do: `arrays` has them.
+    // Atomics depend on what other threads do, so that `arrays` has them.
     let is_callable = |info: &&OpInfo| info.is_builtin() && !matches!(info.group, Group::Atomic | Group::Gpu);
     let of = |info: &'static OpInfo| info.signatures.iter().map(|signature| Overload { op: info.op, signature });
     Op::all().filter(is_callable).flat_map(of).collect()
@@ -122,7 +122,7 @@ impl Generator {
             (is_value && bound.bind(pattern, result) && fits_classes(overload.signature, &bound)).then_some(bound)
         };
         let fits: Vec<(Overload, Bound)> = OVERLOADS.iter().filter_map(|o| Some((*o, bound(o)?))).collect();
-        // Few overloads give scalars, many composites: an op each, then one of its overloads.
+        // Few overloads give scalars, many composites, so that an op is chosen first, then one of its overloads.
         let mut ops: Vec<Op> = fits.iter().map(|(overload, _)| overload.op).collect();
         ops.dedup();
         if ops.is_empty() {
@@ -363,7 +363,8 @@ fn fits_classes(signature: &Signature, bound: &Bound) -> bool {
     fits(bound.var, signature.var) && fits(bound.var2, signature.var2)
 }
 
-/// Decompositions, whose derivatives are those of a matrix nearby where values are equal: not the same in both modes.
+/// Decompositions, whose derivatives are those of a matrix nearby where values are equal, since not the same in both
+/// modes.
 fn is_decomposition(op: Op) -> bool {
     matches!(op, Op::Svd2 | Op::Svd3 | Op::Qr3 | Op::Eig3)
 }

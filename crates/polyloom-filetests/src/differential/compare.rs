@@ -348,7 +348,7 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
     Ok(Outcome { done, buffers, printed, n_threads })
 }
 
-/// A device whose code nobody keeps: programs made at random are no use to anybody's code cache on disk.
+/// A device whose code nobody keeps, because programs made at random are no use to anybody's code cache on disk.
 pub(super) fn device() -> Result<CpuDevice, SessionError> {
     Ok(Session::default_device()?.with_cache(CodeCache::in_memory()))
 }

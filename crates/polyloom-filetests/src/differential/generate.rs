@@ -53,7 +53,7 @@ pub(super) struct Generator {
     pub(super) math: Vec<Op>,
     /// Composites this program draws from.
     pub(super) composites: Vec<Composite>,
-    /// Number of more expressions that may be of composites: each is many of scalars.
+    /// Number of more expressions that may be of composites, since each is many of scalars.
     pub(super) composite_budget: i32,
     /// Says how types without a name are made; the text calls them `T0`, `T1`, ….
     pub(super) named_types: Vec<String>,

@@ -120,8 +120,8 @@ impl Generator {
         }
     }
 
-    /// A function with a random body, right for all floats or for all integers: it is made for one type and then says
-    /// `type(x0)` in its place.
+    /// A function with a random body, right for all floats or for all integers, since it is made for one type and then
+    /// says `type(x0)` in its place.
     fn generic_of_scalars(&mut self) {
         let float = self.random.chance(60);
         // No builtin and no other function names these types, and what is right for them is right for larger ones.

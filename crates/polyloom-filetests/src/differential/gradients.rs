@@ -14,7 +14,7 @@ use polyloom_ir::Code;
 pub enum Derivatives {
     /// They agree.
     Agree,
-    /// They agree, but differences do not tell what they should be: the program is not smooth there.
+    /// They agree, but differences do not tell what they should be, because the program is not smooth there.
     AgreeNotSmooth,
     /// There is none, says the compiler.
     Refused,
@@ -42,18 +42,18 @@ const FINE: f64 = COARSE / 4.618_033_988_749_895;
 /// One of so many programs has gradients written rather than added to as well.
 const OVERWRITTEN: u64 = 3;
 
-/// Steps for what neither of these moves: a large number that an argument is added to may have swallowed them. A step
-/// function of numbers of a fair size, `floor` or `sign`, is moved by the near ones, and not by their own length, a
-/// large number that swallows `COARSE` perhaps by the wide or far ones alone.
+/// Steps for what neither of these moves, since a large number that an argument is added to may have swallowed them. A
+/// step function of numbers of a fair size, `floor` or `sign`, is moved by the near ones, and not by their own length,
+/// a large number that swallows `COARSE` perhaps by the wide or far ones alone.
 const NEAR: [f64; 3] = [0.0131, 0.117, 0.731];
 const WIDE: f64 = 731.3;
 const FAR: [f64; 2] = [1e10, 1e20];
 
 /// Says how close, relatively, the movement by a near or wide step is to the tangent if a large number has swallowed
-/// smaller ones: it rounds the step.
+/// smaller ones, since it rounds the step.
 const SWALLOWED: f64 = 1e-2;
 
-/// Smaller numbers are compared as this one is: they may be what is left of larger ones, added in another order.
+/// Smaller numbers are compared as this one is, since they may be what is left of larger ones, added in another order.
 const SMALL: f64 = 1e-5;
 
 /// Says how far the modes may be apart, in multiples of what moves if arguments do by a few units in the last place.

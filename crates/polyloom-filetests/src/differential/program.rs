@@ -12,8 +12,8 @@ pub struct ArrayParam {
     pub ndim: usize,
     /// Holds what the kernel does with it.
     pub access: Access,
-    /// True if its shape is that of the array before: both are leaves of the same array of structs, or of the launch's
-    /// shape.
+    /// True if its shape is that of the array before, since both are leaves of the same array of structs, or of the
+    /// launch's shape.
     pub same_shape: bool,
 }
 

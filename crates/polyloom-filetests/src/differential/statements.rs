@@ -97,7 +97,7 @@ impl Generator {
         self.indent -= 1;
     }
 
-    /// A loop over constants whose counter static expressions name: its body is compiled once for each.
+    /// A loop over constants whose counter static expressions name, so that its body is compiled once for each.
     fn unrolled(&mut self, counter: &str, depth: usize) {
         let n = 1 + self.random.below(4);
         self.line(&format!("for {counter} in range({n}):"));

@@ -120,7 +120,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// The parameter that a condition is, if nothing assigns it: it decides every choice by it in the same way.
+    /// The parameter that a condition is, if nothing assigns it, so that it decides every choice by it in the same way.
     fn unchanging_parameter(&self, test: &'a ast::Expr) -> Option<&'a str> {
         let ast::Expr::Name(name) = test else { return None };
         let name = name.id.as_str();
@@ -135,7 +135,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Makes names for arrays, and what else is decided when the kernel is compiled, stand for what they did before.
-    /// Variables stay: the branches share them.
+    /// Variables stay, because the branches share them.
     fn restore_names(&mut self, before: &NameSnapshot<'a>) {
         let stays = |checker: &Self, name: Name| match name {
             Name::Local(local) => {

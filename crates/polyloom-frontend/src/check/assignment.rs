@@ -127,7 +127,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 let value = self.expr(value);
                 self.assigning = None;
                 if let ast::Expr::Name(name) = target {
-                    // An array of the kernel's own has its elements in itself: another name is a copy.
+                    // An array of the kernel's own has its elements in itself, so that another name is a copy.
                     if let ExprKind::View { array, indices } = &value.kind
                         && indices.is_empty()
                         && let Some(fixed) = self.fixed.get(array).cloned()
@@ -221,7 +221,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let tuple = if from_call.is_some() { values.next() } else { None };
         for (i, target) in targets.iter().enumerate() {
             let value = match &from_call {
-                // Stands for one of the call's values: its type is what matters.
+                // Stands for one of the call's values, because its type is what matters.
                 Some(types) => Expr::new(ExprKind::Tuple(Vec::new()), ExprType::from(types[i]), span),
                 None => match values.next() {
                     Some(value) => value,
@@ -606,7 +606,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(value) = value else { return };
         let value = self.expect_value(value, ty, Code::TypeMismatch, "the annotation");
         if value.is_error() {
-            // The annotation says what the variable is, whatever its value: its uses are still checked.
+            // The annotation says what the variable is, whatever its value, so that its uses are still checked.
             if let Some(Name::Local(id)) = self.names.get(name.id.as_str()).copied() {
                 self.mark_assigned(id);
             }

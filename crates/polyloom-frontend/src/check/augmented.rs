@@ -292,8 +292,8 @@ impl<'a> Checker<'_, '_, 'a> {
         base
     }
 
-    /// An index that is read and written by, evaluated once: anything but a variable or a constant is put into a
-    /// variable first.
+    /// An index that is read and written by, evaluated once, so that anything but a variable or a constant is put into
+    /// a variable first.
     pub(super) fn index_once(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
         let Some(ty) = index.ty.as_value() else { return index };
         if matches!(index.kind, ExprKind::Local(_) | ExprKind::Const(_)) {

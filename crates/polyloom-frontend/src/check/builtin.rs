@@ -413,7 +413,7 @@ fn argument_order(signature: &Signature, arguments: &[Argument<'_>]) -> Option<S
         return Some((0..n_positional).collect());
     }
     let mut order: SmallVec<[usize; 4]> = (0..n_positional).collect();
-    // Indices stand between the named parameters: how many there are follows from the array.
+    // Indices stand between the named parameters, because how many there are follows from the array.
     let n_indices = arguments.first().and_then(|a| a.value.ty.as_value()).and_then(Type::as_any_array);
     let mut slot = 0;
     for param in &signature.params {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 const NAMES: [&str; 4] = ["x", "y", "z", "w"];
 
 impl Checker<'_, '_, '_> {
-    /// The value as an expression that may be written any number of times: what is not a variable or a constant is held
-    /// in a variable.
+    /// The value as an expression that may be written any number of times, so that what is not a variable or a constant
+    /// is held in a variable.
     pub(super) fn hold(&mut self, value: Expr, held: &mut Held) -> Expr {
         let Some(ty) = value.ty.as_value() else { return value };
         if matches!(value.kind, ExprKind::Local(_) | ExprKind::Const(_)) {

@@ -152,7 +152,7 @@ impl<'a> Checker<'_, '_, 'a> {
             ExprType::Number => {
                 let fits = ty.as_scalar().is_some_and(|s| expr.untyped().is_some_and(|n| n.adapts_to(s)));
                 if fits {
-                    // A conversion would not help: it is what the number meets that is too narrow.
+                    // A conversion would not help, because it is what the number meets that is too narrow.
                     let wider = match (expr.number(), ty) {
                         (Some(Number::Int(_)), Type::I32) => Some(Scalar::I64),
                         (Some(Number::Float(_)), Type::F32) => Some(Scalar::F64),

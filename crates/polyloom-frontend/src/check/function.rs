@@ -107,7 +107,7 @@ pub(super) struct Checker<'c, 'o, 'a> {
     /// In how many `elif` branches, beyond that.
     pub(super) n_elifs: u32,
     pub(super) failed: bool,
-    /// True if a limit has been reported: whatever else is near it would only repeat that.
+    /// True if a limit has been reported, because whatever else is near it would only repeat that.
     limit_reached: bool,
     /// True if the number of elements of an array of several axes was read.
     pub(super) reads_size: bool,
@@ -330,7 +330,7 @@ impl Compilation<'_> {
                 Some(Ok(ParamType::Exact(ty) | ParamType::Reference(ty))) => types.push(ty),
                 None if is_instance(parameter.parameter.name.as_str()) => types.push(Type::F32.into()),
                 Some(Ok(_)) | None => is_generic = true,
-                // The function is checked all the same: that reports the annotation, with everything else.
+                // The function is checked all the same, because that reports the annotation, with everything else.
                 Some(Err(error)) => {
                     types.push(Type::F32.into());
                     errors.push(error);
@@ -346,8 +346,8 @@ impl Compilation<'_> {
         self.diagnostics.extend(errors.into_iter().map(|error| error_of(file, error)));
     }
 
-    /// Tells whether this instance of the function is being checked: calling it now would be a recursion. The functions
-    /// from it to the innermost.
+    /// Tells whether this instance of the function is being checked, because calling it now would be a recursion. The
+    /// functions from it to the innermost.
     pub(super) fn open_calls(&self, handle: &FunctionHandle, given: &[Given]) -> Option<Vec<&FunctionHandle>> {
         let is_open = || self.stack.iter().any(|open| open.key.0 == handle.identity());
         let key = is_open().then(|| instance_key(handle, given)).flatten()?;
@@ -363,7 +363,7 @@ impl Compilation<'_> {
         kind: FunctionKind,
         given: &[Given],
     ) -> Option<Function> {
-        // Named before what it calls: a kernel keeps its name even if it calls a function of the same.
+        // Named before what it calls, so that a kernel keeps its name even if it calls a function of the same.
         let name = self.unique_name(def.name.as_str());
         let (n_diagnostics, n_shared_arrays) = (self.diagnostics.len(), self.n_shared_arrays);
         match self.check_body(handle, def, file, kind, given, (name.clone(), &[])) {
@@ -778,7 +778,7 @@ impl<'a> Checker<'_, '_, 'a> {
         LocalId(self.locals.len() as u32 - 1)
     }
 
-    /// Notes every name the body assigns: in Python these are the function's own wherever they stand.
+    /// Notes every name the body assigns, because in Python these are the function's own wherever they stand.
     fn collect_names(&mut self, body: &'a [ast::Stmt]) {
         for stmt in body {
             match stmt {

@@ -97,7 +97,7 @@ impl Checker<'_, '_, '_> {
 
     /// Notes whether a variable is never negative as far as assigned yet.
     fn set_counting(&mut self, local: LocalId, is_counting: bool) {
-        // Once it may be negative it stays so: it may be read in the next iteration of a loop.
+        // Once it may be negative it stays so, because it may be read in the next iteration of a loop.
         let known = self.counting.entry(local).or_insert(true);
         *known &= is_counting;
     }

@@ -24,8 +24,8 @@ impl<'a> Checker<'_, '_, 'a> {
         (result, assigned.select(|_| true))
     }
 
-    /// Checks operands of which each is evaluated only if those before it do not decide: lowered, each nests in the one
-    /// before.
+    /// Checks operands of which each is evaluated only if those before it do not decide, so that lowered, each nests in
+    /// the one before.
     fn nesting(
         &mut self,
         operands: &'a [ast::Expr],

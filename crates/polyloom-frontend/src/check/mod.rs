@@ -67,7 +67,7 @@ const MAX_DEPTH_OF_CALLS: u32 = 400;
 /// Statements, expressions and parameters of overloads looked at for one kernel beyond this are not checked.
 const MAX_WORK: usize = 1_000_000;
 
-/// Unknown names for which a near one is looked for: each is compared with every name there is.
+/// Unknown names for which a near one is looked for, because each is compared with every name there is.
 const MAX_SUGGESTIONS: u32 = 100;
 
 /// A function's identity and what it is given.
@@ -153,7 +153,7 @@ pub(crate) struct Compilation<'o> {
     /// The function instances being checked, outermost first.
     stack: Vec<Open>,
     finished: Vec<FunctionHandle>,
-    /// True if a function on its own is being checked: where the memory of its arrays is, calls will say.
+    /// True if a function on its own is being checked, so that where the memory of its arrays is, calls will say.
     is_alone: bool,
     names: FxHashSet<Arc<str>>,
     /// The number of parameters of the function whose derivative the next instance carries.
@@ -176,7 +176,7 @@ struct Spent {
     work: usize,
     /// Levels of statements and expressions around the call that is being followed, over all open functions.
     depth: u32,
-    /// True if a call that leads too far has been reported: the others would only repeat that.
+    /// True if a call that leads too far has been reported, because the others would only repeat that.
     limit_reported: bool,
 }
 
@@ -218,7 +218,7 @@ impl<'o> Compilation<'o> {
         self.diagnostics.extend(errors.map(|error| function::error_of(file, error)));
     }
 
-    /// The diagnostics in the order of the text, each once: instances of one function repeat each other's.
+    /// The diagnostics in the order of the text, each once, because instances of one function repeat each other's.
     pub(crate) fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
         let mut diagnostics = std::mem::take(&mut self.diagnostics);
         let key = |span: Span| (span.file, span.start, span.end);

@@ -201,7 +201,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(parameters)
     }
 
-    /// Gives every parameter its argument. Nothing is reported: another overload may be the one that is meant.
+    /// Gives every parameter its argument. Nothing is reported, because another overload may be the one that is meant.
     fn bind(
         &mut self,
         handle: &FunctionHandle,

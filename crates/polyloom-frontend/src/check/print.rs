@@ -44,7 +44,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 format.push_str(&escape(text.value.to_str()));
                 continue;
             }
-            // Not every expression: what is looked at is checked twice.
+            // Not every expression, because what is looked at is checked twice.
             if matches!(arg, ast::Expr::Name(_) | ast::Expr::Attribute(_) | ast::Expr::Call(_))
                 && let Some(Captured::Text(text)) = self.meaning(arg)
             {

@@ -129,7 +129,8 @@ impl<'a> Checker<'_, '_, 'a> {
         out.push(Stmt { kind: StmtKind::Return(values), span });
     }
 
-    /// Takes the arrays out of a struct that is returned, and notes which parameters they are: the caller has these.
+    /// Takes the arrays out of a struct that is returned, and notes which parameters they are, because the caller has
+    /// these.
     fn strip_arrays(&mut self, values: &mut SmallVec<[Expr; 1]>) {
         let has_arrays = |ty: ValueType| ty.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some());
         let Some(at) = values.iter().position(|value| value.ty.full().is_some_and(has_arrays)) else { return };

@@ -290,7 +290,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("assign `{root}` before its use, or define it outside the kernel"),
                 };
-                // In the source a name may be longer than it is here: identifiers are normalised (NFKC).
+                // In the source a name may be longer than it is here, because identifiers are normalised (NFKC).
                 let text = self.text_of(span);
                 let length = text.find(|c: char| !c.is_alphanumeric() && c != '_').filter(|&length| length > 0);
                 let end = length.map_or(span.end, |length| span.start + length as u32);

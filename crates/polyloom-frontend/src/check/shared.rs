@@ -15,7 +15,7 @@ use polyloom_ir::{AddressSpace, Code, Composite, Imm, MAX_AXES, MAX_DIMS, Op, Sc
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
-/// Holds what the address of a shared array is a multiple of unless told: loads of up to 16 bytes can be one.
+/// Holds what the address of a shared array is a multiple of unless told, because loads of up to 16 bytes can be one.
 const DEFAULT_ALIGN: u32 = 16;
 /// More than any GPU has.
 const MAX_SHARED_BYTES: u64 = 1 << 28;
@@ -238,8 +238,8 @@ impl<'a> Checker<'_, '_, 'a> {
 }
 
 /// Returns the number of bytes an element has before each leaf of an array that begins where the last one ends. Leaves
-/// with the widest components come first: each has a multiple of the bytes that the next is aligned to, whatever the
-/// extents.
+/// with the widest components come first, so that each has a multiple of the bytes that the next is aligned to,
+/// whatever the extents.
 fn leaf_offsets(elems: &[Type]) -> Vec<u64> {
     let mut widest_first: Vec<usize> = (0..elems.len()).collect();
     widest_first.sort_by_key(|&leaf| std::cmp::Reverse(component_bytes(elems[leaf])));

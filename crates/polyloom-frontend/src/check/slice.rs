@@ -38,7 +38,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let [lower, upper, step] = bounds;
         let step = step.unwrap_or_else(|| int(1));
         let last = || add(extent.clone(), int(-1));
-        // A step of -2^31 has no magnitude. Counting by one more gives the same elements: no array has 2^31.
+        // A step of -2^31 has no magnitude. Counting by one more gives the same elements, because no array has 2^31.
         let smallest = -i32::MAX;
         let step = match constant_index(&step) {
             Some(known) => int((known as i32).max(smallest)),
@@ -229,8 +229,8 @@ fn fits_in_int(ty: Type) -> bool {
     ty.as_scalar().is_some_and(|scalar| scalar.bits() < 32 || scalar == Scalar::I32)
 }
 
-/// An index or bound of any integer type as the nearest `int32`: no axis is so long that it makes a difference, while
-/// the lowest 32 bits would be those of another element.
+/// An index or bound of any integer type as the nearest `int32`, because no axis is so long that it makes a difference,
+/// while the lowest 32 bits would be those of another element.
 fn saturated(index: Expr) -> Expr {
     let span = index.span;
     if let Some(known) = constant_index(&index) {

@@ -402,7 +402,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(field) = self.field(of, name, span) else { return Expr::error(span) };
         let mut held = Held::default();
         let leaves = self.leaves_of(value, &mut held);
-        // Those that are left out are evaluated all the same: they may update a random state.
+        // Those that are left out are evaluated all the same, because they may update a random state.
         let mut leaves: Vec<Expr> = leaves.into_iter().map(|leaf| self.hold(leaf, &mut held)).collect();
         let mut leaves: Vec<Expr> = leaves.drain(field.first_leaf..field.first_leaf + field.ty.n_leaves()).collect();
         let leaf = match (field.ty.as_plain(), leaves.pop()) {

@@ -214,7 +214,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         self.mark_assigned(local);
-        // Its elements are read by names that the text does not show: it is read wherever it may be.
+        // Its elements are read by names that the text does not show, so that it is read wherever it may be.
         self.locals[local.0 as usize].first_read = 0;
         self.locals[local.0 as usize].last_read = u32::MAX;
         let targets = smallvec![Target::Local(local)];

@@ -173,8 +173,8 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// The values of an operation. Those that are first operands of each other, as in a sum, are not nested calls here:
-    /// there may be thousands.
+    /// The values of an operation. Those that are first operands of each other, as in a sum, are not nested calls here,
+    /// because there may be thousands.
     fn op(&mut self, expr: &Expr) -> SmallVec<[Value; 2]> {
         let mut outer: SmallVec<[&Expr; 2]> = SmallVec::new();
         let mut innermost = expr;

@@ -161,8 +161,8 @@ impl Lowering<'_, '_> {
         last_read >= span.end || (!self.loops.is_empty() && last_read > 0)
     }
 
-    /// Returns true if the counter of a loop may be read outside its body, which begins at `body`: the body's own reads
-    /// are of the value each iteration starts with.
+    /// Returns true if the counter of a loop may be read outside its body, which begins at `body`, because the body's
+    /// own reads are of the value each iteration starts with.
     fn is_counter_read_outside(&self, counter: LocalId, body: u32, end: u32) -> bool {
         let local = &self.function.locals[counter.0 as usize];
         local.last_read >= end || (!self.loops.is_empty() && local.first_read < body)

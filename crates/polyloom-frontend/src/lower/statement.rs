@@ -271,7 +271,7 @@ impl Lowering<'_, '_> {
                 let params = regions.map(|r| self.builder.func.regions[r].params.clone());
                 self.builder.switch_to(regions[0]);
                 self.set_all(&carried, &params[0]);
-                // A condition that updates a random state stands in the body: only the body hands values on.
+                // A condition that updates a random state stands in the body, so that only the body hands values on.
                 let value = if *assigns { self.builder.const_bool(true) } else { self.expr(cond) };
                 self.builder.yield_(&[value]);
                 self.restore(before);

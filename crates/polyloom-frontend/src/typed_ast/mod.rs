@@ -43,7 +43,7 @@ pub struct Function {
     /// Result types as the source has them.
     pub results: SmallVec<[ValueType; 2]>,
     /// Says which parameter each array in the results is, in the order of leaves; `None` for one that is not set.
-    /// Arrays are not handed back: the caller has them.
+    /// Arrays are not handed back, because the caller has them.
     pub returned_arrays: Vec<Option<LocalId>>,
     /// Parameters whose values at the end are further results: arrays of a caller's own that the function changes.
     pub updated: Locals,
@@ -307,7 +307,7 @@ pub enum ExprType {
     /// A Python number, or an operation on such, that has not met a type; the checker leaves none in a finished
     /// program.
     Number,
-    /// Rejected: a diagnostic has been given, and nothing built on it gives another.
+    /// Rejected. Nothing built on it gives a diagnostic, because one has been given.
     Error,
 }
 

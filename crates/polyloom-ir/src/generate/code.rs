@@ -86,7 +86,7 @@ impl Generator<'_, '_> {
         let fitting: Vec<Value> = self.scope.iter().copied().filter(|&value| self.ty(value) == ty).collect();
         let Type::Scalar(scalar) = ty else { return self.scope[0] };
         if !fitting.is_empty() && !self.random.one_in(5) {
-            // Later values are better: they keep the earlier ones alive.
+            // Later values are better, because they keep the earlier ones alive.
             let skip = self.random.below(fitting.len());
             return fitting[skip.max(self.random.below(fitting.len()))];
         }

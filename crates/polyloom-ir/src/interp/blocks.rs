@@ -213,7 +213,7 @@ impl Machine<'_> {
             }
             return Ok(true);
         }
-        // Warps that run wait at the block's barriers, or have exited: nobody else will come.
+        // Warps that run wait at the block's barriers, or have exited, so that nobody else will come.
         let (Some(collective), Stop::Waits { code, .. }) = (self.collective(stop), stop) else { return Ok(false) };
         let site = self.interpreter.codes[code as usize].site(collective.inst);
         let thread = first + (first_warp * WARP) as u64;

@@ -302,7 +302,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Copies at once: nothing may look at the elements before `async_wait`.
+    /// Copies at once, because nothing may look at the elements before `async_wait`.
     fn async_copy(&mut self, inst: Inst, data: &InstData) {
         let Imm::Copy(copy) = data.imm else { return };
         let n_to = 1 + usize::from(self.func.ty(data.operands[0]).as_array().map_or(0, |(_, ndim)| ndim));

@@ -177,7 +177,7 @@ pub enum InterpError {
         /// The thread, counted in row-major order.
         thread: u64,
     },
-    /// Threads that should execute an op together cannot: some wait for it and others for something else.
+    /// Threads that should execute an op together cannot, because some wait for it and others for something else.
     #[error("threads wait for each other at `{}` and elsewhere, thread {thread} among them", op.name())]
     Divergence {
         /// Holds what one of them waits at.
@@ -417,7 +417,7 @@ impl Interpreter {
         Ok(())
     }
 
-    /// A stack with the entry function's frame on it: constants and parameters in their slots. Running does not
+    /// A stack with the entry function's frame on it, so that constants and parameters in their slots. Running does not
     /// change these, so threads can run on it one after another.
     fn stack(&self, args: &[Arg]) -> Result<Vec<u64>, InterpError> {
         if args.len() != self.param_types.len() {

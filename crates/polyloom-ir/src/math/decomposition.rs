@@ -173,8 +173,8 @@ pub(super) fn svd3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     });
     let b: [Vec3<'g>; 3] = std::array::from_fn(|col| split(&turned[3 * col..]));
     let v = orthonormal(split(&turned[9..]), split(&turned[12..]));
-    // The longest column is zero only if all are. The second may be no more than rounding errors: then any direction at
-    // right angles to the first is as good.
+    // The longest column is zero only if all are. The second may be no more than rounding errors, since then any
+    // direction at right angles to the first is as good.
     let (length, axis): (_, Vec3<'g>) = (dot(b[0], b[0]).sqrt(), unit(factor, 0));
     let has_first = length.ne(0.0);
     let direction = scale(b[0], 1.0 / length);

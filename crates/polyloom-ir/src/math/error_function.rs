@@ -144,7 +144,7 @@ struct Tail<'g> {
     rest: Expr<'g>,
 }
 
-/// The power of two by which a [`Tail`] is scaled up: none of its parts is subnormal where `erfc` is not zero.
+/// The power of two by which a [`Tail`] is scaled up, so that none of its parts is subnormal where `erfc` is not zero.
 fn tail_scale(x: Expr<'_>) -> i64 {
     if x.is_f64() { 512 } else { 64 }
 }
@@ -380,7 +380,7 @@ pub(super) fn erfcinv(x: Expr<'_>) -> Expr<'_> {
     let numerator = t.polynomial(&[2.515517, 0.802853, 0.010328]);
     let denominator = t.polynomial(&[1.0, 1.432788, 0.189269, 0.001308]);
     let first = (t - numerator / denominator) * std::f64::consts::FRAC_1_SQRT_2;
-    // All of a step is scaled up: a subnormal slope or error would be a bad one.
+    // All of a step is scaled up, because a subnormal slope or error would be a bad one.
     let target = inside * 2f64.powi(tail_scale(x) as i32);
     // Far out the approximation is rough.
     let [y] = builder.for_range(0, builder.int(Scalar::I32, 3), 1, [first], |_, [y]| {

@@ -51,7 +51,7 @@ const TAN_F64: [f64; 14] = [
     2.0875254045876257e-05,
 ];
 
-/// The sine of the remainder. A zero keeps its sign: the excess of a zero is +0.
+/// The sine of the remainder. A zero keeps its sign, because the excess of a zero is +0.
 fn sine<'g>(Reduced { r, excess, .. }: Reduced<'g>, square: Expr<'g>) -> Expr<'g> {
     let cubic = square.polynomial(if r.is_f64() { &SIN_F64 } else { &SIN_F32 });
     r - (r * square).fma(cubic, excess)

@@ -120,8 +120,8 @@ pub enum Lowering {
 /// Describes how an op is differentiated. The rules are those of the passes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Derivative {
-    /// Its results do not change with its operands by degrees: the derivative is zero. So it is of what takes no
-    /// floats, and of random numbers, which count as constants.
+    /// Its results do not change with its operands by degrees, so that the derivative is zero. So it is of what takes
+    /// no floats, and of random numbers, which count as constants.
     Zero,
     /// For each a rule, what its operands' adjoints are of its results' adjoints.
     Rule,

@@ -51,7 +51,8 @@ pub use parse::parse_module;
 pub(crate) use print::Printer;
 pub use print::{PrintOptions, attributes, print_module};
 
-/// Says how deeply regions may nest, in HIR text and in any verified function: every walk over HIR recurses on regions.
+/// Says how deeply regions may nest, in HIR text and in any verified function, because every walk over HIR recurses on
+/// regions.
 pub const MAX_REGION_DEPTH: usize = 512;
 
 /// Returns true if a name can stand in HIR text without quotes.

@@ -125,8 +125,8 @@ impl Check<'_> {
                 function,
                 &Context {
                     params: &known.shapes,
-                    // Arrays that overlap what is written are no reason to reject a kernel: the user is told to say so
-                    // where vectorising needs to know.
+                    // Arrays that overlap what is written are no reason to reject a kernel, so that the user is told to
+                    // say so where vectorising needs to know.
                     disjoint: &constant,
                     threads: self.threads,
                     block,

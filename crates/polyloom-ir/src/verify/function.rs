@@ -23,7 +23,7 @@ pub(super) struct Checker<'a> {
     pub(super) func: &'a Function,
     pub(super) module: Option<&'a Module>,
     errors: &'a mut Vec<Diagnostic>,
-    /// Made when there is something to report: numbering a function's values costs as much as checking them.
+    /// Made when there is something to report, because numbering a function's values costs as much as checking them.
     printer: OnceCell<Printer<'a>>,
     in_scope: FxHashSet<Value>,
     /// Instructions whose regions are being checked, outermost first.

@@ -185,8 +185,8 @@ impl Arith<'_, '_> {
     }
 
     /// No processor divides vectors of integers. A float of at least 1.5 times the integer's bits gives the exact
-    /// truncated quotient: where `a / b` is no integer it is at least `1 / b` away from the next one, and the rounding
-    /// error is below `a / b * 2^-p < 1 / b`.
+    /// truncated quotient, because where `a / b` is no integer it is at least `1 / b` away from the next one, and the
+    /// rounding error is below `a / b * 2^-p < 1 / b`.
     fn divide_in_floats(&self, a: Val, b: Val, ty: Scalar) -> Val {
         let ir = self.ir;
         let lanes = ir.n_lanes(a);

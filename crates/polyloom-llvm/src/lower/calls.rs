@@ -194,7 +194,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// Instructions up to which a library function always goes inline: calls spill every vector register.
+/// Instructions up to which a library function always goes inline, because calls spill every vector register.
 const INLINE_LIMIT: usize = 80;
 
 fn has_regions(func: &Function) -> bool {

@@ -158,7 +158,7 @@ impl Lower<'_, '_> {
         self.bail_out.is_some() && self.exec == Exec::Full && !self.has_effects && self.compares_indices(cond, 8)
     }
 
-    /// Goes to `then` if all conditions hold. Branches rather than arithmetic: each is predicted well.
+    /// Goes to `then` if all conditions hold. Branches rather than arithmetic, because each is predicted well.
     fn branch_if_all(&self, conditions: &[Val], then: Block, otherwise: Block) {
         for (index, &condition) in conditions.iter().enumerate() {
             let is_last = index + 1 == conditions.len();
@@ -304,7 +304,7 @@ impl Lower<'_, '_> {
             }
             self.ir.switch_to(done);
             if let Flow::Yields(values) = flow {
-                // Values from outside the region need no merging: they are there on both paths.
+                // Values from outside the region need no merging, because they are there on both paths.
                 let outside = |i: usize| self.yielded_from_outside(region, i);
                 let merged = values.into_iter().enumerate();
                 let merged =
@@ -322,7 +322,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Goes to a block that nothing leads to: what is emitted there never runs.
+    /// Goes to a block that nothing leads to, so that what is emitted there never runs.
     pub(crate) fn go_nowhere(&mut self) {
         let nowhere = self.ir.block(c"nowhere");
         self.ir.switch_to(nowhere);
@@ -361,7 +361,7 @@ impl Lower<'_, '_> {
             }
             return Ok(self.join(frame.exits)?.map_or(Flow::Gone, Flow::Yields));
         };
-        // Lanes left one by one: everything meets in the slots.
+        // Lanes left one by one, so that everything meets in the slots.
         let mut edges: Vec<Edge> = frame.exits.into_iter().map(|edge| Edge { values: Reps::new(), ..edge }).collect();
         match flow {
             Flow::Yields(values) => {

@@ -446,7 +446,7 @@ impl Lower<'_, '_> {
         Ok(self.consecutive(base))
     }
 
-    /// A thread's index or coordinate as `tid` gives it. A launch has fewer than 2^31 threads: nothing is lost.
+    /// A thread's index or coordinate as `tid` gives it. A launch has fewer than 2^31 threads, so that nothing is lost.
     fn index(&mut self, value: Val) -> Val {
         let narrow = self.ir.no_signed_wrap(self.ir.int_cast(value, self.ir.int(32)));
         self.wide.insert(narrow, value);

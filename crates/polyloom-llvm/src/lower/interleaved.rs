@@ -17,7 +17,7 @@ use polyloom_ir::op::Effect;
 use polyloom_ir::{Inst, Op, Scalar, Value};
 use smallvec::SmallVec;
 
-/// Longest rows worth it: a component costs as many shuffles as the length has bits.
+/// Longest rows worth it, because a component costs as many shuffles as the length has bits.
 const MAX_LENGTH: i64 = 16;
 
 /// Longest rows of elements of less than four bytes, for which there are no masked loads.
@@ -113,7 +113,7 @@ impl Lower<'_, '_> {
         let block = ir.lanes(self.memory_type(elem), BLOCK);
         let pointers = match mask {
             None => first,
-            // Lanes that are not executing load zeros of their own: it may be all of them.
+            // Lanes that are not executing load zeros of their own, because it may be all of them.
             Some(mask) => {
                 let zeros = ir.alloca(block);
                 ir.set(zeros, ir.zero(block));

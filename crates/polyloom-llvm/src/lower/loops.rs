@@ -373,8 +373,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The number of iterations, as an unsigned number of the counter's width. It always fits: the largest is the
-    /// number of values less one.
+    /// The number of iterations, as an unsigned number of the counter's width. It always fits, because the largest is
+    /// the number of values less one.
     fn trip_count(&mut self, lo: Val, hi: Val, step: Val, ty: Scalar, step_const: Option<u64>) -> Result<Val> {
         let ir = self.ir;
         let llvm = ir.type_of(lo);

@@ -217,8 +217,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Indices that were made non-negative by `where(i < 0, i + dim, i)`: their `i`, where it is affine and the choice
-    /// is not. Mostly no lane of a group takes the negative side.
+    /// Indices that were made non-negative by `where(i < 0, i + dim, i)`, because their `i`, where it is affine and the
+    /// choice is not. Mostly no lane of a group takes the negative side.
     fn unwrapped(&self, index: Value) -> Option<Rep> {
         let func = self.func;
         let ValueDef::Result(inst, _) = func.values[index].def else { return None };
@@ -384,7 +384,7 @@ impl Lower<'_, '_> {
         };
         match address {
             Address::One(pointer) => {
-                // Threads of a group come in order: the last one's value stays.
+                // Threads of a group come in order, so that the last one's value stays.
                 let value = match value {
                     Rep::Uniform(value) => value,
                     value => {

@@ -109,7 +109,7 @@ pub(crate) struct Lower<'a, 'c> {
     /// The updates that are summed up before they go to memory.
     totals: &'a [totals::Total],
     lanes: u32,
-    /// True if no two threads of the processor share what is updated: updates need no exclusive access.
+    /// True if no two threads of the processor share what is updated, so that updates need no exclusive access.
     alone: bool,
     /// `None` for one lane, where everything is uniform.
     uniformity: Option<&'a Uniformity>,

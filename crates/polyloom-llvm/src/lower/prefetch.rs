@@ -97,8 +97,8 @@ fn offset(func: &Function, index: Value, axis: u8) -> Option<i64> {
     Affine::of(func, plain).distance(axis)
 }
 
-/// Returns true if a condition is computed from thread coordinates, parameters and extents alone: neighbouring threads
-/// then mostly agree on it.
+/// Returns true if a condition is computed from thread coordinates, parameters and extents alone, so that neighbouring
+/// threads then mostly agree on it.
 fn is_about_coordinates(func: &Function, cond: Value) -> bool {
     let mut seen = FxHashSet::default();
     let mut open = vec![cond];

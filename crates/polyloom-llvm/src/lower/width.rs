@@ -74,8 +74,8 @@ pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
     within(func, func.body, Some(uniformity))
 }
 
-/// Returns true if most of the work is moving elements that are no neighbours, as the fields of structs are not: what
-/// moves those of a group one by one takes longer than threads one by one do.
+/// Returns true if most of the work is moving elements that are no neighbours, as the fields of structs are not,
+/// because what moves those of a group one by one takes longer than threads one by one do.
 fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &Variant) -> bool {
     /// Operations on whole groups that make up for an element of each of its threads.
     const WORTH: usize = 4;

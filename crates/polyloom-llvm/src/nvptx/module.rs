@@ -22,7 +22,7 @@ impl Ir<'_> {
         unsafe { LLVMSetFunctionCallConv(function.value(), KERNEL_CALL) }
     }
 
-    /// Says that the threads of a warp make this call together: it must not come under other conditions.
+    /// Says that the threads of a warp make this call together, so that it must not come under other conditions.
     pub(super) fn set_convergent(&self, call: Val) {
         let name = c"convergent";
         // SAFETY: the call is one just made; the attribute takes no value.

@@ -91,7 +91,7 @@ impl Lower<'_, '_> {
         let ir = self.ir;
         let to = |scalar| cast::cast(&self.arith, value, from, scalar);
         let before = conversion.text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        // A number that `%s` is given is shown whole: a precision would mean its digits.
+        // A number that `%s` is given is shown whole, because a precision would mean its digits.
         let before = match conversion.letter {
             's' if from != Scalar::Bool => before.split('.').next().unwrap_or(before),
             _ => before,

@@ -91,7 +91,7 @@ impl Lower<'_, '_> {
         self.arith.processor.gpu_number() < Some(80)
     }
 
-    /// A `float32` cut to `tf32`: what the tensor core does with its other bits is not said anywhere.
+    /// A `float32` cut to `tf32`, because what the tensor core does with its other bits is not said anywhere.
     fn tf32(&self, value: Val) -> Val {
         let ir = self.ir;
         let word = ir.int(32);

@@ -66,8 +66,8 @@ pub struct Request {
     pub active: Vec<bool>,
     /// The rank of launches.
     pub rank: u8,
-    /// True if loops keep what they carry at some iterations only, and run what is between them again: tapes are then
-    /// as long as the square root of a loop, and an iteration runs once more.
+    /// True if loops keep what they carry at some iterations only, and run what is between them again, since tapes are
+    /// then as long as the square root of a loop, and an iteration runs once more.
     pub checkpoints: bool,
     /// True if checkpoints of outermost loops keep, too, what rows of arrays hold that are the threads' own: what is
     /// read of these is then recorded for one segment at a time. Nothing without `checkpoints`.
@@ -312,7 +312,7 @@ fn decides_by_floats(func: &Function) -> bool {
     decides
 }
 
-/// Has kernels round as HIR says: whatever else is compiled so finds the same numbers.
+/// Has kernels round as HIR says, so that whatever else is compiled so finds the same numbers.
 fn make_strict(module: &mut Module) {
     module.functions.values_mut().for_each(|function| function.metadata.float_mode = FloatMode::Strict);
 }
@@ -339,8 +339,8 @@ fn refuse_collectives(func: &Function) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Returns what asks where in its block a thread is, in kernels with tapes: these are launched part by part, and in
-/// other blocks.
+/// Returns what asks where in its block a thread is, in kernels with tapes, since these are launched part by part, and
+/// in other blocks.
 fn refuse_places_in_blocks(func: &Function) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {
@@ -389,7 +389,8 @@ fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Returns what looks at the bits of a number that has derivatives: what it makes of them may be a number again.
+/// Returns what looks at the bits of a number that has derivatives, because what it makes of them may be a number
+/// again.
 fn refuse_bits(func: &Function, active: &EntitySet<Value>) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {

@@ -19,9 +19,9 @@ use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, InstData, Module, Op, Re
 /// Describes what a kernel does with an array, or a number that it is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// It does not write it: the adjoint is added to.
+    /// It does not write it, so that the adjoint is added to.
     Reads,
-    /// It does not read it: the adjoint is taken, and nothing is added to it.
+    /// It does not read it, so that the adjoint is taken, and nothing is added to it.
     Writes,
     /// Both.
     Both,

@@ -298,7 +298,7 @@ fn take_part(func: &mut Function, place: Option<Value>, rank: u8) {
     let mut builder = Builder::new(func);
     let here = builder.op(Op::TidLinear, &[]);
     let thread = builder.op(Op::Add, &[first, here]);
-    // Row-major: the last coordinate is the one that changes first.
+    // Row-major, so that the last coordinate is the one that changes first.
     let mut coordinates: SmallVec<[Value; 4]> = SmallVec::new();
     let mut rest = thread;
     for &extent in extents.iter().rev() {

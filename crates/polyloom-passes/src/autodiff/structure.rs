@@ -192,7 +192,7 @@ impl<'a> Structurer<'a> {
         self.zeros(&self.types_of(outs))
     }
 
-    /// An `if` of which not both sides go on: what follows becomes part of the side that does.
+    /// An `if` of which not both sides go on, so that what follows becomes part of the side that does.
     fn one_sided(&mut self, data: &InstData, completes: &[bool], outs: &Outs, rest: &Rest<'_>) -> Values {
         let types = self.types_of(outs);
         let cond = self.value(data.operands[0]);
@@ -482,7 +482,8 @@ fn is_to(exit: Exit, inst: Inst) -> bool {
 /// `i64`.
 pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     let fits = fits_i32(builder.func, bounds);
-    // The numbers of `u64` are those of `i64` and as many more: they are compared as they are, and never go down.
+    // The numbers of `u64` are those of `i64` and as many more, so that they are compared as they are, and never go
+    // down.
     let scalar = builder.func.ty(bounds[0]).as_scalar().filter(|&ty| ty == Scalar::U64).unwrap_or(Scalar::I64);
     let [start, end, step] = [0, 1, 2].map(|index| builder.cast(bounds[index], scalar));
     let [zero, one] = [0, 1].map(|value| builder.const_int(scalar, value));

@@ -32,7 +32,7 @@ pub(super) fn leave_loops(func: &mut Function) -> bool {
     any
 }
 
-/// Returns true if an instruction adds to an element and does nothing else: what was there before, nobody asks.
+/// Returns true if an instruction adds to an element and does nothing else, because what was there before, nobody asks.
 pub(super) fn is_sum(func: &Function, data: &InstData) -> bool {
     data.op == Op::AtomicAdd
         && data.imm == Imm::None
@@ -49,7 +49,7 @@ fn has_sums(func: &Function, region: Region) -> bool {
     found
 }
 
-/// Inner loops first: what leaves them may leave the loop around them as well.
+/// Inner loops first, because what leaves them may leave the loop around them as well.
 fn visit(func: &mut Function, region: Region) {
     let mut index = 0;
     while let Some(&inst) = func.regions[region].insts.get(index) {

@@ -221,7 +221,7 @@ impl<'a> Tangents<'a> {
         }
     }
 
-    /// An instruction without regions: it is done as it was, and then to tangents.
+    /// An instruction without regions, so that it is done as it was, and then to tangents.
     fn op(&mut self, data: &InstData) {
         let operands = self.mapped(&data.operands);
         let array = data.operands.first().and_then(|&array| self.tangents[array].expand());
@@ -302,7 +302,7 @@ impl<'a> Tangents<'a> {
         is_extremum && !super::sweep::is_used(self.old, data.results[0])
     }
 
-    /// `atomic_min` and `atomic_max`: the element moves as the value does that it has in the end.
+    /// `atomic_min` and `atomic_max`, because the element moves as the value does that it has in the end.
     fn extremum(&mut self, data: &InstData, operands: &[Value], mut place: Values) {
         self.copy(data, operands);
         let Some(param) = self.old.param_index(data.operands[0]) else { return };

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 /// Has `atomic_min` and `atomic_max` of composites update their components, each of which has an extremum of its own.
 pub(super) fn extrema_of_components(func: &mut Function) {
-    // Before anything is moved: what is used must be found wherever it is.
+    // Before anything is moved, because what is used must be found wherever it is.
     let mut wholes = Vec::new();
     func.walk(func.body, &mut |inst, data| {
         if matches!(data.op, Op::AtomicMin | Op::AtomicMax) && !is_used(func, data.results[0]) {

@@ -21,7 +21,7 @@ use crate::edit::Replacements;
 use polyloom_ir::{Function, Imm, Inst, MAX_REGION_DEPTH, Op, Region, Span, Type, Value, ValueData, ValueDef};
 use smallvec::SmallVec;
 
-/// Number of early exits of one block become branches: each adds a level of regions.
+/// Number of early exits of one block become branches, because each adds a level of regions.
 const MAX_EXITS: usize = 32;
 /// Says how deep regions may come to nest. Beyond, blocks stay.
 const MAX_NESTING: usize = MAX_REGION_DEPTH - 16;
@@ -63,7 +63,7 @@ impl Tail<'_> {
         func.terminator(region).filter(|&last| func.insts[last].imm == Imm::Target(self.block))
     }
 
-    /// Rewrites a region whose end is the end of the block: values it yields are the block's.
+    /// Rewrites a region whose end is the end of the block, so that values it yields are the block's.
     fn region(&mut self, func: &mut Function, region: Region, depth: usize) {
         if let Some(last) = self.leaves(func, region) {
             become_yield(func, last);
@@ -87,7 +87,7 @@ impl Tail<'_> {
             } else if let Some(last) = func.terminator(side)
                 && func.insts[last].op == Op::Yield
             {
-                // The only side that goes on to the rest: what it yielded is what the rest sees.
+                // The only side that goes on to the rest, so that what it yielded is what the rest sees.
                 let results = func.insts[branch].results.clone();
                 for (index, result) in results.into_iter().enumerate() {
                     self.replaced.set(result, func.insts[last].operands[index]);

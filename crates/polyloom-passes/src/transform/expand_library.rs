@@ -131,8 +131,8 @@ impl Expansion {
     }
 }
 
-/// Returns true if a library function can replace an instruction. Library functions are of scalars: `scalarise` takes
-/// composites apart first.
+/// Returns true if a library function can replace an instruction. Library functions are of scalars, because `scalarise`
+/// takes composites apart first.
 fn is_library(func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let is_composite = |&value: &Value| func.ty(value).as_composite().is_some();
@@ -148,7 +148,7 @@ fn widened(ty: Type) -> Type {
 }
 
 /// The module's copy of function `id` of a definition, and of what it calls. A function of the user's may have its name
-/// already: then it gets another.
+/// already, in which case then it gets another.
 fn add_to_module(module: &mut Module, definition: &Module, id: FuncId) -> FuncId {
     let mut function = Cow::Borrowed(&definition.functions[id]);
     let copies: SmallVec<[(FuncId, FuncId); 4]> =

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 /// The most a side may cost, in simple instructions.
 const MAX_COST: u32 = 8;
-/// The most values an `if` may give: each becomes a `where`.
+/// The most values an `if` may give, because each becomes a `where`.
 const MAX_RESULTS: usize = 4;
 
 /// Turns small pure `if`s into `where`s.

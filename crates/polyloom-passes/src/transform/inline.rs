@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 /// A library function with more instructions stays a call.
 const MAX_LIBRARY_INSTS: usize = 24;
-/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls: library
+/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls, because library
 /// functions are strict whatever the kernel is, and only those too small to depend on it may take on its mode.
 const MAX_RELAXED_LIBRARY_INSTS: usize = 8;
 /// The most instructions a function may come to have by inlining.

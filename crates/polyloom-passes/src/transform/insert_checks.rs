@@ -116,8 +116,8 @@ fn check_inside(
     builder.switch_to(out);
     builder.set_span(span);
     let extent = extent(&mut builder, array, axis);
-    // Neither is negative but for an index before the array's start, which as an unsigned number lies past its end:
-    // one comparison checks both sides.
+    // Neither is negative but for an index before the array's start, which as an unsigned number lies past its end,
+    // because one comparison checks both sides.
     let distance = if is_wide { Scalar::U64 } else { Scalar::U32 };
     let (place, end) = (builder.cast(from_start, distance), builder.cast(extent, distance));
     let inside = one(&mut builder, Op::Lt, &[place, end], Type::BOOL);

@@ -100,8 +100,8 @@ fn cast_source(builder: &mut Builder<'_>, value: Value, result: Type) -> Value {
     }
 }
 
-/// The `f64` value rounded to an `f32` with an odd last bit unless it is exact: rounding that to 16 bits gives what
-/// rounding the `f64` at once would. (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved
+/// The `f64` value rounded to an `f32` with an odd last bit unless it is exact, because rounding that to 16 bits gives
+/// what rounding the `f64` at once would. (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved
 /// algorithms using rounding to odd", IEEE Transactions on Computers 57(4), 2008, theorem 1; `f32` has 13 and 16 more
 /// digits than the two types, two suffice.)
 fn round_to_odd(builder: &mut Builder<'_>, value: Value) -> Value {

@@ -161,8 +161,8 @@ impl Decoder<'_> {
         Ok((Op::Compute(compute), Class::Move))
     }
 
-    /// `mov.v2` and `mov.v4`: each element of a vector, or one value to all. Special registers have four components,
-    /// of which the last is zero.
+    /// `mov.v2` and `mov.v4`, since each element of a vector, or one value to all. Special registers have four
+    /// components, of which the last is zero.
     fn move_vector(&mut self, line: &mut Line<'_>, count: usize) -> Decoded<(Op, Class)> {
         let ty = line.mods.ty()?;
         line.check(2, 2)?;
@@ -195,7 +195,7 @@ impl Decoder<'_> {
         let slots = to.iter().map(|to| self.slot::<T>(to, ty)).collect::<Decoded<Vec<_>>>()?;
         let sources = from.iter().map(|from| self.source::<T>(from, ty)).collect::<Decoded<Vec<_>>>()?;
         Ok(Box::new(move |registers, mask| {
-            // All are read before one is written: the vectors may share registers.
+            // All are read before one is written, because the vectors may share registers.
             let mut values = [[T::default(); LANES]; 4];
             for (value, source) in values.iter_mut().zip(&sources) {
                 *value = *source.get(registers);

@@ -334,7 +334,7 @@ pub(crate) enum Special {
     /// The halves of the address of the workspace that a cooperative launch has, or zero.
     WorkspaceLow,
     WorkspaceHigh,
-    /// Zero that 16 bits may be read of: a fourth component, and the number of a launch, which has none here.
+    /// Zero that 16 bits may be read of, since a fourth component, and the number of a launch, which has none here.
     Absent,
     Zero,
     One,
@@ -487,7 +487,7 @@ pub(crate) struct MatrixAccess {
     pub(crate) store: bool,
     /// Bytes of an element.
     pub(crate) size: u32,
-    /// In order of their places in registers: each place is one access of the warp.
+    /// In order of their places in registers, so that each place is one access of the warp.
     pub(crate) elements: Vec<Element>,
     pub(crate) rows: Rows,
     /// The elements again, as parts of the rows' bytes.

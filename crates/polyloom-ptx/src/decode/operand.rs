@@ -272,7 +272,8 @@ impl Decoder<'_> {
         if let Operand::Integer(value) = inner {
             return Ok(Test::Constant((*value != 0) != negated));
         }
-        // The one special register that is a predicate: clusters come of no launch, but kernels may ask for them.
+        // The one special register that is a predicate, because clusters come of no launch, but kernels may ask for
+        // them.
         if matches!(inner, Operand::Name(name) if name == "%is_explicit_cluster") {
             let is_explicit = self.functions[0].directives.iter().any(|(name, _)| name == "explicitcluster");
             return Ok(Test::Constant(is_explicit != negated));

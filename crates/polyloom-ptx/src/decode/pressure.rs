@@ -7,7 +7,7 @@
 use crate::syntax::ast::{Instruction, Operand, Space, Statement, Variable};
 use rustc_hash::FxHashMap;
 
-/// Functions whose blocks times registers are more are not looked at: the tables would take too long.
+/// Functions whose blocks times registers are more are not looked at, because the tables would take too long.
 const MAX_TABLE: usize = 1 << 24;
 
 /// The registers of a body by name, each with how many 32-bit registers it takes.

@@ -288,7 +288,7 @@ impl Product {
         match self.d.ty {
             Type::F64 if rounding == Rounding::Nearest => self.summed::<N, f64>(|a, b, sum| a.mul_add(b, sum)),
             Type::F64 => self.summed::<N, f64>(move |a, b, sum| directed_f64(Operation::Fma, rounding, a, b, sum)),
-            // Exact: a sum of integers is far below 2^53.
+            // Exact, because a sum of integers is far below 2^53.
             Type::S(32) if self.operation == Some(BitOperation::Xor) => {
                 self.summed::<N, f64>(|a, b, sum| sum + (a - b).abs())
             }
@@ -321,7 +321,8 @@ impl Product {
         )
     }
 
-    /// Returns what `step` calls has to be inlined: a function of its own is compiled for every machine's vectors.
+    /// `step` and its callees have to be inlined, because a function of its own is compiled for every machine's
+    /// vectors.
     fn vectorised(self, step: impl Fn(&Product, &mut Registers, u32) + Send + Sync + 'static) -> Compute {
         let arch = Arch::new();
         Box::new(move |registers, mask| {
@@ -332,7 +333,7 @@ impl Product {
         })
     }
 
-    /// The elements of the result, row by row: each product is added to the accumulator in the order of k.
+    /// The elements of the result, row by row, so that each product is added to the accumulator in the order of k.
     #[inline(always)]
     fn sums<const N: usize, T: Number>(
         &self,
@@ -359,8 +360,8 @@ impl Product {
     }
 }
 
-/// Returns true if all products of elements of two matrices of bf16 or tf32 are exact in f32, whose bits are enough:
-/// none is too large, and none too small.
+/// Returns true if all products of elements of two matrices of bf16 or tf32 are exact in f32, whose bits are enough,
+/// since none is too large, and none too small.
 fn products_are_exact(left: &[f32], right: &[f32]) -> bool {
     let range = |all: &[f32]| {
         let mut range = (f32::MAX.to_bits(), 0);

@@ -64,7 +64,7 @@ impl Decoder<'_> {
                 }
                 aligned = aligned || line.mods.take("aligned");
                 if line.mods.take("cluster") {
-                    // A cluster is one block here: arriving does nothing, waiting is a barrier of the block.
+                    // A cluster is one block here, since arriving does nothing, waiting is a barrier of the block.
                     let arrives = line.mods.take("arrive");
                     line.mods.drop_known(&["wait", "acquire", "release", "relaxed"]);
                     line.check(0, 0)?;

@@ -13,7 +13,7 @@ const WRITE_NOTHING: &[&str] = &["st", "red", "bar", "barrier", "bra", "brx", "c
 /// Those after which a value has got out: to memory, or to other lanes.
 const SINKS: &[&str] = &["st", "red", "atom", "ld", "shfl", "redux", "call"];
 
-/// Number of statements that are looked at: what comes later is let pass.
+/// Number of statements that are looked at, so that what comes later is let pass.
 const LOOKED_AT: usize = 256;
 
 impl Decoder<'_> {

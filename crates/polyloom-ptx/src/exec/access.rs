@@ -72,7 +72,8 @@ pub(crate) struct Access<'a> {
     pub(crate) copied: u32,
 }
 
-/// Orders the host's accesses as one that acquires does: what comes behind it in the program does so on the host.
+/// Orders the host's accesses as one that acquires does, so that what comes behind it in the program does so on the
+/// host.
 struct Fence;
 
 impl Drop for Fence {

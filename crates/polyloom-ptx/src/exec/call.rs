@@ -119,7 +119,7 @@ impl Warp {
                 let (start, size) = ((from_base.local + offset) as usize, (*size).min(8));
                 std::array::from_fn(|lane| self.local_bytes_at(lane, start, size))
             }
-            // A vector is passed as one: only a call through a pointer can be of another function.
+            // A vector is passed as one, since only a call through a pointer can be of another function.
             Place::Vector(_) => return self.registers.set_base(to_base),
         };
         self.registers.set_base(to_base);

@@ -163,7 +163,8 @@ impl Context<'_> {
         }
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         let known = findings.iter().position(|each| each.kind == finding.kind && lines(each) == lines(&finding));
-        // A barrier of the block does not mend a race with another block: such take the place of those within a block.
+        // A barrier of the block does not mend a race with another block, because such take the place of those within a
+        // block.
         let place = match known {
             None if findings.len() < MAX_FINDINGS => return findings.push(finding),
             None => findings.iter().rposition(|each| each.kind == FindingKind::Race && !each.is_between_blocks()),

@@ -50,7 +50,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Lanes enter a frame: what they take in it is theirs until they leave.
+    /// Lanes enter a frame, so that what they take in it is theirs until they leave.
     pub(super) fn keep_stack(&mut self, frame: u32, lanes: u32) {
         if self.stack_before.len() <= frame as usize {
             self.stack_before.resize(frame as usize + 1, [0; LANES]);

@@ -17,8 +17,8 @@ use rustc_hash::FxHashMap;
 
 /// Backward branches, weighted, after which a path yields.
 const PATIENCE: u32 = 4096;
-/// The weight of a loop around something that looks like waiting. It turns 64 times before it yields: where the lanes of a
-/// warp update one element, one is done each time.
+/// The weight of a loop around something that looks like waiting. It turns 64 times before it yields, because where the
+/// lanes of a warp update one element, one is done each time.
 const SPIN_WEIGHT: u32 = PATIENCE / 64;
 /// Instructions that others may run while a path has yielded.
 const YIELDED_RUN: u32 = 1024;

@@ -60,7 +60,7 @@ impl Region {
     }
 
     /// Returns where an access of `size` bytes, a power of two, at `offset` lies. Panics if that is outside or
-    /// misaligned: callers check first, to say what is wrong.
+    /// misaligned, because callers check first, to say what is wrong.
     #[inline]
     fn at(&self, offset: usize, size: usize) -> *mut u8 {
         let inside = offset <= self.length && size <= self.length - offset;

@@ -261,8 +261,8 @@ impl BlockState {
             let readers = lanes_of(lanes & members).filter(outside).fold(0, |set, lane| set | 1 << lane);
             let whose = lanes_of(readers).next().map_or(0, |lane| from[lane]);
             report(readers, format!("the value is of lane {whose}, which the mask 0x{members:x} does not name"));
-            // Instructions may name lanes that have exited, and do not wait for them, but what those had is undefined: it
-            // may be read and thrown away.
+            // Instructions may name lanes that have exited, and do not wait for them, but what those had is undefined,
+            // because it may be read and thrown away.
             let has_exited = |lane: &usize| (members & !alive) >> from[*lane] & 1 != 0;
             let users = if op.unguarded { lanes & members } else { 0 };
             let readers = lanes_of(users).filter(has_exited).fold(0, |set, lane| set | 1 << lane);
@@ -272,14 +272,14 @@ impl BlockState {
         }
     }
 
-    /// A block of the heap is somebody's anew: what others did there is over.
+    /// A block of the heap is somebody's anew, so that what others did there is over.
     pub(crate) fn observe_alloc(&mut self, context: &Context<'_>, address: u64, n_bytes: u64) {
         if let (true, Some(global)) = (self.checks.is_some(), &context.global_checks) {
             global.lock().unwrap_or_else(PoisonError::into_inner).shadow.forget(address, n_bytes);
         }
     }
 
-    /// Lanes arrive at a barrier that they do not wait for: what they did is for those who do.
+    /// Lanes arrive at a barrier that they do not wait for, because what they did is for those who do.
     pub(crate) fn observe_arrival(&mut self, id: u32, warp: u32, lanes: u32) {
         let Some(checks) = &mut self.checks else { return };
         for lane in lanes_of(lanes) {
@@ -294,7 +294,7 @@ impl BlockState {
         let (arrived, sites, for_all) = self.barrier_arrivals(id);
         let waiters = self.barrier_waiters(id);
         let given = checks.given.remove(&id).unwrap_or_default();
-        // Threads that have exited count as having come: what they did is over.
+        // Threads that have exited count as having come, because what they did is over.
         let all = waiters.iter().zip(self.alive_lanes()).all(|(waiters, alive)| waiters & alive == *alive);
         if all && given.is_empty() {
             checks.time.next_phase();
@@ -413,8 +413,8 @@ impl BlockState {
             if order.strong && !matches!(access.inst.op, Op::MBarrier(_)) {
                 time.strong(board, address, thread, order, (reads, writes));
             }
-            // The system's accesses to its own shared memory are its affair, because cooperative groups rely on more
-            // than PTX says.
+            // The system's accesses to its own shared memory are its affair: cooperative groups rely on more than PTX
+            // says.
             if group.place == Where::Shared && offset < RESERVED_SHARED as usize {
                 continue;
             }

@@ -49,7 +49,7 @@ impl Knowledge {
 #[derive(Clone, Default)]
 struct Gathered {
     all: Knowledge,
-    /// Knowledge that it has, of the last that came: that of many threads is one.
+    /// Knowledge that it has, of the last that came, so that that of many threads is one.
     recent: VecDeque<Arc<Knowledge>>,
 }
 
@@ -173,7 +173,7 @@ impl BlockTime {
         }
     }
 
-    /// A thread sees that a phase of an mbarrier is over: it knows what those that arrived knew.
+    /// A thread sees that a phase of an mbarrier is over, so that it knows what those that arrived knew.
     pub(super) fn wait(&mut self, mbarrier: &MBarrierTime, thread: usize) {
         let known = &mut self.threads[thread].knowledge;
         // Who arrived itself, and has learnt nothing since, gets no less than it has.
@@ -268,7 +268,7 @@ impl BlockTime {
     }
 }
 
-/// Keeps a place's list short: entries of the same block and scope are one.
+/// Keeps a place's list short, so that entries of the same block and scope are one.
 fn compact(entries: &mut Vec<Published>) {
     const MOST: usize = 8;
     if entries.len() <= MOST {

@@ -135,7 +135,7 @@ impl Cell {
         };
         let mut race = self.write.as_ref().and_then(unordered);
         if record.writes {
-            // One with another block says more: a barrier of the block is no remedy.
+            // One with another block says more, because a barrier of the block is no remedy.
             let mut others = self.reads.as_slice().iter().filter_map(unordered).peekable();
             let is_far = |other: &Record| other.stamp.block != record.stamp.block;
             if !race.as_ref().is_some_and(is_far) {
@@ -229,7 +229,7 @@ impl Shadow {
         }
     }
 
-    /// The last write of a word counts as made now: an asynchronous copy has ended.
+    /// The last write of a word counts as made now, so that an asynchronous copy has ended.
     pub(super) fn written_now(&mut self, address: u64, stamp: Stamp) {
         let touch = |cell: &mut Cell| {
             if let Some(write) = &mut cell.write

@@ -12,7 +12,7 @@ mod statement;
 
 pub(crate) use parser::parse;
 
-/// Says how deep blocks and parentheses may nest: the parser recurses, and its input may come from anywhere.
+/// Says how deep blocks and parentheses may nest, because the parser recurses, and its input may come from anywhere.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// Number of errors a parse reports before it gives up.

@@ -43,7 +43,7 @@ fn pragma(f: &mut Formatter<'_>, texts: &[String]) -> Result {
     f.write_str(";\n")
 }
 
-/// `+4`, or `+-4`: assemblers take no other form of a negative offset.
+/// `+4`, or `+-4`, because assemblers take no other form of a negative offset.
 fn offset(f: &mut Formatter<'_>, offset: i64) -> Result {
     if offset == 0 { Ok(()) } else { write!(f, "+{offset}") }
 }

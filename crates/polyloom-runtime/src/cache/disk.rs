@@ -103,7 +103,7 @@ impl DiskCache {
             .and_then(|()| file.write_all(&checksum(key, content)))
             .and_then(|()| file.write_all(content));
         if written.is_ok() {
-            // The file is not flushed to the disk: after a crash its checksum tells.
+            // The file is not flushed to the disk, because after a crash its checksum tells.
             let _ = file.persist(&path);
         }
     }
@@ -129,7 +129,7 @@ impl DiskCache {
                 }
             }
         }
-        // Other processes write too: look again after a part of what is left.
+        // Other processes write too, so that we look again after a part of what is left.
         self.allowance.store(self.max_bytes.saturating_sub(total) / 4, Ordering::Relaxed);
     }
 

@@ -7,8 +7,8 @@ use polyloom_ir::{FuncId, Function, Imm, Inst, InstData, Module, Op, Region};
 
 /// Iterations assumed of a loop whose count is not in the code.
 const UNKNOWN_TRIPS: f32 = 16.0;
-/// Threads that may take longer than this by their code alone are not steady: branches and early exits then decide how
-/// much of it runs.
+/// Threads that may take longer than this by their code alone are not steady, because branches and early exits then
+/// decide how much of it runs.
 const LONGEST_STEADY_NS: f32 = 10_000.0;
 /// Calls deeper than this are taken for one operation; HIR has no recursion, so it only bounds the walk.
 const MAX_DEPTH: u32 = 8;
@@ -18,8 +18,8 @@ const MAX_DEPTH: u32 = 8;
 pub(crate) struct Cost {
     /// Estimated nanoseconds in code of the quick tier.
     pub(crate) ns: f32,
-    /// True if no launch takes much longer a thread than another: the code is short, with no loop whose count depends
-    /// on arguments or data.
+    /// True if no launch takes much longer a thread than another, because the code is short, with no loop whose count
+    /// depends on arguments or data.
     pub(crate) steady: bool,
 }
 

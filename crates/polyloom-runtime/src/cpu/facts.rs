@@ -67,7 +67,7 @@ pub(crate) struct FactPlan {
     arrays: SmallVec<[ArrayPlan; 8]>,
     /// Parameter, axis, and the word of the block that holds the extent.
     extents: SmallVec<[(u32, u8, u32); 4]>,
-    /// Parameter, axis and extent of the axes that are components of composites: the launch sees to these.
+    /// Parameter, axis and extent of the axes that are components of composites, which the launch sees to.
     components: SmallVec<[(u32, u8, u32); 4]>,
     n_params: usize,
     /// Holds what always holds of the parameters behind these, which the launch makes.
@@ -94,7 +94,7 @@ fn runs_alone(kernel: &Function) -> bool {
 
 impl FactPlan {
     /// The plan for a kernel in prepared HIR with these parameters, behind which it may have some that the launch
-    /// makes: `of_launch` is what holds of these.
+    /// makes, so that `of_launch` is what holds of these.
     pub(crate) fn of(kernel: &Function, params: &Params, of_launch: Vec<ArrayFacts>) -> FactPlan {
         let alone = runs_alone(kernel);
         let sums = if alone { SummedArrays::of(kernel, params) } else { None };

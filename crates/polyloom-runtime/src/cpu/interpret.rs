@@ -109,7 +109,7 @@ struct RawBuffer {
     high: i64,
 }
 
-/// An element in memory. Every access is atomic: other launches may be using the arrays at the same time.
+/// An element in memory. Every access is atomic, because other launches may be using the arrays at the same time.
 trait Element {
     fn get(&self) -> u64;
     fn set(&self, bits: u64);

@@ -30,8 +30,8 @@ const MAX_SPECIALISED: usize = 12;
 /// Once this many have extents built in, no more do.
 const MAX_WITH_EXTENTS: usize = 4;
 
-/// Longest code that the tiers chosen automatically optimise: beyond it that takes seconds, growing faster than the
-/// code, and the end of the program waits for it.
+/// Longest code that the tiers chosen automatically optimise, since beyond it that takes seconds, growing faster than
+/// the code, and the end of the program waits for it.
 const MAX_OPTIMIZED_INSTS: usize = 5_000;
 
 /// Verified HIR with checks inserted or stripped and nothing else done to it: what the interpreter runs. It is made when
@@ -127,8 +127,8 @@ pub(crate) struct KernelInner {
     code: PerProcess<Mutex<Vec<Arc<dyn LoadedCode>>>>,
 }
 
-/// A variant and what is known of its speed. The numbers are updated without synchronisation: a lost update is a
-/// slightly worse estimate.
+/// A variant and what is known of its speed. The numbers are updated without synchronisation, because a lost update is
+/// a slightly worse estimate.
 pub(crate) struct VariantState {
     launch_rank: u8,
     key: FactKey,
@@ -309,7 +309,7 @@ impl KernelInner {
     }
 
     /// The code a variant starts with. Quick code of a device that recompiles hot kernels is one and the same for all
-    /// variants of a rank: whatever the arguments, there is nothing to wait for.
+    /// variants of a rank, because whatever the arguments, there is nothing to wait for.
     fn build_first(&self, variant: &Variant) -> Result<(Arc<dyn LoadedCode>, Tier), CodegenError> {
         match self.device.policy() {
             TierPolicy::Always(tier) => Ok((self.build(variant, tier)?, tier)),
@@ -341,7 +341,7 @@ impl KernelInner {
         let Some(tier) = self.better_tier(variant.key) else { return };
         match self.build(&variant.variant, tier) {
             Ok(code) => self.install(variant, code, tier),
-            // Kept for whoever asks: the code there is goes on doing its work. Only this one job sets it.
+            // Kept for whoever asks, so that the code there is goes on doing its work. Only this one job sets it.
             Err(error) => drop(variant.error.set(error)),
         }
     }

@@ -120,7 +120,7 @@ impl Offer {
     }
 
     fn leave(&self) {
-        // A caller that sees the last one gone may free the task, but not the offer: the worker holds it.
+        // A caller that sees the last one gone may free the task, but not the offer, because the worker holds it.
         if self.state.fetch_sub(1, Ordering::Release) == 1 {
             self.caller.unpark();
         }
@@ -239,8 +239,8 @@ impl Pool {
             n_spins = 0;
             (offer.task)();
             offer.leave();
-            // With more threads than cores, a worker may find itself on its caller's: looking for more work there only
-            // keeps the caller from making it.
+            // With more threads than cores, a worker may find itself on its caller's, because looking for more work
+            // there only keeps the caller from making it.
             if core().is_some_and(|core| offer.core == Some(core)) {
                 n_spins = N_SPINS;
             }

@@ -26,9 +26,9 @@ use std::time::Instant;
 
 /// Work that makes one more helper worth waking.
 const NS_PER_HELPER: f32 = 20_000.0;
-/// Shortest chunk: claiming it is negligible.
+/// Shortest chunk, because claiming it is negligible.
 const MIN_CHUNK_NS: f32 = 5_000.0;
-/// Longest chunk: cancelling between chunks is prompt.
+/// Longest chunk, because cancelling between chunks is prompt.
 const MAX_CHUNK_NS: f32 = 1_000_000.0;
 /// Length of a first chunk when the pace is a guess.
 const PROBE_NS: f32 = 10_000.0;
@@ -146,7 +146,8 @@ impl<'a> Run<'a> {
             let first = unsafe { caller.take_chunk(1) };
             watch.look(self);
             if let Some(first) = first.filter(|&ns| ns < PROBE_NS) {
-                // In vector code one thread takes as long as many do: it bounds the pace and does not measure it.
+                // In vector code one thread takes as long as many do, because it bounds the pace and does not measure
+                // it.
                 self.set_pace(known);
                 let size = ((PROBE_NS / known) as u64).min((MAX_CHUNK_NS / first.max(1.0)) as u64);
                 let grain = if self.blocks.is_some() { 1 } else { GRAIN };
@@ -273,7 +274,7 @@ impl<'a> Run<'a> {
             _ if longest < GRAIN => GRAIN_OF_LONG_THREADS,
             _ => GRAIN,
         };
-        // Few long threads: each takes part in as few as it must for everyone to have some.
+        // Few long threads, so that each takes part in as few as it must for everyone to have some.
         let grain = grain.min(self.n_threads.div_ceil(n_participants));
         size.next_multiple_of(grain)
     }

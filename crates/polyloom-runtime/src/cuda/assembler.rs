@@ -169,8 +169,8 @@ fn is_program(path: &Path) -> bool {
 }
 
 impl Assembler {
-    /// The first that is found: `ptxas` on `PATH`, in a CUDA tool kit (`CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`) or
-    /// in NVIDIA's packages for Python, then `libnvJitLink` in the same places.
+    /// The first that is found, since `ptxas` on `PATH`, in a CUDA tool kit (`CUDA_HOME`, `CUDA_PATH`,
+    /// `/usr/local/cuda`) or in NVIDIA's packages for Python, then `libnvJitLink` in the same places.
     ///
     /// # Errors
     ///

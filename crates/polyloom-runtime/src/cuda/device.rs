@@ -219,8 +219,8 @@ impl CudaDevice {
     }
 }
 
-/// A context is the thread's current one. Dropping it makes that the one that was it before: other libraries of the
-/// process rely on theirs.
+/// A context is the thread's current one. Dropping it makes that the one that was it before, because other libraries of
+/// the process rely on theirs.
 struct Entered;
 
 impl Entered {

@@ -155,7 +155,7 @@ impl CudaKernel {
 }
 
 /// Lets launches of a kernel ask for as much dynamic shared memory as its static one leaves of `max_bytes`. The driver
-/// allows 48 KiB unless it is told, once: launches on several threads would change it under each other.
+/// allows 48 KiB unless it is told, once, because launches on several threads would change it under each other.
 ///
 /// # Safety
 ///

@@ -29,8 +29,8 @@ unsafe extern "C" {
     static C_STDOUT: *mut libc::FILE;
 }
 
-/// Writes what C's stream of standard output has buffered. That stream alone: to flush all would wait for those that
-/// other threads hold, as one does that waits for input.
+/// Writes what C's stream of standard output has buffered. That stream alone, because to flush all would wait for those
+/// that other threads hold, as one does that waits for input.
 #[cfg(target_os = "linux")]
 fn flush() {
     // SAFETY: the C library sets the stream up before anything runs, and it is never closed by anybody who wants to

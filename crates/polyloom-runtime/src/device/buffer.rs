@@ -62,7 +62,7 @@ impl Buffer {
             // SAFETY: the array is in this memory.
             return array.runs(&mut |address, _| unsafe { self.memory.read(address, bytes) });
         }
-        // One copy of all, what lies between the elements included: many small copies take longer.
+        // One copy of all, what lies between the elements included, because many small copies take longer.
         let span = array.span();
         let mut all = vec![0; (span.end - span.start) as usize];
         // SAFETY: as above.

@@ -154,7 +154,7 @@ impl Layout {
         address
     }
 
-    /// The same memory, with each element of it once: an axis that goes nowhere has one index.
+    /// The same memory, with each element of it once, so that an axis that goes nowhere has one index.
     pub(crate) fn without_repeats(&self) -> Layout {
         let mut once = self.clone();
         for (extent, &stride) in once.extents.iter_mut().zip(&self.strides) {

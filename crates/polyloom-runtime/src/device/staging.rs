@@ -22,8 +22,8 @@ pub struct HostArray {
 /// Says where on the device a run of the host's memory goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// As far from a multiple of 16 bytes as on the host: what is aligned on the host is so there, and nothing else
-    /// depends on where the host has it.
+    /// As far from a multiple of 16 bytes as on the host, because what is aligned on the host is so there, and nothing
+    /// else depends on where the host has it.
     AsOnHost,
     /// At a multiple of 256 bytes, as somebody who allocates on the device has it.
     Exact,
@@ -129,7 +129,7 @@ impl<'a> Staged<'a> {
                 unsafe { self.memory.read(device, bytes)? };
                 continue;
             }
-            // One copy from the device: many small ones take longer.
+            // One copy from the device, because many small ones take longer.
             let mut bytes = vec![0; n_bytes];
             // SAFETY: as above.
             unsafe { self.memory.read(device, &mut bytes)? };

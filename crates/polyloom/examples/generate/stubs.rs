@@ -77,7 +77,7 @@ fn write_example(text: &mut String, example: &[ExampleLine]) {
     text.push_str("    \"\"\"\n");
 }
 
-/// The names that `import *` brings: type checkers want them written out.
+/// The names that `import *` brings, because type checkers want them written out.
 fn exported(names: &[&str]) -> String {
     let mut names: Vec<String> = names.iter().map(|name| format!("    \"{name}\",\n")).collect();
     names.sort();

@@ -154,7 +154,7 @@ impl Lowering<'_> {
         let cond = self.value(cond)?;
         let regions = [self.owned_region(data, 0)?, self.owned_region(data, 1)?];
         let merge = self.result_block(data)?;
-        // A region that only yields needs no block: the branch goes straight to what follows.
+        // A region that only yields needs no block, so that the branch goes straight to what follows.
         let mut blocks = [merge; 2];
         let mut args = [SmallVec::<[ir::BlockArg; 4]>::new(), SmallVec::new()];
         for (side, &region) in regions.iter().enumerate() {

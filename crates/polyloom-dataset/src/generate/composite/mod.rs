@@ -158,7 +158,7 @@ impl Generator {
         index
     }
 
-    /// A place or a length, which no expression reads: told by its formula.
+    /// A place or a length, which no expression reads, so that told by its formula.
     fn place_like(&mut self, names: &[&str], value: &str) -> String {
         let name = self.like(names);
         self.line(&format!("{name} = {value}"));
@@ -173,7 +173,7 @@ impl Generator {
         index
     }
 
-    /// The value with a change now and then, under a new name: the skeleton goes on with that.
+    /// The value with a change now and then, under a new name, so that the skeleton goes on with that.
     fn varied(&mut self, base: usize, difficulty: u8) -> usize {
         let often = [3, 3, 2, 2, 2][usize::from(difficulty.min(4))];
         if !self.random.one_in(often) {

@@ -29,7 +29,7 @@ pub(in crate::generate) fn told_before_loops(sentences: &mut Vec<Sentence>, name
 enum Lifted {
     /// The text has it before the loop.
     Here(String),
-    /// The text is the loop itself: the clause belongs before it.
+    /// The text is the loop itself, so that the clause belongs before it.
     Out { clause: String, rest: String },
 }
 

@@ -148,7 +148,7 @@ fn with_first(first: &str, names: &[&str]) -> String {
     }
 }
 
-/// Lines of a kernel that branches: they name what its tests are on.
+/// Lines of a kernel that branches, because they name what its tests are on.
 fn by_tests(subject: &Subject<'_>, outs: &str) -> Vec<String> {
     let names: Vec<&str> = subject.inputs.iter().map(|given| given.name).collect();
     let tested = tested(subject.lines, &names);
@@ -185,7 +185,7 @@ pub(in crate::generate) fn tested<'a>(lines: &'a [String], inputs: &[&'a str]) -
     inputs.iter().copied().zip(found).filter(|(_, found)| *found).map(|(name, _)| name).collect()
 }
 
-/// Those of the inputs that a kernel is called by which tests them: its tests read them.
+/// Those of the inputs that a kernel is called by which tests them, because its tests read them.
 pub(in crate::generate) fn read_in_tests<'a>(lines: &[String], inputs: &[&'a str]) -> Vec<&'a str> {
     let tests: Vec<&str> = lines.iter().flat_map(|line| tests(line)).collect();
     let is_read = |given: &&str| tests.iter().any(|test| names_of(test).any(|name| name == *given));

@@ -96,7 +96,7 @@ impl Generator {
         self.learn(&condition, false);
     }
 
-    /// A condition that holds for some threads, if there is one: it is on what each has of its own.
+    /// A condition that holds for some threads, if there is one, because it is on what each has of its own.
     pub(in crate::generate) fn condition_of_threads(&mut self) -> Option<Expr> {
         let is_own = |index: &usize| self.variables[*index].visible && self.variables[*index].text.contains('[');
         let own: Vec<usize> = (0..self.variables.len()).filter(is_own).collect();

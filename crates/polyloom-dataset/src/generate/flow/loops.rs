@@ -134,7 +134,8 @@ impl Generator {
         Expr::binary("/", &value, &divisor, ty, value.range.or(Range::of(0.0)))
     }
 
-    /// The value, times something else if it comes from nothing but what loops count: of that alone a formula would do.
+    /// The value, times something else if it comes from nothing but what loops count, because of that alone a formula
+    /// would do.
     fn of_more_than_counts(&mut self, value: Expr) -> Expr {
         let ty = value.ty;
         if !self.only_counts(&value) {
@@ -419,7 +420,7 @@ impl Generator {
         None
     }
 
-    /// Statements of a loop's body: what does not change in it stands before it.
+    /// Statements of a loop's body, so that what does not change in it stands before it.
     pub(in crate::generate) fn moving_statements(&mut self, count: usize) {
         for _ in 0..count {
             let ty = self.some_type();
@@ -429,8 +430,8 @@ impl Generator {
         }
     }
 
-    /// Returns true if the value comes from nothing but numbers and what loops count: a test of it drops the first
-    /// rounds or the last.
+    /// Returns true if the value comes from nothing but numbers and what loops count, because a test of it drops the
+    /// first rounds or the last.
     fn only_counts(&self, value: &Expr) -> bool {
         value.uses.is_empty() || self.only_counts_of(&self.roots(value))
     }

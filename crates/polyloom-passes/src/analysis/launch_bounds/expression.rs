@@ -6,7 +6,7 @@ use polyloom_ir::{MAX_DIMS, Op, Scalar, Type, eval};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-/// Most expressions of a kernel: indices beyond are not looked at.
+/// Most expressions of a kernel, so that indices beyond are not looked at.
 const MAX_EXPRESSIONS: usize = 1024;
 /// Most terms of a sum.
 const MAX_TERMS: usize = 8;

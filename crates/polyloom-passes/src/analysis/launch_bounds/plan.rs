@@ -299,7 +299,7 @@ impl Planner {
         let mut sum = self.expressions.sum(index).ok_or(Reason::Index)?;
         let is_unsigned = self.expressions.data[index].ty.is_unsigned_int();
         let offset = std::mem::take(&mut sum.offset);
-        // All ways or none: else the index would count as verified by halves.
+        // All ways or none; otherwise the index would count as verified by halves.
         let paths: Option<Vec<usize>> = ways.iter().map(|way| self.path(way)).collect();
         let paths = paths.ok_or(Reason::Condition)?;
         for path in paths {

@@ -530,7 +530,7 @@ impl Ranges<'_> {
     /// Takes it as known that `value` lies in `interval`, and what follows for the values it was computed from.
     fn refine(&mut self, value: Value, interval: Interval, depth: u32) {
         let known = self.ranges[value];
-        // Nothing in both: this place is never reached, and anything may be said about it.
+        // Nothing in both, so that this place is never reached, and anything may be said about it.
         let Some(new) = known.intersection(interval) else { return };
         if new != known {
             self.undo.push((value, known));

@@ -81,7 +81,7 @@ fn moved(builder: &mut Builder<'_>, op: Op, values: Value, to_nan: bool) -> Valu
     let closest = rule.fold(Op::Min, &gaps);
     let are_close = rule.b.op(Op::Lt, &[closest, distance]);
     let step = rule.b.op(Op::Select, &[are_close, by, nothing]);
-    // One step for each value that is less: no two come closer.
+    // One step for each value that is less, because no two come closer.
     for (i, j) in pairs {
         if op != Op::Eig3 {
             components[i] = rule.add(components[i], step);
@@ -99,7 +99,7 @@ impl Rule<'_, '_> {
     pub(super) fn decomposition(&mut self, op: Op, results: &[Value], adjoints: &[Option<Value>]) -> Option<Value> {
         let (values, turning) = values_of(op)?;
         if turning.iter().all(|&result| adjoints[result].is_none()) {
-            // Nothing that turns is asked for: the values alone are on the diagonal.
+            // Nothing that turns is asked for, so that the values alone are on the diagonal.
             let diagonal = self.b.op(Op::Diag, &[adjoints[values]?]);
             let (left, right) = (results[0], if op == Op::Eig3 { results[0] } else { results[2] });
             let (left, right) = (self.mul(left, diagonal), self.transpose(right));
@@ -177,9 +177,9 @@ impl Rule<'_, '_> {
         self.times(sum, 0.5)
     }
 
-    /// From `B = Q' dA = Ω R + dR`: below the diagonal dR is zero, so the first two columns give Ω, and B - Ω R is dR
-    /// above it. This divides by the first two elements of the diagonal alone: the third column of `Q` follows from the
-    /// others, and the last element may be zero.
+    /// From `B = Q' dA = Ω R + dR`, so that below the diagonal dR is zero, so the first two columns give Ω, and B - Ω R
+    /// is dR above it. This divides by the first two elements of the diagonal alone: the third column of `Q` follows
+    /// from the others, and the last element may be zero.
     fn orthogonal_and_triangular(&mut self, [q, r]: [Value; 2], [by_q, by_r]: [Value; 2]) -> Value {
         let nothing = self.constant(0.0, q);
         let rows = self.components(r);

@@ -55,7 +55,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// An atomic update: not done again, so nothing may depend on what it gave.
+    /// An atomic update, so that not done again, so nothing may depend on what it gave.
     fn update(&mut self, data: &InstData) {
         let name = data.op.name();
         let is_used = data.results.iter().any(|&result| is_used(self.old, result));

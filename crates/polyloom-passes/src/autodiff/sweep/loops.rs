@@ -127,7 +127,7 @@ impl Sweep<'_> {
     /// Goes through the segments of a loop from the last to the first: each is run again from its checkpoint, and what
     /// it carried into each iteration recorded.
     fn reverse_segments(&mut self, lp: &Loop<'_>, n: Value, initial: &[Value]) -> Values {
-        // Checkpoints are for loops of which it is known how often they run: less than 2^31 times.
+        // Checkpoints are for loops of which it is known how often they run, because less than 2^31 times.
         let n = self.as_i32(n);
         let segment = self.segment(lp.inst);
         let one = self.builder.const_int(Scalar::I32, 1);

@@ -54,7 +54,7 @@ pub(in crate::autodiff) struct Array {
 /// Describes how the forward sweep goes through a region.
 #[derive(Clone, Copy)]
 struct Mode {
-    /// True if it is there for the first time: later, memory is not what it was.
+    /// True if it is there for the first time, since later, memory is not what it was.
     first: bool,
     /// True if the reverse sweep will come back to this execution of it.
     record: bool,

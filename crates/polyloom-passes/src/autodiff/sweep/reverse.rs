@@ -207,7 +207,7 @@ impl Sweep<'_> {
         self.known[param] = self.arrays[param].is_private.then_some(known);
     }
 
-    /// `atomic_add` and `atomic_sub`: the element's adjoint stays.
+    /// `atomic_add` and `atomic_sub`, so that the element's adjoint stays.
     fn reverse_sum(&mut self, data: &InstData) {
         let Some((param, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
         let value = data.operands[data.operands.len() - 1];
@@ -232,7 +232,8 @@ impl Sweep<'_> {
             let (message, help) = mixed_extremum(data.op);
             return self.refuse(data, message, help);
         }
-        // Though the value need not be active: if the element has it in the end, what was there before counts no more.
+        // Though the value need not be active, because if the element has it in the end, what was there before counts
+        // no more.
         let mut at = place.clone();
         at[0] = self.after(param);
         let load = self.builder.inst(Op::ArrayLoad, &at, &[ty], Imm::None);
@@ -268,8 +269,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// The `atomic_min` or `atomic_max` of whose derivative in a direction this exchange is a part: it stands where the
-    /// program has that.
+    /// The `atomic_min` or `atomic_max` of whose derivative in a direction this exchange is a part, since it stands
+    /// where the program has that.
     fn extremum_behind(&self, data: &InstData) -> Option<Op> {
         let mut found = None;
         self.old.walk(self.old.body, &mut |_, other| {

@@ -411,7 +411,7 @@ fn casts_compose(from: Scalar, middle: Scalar, to: Scalar) -> bool {
     if all_int && to.bits() <= middle.bits() {
         return true;
     }
-    // A float becomes an integer by saturation, an integer by wrapping: they differ where `to` is too small.
+    // A float becomes an integer by saturation, an integer by wrapping, because they differ where `to` is too small.
     let same_rule = !(from.is_int() && middle.is_float() && to.is_int()) || holds(from, to);
     holds(from, middle) && same_rule
 }

@@ -28,7 +28,7 @@ struct Fold<'f> {
 /// Describes how a list of instructions ended.
 #[derive(PartialEq, Eq)]
 enum Flow {
-    /// In the `yield` of the spliced region: what follows its owner goes on.
+    /// In the `yield` of the spliced region, so that what follows its owner goes on.
     On,
     /// In another terminator, which has been emitted.
     Ended,

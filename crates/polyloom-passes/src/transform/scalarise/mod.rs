@@ -44,7 +44,7 @@ pub fn scalarise(module: &mut Module) {
 pub(crate) enum Lengths {
     /// They are square roots.
     Apart,
-    /// They stay, for their derivatives: a length has one where the square root of its square has none.
+    /// They stay, for their derivatives, because a length has one where the square root of its square has none.
     Whole,
 }
 

@@ -5,7 +5,7 @@ use polyloom_ir::{Composite, Op, Scalar, Value};
 use smallvec::smallvec;
 
 /// The imaginary parts of the quaternions whose rotation's matrix has its greatest diagonal element first, second or
-/// third: the axes in cyclic order.
+/// third, because the axes in cyclic order.
 const AXES: [[usize; 3]; 3] = [[0, 1, 2], [1, 2, 0], [2, 0, 1]];
 
 impl Rewrite<'_, '_> {
