@@ -32,9 +32,13 @@ impl Lower<'_, '_> {
         let copy_whole = || {
             let name = match (bytes, copy.cache) {
                 (_, CacheUse::Streaming) => {
+                    // The target's address gets bits of the source's that are zero, because ptxas does not know that they
+                    // are: a target at a uniform register and an offset is encoded wrongly beside a policy (CUDA 13.0
+                    // for sm_90: an illegal instruction).
                     let text = format!(
-                        "{{ .reg .b64 %policy; createpolicy.fractional.L2::evict_first.b64 %policy, 1.0; \
-                         cp.async.ca.shared.global.L2::cache_hint [$0], [$1], {bytes}, %policy; }}"
+                        "{{ .reg .b64 %policy, %to; createpolicy.fractional.L2::evict_first.b64 %policy, 1.0; \
+                         and.b64 %to, $1, 3; or.b64 %to, %to, $0; \
+                         cp.async.ca.shared.global.L2::cache_hint [%to], [$1], {bytes}, %policy; }}"
                     );
                     ir.inline_asm(ir.void(), &text, "l,l,~{memory}", &[to.first, from.first]);
                     return;
