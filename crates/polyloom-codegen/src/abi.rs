@@ -193,14 +193,14 @@ impl ArgLayout {
 
 /// A place in a kernel that calls back into the host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Site {
+pub struct CallbackSite {
     /// The source it stands for.
     pub span: Span,
     /// Holds what happens there.
     pub kind: SiteKind,
 }
 
-/// Describes what happens at a [`Site`].
+/// Describes what happens at a [`CallbackSite`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SiteKind {
     /// `assert`, with its message.
@@ -216,7 +216,7 @@ pub enum SiteKind {
 #[derive(Clone, Debug, Default)]
 pub struct SiteTable {
     /// The sites.
-    pub sites: Vec<Site>,
+    pub sites: Vec<CallbackSite>,
     numbers: FxHashMap<Inst, u32>,
 }
 
@@ -234,7 +234,7 @@ impl SiteTable {
                 _ => return,
             };
             table.numbers.insert(inst, table.sites.len() as u32);
-            table.sites.push(Site { span: data.span, kind });
+            table.sites.push(CallbackSite { span: data.span, kind });
         });
         table
     }

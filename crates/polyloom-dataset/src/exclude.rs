@@ -1,8 +1,8 @@
 //! Kernels that no row may be like: those of a test that a model is to be judged by.
 
-use crate::produce::{Format, read_lines};
+use crate::produce::{FileFormat, read_lines};
 use crate::text::hashes;
-use crate::verify::{Verifier, caught};
+use crate::verify::{KernelVerifier, caught};
 use polyloom::{Arch, CompileError, SessionError, SourceFile, SourceUnit};
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashSet};
@@ -47,7 +47,7 @@ struct ToExclude {
 ///
 /// [`ExcludeError`].
 pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
-    let verifier = Verifier::new(Arch::DEFAULT)?;
+    let verifier = KernelVerifier::new(Arch::DEFAULT)?;
     let mut found = HashSet::new();
     for path in files {
         let unread = |error| ExcludeError::File { path: path.clone(), error };
@@ -101,9 +101,9 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
 }
 
 /// The format of a file of rows, by how its name ends.
-fn format(path: &Path) -> Option<Format> {
+fn format(path: &Path) -> Option<FileFormat> {
     let name = path.file_name()?.to_string_lossy();
-    let all = [Format::Jsonl, Format::JsonlZstd, Format::Parquet];
+    let all = [FileFormat::Jsonl, FileFormat::JsonlZstd, FileFormat::Parquet];
     all.into_iter().find(|format| name.ends_with(&format!(".{}", format.extension())))
 }
 

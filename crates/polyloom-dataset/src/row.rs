@@ -1,7 +1,7 @@
 //! What a data set holds of one kernel.
 
-use crate::generate::{Extent, Input};
-use crate::verify::Level;
+use crate::generate::{ProgramExtent, ProgramInput};
+use crate::verify::ProofLevel;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -21,7 +21,7 @@ macro_rules! columns {
             $($(#[doc = $extra_doc])+ pub $extra: Option<String>,)+
         }
 
-        impl Serialize for Selected<'_> {
+        impl Serialize for SelectedColumns<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(None)?;
                 $(if self.columns.iter().any(|column| column == stringify!($name)) {
@@ -65,7 +65,7 @@ columns! {
     /// Says which devices the row has code for: `cuda`, `cpu` or `both`.
     device: String,
     /// Holds what there is to know of the row.
-    metadata: Option<Metadata>,
+    metadata: Option<RowMetadata>,
     extra
     /// PTX that NVRTC makes of `cuda_forward`.
     nvrtc_ptx_forward,
@@ -87,7 +87,7 @@ pub fn all_columns() -> impl Iterator<Item = &'static str> {
 }
 
 /// Some columns of a row, as it is written: in the order of [`all_columns`], `null` where the row has nothing.
-pub(crate) struct Selected<'a> {
+pub(crate) struct SelectedColumns<'a> {
     /// The row.
     pub(crate) row: &'a Row,
     /// The columns.
@@ -97,7 +97,7 @@ pub(crate) struct Selected<'a> {
 /// Describes what there is to know of a row.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Metadata {
+pub struct RowMetadata {
     /// As the column.
     pub device: String,
     /// True if the kernel has a backward kernel.
@@ -117,13 +117,13 @@ pub struct Metadata {
     /// It depends on the machine.
     pub cuda_compiler: Option<String>,
     /// The highest level of verification that the row has passed.
-    pub verified: Level,
+    pub verified: ProofLevel,
     /// The architecture that PTX and LLVM IR are for.
     pub arch: String,
     /// Holds what the kernel takes, a record for each leaf of its parameters.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<ProgramInput>,
     /// The extents of a launch.
-    pub launch: Vec<Extent>,
+    pub launch: Vec<ProgramExtent>,
     /// The ops of its HIR, each once, by name.
     pub ops: Vec<String>,
     /// Says how deep its values are made of each other.
@@ -131,7 +131,7 @@ pub struct Metadata {
     /// From 0, a line or two, to 4.
     pub difficulty: u8,
     /// Holds what tells kernels from each other.
-    pub hashes: Hashes,
+    pub hashes: KernelHashes,
     /// The place where the kernel was found: a file and the line of its definition; none of one that was generated.
     pub origin: Option<String>,
     /// The seed of the data set.
@@ -139,7 +139,7 @@ pub struct Metadata {
     /// The index of the row.
     pub index: u64,
     /// Holds what made the row.
-    pub versions: Versions,
+    pub versions: ToolVersions,
     /// The licence of the row.
     pub license: String,
 }
@@ -147,7 +147,7 @@ pub struct Metadata {
 /// Hashes of a kernel, as hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hashes {
+pub struct KernelHashes {
     /// Hash of its text.
     pub exact: String,
     /// Hash of its HIR, in which names do not count.
@@ -159,7 +159,7 @@ pub struct Hashes {
 /// Describes what made a row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Versions {
+pub struct ToolVersions {
     /// The compiler.
     pub polyloom: String,
     /// The generator: another number, other kernels for the same seed.
@@ -168,15 +168,15 @@ pub struct Versions {
 
 #[cfg(test)]
 mod tests {
-    use crate::generate::Values;
+    use crate::generate::InputValues;
 
     #[test]
     fn numbers_are_read_as_they_were_written() {
         // The parser's quick way is off by one digit here.
         for high in [0.15 * 1.5, 0.1 + 0.2, 1e23, f64::MIN_POSITIVE] {
-            let values = Values::Between { low: -high, high };
+            let values = InputValues::Between { low: -high, high };
             let text = serde_json::to_string(&values).expect("it can be written");
-            assert_eq!(serde_json::from_str::<Values>(&text).expect("it can be read"), values);
+            assert_eq!(serde_json::from_str::<InputValues>(&text).expect("it can be read"), values);
         }
     }
 }

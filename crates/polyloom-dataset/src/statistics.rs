@@ -13,7 +13,7 @@ pub type Histogram = BTreeMap<String, u64>;
 /// Sums over rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Statistics {
+pub struct RowStatistics {
     /// Number of rows there are.
     pub rows: u64,
     /// Rows by category.
@@ -25,13 +25,13 @@ pub struct Statistics {
     /// Rows with a backward kernel.
     pub with_backward: u64,
     /// Says how these are spread.
-    pub histograms: Histograms,
+    pub histograms: RowHistograms,
 }
 
 /// Describes what rows have, and how often.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Histograms {
+pub struct RowHistograms {
     /// Rows by difficulty.
     pub difficulty: Histogram,
     /// Number of times ops occur.
@@ -98,7 +98,7 @@ fn count(histogram: &mut Histogram, name: impl Into<String>, n: u64) {
     *histogram.entry(name.into()).or_default() += n;
 }
 
-impl Statistics {
+impl RowStatistics {
     /// Adds a row, but for its ops.
     pub(crate) fn add(&mut self, row: &Row) {
         self.rows += 1;
@@ -132,7 +132,7 @@ impl Statistics {
     }
 
     /// Adds the statistics of other rows.
-    pub fn merge(&mut self, other: &Statistics) {
+    pub fn merge(&mut self, other: &RowStatistics) {
         self.rows += other.rows;
         self.forward_lines += other.forward_lines;
         self.backward_lines += other.backward_lines;
@@ -145,14 +145,14 @@ impl Statistics {
     }
 
     fn histograms(&self) -> [&Histogram; 10] {
-        let Statistics { categories, histograms: h, .. } = self;
+        let RowStatistics { categories, histograms: h, .. } = self;
         let [python, forward, backward] = [&h.python_lines, &h.forward_lines, &h.backward_lines];
         let (ops, bigrams) = (&h.ops, &h.op_bigrams);
         [categories, &h.difficulty, ops, bigrams, &h.dtypes, &h.ranks, &h.depth, python, forward, backward]
     }
 
     fn histograms_mut(&mut self) -> [&mut Histogram; 10] {
-        let Statistics { categories, histograms: h, .. } = self;
+        let RowStatistics { categories, histograms: h, .. } = self;
         let [python, forward, backward] = [&mut h.python_lines, &mut h.forward_lines, &mut h.backward_lines];
         let (ops, bigrams) = (&mut h.ops, &mut h.op_bigrams);
         [

@@ -2,7 +2,7 @@
 
 use polyloom_ir::LaunchConfig;
 use polyloom_ir::block_plan::{BlockLaunch, BlockPlan};
-use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, Host, InterpError, Interpreter};
+use polyloom_ir::interp::{ArrayArg, BufferMemory, InterpArg, InterpError, InterpHost, Interpreter};
 use polyloom_ir::{FuncId, MAX_DIMS, Module, Type};
 
 /// Runs all blocks of a launch.
@@ -13,9 +13,9 @@ use polyloom_ir::{FuncId, MAX_DIMS, Module, Type};
 pub(crate) fn launch_split(
     (module, kernel, plan): (&Module, FuncId, &BlockPlan),
     (shape, grid): (&[u64], LaunchConfig),
-    arguments: &[Arg],
+    arguments: &[InterpArg],
     memory: &mut BufferMemory,
-    host: &mut dyn Host,
+    host: &mut dyn InterpHost,
     max_steps: u64,
 ) -> Result<(), InterpError> {
     let function = &module.functions[kernel];
@@ -32,7 +32,7 @@ pub(crate) fn launch_split(
     for (param, ty) in plan.with_types(&types) {
         let array = ty.as_array().and_then(|(elem, _)| param.memory(elem, &launch));
         let Some(array) = array else {
-            arguments.push(Arg::Scalar(param.scalar(&launch).unwrap_or(0)));
+            arguments.push(InterpArg::Scalar(param.scalar(&launch).unwrap_or(0)));
             continue;
         };
         let mut add = || {
@@ -45,7 +45,7 @@ pub(crate) fn launch_split(
         for (axis, (&extent, &stride)) in array.extents.iter().zip(&array.strides).enumerate() {
             (view.extents[axis], view.strides[axis]) = (extent as i64, stride);
         }
-        arguments.push(Arg::Array(view));
+        arguments.push(InterpArg::Array(view));
     }
     let n_blocks = grid.n_blocks();
     interpreter.launch(&[n_blocks], &arguments, memory, host, 0..n_blocks)

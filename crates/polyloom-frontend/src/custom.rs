@@ -5,7 +5,7 @@
 //! reference, which is zero at first and handed back at the end.
 
 use crate::environment::FunctionHandle;
-use crate::source::{FunctionInfo, Role, dotted};
+use crate::source::{FunctionInfo, FunctionRole, dotted};
 use ruff_python_ast::visitor::transformer::{self, Transformer};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast, Expr, Stmt};
@@ -31,11 +31,11 @@ impl CustomDerivative {
     }
 
     /// Sets what a function in this role is, and gives what it was before.
-    pub fn set(&self, role: Role, function: Option<FunctionHandle>) -> Option<FunctionHandle> {
+    pub fn set(&self, role: FunctionRole, function: Option<FunctionHandle>) -> Option<FunctionHandle> {
         let place = match role {
-            Role::Gradient => &self.gradient,
-            Role::Replay => &self.replay,
-            Role::Kernel | Role::Func => return None,
+            FunctionRole::Gradient => &self.gradient,
+            FunctionRole::Replay => &self.replay,
+            FunctionRole::Kernel | FunctionRole::Func => return None,
         };
         std::mem::replace(&mut *place.lock().unwrap_or_else(PoisonError::into_inner), function)
     }
@@ -89,7 +89,8 @@ pub(crate) fn first_returned(def: &ast::StmtFunctionDef) -> Option<TextRange> {
 
 /// Makes `adjoint[x]` a name, in functions that carry derivatives.
 pub(crate) fn name_adjoints(body: &mut [Stmt], functions: &[FunctionInfo]) {
-    let starts: Vec<u32> = functions.iter().filter(|f| f.role == Some(Role::Gradient)).map(|f| f.start).collect();
+    let starts: Vec<u32> =
+        functions.iter().filter(|f| f.role == Some(FunctionRole::Gradient)).map(|f| f.start).collect();
     if starts.is_empty() {
         return;
     }

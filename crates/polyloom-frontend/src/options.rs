@@ -4,7 +4,7 @@ use polyloom_ir::FloatMode;
 
 /// Defaults that a kernel's own decorator overrides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Options {
+pub struct FrontendOptions {
     /// Arithmetic mode of kernels that name none.
     pub float_mode: FloatMode,
     /// True if kernels that do not say are checked.

@@ -126,7 +126,7 @@ pub const CONSTANT_BYTES: u32 = 64 * 1024;
 
 /// A row of the table: number, the version of PTX that introduced it, bytes of shared memory of a multiprocessor and
 /// how many of them a block cannot have, resident threads and blocks.
-struct Row {
+struct ArchRow {
     number: u16,
     ptx: PtxVersion,
     shared_kib: u32,
@@ -135,13 +135,13 @@ struct Row {
     blocks: u32,
 }
 
-const fn row(number: u16, version: (u8, u8), shared: (u32, u32), threads: u32, blocks: u32) -> Row {
+const fn row(number: u16, version: (u8, u8), shared: (u32, u32), threads: u32, blocks: u32) -> ArchRow {
     let ptx = ptx(version.0, version.1);
-    Row { number, ptx, shared_kib: shared.0, reserved_kib: shared.1, threads, blocks }
+    ArchRow { number, ptx, shared_kib: shared.0, reserved_kib: shared.1, threads, blocks }
 }
 
 /// The guide has no column for 8.8; it is given the least that an architecture of its generation has.
-const TABLE: [Row; 12] = [
+const TABLE: [ArchRow; 12] = [
     row(75, (6, 3), (64, 0), 1024, 16),
     row(80, (7, 0), (164, 1), 2048, 32),
     row(86, (7, 1), (100, 1), 1536, 16),
@@ -258,7 +258,7 @@ impl Arch {
         }
     }
 
-    fn row(self) -> Option<&'static Row> {
+    fn row(self) -> Option<&'static ArchRow> {
         TABLE.iter().find(|row| row.number == self.number)
     }
 }

@@ -19,12 +19,12 @@ pub struct BlockPlan {
     /// True if it is right only for launches whose threads are in a row: with no extent but the first above 1.
     pub in_a_row: bool,
     /// Functions that text of the kernel has a phrase for; none where it is split for code.
-    pub phrases: Vec<(FuncId, Phrase)>,
+    pub phrases: Vec<(FuncId, TextPhrase)>,
 }
 
 /// Describes what a function that is made for text computes of its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phrase {
+pub enum TextPhrase {
     /// A coordinate of the thread with a number in the launch. The parameters are the number as `i64`, the product of
     /// the launch's extents behind this axis, and its extent along it.
     ThreadIndex(u8),

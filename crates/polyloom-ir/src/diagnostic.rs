@@ -198,7 +198,7 @@ pub fn render(diagnostic: &Diagnostic, sources: &SourceMap, color: bool) -> Stri
 
 /// A diagnostic with its place looked up, for tools: what `--json` prints and Python's `Diagnostic` holds.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
-pub struct Report {
+pub struct DiagnosticReport {
     /// The code, `PL0101`.
     pub code: &'static str,
     /// `error` or `warning`.
@@ -219,14 +219,14 @@ pub struct Report {
     pub end_column: u32,
 }
 
-impl Report {
+impl DiagnosticReport {
     /// The report of a diagnostic whose spans point into `sources`.
-    pub fn of(diagnostic: &Diagnostic, sources: &SourceMap) -> Report {
+    pub fn of(diagnostic: &Diagnostic, sources: &SourceMap) -> DiagnosticReport {
         let span = diagnostic.span;
         let file = sources.get(span.file);
         let nowhere = Position { line: 1, column: 1 };
         let (start, end) = file.map_or((nowhere, nowhere), |f| (f.position(span.start), f.position(span.end)));
-        Report {
+        DiagnosticReport {
             code: diagnostic.code.as_str(),
             severity: diagnostic.severity.name(),
             message: diagnostic.message.clone(),

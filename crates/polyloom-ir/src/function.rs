@@ -5,9 +5,9 @@
 //! structured code means it stands earlier in the same region or in an enclosing one.
 
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::fragment::Fragment;
+use crate::fragment::FragmentAccess;
 use crate::metadata::{ExecutionConstraints, KernelMetadata};
-use crate::op::{Effect, Op};
+use crate::op::{Op, OpEffect};
 use crate::span::Span;
 use crate::types::Type;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -43,7 +43,7 @@ pub enum Imm {
     /// `shuffle` and its like: lanes in a group.
     Width(u8),
     /// `mma_load_a` and its like: how the array holds the matrix.
-    Fragment(Fragment),
+    Fragment(FragmentAccess),
     /// `async_copy`: how much, through which caches.
     Copy(SharedCopy),
     /// `named_barrier`: which one, of how many threads.
@@ -156,14 +156,14 @@ impl SharedArray {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MemoryOrder {
     /// Who sees the order.
-    pub scope: Scope,
+    pub scope: MemoryScope,
     /// Holds what it orders.
-    pub ordering: Ordering,
+    pub ordering: AtomicOrdering,
 }
 
 /// The threads that an order is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub enum Scope {
+pub enum MemoryScope {
     /// The thread alone.
     Thread,
     /// Those of its block.
@@ -175,29 +175,30 @@ pub enum Scope {
     System,
 }
 
-impl Scope {
+impl MemoryScope {
     /// Every scope.
-    pub const ALL: [Scope; 4] = [Scope::Thread, Scope::Block, Scope::Device, Scope::System];
+    pub const ALL: [MemoryScope; 4] =
+        [MemoryScope::Thread, MemoryScope::Block, MemoryScope::Device, MemoryScope::System];
 
     /// `thread`, `block`, `device` or `system`.
     pub fn name(self) -> &'static str {
         match self {
-            Scope::Thread => "thread",
-            Scope::Block => "block",
-            Scope::Device => "device",
-            Scope::System => "system",
+            MemoryScope::Thread => "thread",
+            MemoryScope::Block => "block",
+            MemoryScope::Device => "device",
+            MemoryScope::System => "system",
         }
     }
 
     /// The scope with this name.
-    pub fn from_name(name: &str) -> Option<Scope> {
-        Scope::ALL.into_iter().find(|scope| scope.name() == name)
+    pub fn from_name(name: &str) -> Option<MemoryScope> {
+        MemoryScope::ALL.into_iter().find(|scope| scope.name() == name)
     }
 }
 
 /// Describes what an atomic access orders: those of the C++ memory model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Ordering {
+pub enum AtomicOrdering {
     /// Nothing beyond the element.
     #[default]
     Relaxed,
@@ -211,25 +212,30 @@ pub enum Ordering {
     SeqCst,
 }
 
-impl Ordering {
+impl AtomicOrdering {
     /// Every ordering.
-    pub const ALL: [Ordering; 5] =
-        [Ordering::Relaxed, Ordering::Acquire, Ordering::Release, Ordering::AcqRel, Ordering::SeqCst];
+    pub const ALL: [AtomicOrdering; 5] = [
+        AtomicOrdering::Relaxed,
+        AtomicOrdering::Acquire,
+        AtomicOrdering::Release,
+        AtomicOrdering::AcqRel,
+        AtomicOrdering::SeqCst,
+    ];
 
     /// `relaxed`, `acquire`, `release`, `acq_rel` or `seq_cst`.
     pub fn name(self) -> &'static str {
         match self {
-            Ordering::Relaxed => "relaxed",
-            Ordering::Acquire => "acquire",
-            Ordering::Release => "release",
-            Ordering::AcqRel => "acq_rel",
-            Ordering::SeqCst => "seq_cst",
+            AtomicOrdering::Relaxed => "relaxed",
+            AtomicOrdering::Acquire => "acquire",
+            AtomicOrdering::Release => "release",
+            AtomicOrdering::AcqRel => "acq_rel",
+            AtomicOrdering::SeqCst => "seq_cst",
         }
     }
 
     /// The ordering with this name.
-    pub fn from_name(name: &str) -> Option<Ordering> {
-        Ordering::ALL.into_iter().find(|ordering| ordering.name() == name)
+    pub fn from_name(name: &str) -> Option<AtomicOrdering> {
+        AtomicOrdering::ALL.into_iter().find(|ordering| ordering.name() == name)
     }
 }
 
@@ -437,7 +443,7 @@ impl Function {
         self.walk(self.body, &mut |_, data| {
             let arrays = match data.op.info().effect {
                 _ if data.op == Op::Call => &data.operands[..],
-                Effect::Write | Effect::ReadWrite => &data.operands[..data.operands.len().min(1)],
+                OpEffect::Write | OpEffect::ReadWrite => &data.operands[..data.operands.len().min(1)],
                 _ => &[],
             };
             for &array in arrays {

@@ -38,8 +38,8 @@ pub use effects::{ArrayWrites, CallEffects};
 pub use entity::{FuncId, Inst, Region, Value};
 pub use expression::{Expr, ExprBuilder};
 pub use function::{
-    AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, MemoryOrder, Module, Ordering, RegionData, Scope,
-    SharedArray, ValueData, ValueDef,
+    AtomicOrdering, AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, MemoryOrder, MemoryScope, Module,
+    RegionData, SharedArray, ValueData, ValueDef,
 };
 pub use launch_config::LaunchConfig;
 pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};

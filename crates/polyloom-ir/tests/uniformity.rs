@@ -4,9 +4,9 @@
 //! values there. Each event is filed under the instruction and the iterations of the loops around it, which is what the
 //! analysis means by threads in step.
 
-use polyloom_ir::generate::{Options, program};
-use polyloom_ir::interp::{Host, Interpreter};
-use polyloom_ir::uniformity::{Context, Shape, Uniformity};
+use polyloom_ir::generate::{GenerateOptions, program};
+use polyloom_ir::interp::{InterpHost, Interpreter};
+use polyloom_ir::uniformity::{Uniformity, UniformityContext, ValueShape};
 use polyloom_ir::*;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ struct Trace<'a> {
     moments: BTreeMap<Moment, Vec<u64>>,
 }
 
-impl Host for Trace<'_> {
+impl InterpHost for Trace<'_> {
     fn print(&mut self, format: &str, _: &[Type], values: &[u64]) {
         let point = self.kernel.points[format.parse::<usize>().unwrap()];
         let (Point::Before(inst) | Point::After(inst) | Point::Inside(inst, _)) = point;
@@ -157,10 +157,12 @@ impl Row<'_> {
             let bits = number(ty, bits);
             let n = (thread - first) as i128;
             let fits = match shape {
-                Shape::Uniform => bits == base,
-                Shape::Affine { stride, exact: true } => bits == base + i128::from(stride) * n,
-                Shape::Affine { stride, exact: false } => wrap(ty, bits) == wrap(ty, base + i128::from(stride) * n),
-                Shape::Varying => true,
+                ValueShape::Uniform => bits == base,
+                ValueShape::Affine { stride, exact: true } => bits == base + i128::from(stride) * n,
+                ValueShape::Affine { stride, exact: false } => {
+                    wrap(ty, bits) == wrap(ty, base + i128::from(stride) * n)
+                }
+                ValueShape::Varying => true,
             };
             if !fits {
                 return Err(format!("{value} is {shape:?}, but {base} in thread {first} and {bits} in {thread}"));
@@ -211,16 +213,17 @@ struct Claims {
 }
 
 fn check(seed: u64, claims: &mut Claims) {
-    let program = program(seed, Options { library: false, size: 80, ..Options::default() });
+    let program = program(seed, GenerateOptions { library: false, size: 80, ..GenerateOptions::default() });
     let kernel = &program.module.functions[program.kernel];
     // Every array has a buffer of its own.
-    let context = Context { disjoint: &|_| true, ..Context::new(&program.module, program.shape.len() as u8) };
+    let context =
+        UniformityContext { disjoint: &|_| true, ..UniformityContext::new(&program.module, program.shape.len() as u8) };
     let uniformity = Uniformity::of(kernel, &context);
     kernel.walk(kernel.body, &mut |inst, data| {
         for &value in &data.results {
             claims.n_values += 1;
             claims.n_uniform += usize::from(uniformity.shape(value).is_uniform());
-            claims.n_affine += usize::from(matches!(uniformity.shape(value), Shape::Affine { .. }));
+            claims.n_affine += usize::from(matches!(uniformity.shape(value), ValueShape::Affine { .. }));
         }
         if !data.regions.is_empty() {
             claims.n_owners += 1;

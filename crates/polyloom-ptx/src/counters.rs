@@ -1,6 +1,6 @@
 //! What a launch counts when asked to.
 
-use crate::decode::op::Class;
+use crate::decode::op::InstClass;
 
 /// Counts of one launch.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -10,7 +10,7 @@ pub struct Counters {
     /// Instructions, counted once a thread.
     pub thread_instructions: u64,
     /// Warps and threads of each class, in the order of `Class::ALL`; predicated-off threads are left out.
-    pub classes: [(u64, u64); Class::ALL.len()],
+    pub classes: [(u64, u64); InstClass::ALL.len()],
     /// Branches that divided the lanes of a path.
     pub divergent_branches: u64,
     /// Loads and atomics of global memory, once a warp.
@@ -31,7 +31,7 @@ pub struct Counters {
 
 impl Counters {
     #[inline]
-    pub(crate) fn count(&mut self, class: Class, lanes: u32) {
+    pub(crate) fn count(&mut self, class: InstClass, lanes: u32) {
         let (warps, threads) = &mut self.classes[class as usize];
         *warps += 1;
         *threads += u64::from(lanes.count_ones());
@@ -60,7 +60,7 @@ impl Counters {
     }
 
     /// Returns what was counted for a class: once a warp, and once a thread.
-    pub fn class(&self, class: Class) -> (u64, u64) {
+    pub fn class(&self, class: InstClass) -> (u64, u64) {
         self.classes[class as usize]
     }
 }

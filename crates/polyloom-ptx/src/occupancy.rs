@@ -1,7 +1,7 @@
 //! How many blocks of a kernel a multiprocessor holds (CUDA C++ Programming Guide 13, "Compute Capabilities").
 
-use crate::Launch;
-use crate::decode::op::Program;
+use crate::LaunchRequest;
+use crate::decode::op::DecodedProgram;
 use polyloom_ir::{Arch, ArchLimits};
 
 /// Returns what an architecture has, given as 80 for `sm_80`; an unknown one counts as the nearest older.
@@ -41,7 +41,7 @@ pub struct Occupancy {
 /// Holds what assemblers take besides the values that are needed later.
 const WORKING_REGISTERS: u32 = 8;
 
-pub(crate) fn occupancy(program: &Program, launch: &Launch<'_>) -> Occupancy {
+pub(crate) fn occupancy(program: &DecodedProgram, launch: &LaunchRequest<'_>) -> Occupancy {
     let kernel = &program.functions[program.kernel];
     let declared = kernel.size.words + 2 * kernel.size.doubles;
     let needed = kernel.pressure.map_or(declared, |pressure| pressure + WORKING_REGISTERS);

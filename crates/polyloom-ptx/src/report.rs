@@ -1,7 +1,7 @@
 //! What a launch tells: findings of its checks, counters, and faults.
 
 use crate::counters::Counters;
-use crate::error::Position;
+use crate::error::TextPosition;
 use std::fmt;
 
 /// Kinds of findings.
@@ -64,14 +64,14 @@ impl FindingKind {
 
 /// A thread of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Thread {
+pub struct ThreadPlace {
     /// `%ctaid`
     pub block: [u32; 3],
     /// `%tid`
     pub thread: [u32; 3],
 }
 
-impl fmt::Display for Thread {
+impl fmt::Display for ThreadPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
         write!(f, "thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz})")
@@ -80,14 +80,14 @@ impl fmt::Display for Thread {
 
 /// A place in a kernel: the user's line if the PTX has it, and the PTX line.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Site {
+pub struct CodeSite {
     /// File, line and column from `.file` and `.loc`.
     pub source: Option<(String, u32, u32)>,
     /// Place of the instruction in the PTX text.
-    pub position: Position,
+    pub position: TextPosition,
 }
 
-impl fmt::Display for Site {
+impl fmt::Display for CodeSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Some((file, line, _)) => write!(f, "{file}:{line}"),
@@ -104,11 +104,11 @@ pub struct Finding {
     /// The kernel.
     pub kernel: String,
     /// The place where in the kernel.
-    pub site: Option<Site>,
+    pub site: Option<CodeSite>,
     /// The other access of a race.
-    pub other: Option<Site>,
+    pub other: Option<CodeSite>,
     /// Who: the threads at `site`, then, of a race, the one at `other`; at most 32.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<ThreadPlace>,
     /// The address, generic, of an access.
     pub address: Option<u64>,
     /// Holds what happened, in a phrase with all numbers.

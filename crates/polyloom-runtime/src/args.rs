@@ -1,6 +1,6 @@
 //! Arguments of a launch: the packed block that compiled code reads.
 //!
-//! [`Params`] says what a kernel takes; an [`ArgBlock`] is filled parameter by parameter and checked against it as it
+//! [`KernelParams`] says what a kernel takes; an [`ArgBlock`] is filled parameter by parameter and checked against it
 //! is filled, so that a full block always fits its kernel. What machine code relies on and cannot check is checked
 //! here: extents fit the `int32` that `dim` gives, and so does what a kernel reads of an array's size, elements are aligned, and no index overflows an address.
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The parameters of a kernel.
 #[derive(Clone, Debug)]
-pub struct Params {
+pub struct KernelParams {
     /// Identity of these parameters and their clones alone. 0 is nobody's.
     id: u64,
     types: Vec<Type>,
@@ -25,26 +25,33 @@ pub struct Params {
     sizes_are_int32: bool,
 }
 
-impl Params {
+impl KernelParams {
     /// The parameters of `kernel`.
-    pub fn of(kernel: &Function) -> Params {
+    pub fn of(kernel: &Function) -> KernelParams {
         let types = kernel.params().iter().map(|&param| kernel.ty(param));
-        Params::new(kernel.param_names.iter().cloned().zip(types), Vec::new())
+        KernelParams::new(kernel.param_names.iter().cloned().zip(types), Vec::new())
     }
 
     /// Parameters of these names and types. `elements` says, by parameter, which composites an array's last axes are
     /// the components of; it may be shorter than the parameters are many.
-    pub fn new(params: impl IntoIterator<Item = (Arc<str>, Type)>, elements: Vec<Option<Composite>>) -> Params {
+    pub fn new(params: impl IntoIterator<Item = (Arc<str>, Type)>, elements: Vec<Option<Composite>>) -> KernelParams {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (names, types): (Vec<Arc<str>>, Vec<Type>) = params.into_iter().unzip();
         let layout = ArgLayout::new(types.iter().copied());
-        Params { id: NEXT.fetch_add(1, Ordering::Relaxed), types, names, layout, elements, sizes_are_int32: false }
+        KernelParams {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            types,
+            names,
+            layout,
+            elements,
+            sizes_are_int32: false,
+        }
     }
 
     /// The same, of a kernel that reads the numbers of elements of arrays of several axes.
     #[must_use]
-    pub fn with_int32_sizes(self) -> Params {
-        Params { sizes_are_int32: true, ..self }
+    pub fn with_int32_sizes(self) -> KernelParams {
+        KernelParams { sizes_are_int32: true, ..self }
     }
 
     /// Returns which composite the last axes of an array are the components of.
@@ -189,18 +196,18 @@ impl fmt::Display for ArgError {
 impl std::error::Error for ArgError {}
 
 /// Rust types that are elements of arrays.
-pub trait Element: Copy + Send + Sync + 'static {
+pub trait ArrayElement: Copy + Send + Sync + 'static {
     /// The HIR type.
     const SCALAR: Scalar;
 }
 
 macro_rules! elements {
-    ($($ty:ty => $scalar:ident),*) => { $(impl Element for $ty { const SCALAR: Scalar = Scalar::$scalar; })* };
+    ($($ty:ty => $scalar:ident),*) => { $(impl ArrayElement for $ty { const SCALAR: Scalar = Scalar::$scalar; })* };
 }
 elements!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
     f32 => F32, f64 => F64);
 
-/// The arguments of one launch, packed as [`ArgLayout`] says, for the kernel whose [`Params`] it is filled with.
+/// The arguments of one launch, packed as [`ArgLayout`] says, for the kernel whose [`KernelParams`] it is filled with.
 /// Reusable: [`ArgBlock::clear`] keeps its memory.
 #[derive(Clone, Debug, Default)]
 pub struct ArgBlock {
@@ -208,7 +215,7 @@ pub struct ArgBlock {
     /// Footprints of the array parameters, in their order.
     footprints: Vec<Footprint>,
     n_params: usize,
-    /// The [`Params::id`] of the first parameter given.
+    /// The [`KernelParams::id`] of the first parameter given.
     given_for: u64,
     /// The parameters whose arrays are in a device's memory.
     resident: SmallVec<[u32; 8]>,
@@ -312,7 +319,7 @@ impl ArgBlock {
         self.n_params == 0
     }
 
-    fn next<'p>(&mut self, params: &'p Params) -> Result<(Type, &'p Arc<str>), ArgError> {
+    fn next<'p>(&mut self, params: &'p KernelParams) -> Result<(Type, &'p Arc<str>), ArgError> {
         if self.n_params == 0 {
             self.given_for = params.id;
         }
@@ -330,7 +337,7 @@ impl ArgBlock {
     /// # Errors
     ///
     /// If the parameter is none of that type, there is none left, or those before it are of another kernel.
-    pub fn scalar(&mut self, params: &Params, ty: Scalar, bits: u64) -> Result<(), ArgError> {
+    pub fn scalar(&mut self, params: &KernelParams, ty: Scalar, bits: u64) -> Result<(), ArgError> {
         let (wanted, name) = self.next(params)?;
         if wanted != Type::Scalar(ty) {
             let (wanted, given) = (wanted.python_name(), ty.python_name().to_owned());
@@ -351,7 +358,7 @@ impl ArgBlock {
     /// one that kernels cannot index.
     pub fn array(
         &mut self,
-        params: &Params,
+        params: &KernelParams,
         elem: Scalar,
         base: *mut u8,
         shape: &[u64],
@@ -470,7 +477,7 @@ impl ArgBlock {
     ///
     /// [`ArgError::OnDevice`].
     #[inline]
-    pub(crate) fn check_on_host(&self, params: &Params) -> Result<(), ArgError> {
+    pub(crate) fn check_on_host(&self, params: &KernelParams) -> Result<(), ArgError> {
         match self.resident.first().and_then(|&param| params.names.get(param as usize)) {
             None => Ok(()),
             Some(name) => Err(ArgError::OnDevice { name: name.clone() }),
@@ -482,7 +489,12 @@ impl ArgBlock {
     /// # Errors
     ///
     /// As [`ArgBlock::array`], and if the slice has not as many elements as the shape.
-    pub fn slice<T: Element>(&mut self, params: &Params, data: &mut [T], shape: &[u64]) -> Result<(), ArgError> {
+    pub fn slice<T: ArrayElement>(
+        &mut self,
+        params: &KernelParams,
+        data: &mut [T],
+        shape: &[u64],
+    ) -> Result<(), ArgError> {
         let wanted = shape.iter().try_fold(1u64, |n, &e| n.checked_mul(e));
         if wanted != Some(data.len() as u64) {
             let (_, name) = self.next(params)?;
@@ -504,7 +516,7 @@ impl ArgBlock {
     /// # Errors
     ///
     /// [`ArgError::Count`] and [`ArgError::OtherKernel`].
-    pub fn check_complete(&self, params: &Params) -> Result<(), ArgError> {
+    pub fn check_complete(&self, params: &KernelParams) -> Result<(), ArgError> {
         if self.n_params == params.len() && (self.given_for == params.id || params.is_empty()) {
             return Ok(());
         }

@@ -33,16 +33,16 @@ const MAX_JOBS: usize = 4096;
 /// Says how long the process's exit waits for the thread: most compilations are done by then.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
-static BACKGROUND: PerProcess<Background> = PerProcess::new();
+static BACKGROUND: PerProcess<BackgroundCompiler> = PerProcess::new();
 
 #[derive(Default)]
-struct Background {
-    state: Mutex<State>,
+struct BackgroundCompiler {
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     jobs: VecDeque<(JobKind, Job)>,
     has_thread: bool,
     is_busy: bool,
@@ -128,8 +128,8 @@ pub(crate) fn wait() {
     BACKGROUND.get().wait_until(None);
 }
 
-impl Background {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl BackgroundCompiler {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

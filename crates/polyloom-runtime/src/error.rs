@@ -3,7 +3,7 @@
 use crate::args::ArgError;
 use crate::device::DeviceFailure;
 use polyloom_codegen::CodegenError;
-use polyloom_codegen::abi::{Site, SiteKind};
+use polyloom_codegen::abi::{CallbackSite, SiteKind};
 use polyloom_ir::{CheckKind, Diagnostic, MAX_DIMS, Span};
 use std::fmt;
 use std::sync::Arc;
@@ -170,7 +170,7 @@ pub struct Trap {
     /// The kernel.
     pub kernel: Arc<str>,
     /// Holds what failed, and its span.
-    pub site: Site,
+    pub site: CallbackSite,
     /// The index that was out of bounds.
     pub index: i128,
     /// The extent it should have been within.
@@ -181,7 +181,7 @@ pub struct Trap {
 
 impl Trap {
     /// The index that a check at `site` reports as the bits of an `i64`.
-    pub(crate) fn index_at(site: &Site, operand: i64) -> i128 {
+    pub(crate) fn index_at(site: &CallbackSite, operand: i64) -> i128 {
         match &site.kind {
             SiteKind::Check(kind) => kind.index(operand),
             SiteKind::Assert(_) | SiteKind::Print(..) => operand.into(),

@@ -127,7 +127,7 @@ fn source() -> String {
 /// Inputs of one launch.
 const BLOCK: usize = 1 << 20;
 
-fn launch<T: polyloom_runtime::Element>(kernel: &Kernel, x: &mut [T], y: &mut [T]) -> Result<(), Box<dyn Error>> {
+fn launch<T: polyloom_runtime::ArrayElement>(kernel: &Kernel, x: &mut [T], y: &mut [T]) -> Result<(), Box<dyn Error>> {
     let shape = [x.len() as u64];
     let mut args = ArgBlock::new();
     args.slice(kernel.params(), x, &shape)?;

@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use absent as backend;
 #[cfg(any(feature = "compute", feature = "compute-static"))]
 use llvm as backend;
-use polyloom_codegen::{CodegenError, Facts, GridShape, Variant, entry_name, gpu_parameter_bytes};
+use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, GridShape, entry_name, gpu_parameter_bytes};
 use polyloom_frontend::CompileError;
 use polyloom_ir::verify::{check_arch, check_version, least_version};
 use polyloom_ir::{Arch, Code, Diagnostic, PtxVersion};
@@ -116,10 +116,10 @@ impl Kernel {
         forms: [GpuForm; N],
         target: &GpuTarget,
     ) -> Result<[String; N], GpuError> {
-        let mut facts = if target.dense { self.params().dense_facts() } else { Facts::default() };
+        let mut facts = if target.dense { self.params().dense_facts() } else { ArgFacts::default() };
         // Memory that is allocated on a GPU begins at a multiple of 256.
         facts.arrays.iter_mut().for_each(|array| array.aligned = true);
-        let variant = Variant { launch_rank: self.natural_rank(), facts };
+        let variant = CodeVariant { launch_rank: self.natural_rank(), facts };
         self.emit_gpu_variant(&variant, target, forms)
     }
 
@@ -180,7 +180,7 @@ impl Kernel {
 
     pub(crate) fn emit_gpu_variant<const N: usize>(
         &self,
-        variant: &Variant,
+        variant: &CodeVariant,
         target: &GpuTarget,
         forms: [GpuForm; N],
     ) -> Result<[String; N], GpuError> {
@@ -209,20 +209,20 @@ pub enum GpuError {
 ///
 /// When there is none: what was looked for.
 pub fn find_assembler() -> Result<PathBuf, CodegenError> {
-    backend::Assembler::find().map(|assembler| assembler.path().to_owned()).map_err(failed)
+    backend::PtxAssembler::find().map(|assembler| assembler.path().to_owned()).map_err(failed)
 }
 
 /// NVIDIA's assembler, for what it says of PTX, if the machine has it.
-pub struct Ptxas(backend::Ptxas);
+pub struct PtxasProgram(backend::PtxasProgram);
 
-impl Ptxas {
+impl PtxasProgram {
     /// Looks for the program where [`find_assembler`] does.
     ///
     /// # Errors
     ///
     /// When there is none: what was looked for.
-    pub fn find() -> Result<Ptxas, CodegenError> {
-        backend::Ptxas::find().map(Ptxas).map_err(failed)
+    pub fn find() -> Result<PtxasProgram, CodegenError> {
+        backend::PtxasProgram::find().map(PtxasProgram).map_err(failed)
     }
 
     /// Returns what `ptxas --verbose` says of PTX: registers, memory and spills.
@@ -245,16 +245,16 @@ impl Ptxas {
 }
 
 /// NVIDIA's compiler of CUDA C++, if the machine has it.
-pub struct Nvrtc(backend::Nvrtc);
+pub struct NvrtcCompiler(backend::NvrtcLibrary);
 
-impl Nvrtc {
+impl NvrtcCompiler {
     /// Looks for the library in CUDA tool kits and in NVIDIA's packages for Python.
     ///
     /// # Errors
     ///
     /// When there is none: what was looked for.
-    pub fn find() -> Result<Nvrtc, CodegenError> {
-        backend::Nvrtc::find().map(Nvrtc).map_err(failed)
+    pub fn find() -> Result<NvrtcCompiler, CodegenError> {
+        backend::NvrtcLibrary::find().map(NvrtcCompiler).map_err(failed)
     }
 
     /// Compiles CUDA C++ that includes nothing, as [`Kernel::text`] gives it, to PTX.

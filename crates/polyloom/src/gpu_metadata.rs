@@ -55,7 +55,7 @@ pub struct GpuMetadata {
     /// Shared memory of a block, in bytes.
     pub shared_memory: SharedMemory,
     /// Holds what the entry takes, after the launch's extents and the report: names, types and bytes.
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<EntryParameter>,
     /// `one_thread_each` or `grid_stride`.
     pub grid: &'static str,
     /// True if the code is for dense arrays alone, and for launches of at most 2^27 threads.
@@ -90,7 +90,7 @@ pub struct SharedMemory {
 
 /// A parameter of an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Parameter {
+pub struct EntryParameter {
     /// Its name in the kernel's source; of a field of a struct, with the path to it.
     pub name: String,
     /// Its type, as Python code spells it.
@@ -149,7 +149,7 @@ impl Kernel {
             },
             parameters: names
                 .zip(sizes)
-                .map(|((name, ty), bytes)| Parameter { name: name.to_string(), r#type: ty.python_name(), bytes })
+                .map(|((name, ty), bytes)| EntryParameter { name: name.to_string(), r#type: ty.python_name(), bytes })
                 .collect(),
             grid: match target.shape {
                 GridShape::OneThreadEach => "one_thread_each",

@@ -5,7 +5,7 @@
 use polyloom_codegen::{ArgLayout, GpuLaunch};
 use polyloom_ir::MAX_DIMS;
 use polyloom_ptx::ParameterInfo;
-use polyloom_runtime::Layout;
+use polyloom_runtime::ArrayLayout;
 
 const ADDRESS_BYTES: usize = 8;
 /// Most threads of a launch on a GPU.
@@ -17,7 +17,7 @@ pub enum PtxArgument {
     /// These bytes, and what they are aligned to in a struct: a power of two.
     Bytes(Vec<u8>, usize),
     /// The address of an array.
-    Array(Layout),
+    Array(ArrayLayout),
     /// A struct of these, at most [`MAX_STRUCT_LEVELS`] deep, and the least it is aligned to: a power of two.
     Struct(Vec<PtxArgument>, usize),
 }
@@ -45,7 +45,7 @@ pub struct PtxArray {
     /// The parameter's name, and for a member of a struct its number behind a dot: `p.0`.
     pub name: String,
     /// The place where it is on the host.
-    pub layout: Layout,
+    pub layout: ArrayLayout,
 }
 
 impl PtxParameter {
@@ -130,7 +130,7 @@ impl PtxArgument {
 }
 
 /// Appends extents and strides to an array's address.
-fn describe(array: &Layout, bytes: &mut Vec<u8>) {
+fn describe(array: &ArrayLayout, bytes: &mut Vec<u8>) {
     let ndim = array.extents.len() as u8;
     bytes.resize(ArgLayout::stride(ndim, ndim) as usize, 0);
     let mut set = |offset: u32, word: [u8; 8]| bytes[offset as usize..][..8].copy_from_slice(&word);
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     fn array(base: u64) -> PtxArgument {
-        PtxArgument::Array(Layout {
+        PtxArgument::Array(ArrayLayout {
             base,
             elem_bytes: 4,
             extents: [3, 5].into_iter().collect(),

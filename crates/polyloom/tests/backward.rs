@@ -3,7 +3,7 @@
 //! Shapes and places are worked out by hand from the kernels' text: an iteration keeps the 8 bytes, or 24, that it has
 //! been given.
 
-use polyloom::{Backward, DerivativeRequest, Scalar, Session, SourceFile, SourceUnit, TapeExtent, TapeLimits};
+use polyloom::{BackwardKernel, DerivativeRequest, Scalar, Session, SourceFile, SourceUnit, TapeExtent, TapeLimits};
 use std::sync::Arc;
 
 const TEXT: &str = "\
@@ -42,15 +42,15 @@ def stencil(x: loom.array2d(dtype=loom.float64), y: loom.array2d(dtype=loom.floa
     y[i, j] = x[i + 1, j] - x[i, j + 1]
 ";
 
-fn backward(kernel: &str, rank: u8, checkpoints: bool) -> Arc<Backward> {
+fn backward(kernel: &str, rank: u8, checkpoints: bool) -> Arc<BackwardKernel> {
     requested(kernel, DerivativeRequest { checkpoints, ..DerivativeRequest::new(Vec::new(), rank) })
 }
 
-fn with_rows(kernel: &str) -> Arc<Backward> {
+fn with_rows(kernel: &str) -> Arc<BackwardKernel> {
     requested(kernel, DerivativeRequest { checkpoints: true, rows: true, ..DerivativeRequest::new(Vec::new(), 1) })
 }
 
-fn requested(kernel: &str, request: DerivativeRequest) -> Arc<Backward> {
+fn requested(kernel: &str, request: DerivativeRequest) -> Arc<BackwardKernel> {
     let unit = SourceUnit::parse(SourceFile::new("kernels.py", TEXT, 1)).unwrap();
     let session = Session::on(Session::default_device().unwrap()).unwrap();
     let kernel = session.compile_file_kernel(&unit, kernel).unwrap();

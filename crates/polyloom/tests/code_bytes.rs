@@ -5,7 +5,8 @@
 
 use polyloom::frontend::FileEnvironment;
 use polyloom::{
-    CpuDevice, Form, FunctionKind, Kernel, Session, SourceFile, SourceMap, SourceUnit, TextTarget, Tier, parse_module,
+    CodeForm, CpuDevice, FunctionKind, Kernel, Session, SourceFile, SourceMap, SourceUnit, TextTarget, Tier,
+    parse_module,
 };
 use polyloom_codegen::Backend;
 use polyloom_codegen::cranelift::CraneliftBackend;
@@ -59,12 +60,12 @@ fn ptx(_: &Kernel) -> Option<Vec<u8>> {
 /// The hashes of a kernel's forms, those that it has.
 fn forms(kernel: &Kernel) -> BTreeMap<&'static str, u64> {
     let made = [
-        ("hir", kernel.emit(Form::Hir, None).ok()),
-        ("prepared", kernel.emit(Form::HirPrepared, None).ok()),
+        ("hir", kernel.emit(CodeForm::Hir, None).ok()),
+        ("prepared", kernel.emit(CodeForm::HirPrepared, None).ok()),
         ("cpp", kernel.text(TextTarget::Cpp, true).ok().map(String::into_bytes)),
         ("cuda", kernel.text(TextTarget::Cuda, true).ok().map(String::into_bytes)),
-        ("cranelift", kernel.emit(Form::Obj, Some(Tier::Quick)).ok()),
-        ("llvm", kernel.emit(Form::Obj, Some(Tier::Optimized)).ok()),
+        ("cranelift", kernel.emit(CodeForm::Obj, Some(Tier::Quick)).ok()),
+        ("llvm", kernel.emit(CodeForm::Obj, Some(Tier::Optimized)).ok()),
         ("ptx", ptx(kernel)),
     ];
     made.into_iter().filter_map(|(form, bytes)| Some((form, hash(&bytes?)))).collect()

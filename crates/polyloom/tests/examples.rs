@@ -1,7 +1,7 @@
 //! The examples of the op table give what they say, on every engine.
 
 use super::stubs::functions::FUNCTIONS;
-use polyloom::op::{ExampleLine, Group, OpInfo, Spelling};
+use polyloom::op::{ExampleLine, OpGroup, OpInfo, OpSpelling};
 use polyloom::{
     ArgBlock, CodeCache, LaunchOptions, Op, PrintSink, Session, SourceFile, SourceUnit, Tier, TierPolicy,
     set_print_sink,
@@ -22,7 +22,7 @@ impl PrintSink for Kept {
 #[test]
 fn every_builtin_has_an_example() {
     let names = |info: &OpInfo, text: &str| match info.spelling {
-        Spelling::Operator(operator) => text.contains(operator) || text.contains(info.name),
+        OpSpelling::Operator(operator) => text.contains(operator) || text.contains(info.name),
         _ => text.contains(&format!("loom.{}(", info.name)),
     };
     let is_shown = |info: &OpInfo| {
@@ -115,7 +115,7 @@ fn run(session: &Session, example: &[ExampleLine], prints: Option<&str>) -> Stri
 /// Returns true if what is shown is printed; the examples of calls that are no expressions show what they print
 /// themselves, but for those of blocks.
 fn has_value(info: &OpInfo) -> bool {
-    let of_blocks = info.group == Group::Gpu;
+    let of_blocks = info.group == OpGroup::Gpu;
     of_blocks
         || info
             .signatures

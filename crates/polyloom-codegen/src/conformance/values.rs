@@ -1,15 +1,15 @@
 //! Operand values: the edges of every type, and random ones.
 
-use polyloom_ir::eval::{Evaluator, evaluator};
+use polyloom_ir::eval::{OpEvaluator, evaluator};
 use polyloom_ir::{Op, Scalar, Type, generate};
 
 /// Random operands. A seed gives the same ones on every machine, so failures repeat.
-pub struct Random(generate::Random);
+pub struct RandomOperands(generate::Random);
 
-impl Random {
+impl RandomOperands {
     /// The operands of a seed.
-    pub fn new(seed: u64) -> Random {
-        Random(generate::Random::new(seed))
+    pub fn new(seed: u64) -> RandomOperands {
+        RandomOperands(generate::Random::new(seed))
     }
 
     /// The next 64 bits.
@@ -201,7 +201,7 @@ pub fn ordinal(ty: Scalar, bits: u64) -> Option<i64> {
 /// The value of a float.
 pub fn to_f64(ty: Scalar, bits: u64) -> f64 {
     match evaluator(Op::Cast, &[ty.into()], Type::F64) {
-        Some(Evaluator::Unary(cast)) => f64::from_bits(cast(bits)),
+        Some(OpEvaluator::Unary(cast)) => f64::from_bits(cast(bits)),
         _ => f64::from_bits(bits),
     }
 }

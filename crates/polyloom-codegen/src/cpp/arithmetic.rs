@@ -1,17 +1,17 @@
 //! Operations on scalars.
 
-use super::body::Body;
+use super::body::FunctionWriter;
 use super::expression::Precedence;
 use super::prelude::Helper;
 use super::types;
-use super::unit::Target;
+use super::unit::TextTarget;
 use polyloom_ir::{Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
 
 /// Says how far back operands are looked at for being constants.
 const MAX_CONSTANT_DEPTH: u32 = 8;
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     pub(super) fn scalar(&mut self, data: &InstData, result: Value, ty: Scalar) {
         use Precedence::*;
         self.unit.need_scalar(ty);
@@ -164,7 +164,7 @@ impl Body<'_, '_> {
             let data = &self.func.insts[inst];
             data.op == Op::Cast && self.scalar_of(data.operands[0]).is_some_and(|from| !from.is_float())
         };
-        self.unit.target() == Target::Cpp
+        self.unit.target() == TextTarget::Cpp
             && matches!(ty, Scalar::F32 | Scalar::F64)
             && self.folded_inst(data.operands[1]).is_some_and(converts)
             && self.is_made_of_constants(data.operands[0], MAX_CONSTANT_DEPTH)
@@ -515,7 +515,7 @@ impl Body<'_, '_> {
     /// code that may meet a sum.
     pub(super) fn is_rounded_product(&self, product: Value) -> bool {
         let is_float = matches!(self.func.ty(product), Type::F32 | Type::F64);
-        self.unit.target() == Target::Cuda && self.is_strict && is_float && self.may_meet_a_sum(product)
+        self.unit.target() == TextTarget::Cuda && self.is_strict && is_float && self.may_meet_a_sum(product)
     }
 
     fn may_meet_a_sum(&self, value: Value) -> bool {

@@ -6,7 +6,7 @@ use polyloom_ir::{Function, Inst, Op, Region, Value, ValueDef};
 
 /// Places are numbered in order of the text. An instruction has one where it starts and, if it owns regions, one where
 /// it ends; a region has one where it starts.
-pub(super) struct Layout {
+pub(super) struct TextLayout {
     insts: SecondaryMap<Inst, InstPlace>,
     regions: SecondaryMap<Region, RegionPlace>,
     n_places: u32,
@@ -26,9 +26,9 @@ struct RegionPlace {
     owner: PackedOption<Inst>,
 }
 
-impl Layout {
-    pub(super) fn new(func: &Function) -> Layout {
-        let mut layout = Layout {
+impl TextLayout {
+    pub(super) fn new(func: &Function) -> TextLayout {
+        let mut layout = TextLayout {
             insts: SecondaryMap::with_capacity(func.insts.len()),
             regions: SecondaryMap::with_capacity(func.regions.len()),
             n_places: 0,

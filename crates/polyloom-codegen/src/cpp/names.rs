@@ -29,11 +29,11 @@ const DEFINED: &str = "
 
 /// The names taken in a scope.
 #[derive(Clone, Default)]
-pub(super) struct Names {
+pub(super) struct ScopeNames {
     taken: FxHashSet<String>,
 }
 
-impl Names {
+impl ScopeNames {
     /// Takes a name of something that is called so.
     pub(super) fn reserve(&mut self, name: &str) {
         if !self.taken.contains(name) {

@@ -4,16 +4,16 @@
 //! it; constants and extents are, however often they are used. A value that no effect depends on is not written at
 //! all. Everything else is a variable (`variables.rs`).
 
-use super::layout::Layout;
-use super::range::Intervals;
+use super::layout::TextLayout;
+use super::range::ValueIntervals;
 use crate::LEAST_TABLE;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::{Effect, Group, Signature};
+use polyloom_ir::op::{OpEffect, OpGroup, Signature};
 use polyloom_ir::{CallEffects, Function, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef};
 
 /// Describes how the values of a function are written.
-pub(super) struct Plan {
+pub(super) struct ValuePlan {
     /// Values that something depends on.
     pub live: EntitySet<Value>,
     /// Values written where they are used.
@@ -23,14 +23,19 @@ pub(super) struct Plan {
     user: SecondaryMap<Value, PackedOption<Inst>>,
 }
 
-impl Plan {
-    pub(super) fn new(func: &Function, layout: &Layout, intervals: &Intervals<'_>, calls: &CallEffects) -> Plan {
+impl ValuePlan {
+    pub(super) fn new(
+        func: &Function,
+        layout: &TextLayout,
+        intervals: &ValueIntervals<'_>,
+        calls: &CallEffects,
+    ) -> ValuePlan {
         let mut live =
-            Liveness { func, layout, live: EntitySet::with_capacity(func.values.len()), pending: Vec::new() };
+            EffectLiveness { func, layout, live: EntitySet::with_capacity(func.values.len()), pending: Vec::new() };
         live.roots(func.body, calls);
         live.run();
         let live = live.live;
-        let mut plan = Plan {
+        let mut plan = ValuePlan {
             live,
             folded: EntitySet::with_capacity(func.values.len()),
             n_uses: SecondaryMap::with_capacity(func.values.len()),
@@ -47,14 +52,14 @@ impl Plan {
                 }
             }
         });
-        let mut folding = Folding { func, layout, intervals, calls, writes: Vec::new(), plan: &mut plan };
+        let mut folding = UseFolding { func, layout, intervals, calls, writes: Vec::new(), plan: &mut plan };
         folding.count_writes();
         folding.region(func.body);
         plan
     }
 
     /// Returns true if an operand is handed to a result or a carried value that nothing depends on.
-    fn hands_to_nothing(&self, func: &Function, layout: &Layout, inst: Inst, index: usize) -> bool {
+    fn hands_to_nothing(&self, func: &Function, layout: &TextLayout, inst: Inst, index: usize) -> bool {
         let data = &func.insts[inst];
         let (target, index) = match (data.op, &data.imm) {
             (Op::Break | Op::Continue, Imm::Target(target)) => (*target, index),
@@ -77,7 +82,7 @@ impl Plan {
 
     /// Returns true if an instruction leaves anything in the text.
     fn is_written(&self, _: Inst, data: &InstData, calls: &CallEffects) -> bool {
-        let has_effect = !matches!(calls.of_inst(data), Effect::Pure | Effect::Read);
+        let has_effect = !matches!(calls.of_inst(data), OpEffect::Pure | OpEffect::Read);
         has_effect || data.results.iter().any(|&result| self.live.contains(result))
     }
 
@@ -93,7 +98,7 @@ impl Plan {
     }
 
     /// The statement that an instruction is written in.
-    pub(super) fn statement(&self, func: &Function, layout: &Layout, inst: Inst) -> Inst {
+    pub(super) fn statement(&self, func: &Function, layout: &TextLayout, inst: Inst) -> Inst {
         let mut at = inst;
         loop {
             let folded = |inst: Inst| func.insts[inst].results.first().filter(|&&v| self.folded.contains(v)).copied();
@@ -114,7 +119,7 @@ impl Plan {
 pub(super) fn draws(op: Op) -> bool {
     let info = op.info();
     let changes_first = |signature: &Signature| signature.params.first().is_some_and(|param| param.inout);
-    info.group == Group::Random && info.signatures.iter().all(changes_first)
+    info.group == OpGroup::Random && info.signatures.iter().all(changes_first)
 }
 
 /// Returns true if a value is a composite of constants that is written as a table where indices choose among them: one
@@ -128,14 +133,14 @@ pub(super) fn is_table(func: &Function, data: &InstData, value: Value) -> bool {
 }
 
 /// Finds what effects depend on.
-struct Liveness<'f> {
+struct EffectLiveness<'f> {
     func: &'f Function,
-    layout: &'f Layout,
+    layout: &'f TextLayout,
     live: EntitySet<Value>,
     pending: Vec<Value>,
 }
 
-impl Liveness<'_> {
+impl EffectLiveness<'_> {
     fn mark(&mut self, value: Value) {
         if self.live.insert(value) {
             self.pending.push(value);
@@ -161,7 +166,7 @@ impl Liveness<'_> {
                     self.mark_all(&func.insts[last].operands);
                 }
             }
-            _ if matches!(calls.of_inst(data), Effect::Pure | Effect::Read) => {}
+            _ if matches!(calls.of_inst(data), OpEffect::Pure | OpEffect::Read) => {}
             _ => self.mark_all(&data.operands),
         });
     }
@@ -239,21 +244,21 @@ impl Liveness<'_> {
 
 /// Decides what is written where it is used, from the end of each region to its start, because when an instruction's
 /// turn comes, it is known which statement its user is part of.
-struct Folding<'a> {
+struct UseFolding<'a> {
     func: &'a Function,
-    layout: &'a Layout,
-    intervals: &'a Intervals<'a>,
+    layout: &'a TextLayout,
+    intervals: &'a ValueIntervals<'a>,
     calls: &'a CallEffects,
     /// For each place, how many writes of memory stand before it.
     writes: Vec<u32>,
-    plan: &'a mut Plan,
+    plan: &'a mut ValuePlan,
 }
 
-impl Folding<'_> {
+impl UseFolding<'_> {
     fn count_writes(&mut self) {
         let mut at = vec![false; self.layout.n_places() as usize + 1];
         self.func.walk(self.func.body, &mut |inst, data| {
-            if matches!(self.calls.of_inst(data), Effect::Write | Effect::ReadWrite) {
+            if matches!(self.calls.of_inst(data), OpEffect::Write | OpEffect::ReadWrite) {
                 at[self.layout.start(inst) as usize] = true;
             }
         });
@@ -309,9 +314,9 @@ impl Folding<'_> {
             return false;
         }
         match self.calls.of_inst(data) {
-            Effect::Pure => self.is_used_in_place(inst, result, false),
-            Effect::Read => self.is_used_in_place(inst, result, true),
-            Effect::Region if data.op == Op::If => match self.conditional(data) {
+            OpEffect::Pure => self.is_used_in_place(inst, result, false),
+            OpEffect::Read => self.is_used_in_place(inst, result, true),
+            OpEffect::Region if data.op == Op::If => match self.conditional(data) {
                 Some(reads) => self.is_used_in_place(inst, result, reads),
                 None => false,
             },
@@ -344,7 +349,7 @@ impl Folding<'_> {
                 if self.plan.is_statement(inner, data, self.calls) {
                     return None;
                 }
-                self.func.walk(region, &mut |_, data| reads |= self.calls.of_inst(data) == Effect::Read);
+                self.func.walk(region, &mut |_, data| reads |= self.calls.of_inst(data) == OpEffect::Read);
             }
         }
         Some(reads)

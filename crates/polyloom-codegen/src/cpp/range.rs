@@ -1,5 +1,5 @@
 //! What integers of the text are known to be without looking at conditions: enough to see that `i + 1` of a thread's
-//! coordinate does not overflow, and so to write it as it is.
+//! coordinate does not overflow, and so to write it is.
 //!
 //! No extent is negative.
 
@@ -12,7 +12,7 @@ use std::cell::RefCell;
 const MAX_DEPTH: u32 = 10;
 
 /// Describes what the integers of a function can be.
-pub(super) struct Intervals<'a> {
+pub(super) struct ValueIntervals<'a> {
     func: &'a Function,
     /// The loops by their bodies.
     loops: FxHashMap<Region, Inst>,
@@ -20,11 +20,11 @@ pub(super) struct Intervals<'a> {
     known: RefCell<FxHashMap<(Value, u32), Range>>,
 }
 
-impl<'a> Intervals<'a> {
-    pub(super) fn new(func: &'a Function) -> Intervals<'a> {
+impl<'a> ValueIntervals<'a> {
+    pub(super) fn new(func: &'a Function) -> ValueIntervals<'a> {
         let loops = func.insts.iter().filter(|(_, data)| data.op == Op::ForRange);
         let loops = loops.map(|(inst, data)| (data.regions[0], inst)).collect();
-        Intervals { func, loops, known: RefCell::default() }
+        ValueIntervals { func, loops, known: RefCell::default() }
     }
 
     /// The least and the greatest number that an integer can be.

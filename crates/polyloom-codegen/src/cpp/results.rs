@@ -1,14 +1,14 @@
 //! Results that are more than one value: composites of which a component changes, and calls with several results.
 
-use super::body::{Body, number};
+use super::body::{FunctionWriter, number};
 use super::expression::Precedence;
 use super::prelude::Helper;
-use super::unit::Callee;
+use super::unit::DefinitionCallee;
 use polyloom_ir::{Imm, Inst, InstData, Op, Type, Value};
 use smallvec::SmallVec;
 use std::fmt::Write as _;
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     /// A composite with another component.
     pub(super) fn with_component(&mut self, data: &InstData) {
         let (Some(&result), Some(&whole)) = (data.results.first(), data.operands.first()) else { return };
@@ -128,7 +128,7 @@ impl Body<'_, '_> {
         let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&v| self.func.ty(v)).collect();
         let results: SmallVec<[Type; 2]> = data.results.iter().map(|&v| self.func.ty(v)).collect();
         let callee = match self.unit.definition(data.op, &types, &results) {
-            Some(Callee::Function(callee) | Callee::Widened(callee)) => callee,
+            Some(DefinitionCallee::Function(callee) | DefinitionCallee::Widened(callee)) => callee,
             _ => return self.unsupported(data),
         };
         let call = |body: &mut Self| {

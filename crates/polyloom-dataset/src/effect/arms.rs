@@ -6,16 +6,16 @@ use rustc_hash::FxHashMap;
 /// Returns true if both regions of a branch do the same, and something.
 pub(super) fn are_alike(function: &Function, arms: &[Region]) -> bool {
     let [a, b] = arms else { return false };
-    function.regions[*a].insts.len() > 1 && Matching { function, named: FxHashMap::default() }.regions(*a, *b)
+    function.regions[*a].insts.len() > 1 && CodeMatching { function, named: FxHashMap::default() }.regions(*a, *b)
 }
 
 /// A comparison of two pieces of code, by what the values of one are called in the other.
-struct Matching<'a> {
+struct CodeMatching<'a> {
     function: &'a Function,
     named: FxHashMap<Value, Value>,
 }
 
-impl Matching<'_> {
+impl CodeMatching<'_> {
     fn regions(&mut self, a: Region, b: Region) -> bool {
         let (a, b) = (&self.function.regions[a], &self.function.regions[b]);
         self.named.extend(a.params.iter().copied().zip(b.params.iter().copied()));

@@ -1,19 +1,19 @@
 //! Values that nothing reads, and values that a loop makes anew in each round although none of what they are made of
 //! changes in it.
 
-use super::{Finding, is_place};
+use super::{EffectFinding, is_place};
 use polyloom::{Function, Inst, InstData, Op, Region, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The first of them in the function.
-pub(super) fn find(function: &Function) -> Option<Finding> {
+pub(super) fn find(function: &Function) -> Option<EffectFinding> {
     let mut read = FxHashSet::default();
     function.walk(function.body, &mut |_, data| read.extend(data.operands.iter().copied()));
-    let mut search = Search { function, read, written: function.written_arrays(), depths: FxHashMap::default() };
+    let mut search = LoopSearch { function, read, written: function.written_arrays(), depths: FxHashMap::default() };
     search.region(function.body, 0)
 }
 
-struct Search<'a> {
+struct LoopSearch<'a> {
     function: &'a Function,
     /// The values that something reads.
     read: FxHashSet<Value>,
@@ -23,14 +23,14 @@ struct Search<'a> {
     depths: FxHashMap<Value, u32>,
 }
 
-impl Search<'_> {
-    fn region(&mut self, region: Region, depth: u32) -> Option<Finding> {
+impl LoopSearch<'_> {
+    fn region(&mut self, region: Region, depth: u32) -> Option<EffectFinding> {
         let region = &self.function.regions[region];
         self.depths.extend(region.params.iter().map(|&param| (param, depth)));
         region.insts.iter().find_map(|&inst| self.inst(inst, depth))
     }
 
-    fn inst(&mut self, inst: Inst, depth: u32) -> Option<Finding> {
+    fn inst(&mut self, inst: Inst, depth: u32) -> Option<EffectFinding> {
         let data = &self.function.insts[inst];
         let changes = self.depth(data, depth);
         self.depths.extend(data.results.iter().map(|&result| (result, changes)));
@@ -43,7 +43,7 @@ impl Search<'_> {
         if !data.op.info().is_pure() || is_place(data.op) || self.is_beginning(data) {
             return None;
         }
-        let finding = |what| Some(Finding { span: data.span, subject: name.to_owned(), what });
+        let finding = |what| Some(EffectFinding { span: data.span, subject: name.to_owned(), what });
         match self.read.contains(&result) {
             false => finding("is computed and not used"),
             true if changes < depth && !self.is_whole(result) => {

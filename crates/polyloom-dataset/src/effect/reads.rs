@@ -1,33 +1,33 @@
 //! What of values is read: of a vector one component, of a number its size alone, of a bounded number whether it passes
 //! a number within the bounds.
 
-use super::Finding;
+use super::EffectFinding;
 use polyloom::{Composite, Function, Imm, InstData, Op, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// The first value in the function that is more than what is read of it.
-pub(super) fn find(function: &Function) -> Option<Finding> {
+pub(super) fn find(function: &Function) -> Option<EffectFinding> {
     let mut insts: Vec<&InstData> = Vec::new();
     function.walk(function.body, &mut |inst, _| insts.push(&function.insts[inst]));
-    let mut reads = Reads { function, readers: FxHashMap::default(), parts: FxHashMap::default() };
+    let mut reads = ElementReads { function, readers: FxHashMap::default(), parts: FxHashMap::default() };
     for data in insts.iter().rev() {
         reads.add(data);
     }
     insts.into_iter().find_map(|data| {
         let what = reads.fault(data)?;
-        Some(Finding { span: data.span, subject: reads.subject(data), what })
+        Some(EffectFinding { span: data.span, subject: reads.subject(data), what })
     })
 }
 
-struct Reads<'a> {
+struct ElementReads<'a> {
     function: &'a Function,
     readers: FxHashMap<Value, SmallVec<[&'a InstData; 2]>>,
     /// The components that are read of composites, a bit each.
     parts: FxHashMap<Value, u64>,
 }
 
-impl<'a> Reads<'a> {
+impl<'a> ElementReads<'a> {
     fn add(&mut self, data: &'a InstData) {
         let of_result = data.results.first().and_then(|result| self.parts.get(result)).copied().unwrap_or(0);
         let is_by_part = self.is_by_part(data);

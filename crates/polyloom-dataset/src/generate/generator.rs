@@ -3,17 +3,17 @@
 mod finish;
 mod parameters;
 
-use super::constrain::Tamed;
-use super::docstring::{self, FunctionSummary, Sentence};
-use super::expr::{Binding, Expr, Parts};
-use super::function::Function;
+use super::constrain::BoundedValue;
+use super::docstring::{self, DocSentence, FunctionSummary};
+use super::expr::{BindingStrength, GeneratedExpr, SumParts};
+use super::function::GeneratedFunction;
 use super::hoist;
-use super::known::{Known, Roots};
-use super::names::{Names, Role};
-use super::program::{Extent, Input};
-use super::range::Range;
+use super::known::{KnownTest, Roots};
+use super::names::{KernelNames, NameRole};
+use super::program::{ProgramExtent, ProgramInput};
+use super::range::NumberRange;
 use super::usage::{self, NameUsage, repeats};
-use super::values::{Choices, OVERLOADS, is_in_warp};
+use super::values::{OVERLOADS, TypeChoices, is_in_warp};
 use super::words;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use smallvec::smallvec;
@@ -22,12 +22,12 @@ use std::rc::Rc;
 
 /// Something an expression can read.
 #[derive(Clone, Debug)]
-pub(super) struct Variable {
+pub(super) struct GeneratedVariable {
     /// Its name, or the element of an array.
     pub(super) text: String,
     words: String,
     pub(super) ty: Type,
-    pub(super) range: Range,
+    pub(super) range: NumberRange,
     /// True if something reads it.
     pub(super) used: bool,
     /// The line from which on it has to be read.
@@ -37,14 +37,14 @@ pub(super) struct Variable {
     /// True if threads see different values.
     pub(super) varies: bool,
     /// Holds what it begins with, of a variable that statements change.
-    pub(super) start: Range,
+    pub(super) start: NumberRange,
     /// True if nothing need read it.
     pub(super) is_free: bool,
     /// True if it is in scope.
     pub(super) visible: bool,
     /// Holds what is known of the value that it was given.
     pub(super) head: Option<Op>,
-    pub(super) parts: Parts,
+    pub(super) parts: SumParts,
     /// The text of the value that it was given, if there is one.
     pub(super) value: String,
     /// True if it has another value in each round of a loop around.
@@ -58,10 +58,10 @@ pub(super) struct Variable {
     /// True if statements change it from here on.
     pub(super) changes: bool,
     /// Holds what they have made of it.
-    pub(super) becomes: Option<Range>,
+    pub(super) becomes: Option<NumberRange>,
 }
 
-impl Variable {
+impl GeneratedVariable {
     /// Returns true if it is a vector or the like that the kernel computes, because of one component alone that would
     /// do.
     pub(super) fn is_made_whole(&self) -> bool {
@@ -80,22 +80,22 @@ impl Variable {
 }
 
 /// A parameter as it is written, and what is passed for it: of a struct a record for each leaf.
-struct Parameter {
+struct GeneratedParameter {
     text: String,
-    inputs: Vec<Input>,
+    inputs: Vec<ProgramInput>,
 }
 
 /// A kernel in the making.
-pub(super) struct Generator {
+pub(super) struct KernelGenerator {
     pub(super) random: Random,
-    pub(super) names: Names,
+    pub(super) names: KernelNames,
     /// Says how the text names the package.
     package: &'static str,
-    pub(super) variables: Vec<Variable>,
+    pub(super) variables: Vec<GeneratedVariable>,
     /// Says which of [`OVERLOADS`] this kernel may call.
     pub(super) kept: Vec<bool>,
     /// Holds what gives the types that have been asked for.
-    pub(super) choices: Vec<(Type, Rc<Choices>)>,
+    pub(super) choices: Vec<(Type, Rc<TypeChoices>)>,
     /// The types of its values.
     pub(super) composites: Vec<Composite>,
     pub(super) scalars: Vec<Scalar>,
@@ -104,7 +104,7 @@ pub(super) struct Generator {
     /// The type of its whole numbers.
     pub(super) whole: Type,
     /// The functions that its expressions may call.
-    pub(super) functions: Vec<Function>,
+    pub(super) functions: Vec<GeneratedFunction>,
     /// Number of times of a hundred an operation is plain arithmetic.
     pub(super) arithmetic: usize,
     /// True if products of matrices are written with `@`.
@@ -126,15 +126,15 @@ pub(super) struct Generator {
     /// Holds what the last result comes from.
     pub(super) outer: Option<Op>,
     /// Holds what has been brought to a size.
-    pub(super) tamed: Vec<Tamed>,
+    pub(super) tamed: Vec<BoundedValue>,
     /// The outcomes of tests that are known.
-    pub(super) known: Vec<Known>,
+    pub(super) known: Vec<KnownTest>,
     lines: Vec<String>,
     reads: NameUsage,
     indent: usize,
-    params: Vec<Parameter>,
-    dim: Vec<Extent>,
-    doc: Vec<Sentence>,
+    params: Vec<GeneratedParameter>,
+    dim: Vec<ProgramExtent>,
+    doc: Vec<DocSentence>,
     pub(super) indices: Vec<String>,
     /// Holds what stands before the kernel: structs and functions.
     items: Vec<String>,
@@ -147,9 +147,9 @@ pub(super) struct Generator {
     pub(super) numbers: Vec<String>,
 }
 
-impl Generator {
+impl KernelGenerator {
     /// A kernel of these values, with some of the builtins.
-    pub(super) fn new(mut random: Random, composites: Vec<Composite>, scalars: Vec<Scalar>) -> Generator {
+    pub(super) fn new(mut random: Random, composites: Vec<Composite>, scalars: Vec<Scalar>) -> KernelGenerator {
         // A kernel that may call all of them calls each seldom: swarm testing's subsets.
         let share = random.pick(&[2, 3, 5, 8]);
         let shared = !random.one_in(6);
@@ -168,9 +168,9 @@ impl Generator {
         let (comments, states) = (random.one_in(5), random.one_in(2));
         let of = |fits: fn(Scalar) -> bool, other| scalars.iter().copied().find(|&s| fits(s)).unwrap_or(other).into();
         let (real, whole) = (of(Scalar::is_float, Scalar::F32), of(Scalar::is_int, Scalar::I32));
-        Generator {
+        KernelGenerator {
             random,
-            names: Names::default(),
+            names: KernelNames::default(),
             package: if shared { "wp" } else { "loom" },
             variables: Vec::new(),
             kept,
@@ -218,10 +218,10 @@ impl Generator {
     }
 
     /// Reads a variable.
-    pub(super) fn read(&mut self, index: usize) -> Expr {
+    pub(super) fn read(&mut self, index: usize) -> GeneratedExpr {
         let variable = &mut self.variables[index];
         variable.used = true;
-        let mut expr = Expr::atom(variable.text.clone(), variable.ty, variable.range);
+        let mut expr = GeneratedExpr::atom(variable.text.clone(), variable.ty, variable.range);
         expr.words.clone_from(&variable.words);
         expr.uses.push(index);
         expr.head = variable.head;
@@ -233,8 +233,8 @@ impl Generator {
     }
 
     /// Something that expressions may read from here on.
-    pub(super) fn declare(&mut self, text: String, words: String, ty: Type, range: Range) -> usize {
-        self.variables.push(Variable {
+    pub(super) fn declare(&mut self, text: String, words: String, ty: Type, range: NumberRange) -> usize {
+        self.variables.push(GeneratedVariable {
             text,
             words,
             ty,
@@ -247,7 +247,7 @@ impl Generator {
             is_free: false,
             visible: true,
             head: None,
-            parts: Parts::default(),
+            parts: SumParts::default(),
             value: String::new(),
             moves: false,
             counts: false,
@@ -260,7 +260,7 @@ impl Generator {
     }
 
     /// The same under a name, which need not be read: a loop's index.
-    pub(super) fn declare_index(&mut self, name: &str, ty: Type, range: Range) -> usize {
+    pub(super) fn declare_index(&mut self, name: &str, ty: Type, range: NumberRange) -> usize {
         let index = self.declare(name.to_owned(), format!("`{name}`"), ty, range);
         self.variables[index].is_free = true;
         self.variables[index].used = true;
@@ -270,18 +270,18 @@ impl Generator {
     }
 
     /// A number of the type of fractions.
-    pub(super) fn number(&self, number: f64) -> Expr {
+    pub(super) fn number(&self, number: f64) -> GeneratedExpr {
         self.number_of(self.real, number)
     }
 
     /// A number of this type of fractions.
-    pub(super) fn number_of(&self, ty: Type, number: f64) -> Expr {
-        let plain = Expr::float(number);
+    pub(super) fn number_of(&self, ty: Type, number: f64) -> GeneratedExpr {
+        let plain = GeneratedExpr::float(number);
         if ty == Type::F32 {
             return plain;
         }
         let words = plain.words.clone();
-        let mut typed = Expr::call(&self.cast_name(ty), &[&plain], ty, plain.range);
+        let mut typed = GeneratedExpr::call(&self.cast_name(ty), &[&plain], ty, plain.range);
         typed.words = words;
         typed
     }
@@ -292,13 +292,13 @@ impl Generator {
     }
 
     /// A whole number.
-    pub(super) fn int(&self, number: i32) -> Expr {
-        let plain = Expr::int(number);
+    pub(super) fn int(&self, number: i32) -> GeneratedExpr {
+        let plain = GeneratedExpr::int(number);
         if self.whole == Type::I32 {
             return plain;
         }
         let words = plain.words.clone();
-        let mut typed = Expr::call(&self.cast_name(self.whole), &[&plain], self.whole, plain.range);
+        let mut typed = GeneratedExpr::call(&self.cast_name(self.whole), &[&plain], self.whole, plain.range);
         typed.words = words;
         typed
     }
@@ -471,7 +471,7 @@ impl Generator {
 
     /// Adds a sentence to the docstring.
     pub(super) fn say(&mut self, text: impl Into<String>) {
-        self.doc.push(Sentence { text: text.into(), is_detail: false, is_comment: false });
+        self.doc.push(DocSentence { text: text.into(), is_detail: false, is_comment: false });
     }
 
     /// Takes back the sentence about what has been declared last, because another says what it is in the end.
@@ -481,7 +481,7 @@ impl Generator {
 
     /// Adds one before what has been said since there were so many.
     pub(super) fn say_at(&mut self, at: usize, text: String) {
-        self.doc.insert(at, Sentence { text, is_detail: false, is_comment: false });
+        self.doc.insert(at, DocSentence { text, is_detail: false, is_comment: false });
     }
 
     /// Returns true if a line has one of these texts.
@@ -491,12 +491,12 @@ impl Generator {
 
     /// Adds one that says how something is computed.
     pub(super) fn explain(&mut self, text: String) {
-        self.doc.push(Sentence { text, is_detail: true, is_comment: false });
+        self.doc.push(DocSentence { text, is_detail: true, is_comment: false });
     }
 
     /// Adds one that a comment says, too.
     pub(super) fn explain_comment(&mut self, text: String) {
-        self.doc.push(Sentence { text, is_detail: true, is_comment: true });
+        self.doc.push(DocSentence { text, is_detail: true, is_comment: true });
     }
 
     /// Puts a comment before the last line.
@@ -507,19 +507,19 @@ impl Generator {
     }
 
     /// A variable with this value.
-    pub(super) fn name(&mut self, expr: Expr) -> Expr {
+    pub(super) fn name(&mut self, expr: GeneratedExpr) -> GeneratedExpr {
         let index = self.assign_new(expr);
         self.read(index)
     }
 
     /// The same under one of these names.
-    pub(super) fn assign_like(&mut self, names: &[&str], expr: Expr) -> usize {
+    pub(super) fn assign_like(&mut self, names: &[&str], expr: GeneratedExpr) -> usize {
         let name = self.like(names);
         self.assign_as(name, expr)
     }
 
     /// The same, not read yet.
-    pub(super) fn assign_new(&mut self, expr: Expr) -> usize {
+    pub(super) fn assign_new(&mut self, expr: GeneratedExpr) -> usize {
         // Another name for a variable says nothing.
         let is_name = expr.text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if is_name && expr.is_bare() {
@@ -528,7 +528,8 @@ impl Generator {
         // A value with a name needs no other.
         let is_pure = expr.head.is_some_and(|op| op.info().is_pure());
         if is_pure && !expr.uses.iter().any(|&index| self.variables[index].changes) {
-            let has_it = |variable: &Variable| variable.visible && !variable.changes && variable.value == expr.text;
+            let has_it =
+                |variable: &GeneratedVariable| variable.visible && !variable.changes && variable.value == expr.text;
             if let Some(index) = self.variables.iter().position(has_it) {
                 return index;
             }
@@ -537,7 +538,7 @@ impl Generator {
         self.assign_as(name, expr)
     }
 
-    fn assign_as(&mut self, name: String, expr: Expr) -> usize {
+    fn assign_as(&mut self, name: String, expr: GeneratedExpr) -> usize {
         let is_pure = expr.head.is_some_and(|op| op.info().is_pure());
         let words = if expr.ty == Type::BOOL { format!("whether {}", expr.words) } else { expr.words.clone() };
         match self.states {
@@ -558,7 +559,7 @@ impl Generator {
         index
     }
 
-    fn roots_of_new(&self, expr: &Expr, index: usize) -> Roots {
+    fn roots_of_new(&self, expr: &GeneratedExpr, index: usize) -> Roots {
         let roots = self.roots(expr);
         if roots.is_empty() { smallvec![index as i64] } else { roots }
     }
@@ -576,24 +577,25 @@ impl Generator {
     }
 
     /// Returns true if the value is not the same for all threads.
-    pub(super) fn differs(&self, expr: &Expr) -> bool {
+    pub(super) fn differs(&self, expr: &GeneratedExpr) -> bool {
         expr.uses.iter().any(|&index| self.variables[index].varies)
     }
 
     /// A variable that statements change and that stays in a range, because Warp wants this of numbers written out.
-    pub(super) fn mutable(&mut self, expr: &Expr, range: Range) -> usize {
-        let name = self.names.draw(&mut self.random, Role::Changing);
+    pub(super) fn mutable(&mut self, expr: &GeneratedExpr, range: NumberRange) -> usize {
+        let name = self.names.draw(&mut self.random, NameRole::Changing);
         self.mutable_as(name, expr, range)
     }
 
     /// The same under one of these names.
-    pub(super) fn mutable_like(&mut self, names: &[&str], expr: &Expr, range: Range) -> usize {
+    pub(super) fn mutable_like(&mut self, names: &[&str], expr: &GeneratedExpr, range: NumberRange) -> usize {
         let name = self.like(names);
         self.mutable_as(name, expr, range)
     }
 
-    fn mutable_as(&mut self, name: String, expr: &Expr, range: Range) -> usize {
-        let plain = expr.binding == Binding::Atom && !expr.text.contains(['[', '(', '.']) || expr.uses.is_empty();
+    fn mutable_as(&mut self, name: String, expr: &GeneratedExpr, range: NumberRange) -> usize {
+        let plain =
+            expr.binding == BindingStrength::Atom && !expr.text.contains(['[', '(', '.']) || expr.uses.is_empty();
         let value = match expr.ty {
             Type::F32 | Type::I32 if plain => format!("{}({})", self.cast_name(expr.ty), expr.text),
             ty if ty.as_composite().is_none() && !expr.text.ends_with(')') => {
@@ -613,12 +615,12 @@ impl Generator {
     }
 
     /// Statements one level deeper; what they declare is not seen after them. What they do, in words.
-    pub(super) fn nested(&mut self, body: impl FnOnce(&mut Generator)) -> String {
+    pub(super) fn nested(&mut self, body: impl FnOnce(&mut KernelGenerator)) -> String {
         self.collected(|g| g.indented(body))
     }
 
     /// Returns what is said meanwhile, in one sentence.
-    pub(super) fn collected(&mut self, body: impl FnOnce(&mut Generator)) -> String {
+    pub(super) fn collected(&mut self, body: impl FnOnce(&mut KernelGenerator)) -> String {
         let n_sentences = self.doc.len();
         body(self);
         let clauses: Vec<String> = self.doc.drain(n_sentences..).map(|sentence| as_clause(&sentence.text)).collect();
@@ -626,7 +628,7 @@ impl Generator {
     }
 
     /// The same, of which the docstring speaks as of others.
-    pub(super) fn indented(&mut self, body: impl FnOnce(&mut Generator)) {
+    pub(super) fn indented(&mut self, body: impl FnOnce(&mut KernelGenerator)) {
         let n_variables = self.variables.len();
         self.indent += 1;
         body(self);
@@ -637,7 +639,7 @@ impl Generator {
     }
 
     /// Expressions inside read these variables alone.
-    pub(super) fn only<T>(&mut self, seen: &[usize], body: impl FnOnce(&mut Generator) -> T) -> T {
+    pub(super) fn only<T>(&mut self, seen: &[usize], body: impl FnOnce(&mut KernelGenerator) -> T) -> T {
         let before: Vec<bool> = self.variables.iter().map(|variable| variable.visible).collect();
         for (index, variable) in self.variables.iter_mut().enumerate() {
             variable.visible = seen.contains(&index);
@@ -654,7 +656,7 @@ impl Generator {
         &mut self,
         name: &str,
         params: &[(String, String)],
-        body: impl FnOnce(&mut Generator) -> String,
+        body: impl FnOnce(&mut KernelGenerator) -> String,
     ) -> FunctionSummary {
         let names = self.names.clone();
         let (states, comments) = (self.states, self.comments);
@@ -695,7 +697,7 @@ impl Generator {
         if let Some(spelled) = spelled {
             return spelled;
         }
-        let (steps, results): (Vec<Sentence>, Vec<Sentence>) =
+        let (steps, results): (Vec<DocSentence>, Vec<DocSentence>) =
             sentences.into_iter().partition(|sentence| sentence.is_detail);
         FunctionSummary {
             steps: steps.iter().map(|sentence| as_clause(&sentence.text)).collect(),
@@ -719,7 +721,7 @@ impl Generator {
     pub(super) fn in_blocks(&mut self, block_dim: u32, n_threads: u32) {
         self.package = "loom";
         self.block_dim = Some(block_dim);
-        self.dim = vec![Extent::Is(n_threads)];
+        self.dim = vec![ProgramExtent::Is(n_threads)];
     }
 
     /// Kernels that real Warp does not take.

@@ -1,6 +1,6 @@
 //! What a programmer would call things.
 
-use super::expr::Parts;
+use super::expr::SumParts;
 use super::program::Category;
 use polyloom::{Op, Random, Type};
 
@@ -137,11 +137,11 @@ const CHANGING: [&str; 12] = ["acc", "cur", "val", "res", "value", "state_val", 
 
 /// The names of a kernel: each once, and none that Python or the package has another meaning for.
 #[derive(Clone, Default)]
-pub(super) struct Names(Vec<String>);
+pub(super) struct KernelNames(Vec<String>);
 
 /// Describes what a name is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
+pub(super) enum NameRole {
     /// A parameter that is no array.
     Scalar,
     /// The same of whole numbers.
@@ -153,22 +153,22 @@ pub(super) enum Role {
     Changing,
 }
 
-impl Names {
+impl KernelNames {
     /// A new name.
-    pub(super) fn draw(&mut self, random: &mut Random, role: Role) -> String {
+    pub(super) fn draw(&mut self, random: &mut Random, role: NameRole) -> String {
         for attempt in 0.. {
             let mut name = match role {
-                Role::Scalar => random.pick(&SCALARS).to_owned(),
-                Role::Whole => random.pick(&WHOLE_SCALARS).to_owned(),
-                Role::Output => {
+                NameRole::Scalar => random.pick(&SCALARS).to_owned(),
+                NameRole::Whole => random.pick(&WHOLE_SCALARS).to_owned(),
+                NameRole::Output => {
                     let is_free = |words: &&&[&str]| !words.iter().any(|word| self.0.iter().any(|known| known == word));
                     let free: Vec<&[&str]> = OUTPUTS.iter().filter(is_free).copied().collect();
                     let words = random.pick(if free.is_empty() { &OUTPUTS } else { &free });
                     random.pick(words).to_owned()
                 }
-                Role::Local => random.pick(&LOCALS).to_owned(),
-                Role::Changing => random.pick(&CHANGING).to_owned(),
-                Role::Array(elem) => random.pick(arrays_of(elem)).to_owned(),
+                NameRole::Local => random.pick(&LOCALS).to_owned(),
+                NameRole::Changing => random.pick(&CHANGING).to_owned(),
+                NameRole::Array(elem) => random.pick(arrays_of(elem)).to_owned(),
             };
             // All of a list may be taken.
             if attempt >= 8 {
@@ -182,7 +182,7 @@ impl Names {
     }
 
     /// A name for what this operation gives, or one that says nothing.
-    pub(super) fn draw_of(&mut self, random: &mut Random, op: Option<Op>, parts: &Parts) -> String {
+    pub(super) fn draw_of(&mut self, random: &mut Random, op: Option<Op>, parts: &SumParts) -> String {
         let fits = op.map_or(&[][..], |op| names_of(op, parts));
         // Two words for one thing beside each other make a reader ask what tells them apart.
         let is_used = fits.iter().any(|name| self.0.iter().any(|known| known == name));
@@ -195,7 +195,7 @@ impl Names {
                 }
             }
         }
-        self.draw(random, Role::Local)
+        self.draw(random, NameRole::Local)
     }
 
     /// Takes this name; false if it is taken, or if Python has another meaning for it.
@@ -222,7 +222,7 @@ pub(super) fn is_builtin(name: &str) -> bool {
 }
 
 /// Returns what a value that comes from this operation is called.
-fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
+fn names_of(op: Op, parts: &SumParts) -> &'static [&'static str] {
     match op {
         Op::Add | Op::Sub if parts.has_number => &["shifted", "moved", "biased"],
         Op::Add => &["total", "combined", "joint", "both"],
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn no_name_is_a_builtin_of_python() {
         assert!(BUILTINS.is_sorted());
-        let mut names = Names::default();
+        let mut names = KernelNames::default();
         assert!(!names.take("round") && !names.take("bin") && names.take("rounded") && !names.take("rounded"));
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kernels of all categories.
-fn kernels(n: u64) -> impl Iterator<Item = Program> {
+fn kernels(n: u64) -> impl Iterator<Item = DatasetProgram> {
     Category::ALL.iter().flat_map(move |&category| (0..n).map(move |seed| generate(category, 77_000 + seed)))
 }
 
@@ -57,7 +57,7 @@ fn docstrings_introduce_what_is_no_parameter() {
         let text = told(&doc);
         let sentences: Vec<&str> = text.split_inclusive(". ").map(str::trim).collect();
         for sentence in &sentences {
-            assert!(known.take_in(&docstring::names::Mentions::of(sentence)), "{sentence}\n{}", program.source);
+            assert!(known.take_in(&docstring::names::NameMentions::of(sentence)), "{sentence}\n{}", program.source);
         }
     }
 }
@@ -297,7 +297,7 @@ fn composite_kernels_say_what_they_write_and_what_takes_part() {
     for seed in 0..1000 {
         let program = generate(Category::Composite, seed);
         let (doc, _) = parts(&program.source);
-        let is_output = |input: &&Input| matches!(input.values, Values::Zeros);
+        let is_output = |input: &&ProgramInput| matches!(input.values, InputValues::Zeros);
         let outputs: Vec<&str> = program.inputs.iter().filter(is_output).map(|input| input.name.as_str()).collect();
         let text = told(&doc);
         let (_, rest) = text.split_once(". ").unwrap_or_default();
@@ -322,7 +322,7 @@ fn first_lines_name_what_they_speak_of() {
                 .iter()
                 .fold(named, |text, end| text.split_once(end).map_or(text, |(before, _)| before));
             for name in named.split('`').skip(1).step_by(2) {
-                let fits = |input: &Input| match category {
+                let fits = |input: &ProgramInput| match category {
                     Category::Struct => input.name.starts_with(&format!("{name}.")),
                     _ => input.name == name && input.shape.len() > 1,
                 };
@@ -363,7 +363,7 @@ fn docstrings_say_what_each_output_becomes() {
         for wrong in ["on the way", "what comes of that", "one after the other", "updated in place"] {
             assert!(!text.contains(wrong), "{wrong}\n{}", program.source);
         }
-        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+        for input in program.inputs.iter().filter(|input| matches!(input.values, InputValues::Zeros)) {
             let name = input.name.split('.').next().unwrap_or(&input.name);
             // A line alone may say what each element is.
             assert!(!doc.contains('\n') || text.contains(&format!("`{name}")), "{name}\n{}", program.source);
@@ -439,7 +439,7 @@ fn no_test_asks_what_those_around_it_have_decided() {
 #[test]
 fn factors_stand_alone() {
     let (mut n, mut n_chained) = (0, 0);
-    let others = |program: &Program| !matches!(&*program.category, "composite" | "atomic" | "tensor_core");
+    let others = |program: &DatasetProgram| !matches!(&*program.category, "composite" | "atomic" | "tensor_core");
     for program in kernels(100).filter(others) {
         let (_, code) = parts(&program.source);
         let is_number = |part: &str| part.trim_matches(['(', ')']).parse::<f64>().is_ok();

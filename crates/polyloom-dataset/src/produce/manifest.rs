@@ -4,9 +4,9 @@
 //! What is not listed was not finished and is removed when the run goes on, so that a run may be killed at any moment.
 
 use super::chunk::{FOLDERS, SPLITS, is_file_name};
-use super::journal::Journal;
-use super::settings::Settings;
-use crate::statistics::{Histogram, Statistics};
+use super::journal::ChunkJournal;
+use super::settings::ProduceSettings;
+use crate::statistics::{Histogram, RowStatistics};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
@@ -21,13 +21,13 @@ pub(super) const TEMPORARY: &str = ".tmp";
 /// The list of what is finished.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub struct DatasetManifest {
     /// Holds what the run was asked for.
-    pub settings: Settings,
+    pub settings: ProduceSettings,
     /// Holds what the rows of all chunks are made of.
-    pub statistics: Statistics,
+    pub statistics: RowStatistics,
     /// The chunks, in order. There may be thousands, and the file is written anew for each, so that they hold little.
-    pub chunks: Vec<Chunk>,
+    pub chunks: Vec<ChunkFiles>,
     /// True if the run is finished.
     pub is_finished: bool,
 }
@@ -35,7 +35,7 @@ pub struct Manifest {
 /// The files of a range of indices.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Chunk {
+pub struct ChunkFiles {
     /// The first index.
     pub first: u64,
     /// The index after the last.
@@ -65,19 +65,19 @@ pub struct FileRecord {
     pub blake3: String,
 }
 
-impl Manifest {
+impl DatasetManifest {
     /// The manifest of a folder, if it has one.
     ///
     /// # Errors
     ///
     /// If it cannot be read, or is not one.
-    pub fn read(folder: &Path) -> io::Result<Option<Manifest>> {
+    pub fn read(folder: &Path) -> io::Result<Option<DatasetManifest>> {
         let text = match read_file(&folder.join(NAME)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let manifest: Manifest = serde_json::from_slice(&text)?;
+        let manifest: DatasetManifest = serde_json::from_slice(&text)?;
         manifest.make_sense()?;
         Ok(Some(manifest))
     }
@@ -101,9 +101,9 @@ impl Manifest {
     }
 
     /// A data set without rows, which is in the folder.
-    pub(crate) fn begun(settings: &Settings, folder: &Path) -> io::Result<Manifest> {
-        let (settings, statistics) = (settings.clone(), Statistics::default());
-        let manifest = Manifest { settings, statistics, chunks: Vec::new(), is_finished: false };
+    pub(crate) fn begun(settings: &ProduceSettings, folder: &Path) -> io::Result<DatasetManifest> {
+        let (settings, statistics) = (settings.clone(), RowStatistics::default());
+        let manifest = DatasetManifest { settings, statistics, chunks: Vec::new(), is_finished: false };
         manifest.write(folder)?;
         Ok(manifest)
     }
@@ -161,7 +161,7 @@ impl Manifest {
     ///
     /// If a folder cannot be read or a file not removed.
     pub(crate) fn clean(&self, folder: &Path, resumed: Option<u64>) -> io::Result<()> {
-        let kept = resumed.map(Journal::path_of);
+        let kept = resumed.map(ChunkJournal::path_of);
         for path in self.unlisted(folder)? {
             let name = path.strip_suffix(TEMPORARY).unwrap_or(&path);
             let is_journal = name.strip_suffix(".journal").is_some_and(|stem| is_file_name(&format!("{stem}.bin")));
@@ -267,14 +267,14 @@ pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A folder that one run writes to, as long as this is there.
-pub(crate) struct Lock {
+pub(crate) struct FolderLock {
     _held: Option<File>,
 }
 
-impl Lock {
+impl FolderLock {
     /// Nothing if another run writes to the folder and goes on with that. Where folders cannot be locked, nobody is kept
     /// out.
-    pub(crate) fn of(folder: &Path) -> Option<Lock> {
+    pub(crate) fn of(folder: &Path) -> Option<FolderLock> {
         let file = File::open(folder.join(FOLDERS[0])).ok();
         let begun = Instant::now();
         while let Some(Err(TryLockError::WouldBlock)) = file.as_ref().map(File::try_lock) {
@@ -283,7 +283,7 @@ impl Lock {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Some(Lock { _held: file })
+        Some(FolderLock { _held: file })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Expressions whose values are scalars.
 
-use super::generate::{Generator, scalar_overloads};
+use super::generate::{ProgramGenerator, scalar_overloads};
 use polyloom_ir::{Op, Scalar, Type};
 
-impl Generator {
+impl ProgramGenerator {
     /// An expression whose type is `ty` whatever surrounds it.
     pub(super) fn pinned(&mut self, ty: Scalar, depth: usize) -> String {
         let value = self.expr(ty, depth);

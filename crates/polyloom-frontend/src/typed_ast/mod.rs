@@ -5,8 +5,8 @@
 
 mod print;
 
-use crate::check::Fixed;
-use crate::number::Number;
+use crate::check::LocalArray;
+use crate::number::PythonNumber;
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{
     AddressSpace, AxisExtent, ExecutionConstraints, FunctionKind, Imm, KernelMetadata, Op, Scalar, Span, Type,
@@ -16,30 +16,30 @@ use std::sync::Arc;
 
 /// A kernel and the functions it calls, callees before callers.
 #[derive(Clone, Debug, Default)]
-pub struct Program {
+pub struct TypedProgram {
     /// The functions; a [`FunctionId`] is an index.
-    pub functions: Vec<Function>,
+    pub functions: Vec<TypedFunction>,
 }
 
-/// A function instance of a [`Program`].
+/// A function instance of a [`TypedProgram`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FunctionId(pub u32);
 
-/// A variable of a [`Function`].
+/// A variable of a [`TypedFunction`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LocalId(pub u32);
 
 /// One function, for one choice of parameter types.
 #[derive(Clone, Debug)]
-pub struct Function {
+pub struct TypedFunction {
     /// Its name, unique in the program.
     pub name: Arc<str>,
     /// Kernel or function.
     pub kind: FunctionKind,
     /// The parameters as the source has them; their leaves are the first of the locals, in order.
-    pub params: Vec<Param>,
+    pub params: Vec<TypedParam>,
     /// The variables.
-    pub locals: Vec<Local>,
+    pub locals: Vec<LocalVariable>,
     /// Result types as the source has them.
     pub results: SmallVec<[ValueType; 2]>,
     /// Says which parameter each array in the results is, in the order of leaves; `None` for one that is not set.
@@ -48,11 +48,11 @@ pub struct Function {
     /// Parameters whose values at the end are further results: arrays of a caller's own that the function changes.
     pub updated: Locals,
     /// Holds what stands in for its derivative.
-    pub custom: Custom,
+    pub custom: CustomDerivative,
     /// Holds what the result is, if it is an array of the function's own.
-    pub(crate) own_result: Option<Fixed>,
+    pub(crate) own_result: Option<LocalArray>,
     /// The statements.
-    pub body: Vec<Stmt>,
+    pub body: Vec<TypedStmt>,
     /// Says how it wants to be compiled.
     pub metadata: KernelMetadata,
     /// Holds what must hold while it runs.
@@ -63,7 +63,7 @@ pub struct Function {
 
 /// Describes what stands in for a function's own derivative.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Custom {
+pub struct CustomDerivative {
     /// A function of its arguments and of the adjoints of its results that gives the adjoints of its arguments.
     pub gradient: Option<FunctionId>,
     /// Holds what runs in its place on the way there.
@@ -72,7 +72,7 @@ pub struct Custom {
 
 /// A parameter.
 #[derive(Clone, Debug)]
-pub struct Param {
+pub struct TypedParam {
     /// Its name.
     pub name: Arc<str>,
     /// Its type.
@@ -81,7 +81,7 @@ pub struct Param {
 
 /// A variable; of one that is a struct, a leaf.
 #[derive(Clone, Debug)]
-pub struct Local {
+pub struct LocalVariable {
     /// Its name in the source, that of a leaf with the path to it.
     pub name: Arc<str>,
     /// Its type, the same everywhere in the function.
@@ -98,11 +98,11 @@ pub struct Local {
 pub type Locals = SmallVec<[LocalId; 4]>;
 
 /// Describes what an assignment writes, in order.
-pub type Targets = SmallVec<[Target; 1]>;
+pub type Targets = SmallVec<[AssignTarget; 1]>;
 
 /// A statement.
 #[derive(Clone, Debug)]
-pub struct Stmt {
+pub struct TypedStmt {
     /// Holds what it does.
     pub kind: StmtKind,
     /// Its text.
@@ -114,29 +114,29 @@ pub struct Stmt {
 pub enum StmtKind {
     /// Evaluates all values, then assigns their results to the targets in order.
     Assign {
-        /// As many as the values have results; [`Target::Places`] takes several.
+        /// As many as the values have results; [`AssignTarget::Places`] takes several.
         targets: Targets,
         /// One or more.
-        values: SmallVec<[Expr; 1]>,
+        values: SmallVec<[TypedExpr; 1]>,
     },
     /// `a[i] op= value`: the element is read and written once, the indices are evaluated once. Atomic where there is
     /// such an operation.
     Update {
         /// The element.
-        element: Element,
+        element: ElementPlace,
         /// Holds what combines the old value and `value`.
         op: UpdateOp,
         /// The right operand.
-        value: Expr,
+        value: TypedExpr,
     },
     /// `if`.
     If {
         /// The condition, a bool.
-        cond: Expr,
+        cond: TypedExpr,
         /// Executed if it holds.
-        then: Vec<Stmt>,
+        then: Vec<TypedStmt>,
         /// Executed if it does not.
-        otherwise: Vec<Stmt>,
+        otherwise: Vec<TypedStmt>,
         /// Variables assigned inside that are set on every path to the end.
         merged: Locals,
     },
@@ -145,18 +145,18 @@ pub enum StmtKind {
         /// The counter.
         counter: LocalId,
         /// First value.
-        start: Expr,
+        start: TypedExpr,
         /// The place where it ends.
-        stop: Expr,
+        stop: TypedExpr,
         /// Indexed by how much it moves.
-        step: Expr,
+        step: TypedExpr,
         /// The rest of it.
         body: LoopBody,
     },
     /// `while`.
     While {
         /// The condition, a bool.
-        cond: Expr,
+        cond: TypedExpr,
         /// Variables the condition assigns: random states.
         cond_assigns: Locals,
         /// The rest of it.
@@ -167,11 +167,11 @@ pub enum StmtKind {
     /// `continue`.
     Continue,
     /// `return`.
-    Return(SmallVec<[Expr; 1]>),
+    Return(SmallVec<[TypedExpr; 1]>),
     /// `assert`.
     Assert {
         /// Holds what must hold, a bool.
-        cond: Expr,
+        cond: TypedExpr,
         /// Holds what to report if it does not.
         message: Arc<str>,
     },
@@ -180,19 +180,19 @@ pub enum StmtKind {
         /// A C format.
         format: Arc<str>,
         /// Holds what it formats.
-        args: Vec<Expr>,
+        args: Vec<TypedExpr>,
     },
     /// An expression evaluated for its effect.
-    Expr(Expr),
+    Expr(TypedExpr),
 }
 
 /// The body of a loop.
 #[derive(Clone, Debug)]
 pub struct LoopBody {
     /// The statements.
-    pub body: Vec<Stmt>,
+    pub body: Vec<TypedStmt>,
     /// Executed when the loop ends without `break`.
-    pub otherwise: Vec<Stmt>,
+    pub otherwise: Vec<TypedStmt>,
     /// Variables assigned in the loop that have a value before it or on every path after it.
     pub carried: Locals,
     /// Variables assigned in the loop or its `else` that are set on every path after both.
@@ -214,14 +214,14 @@ pub enum UpdateOp {
 
 /// Describes what an assignment writes.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum AssignTarget {
     /// A variable.
     Local(LocalId),
     /// An array element.
-    Element(Box<Element>),
+    Element(Box<ElementPlace>),
     /// Several places that have indices in common, one value each: an element of an array of structs, or several
     /// components of an element.
-    Places(Box<Places>),
+    Places(Box<ElementPlaces>),
     /// One component of a variable of a composite type.
     Component(LocalId, Box<ComponentIndex>),
 }
@@ -232,52 +232,52 @@ pub enum ComponentIndex {
     /// The one with this number, in row-major order.
     Is(u16),
     /// The one that integers choose, one for each axis, which count from the end if they are negative.
-    At(SmallVec<[Expr; 2]>),
+    At(SmallVec<[TypedExpr; 2]>),
     /// The one that an `int32` counts in row-major order, made of [`ExprKind::WrapIndex`].
-    Flat(Expr),
+    Flat(TypedExpr),
 }
 
 /// The number of a component in row-major order.
 #[derive(Clone, Debug)]
-pub(crate) enum Ordinal {
+pub(crate) enum ComponentOrdinal {
     Is(u16),
-    Computed(Expr),
+    Computed(TypedExpr),
 }
 
-impl From<Ordinal> for ComponentIndex {
-    fn from(ordinal: Ordinal) -> ComponentIndex {
+impl From<ComponentOrdinal> for ComponentIndex {
+    fn from(ordinal: ComponentOrdinal) -> ComponentIndex {
         match ordinal {
-            Ordinal::Is(place) => ComponentIndex::Is(place),
-            Ordinal::Computed(place) => ComponentIndex::Flat(place),
+            ComponentOrdinal::Is(place) => ComponentIndex::Is(place),
+            ComponentOrdinal::Computed(place) => ComponentIndex::Flat(place),
         }
     }
 }
 
 /// An array element.
 #[derive(Clone, Debug)]
-pub struct Element {
+pub struct ElementPlace {
     /// The array.
-    pub array: Box<Expr>,
+    pub array: Box<TypedExpr>,
     /// One integer for each dimension; for a component of a composite, those of the element follow the array's.
-    pub indices: SmallVec<[Expr; 2]>,
+    pub indices: SmallVec<[TypedExpr; 2]>,
     /// Its text.
     pub span: Span,
 }
 
 /// Array elements of which the first indices are the same, and evaluated once.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct ElementPlaces {
     /// The array and the indices after the common ones of each.
-    pub each: Vec<(Expr, SmallVec<[Expr; 2]>)>,
+    pub each: Vec<(TypedExpr, SmallVec<[TypedExpr; 2]>)>,
     /// The indices they have in common.
-    pub indices: SmallVec<[Expr; 2]>,
+    pub indices: SmallVec<[TypedExpr; 2]>,
     /// Their text.
     pub span: Span,
 }
 
 /// An expression.
 #[derive(Clone, Debug)]
-pub struct Expr {
+pub struct TypedExpr {
     /// Holds what it computes.
     pub kind: ExprKind,
     /// The type of what it computes.
@@ -317,7 +317,7 @@ pub enum ExprKind {
     /// A constant of the expression's type: its bits, zero-extended.
     Const(u64),
     /// A number without a type.
-    Number(Number),
+    Number(PythonNumber),
     /// The value of a variable.
     Local(LocalId),
     /// The part of an array that these first indices choose; the checker leaves none in a finished program.
@@ -325,20 +325,20 @@ pub enum ExprKind {
         /// The variable that holds the array.
         array: LocalId,
         /// Fewer than it has dimensions, or slices among them.
-        indices: Vec<Expr>,
+        indices: Vec<TypedExpr>,
     },
     /// `start:stop:step` among the indices of a view, as the first index, the step and how many there are; the checker
     /// leaves none in a finished program.
-    Slice(Box<[Expr; 3]>),
+    Slice(Box<[TypedExpr; 3]>),
     /// An axis of an indexed array among the indices of a view, as the array of its indices; the checker leaves none in
     /// a finished program.
-    Gather(Box<Expr>),
+    Gather(Box<TypedExpr>),
     /// An operation of the op table.
     Op {
         /// The operation.
         op: Op,
         /// Its operands.
-        args: Vec<Expr>,
+        args: Vec<TypedExpr>,
         /// The variables its `inout` operands are, which take its last results.
         updates: Locals,
     },
@@ -349,49 +349,49 @@ pub enum ExprKind {
         /// Holds what it says.
         imm: Imm,
         /// Its operands.
-        args: Vec<Expr>,
+        args: Vec<TypedExpr>,
     },
     /// A conversion to the expression's type.
-    Cast(Box<Expr>),
+    Cast(Box<TypedExpr>),
     /// The same bits as a value of the expression's type.
-    Bitcast(Box<Expr>),
+    Bitcast(Box<TypedExpr>),
     /// The thread's coordinate along an axis.
     Tid(u8),
     /// The extent of an array along an axis.
-    Dim(Box<Expr>, u8),
+    Dim(Box<TypedExpr>, u8),
     /// An integer index, counted from the start of an axis of this extent whichever end it counts from.
-    WrapIndex(Box<Expr>, AxisExtent),
+    WrapIndex(Box<TypedExpr>, AxisExtent),
     /// An array element's value.
-    Load(Box<Element>),
+    Load(Box<ElementPlace>),
     /// One component of a composite.
-    Component(Box<Expr>, Box<ComponentIndex>),
+    Component(Box<TypedExpr>, Box<ComponentIndex>),
     /// A constant composite from outside, with the name it is captured by.
-    Named(Arc<str>, Box<Expr>),
+    Named(Arc<str>, Box<TypedExpr>),
     /// A value held in a variable, or that of several leaves in as many, while another expression that uses it is
     /// evaluated.
     Let {
         /// The variables.
         locals: Locals,
         /// Holds what they hold.
-        value: Box<Expr>,
+        value: Box<TypedExpr>,
         /// The expression.
-        body: Box<Expr>,
+        body: Box<TypedExpr>,
     },
     /// A small integer power, by multiplications.
-    Power(Box<Expr>, u32),
+    Power(Box<TypedExpr>, u32),
     /// `a and b …` or `a or b …`: bools, evaluated until one decides.
     Logic {
         /// `and` if true, else `or`.
         all: bool,
         /// Two or more bools.
-        terms: Vec<Expr>,
+        terms: Vec<TypedExpr>,
         /// Variables assigned by terms that may be skipped: random states.
         assigns: Locals,
     },
     /// `a < b < c`: bool; each operand evaluated once, until one comparison fails.
     Chain {
         /// The first operand.
-        first: Box<Expr>,
+        first: Box<TypedExpr>,
         /// The comparisons that follow.
         rest: Vec<ChainLink>,
         /// Variables assigned by operands that may be skipped: random states.
@@ -400,11 +400,11 @@ pub enum ExprKind {
     /// `a if cond else b`.
     If {
         /// The condition, a bool.
-        cond: Box<Expr>,
+        cond: Box<TypedExpr>,
         /// Evaluated if it holds.
-        then: Box<Expr>,
+        then: Box<TypedExpr>,
         /// Evaluated if it does not.
-        otherwise: Box<Expr>,
+        otherwise: Box<TypedExpr>,
         /// Variables assigned by either: random states.
         assigns: Locals,
     },
@@ -413,12 +413,12 @@ pub enum ExprKind {
         /// The instance.
         function: FunctionId,
         /// Its arguments in the order of its parameters.
-        args: Vec<Expr>,
+        args: Vec<TypedExpr>,
         /// The variables that the function changes, which take its last results.
         updates: Locals,
     },
     /// Several values side by side.
-    Tuple(Vec<Expr>),
+    Tuple(Vec<TypedExpr>),
     /// Rejected.
     Error,
 }
@@ -429,9 +429,9 @@ pub struct ChainLink {
     /// The comparison.
     pub op: Op,
     /// The type the left operand is compared as: a number without a type takes another in each comparison.
-    pub left: Option<Expr>,
+    pub left: Option<TypedExpr>,
     /// Its right operand.
-    pub right: Expr,
+    pub right: TypedExpr,
 }
 
 impl ExprType {
@@ -484,20 +484,20 @@ pub(crate) fn takes(op: Op, scalar: Scalar) -> bool {
     op.info().signatures.iter().any(|s| s.var.is_none_or(|class| class.contains(scalar)))
 }
 
-impl Expr {
+impl TypedExpr {
     /// An expression.
-    pub fn new(kind: ExprKind, ty: ExprType, span: Span) -> Expr {
-        Expr { kind, ty, span }
+    pub fn new(kind: ExprKind, ty: ExprType, span: Span) -> TypedExpr {
+        TypedExpr { kind, ty, span }
     }
 
     /// A constant.
-    pub fn constant(bits: u64, scalar: Scalar, span: Span) -> Expr {
-        Expr::new(ExprKind::Const(bits), ExprType::scalar(scalar), span)
+    pub fn constant(bits: u64, scalar: Scalar, span: Span) -> TypedExpr {
+        TypedExpr::new(ExprKind::Const(bits), ExprType::scalar(scalar), span)
     }
 
     /// A rejected expression.
-    pub fn error(span: Span) -> Expr {
-        Expr::new(ExprKind::Error, ExprType::Error, span)
+    pub fn error(span: Span) -> TypedExpr {
+        TypedExpr::new(ExprKind::Error, ExprType::Error, span)
     }
 
     /// Returns true if it is a view of a whole array.
@@ -525,16 +525,16 @@ impl Expr {
     }
 
     /// A number that can have the types this expression can have, if its type is still to come.
-    pub fn untyped(&self) -> Option<Number> {
-        let wider = |a: Number, b: Number| if matches!(a, Number::Float(_)) { a } else { b };
+    pub fn untyped(&self) -> Option<PythonNumber> {
+        let wider = |a: PythonNumber, b: PythonNumber| if matches!(a, PythonNumber::Float(_)) { a } else { b };
         match &self.kind {
             _ if !self.is_waiting() => None,
             ExprKind::Number(number) => Some(*number),
             ExprKind::If { then, otherwise, .. } => Some(wider(then.untyped()?, otherwise.untyped()?)),
             ExprKind::Op { op, args, .. } => {
-                let widest = args.iter().filter_map(Expr::untyped).reduce(wider)?;
+                let widest = args.iter().filter_map(TypedExpr::untyped).reduce(wider)?;
                 let floats_only = !takes(*op, Scalar::I32);
-                Some(if floats_only { wider(widest, Number::Float(0.0)) } else { widest })
+                Some(if floats_only { wider(widest, PythonNumber::Float(0.0)) } else { widest })
             }
             _ => None,
         }
@@ -553,7 +553,7 @@ impl Expr {
     }
 
     /// Its number, if it has no type yet.
-    pub fn number(&self) -> Option<Number> {
+    pub fn number(&self) -> Option<PythonNumber> {
         match self.kind {
             ExprKind::Number(number) => Some(number),
             _ => None,

@@ -57,15 +57,15 @@ fn scaling<'g>(elements: &[Expr<'g>], exponent: i64) -> [Expr<'g>; 2] {
 }
 
 /// A rotation by an angle, in the form that is applied.
-struct Rotation<'g> {
+struct GivensRotation<'g> {
     sine: Expr<'g>,
     /// The tangent of half the angle.
     half_tangent: Expr<'g>,
 }
 
-impl<'g> Rotation<'g> {
-    fn new(cosine: Expr<'g>, sine: Expr<'g>) -> Rotation<'g> {
-        Rotation { sine, half_tangent: sine / (1.0 + cosine) }
+impl<'g> GivensRotation<'g> {
+    fn new(cosine: Expr<'g>, sine: Expr<'g>) -> GivensRotation<'g> {
+        GivensRotation { sine, half_tangent: sine / (1.0 + cosine) }
     }
 
     /// `c x + s y` and `c y - s x`.
@@ -114,7 +114,7 @@ fn orthogonalise<'g, const N: usize>(
     }
     let element = dot(product[p], product[q]);
     let [cosine, sine, _] = half_angle(difference, element + element);
-    let turn = Rotation::new(cosine, sine);
+    let turn = GivensRotation::new(cosine, sine);
     turn.apply_to_columns(product, p, q);
     turn.apply_to_columns(rotation, p, q);
 }
@@ -277,7 +277,7 @@ pub(super) fn eig3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
             diagonal[p] = tangent.fma(element, diagonal[p]);
             diagonal[q] = (-tangent).fma(element, diagonal[q]);
             others[rest] = element.constant(0.0);
-            let rotation = Rotation::new(cosine, sine);
+            let rotation = GivensRotation::new(cosine, sine);
             let (mut x, mut y) = (others[q], others[p]);
             rotation.apply(&mut x, &mut y);
             (others[q], others[p]) = (x, y);

@@ -13,7 +13,7 @@
 mod signature;
 mod table;
 
-pub use signature::{Choose, Extent, Param, Signature, TyPattern, TypeClass};
+pub use signature::{ExtentPattern, ResultChoice, Signature, SignatureParam, TyPattern, TypeClass};
 pub use table::Op;
 
 use crate::arch::Arch;
@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 
 /// The section of the reference an op belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Group {
+pub enum OpGroup {
     /// Region-carrying ops and terminators.
     Control,
     /// Constants, conversions, calls: the glue of HIR.
@@ -54,31 +54,31 @@ pub enum Group {
     Debug,
 }
 
-impl Group {
+impl OpGroup {
     /// The heading of the group's page in the reference.
     pub fn title(self) -> &'static str {
         match self {
-            Group::Control => "Control flow",
-            Group::Core => "Values and conversions",
-            Group::Index => "Threads and extents",
-            Group::Arithmetic => "Arithmetic",
-            Group::Comparison => "Comparison",
-            Group::Bits => "Bits",
-            Group::Math => "Scalar mathematics",
-            Group::Vector => "Vectors and matrices",
-            Group::Array => "Array elements",
-            Group::Search => "Searching",
-            Group::Atomic => "Atomics",
-            Group::Random => "Random numbers",
-            Group::Gpu => "Blocks and warps",
-            Group::Debug => "Checking and printing",
+            OpGroup::Control => "Control flow",
+            OpGroup::Core => "Values and conversions",
+            OpGroup::Index => "Threads and extents",
+            OpGroup::Arithmetic => "Arithmetic",
+            OpGroup::Comparison => "Comparison",
+            OpGroup::Bits => "Bits",
+            OpGroup::Math => "Scalar mathematics",
+            OpGroup::Vector => "Vectors and matrices",
+            OpGroup::Array => "Array elements",
+            OpGroup::Search => "Searching",
+            OpGroup::Atomic => "Atomics",
+            OpGroup::Random => "Random numbers",
+            OpGroup::Gpu => "Blocks and warps",
+            OpGroup::Debug => "Checking and printing",
         }
     }
 }
 
 /// Describes what executing an op does besides computing its results.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Effect {
+pub enum OpEffect {
     /// Nothing: may be duplicated, moved, merged or dropped, and executed speculatively.
     Pure,
     /// Reads memory.
@@ -137,7 +137,7 @@ pub enum Derivative {
 
 /// Describes how Python code reaches an op.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Spelling {
+pub enum OpSpelling {
     /// Not from Python: HIR only.
     Internal,
     /// As a function of the package, `loom.NAME`.
@@ -178,13 +178,13 @@ pub struct OpInfo {
     /// Its one name, in HIR text, Python and the docs.
     pub name: &'static str,
     /// Its section of the reference.
-    pub group: Group,
+    pub group: OpGroup,
     /// Says how Python reaches it.
-    pub spelling: Spelling,
+    pub spelling: OpSpelling,
     /// Other Python names for it (Warp's).
     pub aliases: &'static [&'static str],
     /// Its effect.
-    pub effect: Effect,
+    pub effect: OpEffect,
     /// The place where its code comes from.
     pub lowering: Lowering,
     /// Says which threads must execute it together. An op with any is neither moved nor duplicated, merged or dropped.
@@ -206,12 +206,12 @@ pub struct OpInfo {
 impl OpInfo {
     /// Returns true if executing it more or less often than written cannot be observed.
     pub fn is_pure(&self) -> bool {
-        self.effect == Effect::Pure
+        self.effect == OpEffect::Pure
     }
 
     /// Returns true if it ends a region.
     pub fn is_terminator(&self) -> bool {
-        self.effect == Effect::Terminator
+        self.effect == OpEffect::Terminator
     }
 
     /// Returns what `warp_reduce_add` and its like combine values by.
@@ -230,7 +230,7 @@ impl OpInfo {
     /// Returns true if a kernel that has it is launched in blocks of threads, on the CPU too. `block_dim` alone is no
     /// reason: a block is one thread then.
     pub fn needs_blocks(&self) -> bool {
-        self.group == Group::Gpu && self.op != Op::BlockDim || matches!(self.op, Op::AtomicInc | Op::AtomicDec)
+        self.group == OpGroup::Gpu && self.op != Op::BlockDim || matches!(self.op, Op::AtomicInc | Op::AtomicDec)
     }
 
     /// Returns true if any of its overloads takes or gives floats, so that there may be a derivative.
@@ -254,7 +254,7 @@ impl OpInfo {
 
     /// Returns true if Python code can name it.
     pub fn is_builtin(&self) -> bool {
-        self.spelling != Spelling::Internal
+        self.spelling != OpSpelling::Internal
     }
 }
 

@@ -46,9 +46,9 @@ mod parse;
 mod print;
 mod reader;
 
-pub use constant::{Constant, parse_constant};
+pub use constant::{TypedConstant, parse_constant};
 pub use parse::parse_module;
-pub(crate) use print::Printer;
+pub(crate) use print::HirPrinter;
 pub use print::{PrintOptions, attributes, print_module};
 
 /// Says how deeply regions may nest, in HIR text and in any verified function, because every walk over HIR recurses on

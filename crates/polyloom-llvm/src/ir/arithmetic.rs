@@ -29,7 +29,7 @@ macro_rules! conversion {
     )*};
 }
 
-impl Ir<'_> {
+impl IrEmitter<'_> {
     binary! {
         add = LLVMBuildAdd;
         add_nsw = LLVMBuildNSWAdd;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Ir<'_> {
+impl IrEmitter<'_> {
     pub(crate) fn int(&self, bits: u32) -> Ty {
         // SAFETY: the context is alive; here and in the other type constructors.
         Ty(unsafe { LLVMIntTypeInContext(self.context, bits) })

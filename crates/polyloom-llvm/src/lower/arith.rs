@@ -6,19 +6,19 @@
 
 use super::cast;
 use crate::ir::*;
-use crate::target::Processor;
+use crate::target::HostProcessor;
 use polyloom_ir::{Op, Scalar};
 
 /// Describes what emitting an op needs to know besides its operands.
 #[derive(Clone, Copy)]
-pub(crate) struct Arith<'a, 'c> {
+pub(crate) struct ArithContext<'a, 'c> {
     /// The builder.
-    pub(crate) ir: &'a Ir<'c>,
+    pub(crate) ir: &'a IrEmitter<'c>,
     /// The processor.
-    pub(crate) processor: &'a Processor,
+    pub(crate) processor: &'a HostProcessor,
 }
 
-impl Arith<'_, '_> {
+impl ArithContext<'_, '_> {
     /// Emits a native pure op with scalar operands, all of as many lanes. `from` is the type of the first operand that
     /// is not a condition, `to` that of the result. `None` for ops that are not of this kind.
     pub(crate) fn emit(&self, op: Op, from: Scalar, to: Scalar, operands: &[Val]) -> Option<Val> {

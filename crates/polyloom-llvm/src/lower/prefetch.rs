@@ -5,11 +5,11 @@
 //! will be the first to touch, which saved up to a third of the time of 5- to 9-point stencils (Zen 5). Where each
 //! thread has one element of each array, asking gained nothing, and cost some percent.
 
-use super::entry::Thread;
+use super::entry::GroupThread;
 use super::memory::ArrayArg;
 use crate::ir::*;
-use polyloom_ir::affine::Affine;
-use polyloom_ir::op::Effect;
+use polyloom_ir::affine::AffineSum;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Function, Op, Region, Value, ValueDef};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -29,7 +29,7 @@ const MAX_LINES: i64 = 4;
 pub(super) type Offsets = SmallVec<[i64; 4]>;
 
 /// The elements of an array that a thread accesses at fixed distances from its coordinates.
-struct Stream {
+struct AccessStream {
     array: Value,
     /// The first of them that the threads come to.
     newest: Offsets,
@@ -46,7 +46,7 @@ pub(super) fn streams(func: &Function, rank: u8) -> Vec<(Value, Offsets)> {
     streams.into_iter().map(|stream| (stream.array, stream.newest)).collect()
 }
 
-fn collect(func: &Function, region: Region, rank: u8, streams: &mut Vec<Stream>) {
+fn collect(func: &Function, region: Region, rank: u8, streams: &mut Vec<AccessStream>) {
     for &inst in &func.regions[region].insts {
         let data = &func.insts[inst];
         let indices = match data.op {
@@ -67,7 +67,7 @@ fn collect(func: &Function, region: Region, rank: u8, streams: &mut Vec<Stream>)
         let Some(offsets) = offsets(func, indices, rank) else { continue };
         let array = data.operands[0];
         let at = streams.iter().position(|stream| stream.array == array).unwrap_or_else(|| {
-            streams.push(Stream { array, newest: offsets.clone(), rows: SmallVec::new() });
+            streams.push(AccessStream { array, newest: offsets.clone(), rows: SmallVec::new() });
             streams.len() - 1
         });
         let row = Offsets::from_slice(&offsets[..usize::from(rank) - 1]);
@@ -94,7 +94,7 @@ fn offset(func: &Function, index: Value, axis: u8) -> Option<i64> {
     };
     // An index that may count from the end is mostly one that does not.
     let plain = select.map_or(index, |select| select.operands[2]);
-    Affine::of(func, plain).distance(axis)
+    AffineSum::of(func, plain).distance(axis)
 }
 
 /// Returns true if a condition is computed from thread coordinates, parameters and extents alone, so that neighbouring
@@ -107,7 +107,7 @@ fn is_about_coordinates(func: &Function, cond: Value) -> bool {
             && seen.insert(inst)
         {
             let data = &func.insts[inst];
-            if data.op.info().effect != Effect::Pure || !data.regions.is_empty() {
+            if data.op.info().effect != OpEffect::Pure || !data.regions.is_empty() {
                 return false;
             }
             open.extend(&data.operands);
@@ -117,7 +117,7 @@ fn is_about_coordinates(func: &Function, cond: Value) -> bool {
 }
 
 /// Asks for what groups of `lanes` threads some way ahead will touch.
-pub(super) fn emit(ir: &Ir<'_>, thread: &Thread, lanes: u32, array: &ArrayArg, offsets: &[i64]) {
+pub(super) fn emit(ir: &IrEmitter<'_>, thread: &GroupThread, lanes: u32, array: &ArrayArg, offsets: &[i64]) {
     let Some(&Some(stride)) = array.known_strides.get(offsets.len() - 1) else { return };
     let n_lines = (i64::from(lanes) * stride + LINE - 1) / LINE;
     if !(1..=MAX_LINES).contains(&n_lines) {

@@ -4,13 +4,13 @@
 //! several elements of a factor that follow each other share a register of 32 bits.
 
 use crate::ir::*;
-use crate::lower::{Lower, Rep, Reps, Result};
+use crate::lower::{FunctionLowering, Reps, Result, ValueRep};
 use polyloom_codegen::CodegenError;
 use polyloom_ir::fragment::{TF32_BITS, flat_operands};
 use polyloom_ir::{Inst, Scalar, Type};
 use smallvec::SmallVec;
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// The product of a warp's matrices: what this lane holds of it.
     pub(crate) fn mma(&mut self, inst: Inst) -> Result<Reps> {
         let data = &self.func.insts[inst];
@@ -19,7 +19,7 @@ impl Lower<'_, '_> {
         let mut values: SmallVec<[Val; 24]> = SmallVec::new();
         for rep in self.reps(&data.operands)? {
             match rep {
-                Rep::Uniform(value) => values.push(value),
+                ValueRep::Uniform(value) => values.push(value),
                 _ => return Err(self.unsupported(inst)),
             }
         }
@@ -28,7 +28,7 @@ impl Lower<'_, '_> {
         let mut results = Reps::new();
         // One instruction has 8 columns.
         for (b, c) in b.chunks_exact(4).zip(c.chunks_exact(4)) {
-            results.extend(self.eight_columns(factor, a, b, c)?.into_iter().map(Rep::Uniform));
+            results.extend(self.eight_columns(factor, a, b, c)?.into_iter().map(ValueRep::Uniform));
         }
         Ok(results)
     }

@@ -2,7 +2,7 @@
 //!
 //! The kernels are compiled for AVX-512 and AVX2 whatever this machine has: nothing is run.
 
-use polyloom_codegen::{ArrayFacts, Backend, Emit, Facts, Variant};
+use polyloom_codegen::{ArgFacts, ArrayFacts, Backend, CodeVariant, MachineForm};
 use polyloom_ir::{FileId, FloatMode, Type, text};
 use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
@@ -185,7 +185,7 @@ fn assembly_in(
     let mut module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
     module.functions[kernel].metadata.float_mode = float_mode;
-    let options = pipeline::Options { checked: false, ..Default::default() };
+    let options = pipeline::PipelineOptions { checked: false, ..Default::default() };
     let (module, kernel) = pipeline::prepared(&module, kernel, &options).expect("the kernel is valid");
     let func = &module.functions[kernel];
     let of = |&param: &polyloom_ir::Value| match func.ty(param) {
@@ -198,10 +198,10 @@ fn assembly_in(
     };
     let ranks = func.params().iter().filter_map(|&p| func.ty(p).as_array()).map(|(_, ndim)| ndim);
     let launch_rank = ranks.max().unwrap_or(1) - u8::from(columns.is_some());
-    let facts = Facts { arrays: func.params().iter().map(of).collect(), alone: false };
-    let variant = Variant { launch_rank, facts };
+    let facts = ArgFacts { arrays: func.params().iter().map(of).collect(), alone: false };
+    let variant = CodeVariant { launch_rank, facts };
     let backend = LlvmBackend::for_cpu(cpu).expect("LLVM knows it");
-    let text = backend.emit(&module, kernel, &variant, Emit::Asm).expect("the kernel compiles");
+    let text = backend.emit(&module, kernel, &variant, MachineForm::Asm).expect("the kernel compiles");
     String::from_utf8(text).expect("assembly is text")
 }
 
@@ -352,7 +352,7 @@ fn an_unknown_processor_is_refused() {
 fn a_damaged_object_is_refused() {
     let module = text::parse_module("kernel @nothing() {\n  return\n}\n", FileId::from_u32(0)).expect("well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
-    let variant = Variant { launch_rank: 1, facts: Facts::default() };
+    let variant = CodeVariant { launch_rank: 1, facts: ArgFacts::default() };
     let backend = LlvmBackend::new().expect("LLVM knows this machine");
     let object = backend.compile(&module, kernel, &variant).expect("the kernel compiles");
     assert!(backend.load(&object).is_ok());

@@ -7,7 +7,7 @@ use super::rules;
 use super::zero;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::{Derivative, Group};
+use polyloom_ir::op::{Derivative, OpGroup};
 use polyloom_ir::{
     Builder, Code, Composite, CompositeKind, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Type, Value,
 };
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 type Values = SmallVec<[Value; 8]>;
 type Types = SmallVec<[Type; 8]>;
 
-pub(super) struct Tangents<'a> {
+pub(super) struct TangentBuilder<'a> {
     pub(super) old: &'a Function,
     pub(super) builder: Builder<'a>,
     /// Holds what an old value is now.
@@ -72,9 +72,9 @@ fn is_bilinear(op: Op, types: &[Type]) -> bool {
         )
 }
 
-impl<'a> Tangents<'a> {
-    pub(super) fn new(old: &'a Function, new: &'a mut Function, active: EntitySet<Value>) -> Tangents<'a> {
-        Tangents {
+impl<'a> TangentBuilder<'a> {
+    pub(super) fn new(old: &'a Function, new: &'a mut Function, active: EntitySet<Value>) -> TangentBuilder<'a> {
+        TangentBuilder {
             old,
             builder: Builder::new(new),
             values: SecondaryMap::new(),
@@ -289,7 +289,7 @@ impl<'a> Tangents<'a> {
                 let (message, help) = super::sweep::mixed_extremum(op);
                 self.refuse(data, message, help);
             }
-            op if op.info().group == Group::Atomic => {
+            op if op.info().group == OpGroup::Atomic => {
                 let (message, help) = super::sweep::active_update(op);
                 self.refuse(data, message, help);
             }

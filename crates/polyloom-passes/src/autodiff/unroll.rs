@@ -15,7 +15,7 @@ const MAX_INSTS: usize = 4096;
 pub(super) fn unrolled(old: &Function, wanted: &dyn Fn(Inst) -> bool) -> Function {
     let mut new = old.like();
     let params: Vec<Value> = new.params().to_vec();
-    let mut unroller = Unroller { old, wanted, builder: Builder::new(&mut new), values: SecondaryMap::new() };
+    let mut unroller = LoopUnroller { old, wanted, builder: Builder::new(&mut new), values: SecondaryMap::new() };
     for (&param, &value) in old.params().iter().zip(&params) {
         unroller.values[param] = value.into();
     }
@@ -24,14 +24,14 @@ pub(super) fn unrolled(old: &Function, wanted: &dyn Fn(Inst) -> bool) -> Functio
     new
 }
 
-struct Unroller<'a> {
+struct LoopUnroller<'a> {
     old: &'a Function,
     wanted: &'a dyn Fn(Inst) -> bool,
     builder: Builder<'a>,
     values: SecondaryMap<Value, PackedOption<Value>>,
 }
 
-impl Unroller<'_> {
+impl LoopUnroller<'_> {
     fn mapped(&self, old: &[Value]) -> Values {
         old.iter().map(|&value| self.values[value].expand().unwrap_or(value)).collect()
     }

@@ -4,10 +4,10 @@
 //! `a[i] += x` is an atomic update in HIR, whoever else may come to the element. Sums that nothing reads stay: their
 //! reverse is a load.
 
-use super::Request;
+use super::DerivativeRequest;
 use super::activity::own_elements;
 use super::sweep::is_used;
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use polyloom_ir::{Builder, Function, Imm, Inst, Op, Region, Scalar, Type, Value};
 use smallvec::SmallVec;
 
@@ -54,7 +54,7 @@ fn in_components(func: &mut Function, region: Region, wholes: &[Inst]) {
 
 /// For each parameter, whether each thread has elements of the array of its own and the kernel reads them as well as it
 /// updates them.
-pub(super) fn read_and_own(func: &Function, request: &Request) -> Vec<bool> {
+pub(super) fn read_and_own(func: &Function, request: &DerivativeRequest) -> Vec<bool> {
     let is_own = own_elements(func, request);
     let mut is_read = vec![false; func.params().len()];
     let mut used: Vec<Value> = Vec::new();
@@ -71,13 +71,13 @@ pub(super) fn read_and_own(func: &Function, request: &Request) -> Vec<bool> {
 /// Rewrites the updates of these parameters, of which no two threads touch one element.
 pub(super) fn as_loads_and_stores(func: &mut Function, wanted: &[bool]) {
     if wanted.contains(&true) {
-        let mut replaced = Replacements::default();
+        let mut replaced = ValueReplacements::default();
         visit(func, func.body, wanted, &mut replaced);
         replaced.apply_to_region(func, func.body);
     }
 }
 
-fn visit(func: &mut Function, region: Region, wanted: &[bool], replaced: &mut Replacements) {
+fn visit(func: &mut Function, region: Region, wanted: &[bool], replaced: &mut ValueReplacements) {
     let old = std::mem::take(&mut func.regions[region].insts);
     let mut new: Vec<Inst> = Vec::with_capacity(old.len());
     for inst in old {

@@ -7,7 +7,7 @@
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{CallEffects, Function, Imm, Inst, Op, Region, Value, ValueDef};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub fn dce(func: &mut Function, calls: &CallEffects) {
 /// As [`dce`], where nobody else looks at the `private` arrays, because what is stored in them is needed only if
 /// something loads from them.
 pub fn dce_private(func: &mut Function, calls: &CallEffects, private: &[Value]) {
-    let mut liveness = Liveness {
+    let mut liveness = LiveValues {
         func,
         calls,
         private,
@@ -37,11 +37,11 @@ pub fn dce_private(func: &mut Function, calls: &CallEffects, private: &[Value]) 
     liveness.roots(func.body, None);
     liveness.exits.sort_unstable();
     liveness.propagate();
-    let Liveness { insts, values, .. } = liveness;
-    Sweep { insts, values, slots: Vec::new() }.region(func, func.body);
+    let LiveValues { insts, values, .. } = liveness;
+    DeadCodeSweep { insts, values, slots: Vec::new() }.region(func, func.body);
 }
 
-struct Liveness<'a> {
+struct LiveValues<'a> {
     func: &'a Function,
     calls: &'a CallEffects,
     private: &'a [Value],
@@ -59,20 +59,20 @@ struct Liveness<'a> {
     exits: Vec<(Inst, Inst)>,
     insts: EntitySet<Inst>,
     values: EntitySet<Value>,
-    worklist: Vec<Work>,
+    worklist: Vec<LiveWork>,
 }
 
 /// Something newly live whose needs are yet to be marked. Work is queued and never recursed into, so that no shape of
 /// program exhausts the stack.
 #[derive(Clone, Copy)]
-enum Work {
+enum LiveWork {
     /// An instruction.
     Inst(Inst),
     /// A result of an instruction that owns regions, and all that flows into it.
     Slot(Inst, usize),
 }
 
-impl Liveness<'_> {
+impl LiveValues<'_> {
     /// `outermost` is where the stores begin that stand in the outermost loop around `region`.
     fn roots(&mut self, region: Region, outermost: Option<usize>) {
         let func = self.func;
@@ -96,12 +96,12 @@ impl Liveness<'_> {
                 }
             }
             match self.calls.of_inst(data) {
-                Effect::Write if data.op == Op::ArrayStore && self.private.contains(&data.operands[0]) => {
+                OpEffect::Write if data.op == Op::ArrayStore && self.private.contains(&data.operands[0]) => {
                     self.stores.push((inst, self.order[inst]..self.order[inst]));
                 }
-                Effect::Write | Effect::ReadWrite => self.mark_inst(inst),
-                Effect::Terminator if data.op == Op::Return => self.mark_inst(inst),
-                Effect::Terminator | Effect::Pure | Effect::Read | Effect::Region => {}
+                OpEffect::Write | OpEffect::ReadWrite => self.mark_inst(inst),
+                OpEffect::Terminator if data.op == Op::Return => self.mark_inst(inst),
+                OpEffect::Terminator | OpEffect::Pure | OpEffect::Read | OpEffect::Region => {}
             }
         }
     }
@@ -110,8 +110,8 @@ impl Liveness<'_> {
         while let Some(work) = self.worklist.pop() {
             let func = self.func;
             let inst = match work {
-                Work::Inst(inst) => inst,
-                Work::Slot(inst, slot) => {
+                LiveWork::Inst(inst) => inst,
+                LiveWork::Slot(inst, slot) => {
                     self.mark_slot(inst, slot);
                     continue;
                 }
@@ -127,7 +127,8 @@ impl Liveness<'_> {
                 Op::ForRange => self.mark_values(&data.operands[..3]),
                 _ => self.mark_values(&data.operands),
             }
-            if data.op.info().effect == Effect::Read && data.operands.iter().any(|value| self.private.contains(value)) {
+            if data.op.info().effect == OpEffect::Read && data.operands.iter().any(|value| self.private.contains(value))
+            {
                 let here = self.order[inst];
                 for index in 0..self.stores.len() {
                     let (store, around) = &self.stores[index];
@@ -154,7 +155,7 @@ impl Liveness<'_> {
 
     fn mark_inst(&mut self, inst: Inst) {
         if self.insts.insert(inst) {
-            self.worklist.push(Work::Inst(inst));
+            self.worklist.push(LiveWork::Inst(inst));
         }
     }
 
@@ -186,7 +187,7 @@ impl Liveness<'_> {
 
     fn queue_slot(&mut self, inst: Inst, slot: usize) {
         if !self.func.insts[inst].regions.is_empty() {
-            self.worklist.push(Work::Slot(inst, slot));
+            self.worklist.push(LiveWork::Slot(inst, slot));
         }
     }
 
@@ -227,14 +228,14 @@ impl Liveness<'_> {
     }
 }
 
-struct Sweep {
+struct DeadCodeSweep {
     insts: EntitySet<Inst>,
     values: EntitySet<Value>,
     /// Live slots of the enclosing loops and blocks that have dead ones.
     slots: Vec<(Inst, SmallVec<[bool; 8]>)>,
 }
 
-impl Sweep {
+impl DeadCodeSweep {
     fn region(&mut self, func: &mut Function, region: Region) {
         let mut insts = std::mem::take(&mut func.regions[region].insts);
         insts.retain(|&inst| self.insts.contains(inst) || func.insts[inst].op.info().is_terminator());

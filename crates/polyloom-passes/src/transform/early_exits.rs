@@ -17,7 +17,7 @@
 //!
 //! A block that loses its last break this way is spliced by `fold`, and a small `if` becomes a `where`.
 
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use polyloom_ir::{Function, Imm, Inst, MAX_REGION_DEPTH, Op, Region, Span, Type, Value, ValueData, ValueDef};
 use smallvec::SmallVec;
 
@@ -28,7 +28,7 @@ const MAX_NESTING: usize = MAX_REGION_DEPTH - 16;
 
 /// Turns breaks out of blocks into branches where nothing needs to be duplicated for it.
 pub fn early_exits(func: &mut Function) {
-    let mut replaced = Replacements::default();
+    let mut replaced = ValueReplacements::default();
     visit(func, func.body, 1, &mut replaced);
     if replaced.any() {
         replaced.apply_to_region(func, func.body);
@@ -36,13 +36,13 @@ pub fn early_exits(func: &mut Function) {
 }
 
 /// `depth` counts the regions around `region`, and it.
-fn visit(func: &mut Function, region: Region, depth: usize, replaced: &mut Replacements) {
+fn visit(func: &mut Function, region: Region, depth: usize, replaced: &mut ValueReplacements) {
     for index in 0..func.regions[region].insts.len() {
         let inst = func.regions[region].insts[index];
         if func.insts[inst].op == Op::Block {
             let types: SmallVec<[Type; 4]> = func.insts[inst].results.iter().map(|&v| func.ty(v)).collect();
             let body = func.insts[inst].regions[0];
-            Tail { block: inst, types: &types, replaced, n_exits: 0 }.region(func, body, depth + 1);
+            BlockTail { block: inst, types: &types, replaced, n_exits: 0 }.region(func, body, depth + 1);
         }
         for inner in 0..func.insts[inst].regions.len() {
             visit(func, func.insts[inst].regions[inner], depth + 1, replaced);
@@ -51,14 +51,14 @@ fn visit(func: &mut Function, region: Region, depth: usize, replaced: &mut Repla
 }
 
 /// A block being taken apart.
-struct Tail<'a> {
+struct BlockTail<'a> {
     block: Inst,
     types: &'a [Type],
-    replaced: &'a mut Replacements,
+    replaced: &'a mut ValueReplacements,
     n_exits: usize,
 }
 
-impl Tail<'_> {
+impl BlockTail<'_> {
     fn leaves(&self, func: &Function, region: Region) -> Option<Inst> {
         func.terminator(region).filter(|&last| func.insts[last].imm == Imm::Target(self.block))
     }

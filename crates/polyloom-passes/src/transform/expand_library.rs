@@ -28,7 +28,7 @@ pub fn expand_library(module: &mut Module, func: FuncId) {
     if !found {
         return;
     }
-    let mut expansion = Expansion { known: SmallVec::new() };
+    let mut expansion = LibraryExpansion { known: SmallVec::new() };
     let mut function = take(module, func);
     let body = function.body;
     expansion.region(module, &mut function, body);
@@ -53,12 +53,12 @@ pub(super) fn take(module: &mut Module, func: FuncId) -> Function {
     std::mem::replace(&mut module.functions[func], placeholder)
 }
 
-struct Expansion {
+struct LibraryExpansion {
     /// The functions used so far.
     known: SmallVec<[(Op, Types, FuncId); 8]>,
 }
 
-impl Expansion {
+impl LibraryExpansion {
     fn region(&mut self, module: &mut Module, func: &mut Function, region: Region) {
         let capacity = func.regions[region].insts.len() + 8;
         let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
@@ -206,7 +206,7 @@ fn finished(function: Function) -> Module {
     let mut module = Module::new();
     let id = module.functions.push(function);
     expand_library(&mut module, id);
-    let inlined = inline::inline(&mut module, id, inline::Keep::Nothing);
+    let inlined = inline::inline(&mut module, id, inline::KeptCalls::Nothing);
     debug_assert!(inlined.is_ok(), "library functions stay within the limits");
     let calls = CallEffects::of(&module, id);
     let func = &mut module.functions[id];

@@ -5,8 +5,8 @@
 //! total, so this changes no bit.
 
 use super::fold::append_simplified;
-use crate::edit::Replacements;
-use polyloom_ir::op::Group;
+use crate::edit::ValueReplacements;
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Function, Imm, Inst, Op, Region};
 use smallvec::SmallVec;
 
@@ -20,12 +20,12 @@ pub fn if_convert(func: &mut Function) {
     if !func.insts.values().any(|data| data.op == Op::If) {
         return;
     }
-    let mut replaced = Replacements::default();
+    let mut replaced = ValueReplacements::default();
     let body = func.body;
     region(func, body, &mut replaced);
 }
 
-fn region(func: &mut Function, out: Region, replaced: &mut Replacements) {
+fn region(func: &mut Function, out: Region, replaced: &mut ValueReplacements) {
     let capacity = func.regions[out].insts.len();
     let insts = std::mem::replace(&mut func.regions[out].insts, Vec::with_capacity(capacity));
     for inst in insts {
@@ -60,12 +60,12 @@ fn cost(func: &Function, inst: Inst) -> Option<u32> {
         Op::Sqrt => Some(5),
         Op::Div if on_float => Some(4),
         Op::Div | Op::Mod | Op::FloorDiv | Op::Call => None,
-        op if op.info().is_pure() && op.info().group != Group::Random => Some(1),
+        op if op.info().is_pure() && op.info().group != OpGroup::Random => Some(1),
         _ => None,
     }
 }
 
-fn convert(func: &mut Function, inst: Inst, out: Region, replaced: &mut Replacements) {
+fn convert(func: &mut Function, inst: Inst, out: Region, replaced: &mut ValueReplacements) {
     let cond = func.insts[inst].operands[0];
     let mut yielded: [SmallVec<[_; 4]>; 2] = Default::default();
     for (index, yielded) in yielded.iter_mut().enumerate() {

@@ -6,7 +6,7 @@
 
 use super::normalize_indices::one;
 use polyloom_ir::function::Operands;
-use polyloom_ir::op::{Group, Lowering};
+use polyloom_ir::op::{Lowering, OpGroup};
 use polyloom_ir::{Builder, Function, Inst, Op, Region, Scalar, Type, Value};
 use smallvec::smallvec;
 
@@ -42,7 +42,7 @@ fn is_arithmetic(func: &Function, inst: Inst) -> bool {
         // `expand_library` turns these into `f32` calls.
         return false;
     }
-    let group = matches!(data.op.info().group, Group::Arithmetic | Group::Comparison | Group::Math);
+    let group = matches!(data.op.info().group, OpGroup::Arithmetic | OpGroup::Comparison | OpGroup::Math);
     let single = data.results.len() == 1;
     single && (group || data.op == Op::Cast) && data.operands.iter().chain(&data.results).any(|&v| is_half(func.ty(v)))
 }

@@ -3,9 +3,9 @@
 //! An access past the end of an allocation always misses and is reported, and one to an allocation that was freed is
 //! until its addresses are used again; no host memory can be reached through a device address.
 
-use super::addresses::{Addresses, Extent};
-use super::heap::Heap;
-use super::region::Region;
+use super::addresses::{AddressRuns, AddressUse};
+use super::heap::DeviceHeap;
+use super::region::MemoryRegion;
 use super::window;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,21 +33,21 @@ pub enum MemoryError {
 pub(crate) struct Allocation {
     pub(crate) address: u64,
     /// Holds what was asked for, with padding around it that makes whole words.
-    pub(crate) region: Region,
+    pub(crate) region: MemoryRegion,
     /// The place where in the region it is.
     given: Range<usize>,
     /// A bit per byte: it was written. `None`: all are, as of variables, which have initial values.
-    written: Option<Region>,
+    written: Option<MemoryRegion>,
     /// Holds what it is called in reports, if it has a name.
     pub(crate) name: Option<String>,
     /// A `.const` variable.
     pub(crate) constant: bool,
     /// The blocks in it of the part of memory that `malloc` gives kernels.
-    pub(crate) heap: Option<Heap>,
+    pub(crate) heap: Option<DeviceHeap>,
 }
 
 /// Describes what an allocation is for.
-pub(crate) enum Purpose {
+pub(crate) enum AllocationPurpose {
     /// Whatever a program does with it.
     Plain,
     /// A `.global` variable of a module.
@@ -58,7 +58,7 @@ pub(crate) enum Purpose {
     Heap,
 }
 
-impl Extent for Allocation {
+impl AddressUse for Allocation {
     fn n_bytes(&self) -> u64 {
         self.region.len() as u64
     }
@@ -156,15 +156,15 @@ impl Allocation {
     }
 }
 
-struct Inner {
-    allocations: Addresses<Arc<Allocation>>,
+struct DeviceMemoryState {
+    allocations: AddressRuns<Arc<Allocation>>,
     /// Bytes that are allocated.
     in_use: usize,
 }
 
-impl Inner {
-    fn new(span: Range<u64>) -> Inner {
-        Inner { allocations: Addresses::new(span, GAP), in_use: 0 }
+impl DeviceMemoryState {
+    fn new(span: Range<u64>) -> DeviceMemoryState {
+        DeviceMemoryState { allocations: AddressRuns::new(span, GAP), in_use: 0 }
     }
 }
 
@@ -182,7 +182,7 @@ impl Inner {
 /// ```
 #[derive(Clone)]
 pub struct DeviceMemory {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<DeviceMemoryState>>,
 }
 
 impl Default for DeviceMemory {
@@ -208,31 +208,31 @@ impl DeviceMemory {
     /// Memory whose addresses are those of no other one's with another `number`, up to some thousands.
     pub fn in_window(number: u32) -> DeviceMemory {
         let start = window::GLOBAL + SPAN * u64::from(number % WINDOWS);
-        DeviceMemory { inner: Arc::new(Mutex::new(Inner::new(start..start + SPAN))) }
+        DeviceMemory { inner: Arc::new(Mutex::new(DeviceMemoryState::new(start..start + SPAN))) }
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn inner(&self) -> std::sync::MutexGuard<'_, DeviceMemoryState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `length` bytes at an address that is a multiple of `align` (a power of two) and of 256. They are zero, but count
     /// as uninitialised. A device has 64 GiB, or as much as the host can give.
     pub fn alloc(&self, length: usize, align: u64) -> Result<u64, MemoryError> {
-        self.alloc_for(length, align, Purpose::Plain)
+        self.alloc_for(length, align, AllocationPurpose::Plain)
     }
 
     /// `length` bytes, as [`DeviceMemory::alloc`] gives them, at an address that is `skew` past a multiple of 256.
     pub fn alloc_skewed(&self, length: usize, skew: u8) -> Result<u64, MemoryError> {
-        self.alloc_padded(length, ADDRESS_ALIGN, skew.into(), Purpose::Plain)
+        self.alloc_padded(length, ADDRESS_ALIGN, skew.into(), AllocationPurpose::Plain)
     }
 
     /// A heap for `malloc` of a module's kernels.
     pub(crate) fn alloc_heap(&self) -> Result<u64, MemoryError> {
-        self.alloc_for(Heap::SPAN as usize, ADDRESS_ALIGN, Purpose::Heap)
+        self.alloc_for(DeviceHeap::SPAN as usize, ADDRESS_ALIGN, AllocationPurpose::Heap)
     }
 
     /// An allocation; a variable counts as written throughout.
-    pub(crate) fn alloc_for(&self, length: usize, align: u64, purpose: Purpose) -> Result<u64, MemoryError> {
+    pub(crate) fn alloc_for(&self, length: usize, align: u64, purpose: AllocationPurpose) -> Result<u64, MemoryError> {
         self.alloc_padded(length, align, 0, purpose)
     }
 
@@ -256,13 +256,19 @@ impl DeviceMemory {
         let start = in_reach.then(|| inner.allocations.place(end, align)).flatten().ok_or(error)?;
         let mut addresses = Vec::new();
         for ((name, length, _), offset) in variables.iter().zip(offsets) {
-            let purpose = Purpose::Constant { name: name.clone() };
+            let purpose = AllocationPurpose::Constant { name: name.clone() };
             addresses.push(inner.put(start + offset, *length, 0, purpose)?);
         }
         Ok((addresses, start..start + end))
     }
 
-    fn alloc_padded(&self, length: usize, align: u64, skew: usize, purpose: Purpose) -> Result<u64, MemoryError> {
+    fn alloc_padded(
+        &self,
+        length: usize,
+        align: u64,
+        skew: usize,
+        purpose: AllocationPurpose,
+    ) -> Result<u64, MemoryError> {
         let error = MemoryError::OutOfMemory(length);
         let align = align.max(ADDRESS_ALIGN).checked_next_power_of_two().ok_or(error.clone())?;
         let mut inner = self.inner();
@@ -276,22 +282,28 @@ impl DeviceMemory {
     }
 }
 
-impl Inner {
+impl DeviceMemoryState {
     /// Makes an allocation of `length` bytes, `skew` past an address where there is room.
-    fn put(&mut self, address: u64, length: usize, skew: usize, purpose: Purpose) -> Result<u64, MemoryError> {
+    fn put(
+        &mut self,
+        address: u64,
+        length: usize,
+        skew: usize,
+        purpose: AllocationPurpose,
+    ) -> Result<u64, MemoryError> {
         let error = MemoryError::OutOfMemory(length);
         let given = skew..skew.saturating_add(length);
         let padded = given.end.next_multiple_of(WORD);
-        let region = Region::new(padded).ok_or(error.clone())?;
+        let region = MemoryRegion::new(padded).ok_or(error.clone())?;
         let written = match purpose {
-            Purpose::Variable { .. } | Purpose::Constant { .. } => None,
-            _ => Some(Region::new(padded.div_ceil(8)).ok_or(error)?),
+            AllocationPurpose::Variable { .. } | AllocationPurpose::Constant { .. } => None,
+            _ => Some(MemoryRegion::new(padded.div_ceil(8)).ok_or(error)?),
         };
-        let heap = matches!(purpose, Purpose::Heap).then(|| Heap::new(address));
+        let heap = matches!(purpose, AllocationPurpose::Heap).then(|| DeviceHeap::new(address));
         let (name, constant) = match purpose {
-            Purpose::Variable { name } => (Some(name), false),
-            Purpose::Constant { name } => (Some(name), true),
-            Purpose::Plain | Purpose::Heap => (None, false),
+            AllocationPurpose::Variable { name } => (Some(name), false),
+            AllocationPurpose::Constant { name } => (Some(name), true),
+            AllocationPurpose::Plain | AllocationPurpose::Heap => (None, false),
         };
         self.in_use += padded;
         let allocation = Allocation { address, region, given, written, name, constant, heap };

@@ -25,34 +25,34 @@ pub(crate) fn at_once() -> MutexGuard<'static, ()> {
 }
 
 /// A run of bytes.
-pub(crate) struct Region {
+pub(crate) struct MemoryRegion {
     bytes: *mut u8,
     length: usize,
 }
 
 // SAFETY: the memory belongs to the region alone and is only touched through atomics.
-unsafe impl Send for Region {}
+unsafe impl Send for MemoryRegion {}
 // SAFETY: as above; atomics may be shared.
-unsafe impl Sync for Region {}
+unsafe impl Sync for MemoryRegion {}
 
-impl Drop for Region {
+impl Drop for MemoryRegion {
     fn drop(&mut self) {
         // SAFETY: `new` allocated it with this layout, and it is freed once.
         unsafe { dealloc(self.bytes, Self::layout(self.length).expect("checked by `new`")) };
     }
 }
 
-impl Region {
+impl MemoryRegion {
     fn layout(length: usize) -> Option<Layout> {
         Layout::from_size_align(length.max(1), HOST_ALIGN).ok()
     }
 
     /// `length` zeroed bytes, which the host gives as they are touched, or `None` if it has not as many.
-    pub(crate) fn new(length: usize) -> Option<Region> {
+    pub(crate) fn new(length: usize) -> Option<MemoryRegion> {
         let layout = Self::layout(length)?;
         // SAFETY: the layout's size is not zero.
         let bytes = unsafe { alloc_zeroed(layout) };
-        (!bytes.is_null()).then_some(Region { bytes, length })
+        (!bytes.is_null()).then_some(MemoryRegion { bytes, length })
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -20,13 +20,13 @@ const MAX_SPARE_BYTES: usize = 1 << 24;
 /// A cache line of a block's memory.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u64; 8]);
+struct CacheLine([u64; 8]);
 
-const LINE_BYTES: u64 = size_of::<Line>() as u64;
+const LINE_BYTES: u64 = size_of::<CacheLine>() as u64;
 
 thread_local! {
     /// The memory that this thread's last launch of blocks used.
-    static SPARE: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<CacheLine>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Describes what a launch of blocks gives each thread that takes part.
@@ -91,7 +91,7 @@ impl BlockRun {
 
     /// The memory that each of them needs.
     pub(crate) fn n_bytes(&self) -> usize {
-        self.n_lines * size_of::<Line>()
+        self.n_lines * size_of::<CacheLine>()
     }
 
     /// The memory of a thread that takes part, and its arguments; `None` if there is not as much.
@@ -99,7 +99,7 @@ impl BlockRun {
         let mut lines = SPARE.with(|spare| spare.take());
         if lines.len() < self.n_lines {
             lines.try_reserve_exact(self.n_lines - lines.len()).ok()?;
-            lines.resize(self.n_lines, Line([0; 8]));
+            lines.resize(self.n_lines, CacheLine([0; 8]));
         }
         let base = lines.as_mut_ptr() as u64;
         let mut words = Vec::with_capacity(arguments.len() + self.words.len());
@@ -121,7 +121,7 @@ impl BlockRun {
 
 /// The memory of one block after another, and the arguments that lead to it.
 pub(crate) struct BlockMemory {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     pub(crate) words: Vec<u64>,
     failed: Option<u64>,
 }
@@ -141,7 +141,7 @@ impl BlockMemory {
 impl Drop for BlockMemory {
     fn drop(&mut self) {
         let mut lines = std::mem::take(&mut self.lines);
-        if lines.len() * size_of::<Line>() <= MAX_SPARE_BYTES {
+        if lines.len() * size_of::<CacheLine>() <= MAX_SPARE_BYTES {
             // A thread that ends has no spare memory any more.
             let _ = SPARE.try_with(|spare| spare.swap(&RefCell::new(std::mem::take(&mut lines))));
         }

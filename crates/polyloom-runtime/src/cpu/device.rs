@@ -5,7 +5,7 @@ use crate::background;
 use crate::cache::{CacheError, CodeCache};
 use polyloom_codegen::Backend;
 use polyloom_ir::Op;
-use polyloom_ir::interp::{GlobalSums, Observed};
+use polyloom_ir::interp::{GlobalSums, ObservedOp};
 use std::sync::Arc;
 
 /// Describes how a kernel is executed.
@@ -74,16 +74,16 @@ pub struct CpuDevice {
     cache: CodeCache,
     interpreted_sums: GlobalSums,
     most_interpreted_steps: Option<u64>,
-    observer: Option<Arc<dyn Observer>>,
+    observer: Option<Arc<dyn LaunchObserver>>,
 }
 
 /// Watches what the interpreter does.
-pub trait Observer: Send + Sync {
+pub trait LaunchObserver: Send + Sync {
     /// Returns true if it is to be told of this op, a scalar one of one result.
     fn watches(&self, op: Op) -> bool;
 
     /// One has been executed, on the thread that launches.
-    fn observe(&self, observed: &Observed<'_>);
+    fn observe(&self, observed: &ObservedOp<'_>);
 }
 
 impl CpuDevice {
@@ -148,12 +148,12 @@ impl CpuDevice {
 
     /// The device whose interpreter tells of what it does.
     #[must_use]
-    pub fn with_observer(self, observer: Arc<dyn Observer>) -> CpuDevice {
+    pub fn with_observer(self, observer: Arc<dyn LaunchObserver>) -> CpuDevice {
         CpuDevice { observer: Some(observer), ..self }
     }
 
     /// Who is told of what its interpreter does.
-    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+    pub(crate) fn observer(&self) -> Option<&dyn LaunchObserver> {
         self.observer.as_deref()
     }
 

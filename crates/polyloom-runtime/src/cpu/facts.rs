@@ -6,8 +6,8 @@
 
 use super::copies::SummedArrays;
 use super::pool::n_cores;
-use crate::args::{ArgBlock, Params};
-use polyloom_codegen::{ArgLayout, ArrayFacts, Facts};
+use crate::args::{ArgBlock, KernelParams};
+use polyloom_codegen::{ArgFacts, ArgLayout, ArrayFacts};
 use polyloom_ir::{Composite, Function, Imm, Op, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
@@ -95,7 +95,7 @@ fn runs_alone(kernel: &Function) -> bool {
 impl FactPlan {
     /// The plan for a kernel in prepared HIR with these parameters, behind which it may have some that the launch
     /// makes, so that `of_launch` is what holds of these.
-    pub(crate) fn of(kernel: &Function, params: &Params, of_launch: Vec<ArrayFacts>) -> FactPlan {
+    pub(crate) fn of(kernel: &Function, params: &KernelParams, of_launch: Vec<ArrayFacts>) -> FactPlan {
         let alone = runs_alone(kernel);
         let sums = if alone { SummedArrays::of(kernel, params) } else { None };
         let mut plan = FactPlan { of_launch, alone, sums, ..FactPlan::of_params(params) };
@@ -119,7 +119,7 @@ impl FactPlan {
     }
 
     /// The plan for a kernel that is not known but for its parameters.
-    fn of_params(params: &Params) -> FactPlan {
+    fn of_params(params: &KernelParams) -> FactPlan {
         let mut plan = FactPlan { n_params: params.len(), ..FactPlan::default() };
         for (param, ty) in params.types().iter().enumerate() {
             if !matches!(ty, Type::Array { .. }) {
@@ -170,7 +170,7 @@ impl FactPlan {
     }
 
     /// The key spelt out.
-    pub(crate) fn facts(&self, key: FactKey) -> Facts {
+    pub(crate) fn facts(&self, key: FactKey) -> ArgFacts {
         let mut arrays = vec![ArrayFacts::default(); self.n_params];
         for (idx, plan) in self.arrays.iter().enumerate() {
             let flags = key.flags >> (BITS_PER_ARRAY * idx);
@@ -189,7 +189,7 @@ impl FactPlan {
             arrays[param as usize].extents[usize::from(axis)] = Some(extent);
         }
         arrays.extend_from_slice(&self.of_launch);
-        Facts { arrays, alone: self.alone }
+        ArgFacts { arrays, alone: self.alone }
     }
 
     fn sees_all_arrays(&self) -> bool {
@@ -197,15 +197,15 @@ impl FactPlan {
     }
 }
 
-impl Params {
+impl KernelParams {
     /// Returns what holds of arrays that are dense and overlap none.
-    pub fn dense_facts(&self) -> Facts {
+    pub fn dense_facts(&self) -> ArgFacts {
         FactPlan::of_params(self).facts(FactKey::DENSE)
     }
 }
 
 /// The dimensions that a parameter has in its source, which are 0 for one that is no array.
-fn n_axes(params: &Params, param: usize) -> u8 {
+fn n_axes(params: &KernelParams, param: usize) -> u8 {
     let composite = params.element(param).map(|composite| composite.shape().len()).unwrap_or_default();
     match params.types().get(param) {
         Some(Type::Array { ndim, .. }) => ndim - composite as u8,

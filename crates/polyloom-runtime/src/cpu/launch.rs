@@ -9,9 +9,9 @@ use super::blocks::BlockRun;
 use super::device::{Tier, TierPolicy};
 use super::interpret::interpret;
 use super::kernel::{CpuKernel, KernelInner};
-use super::run::Run;
+use super::run::RunningLaunch;
 use super::tiers;
-use crate::args::{ArgBlock, Params};
+use crate::args::{ArgBlock, KernelParams};
 use crate::error::LaunchError;
 use polyloom_ir::LaunchConfig;
 use polyloom_ir::block_plan::BlockLaunch;
@@ -39,7 +39,7 @@ pub struct LaunchOptions<'a> {
     /// the launch's threads take.
     pub grid: Option<LaunchConfig>,
     /// True if the launch goes ahead without comparing what is known of the kernel's indices with the extents of the
-    /// arrays. Of a kernel that is compiled with checks these do it as it runs.
+    /// arrays. Of a kernel that is compiled with checks these do it runs.
     pub unchecked: bool,
 }
 
@@ -100,7 +100,7 @@ pub unsafe fn launch(
     if is_hot {
         tiers::promote(kernel, variant);
     }
-    let run = Run::new(kernel, variant, args.words(), grid, rank, n_threads, blocks);
+    let run = RunningLaunch::new(kernel, variant, args.words(), grid, rank, n_threads, blocks);
     // Only a steady kernel takes as long as it did last time; any other must leave room for the launch to be stopped
     // or shared. Now and then even a small launch is timed.
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
@@ -190,7 +190,7 @@ pub unsafe fn interpret_thread(
 /// The extents of a launch on all axes and the number of its threads, if it can be run with these arguments.
 #[inline]
 pub(crate) fn checked_grid(
-    params: &Params,
+    params: &KernelParams,
     shape: &[u64],
     args: &ArgBlock,
 ) -> Result<([u64; MAX_DIMS], u64), LaunchError> {

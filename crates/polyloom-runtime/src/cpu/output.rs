@@ -12,11 +12,11 @@ const MAX_WAITING_BYTES: usize = 16 << 20;
 /// The text of chunks that are done.
 #[derive(Default)]
 pub(crate) struct OrderedOutput {
-    state: Mutex<State>,
+    state: Mutex<PrintState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PrintState {
     /// All threads before this one are done and their text is taken.
     frontier: u64,
     /// Chunks beyond the frontier: begin to end and text.
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl OrderedOutput {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PrintState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

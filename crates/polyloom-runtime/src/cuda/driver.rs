@@ -6,7 +6,7 @@ use polyloom_ir::PtxVersion;
 use std::sync::OnceLock;
 
 /// The driver, once it has started.
-pub(super) struct Driver {
+pub(super) struct CudaDriver {
     /// The latest version of PTX that it compiles.
     pub(super) ptx_version: PtxVersion,
     /// Number of devices it has.
@@ -14,14 +14,14 @@ pub(super) struct Driver {
 }
 
 /// The driver does not survive a fork, and says so to the child.
-static DRIVER: PerProcess<OnceLock<Result<Driver, String>>> = PerProcess::new();
+static DRIVER: PerProcess<OnceLock<Result<CudaDriver, String>>> = PerProcess::new();
 
 /// The driver, started by the first call of a process.
 ///
 /// # Errors
 ///
 /// Why there is none.
-pub(super) fn driver() -> Result<&'static Driver, String> {
+pub(super) fn driver() -> Result<&'static CudaDriver, String> {
     DRIVER.get().get_or_init(start).as_ref().map_err(Clone::clone)
 }
 
@@ -30,7 +30,7 @@ pub(super) fn is_started() -> bool {
     DRIVER.get().get().is_some_and(Result::is_ok)
 }
 
-fn start() -> Result<Driver, String> {
+fn start() -> Result<CudaDriver, String> {
     // SAFETY: looking loads the library, whose initialisers do nothing but set it up.
     if !unsafe { sys::is_culib_present() } {
         return Err("NVIDIA's driver is not installed: there is no library libcuda".to_owned());
@@ -48,7 +48,7 @@ fn start() -> Result<Driver, String> {
         return Err(format!("NVIDIA's driver is for CUDA {major}.{minor}, and 11.0 is the first that will do"));
     };
     let n_devices = result::device::get_count().map_err(failed)?;
-    Ok(Driver { ptx_version, n_devices: u32::try_from(n_devices).unwrap_or(0) })
+    Ok(CudaDriver { ptx_version, n_devices: u32::try_from(n_devices).unwrap_or(0) })
 }
 
 /// A function that the library lacks: cudarc panics when one that is missing is called.

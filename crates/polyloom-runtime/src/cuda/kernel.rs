@@ -2,10 +2,10 @@
 
 use super::device::CudaDevice;
 use super::stdout;
-use crate::args::{ArgBlock, Params};
+use crate::args::{ArgBlock, KernelParams};
 use crate::cpu::launch::LaunchOptions;
 use crate::device::DeviceFailure;
-use crate::device::entry::Entry;
+use crate::device::entry::DeviceEntry;
 use crate::error::LaunchError;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{DriverError, result, sys};
@@ -17,21 +17,21 @@ use std::sync::Arc;
 
 /// A kernel's PTX, compiled by the driver.
 pub struct CudaKernel {
-    entry: Entry,
+    entry: DeviceEntry,
     device: Arc<CudaDevice>,
-    code: Code,
+    code: LoadedCode,
 }
 
 /// A module of the driver's, and the kernel in it.
-struct Code {
+struct LoadedCode {
     module: sys::CUmodule,
     function: sys::CUfunction,
 }
 
 // SAFETY: both are handles, which any thread with the context may use, several at once.
-unsafe impl Send for Code {}
+unsafe impl Send for LoadedCode {}
 // SAFETY: as above.
-unsafe impl Sync for Code {}
+unsafe impl Sync for LoadedCode {}
 
 /// Room for what the driver's compiler has to say, in bytes.
 const LOG_BYTES: usize = 16 << 10;
@@ -46,7 +46,7 @@ impl CudaKernel {
     pub fn new(
         device: &Arc<CudaDevice>,
         function: &Function,
-        params: Params,
+        params: KernelParams,
         ptx: &str,
         entry: &str,
     ) -> Result<CudaKernel, CodegenError> {
@@ -79,7 +79,7 @@ impl CudaKernel {
                 Ok(function)
             });
             match found {
-                Ok(function) => Ok(Code { module, function }),
+                Ok(function) => Ok(LoadedCode { module, function }),
                 Err(error) => {
                     // SAFETY: nobody else knows the module.
                     let _ = unsafe { result::module::unload(module) };
@@ -88,7 +88,7 @@ impl CudaKernel {
             }
         });
         match made {
-            Ok(code) => Ok(CudaKernel { entry: Entry::new(function, params), device: device.clone(), code }),
+            Ok(code) => Ok(CudaKernel { entry: DeviceEntry::new(function, params), device: device.clone(), code }),
             Err(failure) => {
                 let log = String::from_utf8_lossy(&log);
                 let log = log.trim_end_matches(['\0', '\n', ' ']);

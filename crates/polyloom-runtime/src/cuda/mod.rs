@@ -12,10 +12,10 @@ mod nvjitlink;
 mod nvrtc;
 mod stdout;
 
-pub use assembler::{AssembleError, Assembler, Ptxas, cubin, set_package_folders};
+pub use assembler::{AssembleError, PtxAssembler, PtxasProgram, cubin, set_package_folders};
 pub use device::{CudaDevice, device_info, devices, synchronize};
 pub use kernel::CudaKernel;
-pub use nvrtc::{Nvrtc, NvrtcError};
+pub use nvrtc::{NvrtcError, NvrtcLibrary};
 
 /// Skips a test without a tool of NVIDIA's, or fails it where the tools have to be.
 #[cfg(test)]

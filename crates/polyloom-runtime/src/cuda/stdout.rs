@@ -40,14 +40,14 @@ fn flush() {
 
 /// The process's standard output, while it goes elsewhere.
 #[cfg(target_os = "linux")]
-struct Redirected {
+struct RedirectedStdout {
     before: libc::c_int,
 }
 
 #[cfg(target_os = "linux")]
-impl Redirected {
+impl RedirectedStdout {
     /// Lets it go to a file; `None` if the process has none, or as many files as it may.
-    fn to(file: &std::fs::File) -> Option<Redirected> {
+    fn to(file: &std::fs::File) -> Option<RedirectedStdout> {
         use std::os::fd::AsRawFd;
         // Buffered text was printed before.
         flush();
@@ -62,13 +62,13 @@ impl Redirected {
                 libc::close(before);
                 return None;
             }
-            Some(Redirected { before })
+            Some(RedirectedStdout { before })
         }
     }
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for Redirected {
+impl Drop for RedirectedStdout {
     fn drop(&mut self) {
         flush();
         // SAFETY: `before` is a descriptor of this one's own.
@@ -88,7 +88,7 @@ fn captured<R>(wait: impl FnOnce() -> R) -> (R, String) {
     // A closed standard output is no reason to fail.
     let _ = own.flush();
     let file = tempfile::tempfile().ok();
-    let redirected = file.as_ref().and_then(Redirected::to);
+    let redirected = file.as_ref().and_then(RedirectedStdout::to);
     let result = wait();
     drop(redirected);
     let mut bytes = Vec::new();

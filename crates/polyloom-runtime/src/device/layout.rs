@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// Rows of bytes, all of one length and equally far apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rows {
+pub struct RowLayout {
     /// The place where the first begins.
     pub address: u64,
     /// The bytes of a row, at least one.
@@ -16,10 +16,10 @@ pub struct Rows {
     pub n: u64,
 }
 
-impl Rows {
+impl RowLayout {
     /// A single row.
-    pub fn one(address: u64, length: u64) -> Rows {
-        Rows { address, length, pitch: length, n: 1 }
+    pub fn one(address: u64, length: u64) -> RowLayout {
+        RowLayout { address, length, pitch: length, n: 1 }
     }
 
     /// The bytes of all.
@@ -35,7 +35,7 @@ impl Rows {
 
 /// An array's elements, in whichever memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Layout {
+pub struct ArrayLayout {
     /// Address of the element with all indices 0.
     pub base: u64,
     /// Size of an element.
@@ -46,7 +46,7 @@ pub struct Layout {
     pub strides: SmallVec<[i64; 4]>,
 }
 
-impl Layout {
+impl ArrayLayout {
     /// The bytes from its first to its last, or none.
     pub fn span(&self) -> Range<u64> {
         if self.extents.contains(&0) {
@@ -92,8 +92,8 @@ impl Layout {
     }
 
     /// The same elements from an address on, where they follow each other row by row.
-    pub(crate) fn dense_at(&self, base: u64) -> Layout {
-        let mut dense = Layout { base, ..self.clone() };
+    pub(crate) fn dense_at(&self, base: u64) -> ArrayLayout {
+        let mut dense = ArrayLayout { base, ..self.clone() };
         let mut step = self.elem_bytes as i64;
         for (stride, &extent) in dense.strides.iter_mut().zip(&self.extents).rev() {
             *stride = step;
@@ -103,7 +103,7 @@ impl Layout {
     }
 
     /// Calls `each` with its elements as rows, in the order of elements.
-    pub(crate) fn rows<E>(&self, each: &mut impl FnMut(Rows) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn rows<E>(&self, each: &mut impl FnMut(RowLayout) -> Result<(), E>) -> Result<(), E> {
         self.rows_with(self, &mut |rows, _| each(rows))
     }
 
@@ -111,8 +111,8 @@ impl Layout {
     /// size, that belong to them.
     pub(crate) fn rows_with<E>(
         &self,
-        other: &Layout,
-        each: &mut impl FnMut(Rows, Rows) -> Result<(), E>,
+        other: &ArrayLayout,
+        each: &mut impl FnMut(RowLayout, RowLayout) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.extents.contains(&0) {
             return Ok(());
@@ -136,7 +136,7 @@ impl Layout {
         for number in 0..n_calls {
             let rows = |index: usize| {
                 let (array, pitch) = (arrays[index], pitches[index]);
-                Rows { address: array.address_of(number, outer), length, pitch, n }
+                RowLayout { address: array.address_of(number, outer), length, pitch, n }
             };
             each(rows(0), rows(1))?;
         }
@@ -155,7 +155,7 @@ impl Layout {
     }
 
     /// The same memory, with each element of it once, so that an axis that goes nowhere has one index.
-    pub(crate) fn without_repeats(&self) -> Layout {
+    pub(crate) fn without_repeats(&self) -> ArrayLayout {
         let mut once = self.clone();
         for (extent, &stride) in once.extents.iter_mut().zip(&self.strides) {
             if stride == 0 {

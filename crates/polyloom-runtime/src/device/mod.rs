@@ -6,7 +6,7 @@ pub(crate) mod entry;
 pub(crate) mod layout;
 pub(crate) mod staging;
 
-use layout::Rows;
+use layout::RowLayout;
 use std::fmt;
 
 /// Says where kernels run and arrays are.
@@ -105,7 +105,7 @@ pub enum DeviceFailure {
 
 /// Describes what memory is filled with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
+pub enum FillWord {
     /// One byte.
     U8(u8),
     /// Two bytes.
@@ -114,14 +114,14 @@ pub enum Word {
     U32(u32),
 }
 
-impl Word {
+impl FillWord {
     /// The shortest word that bytes are a repetition of.
-    pub(crate) fn of(bytes: &[u8]) -> Option<Word> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<FillWord> {
         let is_period = |n: usize| bytes.len() >= n && bytes.chunks(n).all(|chunk| chunk == &bytes[..n]);
         match *bytes {
-            [a, ..] if is_period(1) => Some(Word::U8(a)),
-            [a, b, ..] if is_period(2) => Some(Word::U16(u16::from_le_bytes([a, b]))),
-            [a, b, c, d, ..] if is_period(4) => Some(Word::U32(u32::from_le_bytes([a, b, c, d]))),
+            [a, ..] if is_period(1) => Some(FillWord::U8(a)),
+            [a, b, ..] if is_period(2) => Some(FillWord::U16(u16::from_le_bytes([a, b]))),
+            [a, b, c, d, ..] if is_period(4) => Some(FillWord::U32(u32::from_le_bytes([a, b, c, d]))),
             _ => None,
         }
     }
@@ -129,15 +129,15 @@ impl Word {
     /// Its size.
     pub fn n_bytes(self) -> u64 {
         match self {
-            Word::U8(_) => 1,
-            Word::U16(_) => 2,
-            Word::U32(_) => 4,
+            FillWord::U8(_) => 1,
+            FillWord::U16(_) => 2,
+            FillWord::U32(_) => 4,
         }
     }
 }
 
 /// A device's memory. Addresses are those that kernels use there.
-pub trait Memory: Send + Sync {
+pub trait MemoryBackend: Send + Sync {
     /// Returns which device's it is.
     fn device(&self) -> Device;
     /// So many bytes, at least one, at an address that is `skew`, below 256, past a multiple of 256. What they hold is
@@ -161,19 +161,19 @@ pub trait Memory: Send + Sync {
     /// # Safety
     ///
     /// The rows are in live allocations on the device.
-    unsafe fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure>;
+    unsafe fn write(&self, to: RowLayout, bytes: &[u8]) -> Result<(), DeviceFailure>;
     /// Sets whole words, at addresses that are multiples of their size.
     ///
     /// # Safety
     ///
     /// As of `write`.
-    unsafe fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure>;
+    unsafe fn fill(&self, to: RowLayout, word: FillWord) -> Result<(), DeviceFailure>;
     /// Copies rows of the same length, as many, within the device. No two overlap.
     ///
     /// # Safety
     ///
     /// As of `write`.
-    unsafe fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure>;
+    unsafe fn copy(&self, to: RowLayout, from: RowLayout) -> Result<(), DeviceFailure>;
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use crate::fake::{FakeBackend, kernel, saxpy, saxpy_source, source};
 use polyloom_codegen::{ArrayFacts, LaunchContext};
 use polyloom_ir::{Builder, Composite, CompositeKind, Function, FunctionKind, Imm, Op, Scalar, Type};
-use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, Params, VariantInfo, launch};
+use polyloom_runtime::{
+    ArgBlock, CpuDevice, CpuKernel, KernelParams, KernelSource, LaunchOptions, VariantInfo, launch,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -190,7 +192,7 @@ fn components_of_any_number_of_arrays_are_facts() {
     let params = names.iter().map(|name| (name.as_str(), Type::array(Scalar::F32, 3)));
     let mut function = Function::new("matrices", FunctionKind::Kernel, params.clone(), &[]);
     Builder::new(&mut function).return_(&[]);
-    let params = Params::new(params.map(|(name, ty)| (name.into(), ty)), vec![Some(element); N_ARRAYS]);
+    let params = KernelParams::new(params.map(|(name, ty)| (name.into(), ty)), vec![Some(element); N_ARRAYS]);
     let source = KernelSource { params, ..source(function) };
     let kernel = kernel(nothing, source).1;
     let mut args = ArgBlock::new();

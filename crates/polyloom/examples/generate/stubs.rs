@@ -1,7 +1,7 @@
 //! The text of the Python type stubs. A test includes this file too: it compares the stubs with the package's.
 
 use super::functions::{FUNCTIONS, Origin};
-use polyloom_ir::op::{ExampleLine, Group, OpInfo, Signature, TyPattern};
+use polyloom_ir::op::{ExampleLine, OpGroup, OpInfo, Signature, TyPattern};
 use polyloom_ir::{Composite, CompositeKind, MAX_DIMS, Op, Scalar};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -132,7 +132,7 @@ fn beyond_operands(info: &OpInfo) -> &'static [&'static str] {
         Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => &["width: int = ..."],
         Op::AsyncWait => &["pending: int = ..."],
         Op::ThreadFence => &["scope: str = ..."],
-        _ if info.group == Group::Atomic => &["*", "scope: str = ...", "order: str = ..."],
+        _ if info.group == OpGroup::Atomic => &["*", "scope: str = ...", "order: str = ..."],
         _ => &[],
     }
 }

@@ -9,7 +9,7 @@ mod gpu;
 mod tensor;
 mod types;
 
-use super::unit::Target;
+use super::unit::TextTarget;
 use polyloom_ir::Scalar;
 
 /// The types that a helper is used with.
@@ -33,7 +33,7 @@ impl TypeSet {
 }
 
 /// A part of a helper's text, for some types.
-pub(super) struct Part {
+pub(super) struct HelperPart {
     /// The types that a text uses the helper with for the part to be written; if there are none, it always is.
     pub types: &'static [Scalar],
     /// Holds what it relies on for these types beside what the helper does.
@@ -42,7 +42,7 @@ pub(super) struct Part {
     pub text: &'static str,
 }
 
-impl Part {
+impl HelperPart {
     /// Returns true if it is written for a helper that is used with these types.
     pub(super) fn is_for(&self, types: TypeSet) -> bool {
         self.types.is_empty() || self.types.iter().any(|&ty| types.contains(ty))
@@ -51,22 +51,22 @@ impl Part {
 
 /// A helper's text.
 #[derive(Clone, Copy)]
-pub(super) enum Text {
+pub(super) enum HelperText {
     /// The same for all types.
     Whole(&'static str),
     /// By the types that it is used with.
-    ByType(&'static [Part]),
+    ByType(&'static [HelperPart]),
 }
 
-impl From<&'static str> for Text {
-    fn from(text: &'static str) -> Text {
-        Text::Whole(text)
+impl From<&'static str> for HelperText {
+    fn from(text: &'static str) -> HelperText {
+        HelperText::Whole(text)
     }
 }
 
-impl From<&'static [Part]> for Text {
-    fn from(parts: &'static [Part]) -> Text {
-        Text::ByType(parts)
+impl From<&'static [HelperPart]> for HelperText {
+    fn from(parts: &'static [HelperPart]) -> HelperText {
+        HelperText::ByType(parts)
     }
 }
 
@@ -97,10 +97,10 @@ macro_rules! helpers {
             }
 
             /// Its text.
-            pub(super) fn text(self, target: Target) -> Text {
+            pub(super) fn text(self, target: TextTarget) -> HelperText {
                 match (self, target) {
-                    $($((Helper::$helper, Target::Cuda) => Text::from($cuda),)?)*
-                    $((Helper::$helper, _) => Text::from($cpp),)*
+                    $($((Helper::$helper, TextTarget::Cuda) => HelperText::from($cuda),)?)*
+                    $((Helper::$helper, _) => HelperText::from($cpp),)*
                 }
             }
         }

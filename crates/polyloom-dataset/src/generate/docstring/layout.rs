@@ -42,14 +42,14 @@ fn has_lists_in_brackets(text: &str) -> bool {
 
 /// A sentence or a part of one, without its end, and its own parts.
 #[derive(PartialEq, Eq, Debug)]
-struct Item {
+struct SentenceItem {
     text: String,
-    parts: Vec<Item>,
+    parts: Vec<SentenceItem>,
 }
 
-impl Item {
-    fn new(text: &str, parts: Vec<Item>) -> Item {
-        Item { text: capitalised(text), parts }
+impl SentenceItem {
+    fn new(text: &str, parts: Vec<SentenceItem>) -> SentenceItem {
+        SentenceItem { text: capitalised(text), parts }
     }
 
     fn write(&self, depth: usize, length: usize, lines: &mut Vec<String>) {
@@ -63,17 +63,17 @@ impl Item {
 }
 
 /// Returns what a text is a list of.
-fn items(text: &str) -> Vec<Item> {
+fn items(text: &str) -> Vec<SentenceItem> {
     let text = text.trim_end_matches(['.', ';']);
     // Two places, but one statement.
     if text.starts_with("Inside the grid ") {
-        return vec![Item::new(text, Vec::new())];
+        return vec![SentenceItem::new(text, Vec::new())];
     }
     if let Some((head, rest)) = head(text) {
         let parts = items(rest);
         return match parts.len() > 1 || parts.iter().any(|part| !part.parts.is_empty()) {
-            true => vec![Item::new(head, parts)],
-            false => vec![Item::new(text, Vec::new())],
+            true => vec![SentenceItem::new(head, parts)],
+            false => vec![SentenceItem::new(text, Vec::new())],
         };
     }
     let clauses = clauses(text);
@@ -86,23 +86,23 @@ fn items(text: &str) -> Vec<Item> {
 
 /// A clause: what stands in brackets at its end are parts of what is before, and what is done in one case of several is
 /// a part of that case.
-fn clause(text: &str, is_case: bool) -> Vec<Item> {
+fn clause(text: &str, is_case: bool) -> Vec<SentenceItem> {
     let text = text.strip_prefix("and ").unwrap_or(text);
     if let Some((lead, done)) = case(text)
         && (is_case || in_brackets(done).is_some_and(|(before, _)| before.is_empty()))
     {
-        return vec![Item::new(lead, items(done))];
+        return vec![SentenceItem::new(lead, items(done))];
     }
     let Some((before, inner)) = in_brackets(text) else {
         // A list of its own, in the brackets that this has been in.
         return match head(text) {
             Some(_) => items(text),
-            None => vec![Item::new(text, Vec::new())],
+            None => vec![SentenceItem::new(text, Vec::new())],
         };
     };
     match before.trim_end_matches([' ', ',']) {
         "" => items(inner),
-        head => vec![Item::new(head, items(inner))],
+        head => vec![SentenceItem::new(head, items(inner))],
     }
 }
 

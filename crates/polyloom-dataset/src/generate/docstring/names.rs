@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 /// Describes what a sentence says of which names.
-pub(in crate::generate) struct Mentions<'a> {
+pub(in crate::generate) struct NameMentions<'a> {
     /// The names of the code in backticks, in order, each with whether it may be new there.
     names: SmallVec<[(&'a str, bool); 12]>,
     /// Those that stand alone and are said to be something.
@@ -18,10 +18,10 @@ pub(in crate::generate) struct Mentions<'a> {
     pub(super) is_field_update: bool,
 }
 
-impl<'a> Mentions<'a> {
-    pub(in crate::generate) fn of(sentence: &'a str) -> Mentions<'a> {
+impl<'a> NameMentions<'a> {
+    pub(in crate::generate) fn of(sentence: &'a str) -> NameMentions<'a> {
         let is_of_function = is_of_function(sentence);
-        let mut mentions = Mentions {
+        let mut mentions = NameMentions {
             names: SmallVec::new(),
             introduced: SmallVec::new(),
             changed: SmallVec::new(),
@@ -78,7 +78,7 @@ impl<'a> KnownNames<'a> {
 
     /// Returns true if a sentence uses names alone that are known, or that it introduces, which are known from there
     /// on.
-    pub(in crate::generate) fn take_in(&mut self, sentence: &Mentions<'a>) -> bool {
+    pub(in crate::generate) fn take_in(&mut self, sentence: &NameMentions<'a>) -> bool {
         let before = self.0.len();
         for &(name, is_introduced) in &sentence.names {
             if self.0.contains(&name) {
@@ -210,7 +210,7 @@ mod tests {
     fn names_have_to_be_introduced() {
         let check = |sentences: &[&str]| {
             let mut known = KnownNames::new(["x", "gain"].into_iter());
-            sentences.iter().map(|sentence| known.take_in(&Mentions::of(sentence))).collect::<Vec<bool>>()
+            sentences.iter().map(|sentence| known.take_in(&NameMentions::of(sentence))).collect::<Vec<bool>>()
         };
         assert_eq!(check(&["`out` is the sum of `x` and `gain`."]), [true]);
         assert_eq!(check(&["Let `a` be `x * gain`.", "`out` is the sine of `a + x.y`."]), [true, true]);

@@ -38,7 +38,7 @@ fn fields_of_what_is_written_are_told() {
     for seed in 0..1000 {
         let program = generate(Category::Struct, seed);
         let text = told(&parts(&program.source).0);
-        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+        for input in program.inputs.iter().filter(|input| matches!(input.values, InputValues::Zeros)) {
             assert!(text.contains(&format!("`{}`", input.name)), "{}\n{}", input.name, program.source);
         }
     }
@@ -66,11 +66,11 @@ fn ends_of_bins_are_told() {
         for wrong in ["`atomic_", "of zero and", "adds up of"] {
             assert!(!text.contains(wrong), "{wrong}\n{}", program.source);
         }
-        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+        for input in program.inputs.iter().filter(|input| matches!(input.values, InputValues::Zeros)) {
             let n = match input.shape[..] {
-                [Extent::Is(1)] => continue,
-                [Extent::Is(n)] => format!(" of {n}"),
-                [Extent::Is(n), Extent::Is(m)] => format!(" of {n} by {m}"),
+                [ProgramExtent::Is(1)] => continue,
+                [ProgramExtent::Is(n)] => format!(" of {n}"),
+                [ProgramExtent::Is(n), ProgramExtent::Is(m)] => format!(" of {n} by {m}"),
                 _ => continue,
             };
             assert!(text.contains(&n), "{}{n}\n{}", input.name, program.source);
@@ -421,7 +421,7 @@ fn conversions_of_results_are_told() {
     for program in kernels(300) {
         let (doc, code) = parts(&program.source);
         let text = told(&doc);
-        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+        for input in program.inputs.iter().filter(|input| matches!(input.values, InputValues::Zeros)) {
             let is_narrow = ["float16", "bfloat16", "int8", "uint8", "int16", "uint16"].contains(&input.dtype.as_str());
             let mut lines = statements(&code).filter(|line| line.starts_with(&format!("{}[", input.name)));
             let converts = lines.any(|line| {

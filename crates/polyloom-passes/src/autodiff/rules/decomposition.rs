@@ -12,7 +12,7 @@
 //! vanish too. It is found at a matrix nearby, of the same vectors, whose values are [`apart`]. What depends on the
 //! choice gets a derivative as large as the inverse of their distance.
 
-use super::Rule;
+use super::DerivativeRule;
 use polyloom_ir::{Builder, Op, Scalar, Value};
 use smallvec::SmallVec;
 
@@ -42,7 +42,7 @@ pub(in crate::autodiff) fn distinct(builder: &mut Builder<'_>, op: Op, values: V
 }
 
 fn moved(builder: &mut Builder<'_>, op: Op, values: Value, to_nan: bool) -> Value {
-    let mut rule = Rule { adjoint: values, b: builder, taken: SmallVec::new() };
+    let mut rule = DerivativeRule { adjoint: values, b: builder, taken: SmallVec::new() };
     let mut components = rule.components(values);
     let magnitudes: Elements = components.iter().map(|&x| rule.b.op(Op::Abs, &[x])).collect();
     let scale = rule.fold(Op::Max, &magnitudes);
@@ -94,7 +94,7 @@ fn moved(builder: &mut Builder<'_>, op: Op, values: Value, to_nan: bool) -> Valu
     rule.vector(&components)
 }
 
-impl Rule<'_, '_> {
+impl DerivativeRule<'_, '_> {
     /// The adjoint of the matrix that an op takes apart, from its results and their adjoints.
     pub(super) fn decomposition(&mut self, op: Op, results: &[Value], adjoints: &[Option<Value>]) -> Option<Value> {
         let (values, turning) = values_of(op)?;

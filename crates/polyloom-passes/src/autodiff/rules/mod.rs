@@ -20,7 +20,7 @@ use smallvec::{SmallVec, smallvec};
 
 /// Describes what is added to the adjoint of an operand.
 #[derive(Clone, Copy)]
-pub(super) struct Contribution {
+pub(super) struct AdjointContribution {
     pub(super) value: Value,
     /// The condition under which the op takes this operand, if it is one that takes one of several: where it does not
     /// hold, the contribution is zero, and nothing asks for the operand.
@@ -73,8 +73,8 @@ pub(super) fn contributions(
     operands: &[Value],
     results: &[Value],
     adjoints: &[Option<Value>],
-) -> Option<SmallVec<[Option<Contribution>; 4]>> {
-    let always = |value: Option<Value>| value.map(|value| Contribution { value, taken: None });
+) -> Option<SmallVec<[Option<AdjointContribution>; 4]>> {
+    let always = |value: Option<Value>| value.map(|value| AdjointContribution { value, taken: None });
     let types: SmallVec<[Type; 4]> = operands.iter().map(|&operand| builder.func.ty(operand)).collect();
     match derivative(data.op, &types) {
         Derivative::Zero => return Some(operands.iter().map(|_| None).collect()),
@@ -82,10 +82,10 @@ pub(super) fn contributions(
         _ => return None,
     }
     if let [adjoint] = *adjoints {
-        let mut rule = Rule { b: builder, adjoint: adjoint?, taken: SmallVec::new() };
+        let mut rule = DerivativeRule { b: builder, adjoint: adjoint?, taken: SmallVec::new() };
         let values = rule.of(data, operands, results[0])?;
         let taken = rule.taken.into_iter().map(Some).chain(std::iter::repeat(None));
-        let contribution = |(value, taken): (Option<Value>, _)| value.map(|value| Contribution { value, taken });
+        let contribution = |(value, taken): (Option<Value>, _)| value.map(|value| AdjointContribution { value, taken });
         return Some(match data.op {
             // The first operand decides which of the others is taken.
             Op::Select => values.into_iter().zip(std::iter::once(None).chain(taken)).map(contribution).collect(),
@@ -134,16 +134,16 @@ pub(super) fn matrix_adjoint(
     results: &[Value],
     adjoints: &[Option<Value>],
 ) -> Option<Value> {
-    Rule { adjoint: results[0], b: builder, taken: SmallVec::new() }.decomposition(op, results, adjoints)
+    DerivativeRule { adjoint: results[0], b: builder, taken: SmallVec::new() }.decomposition(op, results, adjoints)
 }
 
 /// The sum of the products of corresponding components of two values of one type.
 pub(super) fn inner(builder: &mut Builder<'_>, a: Value, b: Value) -> Value {
-    Rule { adjoint: a, b: builder, taken: SmallVec::new() }.inner(a, b)
+    DerivativeRule { adjoint: a, b: builder, taken: SmallVec::new() }.inner(a, b)
 }
 
 /// The rule of an instruction with one result.
-struct Rule<'a, 'f> {
+struct DerivativeRule<'a, 'f> {
     b: &'a mut Builder<'f>,
     /// The result's adjoint.
     adjoint: Value,
@@ -159,7 +159,7 @@ fn two(a: Value, b: Value) -> Option<Contributions> {
     Some(smallvec![Some(a), Some(b)])
 }
 
-impl Rule<'_, '_> {
+impl DerivativeRule<'_, '_> {
     fn of(&mut self, data: &InstData, x: &[Value], r: Value) -> Option<Contributions> {
         let g = self.adjoint;
         match data.op {

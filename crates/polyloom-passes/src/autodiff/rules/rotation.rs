@@ -1,10 +1,10 @@
 //! Rules of rotations and rigid motions.
 
-use super::{Contributions, Rule, one, two};
+use super::{Contributions, DerivativeRule, one, two};
 use polyloom_ir::{Composite, Op, Value};
 use smallvec::{SmallVec, smallvec};
 
-impl Rule<'_, '_> {
+impl DerivativeRule<'_, '_> {
     pub(super) fn rotation(&mut self, op: Op, x: &[Value]) -> Option<Contributions> {
         let g = self.adjoint;
         match op {

@@ -1,11 +1,11 @@
 //! Rules of scalar mathematics.
 
-use super::{Contributions, Rule, one, two};
+use super::{Contributions, DerivativeRule, one, two};
 use polyloom_ir::{Op, Value};
 use smallvec::smallvec;
 use std::f64::consts;
 
-impl Rule<'_, '_> {
+impl DerivativeRule<'_, '_> {
     pub(super) fn scalar(&mut self, op: Op, x: &[Value], r: Value) -> Option<Contributions> {
         let g = self.adjoint;
         match op {

@@ -21,13 +21,13 @@ mod reverse;
 mod rows;
 
 pub(in crate::autodiff) use asked::Asked;
-use asked::{AskedComponents, Seed};
-pub(in crate::autodiff) use rows::{Row, row_reads, rows};
+use asked::{AskedComponents, ValueAdjoint};
+pub(in crate::autodiff) use rows::{ThreadRow, row_reads, rows};
 
-use super::plan::{Counted, Tape, TapeLength};
+use super::plan::{TapeCount, TapeLength, TapeParam};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{
     Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Module, Op, Region, Scalar, Type, Value, ValueDef,
 };
@@ -39,7 +39,7 @@ type Types = SmallVec<[Type; 8]>;
 
 /// An array parameter of the kernel.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::autodiff) struct Array {
+pub(in crate::autodiff) struct ArrayParam {
     /// The parameter of the backward kernel that holds its adjoint, if it is active.
     pub(in crate::autodiff) adjoint: Option<Value>,
     /// True if the kernel stores to it as well as loads from it.
@@ -53,7 +53,7 @@ pub(in crate::autodiff) struct Array {
 
 /// Describes how the forward sweep goes through a region.
 #[derive(Clone, Copy)]
-struct Mode {
+struct SweepMode {
     /// True if it is there for the first time, since later, memory is not what it was.
     first: bool,
     /// True if the reverse sweep will come back to this execution of it.
@@ -62,15 +62,15 @@ struct Mode {
     restored: bool,
 }
 
-impl Mode {
-    const FIRST: Mode = Mode { first: true, record: true, restored: false };
+impl SweepMode {
+    const FIRST: SweepMode = SweepMode { first: true, record: true, restored: false };
     /// Through an iteration that the reverse sweep is about to go through.
-    const AGAIN: Mode = Mode { first: false, record: true, restored: false };
+    const AGAIN: SweepMode = SweepMode { first: false, record: true, restored: false };
 }
 
 /// Describes how many values a read in a loop has recorded, or has taken back.
 #[derive(Clone, Copy)]
-struct Counter {
+struct TapeCounter {
     read: Inst,
     n: Value,
     /// The outermost loop that it is in, if the checkpoints of that keep what it reads.
@@ -79,14 +79,14 @@ struct Counter {
 
 /// Describes what is known to the region around an `if` of what happened in it.
 #[derive(Clone, Copy)]
-enum Export {
+enum BranchExport {
     Value(Value),
     Trips(Inst),
 }
 
 /// Describes what the adjoint of an element is known to be.
 #[derive(Clone)]
-struct Known {
+struct KnownAdjoint {
     region: Region,
     /// The array and the indices.
     place: Values,
@@ -98,7 +98,7 @@ struct Known {
     loaded: Option<Value>,
 }
 
-pub(in crate::autodiff) struct Sweep<'a> {
+pub(in crate::autodiff) struct BackwardBuilder<'a> {
     pub(in crate::autodiff) old: &'a Function,
     /// Holds what it calls, and what carries derivatives through that.
     pub(in crate::autodiff) rest: &'a Module,
@@ -113,17 +113,17 @@ pub(in crate::autodiff) struct Sweep<'a> {
     asked_components: FxHashMap<Value, AskedComponents>,
     pub(in crate::autodiff) active: EntitySet<Value>,
     /// Indexed by parameter.
-    pub(in crate::autodiff) arrays: Vec<Array>,
+    pub(in crate::autodiff) arrays: Vec<ArrayParam>,
     /// The stores that are to another element in every thread.
     pub(in crate::autodiff) apart: EntitySet<Inst>,
     /// The element accessed last of each array parameter whose adjoints no two threads touch.
-    known: Vec<Option<Known>>,
+    known: Vec<Option<KnownAdjoint>>,
     /// Number of times a loop ran.
     trips: SecondaryMap<Inst, PackedOption<Value>>,
-    counters: Vec<Counter>,
+    counters: Vec<TapeCounter>,
     /// For each parameter, the row of each thread, if checkpoints keep it. Empty if they keep none.
-    pub(in crate::autodiff) rows: Vec<Option<Row>>,
-    pub(in crate::autodiff) tapes: Vec<Tape>,
+    pub(in crate::autodiff) rows: Vec<Option<ThreadRow>>,
+    pub(in crate::autodiff) tapes: Vec<TapeParam>,
     /// Place among `tapes` of the tapes of each loop or recorded read.
     tapes_of: SecondaryMap<Inst, SmallVec<[usize; 4]>>,
     /// The thread's place on tapes: a parameter that stands for it.
@@ -136,21 +136,21 @@ pub(in crate::autodiff) struct Sweep<'a> {
     pub(in crate::autodiff) after: Vec<(usize, Value)>,
     n_loops: usize,
     /// Instead of tapes, an array of how long these have to be.
-    pub(in crate::autodiff) sizes: Option<(Value, Vec<Counted>)>,
+    pub(in crate::autodiff) sizes: Option<(Value, Vec<TapeCount>)>,
     pub(in crate::autodiff) errors: Vec<Diagnostic>,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> BackwardBuilder<'a> {
     pub(in crate::autodiff) fn new(
         old: &'a Function,
         rest: &'a Module,
         new: &'a mut Function,
         active: EntitySet<Value>,
-        arrays: Vec<Array>,
+        arrays: Vec<ArrayParam>,
         checkpoints: bool,
-    ) -> Sweep<'a> {
+    ) -> BackwardBuilder<'a> {
         let known = vec![None; arrays.len()];
-        Sweep {
+        BackwardBuilder {
             old,
             known,
             rest,
@@ -180,26 +180,26 @@ impl<'a> Sweep<'a> {
     /// Writes both sweeps, after which the adjoints of scalar parameters are in `adjoints`.
     pub(in crate::autodiff) fn run(&mut self) {
         self.find_recorded_reads(self.old.body, None);
-        self.forward(self.old.body, Mode::FIRST);
+        self.forward(self.old.body, SweepMode::FIRST);
         self.reverse(self.old.body);
     }
 
     /// Writes both sweeps through a function, from the adjoint of the one value that it gives.
     pub(in crate::autodiff) fn run_from(&mut self, adjoint: Value) {
         self.find_recorded_reads(self.old.body, None);
-        self.forward(self.old.body, Mode::FIRST);
-        self.seed(self.old.body, &[Some(Seed { adjoint, asked: None })]);
+        self.forward(self.old.body, SweepMode::FIRST);
+        self.seed(self.old.body, &[Some(ValueAdjoint { adjoint, asked: None })]);
         self.reverse(self.old.body);
     }
 
     /// Writes the forward sweep alone, which finds out how long tapes have to be.
     pub(in crate::autodiff) fn run_sizes(&mut self) {
         self.find_recorded_reads(self.old.body, None);
-        self.forward(self.old.body, Mode { record: false, ..Mode::FIRST });
+        self.forward(self.old.body, SweepMode { record: false, ..SweepMode::FIRST });
         for index in 0..self.counters.len() {
-            let Counter { read, n, row_in } = self.counters[index];
+            let TapeCounter { read, n, row_in } = self.counters[index];
             if row_in.is_none() {
-                self.note_size(Counted::Reads(read), n);
+                self.note_size(TapeCount::Reads(read), n);
             }
         }
         for param in 0..self.rows.len() {
@@ -207,12 +207,12 @@ impl<'a> Sweep<'a> {
                 // The largest number says of a loop that it is too long.
                 let most = self.builder.const_int(Scalar::I64, i64::from(i32::MAX) - 1);
                 let length = self.builder.op(Op::Min, &[length, most]);
-                self.note_size(Counted::Row(param), length);
+                self.note_size(TapeCount::Row(param), length);
             }
         }
     }
 
-    fn note_size(&mut self, of: Counted, n: Value) {
+    fn note_size(&mut self, of: TapeCount, n: Value) {
         let Some((array, lengths)) = &self.sizes else { return };
         let array = *array;
         if let Some(number) = lengths.iter().position(|length| *length == of) {
@@ -276,7 +276,7 @@ impl<'a> Sweep<'a> {
             if in_loop && self.is_replayed_load(data) {
                 let n = self.builder.const_int(Scalar::I32, 0);
                 let row_in = self.row_of(data).and(outermost);
-                self.counters.push(Counter { read: inst, n, row_in });
+                self.counters.push(TapeCounter { read: inst, n, row_in });
             }
             for &inner in &data.regions {
                 self.find_recorded_reads(inner, outermost.or(is_loop(data).then_some(inst)));
@@ -291,11 +291,11 @@ impl<'a> Sweep<'a> {
     /// Returns true if it looks at an array that the kernel writes in another way than by a load.
     fn reads_replayed(&self, data: &InstData) -> bool {
         let is_replayed = |&value: &Value| self.array_of(value).is_some_and(|param| self.arrays[param].is_replayed);
-        !is_load(data) && data.op.info().effect == Effect::Read && data.operands.iter().any(is_replayed)
+        !is_load(data) && data.op.info().effect == OpEffect::Read && data.operands.iter().any(is_replayed)
     }
 
     /// Returns where the counters are of reads under an instruction that this execution counts.
-    fn counted_in(&self, inst: Inst, mode: Mode) -> SmallVec<[usize; 4]> {
+    fn counted_in(&self, inst: Inst, mode: SweepMode) -> SmallVec<[usize; 4]> {
         let mut found = self.counters_in(inst);
         // Reads of rows are counted from the beginning of a segment on or, to know how many there are, of an iteration.
         let counts_rows = if self.sizes.is_some() { self.n_loops > 0 } else { !mode.first };
@@ -374,7 +374,7 @@ impl<'a> Sweep<'a> {
             ty => Type::array(ty.as_scalar().unwrap_or(Scalar::I32), 2),
         };
         let param = self.builder.func.add_param(format!("tape_{}", self.tapes.len()), ty);
-        self.tapes.push(Tape { param, length });
+        self.tapes.push(TapeParam { param, length });
         param
     }
 

@@ -17,8 +17,8 @@
 //! that threads also wait for each other at the ends of loops and branches around barriers.
 //!
 //! - A value that differs between threads and lives longer than such a loop is kept in memory, an element for each
-//!   thread, or for each lane if only its warp needs it ([`Home`]). What is cheap is made again instead. A value that
-//!   is the same for all threads of the loop is one value outside ([`Split::outer`]).
+//!   thread, or for each lane if only its warp needs it ([`SpillSlot`]). What is cheap is made again instead. A value that
+//!   is the same for all threads of the loop is one value outside ([`BlockSplitter::outer`]).
 //! - A thread that leaves early, which it may where no barrier follows, is marked as away until it meets the others
 //!   again (`outer.rs`).
 //! - Shared arrays, kept values and what warp operations exchange are parameters that the launch makes
@@ -42,17 +42,17 @@ mod thread;
 use crate::transform::{cse, dce, fold, licm};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use emit::Emit;
-use facts::{Facts, Level, Use};
-use memory::Home;
-use narrow::Narrow;
+use emit::BlockEmitter;
+use facts::{BlockFacts, ThreadLevel, Use};
+use memory::SpillSlot;
+use narrow::LoopGuard;
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan};
-use polyloom_ir::op::{Effect, Group};
+use polyloom_ir::op::{OpEffect, OpGroup};
 use polyloom_ir::{CallEffects, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use text::Phrases;
+use text::TextPhrases;
 pub use text::split_for_text;
 
 /// Most instructions of a kernel that is split. Longer ones would become longer still.
@@ -88,7 +88,7 @@ fn is_prepared(module: &Module, func: &Function) -> bool {
         prepared &= data.operands.iter().chain(&data.results).all(is_plain);
         prepared &= data.regions.iter().flat_map(|&region| &func.regions[region].params).all(is_plain);
         if let Imm::Func(callee) = data.imm {
-            prepared &= CallEffects::of_function(module, callee) == Effect::Pure && is_anywhere(module, callee);
+            prepared &= CallEffects::of_function(module, callee) == OpEffect::Pure && is_anywhere(module, callee);
         }
     });
     prepared && func.params().iter().all(is_plain)
@@ -99,7 +99,7 @@ fn is_anywhere(module: &Module, func: FuncId) -> bool {
     let func = &module.functions[func];
     let mut anywhere = true;
     func.walk(func.body, &mut |_, data| {
-        anywhere &= data.op.info().group != Group::Gpu && !matches!(data.op, Op::Tid | Op::TidLinear);
+        anywhere &= data.op.info().group != OpGroup::Gpu && !matches!(data.op, Op::Tid | Op::TidLinear);
         if let Imm::Func(callee) = data.imm {
             anywhere &= is_anywhere(module, callee);
         }
@@ -115,7 +115,7 @@ fn asks_for_one_coordinate(func: &Function) -> bool {
 
 /// Why a kernel cannot be split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Impossible {
+pub struct SplitFailure {
     /// Holds what of it stands against it.
     pub reason: &'static str,
     /// Where.
@@ -130,8 +130,8 @@ fn split(
     func: &Function,
     block: Option<[u32; 3]>,
     whole_warps: bool,
-    text: Option<Phrases>,
-) -> Result<(Function, BlockPlan), Impossible> {
+    text: Option<TextPhrases>,
+) -> Result<(Function, BlockPlan), SplitFailure> {
     let mut barrier = None;
     func.walk(func.body, &mut |_, data| {
         if data.op == Op::NamedBarrier {
@@ -139,15 +139,15 @@ fn split(
         }
     });
     if let Some(span) = barrier {
-        return Err(Impossible { reason: "a barrier of some of the block's warps", span });
+        return Err(SplitFailure { reason: "a barrier of some of the block's warps", span });
     }
     let mut made = func.like();
     made.metadata.by_block = true;
     let region = made.body;
-    let mut emit = Emit { func: made, region, span: func.span };
+    let mut emit = BlockEmitter { func: made, region, span: func.span };
     let nothing = emit.int(0);
-    let mut split = Split {
-        facts: Facts::of(module, func, block, whole_warps, text.is_some()),
+    let mut split = BlockSplitter {
+        facts: BlockFacts::of(module, func, block, whole_warps, text.is_some()),
         func,
         emit,
         plan: Vec::new(),
@@ -162,7 +162,7 @@ fn split(
         chunks: SecondaryMap::new(),
         use_chunks: FxHashMap::default(),
         n_chunks: 0,
-        current: Chunk::default(),
+        current: ThreadLoop::default(),
         frames: Vec::new(),
         own_counter: None,
         exits: FxHashMap::default(),
@@ -192,7 +192,7 @@ fn split(
 
 /// Says which loop over threads an instruction is in: by number, that of the block, and within it that of a warp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Chunk {
+struct ThreadLoop {
     block: u32,
     warp: u32,
 }
@@ -200,28 +200,28 @@ struct Chunk {
 /// Says where the results of an instruction with regions outside of the loops over threads are, and what such a loop
 /// carries.
 #[derive(Clone, Copy, Debug)]
-enum Joined {
+enum JoinedResults {
     /// One value.
     Outer,
     /// Memory.
-    Home(Home),
+    Home(SpillSlot),
     /// Nobody uses it.
     Unused,
 }
 
 /// An instruction with regions, outside of the loops over threads, that is being made.
-struct Frame {
+struct OuterFrame {
     /// The instruction it is made from.
     old: Inst,
     new: Inst,
-    level: Level,
-    joined: SmallVec<[Joined; 4]>,
+    level: ThreadLevel,
+    joined: SmallVec<[JoinedResults; 4]>,
 }
 
 /// The threads that code runs for.
 #[derive(Clone, Copy)]
-struct Around {
-    level: Level,
+struct EmitScope {
+    level: ThreadLevel,
     /// The number, in the block, of the first of them; and how many there are.
     base: Value,
     count: Value,
@@ -230,7 +230,7 @@ struct Around {
 }
 
 /// A thread that code is made for.
-struct At {
+struct ThreadContext {
     /// Its number in the block.
     thread: Value,
     /// Its lane and warp, if the loop is one over lanes.
@@ -251,10 +251,10 @@ struct At {
     is_last: bool,
 }
 
-struct Split<'a> {
-    facts: Facts<'a>,
+struct BlockSplitter<'a> {
+    facts: BlockFacts<'a>,
     func: &'a Function,
-    emit: Emit,
+    emit: BlockEmitter,
     plan: Vec<BlockParam>,
     /// Parameters in the plan that are no memory.
     scalars: Vec<(BlockParam, Value)>,
@@ -270,15 +270,15 @@ struct Split<'a> {
     of_warp: Vec<Value>,
     /// Values that the loop over warps leaves behind in memory of one element.
     block_cells: Vec<Value>,
-    homes: SecondaryMap<Value, Option<Home>>,
-    chunks: SecondaryMap<Inst, Chunk>,
+    homes: SecondaryMap<Value, Option<SpillSlot>>,
+    chunks: SecondaryMap<Inst, ThreadLoop>,
     /// Operands that are read elsewhere than the instruction stands.
-    use_chunks: FxHashMap<Use, Chunk>,
+    use_chunks: FxHashMap<Use, ThreadLoop>,
     n_chunks: u32,
-    current: Chunk,
-    frames: Vec<Frame>,
+    current: ThreadLoop,
+    frames: Vec<OuterFrame>,
     /// Holds what the next region begins with.
-    own_counter: Option<outer::Item>,
+    own_counter: Option<outer::ThreadItem>,
     /// Numbers of the places where threads that left early are back: the end of an instruction or, with `true`, of an
     /// iteration; `None` is the kernel's end.
     exits: FxHashMap<(Option<Inst>, bool), u32>,
@@ -292,7 +292,7 @@ struct Split<'a> {
     /// loads by it are seen to follow each other.
     in_a_row: bool,
     /// Holds what text has phrases for, if the code is for text.
-    text: Option<Phrases>,
+    text: Option<TextPhrases>,
     /// The extents of blocks, where the code is for such alone.
     block: Option<[u32; 3]>,
     /// The number in the launch of the block's first thread; how many threads the block has; whether it has one row.
@@ -302,14 +302,14 @@ struct Split<'a> {
     /// Number of warps the block has, where that is known outside of their loops.
     n_warps: Option<Value>,
     /// The first thing met that cannot be split.
-    impossible: Option<Impossible>,
+    impossible: Option<SplitFailure>,
 }
 
-impl Split<'_> {
+impl BlockSplitter<'_> {
     /// Notes that the kernel cannot be split where it is being made.
     fn give_up(&mut self, reason: &'static str) {
         let span = self.emit.span;
-        self.impossible.get_or_insert(Impossible { reason, span });
+        self.impossible.get_or_insert(SplitFailure { reason, span });
     }
 
     /// The whole kernel.
@@ -321,7 +321,7 @@ impl Split<'_> {
     }
 
     /// Returns which threads there are.
-    fn prologue(&mut self) -> Around {
+    fn prologue(&mut self) -> EmitScope {
         if self.text.is_some() {
             return self.text_prologue();
         }
@@ -344,11 +344,11 @@ impl Split<'_> {
         self.first = self.emit.cast(first, Scalar::I32);
         self.n_threads = self.emit.cast(count, Scalar::I32);
         let base = self.emit.int(0);
-        Around { level: Level::Block, base, count: self.n_threads, warp: None }
+        EmitScope { level: ThreadLevel::Block, base, count: self.n_threads, warp: None }
     }
 
     /// The loop over warps around `body`.
-    fn warps(&mut self, body: impl FnOnce(&mut Self, &Around)) {
+    fn warps(&mut self, body: impl FnOnce(&mut Self, &EmitScope)) {
         self.forget_line();
         let (zero, size) = (self.emit.int(0), self.emit.int(WARP_SIZE));
         let n_warps = self.n_warps.unwrap_or_else(|| self.count_warps());
@@ -358,7 +358,7 @@ impl Split<'_> {
         let rest = self.emit.op(Op::Sub, &[self.n_threads, base]);
         let count = self.emit.op(Op::Min, &[rest, size]);
         self.call_in_text(&[(warp, "warp"), (base, "first_lane"), (count, "n_lanes")]);
-        body(self, &Around { level: Level::Warp, base, count, warp: Some((warp, this.inst)) });
+        body(self, &EmitScope { level: ThreadLevel::Warp, base, count, warp: Some((warp, this.inst)) });
         self.end_region(&[]);
         self.emit.leave_loop(&this);
     }
@@ -374,15 +374,15 @@ impl Split<'_> {
     /// loop carries and gives what it carries on.
     fn threads(
         &mut self,
-        around: &Around,
+        around: &EmitScope,
         coordinates: bool,
-        narrow: Option<Narrow>,
+        narrow: Option<LoopGuard>,
         carried: &[Value],
-        body: impl FnOnce(&mut Self, &mut At, &[Value]) -> SmallVec<[Value; 4]>,
+        body: impl FnOnce(&mut Self, &mut ThreadContext, &[Value]) -> SmallVec<[Value; 4]>,
     ) -> SmallVec<[Value; 2]> {
         self.forget_line();
         let zero = self.emit.int(0);
-        let mut at = At {
+        let mut at = ThreadContext {
             thread: zero,
             lane: None,
             coordinates: None,
@@ -394,7 +394,7 @@ impl Split<'_> {
             is_last: false,
         };
         let is_row = self.text.is_some() && self.block.is_some_and(|[_, y, z]| y == 1 && z == 1);
-        if around.level == Level::Warp || !coordinates || is_row {
+        if around.level == ThreadLevel::Warp || !coordinates || is_row {
             let (begin, end) = match narrow {
                 Some(narrow) => self.narrow(around, narrow, around.count),
                 None => (zero, around.count),
@@ -438,7 +438,7 @@ impl Split<'_> {
     }
 
     /// Ends the loop over threads.
-    fn end_threads(&mut self, this: emit::Loop, next: &[Value]) -> SmallVec<[Value; 2]> {
+    fn end_threads(&mut self, this: emit::OpenLoop, next: &[Value]) -> SmallVec<[Value; 2]> {
         if !self.is_at_dead_end() {
             return self.emit.end_loop(this, next);
         }

@@ -1,13 +1,13 @@
 //! Linear algebra by components: lengths, products, determinants, inverses.
 
-use super::{Components, Lengths, Rewrite};
+use super::{Components, LengthUse, ScalariseRewrite};
 use polyloom_ir::{Composite, Imm, Op, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 /// The pairs of columns of a matrix with four.
 const PAIRS: [(usize, usize); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
-impl Rewrite<'_, '_> {
+impl ScalariseRewrite<'_, '_> {
     /// `*` of composites.
     pub(super) fn product(&mut self, types: &[Type], a: &[Value], b: &[Value]) -> Components {
         let column = |matrix: &[Value], n_cols: usize, col: usize| -> Components {
@@ -46,7 +46,7 @@ impl Rewrite<'_, '_> {
     }
 
     pub(super) fn length(&mut self, x: &[Value]) -> Value {
-        if self.lengths == Lengths::Whole
+        if self.lengths == LengthUse::Whole
             && let Some(elem) = self.builder.func.ty(x[0]).as_scalar()
         {
             let vector = Composite::Vector { elem, len: x.len() as u16 };

@@ -1,6 +1,6 @@
 //! Rotations and rigid motions by components: quaternions, transforms, spatial vectors.
 
-use super::{Components, Rewrite};
+use super::{Components, ScalariseRewrite};
 use polyloom_ir::{Composite, Op, Scalar, Value};
 use smallvec::smallvec;
 
@@ -8,7 +8,7 @@ use smallvec::smallvec;
 /// third, because the axes in cyclic order.
 const AXES: [[usize; 3]; 3] = [[0, 1, 2], [1, 2, 0], [2, 0, 1]];
 
-impl Rewrite<'_, '_> {
+impl ScalariseRewrite<'_, '_> {
     /// The components of what an op on quaternions, transforms or spatial vectors gives, if it is one.
     pub(super) fn rotation(&mut self, op: Op, elem: Scalar, operands: &[Components]) -> Option<Components> {
         Some(match (op, operands) {
