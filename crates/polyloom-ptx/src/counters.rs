@@ -9,7 +9,7 @@ pub struct Counters {
     pub warp_instructions: u64,
     /// Instructions, counted once a thread.
     pub thread_instructions: u64,
-    /// Warps and threads of each class, in the order of `Class::ALL`; predicated-off threads are left out.
+    /// Warps and threads of each class, in the order of `InstClass::ALL`; predicated-off threads are left out.
     pub classes: [(u64, u64); InstClass::ALL.len()],
     /// Branches that divided the lanes of a path.
     pub divergent_branches: u64,

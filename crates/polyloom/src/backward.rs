@@ -22,13 +22,13 @@ const LEAST_CACHED: u64 = 256;
 /// A kernel's backward kernel, and what a launch of it needs beside the kernel's arguments.
 ///
 /// Its parameters are the kernel's; the adjoints of those that are active; arrays as the kernel leaves them, in the mode
-/// `strict` ([`Kernel::strict`]); and, if it [takes a part](Needs::takes_part) of a launch, tapes, how many iterations
+/// `strict` ([`Kernel::strict`]); and, if it [takes a part](BackwardNeeds::takes_part) of a launch, tapes, how many iterations
 /// segments of loops have, the number of the first thread, and all extents of the launch but the first.
 /// [`BackwardKernel::plan`] says how large these are.
 pub struct BackwardKernel {
     /// The backward kernel.
     pub kernel: Kernel,
-    /// The kernel that finds the [lengths](Needs::lengths) of loops, unless all are known: it takes the kernel's
+    /// The kernel that finds the [lengths](BackwardNeeds::lengths) of loops, unless all are known: it takes the kernel's
     /// arguments and an array of as many `i32` numbers, which begin at zero.
     pub sizes: Option<Kernel>,
     /// Holds what a launch has to know.
@@ -172,7 +172,7 @@ pub struct BackwardLaunch {
 /// The launches of a backward kernel where gradients are written rather than added to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OverwritingLaunches {
-    /// The launches, in order; none of a kernel that [takes a part](Needs::takes_part) of a launch, which is launched as
+    /// The launches, in order; none of a kernel that [takes a part](BackwardNeeds::takes_part) of a launch, which is launched as
     /// ever.
     pub launches: Vec<BackwardLaunch>,
     /// Says which of [`BackwardNeeds::adjoints`] have to be set to zero before.
@@ -219,7 +219,7 @@ impl BackwardKernel {
         Some(self.kernel.rejected(vec![Diagnostic { severity: Severity::Warning, ..race.clone() }]))
     }
 
-    /// The launches, in order, of a kernel that does not [take a part](Needs::takes_part) of a launch with these
+    /// The launches, in order, of a kernel that does not [take a part](BackwardNeeds::takes_part) of a launch with these
     /// extents. Each adjoint comes with its extents, or with none if elements of it may be one memory.
     pub fn launches(&self, dim: &[u64], adjoints: &[Option<&[u64]>]) -> Vec<BackwardLaunch> {
         let n_threads: u64 = dim.iter().product();

@@ -43,12 +43,14 @@ fn built_kernels_run() {
     assert!(error.to_string().contains("made of HIR"), "{error}");
 }
 
+/// The body of a kernel that cannot be built.
+type WrongBody = fn(&ExprBuilder, [polyloom::Expr<'_>; 2]);
+
 #[test]
 fn what_cannot_be_built_is_an_error() {
-    let built = |write: fn(&ExprBuilder, [polyloom::Expr<'_>; 2])| {
-        ExprBuilder::kernel("k", [("a", Type::F32), ("x", ARRAY)], write).unwrap_err().to_string()
-    };
-    let cases: [(fn(&ExprBuilder, [polyloom::Expr<'_>; 2]), &str); 7] = [
+    let built =
+        |write: WrongBody| ExprBuilder::kernel("k", [("a", Type::F32), ("x", ARRAY)], write).unwrap_err().to_string();
+    let cases: [(WrongBody, &str); 7] = [
         (|_, [a, x]| _ = a + x, "no overload of `add` takes (f32, array<f32, 1>)"),
         (|_, [a, x]| x.store(&[a], a), "no overload of `array_store` takes (array<f32, 1>, f32, f32)"),
         (|_, [_, x]| _ = x * 2.0, "an operand is a scalar, not array<f32, 1>"),

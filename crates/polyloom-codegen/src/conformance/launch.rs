@@ -49,7 +49,7 @@ struct EventRecorder {
 }
 
 extern "C" fn record_trap(context: *const LaunchContext, site: u32, index: i64, extent: i64, thread: u64) {
-    // SAFETY: `run` passes a context whose data is a `Recorder` that outlives the call.
+    // SAFETY: `run` passes a context whose data is a `EventRecorder` that outlives the call.
     let recorder = unsafe { &*(*context).data.cast::<EventRecorder>() };
     recorder.events.borrow_mut().traps.push((site, index, extent, thread));
 }

@@ -64,7 +64,7 @@ impl LibraryText {
     }
 }
 
-/// Texts of functions that define ops, all by the same [`super::Semantics`].
+/// Texts of functions that define ops, all by the same [`super::TextSemantics`].
 #[derive(Default)]
 pub struct LibraryTexts {
     /// `None` for a function that can only be written in its place.

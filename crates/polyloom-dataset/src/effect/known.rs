@@ -268,7 +268,7 @@ impl NumberTable {
         }
     }
 
-    /// Returns the number of times [that](Table::base) it is.
+    /// Returns the number of times [that](NumberTable::base) it is.
     pub(super) fn times(&self, id: NumberId) -> f64 {
         match (&self.get(id).sum.terms[..], self.get(id).sum.constant) {
             (&[(_, times)], 0.0) => times,

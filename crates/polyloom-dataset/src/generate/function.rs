@@ -14,7 +14,7 @@ pub(super) struct GeneratedFunction {
     name: String,
     params: Vec<Type>,
     result: Type,
-    /// Holds what it gives for parameters in their [range](Generator::param_range).
+    /// Holds what it gives for parameters in their [range](KernelGenerator::param_range).
     range: NumberRange,
     is_called: bool,
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Rows of a row group, since one is shown by a viewer at a time, and in memory while it is written.
 const ROWS_PER_GROUP: usize = 1000;
 
-/// The columns' types. What is `metadata` follows [`crate::Metadata`].
+/// The columns' types. What is `metadata` follows [`crate::RowMetadata`].
 fn schema(columns: &[String]) -> io::Result<TypePtr> {
     let mut text = String::from("message row {\n");
     for name in all_columns().filter(|name| columns.iter().any(|column| column == name)) {

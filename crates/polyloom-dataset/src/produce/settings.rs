@@ -69,7 +69,7 @@ pub struct ProduceSettings {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSettings {
-    /// The BLAKE3 hash of the files: [`KernelFiles::fingerprint`](crate::Source::fingerprint).
+    /// The BLAKE3 hash of the files: [`KernelFiles::fingerprint`](crate::KernelFiles::fingerprint).
     pub fingerprint: String,
     /// The category of all rows.
     pub category: String,

@@ -1,7 +1,7 @@
 //! `grad(f)(x, y)`: the derivatives of what `f` gives with respect to what it is given.
 //!
 //! The call is one of a function that is declared here; the derivative is not known to the front end, and whoever
-//! compiles further writes that function ([`crate::Compiled::gradients`]).
+//! compiles further writes that function ([`crate::CompiledKernel::gradients`]).
 
 use super::KernelCompilation;
 use super::call::list;

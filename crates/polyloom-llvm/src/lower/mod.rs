@@ -10,7 +10,7 @@
 //!   touched under the mask alone.
 //! * Where code with an effect on the whole group runs (a scalar load, a loop with a uniform condition), at least one
 //!   lane is executing. Branches around masked code see to that, except where the code is cheap and free of such
-//!   effects (`Lower::is_cheap`).
+//!   effects (`FunctionLowering::is_cheap`).
 //!
 //! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
 //! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`transpose`], [`prefetch`] and [`atomics`]

@@ -48,7 +48,7 @@ impl NvptxBackend {
         NvptxBackend { processor: HostProcessor::gpu(&arch.to_string(), tenths) }
     }
 
-    /// A kernel as LLVM IR and, as `Emit::Asm`, as PTX, IR first. The entry is called `name`.
+    /// A kernel as LLVM IR and, as `MachineForm::Asm`, as PTX, IR first. The entry is called `name`.
     ///
     /// # Errors
     ///

@@ -183,7 +183,7 @@ impl IndexPlace {
 pub(super) type Places = SmallVec<[IndexPlace; 4]>;
 
 /// Greatest factor of a coordinate, and greatest distance from it, for which nothing overflows in launches that are not
-/// [long](Request::is_long).
+/// [long](DerivativeRequest::is_long).
 const MAX_STRIDE: i64 = 64;
 const MAX_DISTANCE: i64 = 1 << 30;
 

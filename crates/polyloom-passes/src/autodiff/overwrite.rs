@@ -37,7 +37,7 @@ pub struct OverwritingProgram {
     /// Says which of the adjoints it writes whole, whatever they held, if they have the extents of the launch. To
     /// others it adds.
     pub begun: Vec<usize>,
-    /// Says which of the adjoints it writes of arrays that the kernel only [writes](Access::Writes).
+    /// Says which of the adjoints it writes of arrays that the kernel only [writes](AdjointAccess::Writes).
     pub taken: Vec<usize>,
     /// True if it does nothing at all.
     pub is_idle: bool,

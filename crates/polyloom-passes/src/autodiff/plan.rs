@@ -59,7 +59,7 @@ pub struct BackwardNeeds {
     pub writes: Vec<bool>,
     /// For each parameter, whether what the array holds after the kernel matters, and not what it held before.
     pub left: Vec<bool>,
-    /// True if loops record what they read of rows that are the threads' own: [`Request::rows`](super::Request::rows)
+    /// True if loops record what they read of rows that are the threads' own: [`Request::rows`](super::DerivativeRequest::rows)
     /// would bound that.
     pub records_rows: bool,
     /// Launches whose threads race have no gradient.

@@ -73,7 +73,7 @@ pub(crate) fn with_helpers<R>(n_helpers: usize, task: &(dyn Fn() + Sync), own: i
         return own();
     }
     let pool = POOL.get();
-    // SAFETY: only the lifetime changes. Workers call the task between `join` and `leave`; `Withdraw` waits until no
+    // SAFETY: only the lifetime changes. Workers call the task between `join` and `leave`; `WithdrawGuard` waits until no
     // one is between the two and lets no one join after, and it drops before `task` can, even if `own` panics.
     let task = unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(task) };
     let places = n_helpers.min(MAX_THREADS) as u32;
