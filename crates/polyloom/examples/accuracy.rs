@@ -11,7 +11,7 @@
 use polyloom::{
     ArgBlock, Kernel, LaunchOptions, Session, SourceFile, SourceUnit, Tier, TierPolicy, has_llvm, num_threads,
 };
-use polyloom_ir::generate;
+use polyloom_ir::{Op, Type, generate, op};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -241,7 +241,27 @@ fn run() -> Result<bool, Box<dyn Error>> {
     Ok(good)
 }
 
+/// Finds the functions of one argument in the op table that have no reference here.
+fn without_reference() -> Vec<&'static str> {
+    // Exact, or one product.
+    const EXACT: [&str; 6] = ["degrees", "frac", "nonzero", "radians", "sign", "step"];
+    let takes_one = |info: &op::OpInfo| {
+        let same = |s: &op::Signature| s.result_types(&[Type::F32]).as_deref() == Some(&[Type::F32]);
+        info.signatures.iter().any(|s| s.params.len() == 1 && same(s))
+    };
+    let functions = Op::all().filter(|info| {
+        info.group == op::OpGroup::Math && info.lowering == op::Lowering::Library && info.is_pure() && takes_one(info)
+    });
+    let known = |name: &str| EXACT.contains(&name) || FUNCTIONS.iter().any(|(function, _)| *function == name);
+    functions.map(|info| info.name).filter(|name| !known(name)).collect()
+}
+
 fn main() -> ExitCode {
+    let without = without_reference();
+    if !without.is_empty() {
+        eprintln!("accuracy: FUNCTIONS lacks {}", without.join(", "));
+        return ExitCode::FAILURE;
+    }
     match run() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::Command;
 
 /// Edges between crates of the workspace that may exist; everything else is forbidden.
@@ -140,4 +141,37 @@ fn direct_dependencies_come_in_one_version() {
     }
     let twice: Vec<_> = versions.iter().filter(|(_, versions)| versions.len() > 1).collect();
     assert!(twice.is_empty(), "in several versions: {twice:?}");
+}
+
+#[test]
+fn the_entry_that_contributing_shows_is_in_the_op_table() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let lines = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let contributing = text("CONTRIBUTING.md");
+    let entry = contributing.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert!(lines(&text("crates/polyloom-ir/src/op/table.rs")).contains(lines(entry).trim()), "{entry}");
+    let named = contributing.split('`').skip(1).step_by(2).filter(|name| name.starts_with("crates/"));
+    let absent: Vec<&str> = named.filter(|name| !root.join(name).exists()).collect();
+    assert!(absent.is_empty(), "CONTRIBUTING.md names files that there are not: {absent:?}");
+}
+
+#[test]
+fn files_that_the_architecture_names_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let walks = &text[text.find("## Where is").unwrap()..];
+    // A path goes from the crate on, or from the folder of the path before it.
+    let mut folder = std::path::PathBuf::new();
+    let mut absent = Vec::new();
+    for name in walks.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs")) {
+        let from_crate = root.join("crates").join(name);
+        let from_before = folder.ancestors().map(|folder| folder.join(name)).find(|path| path.exists());
+        match from_before {
+            _ if from_crate.exists() => folder = from_crate.parent().unwrap().to_owned(),
+            Some(_) => {}
+            None => absent.push(name.to_owned()),
+        }
+    }
+    assert!(absent.is_empty(), "ARCHITECTURE.md names files that there are not: {absent:?}");
 }

@@ -79,10 +79,10 @@ impl FunctionWriter<'_, '_> {
                 self.out.push(')');
             }
             Op::Abs if ty.is_unsigned_int() => self.value(data.operands[0], Postfix),
-            Op::Min | Op::Max | Op::Abs | Op::Sqrt | Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Fma => {
-                self.function(data, ty);
-            }
-            _ => self.unsupported(data),
+            op => match prelude_function(op) {
+                Some(helper) => self.function(helper, data, ty),
+                None => self.unsupported(data),
+            },
         }
     }
 
@@ -180,19 +180,8 @@ impl FunctionWriter<'_, '_> {
                 && (depth == 0 || data.operands.iter().all(|&operand| self.is_made_of_constants(operand, depth - 1)))
     }
 
-    /// A function that the prelude has for `float`, `double` and integers.
-    fn function(&mut self, data: &InstData, ty: Scalar) {
-        let helper = match data.op {
-            Op::Min => Helper::Min,
-            Op::Max => Helper::Max,
-            Op::Abs => Helper::Abs,
-            Op::Sqrt => Helper::Sqrt,
-            Op::Floor => Helper::Floor,
-            Op::Ceil => Helper::Ceil,
-            Op::Trunc => Helper::Trunc,
-            Op::Rint => Helper::Rint,
-            _ => Helper::Fma,
-        };
+    /// Writes a call of a function that the prelude has for `float`, `double` and integers.
+    fn function(&mut self, helper: Helper, data: &InstData, ty: Scalar) {
         if !ty.is_half() {
             self.call(helper, &data.operands);
             return;
@@ -531,4 +520,20 @@ impl FunctionWriter<'_, '_> {
             }
         })
     }
+}
+
+/// Returns the function of the prelude that computes an op for `float`, `double` and integers.
+fn prelude_function(op: Op) -> Option<Helper> {
+    Some(match op {
+        Op::Min => Helper::Min,
+        Op::Max => Helper::Max,
+        Op::Abs => Helper::Abs,
+        Op::Sqrt => Helper::Sqrt,
+        Op::Floor => Helper::Floor,
+        Op::Ceil => Helper::Ceil,
+        Op::Trunc => Helper::Trunc,
+        Op::Rint => Helper::Rint,
+        Op::Fma => Helper::Fma,
+        _ => return None,
+    })
 }

@@ -41,9 +41,10 @@ impl CraneliftLowering<'_> {
                 let (a, b, c) = (self.value(first)?, self.value(b)?, self.value(c)?);
                 self.fused_multiply_add(ty, a, b, c)
             }
+            _ if data.operands.len() == 2 => self.binary(data, first, data.operands[1])?,
             _ => {
-                let second = self.operand(data, 1)?;
-                self.binary(data, first, second)?
+                let ty = self.scalar(first)?;
+                return self.unsupported(data, ty);
             }
         };
         self.set(result, value);
