@@ -51,7 +51,7 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
     let mut found = HashSet::new();
     for path in files {
         let unread = |error| ExcludeError::File { path: path.clone(), error };
-        // One end of a pipe would wait for the other.
+        // Otherwise one end of a pipe would wait for the other.
         if path.metadata().is_ok_and(|found| !found.is_file()) {
             return Err(unread(io::Error::other("it is no file")));
         }

@@ -123,7 +123,7 @@ impl<'f> Builder<'f> {
         Ok(self.func.insts[inst].results.clone())
     }
 
-    /// As [`Builder::try_op_results`], for an op with one result.
+    /// Works like [`Builder::try_op_results`], for an op with one result.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl<'f> Builder<'f> {
         }
     }
 
-    /// As [`Builder::try_op_results`], for operands whose types the caller has made sure of.
+    /// Works like [`Builder::try_op_results`], for operands whose types the caller has made sure of.
     ///
     /// # Panics
     ///
@@ -144,7 +144,7 @@ impl<'f> Builder<'f> {
         self.try_op_results(op, operands).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`Builder::try_op`], for operands whose types the caller has made sure of.
+    /// Works like [`Builder::try_op`], for operands whose types the caller has made sure of.
     ///
     /// # Panics
     ///

@@ -17,8 +17,8 @@ use cranelift_entity::SecondaryMap;
 pub struct CanonicalForm {
     /// The form.
     pub bytes: Vec<u8>,
-    /// Holds what is called, in order of the first call. The form names callees by their places here, so it says all
-    /// there is to say only together with the forms of these.
+    /// Holds what is called, in order of the first call. The form names callees by their places here, so that it says
+    /// all there is to say only together with the forms of these.
     pub functions: Vec<FuncId>,
     /// True if constants are but their types: where they stand, and that two are equal, does not count then.
     abstracts_constants: bool,

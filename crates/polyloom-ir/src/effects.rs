@@ -33,7 +33,7 @@ impl CallEffects {
         if let Some(effect) = self.known[func] {
             return effect;
         }
-        // A recursive call finds this entry; the verifier rejects recursion, so its pessimism costs nothing.
+        // A recursive call finds this entry; the verifier rejects recursion, so that its pessimism costs nothing.
         self.known[func] = Some(OpEffect::ReadWrite);
         let function = &module.functions[func];
         for callee in function.callees() {
@@ -90,7 +90,7 @@ impl ArrayWrites {
             return;
         }
         let function = &module.functions[func];
-        // A recursive call finds this entry; the verifier rejects recursion, so its pessimism costs nothing.
+        // A recursive call finds this entry; the verifier rejects recursion, so that its pessimism costs nothing.
         self.known[func] = Some(vec![true; function.params().len()]);
         for callee in function.callees() {
             self.add(module, callee);

@@ -408,7 +408,7 @@ impl<'g> Expr<'g> {
         self.builder.wrap(self.builder.build(|b| b.bitcast(self.value, to)))
     }
 
-    /// Returns `a` where this condition holds, else `b`.
+    /// Returns `a` where this condition holds, otherwise `b`.
     pub fn select(self, a: Expr<'g>, b: impl IntoExpr<'g>) -> Expr<'g> {
         self.builder.op(Op::Select, &[self, a, b.into_expr(a)])
     }

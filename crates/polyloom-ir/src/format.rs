@@ -133,7 +133,7 @@ pub fn format(format: &str, types: &[Type], values: &[u64]) -> String {
     text
 }
 
-/// As [`format()`], appending to `out`.
+/// Works like [`format()`], appending to `out`.
 pub fn format_into(out: &mut String, format: &str, types: &[Type], values: &[u64]) {
     let scalars = types.iter().map(|ty| ty.as_scalar().unwrap_or(Scalar::U64));
     let mut values = scalars.zip(values.iter().copied());

@@ -144,7 +144,7 @@ impl SharedArray {
         self.extents.iter().fold(u64::from(elem), |bytes, &extent| bytes.saturating_mul(extent.into()))
     }
 
-    /// Returns what the array that the source calls so is called in PTX: no name of Python has a `$`, so no other
+    /// Returns what the array that the source calls so is called in PTX: no name of Python has a `$`, so that no other
     /// symbol is called the same.
     pub fn symbol(&self, name: Option<&str>) -> String {
         let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');

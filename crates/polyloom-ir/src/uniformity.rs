@@ -244,7 +244,8 @@ impl UniformityWalk<'_> {
         *slot = Some(slot.map_or(shape, |old| old.join(shape)));
     }
 
-    /// As [`UniformityWalk::raise`], for loop parameters: uses before this point in the walk must be looked at again.
+    /// Works like [`UniformityWalk::raise`], for loop parameters: uses before this point in the walk must be looked at
+    /// again.
     fn raise_param(&mut self, value: Value, shape: ValueShape) {
         let old = self.result.shapes[value];
         self.raise(value, shape);
@@ -320,7 +321,7 @@ impl UniformityWalk<'_> {
         if data.op == Op::ForRange {
             let [lo, hi, step] = [data.operands[0], data.operands[1], data.operands[2]];
             let counter = func.regions[data.regions[0]].params[0];
-            // Between start and end nothing overflows, so the counter is as exact as the start.
+            // Between start and end nothing overflows, so that the counter is as exact as the start.
             let shape = if self.shape(step).is_uniform() { self.shape(lo) } else { ValueShape::Varying };
             self.raise_param(counter, shape);
             let (from, to) = (self.range(lo), self.range(hi));

@@ -124,8 +124,8 @@ pub fn is_checked(kernel: &Function, options: &PipelineOptions) -> bool {
     (options.checked || kernel.metadata.check) && !kernel.constraints.unchecked
 }
 
-/// As [`prepare`], but leaves `module` alone: gives a module that holds nothing but the prepared kernel and the library
-/// functions it calls, and the kernel's handle there.
+/// Works like [`prepare`], but leaves `module` alone: gives a module that holds nothing but the prepared kernel and the
+/// library functions it calls, and the kernel's handle there.
 ///
 /// # Errors
 ///

@@ -84,7 +84,7 @@ pub fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
         };
     }
     let key = (op, Types::from_slice(types));
-    // Entries are inserted whole, so a poisoned lock protects nothing broken.
+    // Entries are inserted whole, so that a poisoned lock protects nothing broken.
     if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return entry.clone();
     }
@@ -101,8 +101,8 @@ fn gives_composites(op: Op) -> bool {
     op.info().signatures.iter().any(|signature| signature.has_composites())
 }
 
-/// As [`definition`]; the library's scalar ops in it, which have derivatives of their own, stay unless they are asked
-/// to be expanded.
+/// Works like [`definition`]; the library's scalar ops in it, which have derivatives of their own, stay unless they are
+/// asked to be expanded.
 pub(crate) fn definition_of_composites(
     op: Op,
     types: &[Type],

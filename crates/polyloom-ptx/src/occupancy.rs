@@ -31,8 +31,8 @@ pub struct Occupancy {
     pub fraction: f64,
     /// Holds what there is too little of for one more block.
     pub limiter: Limiter,
-    /// 32-bit registers a thread, estimated: PTX has as many as it likes, so this is the most that hold values at once,
-    /// and a few to work with, up to `.maxnreg` or 255.
+    /// 32-bit registers a thread, estimated: PTX has as many as it likes, so that this is the most that hold values at
+    /// once, and a few to work with, up to `.maxnreg` or 255.
     pub registers: u32,
     /// Bytes of shared memory a block.
     pub shared: u32,

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 /// An array argument that the kernel writes.
 pub(crate) struct WrittenArray {
     param: usize,
-    /// Whether it is in the memory of the launch's device, where addresses have nothing to do with the host's.
+    /// True if it is in the memory of the launch's device, where addresses have nothing to do with the host's.
     pub(crate) is_resident: bool,
     /// The NumPy array, which the arguments or what is kept beside them hold.
     array: *mut npyffi::PyArrayObject,
@@ -141,7 +141,7 @@ fn fill_leaves<'py>(
     check_overlap(py, kernel, written)
 }
 
-/// Whether `arg` fits the parameter with this index in a launch on `device`, whatever the other arguments are.
+/// Tells whether `arg` fits the parameter with this index in a launch on `device`, whatever the other arguments are.
 ///
 /// # Errors
 ///
@@ -454,7 +454,7 @@ fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[WrittenAr
     Ok(())
 }
 
-/// Whether two arrays whose address ranges overlap have an element in common: NumPy's exact test.
+/// Tells whether two arrays whose address ranges overlap have an element in common: NumPy's exact test.
 fn shares_memory(py: Python<'_>, a: &WrittenArray, b: &WrittenArray) -> PyResult<bool> {
     // SAFETY: both are live arrays, which the caller's arguments hold.
     let [a, b] = [a, b].map(|written| unsafe { Bound::from_borrowed_ptr(py, written.array.cast()) });
@@ -520,7 +520,7 @@ fn truth(arg: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     Ok(None)
 }
 
-/// What a failed conversion to a number means for an argument.
+/// Returns what a failed conversion to a number means for an argument.
 fn unfit(error: PyErr, arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyErr {
     let py = arg.py();
     if error.is_instance_of::<PyOverflowError>(py) {
@@ -618,7 +618,7 @@ fn array_object<'py>(
     Ok((pointer.cast(), false))
 }
 
-/// What a launch gives for an argument that is a struct or an array of structs.
+/// Returns what a launch gives for an argument that is a struct or an array of structs.
 fn struct_leaves<'py>(arg: &Bound<'py, PyAny>, ty: ValueType, device: Device) -> PyResult<Bound<'py, PyList>> {
     if let Ok(array) = arg.cast::<ArrayBase>() {
         check_device(array, device)?;
@@ -647,7 +647,7 @@ fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
     named
 }
 
-/// Whether an argument that NumPy takes for read-only comes through DLPack with leave to write.
+/// Tells whether an argument that NumPy takes for read-only comes through DLPack with leave to write.
 ///
 /// NumPy's arrays over DLPack are read-only when the producer's DLPack is older than 1.0, which has no way to say what
 /// holds. Such memory may be written, as all other consumers do, unless the producer gives NumPy a read-only array when
@@ -689,7 +689,7 @@ fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(tensor.major == 1 && tensor.flags & READ_ONLY == 0)
 }
 
-/// Whether the array that an object makes of itself for NumPy is read-only. One that makes none, as a tensor that
+/// Tells whether the array that an object makes of itself for NumPy is read-only. One that makes none, as a tensor that
 /// PyTorch records does not, does not say so.
 fn is_immutable(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = arg.py();

@@ -70,7 +70,7 @@ impl ArrayBase {
         self.element
     }
 
-    /// Where the elements are.
+    /// Returns where the elements are.
     #[inline]
     pub(crate) fn device(&self) -> Device {
         self.memory.as_ref().map_or(Device::Cpu, |memory| memory.get().device())

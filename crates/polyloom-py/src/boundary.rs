@@ -10,7 +10,7 @@ thread_local! {
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// What `work` gives; an `InternalError` if it panics.
+/// Returns what `work` gives; an `InternalError` if it panics.
 #[inline]
 pub(crate) fn guarded<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     DEPTH.set(DEPTH.get() + 1);

@@ -26,7 +26,7 @@ pub(crate) struct Captures {
 
 #[pymethods]
 impl Captures {
-    /// What the function defined at a line captures now.
+    /// Returns what the function defined at a line captures now.
     #[new]
     fn new(
         py: Python<'_>,
@@ -53,7 +53,7 @@ impl Captures {
         Ok(Captures { unit, function: index, names: names.clone(), evaluated, is_complete })
     }
 
-    /// Whether nothing else is taken from outside, as static expressions with variables of the function do.
+    /// Returns true if nothing else is taken from outside, as static expressions with variables of the function do.
     #[getter]
     fn is_complete(&self) -> bool {
         self.is_complete

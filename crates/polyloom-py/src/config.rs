@@ -29,7 +29,7 @@ impl Config {
         Config {}
     }
 
-    /// Whether kernels are checked while they run. `POLYLOOM_CHECK=1` makes it true at first.
+    /// Tells whether kernels are checked while they run. `POLYLOOM_CHECK=1` makes it true at first.
     #[getter]
     fn check(&self) -> PyResult<bool> {
         Ok(session()?.defaults().check)
@@ -46,7 +46,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether defining a kernel gives a `SyntaxWarning` for code that means something else in Python.
+    /// Tells whether defining a kernel gives a `SyntaxWarning` for code that means something else in Python.
     #[getter]
     fn lint(&self) -> PyResult<bool> {
         Ok(session()?.defaults().lint)
@@ -62,7 +62,7 @@ impl Config {
         Ok(())
     }
 
-    /// How floating-point arithmetic may be compiled: `"strict"`, `"contract"` or `"fast"`.
+    /// Returns how floating-point arithmetic may be compiled: `"strict"`, `"contract"` or `"fast"`.
     #[getter]
     fn float_mode(&self) -> PyResult<&'static str> {
         Ok(session()?.defaults().float_mode.name())
@@ -75,7 +75,8 @@ impl Config {
         Ok(())
     }
 
-    /// How many threads a launch may use. `POLYLOOM_NUM_THREADS` sets it at first, else the number of cores.
+    /// Returns the number of threads a launch may use. `POLYLOOM_NUM_THREADS` sets it at first, else the number of
+    /// cores.
     #[getter]
     fn num_threads(&self) -> usize {
         num_threads()

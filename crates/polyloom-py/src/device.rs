@@ -178,13 +178,13 @@ impl DeviceMemory {
         self.device().to_string()
     }
 
-    /// Where it begins on the device.
+    /// Returns where it begins on the device.
     #[getter]
     fn address(&self) -> u64 {
         self.buffer.address()
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes there are.
     #[getter]
     fn n_bytes(&self) -> usize {
         self.buffer.n_bytes()
@@ -324,7 +324,7 @@ pub(crate) fn memory_of(array: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
     Ok((address, array.getattr("nbytes")?.extract()?))
 }
 
-/// Where a NumPy array says that its elements are.
+/// Returns where a NumPy array says that its elements are.
 pub(crate) fn layout_of(array: &Bound<'_, PyAny>) -> PyResult<ArrayLayout> {
     let (address, _) = memory_of(array)?;
     let (extents, strides): (Vec<u64>, Vec<i64>) =

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
-/// Where an expression stands, with the variables in it.
+/// Says where an expression stands, with the variables in it.
 pub(crate) type Evaluation = (u32, Vec<(Box<str>, KernelVariable)>);
 
 /// The objects of the program that a function may look up when it is compiled.
@@ -59,9 +59,9 @@ impl Scope {
 pub(crate) struct LiveEnvironment {
     /// A weak reference to the scope.
     scope: Py<PyWeakrefReference>,
-    /// What names meant when the function was defined, by dotted path.
+    /// Holds what names meant when the function was defined, by dotted path.
     captured: BTreeMap<Box<str>, CapturedMeaning>,
-    /// What Python has computed: an expression keeps its value, whenever the code around it is compiled again.
+    /// Holds what Python has computed: an expression keeps its value, whenever the code around it is compiled again.
     evaluated: Mutex<HashMap<Evaluation, CapturedMeaning>>,
 }
 
@@ -115,7 +115,8 @@ impl LiveEnvironment {
         self.scope.bind(py).upgrade()?.cast_into().ok()
     }
 
-    /// What names mean that had a meaning when the function was defined, and the static expressions computed so far.
+    /// Returns what names mean that had a meaning when the function was defined, and the static expressions computed so
+    /// far.
     pub(crate) fn captures(&self) -> (&BTreeMap<Box<str>, CapturedMeaning>, HashMap<Evaluation, CapturedMeaning>) {
         (&self.captured, self.evaluated.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
@@ -161,7 +162,7 @@ impl Scope {
         value.is_some_and(|value| contents(value).is_none())
     }
 
-    /// What a path means now.
+    /// Returns what a path means now.
     fn find(&self, py: Python<'_>, path: &[&str]) -> Option<CapturedMeaning> {
         let (first, rest) = path.split_first()?;
         let mut value = match self.root(py, first) {
@@ -193,8 +194,8 @@ fn contents(value: Bound<'_, PyAny>) -> Option<Bound<'_, PyAny>> {
     Some(value)
 }
 
-/// Whether a function is from an earlier run of the text that defines this one, and stands below it there, because it
-/// is about to be defined anew.
+/// Returns true if a function is from an earlier run of the text that defines this one, and stands below it there,
+/// because it is about to be defined anew.
 fn is_outdated(unit: &SourceUnit, function: usize, found: &[FunctionHandle]) -> bool {
     found.iter().any(|other| unit.will_define_again(function, &other.unit, other.function))
 }
@@ -259,7 +260,7 @@ impl NameEnvironment for LiveEnvironment {
     }
 }
 
-/// What a module's member means by the module's name alone: the package's and the standard library's own.
+/// Returns what a module's member means by the module's name alone: the package's and the standard library's own.
 fn module_member(module: &Bound<'_, PyModule>, name: &str) -> Option<CapturedMeaning> {
     match module.name().ok()?.to_str().ok()? {
         "polyloom" | "warp" => package_member(name),
@@ -329,7 +330,7 @@ fn constant_array(value: &Bound<'_, PyAny>) -> Option<CapturedMeaning> {
     Some(CapturedMeaning::CompositeConstant(bits.to_vec().into(), composite))
 }
 
-/// What a Python value means in a kernel.
+/// Returns what a Python value means in a kernel.
 pub(crate) fn capture(value: &Bound<'_, PyAny>) -> CapturedMeaning {
     known(value).unwrap_or_else(|| {
         let name = value.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
@@ -484,7 +485,7 @@ fn generic_composite(value: &Bound<'_, PyAny>) -> Option<TypePattern> {
     Some(TypePattern::Composite { kind, elem, shape: [extent(0), extent(1)] })
 }
 
-/// What a `typing.TypeVar` stands for: the types it is constrained to, or all.
+/// Returns what a `typing.TypeVar` stands for: the types it is constrained to, or all.
 fn type_variable(value: &Bound<'_, PyAny>) -> Option<TypePattern> {
     let constraints: Vec<Bound<'_, PyAny>> = value.getattr("__constraints__").ok()?.extract().ok()?;
     if constraints.is_empty() {

@@ -56,7 +56,7 @@ fn text_of<'s>(found: &Diagnostic, sources: &'s SourceMap) -> &'s str {
     sources.get(found.span.file).and_then(|file| file.text.get(range)).unwrap_or_default()
 }
 
-/// What a launch's failure is in Python. `interrupt` is the exception a signal handler raised meanwhile.
+/// Returns what a launch's failure is in Python. `interrupt` is the exception a signal handler raised meanwhile.
 pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError, interrupt: Option<PyErr>) -> PyErr {
     match error {
         LaunchError::Trap(trap) => {

@@ -80,11 +80,11 @@ pub(crate) struct Kernel {
     doc: Option<String>,
     /// The file it is defined in, and which of its functions it is.
     text: Option<(Arc<polyloom::SourceUnit>, usize)>,
-    /// What it is compiled in, unless that is done once and for all.
+    /// Holds what it is compiled in, unless that is done once and for all.
     scope: Option<Py<Scope>>,
 }
 
-/// What differentiation goes by, of a parameter.
+/// Describes what differentiation goes by, of a parameter.
 type ParameterFacts = (u8, &'static str, Vec<u16>, bool);
 
 /// A kernel, or what it is with checks where the process asks for these.
@@ -93,7 +93,7 @@ fn with_checks(kernel: &polyloom::Kernel) -> &polyloom::Kernel {
     if config::is_checking() { kernel.checked().map_or(kernel, |checked| checked) } else { kernel }
 }
 
-/// What a kernel launches.
+/// Describes what a kernel launches.
 #[allow(clippy::large_enum_variant, reason = "nearly all are of the largest, which launches reach in one step")]
 enum LaunchedCode {
     One(polyloom::Kernel),
@@ -215,7 +215,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the types of a launch's arguments choose what is compiled.
+    /// Returns true if the types of a launch's arguments choose what is compiled.
     #[getter]
     fn is_generic(&self) -> bool {
         matches!(self.code, LaunchedCode::Generic(_))
@@ -359,11 +359,11 @@ impl Kernel {
         Ok(PyBytes::new(py, &bytes.map_err(|error| gpu_error(py, &error))?))
     }
 
-    /// What there is to know of the kernel's GPU code, as a dictionary: `ptx_version`, `target_archs`, `least_arch`,
-    /// `required_features`, `entry_points`, `device_functions`, `constant_memory`, `shared_memory`, `launch_bounds`,
-    /// `max_registers`, `address_spaces`, `parameters` and more; and whether a GPU was there when the code was made,
-    /// `cuda_available_at_generation` and `codegen_only`, for which it looks for NVIDIA's driver. Parameters are those
-    /// of `ptx`.
+    /// Returns what there is to know of the kernel's GPU code, as a dictionary: `ptx_version`, `target_archs`,
+    /// `least_arch`, `required_features`, `entry_points`, `device_functions`, `constant_memory`, `shared_memory`,
+    /// `launch_bounds`, `max_registers`, `address_spaces`, `parameters` and more; and whether a GPU was there when the
+    /// code was made, `cuda_available_at_generation` and `codegen_only`, for which it looks for NVIDIA's driver.
+    /// Parameters are those of `ptx`.
     #[pyo3(signature = (arch = None, *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
     fn gpu_metadata<'py>(
         &self,
@@ -443,8 +443,8 @@ impl Kernel {
         arguments::leaves(self.one()?, device::named(device)?, &args)
     }
 
-    /// What differentiation goes by: for each parameter of the kernel's HIR its number of dimensions, 0 if it is no
-    /// array; the name of the type of its numbers; the extents of an element's components; and whether the kernel
+    /// Returns what differentiation goes by: for each parameter of the kernel's HIR its number of dimensions, 0 if it
+    /// is no array; the name of the type of its numbers; the extents of an element's components; and whether the kernel
     /// writes it.
     #[getter]
     fn _parameters(&self) -> PyResult<Vec<ParameterFacts>> {
@@ -612,7 +612,8 @@ impl Kernel {
         Ok(GpuTarget { ptx_version: version, dense, shape, ..GpuTarget::new(arch) })
     }
 
-    /// What `work` makes of the kernel or, if `backward`, of its backward kernel with respect to all its parameters.
+    /// Returns what `work` makes of the kernel or, if `backward`, of its backward kernel with respect to all its
+    /// parameters.
     fn directed<R>(&self, py: Python<'_>, backward: bool, work: impl FnOnce(&polyloom::Kernel) -> R) -> PyResult<R> {
         let kernel = self.one()?;
         if !backward {
@@ -629,7 +630,7 @@ impl Kernel {
     }
 }
 
-/// What Python knows of an argument of a launch.
+/// Describes what Python knows of an argument of a launch.
 #[derive(FromPyObject)]
 enum KnownArgument {
     Number(i64),
@@ -645,7 +646,7 @@ fn arguments_of(known: Vec<Option<KnownArgument>>) -> Vec<LaunchArgument> {
     known.into_iter().map(argument).collect()
 }
 
-/// What a launch of a backward kernel with tapes needs.
+/// Describes what a launch of a backward kernel with tapes needs.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct TapePlan {
     plan: polyloom::TapePlan,
@@ -653,7 +654,7 @@ pub(crate) struct TapePlan {
 
 #[pymethods]
 impl TapePlan {
-    /// How many threads are launched at a time.
+    /// Returns the number of threads that are launched at a time.
     #[getter]
     fn n_places(&self) -> u64 {
         self.plan.n_places
@@ -665,7 +666,7 @@ impl TapePlan {
         self.plan.tapes.iter().map(|(shape, elem)| (shape.clone(), elem.python_name())).collect()
     }
 
-    /// How many iterations segments of loops have.
+    /// Returns the number of iterations segments of loops have.
     #[getter]
     fn segments(&self) -> Vec<u64> {
         self.plan.segments.clone()
@@ -683,7 +684,7 @@ impl TapePlan {
         self.plan.per_place
     }
 
-    /// Whether too few threads have a place on the tapes.
+    /// Returns true if too few threads have a place on the tapes.
     #[getter]
     fn is_cramped(&self) -> bool {
         self.plan.is_cramped
@@ -723,7 +724,7 @@ impl Backward {
         self.backward.needs.adjoints.clone()
     }
 
-    /// Which of the adjoints are of arrays that the kernel both reads and writes.
+    /// Returns which of the adjoints are of arrays that the kernel both reads and writes.
     #[getter]
     fn replaced(&self) -> Vec<usize> {
         let accesses = self.backward.needs.accesses.iter().enumerate();
@@ -736,20 +737,20 @@ impl Backward {
         self.backward.needs.after.clone()
     }
 
-    /// Whether it is launched over a part of a launch's threads at a time.
+    /// Returns true if it is launched over a part of a launch's threads at a time.
     #[getter]
     fn takes_part(&self) -> bool {
         self.backward.needs.takes_part()
     }
 
-    /// Whether it records what `rows` would bound.
+    /// Returns true if it records what `rows` would bound.
     #[getter]
     fn records_rows(&self) -> bool {
         self.backward.needs.records_rows
     }
 
-    /// What a launch of so many threads needs if loops are so long, tapes may take so many bytes, and so many cores run
-    /// it, none on a GPU.
+    /// Returns what a launch of so many threads needs if loops are so long, tapes may take so many bytes, and so many
+    /// cores run it, none on a GPU.
     #[pyo3(signature = (lengths, n_threads, bytes, n_cores))]
     fn plan(&self, lengths: Vec<u32>, n_threads: u64, bytes: u64, n_cores: Option<u64>) -> TapePlan {
         TapePlan { plan: self.backward.plan(&lengths, n_threads, TapeLimits { bytes, n_cores }) }
@@ -775,31 +776,31 @@ impl Backward {
         (self.of_parts(found.launches), found.cleared, found.copied)
     }
 
-    /// How long loops are, as far as that is known before a launch.
+    /// Returns how long loops are, as far as that is known before a launch.
     #[getter]
     fn lengths(&self) -> Vec<Option<u32>> {
         self.backward.needs.lengths.clone()
     }
 
-    /// Whether all threads find the same lengths.
+    /// Returns true if all threads find the same lengths.
     #[getter]
     fn lengths_are_uniform(&self) -> bool {
         self.backward.needs.lengths_are_uniform
     }
 
-    /// By parameter of the kernel's HIR: whether what the array held before the kernel ran matters.
+    /// For each parameter of the kernel's HIR, whether what the array held before the kernel ran matters.
     #[getter]
     fn reads(&self) -> Vec<bool> {
         self.backward.needs.reads.clone()
     }
 
-    /// By parameter of the kernel's HIR: whether what the array holds after the kernel matters.
+    /// For each parameter of the kernel's HIR, whether what the array holds after the kernel matters.
     #[getter]
     fn left(&self) -> Vec<bool> {
         self.backward.needs.left.clone()
     }
 
-    /// By parameter of the kernel's HIR: whether the kernel itself writes the array.
+    /// For each parameter of the kernel's HIR, whether the kernel itself writes the array.
     #[getter]
     fn writes(&self) -> Vec<bool> {
         self.backward.needs.writes.clone()
@@ -813,7 +814,7 @@ impl Backward {
         self.backward.sizes.as_ref().map(|_| kernel)
     }
 
-    /// By parameter of the kernel's HIR: whether the backward kernel has to be given a copy of the array.
+    /// For each parameter of the kernel's HIR, whether the backward kernel has to be given a copy of the array.
     #[getter]
     fn replayed(&self) -> Vec<bool> {
         self.backward.needs.replayed.clone()
@@ -842,19 +843,19 @@ pub(crate) struct Function {
     handle: FunctionHandle,
     /// The overloads that were defined before.
     earlier: Mutex<Vec<Py<Function>>>,
-    /// What stands in for its derivative, and for it on the way there.
+    /// Holds what stands in for its derivative, and for it on the way there.
     custom: Mutex<Vec<Py<Function>>>,
     /// The Python function, which runs where no kernel calls it. None only while the object is being made: `object.__new__`
     /// allocates its `__dict__`, so Python's garbage collection may look at memory that is all zeros, which this is then.
     python: Option<Py<PyAny>>,
     doc: Option<String>,
-    /// What it is compiled in.
+    /// Holds what it is compiled in.
     scope: Py<Scope>,
 }
 
 #[pymethods]
 impl Function {
-    /// What is wrong with `deferred` functions is told where a kernel that calls one is compiled.
+    /// Returns what is wrong with `deferred` functions is told where a kernel that calls one is compiled.
     #[new]
     #[pyo3(signature = (unit, line, function, globals, cells, options, deferred = false))]
     fn new(

@@ -232,7 +232,7 @@ fn launch_adjoint<'py>(
     Ok(made.unbind())
 }
 
-/// What tapes want to know of a launch.
+/// Describes what tapes want to know of a launch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TapeRecording {
     Nothing = 0,
@@ -242,11 +242,11 @@ enum TapeRecording {
     Launches,
 }
 
-/// Whether tapes want to know where launches write, those of threads that do not say otherwise.
+/// True if tapes want to know where launches write, those of threads that do not say otherwise.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// What tapes want to know of this thread's launches, if that is not as for all.
+    /// Holds what tapes want to know of this thread's launches, if that is not as for all.
     static WATCHED_HERE: Cell<Option<TapeRecording>> = const { Cell::new(None) };
 }
 
@@ -265,15 +265,15 @@ pub(crate) fn set_recording(everywhere: bool, here: Option<bool>) {
     WATCHED_HERE.set(here.map(|all| if all { TapeRecording::Launches } else { TapeRecording::Nothing }));
 }
 
-/// What tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all; 3 if a graph
-/// takes them, and none is done.
+/// Returns what tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all; 3 if
+/// a graph takes them, and none is done.
 #[pyfunction]
 pub(crate) fn recording_level() -> u8 {
     if IS_CAPTURING.get() { 3 } else { TapeRecording::now(true) as u8 }
 }
 
 thread_local! {
-    /// Whether a graph takes this thread's launches, which then do not run.
+    /// True if a graph takes this thread's launches, which then do not run.
     static IS_CAPTURING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -333,14 +333,14 @@ fn tell_of_writes(kernel: &polyloom::Kernel, device: Device, written: &[WrittenA
     Ok(())
 }
 
-/// What a launch runs over.
+/// Describes what a launch runs over.
 #[derive(Clone)]
 struct LaunchDimensions {
     shape: Shape,
     /// Of a kernel that is launched in blocks.
     grid: Option<LaunchConfig>,
     device: Device,
-    /// Whether indices are not compared with extents before it.
+    /// True if indices are not compared with extents before it.
     unchecked: bool,
 }
 
@@ -591,7 +591,7 @@ unsafe fn push_items<'a, 'py>(sequence: &'a Bound<'py, PyAny>, args: &mut Argume
     Ok(false)
 }
 
-/// Whether inputs or outputs are a list, a tuple or none at all.
+/// Tells whether inputs or outputs are a list, a tuple or none at all.
 fn check_sequence(kernel: &Kernel, sequence: &Bound<'_, PyAny>) -> PyResult<()> {
     if sequence.is_none() || sequence.cast::<PyList>().is_ok() || sequence.cast::<PyTuple>().is_ok() {
         return Ok(());
@@ -640,9 +640,9 @@ struct LaunchState {
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct Launch {
     kernel: Py<Kernel>,
-    /// Whether it is over a number of threads and not over a grid of blocks.
+    /// True if it is over a number of threads and not over a grid of blocks.
     over_dim: bool,
-    /// Whether tapes record it.
+    /// True if tapes record it.
     is_recorded: bool,
     state: Mutex<LaunchState>,
 }

@@ -121,7 +121,7 @@ pub(crate) fn numpy_text(scalar: Scalar) -> String {
 // NumPy's extents and strides are read in place.
 const _: () = assert!(size_of::<npyffi::npy_intp>() == size_of::<i64>());
 
-/// Where an array's memory begins, its extents and its strides in bytes.
+/// Returns where an array's memory begins, its extents and its strides in bytes.
 ///
 /// # Safety
 ///
@@ -140,7 +140,7 @@ pub(crate) unsafe fn memory<'a>(object: *mut npyffi::PyArrayObject, ndim: u8) ->
 /// NumPy's number for `ml_dtypes.bfloat16`, once it has been seen.
 static BFLOAT16: AtomicI32 = AtomicI32::new(-1);
 
-/// Whether an array's elements are of type `elem`, in this machine's byte order.
+/// Returns true if an array's elements are of type `elem`, in this machine's byte order.
 #[inline]
 pub(crate) fn has_type(descr: &npyffi::PyArray_Descr, elem: Scalar) -> bool {
     use npyffi::NPY_TYPES as T;

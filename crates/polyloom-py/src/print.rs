@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
-    /// How many commands this thread runs: they write their results to the process's own stdout, in order with what
+    /// Number of commands this thread runs: they write their results to the process's own stdout, in order with what
     /// their kernels print.
     static N_COMMANDS: Cell<usize> = const { Cell::new(0) };
 }
@@ -62,7 +62,7 @@ pub(crate) fn capture<R>(launch: impl FnOnce() -> R) -> (R, Option<PyErr>) {
     (result, RAISED.replace(outer))
 }
 
-/// Whether writing what this thread's launch prints has raised an exception.
+/// Returns true if writing what this thread's launch prints has raised an exception.
 pub(crate) fn has_raised() -> bool {
     RAISED.with_borrow(Option::is_some)
 }

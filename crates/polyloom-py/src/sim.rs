@@ -15,7 +15,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What launches on `sim:0` go by.
+/// Describes what launches on `sim:0` go by.
 #[derive(Clone, Copy)]
 pub(crate) struct SimSettings {
     pub(crate) arch: Arch,
@@ -26,7 +26,7 @@ pub(crate) struct SimSettings {
 static SETTINGS: Mutex<SimSettings> =
     Mutex::new(SimSettings { arch: Arch::DEFAULT, sanitize: Sanitizers::DEFAULT, counters: false });
 
-/// What the last launch did, to its end or to where something was found, and for how many seconds it ran.
+/// Holds what the last launch did, to its end or to where something was found, and for how many seconds it ran.
 static LAST: Mutex<Option<(Report, f64)>> = Mutex::new(None);
 
 impl SimSettings {
@@ -92,10 +92,10 @@ fn sanitizers(checks: &Bound<'_, PyAny>) -> PyResult<Sanitizers> {
     names.parse().map_err(|error: UnknownSanitizer| PyValueError::new_err(format!("sanitize: {error}")))
 }
 
-/// What the last launch on `sim:0` did: a dictionary with `thread_instructions`, `warp_instructions`, `seconds`,
-/// `table` (the text that the command line prints) and, if counting is on, `classes` (instructions by class, once a
-/// thread), `divergent_branches`, `global_loads`, `global_stores`, `global_sectors`, `coalescing`, `shared_accesses`,
-/// `shared_conflicts` and `occupancy`. `None` before the first launch.
+/// Returns what the last launch on `sim:0` did: a dictionary with `thread_instructions`, `warp_instructions`,
+/// `seconds`, `table` (the text that the command line prints) and, if counting is on, `classes` (instructions by class,
+/// once a thread), `divergent_branches`, `global_loads`, `global_stores`, `global_sectors`, `coalescing`,
+/// `shared_accesses`, `shared_conflicts` and `occupancy`. `None` before the first launch.
 #[pyfunction]
 pub(crate) fn last_simulator_report(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
     let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -188,7 +188,7 @@ impl SimModule {
         Ok(kernel.parameters().iter().map(|p| (p.name.clone(), p.ty.clone(), p.size)).collect())
     }
 
-    /// Whether the kernel is one of Polyloom's, whose first parameter says what is launched.
+    /// Tells whether the kernel is one of Polyloom's, whose first parameter says what is launched.
     fn takes_launch(&self, kernel: &str) -> PyResult<bool> {
         let kernel = self.loaded_kernel(kernel)?;
         Ok(takes_launch(kernel.name(), kernel.parameters()))
@@ -264,14 +264,14 @@ impl SimModule {
     }
 }
 
-/// What the first parameter of a kernel of Polyloom's is given for a launch of these extents, as bytes.
+/// Returns what the first parameter of a kernel of Polyloom's is given for a launch of these extents, as bytes.
 #[pyfunction]
 pub(crate) fn launch_bytes(py: Python<'_>, extents: Vec<u64>) -> PyResult<Bound<'_, PyBytes>> {
     let bytes = polyloom::launch_bytes(&extents);
     bytes.map(|bytes| PyBytes::new(py, &bytes)).map_err(PyTypeError::new_err)
 }
 
-/// What a parameter of a foreign kernel is given, as Python hands it over.
+/// Describes what a parameter of a foreign kernel is given, as Python hands it over.
 #[derive(FromPyObject)]
 enum PtxArgumentValue<'py> {
     /// Bytes, and what they are aligned to in a struct.

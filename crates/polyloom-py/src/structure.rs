@@ -33,7 +33,7 @@ impl StructType {
         Inner::new(name, fields).map(|inner| StructType { inner }).map_err(PyValueError::new_err)
     }
 
-    /// What indexed arrays of such elements are.
+    /// Returns what indexed arrays of such elements are.
     #[staticmethod]
     fn indexed_array(dtype: &Bound<'_, PyAny>, ndim: u8) -> PyResult<StructType> {
         let elem = match capture(dtype) {
@@ -100,8 +100,8 @@ pub(crate) fn by_value(arg: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// What a launch gives for an argument that is a struct or an array of structs: one object for each leaf, in their
-/// order.
+/// Returns what a launch gives for an argument that is a struct or an array of structs: one object for each leaf, in
+/// their order.
 ///
 /// # Errors
 ///

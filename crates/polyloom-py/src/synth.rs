@@ -140,14 +140,14 @@ pub(crate) fn dataset_columns_to_merge_by(columns: Vec<String>) -> Vec<&'static 
     polyloom_dataset::columns_to_merge_by(&columns)
 }
 
-/// What tells the kernels of files, which no row may be like, from others; None if there are none.
+/// Returns what tells the kernels of files, which no row may be like, from others; None if there are none.
 #[pyfunction]
 pub(crate) fn dataset_exclusion(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<Option<String>> {
     let found = py.detach(|| structures(&files)).map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(fingerprint(&found))
 }
 
-/// Whether rows have a backward kernel of this kernel.
+/// Tells whether rows have a backward kernel of this kernel.
 #[pyfunction]
 pub(crate) fn has_backward(py: Python<'_>, kernel: &Kernel) -> PyResult<bool> {
     let kernel = kernel.one()?;

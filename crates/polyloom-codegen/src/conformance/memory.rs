@@ -271,7 +271,7 @@ fn row_bodies(ty: &str, length: usize) -> Vec<String> {
 }
 
 /// Every atomic on every type: on one element that all threads update, on one each, with the old value used and not.
-/// Threads of one range run in order, so even float sums have one right result.
+/// Threads of one range run in order, so that even float sums have one right result.
 pub fn atomics(subject: &EngineSubject<'_>) {
     use polyloom_ir::Op;
     let mut random = RandomOperands::new(6);

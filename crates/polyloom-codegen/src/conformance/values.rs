@@ -3,7 +3,7 @@
 use polyloom_ir::eval::{OpEvaluator, evaluator};
 use polyloom_ir::{Op, Scalar, Type, generate};
 
-/// Random operands. A seed gives the same ones on every machine, so failures repeat.
+/// Random operands. A seed gives the same ones on every machine, so that failures repeat.
 pub struct RandomOperands(generate::Random);
 
 impl RandomOperands {

@@ -78,7 +78,7 @@ impl LibraryTexts {
         key: LibraryKey,
         write: impl FnOnce() -> Option<LibraryText>,
     ) -> Option<Arc<LibraryText>> {
-        // Entries are inserted whole, so a poisoned lock protects nothing broken.
+        // Entries are inserted whole, so that a poisoned lock protects nothing broken.
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return known.clone();
         }

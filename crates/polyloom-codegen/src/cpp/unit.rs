@@ -384,8 +384,8 @@ impl<'u> TextUnit<'u> {
         let file = self.options.sources?.get(span.file)?;
         let line = file.position(span.start).line;
         let mut text = file.text.lines().nth((line - file.first_line) as usize)?.trim();
-        // A backslash at the end of a comment's line, or what was once another spelling of one, would make the line
-        // below part of the comment.
+        // Otherwise a backslash at the end of a comment's line, or what was once another spelling of one, would make
+        // the line below part of the comment.
         while let Some(before) = text.strip_suffix('\\').or_else(|| text.strip_suffix("??/")) {
             text = before.trim_end();
         }

@@ -73,7 +73,7 @@ pub(super) fn object(
         .map_err(|e| failed(&e))?;
     let mut object = ObjectModule::new(builder);
 
-    // Bodies are given as bytes, so the signatures in the object module's own tables play no part.
+    // Bodies are given as bytes, so that the signatures in the object module's own tables play no part.
     let signature = Signature::new(isa.default_call_conv());
     let mut ids: FxHashMap<FuncId, ObjectFuncId> = FxHashMap::default();
     for (id, function, _) in &program.functions {

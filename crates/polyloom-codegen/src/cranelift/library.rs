@@ -64,7 +64,7 @@ struct ReferenceTable {
 
 fn table() -> MutexGuard<'static, ReferenceTable> {
     static TABLE: LazyLock<Mutex<ReferenceTable>> = LazyLock::new(Mutex::default);
-    // Entries are inserted whole, so a panic elsewhere leaves the table in order.
+    // Entries are inserted whole, so that a panic elsewhere leaves the table in order.
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -184,7 +184,7 @@ mod tests {
         assert!(decode(&[8; HASH_BYTES], &bytes).is_err(), "another machine's");
     }
 
-    /// As [`encode`] does, after changing what it wrote, so that the checksum then says nothing.
+    /// Works like [`encode`] does, after changing what it wrote, so that the checksum then says nothing.
     fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
         let start = MAGIC.len() + HASH_BYTES;
         let hash = blake3::hash(&bytes[start..]);

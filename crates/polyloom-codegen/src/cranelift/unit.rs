@@ -123,7 +123,7 @@ fn compile(
         context.clear();
         let result = compile_in(context, builder, options, lower);
         if result.is_err() {
-            // A builder that was not finished keeps state that its next use would trip over.
+            // A new builder each time, because one that was not finished keeps state that its next use would trip over.
             *builder = FunctionBuilderContext::new();
         }
         result

@@ -69,7 +69,7 @@ fn block_size(kernel: &Kernel) -> u32 {
     u32::try_from(kernel.block_size()).unwrap_or(u32::MAX / 2)
 }
 
-/// Integers of arrays are often indices, and integers by themselves sizes, so they are small.
+/// Integers of arrays are often indices, and integers by themselves sizes, so that they are small.
 fn values(elem: Type, is_array: bool, (low, high): (f64, f64)) -> InputValues {
     let (scalar, composite) = match elem.as_composite() {
         Some(composite) => (composite.elem(), Some(composite)),

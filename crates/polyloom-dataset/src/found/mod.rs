@@ -194,7 +194,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), SourceError> {
         files.push(path.to_owned());
         return Ok(());
     }
-    // One end of a pipe would wait for the other.
+    // Otherwise one end of a pipe would wait for the other.
     if !kind.is_dir() {
         return Err(at(io::Error::other("is neither a file nor a folder")));
     }

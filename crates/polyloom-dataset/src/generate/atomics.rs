@@ -116,7 +116,7 @@ impl KernelGenerator {
                 let value = self.computed(real, 1);
                 let value = if is_last { self.with_unused(value) } else { value };
                 let value = self.constrain(value, OperandNeed::Finite);
-                // The larger of it and zero would often be zero for all threads.
+                // Otherwise the larger of it and zero would often be zero for all threads.
                 let value = match value.range.low < 0.0 {
                     true => {
                         let value = self.short(value);

@@ -56,7 +56,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
         }
     };
     let init = g.builtin("rand_init");
-    // The sum of both would give one thread with one seed what another has with the next.
+    // Otherwise the sum of both would give one thread with one seed what another has with the next.
     g.line(&format!("{state} = {init}({seed}, {number})"));
     let told_at = g.so_far().2;
     let goal = g.goal(difficulty);

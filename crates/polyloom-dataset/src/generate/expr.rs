@@ -408,7 +408,7 @@ impl GeneratedExpr {
     /// `x.NAME`, `x[0]`: `suffix` with what is before it.
     pub(super) fn part(x: &GeneratedExpr, suffix: &str, ty: Type) -> GeneratedExpr {
         let text = format!("{}{suffix}", x.within(BindingStrength::Atom));
-        // Behind the name alone of an array it would be another of its elements.
+        // Otherwise, behind the name alone of an array, it would be another of its elements.
         let words = match x.is_bare() && x.text.contains('[') && suffix.starts_with('[') {
             true => format!("`{text}`"),
             false => words::part(suffix, x.operand(), &text),

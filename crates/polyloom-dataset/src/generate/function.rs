@@ -108,7 +108,7 @@ impl KernelGenerator {
     /// Gives the function that was written last a name by what its result comes from.
     fn function_name(&mut self, name: &str, outer: Option<Op>) -> String {
         let names = self.random.pick(&[names::functions(outer), names::functions(None)]);
-        // One that it has inside would be something else there.
+        // Otherwise one that it has inside would be something else there.
         let mut fresh = self.like(names);
         while self.item_has(&fresh) {
             fresh = self.like(names);

@@ -412,7 +412,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     for _ in 0..n {
         let n_kinds = if is_number { 5 } else { 2 };
         let mut kind = g.random.below(n_kinds);
-        // Two of a kind would be the same twice.
+        // Otherwise two of a kind would be the same twice.
         while carried.len() < n_kinds && carried.iter().any(|&(known, _)| known == kind) {
             kind = (kind + 1) % n_kinds;
         }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Says how long a batch grows. A run that is killed loses what was made since the last one was written.
 const PERIOD: Duration = Duration::from_secs(10);
-/// The level of compression: a journal is short-lived, so speed counts.
+/// The level of compression: a journal is short-lived, so that speed counts.
 const ZSTD_LEVEL: i32 = 1;
 /// The longest payload of a frame that a run writes: `PERIOD` at ten times today's rate. Longer lengths are damage.
 const LONGEST_PAYLOAD: u64 = 1 << 30;

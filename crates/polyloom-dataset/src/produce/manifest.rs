@@ -354,7 +354,7 @@ impl io::Write for TemporaryFile {
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if !self.is_finished {
-            // It is not listed, so it does no harm if it stays.
+            // It is not listed, so that it does no harm if it stays.
             let _ = fs::remove_file(&self.temporary);
         }
     }

@@ -289,7 +289,7 @@ impl WorkShared<'_> {
 /// The kernels that are tried for an index, one after the other.
 pub(crate) fn drafts(categories: &[Category], seed: u64, index: u64) -> impl Iterator<Item = DatasetProgram> {
     let category = categories[(index % categories.len() as u64) as usize];
-    // Streams that begin at neighbours of one another would have their numbers in common.
+    // Otherwise streams that begin at neighbours of one another would have their numbers in common.
     let of_seed = Random::new(seed).bits();
     let mut random = Random::new(Random::new(of_seed ^ index).bits());
     (0..ATTEMPTS).map(move |_| generate(category, random.bits()))

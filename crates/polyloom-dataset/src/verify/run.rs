@@ -6,9 +6,9 @@ use crate::generate::{DatasetProgram, InputValues};
 use polyloom::ptx::Sanitizers;
 use polyloom::{Kernel, LaunchError, LaunchOptions, Op, SimKernel, SimOptions, without_prints};
 
-/// The sets of arguments that a kernel is run on: extents, and a seed. The generator has seen the first two; what it might
-/// have fitted a kernel to is not in the third. Where threads work together they fill whole blocks; else more of them
-/// than a warp has would tell nothing, over several axes no more than there have to be.
+/// The sets of arguments that a kernel is run on: extents, and a seed. The generator has seen the first two; what it
+/// might have fitted a kernel to is not in the third. Where threads work together they fill whole blocks; otherwise
+/// more of them than a warp has would tell nothing, over several axes no more than there have to be.
 pub(super) fn sets(program: &DatasetProgram, kernel: &Kernel) -> [(Extents, u64); 3] {
     let [first, second, third] = match program.dim.len() {
         _ if kernel.needs_blocks() => [1, 2, 3].map(|n_blocks| n_blocks * kernel.block_size()),

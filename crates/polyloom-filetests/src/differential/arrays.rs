@@ -69,7 +69,7 @@ impl ProgramGenerator {
         let name = self.array_name(array);
         let ArrayParam { elem, ndim, .. } = self.arrays[array];
         let index = self.own_index(&name, ndim);
-        // The element is the thread's own, so the order of float additions is fixed.
+        // The element is the thread's own, so that the order of float additions is fixed.
         if self.random.chance(25) && self.own_atomic(&name, elem, &index) {
             return;
         }
@@ -157,7 +157,7 @@ impl ProgramGenerator {
         let Some(array) = shared else { return self.declare() };
         let elem = self.arrays[array].elem;
         let index = self.index(array);
-        // One kind per array, or the order would show.
+        // One kind per array, because the order would show otherwise.
         let mut kinds = self.atomics_of(elem);
         kinds.retain(|op| !matches!(op, Op::AtomicCas | Op::AtomicExch));
         let op = kinds[(self.palette.len() + self.rank) % kinds.len()];

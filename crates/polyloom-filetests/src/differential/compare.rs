@@ -313,7 +313,7 @@ fn run(
     let unit = SourceUnit::parse(file).map_err(rejected)?;
     let kernel = session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
 
-    // Else the interpreter would be compared with itself.
+    // Otherwise the interpreter would be compared with itself.
     if kernel.is_interpreted() {
         return Err(Box::new(Disagreement::Interpreted));
     }
@@ -376,7 +376,7 @@ impl GuardedBuffer {
         let ndim = shape.len();
         let elem = elem.as_composite().map_or_else(|| elem.as_scalar(), |c| Some(c.elem())).unwrap_or(Scalar::I8);
         let bytes = i64::from(elem.bytes());
-        // Dense most of the time; else gaps, and sometimes an axis that runs backwards.
+        // Dense most of the time; otherwise gaps, and sometimes an axis that runs backwards.
         let gap = if random.chance(70) { 1 } else { 1 + random.below(3) as i64 };
         let mut strides = vec![0i64; ndim];
         let mut stride = bytes * gap;

@@ -39,7 +39,7 @@ impl ProgramGenerator {
             2 => {
                 let from = self.ty();
                 let value = self.pinned(from, d);
-                // The bits of a NaN need not agree, so floats are not read as integers.
+                // The bits of a NaN need not agree, so that floats are not read as integers.
                 if from.is_int() && ty != Scalar::Bool && from.bits() == ty.bits() && self.random.chance(50) {
                     return format!("loom.cast({value}, loom.{})", ty.python_name());
                 }

@@ -8,7 +8,7 @@ impl ProgramGenerator {
         let ty = self.ty();
         let value = self.expr(ty, 3);
         let name = self.name("v");
-        // In a generic function an annotation would name one type.
+        // Otherwise an annotation in a generic function would name one type.
         if self.stand_in != Some(ty) && self.random.chance(30) {
             self.line(&format!("{name}: loom.{} = {value}", ty.python_name()));
         } else {

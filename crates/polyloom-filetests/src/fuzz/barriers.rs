@@ -204,7 +204,7 @@ impl BarrierWriter {
                 self.line(&format!("{x} = {call}"));
             }
             5 => {
-                // Each element has an operation of its own, or the order would count.
+                // Each element has an operation of its own, because the order would count otherwise.
                 let update = self.random.pick(&["add(counts, 0", "max(counts, 1", "xor(counts, 2"]);
                 self.line(&format!("loom.atomic_{update}, {value})"));
             }

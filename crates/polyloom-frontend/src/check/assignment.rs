@@ -245,7 +245,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
         }
         let values = match tuple {
-            // Calls give no arrays, so a target is missing only if it is rejected, and the function with it.
+            // Calls give no arrays, so that a target is missing only if it is rejected, and the function with it.
             Some(_) if bound.len() != targets.len() => return,
             Some(tuple) => smallvec![tuple],
             // A name that now stands for an array leaves nothing to store, but the others do.

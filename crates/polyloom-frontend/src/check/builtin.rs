@@ -257,7 +257,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.reject(Code::NoOverload, span, message, help)
     }
 
-    /// The arguments that, converted, make an operation take all of them: one if that is enough, else all integers.
+    /// The arguments that, converted, make an operation take all of them: one if that is enough, otherwise all
+    /// integers.
     fn arguments_converted(&self, op: Op, arguments: &[CallArgument<'a>]) -> Option<Vec<String>> {
         let scalar = |a: &CallArgument<'_>| a.value.ty.as_value().and_then(Type::as_scalar);
         let takes = |arguments: &[CallArgument<'_>]| {

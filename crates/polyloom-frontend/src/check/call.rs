@@ -310,7 +310,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.arguments_without(call, &[])
     }
 
-    /// As [`FunctionChecker::arguments`], without those of these keywords.
+    /// Works like [`FunctionChecker::arguments`], without those of these keywords.
     pub(super) fn arguments_without(
         &mut self,
         call: &'a ast::ExprCall,
@@ -330,7 +330,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.arguments_but(call, &[])
     }
 
-    /// As [`FunctionChecker::all_arguments`], without those of these keywords.
+    /// Works like [`FunctionChecker::all_arguments`], without those of these keywords.
     pub(super) fn arguments_but(
         &mut self,
         call: &'a ast::ExprCall,

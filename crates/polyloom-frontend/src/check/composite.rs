@@ -48,7 +48,7 @@ impl FunctionChecker<'_, '_, '_> {
     }
 
     /// Returns what `*value` stands for among arguments: the components, of a matrix the rows. The first computes the
-    /// value that all are taken of, so they must be evaluated in this order.
+    /// value that all are taken of, so that they must be evaluated in this order.
     pub(super) fn spread(&mut self, value: TypedExpr, span: Span) -> Vec<TypedExpr> {
         let Some(ty) = value.ty.as_value() else { return vec![TypedExpr::error(span)] };
         let Some(composite) = ty.as_composite() else {
@@ -408,7 +408,7 @@ impl FunctionChecker<'_, '_, '_> {
         TypedExpr::new(ExprKind::WrapIndex(Box::new(index), of.clone()), ExprType::scalar(Scalar::I32), span)
     }
 
-    /// An index as it is if it is an integer, else as an `int32`.
+    /// An index as it is if it is an integer, otherwise as an `int32`.
     fn as_index(&mut self, index: TypedExpr) -> TypedExpr {
         let is_int = index.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int);
         let span = index.span;

@@ -356,8 +356,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     }
 }
 
-/// The type of a `range` of these values: that of the first with one; else the first of `int32` and `int64` that has
-/// all numbers. `None` if the first with a type is no integer.
+/// The type of a `range` of these values: that of the first with one; otherwise the first of `int32` and `int64` that
+/// has all numbers. `None` if the first with a type is no integer.
 pub(super) fn range_scalar<'e>(mut values: impl Iterator<Item = &'e TypedExpr> + Clone) -> Option<Scalar> {
     let untyped = values.clone();
     match values.find_map(|value| value.ty.as_value()) {

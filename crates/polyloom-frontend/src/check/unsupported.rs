@@ -73,7 +73,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Rejects a statement that is not of the language.
     pub(super) fn unsupported_stmt(&mut self, stmt: &'a ast::Stmt) {
         let span = self.span(stmt);
-        // Uses of the name would only repeat the report.
+        // Otherwise uses of the name would only repeat the report.
         match stmt {
             ast::Stmt::FunctionDef(def) => drop(self.names.insert(def.name.as_str(), NameMeaning::Poisoned)),
             ast::Stmt::ClassDef(def) => drop(self.names.insert(def.name.as_str(), NameMeaning::Poisoned)),

@@ -128,7 +128,7 @@ impl AstLowering<'_, '_> {
                 let inst = self.builder.inst(Op::Construct, &components, &[ty], polyloom_ir::Imm::None);
                 self.builder.func.insts[inst].results[0]
             }
-            // Arrays are never assigned, so they always have their value.
+            // Arrays are never assigned, so that they always have their value.
             Type::Array { .. } | Type::CompositeArray { .. } => self.builder.func.params()[0],
         }
     }

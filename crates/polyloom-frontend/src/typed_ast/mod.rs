@@ -381,7 +381,7 @@ pub enum ExprKind {
     Power(Box<TypedExpr>, u32),
     /// `a and b …` or `a or b …`: bools, evaluated until one decides.
     Logic {
-        /// `and` if true, else `or`.
+        /// `and` if true, otherwise `or`.
         all: bool,
         /// Two or more bools.
         terms: Vec<TypedExpr>,

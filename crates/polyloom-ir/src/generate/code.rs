@@ -177,7 +177,7 @@ impl CodeGenerator<'_, '_> {
         let Type::Scalar(from) = self.ty(value) else { return };
         let same_size = |to: &Scalar| *to != from && *to != Scalar::Bool && to.bits() == from.bits();
         let reinterpretable: Vec<Scalar> = Scalar::ALL.into_iter().filter(same_size).collect();
-        // The bits of a NaN are not looked at, so floats are not reinterpreted.
+        // The bits of a NaN are not looked at, so that floats are not reinterpreted.
         let result = if from.is_int() && self.random.one_in(3) {
             let to = self.random.pick(&reinterpretable);
             self.builder.bitcast(value, to)

@@ -396,7 +396,7 @@ impl InterpLowering<'_, '_> {
             (OpEvaluator::Unary(f), &[x, ..]) => CodeStep::Unary { f, to, x },
             (OpEvaluator::Binary(f), &[a, b, ..]) => CodeStep::Binary { f, to, a, b },
             (OpEvaluator::Ternary(f), &[a, b, c, ..]) => CodeStep::Ternary { f, to, operands: [a, b, c] },
-            // An evaluator is asked for with the operands' types, so it takes as many.
+            // An evaluator is asked for with the operands' types, so that it takes as many.
             _ => return,
         });
     }
@@ -479,7 +479,7 @@ impl InterpLowering<'_, '_> {
         let [condition, body] = [data.regions[0], data.regions[1]];
         let results = self.slots_of(&data.results);
         let carried = self.slots_of(&self.func.regions[condition].params);
-        // The condition does not change what is carried, so the body's parameters are the condition's.
+        // The condition does not change what is carried, so that the body's parameters are the condition's.
         for (index, &param) in self.func.regions[body].params.iter().enumerate() {
             self.slots[param] = carried[index];
         }
@@ -556,7 +556,7 @@ fn count(op: Op, elem: Scalar) -> fn(u64, u64) -> u64 {
         a ^ flip < b ^ flip
     }
     fn up<const SIGN: u32>(old: u64, limit: u64) -> u64 {
-        // Less than a value of its type, so one more is a value of its type; -1 and 1 more are 0.
+        // Less than a value of its type, so that one more is a value of its type; -1 and 1 more are 0.
         if less::<SIGN>(old, limit) { mask::<SIGN>(old.wrapping_add(1)) } else { 0 }
     }
     fn down<const SIGN: u32>(old: u64, limit: u64) -> u64 {

@@ -261,7 +261,7 @@ impl Interpreter {
         Self::with_options(module, func, InterpOptions::default())
     }
 
-    /// As [`Interpreter::new`], with options.
+    /// Works like [`Interpreter::new`], with options.
     ///
     /// # Errors
     ///

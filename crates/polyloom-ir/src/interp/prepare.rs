@@ -353,7 +353,7 @@ impl ProgramBuilder<'_> {
     /// The index of the callee's code and the slots it needs on the stack.
     pub(super) fn function(&mut self, callee: PreparedCallee) -> Result<(usize, usize), InterpError> {
         if let Some(&index) = self.known.get(&callee) {
-            // Every frame has a slot, so 0 means that the function calls itself.
+            // Every frame has a slot, so that 0 means that the function calls itself.
             let size = self.stack_sizes[index];
             return if size == 0 { Err(InterpError::CallDepth) } else { Ok((index, size)) };
         }

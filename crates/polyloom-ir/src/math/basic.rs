@@ -18,7 +18,7 @@ pub(super) fn sign(x: Expr<'_>) -> Expr<'_> {
     if x.scalar().is_unsigned_int() { one } else { x.lt(0).select(-one, one) }
 }
 
-/// 1 below zero, else 0.
+/// 1 below zero, otherwise 0.
 pub(super) fn step(x: Expr<'_>) -> Expr<'_> {
     x.lt(0).select(x.constant(1), 0)
 }

@@ -20,7 +20,7 @@ type Vec2<'g> = [Expr<'g>; 2];
 const FOURTH_POWERS: [i64; 2] = [27, 250];
 /// Number of times all pairs of columns are made orthogonal. The last of these sweeps changes rounding errors only.
 const SWEEPS: [i64; 2] = [4, 5];
-/// As [`FOURTH_POWERS`], where only squares of the norm are computed.
+/// Like [`FOURTH_POWERS`], where only squares of the norm are computed.
 const SQUARES: [i64; 2] = [60, 500];
 
 fn of_type<T: Copy>(like: Expr<'_>, [single, double]: [T; 2]) -> T {

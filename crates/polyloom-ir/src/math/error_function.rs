@@ -10,7 +10,7 @@ use crate::types::Scalar;
 /// error 2^-29.4.
 const ERF_F32: [f64; 8] =
     [0.12837917, -0.3761263, 0.11283664, -0.026859848, 0.005208346, -0.0008333733, 0.0001036838, -7.5287894e-06];
-/// As [`ERF_F32`], `[|1,…,25|]` in `D` on `[1e-20;1]`: error 2^-56.3.
+/// Like [`ERF_F32`], `[|1,…,25|]` in `D` on `[1e-20;1]`: error 2^-56.3.
 const ERF_F64: [f64; 13] = [
     0.1283791670955126,
     -0.37612638903183876,
@@ -39,7 +39,7 @@ const LOG_ERFC_F32: [f64; 9] = [
     4.585375e-05,
     -1.626714e-06,
 ];
-/// As [`LOG_ERFC_F32`], `[|0,…,23|]` in `D` on `[1;6]`: error 2^-55.2.
+/// Like [`LOG_ERFC_F32`], `[|0,…,23|]` in `D` on `[1;6]`: error 2^-55.2.
 const LOG_ERFC_F64: [f64; 24] = [
     -1.6389481162183066e-08,
     1.1283794546794659 - 1.0,
@@ -103,7 +103,7 @@ const ERFC_F32: [f64; 12] = [
     0.00018675391,
     8.975226e-05,
 ];
-/// As [`ERFC_F32`], `[|0,…,24|]` in `D`, the first in `DD`, on `[-1;0.863]`: error 2^-54.07.
+/// Like [`ERFC_F32`], `[|0,…,24|]` in `D`, the first in `DD`, on `[-1;0.863]`: error 2^-54.07.
 const ERFC_F64: [f64; 25] = [
     1.2769783815525289,
     -0.0927638265857464,
@@ -202,7 +202,7 @@ const CENTRAL_F32: [f64; 12] = [
     6.676776081480337e-10,
     2.357528333465035e-12,
 ];
-/// As [`CENTRAL_F32`] for `f64`: error 2^-54.5.
+/// Like [`CENTRAL_F32`] for `f64`: error 2^-54.5.
 const CENTRAL_F64: [f64; 26] = [
     1.6536545626831027,
     0.2401581824255883,
@@ -244,7 +244,7 @@ const TAIL_F32: [f64; 10] = [
     -3.7471700003254784e-05,
     8.074691057693325e-05,
 ];
-/// As [`TAIL_F32`] for `f64`: error 2^-55.5.
+/// Like [`TAIL_F32`] for `f64`: error 2^-55.5.
 const TAIL_F64: [f64; 22] = [
     3.0838856104922208,
     1.0052589676941652,
@@ -269,7 +269,7 @@ const TAIL_F64: [f64; 22] = [
     7.602734181548034e-09,
     -1.4414402902576647e-09,
 ];
-/// As [`TAIL_F64`] for roots from 4 to 6.01, in powers of what they have over 5.005: error 2^-55.1.
+/// Like [`TAIL_F64`] for roots from 4 to 6.01, in powers of what they have over 5.005: error 2^-55.1.
 const FAR_TAIL_F64: [f64; 20] = [
     4.854957900238093,
     1.0102990615820382,
@@ -364,7 +364,7 @@ fn erfinv_f64(x: Expr<'_>) -> Expr<'_> {
     x.fma(ratio, x * rest).copysign(x)
 }
 
-/// Inverse complementary error function: near 1 by [`erfinv`], else by Halley's method on `erfc(y) = x`, from the
+/// Inverse complementary error function: near 1 by [`erfinv`], otherwise by Halley's method on `erfc(y) = x`, from the
 /// approximation 26.2.23 of M. Abramowitz and I. A. Stegun's "Handbook of Mathematical Functions".
 pub(super) fn erfcinv(x: Expr<'_>) -> Expr<'_> {
     if !x.is_f64() {

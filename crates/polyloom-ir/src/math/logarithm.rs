@@ -131,7 +131,7 @@ fn logarithm<'g>(split: MantissaSplit<'g>, base: &LogBase, correction: Option<Ex
     sum + rest
 }
 
-/// As [`logarithm`], the main part and a small rest.
+/// Works like [`logarithm`], the main part and a small rest.
 fn logarithm_sum<'g>(
     MantissaSplit { k, f }: MantissaSplit<'g>,
     base: &LogBase,

@@ -135,7 +135,7 @@ pub(super) fn gradient<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 }
 
 /// `(state, x, …)`, then how many octaves, how much finer and how much weaker each is than the one before, each of
-/// which may be left out. In two dimensions, the gradient turned by a right angle; else the curl of three fields.
+/// which may be left out. In two dimensions, the gradient turned by a right angle; otherwise the curl of three fields.
 pub(super) fn curl<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let state = x[0];
     let builder: &'g ExprBuilder = state.builder();

@@ -17,7 +17,7 @@ pub(super) fn remainder<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let [magnitude] = builder.branch(
         needs_loop,
         || builder.while_loop([a], |[a]| a.ge(b), |[a]| [reduce(a, scaled(a, b))]),
-        // With an infinite divisor the product in `reduce` would be NaN.
+        // Otherwise the product in `reduce`, with an infinite divisor, would be NaN.
         || [a.lt(b).select(a, reduce(a, b))],
     );
     magnitude.copysign(x)

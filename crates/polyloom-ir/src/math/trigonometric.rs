@@ -9,7 +9,7 @@ use crate::expression::Expr;
 /// `sin(r)` from the coefficient of `r^3` on, in powers of `r^2`, negated. f32: `fpminimax(sin(x), [|3,5,7|], [|SG…|],
 /// [1e-20;0.7856], relative, x)`, error 2^-27.9.
 const SIN_F32: [f64; 3] = [0.16666655, -0.008332189, 0.00019518277];
-/// As [`SIN_F32`], `[|3,…,13|]` in `D`: error 2^-57.9.
+/// Like [`SIN_F32`], `[|3,…,13|]` in `D`: error 2^-57.9.
 const SIN_F64: [f64; 6] = [
     0.1666666666666663,
     -0.008333333333321915,
@@ -21,7 +21,7 @@ const SIN_F64: [f64; 6] = [
 /// `cos(r)` from the coefficient of `r^4` on, in powers of `r^2`. f32: `fpminimax(cos(x), [|4,6,8|], [|SG…|],
 /// [-0.7856;0.7856], relative, 1 - x^2 / 2)`, error 2^-33.
 const COS_F32: [f64; 3] = [0.041666646, -0.0013887311, 2.443256e-05];
-/// As [`COS_F32`], `[|4,…,14|]` in `D`: error 2^-63.9.
+/// Like [`COS_F32`], `[|4,…,14|]` in `D`: error 2^-63.9.
 const COS_F64: [f64; 6] = [
     0.041666666666666595,
     -0.001388888888887334,
@@ -33,7 +33,7 @@ const COS_F64: [f64; 6] = [
 /// `tan(r)` from the coefficient of `r^3` on, in powers of `r^2`. f32: `fpminimax(tan(x), [|3,…,15|], [|SG…|],
 /// [1e-20;0.7856], relative, x)`, error 2^-29.6.
 const TAN_F32: [f64; 7] = [0.3333335, 0.13332675, 0.054058917, 0.021286165, 0.010827618, 9.794688e-05, 0.0043728817];
-/// As [`TAN_F32`], `[|3,…,29|]` in `D`: error 2^-56.2.
+/// Like [`TAN_F32`], `[|3,…,29|]` in `D`: error 2^-56.2.
 const TAN_F64: [f64; 14] = [
     0.33333333333332776,
     0.1333333333341485,
@@ -65,7 +65,7 @@ fn cosine<'g>(ReducedAngle { r, excess, .. }: ReducedAngle<'g>, square: Expr<'g>
     parabola + (square * square).fma(quartic, r.fma(excess, error))
 }
 
-/// `if_odd` in odd quadrants, else `if_even`.
+/// `if_odd` in odd quadrants, otherwise `if_even`.
 fn by_parity<'g>(quadrant: Expr<'g>, if_odd: Expr<'g>, if_even: Expr<'g>) -> Expr<'g> {
     (quadrant & 1).ne(0).select(if_odd, if_even)
 }

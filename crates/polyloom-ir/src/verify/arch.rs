@@ -25,7 +25,7 @@ pub fn check_archs(module: &Module, kernel: FuncId) -> Vec<Diagnostic> {
     check(module, kernel, largest, "GPUs allow at most")
 }
 
-/// As [`check_arch`], with words for what is allowed.
+/// Works like [`check_arch`], with words for what is allowed.
 fn check(module: &Module, kernel: FuncId, arch: Arch, allows: &str) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     // Instructions of one number name one array.

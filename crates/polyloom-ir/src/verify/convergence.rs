@@ -140,7 +140,7 @@ impl ConvergenceCheck<'_> {
                     Type::Array { .. } | Type::CompositeArray { .. } => ValueShape::Uniform,
                     _ => uniformity.shape(value),
                 });
-                // An array counts as written by a function that it is passed to, so look at what the others do.
+                // An array counts as written by a function that it is passed to, so that look at what the others do.
                 let is_constant = |&value: &_| {
                     let param = function.param_index(value);
                     param.is_some_and(|param| constant(param) && !self.writes.of_function(id)[param])

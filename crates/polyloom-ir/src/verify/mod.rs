@@ -128,7 +128,7 @@ type Call = (FuncId, Span);
 
 /// Adds what is wrong with the function to `errors` and gives the calls in it.
 fn check_function(function: &Function, module: Option<&Module>, errors: &mut Vec<Diagnostic>) -> Vec<Call> {
-    // The other checks walk the regions, so they need them to be a tree.
+    // The other checks walk the regions, so that they need them to be a tree.
     let n_errors = errors.len();
     structure::check(function, module, errors);
     if errors.len() > n_errors { Vec::new() } else { function::check(function, module, errors) }

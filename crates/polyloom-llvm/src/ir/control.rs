@@ -32,7 +32,7 @@ impl IrEmitter<'_> {
         unsafe { LLVMBuildCondBr(self.builder, cond.0, then.0, otherwise.0) };
     }
 
-    /// As [`IrEmitter::cond_br`], telling LLVM that the condition hardly ever holds.
+    /// Works like [`IrEmitter::cond_br`], telling LLVM that the condition hardly ever holds.
     pub(crate) fn cond_br_unlikely(&self, cond: Val, rare: BasicBlock, usual: BasicBlock) {
         // SAFETY: as in `cond_br`; the weights are two integers after the node's name.
         unsafe {

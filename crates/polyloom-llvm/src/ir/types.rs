@@ -45,7 +45,7 @@ impl IrEmitter<'_> {
         Ty(unsafe { LLVMVoidTypeInContext(self.context) })
     }
 
-    /// `elem` itself for one lane, else a vector.
+    /// `elem` itself for one lane, otherwise a vector.
     pub(crate) fn lanes(&self, elem: Ty, lanes: u32) -> Ty {
         if lanes == 1 {
             return elem;

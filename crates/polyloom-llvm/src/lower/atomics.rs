@@ -24,8 +24,8 @@ struct AtomicUpdate {
 }
 
 impl FunctionLowering<'_, '_> {
-    /// Lowers an atomic. `None` if nothing uses the old value. LLVM 22 drops the ordering of updates on GPUs, so the
-    /// update itself has none, and fences around it have.
+    /// Lowers an atomic. `None` if nothing uses the old value. LLVM 22 drops the ordering of updates on GPUs, so that
+    /// the update itself has none, and fences around it have.
     pub(crate) fn atomic(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let widest = self.arith.processor.atomic_scope();
         let data = &self.func.insts[inst];

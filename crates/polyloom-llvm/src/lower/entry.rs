@@ -56,7 +56,7 @@ pub(crate) fn kernel(
     let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
     let context = UniformityContext { disjoint: &disjoint, ..UniformityContext::new(module, rank) };
     let uniformity = Uniformity::of(func, &context);
-    // Blocks that run as lanes would share the memory that the launch gives for one.
+    // Otherwise blocks that run as lanes would share the memory that the launch gives for one.
     let lanes = lanes.filter(|_| !func.metadata.by_block);
     let lanes = lanes.unwrap_or_else(|| width::choose(module, id, &uniformity, variant, processor));
     let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;

@@ -190,7 +190,7 @@ impl FunctionLowering<'_, '_> {
             return None;
         }
         // Two valid indices that are less than half the type's range apart are so as integers. Lane 0 need not execute:
-        // what precedes a valid index by that much may be negative, but what follows it may not fit the type, so a
+        // what precedes a valid index by that much may be negative, but what follows it may not fit the type, so that a
         // falling index is counted back from the last lane.
         let ir = self.ir;
         let distance = i64::from(self.lanes - 1) * stride;

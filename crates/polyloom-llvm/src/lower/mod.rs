@@ -292,7 +292,7 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
         Ok(())
     }
 
-    /// Lowers a native pure op: on scalars where the result is uniform or affine, else on vectors.
+    /// Lowers a native pure op: on scalars where the result is uniform or affine, otherwise on vectors.
     fn pure(&mut self, inst: Inst) -> Result<ValueRep> {
         let func = self.func;
         let data = &func.insts[inst];

@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 /// The representation a loop-carried value keeps through all iterations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum CarriedKind {
-    /// As [`ValueRep::Uniform`].
+    /// Like [`ValueRep::Uniform`].
     Uniform,
-    /// As [`ValueRep::Affine`], with this stride.
+    /// Like [`ValueRep::Affine`], with this stride.
     Affine(i64),
-    /// As [`ValueRep::Vector`].
+    /// Like [`ValueRep::Vector`].
     Vector,
 }
 

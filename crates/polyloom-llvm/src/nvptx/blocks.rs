@@ -248,7 +248,7 @@ impl FunctionLowering<'_, '_> {
         if !self.may_lose_lanes() {
             return self.reduce_tree(op, elem, value, live);
         }
-        // With gaps among the lanes, a tree would leave some out.
+        // Otherwise a tree, with gaps among the lanes, would leave some out.
         let (tree, in_turn, done) = (ir.block(c"tree"), ir.block(c"in_turn"), ir.block(c"reduced"));
         let no_gaps = ir.icmp(EQ, ir.and(live, ir.add(live, ir.int_const(word, 1))), ir.zero(word));
         ir.cond_br(no_gaps, tree, in_turn);

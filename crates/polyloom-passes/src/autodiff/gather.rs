@@ -66,8 +66,8 @@ struct ScatteredSums {
 }
 
 /// Splits a backward kernel without tapes into stages for launches of so many dimensions and 2^30 threads at most, if
-/// some of its sums are better gathered; else there are none. `adjoints` are the numbers of the parameters that are
-/// adjoints.
+/// some of its sums are better gathered; otherwise there are none. `adjoints` are the numbers of the parameters that
+/// are adjoints.
 ///
 /// # Errors
 ///
@@ -105,7 +105,7 @@ pub fn split(
     let kernel = module.functions.push(rest);
     debug_assert_eq!(verify_module(&module), Ok(()), "what is left is valid\n{module}");
     stages.push(GatherStage { module, kernel, over: None });
-    // Two stages that took different branches would sum to the gradient of neither.
+    // Otherwise two stages that took different branches would sum to the gradient of neither.
     if stages.iter().filter(|stage| decides_by_floats(&stage.module.functions[stage.kernel])).count() > 1 {
         stages.iter_mut().for_each(|stage| make_strict(&mut stage.module));
     }

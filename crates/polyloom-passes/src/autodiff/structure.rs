@@ -379,7 +379,7 @@ impl<'a> ExitStructurer<'a> {
         for (&old, &value) in old_params[usize::from(counts)..].iter().zip(&params) {
             self.bind(old, value);
         }
-        // The number says whether to go on, so it is there even if a `break` is the only way out.
+        // The number says whether to go on, so that it is there even if a `break` is the only way out.
         let mut inner = outs.clone();
         inner.exits.push(RegionExit::Break(inst));
         let mut values = self.sequence(body, 0, &inner, None);
@@ -492,8 +492,8 @@ fn is_to(exit: RegionExit, inst: Inst) -> bool {
     matches!(exit, RegionExit::Break(target) | RegionExit::Continue(target) if target == inst)
 }
 
-/// Returns the number of times a `for_range` of these bounds runs: an `i32` if it fits one whatever they are, else an
-/// `i64`.
+/// Returns the number of times a `for_range` of these bounds runs: an `i32` if it fits one whatever they are, otherwise
+/// an `i64`.
 pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     let fits = fits_i32(builder.func, bounds);
     // The numbers of `u64` are those of `i64` and as many more, so that they are compared as they are, and never go

@@ -121,7 +121,8 @@ impl ValueNumbering<'_> {
         }
     }
 
-    /// Returns true if an equal instruction is available, which then stands for `inst`; else makes `inst` available.
+    /// Returns true if an equal instruction is available, which then stands for `inst`; otherwise makes `inst`
+    /// available.
     fn is_redundant(&mut self, func: &mut Function, inst: Inst) -> bool {
         let data = &func.insts[inst];
         let effect = self.calls.of_inst(data);

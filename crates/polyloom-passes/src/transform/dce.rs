@@ -17,8 +17,8 @@ pub fn dce(func: &mut Function, calls: &CallEffects) {
     dce_private(func, calls, &[]);
 }
 
-/// As [`dce`], where nobody else looks at the `private` arrays, because what is stored in them is needed only if
-/// something loads from them.
+/// Works like [`dce`], where nobody else looks at the `private` arrays, because what is stored in them is needed only
+/// if something loads from them.
 pub fn dce_private(func: &mut Function, calls: &CallEffects, private: &[Value]) {
     let mut liveness = LiveValues {
         func,

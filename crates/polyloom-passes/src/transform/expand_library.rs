@@ -94,7 +94,7 @@ impl LibraryExpansion {
             .map(|&v| if is_half(builder.func.ty(v)) { builder.cast(v, Scalar::F32) } else { v })
             .collect();
         if !result_types.iter().any(|&ty| is_half(ty)) {
-            // The op itself becomes the call, so its results keep their names.
+            // The op itself becomes the call, so that its results keep their names.
             let data = &mut func.insts[inst];
             data.op = Op::Call;
             data.operands = operands;
@@ -193,7 +193,7 @@ fn same_code(a: &Function, b: &Function) -> bool {
 pub(crate) fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     type Cache = RwLock<FxHashMap<(Op, Types), Option<Arc<Module>>>>;
     static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
-    // Entries are inserted whole, so a poisoned lock protects nothing broken.
+    // Entries are inserted whole, so that a poisoned lock protects nothing broken.
     if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&(op, Types::from_slice(types))) {
         return entry.clone();
     }

@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 
 /// A library function with more instructions stays a call.
 const MAX_LIBRARY_INSTS: usize = 24;
-/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls, because library
-/// functions are strict whatever the kernel is, and only those too small to depend on it may take on its mode.
+/// Like [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls, because
+/// library functions are strict whatever the kernel is, and only those too small to depend on it may take on its mode.
 const MAX_RELAXED_LIBRARY_INSTS: usize = 8;
 /// The most instructions a function may come to have by inlining.
 const MAX_INSTS: usize = 50_000;
@@ -279,7 +279,7 @@ fn splice(func: &mut Function, region: Region, call: Inst, callee: &Function, re
         }
         return;
     }
-    // The call becomes the block, so its results stay the values they are.
+    // The call becomes the block, so that its results stay the values they are.
     let body = copy.func.regions.push(RegionData::default());
     copy.region(callee.body, body);
     if returns_last && let Some(&last) = copy.func.regions[body].insts.last() {

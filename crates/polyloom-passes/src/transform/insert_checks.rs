@@ -37,7 +37,7 @@ fn check_component(func: &mut Function, out: Region, inst: Inst, of: AxisExtent)
     builder.set_span(span);
     let index = builder.cast(index, Scalar::I64);
     let extent = builder.const_int(Scalar::I64, of.extent.into());
-    // A signed index may be from `-extent` on, so moved by that it is below twice the extent.
+    // A signed index may be from `-extent` on, so that moved by that it is below twice the extent.
     let (place, end) = match unsigned {
         true => (index, extent),
         false => (

@@ -365,7 +365,7 @@ pub(crate) fn run(
         stop: AtomicBool::new(false),
     };
     let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
-    // The checks follow one order of events, so they run on one host thread.
+    // The checks follow one order of events, so that they run on one host thread.
     let workers = if sanitizing { 1 } else { launch.threads.clamp(1, 256).min(blocks as usize) };
     let mut counters = work(&context, blocks, workers);
     if launch.counters {

@@ -233,7 +233,7 @@ impl WarpRun {
                     path.yielded = self.paths.iter().any(|other| other.wait == PathWait::No);
                 }
                 self.paths.push(path);
-                // Paths that spin may wait for each other, so all that can run have to.
+                // Paths that spin may wait for each other, so that all that can run have to.
                 let mut runnable = self.paths.iter().filter(|path| path.wait == PathWait::No);
                 if spins && runnable.all(|path| path.mask & !self.spun == 0) {
                     self.spun = 0;
@@ -333,7 +333,7 @@ impl WarpRun {
             block.counters.divergent_branches += 1;
         }
         if target <= path.pc {
-            // Some lanes have left a loop, so what is waited for may have come.
+            // Some lanes have left a loop, so that what is waited for may have come.
             self.spun = 0;
         }
         self.paths.push(LanePath { pc: path.pc + 1, mask: path.mask & !taken, ..*path });

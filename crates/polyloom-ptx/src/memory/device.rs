@@ -199,7 +199,7 @@ const WORD: usize = 4;
 const GAP: u64 = 4096;
 /// Number of addresses a device has.
 const SPAN: u64 = 1 << 40;
-/// Bytes that a device has. The host gives them when they are first touched, so a limit has to come before.
+/// Bytes that a device has. The host gives them when they are first touched, so that a limit has to come before.
 const CAPACITY: usize = 64 << 30;
 /// Number of windows of them there are: with the greatest address, all are positive as signed numbers.
 const WINDOWS: u32 = 1 << 16;

@@ -24,7 +24,7 @@ fn linkage(f: &mut Formatter<'_>, linkage: Option<SymbolLinkage>) -> Result {
     }
 }
 
-/// A string literal. ptxas knows no escaped quote, so whatever is not plain is a number there.
+/// A string literal. ptxas knows no escaped quote, so that whatever is not plain is a number there.
 struct QuotedLiteral<'a>(&'a str);
 
 impl Display for QuotedLiteral<'_> {

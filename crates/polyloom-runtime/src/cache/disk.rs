@@ -57,7 +57,7 @@ impl DiskCache {
     /// The content under `key`. A damaged file is removed.
     pub(crate) fn read(&self, key: &CacheKey) -> Option<Vec<u8>> {
         let path = self.path(key);
-        // A named pipe would keep whoever opens it waiting.
+        // Otherwise a named pipe would keep whoever opens it waiting.
         if !path.is_file() {
             return None;
         }

@@ -94,7 +94,7 @@ impl CodeCache {
 
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<CodeCache, CacheError> {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
-        // A relative one would put a cache into every folder that a program is started from.
+        // Otherwise a relative one would put a cache into every folder that a program is started from.
         let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let value = |name: &str| variable(name).map(|value| value.to_string_lossy().trim().to_owned());
         let is_on = match value("POLYLOOM_CACHE").as_deref() {

@@ -10,7 +10,7 @@ const UNKNOWN_TRIPS: f32 = 16.0;
 /// Threads that may take longer than this by their code alone are not steady, because branches and early exits then
 /// decide how much of it runs.
 const LONGEST_STEADY_NS: f32 = 10_000.0;
-/// Calls deeper than this are taken for one operation; HIR has no recursion, so it only bounds the walk.
+/// Calls deeper than this are taken for one operation; HIR has no recursion, so that it only bounds the walk.
 const MAX_DEPTH: u32 = 8;
 
 /// Describes what one thread costs.

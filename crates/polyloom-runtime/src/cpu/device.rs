@@ -102,8 +102,8 @@ impl CpuDevice {
         }
     }
 
-    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER` and, for the cache, as [`CodeCache::from_env`]. Also
-    /// looks whether `POLYLOOM_NUM_THREADS` is a number.
+    /// Works like [`CpuDevice::new`], configured by `POLYLOOM_TIER` and, for the cache, as [`CodeCache::from_env`].
+    /// Also looks whether `POLYLOOM_NUM_THREADS` is a number.
     ///
     /// # Errors
     ///

@@ -37,7 +37,7 @@ pub(crate) unsafe fn interpret(
 ) -> Result<(), LaunchError> {
     let failed = |error: InterpError| launch_error(kernel, shape, error);
     let most_steps = kernel.device.most_interpreted_steps();
-    // A limit is of each thread or block, so how many of them make a chunk must not matter.
+    // A limit is of each thread or block, so that how many of them make a chunk must not matter.
     let most_at_once = if most_steps.is_some() { 1 } else { MAX_CHUNK };
     let observer = kernel.device.observer();
     let cell = kernel.interpreter.get();
@@ -143,7 +143,7 @@ impl RawMemory {
     #[inline]
     fn address(&self, buffer: u32, offset: i64) -> Option<*mut u8> {
         let buffer = self.buffers.get(buffer as usize)?;
-        // Inside one array, so the address does not wrap.
+        // Inside one array, so that the address does not wrap.
         (buffer.low..=buffer.high).contains(&offset).then(|| buffer.base.wrapping_offset(offset as isize))
     }
 }

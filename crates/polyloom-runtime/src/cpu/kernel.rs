@@ -255,7 +255,7 @@ impl KernelInner {
     /// The variant for a key there is no exact variant for: made now, or one that assumes less.
     #[cold]
     fn weaker_variant(self: &Arc<Self>, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
-        // Held from counting to making, or threads that launch at once would each see room for one more.
+        // Held from counting to making, because threads that launch at once would each see room for one more.
         let making = self.making.get().lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = key;
         if key.has_extents() && self.iter_variants().filter(|v| v.key.has_extents()).count() >= MAX_WITH_EXTENTS {

@@ -127,8 +127,8 @@ impl<'a> RunningLaunch<'a> {
         }
     }
 
-    /// Runs all threads in chunks, with helpers if that pays. `measure_first`: the pace is not to be trusted, so one
-    /// thread alone shows first whether it is far off, and a short chunk then what it is.
+    /// Runs all threads in chunks, with helpers if that pays. `measure_first`: the pace is not to be trusted, so that
+    /// one thread alone shows first whether it is far off, and a short chunk then what it is.
     ///
     /// # Safety
     ///
@@ -163,7 +163,7 @@ impl<'a> RunningLaunch<'a> {
         let n_participants = n_helpers as u64 + 1;
         let cores = &self.kernel.cores;
         let help = || {
-            // The caller is confined already, so the system lets the helper be.
+            // The caller is confined already, so that the system lets the helper be.
             let _guard = if cores.is_empty() { None } else { AffinityGuard::to(cores).ok() };
             // With no memory for one more, the others do it all.
             let Some(helper) = LaunchParticipant::new(self, false) else { return };
@@ -328,7 +328,7 @@ impl<'a> LaunchParticipant<'a> {
         if run.stop.load(Ordering::Relaxed) {
             return None;
         }
-        // A chunk of no threads would be claimed for ever and have no pace.
+        // Otherwise a chunk of no threads would be claimed for ever and have no pace.
         let size = size.max(1);
         let begin = run.next.fetch_add(size, Ordering::Relaxed);
         if begin >= run.n_threads {

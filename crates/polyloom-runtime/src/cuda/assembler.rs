@@ -81,7 +81,8 @@ impl ToolkitPlaces {
 
     fn of_variables(variable: impl Fn(&str) -> Option<OsString>) -> ToolkitPlaces {
         let folder = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        // An empty part would be the folder the process happens to be in, whose files nobody has chosen to run.
+        // Otherwise an empty part would be the folder the process happens to be in, whose files nobody has chosen to
+        // run.
         let is_named = |folder: &PathBuf| !folder.as_os_str().is_empty();
         let programs =
             variable("PATH").map_or_else(Vec::new, |path| std::env::split_paths(&path).filter(is_named).collect());

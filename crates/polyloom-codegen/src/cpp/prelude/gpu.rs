@@ -156,7 +156,7 @@ $Funsigned int match_any(T x) {
 ";
 
 pub(super) const MATCH_ALL: &str = r"
-// The lanes there are, if the bits of all their values are the same; else 0.
+// The lanes there are, if the bits of all their values are the same; otherwise 0.
 template <typename T>
 $Funsigned int match_all(T x) {
     uint64 bits = 0;

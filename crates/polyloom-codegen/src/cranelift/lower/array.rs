@@ -93,8 +93,8 @@ impl CraneliftLowering<'_> {
         self.frame.as_ref().map(|frame| frame.facts.array(param)).unwrap_or_default()
     }
 
-    /// An index as `i64`. Indices are never negative here, so extending with zeros is right for every type, and free
-    /// on most machines.
+    /// An index as `i64`. Indices are never negative here, so that extending with zeros is right for every type, and
+    /// free on most machines.
     fn index(&mut self, value: Value) -> Lowered<ir::Value> {
         // The thread's coordinates are kept as i64 already.
         if let polyloom_ir::ValueDef::Result(inst, _) = self.func.values[value].def

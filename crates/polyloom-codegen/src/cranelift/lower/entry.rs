@@ -132,7 +132,7 @@ impl<'a> CraneliftLowering<'a> {
         let Some(frame) = &self.frame else { return self.error(self.func.span, "rows outside a kernel") };
         let context = frame.context;
         let inner = rank - 1;
-        // Along axis 0 nothing wraps, so its extent is never asked for.
+        // Along axis 0 nothing wraps, so that its extent is never asked for.
         let first_extent = outermost.max(1);
         let extents: Lowered<SmallVec<[ir::Value; MAX_DIMS]>> =
             (first_extent..rank).map(|axis| self.shape(context, axis)).collect();

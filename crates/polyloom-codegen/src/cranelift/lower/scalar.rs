@@ -284,7 +284,7 @@ impl CraneliftLowering<'_> {
     }
 }
 
-/// Returns true if "`a` if it is better than this constant, else the constant" is the op's result for every `a`.
+/// Returns true if "`a` if it is better than this constant, otherwise the constant" is the op's result for every `a`.
 fn wins_ties(op: Op, ty: Scalar, bits: u64) -> bool {
     let value = if ty == Scalar::F32 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) };
     // Against a zero of the other sign: min is the negative zero, max the positive one.

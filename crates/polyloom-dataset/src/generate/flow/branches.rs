@@ -161,7 +161,7 @@ impl KernelGenerator {
                 g.line("else:");
                 let is_read = |&target: &usize| g.is_read_in_values(begin, &g.variables[target].text);
                 let grows = needs_start && !targets.iter().any(is_read);
-                // With a branch alone behind it it would be an `elif`.
+                // Otherwise, with a branch alone behind it, it would be an `elif`.
                 let done =
                     g.arm_unlike(last, |g| if grows { g.growing_arm(targets) } else { g.arm(targets, 0, false) });
                 cases.push(("elsewhere".to_owned(), done));

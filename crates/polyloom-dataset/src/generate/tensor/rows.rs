@@ -266,7 +266,7 @@ pub(super) fn whole(g: &mut KernelGenerator, t: &WarpTiling, c: &str, results: &
     });
     let last = format!("`{total}` adds up {} in its lane", added.join(" and "));
     g.say(for_each(&own.join(" and each element "), &clauses, &last));
-    // The largest would depend on which elements a lane has.
+    // Otherwise the largest would depend on which elements a lane has.
     let range = NumberRange::within(8.0 * 512.0);
     let joint = g.let_like(&["joint", "whole", "tile_total"], &format!("loom.warp_reduce_add({total})"), t.sum, range);
     let name = g.text(joint);

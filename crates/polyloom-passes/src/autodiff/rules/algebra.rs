@@ -161,8 +161,8 @@ impl DerivativeRule<'_, '_> {
         self.vector(&differences)
     }
 
-    /// The derivatives of a determinant: the minors with their signs. There is no division, so the determinant may be
-    /// 0.
+    /// The derivatives of a determinant: the minors with their signs. There is no division, so that the determinant may
+    /// be 0.
     fn cofactors(&mut self, matrix: Value) -> Value {
         let m = self.components(matrix);
         if let [a, b, c, d] = m[..] {

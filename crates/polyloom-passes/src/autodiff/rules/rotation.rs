@@ -147,7 +147,7 @@ impl DerivativeRule<'_, '_> {
         let is_negative = self.b.op(Op::Lt, &[w, nothing]);
         let opposite = self.neg(unit);
         let sign = self.b.op(Op::Select, &[is_negative, opposite, unit]);
-        // A zero with a sign would give the angle to the other side.
+        // Otherwise a zero with a sign would give the angle to the other side.
         let (u, c) = (self.mul(v, sign), self.b.op(Op::Abs, &[w]));
         let length = self.b.op(Op::Length, &[u]);
         let angle = self.b.op(Op::Atan2, &[length, c]);

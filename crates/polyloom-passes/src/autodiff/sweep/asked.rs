@@ -136,7 +136,7 @@ impl BackwardBuilder<'_> {
         self.builder.op(Op::Select, &[asked, contribution, nothing])
     }
 
-    /// Values of these types that `write` gives, which are computed if they are asked for; else zeros.
+    /// Values of these types that `write` gives, which are computed if they are asked for; otherwise zeros.
     pub(in crate::autodiff) fn if_asked(
         &mut self,
         asked: Asked,

@@ -243,7 +243,7 @@ impl BlockSplitter<'_> {
     }
 
     /// Combines the values of the lanes in the order of a tree. What the lanes above a half come to meanwhile, lane 0
-    /// never sees, so it is not computed.
+    /// never sees, so that it is not computed.
     fn reduce(&mut self, around: &EmitScope, inst: Inst) -> Value {
         let array = self.exchange(inst);
         let op = self.func.insts[inst].op.info().reduces_by().unwrap_or(Op::Add);

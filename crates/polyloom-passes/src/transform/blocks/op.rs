@@ -399,7 +399,7 @@ impl BlockSplitter<'_> {
         name.unwrap_or_default()
     }
 
-    /// An atomic update. One thread of the CPU runs the block, so those of its own memory are plain.
+    /// An atomic update. One thread of the CPU runs the block, so that those of its own memory are plain.
     fn atomic(&mut self, at: &mut ThreadContext, data: &InstData) -> Value {
         let func = self.func;
         let n_indices = self.facts.ndim(data.operands[0]);

@@ -30,7 +30,7 @@ pub(super) fn simplify(func: &mut Function, inst: Inst, out: Region) -> Option<F
     }
 }
 
-/// As [`simplify`], for what holds of two equal operands alone. Needs no constants. `None` if nothing changes.
+/// Works like [`simplify`], for what holds of two equal operands alone. Needs no constants. `None` if nothing changes.
 pub(super) fn equal_operands(func: &mut Function, inst: Inst) -> Option<FoldOutcome> {
     let data = &func.insts[inst];
     let (op, &[a, b]) = (data.op, &data.operands[..]) else { return None };

@@ -83,7 +83,8 @@ impl ConstantFolder<'_> {
                 FoldOutcome::Drop => {}
             }
         }
-        // Verified regions end in a terminator, so this is the end of a region that has none only while it is built.
+        // Verified regions end in a terminator, so that this is the end of a region that has none only while it is
+        // built.
         ListFlow::On
     }
 

@@ -48,7 +48,7 @@ pub(crate) enum LengthUse {
     Whole,
 }
 
-/// As [`scalarise`].
+/// Works like [`scalarise`].
 pub(crate) fn scalarise_to(module: &mut Module, lengths: LengthUse) {
     let has_composites = |func: &Function| {
         let is_whole = |ty: Type| ty.composite_within().is_some();
