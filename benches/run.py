@@ -332,11 +332,12 @@ def ratio(samples: Samples, peer: str, own: str, threads: int, name: str) -> flo
     return statistics.median(a / b for a, b in pairs if a is not None and b is not None)
 
 
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+def machine() -> str:
+    import polyloom as loom
+
+    processor = loom.environment()["processor"]
+    name = processor["name"] or processor["architecture"]
+    return f"{name}, {os.cpu_count()} cores, vectors of {8 * processor['vector_bytes']} bits, {platform.system()}"
 
 
 def corpus_section(rows: list[dict[str, Any]]) -> list[str]:
@@ -370,7 +371,7 @@ def report(samples: Samples, rounds: int, corpus: list[dict[str, Any]]) -> str:
         "",
         "Written by `make bench`; the method is in `benches/run.py`, the workloads in `benches/workloads.py`.",
         "",
-        f"- machine: {processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        f"- machine: {machine()} {platform.release()}",
         f"- commit: {commit}, {time.strftime('%Y-%m-%d')}, medians of {rounds} rounds of turns",
         "- peers: "
         + ", ".join(f"{p} {version(p if p != 'warp' else 'warp-lang')}" for p in ("numpy", "numba", "warp")),

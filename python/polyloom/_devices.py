@@ -6,6 +6,7 @@ program asks for one.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from types import TracebackType
@@ -18,6 +19,7 @@ __all__ = [
     "Device",
     "DeviceLike",
     "ScopedDevice",
+    "environment",
     "get_cuda_device",
     "get_cuda_device_count",
     "get_cuda_devices",
@@ -190,6 +192,22 @@ def gpu_available() -> bool:
     """Whether kernels run on a GPU here: whether this build has GPU code, and NVIDIA's driver sees a device. Never an
     error."""
     return _native.gpu_available()
+
+
+def environment() -> dict[str, Any]:
+    """This build and this machine: what a measurement has to be kept with.
+
+    Returns
+    -------
+    dict
+        `version` of Polyloom, `system`, `processor` (`name`, `architecture`, `n_threads`, `features` of its
+        instruction set, `vector_bytes` of its widest useful register, `caches` with sizes in bytes), `n_threads` of a
+        launch, the back ends `cranelift` and `llvm` with their versions, `code_cache`, `has_compute`, `assembler` and
+        `nvrtc` of NVIDIA's, `gpus`, and why there is no GPU or no kernel can run, `no_gpu` and `problem`. What there
+        is not is `None`.
+    """
+    found: dict[str, Any] = json.loads(_native.environment())
+    return found
 
 
 def is_device_available(device: DeviceLike) -> bool:

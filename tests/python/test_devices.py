@@ -383,3 +383,16 @@ def test_the_host_sees_them_by_copies_alone():
         assert given.dtype == np.float64 and given.tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match="without a copy"):
         np.array(x, copy=False)
+
+
+def test_the_environment_tells_build_and_machine():
+    found = loom.environment()
+    assert found["version"] == loom.__version__ and found["problem"] is None
+    processor = found["processor"]
+    assert processor["vector_bytes"] in (16, 32, 64) and processor["n_threads"] >= 1
+    assert ("avx2" in processor["features"]) == (processor["vector_bytes"] >= 32) or processor[
+        "architecture"
+    ] != "x86_64"
+    assert all(cache["bytes"] > 0 and cache["level"] >= 1 for cache in processor["caches"])
+    assert found["cranelift"] and bool(found["gpus"]) == (found["no_gpu"] is None)
+    assert found["has_compute"] == (found["llvm"] is not None)

@@ -8,7 +8,7 @@ use polyloom::{
     Arch, ArrayLayout, CudaInfo, Device, DeviceBuffer, DeviceFailure, UnknownArch, WARP_SIZE, cuda_device,
     cuda_devices, cuda_free_bytes, device_memory,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,6 +97,13 @@ pub(crate) fn cuda_devices_of_machine(py: Python<'_>) -> PyResult<Bound<'_, PyLi
 #[pyfunction]
 pub(crate) fn gpu_available(py: Python<'_>) -> bool {
     py.detach(polyloom::gpu_available)
+}
+
+/// Describes this build and this machine, as JSON.
+#[pyfunction]
+pub(crate) fn environment(py: Python<'_>) -> PyResult<String> {
+    let found = py.detach(polyloom::environment);
+    serde_json::to_string(&found).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// A GPU architecture, without a name the one that the simulator has: its number, and what it has room for.

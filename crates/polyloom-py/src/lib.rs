@@ -108,6 +108,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::set_default_device, module)?)?;
     module.add_function(wrap_pyfunction!(device::check_device, module)?)?;
     module.add_function(wrap_pyfunction!(device::cuda_devices_of_machine, module)?)?;
+    module.add_function(wrap_pyfunction!(device::environment, module)?)?;
     module.add_function(wrap_pyfunction!(device::gpu_available, module)?)?;
     module.add_function(wrap_pyfunction!(device::architecture, module)?)?;
     module.add_function(wrap_pyfunction!(device::cuda_free_memory, module)?)?;

@@ -18,6 +18,7 @@ pub mod device;
 pub mod error;
 mod fork;
 pub mod print;
+pub mod processor;
 pub mod sim;
 
 pub use args::{ArgBlock, ArgError, ArrayElement, Footprint, KernelParams};
@@ -36,4 +37,5 @@ pub use device::{CudaInfo, Device, DeviceFailure, FillWord, MemoryBackend};
 pub use error::{LaunchError, OutsideAccess, Trap};
 pub use fork::{PerProcess, without_fork};
 pub use print::{PrintSink, set_print_sink, without_prints};
+pub use processor::{Processor, ProcessorCache};
 pub use sim::{SimKernel, SimModule, SimOptions, run as run_on_simulator};

@@ -36,6 +36,7 @@ mod check;
 mod cuda;
 mod device;
 mod device_code;
+mod environment;
 mod gpu;
 mod gpu_metadata;
 mod kernel;
@@ -53,6 +54,7 @@ pub use backward::{
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, gpu_available, synchronize};
+pub use environment::{Environment, environment};
 pub use gpu::{
     GpuError, GpuForm, GpuTarget, NvrtcCompiler, PtxasProgram, find_assembler, has_compute, set_package_folders,
 };
@@ -79,8 +81,9 @@ pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, ArrayLayout, CodeCache, CpuDevice, CudaInfo, Device, DeviceBuffer, DeviceError, DeviceFailure,
     Footprint, HostArray, KernelParams, LaunchError, LaunchObserver, LaunchOptions, MAX_THREADS, OutsideAccess,
-    PrintSink, SimKernel, SimModule, SimOptions, StagedArrays, StagedPlacement, Tier, TierPolicy, Trap, checksum,
-    clear_memory, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink, without_prints,
+    PrintSink, Processor, ProcessorCache, SimKernel, SimModule, SimOptions, StagedArrays, StagedPlacement, Tier,
+    TierPolicy, Trap, checksum, clear_memory, close_background, num_threads, run_on_simulator, set_num_threads,
+    set_print_sink, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

@@ -7,6 +7,7 @@ pub(crate) mod layout;
 pub(crate) mod staging;
 
 use layout::RowLayout;
+use serde::Serialize;
 use std::fmt;
 
 /// Says where kernels run and arrays are.
@@ -48,7 +49,7 @@ impl fmt::Display for Device {
 }
 
 /// Describes what a CUDA device is.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CudaInfo {
     /// Its number.
     pub number: u32,
