@@ -97,6 +97,7 @@ lint: setup  ## formatting, clippy, dependency policy, Python linters; the light
 	$(TEST_BIN)/ruff check .
 	$(TEST_BIN)/ruff format --check .
 	$(TEST_BIN)/mypy
+	@$(TEST_BIN)/python scripts/census.py
 
 bench: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md
 	$(BIN)/python benches/run.py

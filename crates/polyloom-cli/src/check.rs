@@ -1,15 +1,15 @@
 //! `polyloom check`: diagnostics only, of every kernel and function of a file, whether or not anything uses it.
 
 use crate::kernel_file::KernelFile;
-use crate::{Failure, Outcome, print_json, report, session};
+use crate::{CommandFailure, Outcome, print_json, report, session};
 use polyloom::Severity;
-use polyloom::diagnostic::{Report, render};
+use polyloom::diagnostic::{DiagnosticReport, render};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CheckArguments {
     /// A .py file, or a .hir file
     file: PathBuf,
     /// Warn of code that means something else in Python
@@ -20,10 +20,10 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
     let session = session(false)?;
     let (mut found, n_kernels, advice) = match KernelFile::read(&arguments.file) {
-        Err(Failure::Rejected(error)) => (vec![*error], 0, ""),
+        Err(CommandFailure::Rejected(error)) => (vec![*error], 0, ""),
         Err(other) => return Err(other),
         Ok(file) => (file.check(&session, arguments.lint), file.kernel_names().len(), file.advice()),
     };
@@ -35,8 +35,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let failed = found.iter().flat_map(|e| &e.diagnostics).any(|d| d.severity == Severity::Error);
     if arguments.json {
-        let reports: Vec<Report> =
-            found.iter().flat_map(|e| e.diagnostics.iter().map(|d| Report::of(d, &e.sources))).collect();
+        let reports: Vec<DiagnosticReport> =
+            found.iter().flat_map(|e| e.diagnostics.iter().map(|d| DiagnosticReport::of(d, &e.sources))).collect();
         print_json(&reports)?;
     } else {
         found.iter().filter(|e| !e.diagnostics.is_empty()).for_each(report);
@@ -50,5 +50,5 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             );
         }
     }
-    if failed { Err(Failure::Silent) } else { Ok(()) }
+    if failed { Err(CommandFailure::Silent) } else { Ok(()) }
 }

@@ -2,17 +2,17 @@
 
 use crate::kernel_file::KernelFile;
 use crate::run as launching;
-use crate::{Failure, Outcome, named, print, report, session};
+use crate::{CommandFailure, Outcome, named, print, report, session};
 use clap::ValueEnum;
 use polyloom::{
-    Arch, Defaults, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, Kernel, PtxVersion,
-    TextTarget, Tier,
+    Arch, CodeForm, Defaults, DerivativeRequest, FloatMode, GpuError, GpuForm, GpuTarget, GridShape, Kernel,
+    PtxVersion, TextTarget, Tier,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CompileArguments {
     /// A .py file, or a .hir file
     file: PathBuf,
     /// The kernel, if the file has several
@@ -20,25 +20,25 @@ pub(crate) struct Arguments {
     kernel: Option<String>,
     /// What to write; by default what the back end that is named makes: object files (llvm, cranelift) or PTX (nvptx, cuda)
     #[arg(long, value_enum, required_unless_present = "backend")]
-    emit: Option<Emit>,
+    emit: Option<EmitForm>,
     /// The kernel itself; its backward kernel, which carries derivatives with respect to all parameters from what it
     /// wrote to what it read; or both: two texts, each complete, one after the other or, with `-o`, the other in a file
     /// of its own
-    #[arg(long, value_enum, default_value_t = Direction::Forward)]
-    direction: Direction,
+    #[arg(long, value_enum, default_value_t = CompileDirection::Forward)]
+    direction: CompileDirection,
     /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float)
     #[arg(long = "type", value_name = "NAME=TYPE")]
     types: Vec<String>,
     /// How floating-point arithmetic may be compiled, for kernels that do not say
-    #[arg(long, value_enum, default_value_t = Float::Strict)]
-    float: Float,
+    #[arg(long, value_enum, default_value_t = FloatChoice::Strict)]
+    float: FloatChoice,
     /// The back end: llvm or cranelift for this machine, nvptx or cuda for GPUs; by default the best of this build that
     /// makes what `--emit` says. With cuda and `--dim` the kernel is run as well, on cuda:0
     #[arg(long, value_enum)]
-    backend: Option<Backend>,
+    backend: Option<BackendChoice>,
     /// With `--backend cuda`: run the kernel over so many threads, N, NxM or N,M
     #[arg(long, value_parser = launching::shape)]
-    dim: Option<launching::Shape>,
+    dim: Option<launching::LaunchShape>,
     /// With `--dim`: an argument, NAME=VALUE, as of `polyloom run`
     #[arg(long = "arg", value_name = "NAME=VALUE", requires = "dim")]
     args: Vec<String>,
@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, ValueEnum, PartialEq)]
-enum Emit {
+enum EmitForm {
     /// The typed syntax tree
     Ast,
     /// HIR as the front end made it
@@ -94,14 +94,14 @@ enum Emit {
 }
 
 #[derive(Clone, Copy, ValueEnum, PartialEq)]
-enum Direction {
+enum CompileDirection {
     Forward,
     Backward,
     Both,
 }
 
 #[derive(Clone, Copy, ValueEnum, PartialEq)]
-enum Backend {
+enum BackendChoice {
     /// LLVM, for this machine
     Llvm,
     /// Cranelift, for this machine
@@ -112,20 +112,20 @@ enum Backend {
     Cuda,
 }
 
-impl Backend {
+impl BackendChoice {
     /// Lists the forms it makes, the default first.
-    fn forms(self) -> &'static [Emit] {
+    fn forms(self) -> &'static [EmitForm] {
         match self {
-            Backend::Llvm => &[Emit::Obj, Emit::Asm, Emit::Llvm],
-            Backend::Cranelift => &[Emit::Obj, Emit::Asm],
-            Backend::Nvptx => &[Emit::Ptx, Emit::Llvm, Emit::Cubin],
-            Backend::Cuda => &[Emit::Ptx, Emit::Cubin, Emit::Cuda],
+            BackendChoice::Llvm => &[EmitForm::Obj, EmitForm::Asm, EmitForm::Llvm],
+            BackendChoice::Cranelift => &[EmitForm::Obj, EmitForm::Asm],
+            BackendChoice::Nvptx => &[EmitForm::Ptx, EmitForm::Llvm, EmitForm::Cubin],
+            BackendChoice::Cuda => &[EmitForm::Ptx, EmitForm::Cubin, EmitForm::Cuda],
         }
     }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Float {
+enum FloatChoice {
     Strict,
     Contract,
     Fast,
@@ -141,12 +141,12 @@ fn name_of(value: &impl ValueEnum) -> String {
 /// # Errors
 ///
 /// When the back end that is named does not make it.
-fn chosen_form(arguments: &Arguments) -> Result<Emit, Failure> {
-    if arguments.dim.is_some() && arguments.backend != Some(Backend::Cuda) {
+fn chosen_form(arguments: &CompileArguments) -> Result<EmitForm, CommandFailure> {
+    if arguments.dim.is_some() && arguments.backend != Some(BackendChoice::Cuda) {
         let message = "--dim is of --backend cuda, which runs kernels; `polyloom run` runs them anywhere";
-        return Err(Failure::Usage(message.to_owned()));
+        return Err(CommandFailure::Usage(message.to_owned()));
     }
-    let Some(backend) = arguments.backend else { return Ok(arguments.emit.unwrap_or(Emit::Hir)) };
+    let Some(backend) = arguments.backend else { return Ok(arguments.emit.unwrap_or(EmitForm::Hir)) };
     let forms = backend.forms();
     let emit = arguments.emit.unwrap_or(forms[0]);
     if forms.contains(&emit) {
@@ -154,34 +154,34 @@ fn chosen_form(arguments: &Arguments) -> Result<Emit, Failure> {
     }
     let makes: Vec<String> = forms.iter().map(name_of).collect();
     let (backend, emit) = (name_of(&backend), name_of(&emit));
-    Err(Failure::Usage(format!("--backend {backend} makes {}, not {emit}", makes.join(", "))))
+    Err(CommandFailure::Usage(format!("--backend {backend} makes {}, not {emit}", makes.join(", "))))
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &CompileArguments) -> Outcome {
     let emit = chosen_form(arguments)?;
     // A kernel that is run is written only if the command line asks for that too.
     if arguments.dim.is_none() || arguments.emit.is_some() || arguments.output.is_some() {
         write_forms(arguments, emit)?;
     }
     match &arguments.dim {
-        Some(dim) => launching::run(&launching::Arguments {
+        Some(dim) => launching::run(&launching::RunArguments {
             dim: Some(dim.clone()),
             device: Some("cuda:0".to_owned()),
             args: arguments.args.clone(),
             types: arguments.types.clone(),
             no_cache: arguments.no_cache,
-            ..launching::Arguments::of_file(arguments.file.clone(), arguments.kernel.clone())
+            ..launching::RunArguments::of_file(arguments.file.clone(), arguments.kernel.clone())
         }),
         None => Ok(()),
     }
 }
 
-fn write_forms(arguments: &Arguments, emit: Emit) -> Outcome {
+fn write_forms(arguments: &CompileArguments, emit: EmitForm) -> Outcome {
     let session = session(arguments.no_cache)?;
     let float_mode = match arguments.float {
-        Float::Strict => FloatMode::Strict,
-        Float::Contract => FloatMode::Contract,
-        Float::Fast => FloatMode::Fast,
+        FloatChoice::Strict => FloatMode::Strict,
+        FloatChoice::Contract => FloatMode::Contract,
+        FloatChoice::Fast => FloatMode::Fast,
     };
     session.set_defaults(Defaults { float_mode, ..session.defaults() });
     let file = KernelFile::read(&arguments.file)?;
@@ -189,16 +189,16 @@ fn write_forms(arguments: &Arguments, emit: Emit) -> Outcome {
     let kernel = file.compile(&session, arguments.kernel.as_deref(), &given, &BTreeMap::new())?;
     let name = kernel.name();
     let tier = arguments.backend.map(|backend| match backend {
-        Backend::Cranelift => Tier::Quick,
-        Backend::Llvm | Backend::Nvptx | Backend::Cuda => Tier::Optimized,
+        BackendChoice::Cranelift => Tier::Quick,
+        BackendChoice::Llvm | BackendChoice::Nvptx | BackendChoice::Cuda => Tier::Optimized,
     });
-    let is_for_gpus = matches!(emit, Emit::Ptx | Emit::Cubin | Emit::Cuda);
+    let is_for_gpus = matches!(emit, EmitForm::Ptx | EmitForm::Cubin | EmitForm::Cuda);
     if arguments.metadata.is_some() && !is_for_gpus {
-        return Err(Failure::Usage("--metadata is of GPU code: --emit ptx, cubin or cuda".to_owned()));
+        return Err(CommandFailure::Usage("--metadata is of GPU code: --emit ptx, cubin or cuda".to_owned()));
     }
     let is_of_ptx = match emit {
-        Emit::Ptx | Emit::Cubin => true,
-        Emit::Llvm => is_gpu_llvm(arguments),
+        EmitForm::Ptx | EmitForm::Cubin => true,
+        EmitForm::Llvm => is_gpu_llvm(arguments),
         _ => false,
     };
     let chosen = [
@@ -207,46 +207,49 @@ fn write_forms(arguments: &Arguments, emit: Emit) -> Outcome {
         ("--ptx-version", arguments.ptx_version.is_some()),
     ];
     if let Some((option, _)) = chosen.iter().find(|(_, is_given)| *is_given && !is_of_ptx) {
-        return Err(Failure::Usage(format!("{option} is of PTX: --emit ptx, cubin, or llvm with --arch")));
+        return Err(CommandFailure::Usage(format!("{option} is of PTX: --emit ptx, cubin, or llvm with --arch")));
     }
-    if arguments.comments && !matches!(emit, Emit::Cpp | Emit::Cuda) {
-        return Err(Failure::Usage("--comments are of text: --emit cpp or cuda".to_owned()));
+    if arguments.comments && !matches!(emit, EmitForm::Cpp | EmitForm::Cuda) {
+        return Err(CommandFailure::Usage("--comments are of text: --emit cpp or cuda".to_owned()));
     }
-    if arguments.metadata.is_some() && arguments.direction == Direction::Both {
-        return Err(Failure::Usage("--metadata is of one kernel: --direction forward or backward".to_owned()));
+    if arguments.metadata.is_some() && arguments.direction == CompileDirection::Both {
+        return Err(CommandFailure::Usage("--metadata is of one kernel: --direction forward or backward".to_owned()));
     }
-    if emit == Emit::Ast && arguments.direction != Direction::Forward {
-        return Err(Failure::Usage("a backward kernel has no syntax tree: look at --emit hir or cpp".to_owned()));
+    if emit == EmitForm::Ast && arguments.direction != CompileDirection::Forward {
+        return Err(CommandFailure::Usage(
+            "a backward kernel has no syntax tree: look at --emit hir or cpp".to_owned(),
+        ));
     }
     let refused = |error| match error {
-        GpuError::Rejected(error) => Failure::from(error),
-        GpuError::Codegen(error) => Failure::Failed(error.to_string()),
+        GpuError::Rejected(error) => CommandFailure::from(error),
+        GpuError::Codegen(error) => CommandFailure::Failed(error.to_string()),
     };
     let default = match emit {
-        Emit::Obj => Some(PathBuf::from(format!("{name}.o"))),
-        Emit::Cubin => Some(PathBuf::from(format!("{name}.cubin"))),
+        EmitForm::Obj => Some(PathBuf::from(format!("{name}.o"))),
+        EmitForm::Cubin => Some(PathBuf::from(format!("{name}.cubin"))),
         _ => None,
     };
     let output = arguments.output.clone().or(default);
     let one = |kernel: &Kernel, output: Option<&Path>| -> Outcome {
-        if let (Emit::Cuda, Some(arch)) = (emit, arguments.arch) {
+        if let (EmitForm::Cuda, Some(arch)) = (emit, arguments.arch) {
             kernel.check_arch(arch)?;
         }
         let target = target(arguments, kernel);
         let bytes = match wanted(arguments, emit, target) {
-            Wanted::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
-            Wanted::Cubin(target) => kernel.cubin(&target),
-            Wanted::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
-            Wanted::Text(target) => kernel.text(target, arguments.comments).map(String::into_bytes),
+            WantedForm::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
+            WantedForm::Cubin(target) => kernel.cubin(&target),
+            WantedForm::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
+            WantedForm::Text(target) => kernel.text(target, arguments.comments).map(String::into_bytes),
         };
         let bytes = bytes.map_err(refused)?;
         if let Some(path) = &arguments.metadata {
             let metadata = match emit {
-                Emit::Cuda => kernel.cuda_metadata(target.arch),
+                EmitForm::Cuda => kernel.cuda_metadata(target.arch),
                 _ => kernel.gpu_metadata(&target),
             };
             let metadata = metadata.map_err(refused)?;
-            let text = serde_json::to_string_pretty(&metadata).map_err(|error| Failure::Failed(error.to_string()))?;
+            let text =
+                serde_json::to_string_pretty(&metadata).map_err(|error| CommandFailure::Failed(error.to_string()))?;
             write(path, format!("{text}\n").as_bytes())?;
         }
         match output {
@@ -254,7 +257,7 @@ fn write_forms(arguments: &Arguments, emit: Emit) -> Outcome {
             Some(path) => write(path, &bytes),
         }
     };
-    if arguments.direction == Direction::Forward {
+    if arguments.direction == CompileDirection::Forward {
         return one(&kernel, output.as_deref());
     }
     let request = DerivativeRequest::new(vec![true; kernel.types().len()], kernel.natural_rank());
@@ -262,7 +265,7 @@ fn write_forms(arguments: &Arguments, emit: Emit) -> Outcome {
     if let Some(warning) = backward.warning() {
         report(&warning);
     }
-    if arguments.direction == Direction::Backward {
+    if arguments.direction == CompileDirection::Backward {
         // What is not told where to go goes beside the kernel's own.
         let output = arguments.output.clone().or_else(|| output.as_deref().map(for_backward));
         return one(&backward.kernel, output.as_deref());
@@ -279,24 +282,25 @@ fn for_backward(path: &Path) -> PathBuf {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Outcome {
-    std::fs::write(path, bytes).map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
+    std::fs::write(path, bytes)
+        .map_err(|error| CommandFailure::Failed(format!("cannot write {}: {error}", path.display())))
 }
 
 /// A form on the one side or the other.
-enum Wanted {
-    Host(Form),
+enum WantedForm {
+    Host(CodeForm),
     Text(TextTarget),
     Gpu(GpuForm, GpuTarget),
     Cubin(GpuTarget),
 }
 
 /// Returns true if LLVM IR is asked for GPUs.
-fn is_gpu_llvm(arguments: &Arguments) -> bool {
-    arguments.arch.is_some() || arguments.backend == Some(Backend::Nvptx)
+fn is_gpu_llvm(arguments: &CompileArguments) -> bool {
+    arguments.arch.is_some() || arguments.backend == Some(BackendChoice::Nvptx)
 }
 
 /// What GPU code is for.
-fn target(arguments: &Arguments, kernel: &Kernel) -> GpuTarget {
+fn target(arguments: &CompileArguments, kernel: &Kernel) -> GpuTarget {
     GpuTarget {
         ptx_version: arguments.ptx_version,
         shape: if arguments.grid_stride { GridShape::Stride } else { GridShape::OneThreadEach },
@@ -306,18 +310,18 @@ fn target(arguments: &Arguments, kernel: &Kernel) -> GpuTarget {
 }
 
 /// What is asked for.
-fn wanted(arguments: &Arguments, emit: Emit, target: GpuTarget) -> Wanted {
-    Wanted::Host(match emit {
-        Emit::Ptx => return Wanted::Gpu(GpuForm::Ptx, target),
-        Emit::Cubin => return Wanted::Cubin(target),
-        Emit::Cpp => return Wanted::Text(TextTarget::Cpp),
-        Emit::Cuda => return Wanted::Text(TextTarget::Cuda),
-        Emit::Llvm if is_gpu_llvm(arguments) => return Wanted::Gpu(GpuForm::LlvmIrOptimized, target),
-        Emit::Ast => Form::Ast,
-        Emit::Hir => Form::Hir,
-        Emit::HirPrepared => Form::HirPrepared,
-        Emit::Llvm => Form::LlvmIrOptimized,
-        Emit::Asm => Form::Asm,
-        Emit::Obj => Form::Obj,
+fn wanted(arguments: &CompileArguments, emit: EmitForm, target: GpuTarget) -> WantedForm {
+    WantedForm::Host(match emit {
+        EmitForm::Ptx => return WantedForm::Gpu(GpuForm::Ptx, target),
+        EmitForm::Cubin => return WantedForm::Cubin(target),
+        EmitForm::Cpp => return WantedForm::Text(TextTarget::Cpp),
+        EmitForm::Cuda => return WantedForm::Text(TextTarget::Cuda),
+        EmitForm::Llvm if is_gpu_llvm(arguments) => return WantedForm::Gpu(GpuForm::LlvmIrOptimized, target),
+        EmitForm::Ast => CodeForm::Ast,
+        EmitForm::Hir => CodeForm::Hir,
+        EmitForm::HirPrepared => CodeForm::HirPrepared,
+        EmitForm::Llvm => CodeForm::LlvmIrOptimized,
+        EmitForm::Asm => CodeForm::Asm,
+        EmitForm::Obj => CodeForm::Obj,
     })
 }

@@ -1,19 +1,19 @@
 //! `polyloom doctor`: what this build and this machine have. It fails if kernels cannot run.
 
-use crate::{Failure, Outcome, print, print_json};
-use polyloom::{DeviceFailure, Nvrtc, Session, Tier, cuda_devices, find_assembler, num_threads};
+use crate::{CommandFailure, Outcome, print, print_json};
+use polyloom::{DeviceFailure, NvrtcCompiler, Session, Tier, cuda_devices, find_assembler, num_threads};
 use serde::Serialize;
 use std::fmt::Write as _;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DoctorArguments {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Serialize)]
-struct Finding {
+struct DoctorFinding {
     what: &'static str,
     ok: bool,
     detail: String,
@@ -22,23 +22,23 @@ struct Finding {
     is_needed: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &DoctorArguments) -> Outcome {
     let findings = findings();
     if arguments.json {
         print_json(&findings)?;
     } else {
         let mut text = String::new();
-        for Finding { what, ok, detail, .. } in &findings {
+        for DoctorFinding { what, ok, detail, .. } in &findings {
             let _ = writeln!(text, "{} {what:<12} {detail}", if *ok { "ok " } else { " - " });
         }
         print(text.as_bytes())?;
     }
-    if findings.iter().any(|finding| finding.is_needed && !finding.ok) { Err(Failure::Silent) } else { Ok(()) }
+    if findings.iter().any(|finding| finding.is_needed && !finding.ok) { Err(CommandFailure::Silent) } else { Ok(()) }
 }
 
-fn findings() -> Vec<Finding> {
-    let needed = |what, ok, detail| Finding { what, ok, detail, is_needed: true };
-    let optional = |what, ok, detail| Finding { what, ok, detail, is_needed: false };
+fn findings() -> Vec<DoctorFinding> {
+    let needed = |what, ok, detail| DoctorFinding { what, ok, detail, is_needed: true };
+    let optional = |what, ok, detail| DoctorFinding { what, ok, detail, is_needed: false };
     let machine = format!("{}-{}, {} threads a launch", std::env::consts::ARCH, std::env::consts::OS, num_threads());
     let mut found = vec![
         needed("version", true, format!("polyloom {}", env!("CARGO_PKG_VERSION"))),
@@ -62,7 +62,7 @@ fn findings() -> Vec<Finding> {
         Ok(path) => optional("assembler", true, path.display().to_string()),
         Err(_) => optional("assembler", false, "none, for cubins: pip install nvidia-cuda-nvcc brings one".to_owned()),
     });
-    found.push(match Nvrtc::find().and_then(|nvrtc| nvrtc.version()) {
+    found.push(match NvrtcCompiler::find().and_then(|nvrtc| nvrtc.version()) {
         Ok(version) => optional("nvrtc", true, version),
         Err(_) => optional("nvrtc", false, "none, for data sets: pip install nvidia-cuda-nvrtc brings it".to_owned()),
     });

@@ -1,6 +1,6 @@
 //! The files that kernels come from: Python, and HIR text as `polyloom compile --emit hir` writes it.
 
-use crate::{Failure, types};
+use crate::{CommandFailure, types};
 use polyloom::frontend::{FileEnvironment, kernel_not_found};
 use polyloom::{
     CompileError, Defaults, FunctionKind, Kernel, Module, Session, SourceFile, SourceMap, SourceUnit, check_file,
@@ -24,11 +24,11 @@ impl KernelFile {
     /// # Errors
     ///
     /// If it cannot be read, and all its syntax errors.
-    pub(crate) fn read(path: &Path) -> Result<KernelFile, Failure> {
-        let text =
-            std::fs::read(path).map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?;
-        let text =
-            String::from_utf8(text).map_err(|_| Failure::Failed(format!("{} is not UTF-8 text", path.display())))?;
+    pub(crate) fn read(path: &Path) -> Result<KernelFile, CommandFailure> {
+        let text = std::fs::read(path)
+            .map_err(|error| CommandFailure::Failed(format!("cannot read {}: {error}", path.display())))?;
+        let text = String::from_utf8(text)
+            .map_err(|_| CommandFailure::Failed(format!("{} is not UTF-8 text", path.display())))?;
         let file = SourceFile::new(path.to_string_lossy().as_ref(), text, 1);
         if path.extension().is_none_or(|extension| extension != "hir") {
             return Ok(KernelFile::Python(SourceUnit::parse(file)?));
@@ -48,7 +48,8 @@ impl KernelFile {
         }
     }
 
-    /// Returns the names of its kernels in order, each once: a later definition in Python replaces an earlier one.
+    /// Returns the names of its kernels in order, each once, because a later definition in Python replaces an earlier
+    /// one.
     pub(crate) fn kernel_names(&self) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut add = |name: &Arc<str>| {
@@ -76,7 +77,7 @@ impl KernelFile {
         }
     }
 
-    fn not_found(&self, wanted: Option<&str>) -> Failure {
+    fn not_found(&self, wanted: Option<&str>) -> CommandFailure {
         let names = self.kernel_names();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         kernel_not_found(self.file(), &names, wanted, self.advice()).into()
@@ -94,7 +95,7 @@ impl KernelFile {
         wanted: Option<&str>,
         types: &BTreeMap<&str, &str>,
         values: &BTreeMap<&str, &str>,
-    ) -> Result<Kernel, Failure> {
+    ) -> Result<Kernel, CommandFailure> {
         let names = self.kernel_names();
         let name = match (wanted, &names[..]) {
             (Some(name), _) => name,
@@ -103,7 +104,7 @@ impl KernelFile {
             (None, _) => {
                 let (file, names) = (&self.file().name, names.join(", "));
                 let message = format!("{file} has several kernels, choose one with --kernel: {names}");
-                return Err(Failure::Usage(message));
+                return Err(CommandFailure::Usage(message));
             }
         };
         match self {
@@ -115,7 +116,7 @@ impl KernelFile {
             KernelFile::Hir { module, sources, .. } => {
                 if let Some(param) = types.keys().next() {
                     let message = format!("--type {param}: the parameters of HIR have their types");
-                    return Err(Failure::Usage(message));
+                    return Err(CommandFailure::Usage(message));
                 }
                 let kernels = module.functions.iter().filter(|(_, function)| function.kind == FunctionKind::Kernel);
                 let mut named = kernels.filter(|(_, function)| *function.name == *name);

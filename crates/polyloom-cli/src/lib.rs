@@ -26,27 +26,27 @@ use std::io::{IsTerminal, Write as _};
     version,
     about = "A kernel compiler: numerical Python to fast code for CPUs and GPUs, with gradients"
 )]
-struct Arguments {
+struct CommandLine {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum CliCommand {
     /// Report what is wrong with the kernels of a file
-    Check(check::Arguments),
+    Check(check::CheckArguments),
     /// Compile a kernel and write one of its forms
-    Compile(compile::Arguments),
+    Compile(compile::CompileArguments),
     /// Run a kernel on arguments given on the command line
-    Run(run::Arguments),
+    Run(run::RunArguments),
     /// Make data sets of kernels with their code
-    Dataset(dataset::Arguments),
+    Dataset(dataset::DatasetArguments),
     /// Say what this build and this machine have
-    Doctor(doctor::Arguments),
+    Doctor(doctor::DoctorArguments),
 }
 
 /// Why a command did not succeed.
-enum Failure {
+enum CommandFailure {
     /// The program is rejected.
     Rejected(Box<CompileError>),
     /// Something else failed; the message says what.
@@ -59,17 +59,17 @@ enum Failure {
     Silent,
 }
 
-impl From<CompileError> for Failure {
-    fn from(error: CompileError) -> Failure {
-        Failure::Rejected(Box::new(error))
+impl From<CompileError> for CommandFailure {
+    fn from(error: CompileError) -> CommandFailure {
+        CommandFailure::Rejected(Box::new(error))
     }
 }
 
-type Outcome = Result<(), Failure>;
+type Outcome = Result<(), CommandFailure>;
 
 /// Runs the command with these arguments, the program's name not among them, and gives its exit status.
 pub fn run(arguments: Vec<OsString>) -> i32 {
-    let parsed = match Arguments::try_parse_from(std::iter::once("polyloom".into()).chain(arguments)) {
+    let parsed = match CommandLine::try_parse_from(std::iter::once("polyloom".into()).chain(arguments)) {
         Ok(parsed) => parsed,
         Err(error) => {
             // Help and version are no failures, and go to standard output.
@@ -78,28 +78,28 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
         }
     };
     let outcome = match parsed.command {
-        Command::Check(arguments) => check::run(&arguments),
-        Command::Compile(arguments) => compile::run(&arguments),
-        Command::Run(arguments) => run::run(&arguments),
-        Command::Dataset(arguments) => dataset::run(&arguments),
-        Command::Doctor(arguments) => doctor::run(&arguments),
+        CliCommand::Check(arguments) => check::run(&arguments),
+        CliCommand::Compile(arguments) => compile::run(&arguments),
+        CliCommand::Run(arguments) => run::run(&arguments),
+        CliCommand::Dataset(arguments) => dataset::run(&arguments),
+        CliCommand::Doctor(arguments) => doctor::run(&arguments),
     };
     match outcome {
         Ok(()) => 0,
-        Err(Failure::Silent) => 1,
-        Err(Failure::Rejected(error)) => {
+        Err(CommandFailure::Silent) => 1,
+        Err(CommandFailure::Rejected(error)) => {
             report(&error);
             1
         }
-        Err(Failure::Failed(message)) => {
+        Err(CommandFailure::Failed(message)) => {
             eprintln!("polyloom: {message}");
             1
         }
-        Err(Failure::Usage(message)) => {
+        Err(CommandFailure::Usage(message)) => {
             eprintln!("polyloom: {message}");
             2
         }
-        Err(Failure::Interrupted(message)) => {
+        Err(CommandFailure::Interrupted(message)) => {
             eprintln!("polyloom: {message}");
             dataset::INTERRUPTED
         }
@@ -117,34 +117,34 @@ fn print(bytes: &[u8]) -> Outcome {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Failed(format!("cannot write to standard output: {error}")))
+            Err(CommandFailure::Failed(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
     }
 }
 
 fn print_json(value: &impl serde::Serialize) -> Outcome {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
+    let text = serde_json::to_string_pretty(value).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     print(format!("{text}\n").as_bytes())
 }
 
-fn session(no_cache: bool) -> Result<Session, Failure> {
+fn session(no_cache: bool) -> Result<Session, CommandFailure> {
     let device = Session::default_device().map(|device| match no_cache {
         true => device.with_cache(CodeCache::in_memory()),
         false => device,
     });
-    device.and_then(Session::on).map_err(|error| Failure::Failed(error.to_string()))
+    device.and_then(Session::on).map_err(|error| CommandFailure::Failed(error.to_string()))
 }
 
 /// `NAME=VALUE` options by name.
-fn named<'a>(options: &'a [String], flag: &str) -> Result<BTreeMap<&'a str, &'a str>, Failure> {
+fn named<'a>(options: &'a [String], flag: &str) -> Result<BTreeMap<&'a str, &'a str>, CommandFailure> {
     let mut found = BTreeMap::new();
     for option in options {
         let Some((name, value)) = option.split_once('=') else {
-            return Err(Failure::Usage(format!("{flag} takes NAME=VALUE, not `{option}`")));
+            return Err(CommandFailure::Usage(format!("{flag} takes NAME=VALUE, not `{option}`")));
         };
         if found.insert(name, value).is_some() {
-            return Err(Failure::Usage(format!("{flag} {name} is given twice")));
+            return Err(CommandFailure::Usage(format!("{flag} {name} is given twice")));
         }
     }
     Ok(found)

@@ -2,8 +2,8 @@
 //! typed by hand here, and arrays that are too small for the grid, or empty, are soon given.
 
 use crate::kernel_file::KernelFile;
-use crate::value::{Argument, ArrayValue, extents};
-use crate::{Failure, Outcome, named, print, print_json, run_ptx, session, simulate};
+use crate::value::{ArrayValue, LaunchArgument, extents};
+use crate::{CommandFailure, Outcome, named, print, print_json, run_ptx, session, simulate};
 use polyloom::{
     ArgBlock, Defaults, Device, Kernel, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report,
 };
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct RunArguments {
     /// A .py file, a .hir file, or a .ptx file, which runs on sim:0
     pub(crate) file: PathBuf,
     /// The kernel, if the file has several
@@ -20,12 +20,12 @@ pub(crate) struct Arguments {
     pub(crate) kernel: Option<String>,
     /// Number of threads: N, or NxM or N,M for two dimensions, up to four
     #[arg(long, allow_hyphen_values = true, value_parser = shape)]
-    pub(crate) dim: Option<Shape>,
+    pub(crate) dim: Option<LaunchShape>,
     /// Where to run it: cpu, sim:0, the simulator of a GPU, or cuda:0 and so on, an NVIDIA GPU
     #[arg(long)]
     pub(crate) device: Option<String>,
     #[command(flatten)]
-    pub(crate) simulate: simulate::Arguments,
+    pub(crate) simulate: simulate::SimulateArguments,
     /// An argument, NAME=VALUE: a number, for vectors and matrices all components like 1,2,3, or for arrays
     /// zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE[:SEED] or
     /// @FILE.npy, with a shape like 1024 or 64x64; elements that are vectors or matrices bring theirs
@@ -46,15 +46,15 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-impl Arguments {
+impl RunArguments {
     /// Makes arguments that name a kernel and nothing else.
-    pub(crate) fn of_file(file: PathBuf, kernel: Option<String>) -> Arguments {
-        Arguments {
+    pub(crate) fn of_file(file: PathBuf, kernel: Option<String>) -> RunArguments {
+        RunArguments {
             file,
             kernel,
             dim: None,
             device: None,
-            simulate: simulate::Arguments::default(),
+            simulate: simulate::SimulateArguments::default(),
             args: Vec::new(),
             no_cache: false,
             types: Vec::new(),
@@ -66,18 +66,18 @@ impl Arguments {
 
 /// The extents of a launch.
 #[derive(Clone)]
-pub(crate) struct Shape(Vec<u64>);
+pub(crate) struct LaunchShape(Vec<u64>);
 
-pub(crate) fn shape(text: &str) -> Result<Shape, String> {
+pub(crate) fn shape(text: &str) -> Result<LaunchShape, String> {
     let wrong = || "a number of threads is an integer of 0 or more: 1024, or 64x64".to_owned();
-    extents(text).map(Shape).ok_or_else(wrong)
+    extents(text).map(LaunchShape).ok_or_else(wrong)
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     let is_ptx = arguments.file.extension().is_some_and(|extension| extension == "ptx");
     if is_ptx {
         chosen_device(arguments, is_ptx, Device::Simulator)?;
-        return run_ptx::run(&run_ptx::Request {
+        return run_ptx::run(&run_ptx::PtxRequest {
             file: &arguments.file,
             kernel: arguments.kernel.as_deref(),
             simulate: &arguments.simulate,
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let dim = arguments.dim.as_ref().map(|shape| &shape.0[..]);
     if dim.is_some_and(|dim| dim.len() > MAX_DIMS) {
-        return Err(Failure::Usage(format!("--dim takes at most {MAX_DIMS} extents")));
+        return Err(CommandFailure::Usage(format!("--dim takes at most {MAX_DIMS} extents")));
     }
     let session = session(arguments.no_cache)?;
     session.set_defaults(Defaults { check: true, ..session.defaults() });
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let stray = given.keys().chain(outputs.keys()).copied().find(|name| !known(name));
     if let Some(name) = stray {
         let (kernel, names) = (kernel.name(), params.names().join(", "));
-        return Err(Failure::Usage(format!("kernel `{kernel}` has no parameter `{name}`; it has {names}")));
+        return Err(CommandFailure::Usage(format!("kernel `{kernel}` has no parameter `{name}`; it has {names}")));
     }
     let mut values = values(&kernel, &mut given)?;
 
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let dim = dim.unwrap_or(&in_a_row);
     let mut block = ArgBlock::new();
     for value in &mut values {
-        value.push(params, &mut block).map_err(|error| Failure::Failed(error.to_string()))?;
+        value.push(params, &mut block).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     }
     let started = Instant::now();
     let grid = (device != Device::Cpu || kernel.needs_blocks()).then_some(grid);
@@ -136,10 +136,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let elapsed = started.elapsed();
     let report = done.map_err(|error| match &error {
-        LaunchError::Trap(trap) => Failure::Failed(kernel.explain(trap).message),
-        LaunchError::Outside(outside) => Failure::Failed(kernel.explain_outside(outside).message),
-        LaunchError::Simulator(fault) => Failure::Failed(describe_fault(fault)),
-        _ => Failure::Failed(error.to_string()),
+        LaunchError::Trap(trap) => CommandFailure::Failed(kernel.explain(trap).message),
+        LaunchError::Outside(outside) => CommandFailure::Failed(kernel.explain_outside(outside).message),
+        LaunchError::Simulator(fault) => CommandFailure::Failed(describe_fault(fault)),
+        _ => CommandFailure::Failed(error.to_string()),
     })?;
 
     let arrays: Vec<(usize, &str, &ArrayValue)> = params
@@ -168,28 +168,32 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// Chooses the device, `default` if none is named, and refuses files and arguments that it does not take.
-fn chosen_device(arguments: &Arguments, is_ptx: bool, default: Device) -> Result<Device, Failure> {
+fn chosen_device(arguments: &RunArguments, is_ptx: bool, default: Device) -> Result<Device, CommandFailure> {
     let device = match arguments.device.as_deref() {
         None => default,
         Some(name) => Device::from_name(name).ok_or_else(|| {
-            Failure::Usage(format!("there is no device `{name}`: devices are cpu, sim:0, and GPUs, cuda:0 and so on"))
+            CommandFailure::Usage(format!(
+                "there is no device `{name}`: devices are cpu, sim:0, and GPUs, cuda:0 and so on"
+            ))
         })?,
     };
     if is_ptx && device != Device::Simulator {
-        return Err(Failure::Usage("PTX runs on --device sim:0".to_owned()));
+        return Err(CommandFailure::Usage("PTX runs on --device sim:0".to_owned()));
     }
     if arguments.simulate.needs_simulator() && device != Device::Simulator {
-        return Err(Failure::Usage("--sanitize, --counters and --cooperative are for --device sim:0".to_owned()));
+        return Err(CommandFailure::Usage(
+            "--sanitize, --counters and --cooperative are for --device sim:0".to_owned(),
+        ));
     }
     if is_ptx && arguments.dim.is_some() {
         let message = "a kernel of a PTX file is launched with --grid and --block: it says nothing of --dim";
-        return Err(Failure::Usage(message.to_owned()));
+        return Err(CommandFailure::Usage(message.to_owned()));
     }
     Ok(device)
 }
 
 /// The values of the parameters, in order, from the texts that are given for them.
-fn values(kernel: &Kernel, given: &mut BTreeMap<&str, &str>) -> Result<Vec<Argument>, Failure> {
+fn values(kernel: &Kernel, given: &mut BTreeMap<&str, &str>) -> Result<Vec<LaunchArgument>, CommandFailure> {
     let params = kernel.params();
     let composites: Vec<&str> = params.names().iter().filter_map(|name| Some(name.rsplit_once('.')?.0)).collect();
     let components = components(given, &composites)?;
@@ -199,21 +203,23 @@ fn values(kernel: &Kernel, given: &mut BTreeMap<&str, &str>) -> Result<Vec<Argum
         let Some(text) = component.or_else(|| given.remove(&**param)) else {
             let param = param.rsplit_once('.').map_or(&**param, |(composite, _)| composite);
             let signature = kernel.signature();
-            return Err(Failure::Usage(format!("parameter `{param}` has no value: --arg {param}=…  ({signature})")));
+            return Err(CommandFailure::Usage(format!(
+                "parameter `{param}` has no value: --arg {param}=…  ({signature})"
+            )));
         };
         let declared = kernel.names().iter().position(|name| name == param).and_then(|index| kernel.types().get(index));
         let element = match declared {
             Some(Type::CompositeArray { elem, .. }) => elem.shape(),
             _ => Default::default(),
         };
-        values.push(Argument::parse(param, ty, &element, text).map_err(Failure::Usage)?);
+        values.push(LaunchArgument::parse(param, ty, &element, text).map_err(CommandFailure::Usage)?);
     }
     Ok(values)
 }
 
 /// Saves an array in a file.
 pub(crate) fn save_to(path: &str, array: &ArrayValue) -> Outcome {
-    array.save(path.as_ref()).map_err(|error| Failure::Failed(format!("cannot write {path}: {error}")))
+    array.save(path.as_ref()).map_err(|error| CommandFailure::Failed(format!("cannot write {path}: {error}")))
 }
 
 /// Saves arrays in the files that `--out` names for them.
@@ -224,7 +230,7 @@ fn save<'a>(arrays: impl IntoIterator<Item = (&'a str, &'a ArrayValue)>, mut out
         }
     }
     match outputs.keys().next() {
-        Some(name) => Err(Failure::Usage(format!("--out {name}: `{name}` is no array"))),
+        Some(name) => Err(CommandFailure::Usage(format!("--out {name}: `{name}` is no array"))),
         None => Ok(()),
     }
 }
@@ -241,7 +247,10 @@ pub(crate) fn describe_arrays<'a>(arrays: impl Iterator<Item = (&'a str, &'a Arr
 
 /// The components of vectors and matrices among the arguments, `v=1,2,3`, by the names of the parameters they are.
 /// `composites` names the composite of each component.
-fn components(given: &mut BTreeMap<&str, &str>, composites: &[&str]) -> Result<BTreeMap<String, String>, Failure> {
+fn components(
+    given: &mut BTreeMap<&str, &str>,
+    composites: &[&str],
+) -> Result<BTreeMap<String, String>, CommandFailure> {
     let mut found = BTreeMap::new();
     for &composite in composites {
         let Some(text) = given.remove(composite) else { continue };
@@ -249,7 +258,7 @@ fn components(given: &mut BTreeMap<&str, &str>, composites: &[&str]) -> Result<B
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();
         if parts.len() != n {
             let message = format!("--arg {composite}={text}: `{composite}` has {n} components, {} given", parts.len());
-            return Err(Failure::Usage(message));
+            return Err(CommandFailure::Usage(message));
         }
         found
             .extend(parts.iter().enumerate().map(|(index, part)| (format!("{composite}.{index}"), (*part).to_owned())));

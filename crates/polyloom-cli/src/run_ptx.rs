@@ -5,12 +5,12 @@
 
 use crate::run::{describe_arrays, print_arrays, save_to};
 use crate::simulate;
-use crate::value::{Argument, ArrayValue, extents};
-use crate::{Failure, Outcome, named, print};
+use crate::value::{ArrayValue, LaunchArgument, extents};
+use crate::{CommandFailure, Outcome, named, print};
 use polyloom::ptx::{KernelInfo, Module, ParameterInfo, Simulator};
 use polyloom::{
-    Grid, LaunchOptions, MAX_STRUCT_LEVELS, PtxArgument, Scalar, Type, describe_fault, describe_report, launch_bytes,
-    run_on_simulator, source_name, takes_launch,
+    LaunchConfig, LaunchOptions, MAX_STRUCT_LEVELS, PtxArgument, Scalar, Type, describe_fault, describe_report,
+    launch_bytes, run_on_simulator, source_name, takes_launch,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,21 +18,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// What a run of a PTX file is given.
-pub(crate) struct Request<'a> {
+pub(crate) struct PtxRequest<'a> {
     pub(crate) file: &'a Path,
     pub(crate) kernel: Option<&'a str>,
-    pub(crate) simulate: &'a simulate::Arguments,
+    pub(crate) simulate: &'a simulate::SimulateArguments,
     pub(crate) args: &'a [String],
     pub(crate) out: &'a [String],
     pub(crate) json: bool,
 }
 
-pub(crate) fn run(request: &Request<'_>) -> Outcome {
+pub(crate) fn run(request: &PtxRequest<'_>) -> Outcome {
     let file = request.file;
-    let failed = |message: String| Failure::Failed(message);
+    let failed = |message: String| CommandFailure::Failed(message);
     let text =
         std::fs::read_to_string(file).map_err(|error| failed(format!("cannot read {}: {error}", file.display())))?;
-    let located = |errors: Vec<polyloom::ptx::Error>| {
+    let located = |errors: Vec<polyloom::ptx::PtxError>| {
         let lines: Vec<String> = errors.iter().map(|error| format!("{}:{error}", file.display())).collect();
         failed(lines.join("\n"))
     };
@@ -60,7 +60,7 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
         let text = text.unwrap_or_default();
         let mut laid_out = argument
             .lay_out(&name, parameter.size as usize)
-            .map_err(|what| Failure::Usage(format!("--arg {name}={text}: the parameter {what}")))?;
+            .map_err(|what| CommandFailure::Usage(format!("--arg {name}={text}: the parameter {what}")))?;
         for (index, array) in given_arrays.into_iter().enumerate() {
             let bytes = array.bytes();
             let address = memory.alloc(bytes.len(), 256).map_err(|error| failed(error.to_string()))?;
@@ -74,10 +74,10 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
         params.push(laid_out.bytes);
     }
     if let Some(name) = given.keys().next() {
-        return Err(Failure::Usage(format!("kernel `{}` has no parameter `{name}`", info.name)));
+        return Err(CommandFailure::Usage(format!("kernel `{}` has no parameter `{name}`", info.name)));
     }
     if let Some(name) = outputs.keys().next() {
-        return Err(Failure::Usage(format!("--out {name}: `{name}` is no array")));
+        return Err(CommandFailure::Usage(format!("--out {name}: `{name}` is no array")));
     }
 
     let options = request.simulate.options();
@@ -107,20 +107,22 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
 }
 
 /// The kernel that is asked for, or the only one.
-fn chosen<'a>(kernels: &'a [KernelInfo], request: &Request<'_>) -> Result<&'a KernelInfo, Failure> {
+fn chosen<'a>(kernels: &'a [KernelInfo], request: &PtxRequest<'_>) -> Result<&'a KernelInfo, CommandFailure> {
     let file = request.file.display();
     if kernels.is_empty() {
-        return Err(Failure::Failed(format!("{file} has no kernel: a `.entry` whose parameters can be laid out")));
+        return Err(CommandFailure::Failed(format!(
+            "{file} has no kernel: a `.entry` whose parameters can be laid out"
+        )));
     }
     let names = || kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(", ");
     let info = match request.kernel {
         Some(name) => kernels.iter().find(|kernel| kernel.name == name),
         None if kernels.len() == 1 => kernels.first(),
-        None => return Err(Failure::Usage(format!("{file} has several kernels: --kernel {}", names()))),
+        None => return Err(CommandFailure::Usage(format!("{file} has several kernels: --kernel {}", names()))),
     };
     info.ok_or_else(|| {
         let name = request.kernel.unwrap_or_default();
-        Failure::Failed(format!("{file} has no kernel `{name}`; it has {}", names()))
+        CommandFailure::Failed(format!("{file} has no kernel `{name}`; it has {}", names()))
     })
 }
 
@@ -158,13 +160,13 @@ fn taken<'a>(names: &[String], given: &mut BTreeMap<&str, &'a str>) -> (String, 
 }
 
 /// What is launched: as many threads as the grid has, unless an argument says how many.
-fn launched(name: &str, text: Option<&str>, grid: &Grid) -> Result<PtxArgument, Failure> {
+fn launched(name: &str, text: Option<&str>, grid: &LaunchConfig) -> Result<PtxArgument, CommandFailure> {
     let bytes = match text.map(extents) {
         None => launch_bytes(&[grid.n_blocks().saturating_mul(grid.block_size())]),
         Some(Some(extents)) => launch_bytes(&extents),
         Some(None) => Err("what is launched is an extent or several, as 1024 or 64x64".to_owned()),
     };
-    let wrong = |what| Failure::Usage(format!("--arg {name}={}: {what}", text.unwrap_or("…, left out")));
+    let wrong = |what| CommandFailure::Usage(format!("--arg {name}={}: {what}", text.unwrap_or("…, left out")));
     Ok(PtxArgument::Bytes(bytes.map_err(wrong)?, 8))
 }
 
@@ -174,12 +176,12 @@ fn argument(
     parameter: &ParameterInfo,
     text: Option<&str>,
     arrays: &mut Vec<ArrayValue>,
-) -> Result<PtxArgument, Failure> {
+) -> Result<PtxArgument, CommandFailure> {
     let Some(text) = text else {
         let message = format!("parameter `{name}`, a .{} of {} bytes, has no value", parameter.ty, parameter.size);
-        return Err(Failure::Usage(format!("{message}: --arg {name}=…")));
+        return Err(CommandFailure::Usage(format!("{message}: --arg {name}=…")));
     };
-    value(name, &parameter.ty, parameter.size, text, MAX_STRUCT_LEVELS, arrays).map_err(Failure::Usage)
+    value(name, &parameter.ty, parameter.size, text, MAX_STRUCT_LEVELS, arrays).map_err(CommandFailure::Usage)
 }
 
 /// Reads `TYPE:arange:1024` or `TYPE:@FILE.npy`, an array; `bytes:00ff…`, any bytes; `{…,…}`, a struct, and `{8|…,…}`,
@@ -244,9 +246,9 @@ fn value(
     let n_bytes = ty.bytes() as usize;
     let bits = match rest.parse::<i128>() {
         Ok(number) if ty.is_unsigned_int() && (-half..0).contains(&number) => number as u64,
-        _ => match Argument::parse(name, Type::Scalar(ty), &[], rest)? {
-            Argument::Scalar(_, bits) => bits,
-            Argument::Array(_) => return Err(wrong(format!("`{rest}` is no {}", ty.python_name()))),
+        _ => match LaunchArgument::parse(name, Type::Scalar(ty), &[], rest)? {
+            LaunchArgument::Scalar(_, bits) => bits,
+            LaunchArgument::Array(_) => return Err(wrong(format!("`{rest}` is no {}", ty.python_name()))),
         },
     };
     Ok(PtxArgument::Bytes(bits.to_le_bytes()[..n_bytes].to_vec(), n_bytes))

@@ -1,12 +1,12 @@
 //! Runs on the simulator: their options.
 
-use crate::Failure;
+use crate::CommandFailure;
 use polyloom::ptx::Sanitizers;
-use polyloom::{Arch, Grid, SimOptions, num_threads};
+use polyloom::{Arch, LaunchConfig, SimOptions, num_threads};
 
 #[derive(clap::Args, Default)]
 #[group(skip)]
-pub(crate) struct Arguments {
+pub(crate) struct SimulateArguments {
     /// Checks on sim:0, with commas between: races, uninitialised, barriers, async, or all; bounds and alignment are on
     /// without being named. no-NAME switches one off, none all
     #[arg(long, value_name = "CHECK,…")]
@@ -16,10 +16,10 @@ pub(crate) struct Arguments {
     pub(crate) counters: bool,
     /// Blocks of the grid: X, X,Y or X,Y,Z
     #[arg(long, value_name = "X,Y,Z", value_parser = three)]
-    grid: Option<Extents>,
+    grid: Option<AxisExtents>,
     /// Threads of a block: X, X,Y or X,Y,Z
     #[arg(long, value_name = "X,Y,Z", value_parser = three)]
-    block: Option<Extents>,
+    block: Option<AxisExtents>,
     /// Dynamic shared memory of a block, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     shared: u32,
@@ -33,18 +33,18 @@ pub(crate) struct Arguments {
 
 /// Extents along three axes.
 #[derive(Clone, Copy)]
-pub(crate) struct Extents(pub(crate) [u32; 3]);
+pub(crate) struct AxisExtents(pub(crate) [u32; 3]);
 
-fn three(text: &str) -> Result<Extents, String> {
+fn three(text: &str) -> Result<AxisExtents, String> {
     let given: Option<Vec<u32>> = text.split([',', 'x']).map(|part| part.trim().parse().ok()).collect();
     let given = given.filter(|given| (1..=3).contains(&given.len()) && !given.contains(&0));
     let given = given.ok_or("write one to three positive integers: 4, or 4,2,1")?;
     let mut all = [1; 3];
     all[..given.len()].copy_from_slice(&given);
-    Ok(Extents(all))
+    Ok(AxisExtents(all))
 }
 
-impl Arguments {
+impl SimulateArguments {
     /// The architecture to simulate.
     pub(crate) fn arch(&self) -> Arch {
         self.arch.unwrap_or(Arch::DEFAULT)
@@ -55,13 +55,17 @@ impl Arguments {
     /// # Errors
     ///
     /// When nothing says how many there are, or two things do.
-    pub(crate) fn grid(&self, n_threads: Option<u64>, default_block: [u32; 3]) -> Result<Grid, Failure> {
+    pub(crate) fn grid(&self, n_threads: Option<u64>, default_block: [u32; 3]) -> Result<LaunchConfig, CommandFailure> {
         let block = self.block.map_or(default_block, |extents| extents.0);
         match (self.grid, n_threads) {
-            (Some(_), Some(_)) => Err(Failure::Usage("a launch is over --dim, or over --grid, not both".to_owned())),
-            (Some(grid), None) => Ok(Grid { grid: grid.0, block, shared_bytes: self.shared }),
-            (None, Some(n_threads)) => Ok(Grid::of_threads(n_threads, block, self.shared)),
-            (None, None) => Err(Failure::Usage("--dim or --grid is missing: how many threads, or blocks".to_owned())),
+            (Some(_), Some(_)) => {
+                Err(CommandFailure::Usage("a launch is over --dim, or over --grid, not both".to_owned()))
+            }
+            (Some(grid), None) => Ok(LaunchConfig { grid: grid.0, block, shared_bytes: self.shared }),
+            (None, Some(n_threads)) => Ok(LaunchConfig::of_threads(n_threads, block, self.shared)),
+            (None, None) => {
+                Err(CommandFailure::Usage("--dim or --grid is missing: how many threads, or blocks".to_owned()))
+            }
         }
     }
 

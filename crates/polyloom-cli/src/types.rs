@@ -1,7 +1,7 @@
 //! The types that a generic kernel is compiled for: given by `--type`, or those of the arguments of `run`.
 
-use crate::{Failure, value};
-use polyloom::frontend::{FunctionHandle, ParamType, Pattern, read_type};
+use crate::{CommandFailure, value};
+use polyloom::frontend::{FunctionHandle, ParamType, TypePattern, read_type};
 use polyloom::{Composite, Kernel, Scalar, Session, Type, ValueType};
 use std::collections::BTreeMap;
 
@@ -13,12 +13,14 @@ pub(crate) fn compile(
     name: &str,
     types: &BTreeMap<&str, &str>,
     values: &BTreeMap<&str, &str>,
-) -> Result<Kernel, Failure> {
+) -> Result<Kernel, CommandFailure> {
     let params = handle.parameters().unwrap_or_default();
     if let Some(stray) = types.keys().find(|given| !params.iter().any(|(param, _)| **param == ***given)) {
         let names: Vec<&str> = params.iter().map(|(param, _)| &**param).collect();
         let names = names.join(", ");
-        return Err(Failure::Usage(format!("--type {stray}: kernel `{name}` has no such parameter; it has {names}")));
+        return Err(CommandFailure::Usage(format!(
+            "--type {stray}: kernel `{name}` has no such parameter; it has {names}"
+        )));
     }
     if !handle.is_generic_kernel() && types.is_empty() {
         return Ok(session.compile(handle, session.defaults())?);
@@ -28,17 +30,19 @@ pub(crate) fn compile(
         let ty = match (*wanted, types.get(&**param), values.get(&**param)) {
             (wanted, Some(text), _) => {
                 let ty = read_type(text, &*handle.environment);
-                let ty = ty.map_err(|wrong| Failure::Usage(format!("--type {param}={text}: {wrong}")))?;
+                let ty = ty.map_err(|wrong| CommandFailure::Usage(format!("--type {param}={text}: {wrong}")))?;
                 if !wanted.takes(ty) {
                     let given = ty.python_name();
-                    return Err(Failure::Usage(format!("--type {param}={text}: `{param}` is {wanted}, not {given}")));
+                    return Err(CommandFailure::Usage(format!(
+                        "--type {param}={text}: `{param}` is {wanted}, not {given}"
+                    )));
                 }
                 ty
             }
             (ParamType::Exact(ty), None, _) => ty,
             (wanted, None, value) => match value.map(|text| type_of(wanted, text)).transpose()?.flatten() {
                 Some(ty) => ty,
-                None => return Err(Failure::Usage(missing(name, param, wanted))),
+                None => return Err(CommandFailure::Usage(missing(name, param, wanted))),
             },
         };
         chosen.push(ty);
@@ -47,7 +51,7 @@ pub(crate) fn compile(
 }
 
 /// The type that an argument says a generic parameter has.
-fn type_of(wanted: ParamType, text: &str) -> Result<Option<ValueType>, Failure> {
+fn type_of(wanted: ParamType, text: &str) -> Result<Option<ValueType>, CommandFailure> {
     let takes = |ty: Type| wanted.takes(ty).then_some(ValueType::Plain(ty));
     let Some(path) = text.strip_prefix('@') else {
         let scalar = match text {
@@ -58,7 +62,7 @@ fn type_of(wanted: ParamType, text: &str) -> Result<Option<ValueType>, Failure> 
         };
         return Ok(takes(scalar.into()));
     };
-    let (elem, shape) = value::type_of_file(path.as_ref()).map_err(Failure::Failed)?;
+    let (elem, shape) = value::type_of_file(path.as_ref()).map_err(CommandFailure::Failed)?;
     let n_dims = shape.len();
     let inner = match wanted {
         ParamType::GenericArray(pattern, _) => pattern.n_inner_axes(),
@@ -68,7 +72,7 @@ fn type_of(wanted: ParamType, text: &str) -> Result<Option<ValueType>, Failure> 
     if let Some(ty) = plain.and_then(takes) {
         return Ok(Some(ty));
     }
-    let ParamType::GenericArray(Pattern::Composite { kind, .. }, _) = wanted else { return Ok(None) };
+    let ParamType::GenericArray(TypePattern::Composite { kind, .. }, _) = wanted else { return Ok(None) };
     let Some(outer) = n_dims.checked_sub(inner).filter(|outer| *outer > 0) else { return Ok(None) };
     let extents: Vec<i128> = shape[outer..].iter().map(|&extent| extent.into()).collect();
     let composite = Composite::new(kind, elem, &extents).ok();

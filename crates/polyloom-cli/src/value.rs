@@ -1,7 +1,7 @@
 //! Values of kernel arguments as the command line spells them.
 
 use npyz::WriterBuilder as _;
-use polyloom::{ArgBlock, ArgError, Layout, Params, Random, Scalar, Type, scalar_bits};
+use polyloom::{ArgBlock, ArgError, ArrayLayout, KernelParams, Random, Scalar, Type, scalar_bits};
 use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read as _, Seek as _};
@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 8 << 30;
 const SHOWN: usize = 4;
 
 /// One argument.
-pub(crate) enum Argument {
+pub(crate) enum LaunchArgument {
     /// A scalar's type and bits.
     Scalar(Scalar, u64),
     /// An array.
@@ -27,19 +27,19 @@ pub(crate) struct ArrayValue {
     words: Vec<u64>,
 }
 
-impl Argument {
+impl LaunchArgument {
     /// Reads the value of a parameter. `element` is the shape of an array's elements, if they are vectors or matrices:
     /// the shape that is given may go without it.
     ///
     /// # Errors
     ///
     /// What is wrong with the text.
-    pub(crate) fn parse(param: &str, ty: Type, element: &[u16], text: &str) -> Result<Argument, String> {
+    pub(crate) fn parse(param: &str, ty: Type, element: &[u16], text: &str) -> Result<LaunchArgument, String> {
         match ty {
             Type::Scalar(scalar) => {
                 let bits = parse_scalar(scalar, text)
                     .ok_or_else(|| format!("--arg {param}={text}: `{text}` is no {}", scalar.python_name()))?;
-                Ok(Argument::Scalar(scalar, bits))
+                Ok(LaunchArgument::Scalar(scalar, bits))
             }
             Type::Array { elem, ndim, .. } => {
                 let array = ArrayValue::parse(elem, usize::from(ndim), element, text)
@@ -56,7 +56,7 @@ impl Argument {
                         "--arg {param}={text}: `{param}` has {wanted} {dimensions}{with}; {given} given"
                     ));
                 }
-                Ok(Argument::Array(array))
+                Ok(LaunchArgument::Array(array))
             }
             other => Err(format!("--arg {param}={text}: a {} is given by its components", other.python_name())),
         }
@@ -67,10 +67,10 @@ impl Argument {
     /// # Errors
     ///
     /// As [`ArgBlock::array`].
-    pub(crate) fn push(&mut self, params: &Params, block: &mut ArgBlock) -> Result<(), ArgError> {
+    pub(crate) fn push(&mut self, params: &KernelParams, block: &mut ArgBlock) -> Result<(), ArgError> {
         match self {
-            Argument::Scalar(scalar, bits) => block.scalar(params, *scalar, *bits),
-            Argument::Array(array) => {
+            LaunchArgument::Scalar(scalar, bits) => block.scalar(params, *scalar, *bits),
+            LaunchArgument::Array(array) => {
                 let strides = array.layout().strides;
                 let base = array.words.as_mut_ptr().cast();
                 block.array(params, array.elem, base, &array.shape, &strides)
@@ -80,8 +80,8 @@ impl Argument {
 
     pub(crate) fn as_array(&self) -> Option<&ArrayValue> {
         match self {
-            Argument::Array(array) => Some(array),
-            Argument::Scalar(..) => None,
+            LaunchArgument::Array(array) => Some(array),
+            LaunchArgument::Scalar(..) => None,
         }
     }
 }
@@ -212,14 +212,14 @@ impl ArrayValue {
     }
 
     /// Where its elements are.
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> ArrayLayout {
         let mut strides = vec![0i64; self.shape.len()];
         let mut stride = i64::from(self.elem.bytes());
         for axis in (0..strides.len()).rev() {
             strides[axis] = stride;
             stride = stride.wrapping_mul(self.shape[axis] as i64);
         }
-        Layout {
+        ArrayLayout {
             base: self.words.as_ptr() as u64,
             elem_bytes: self.elem.bytes().into(),
             extents: self.shape.as_slice().into(),
@@ -325,7 +325,7 @@ impl ArrayValue {
     }
 
     /// The elements as a flat JSON list beside shape and type. JSON has no numbers for `"NaN"`, `"Infinity"` and
-    /// `"-Infinity"`: they are strings.
+    /// `"-Infinity"`, so that they are strings.
     pub(crate) fn json(&self) -> serde_json::Value {
         let elements = (0..self.len()).map(|index| match (self.elem, self.get(index)) {
             (Scalar::Bool, bits) => serde_json::Value::from(bits != 0),

@@ -3,8 +3,8 @@
 //!     cargo run --release -p polyloom-codegen --example time_cranelift
 
 use polyloom_codegen::conformance::kernels;
-use polyloom_codegen::conformance::launch::{self, Launch};
-use polyloom_codegen::{Backend, CraneliftBackend, Variant};
+use polyloom_codegen::conformance::launch::{self, SubjectLaunch};
+use polyloom_codegen::{Backend, CodeVariant, CraneliftBackend};
 use polyloom_passes::pipeline;
 use std::time::{Duration, Instant};
 
@@ -24,11 +24,11 @@ fn main() {
         kernels::mandelbrot(256),
     ] {
         let module = launch::module(timed.text);
-        let options = pipeline::Options::default();
+        let options = pipeline::PipelineOptions::default();
         let (module, kernel) =
             pipeline::prepared(&module, launch::kernel_of(&module), &options).expect("it can be prepared");
         let function = &module.functions[kernel];
-        let variant = Variant { launch_rank: timed.shape.len() as u8, facts: launch::facts(function, &timed.args) };
+        let variant = CodeVariant { launch_rank: timed.shape.len() as u8, facts: launch::facts(function, &timed.args) };
 
         let (mut compile, mut load, mut loaded, mut size) = (Vec::new(), Vec::new(), None, 0);
         for _ in 0..200 {
@@ -42,7 +42,7 @@ fn main() {
         }
         let code = loaded.expect("loaded at least once");
 
-        let mut launch = Launch::new(code, function, &timed.shape, &timed.args, &timed.memory);
+        let mut launch = SubjectLaunch::new(code, function, &timed.shape, &timed.args, &timed.memory);
         let mut all_threads = launch.whole();
         let run = (0..15).map(|_| {
             let start = Instant::now();

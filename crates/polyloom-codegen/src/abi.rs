@@ -21,7 +21,7 @@ pub type TrapFn = unsafe extern "C" fn(context: *const LaunchContext, site: u32,
 /// Prints: site and one 8-byte slot per operand, each value's bits zero-extended.
 pub type PrintFn = unsafe extern "C" fn(context: *const LaunchContext, site: u32, values: *const u64);
 
-/// What a launch hands to compiled code beside the arguments.
+/// Describes what a launch hands to compiled code beside the arguments.
 #[repr(C)]
 #[derive(Debug)]
 pub struct LaunchContext {
@@ -71,7 +71,7 @@ fn ascii(name: &str) -> String {
     text
 }
 
-/// What a launch hands to a kernel on a GPU beside the arguments: the entry's first parameter, by value.
+/// Describes what a launch hands to a kernel on a GPU beside the arguments: the entry's first parameter, by value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GpuLaunch {
@@ -136,7 +136,7 @@ impl GpuReport {
     pub const THREAD_OFFSET: u32 = std::mem::offset_of!(GpuReport, thread) as u32;
 }
 
-/// How the threads of a grid come to the elements of a launch.
+/// Describes how the threads of a grid come to the elements of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum GridShape {
     /// There are at least as many threads as elements, and each runs the kernel once at most.
@@ -146,7 +146,7 @@ pub enum GridShape {
     Stride,
 }
 
-/// Where each argument lies in the argument block.
+/// Says where each argument lies in the argument block.
 ///
 /// Everything is a little-endian 8-byte slot: a scalar takes one (its bits zero-extended), an array `1 + 2 * ndim`:
 /// base address, extents, byte strides (signed).
@@ -193,14 +193,14 @@ impl ArgLayout {
 
 /// A place in a kernel that calls back into the host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Site {
+pub struct CallbackSite {
     /// The source it stands for.
     pub span: Span,
-    /// What happens there.
+    /// Holds what happens there.
     pub kind: SiteKind,
 }
 
-/// What happens at a [`Site`].
+/// Describes what happens at a [`CallbackSite`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SiteKind {
     /// `assert`, with its message.
@@ -216,7 +216,7 @@ pub enum SiteKind {
 #[derive(Clone, Debug, Default)]
 pub struct SiteTable {
     /// The sites.
-    pub sites: Vec<Site>,
+    pub sites: Vec<CallbackSite>,
     numbers: FxHashMap<Inst, u32>,
 }
 
@@ -234,7 +234,7 @@ impl SiteTable {
                 _ => return,
             };
             table.numbers.insert(inst, table.sites.len() as u32);
-            table.sites.push(Site { span: data.span, kind });
+            table.sites.push(CallbackSite { span: data.span, kind });
         });
         table
     }

@@ -22,15 +22,15 @@ pub struct ArrayFacts {
 
 /// Facts about the arguments, one entry per parameter (scalars have the default). Empty means nothing is known.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Facts {
-    /// By parameter.
+pub struct ArgFacts {
+    /// Indexed by parameter.
     pub arrays: Vec<ArrayFacts>,
-    /// Whether no two threads of the processor share what the kernel updates, so that updates need no exclusive access.
+    /// True if no two threads of the processor share what the kernel updates, so that updates need no exclusive access.
     pub alone: bool,
 }
 
-impl Facts {
-    /// What is known of parameter `index`.
+impl ArgFacts {
+    /// Returns what is known of parameter `index`.
     pub fn array(&self, index: usize) -> ArrayFacts {
         self.arrays.get(index).copied().unwrap_or_default()
     }
@@ -39,16 +39,16 @@ impl Facts {
 /// One of the ways to compile a kernel. Whether checks are in, and the float mode, are properties of the HIR, not of
 /// the variant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Variant {
+pub struct CodeVariant {
     /// Rank of the launch, 1 to [`MAX_DIMS`](polyloom_ir::MAX_DIMS): how many of [`crate::LaunchContext::shape`]'s extents may differ from 1.
     pub launch_rank: u8,
-    /// What holds of the arguments.
-    pub facts: Facts,
+    /// Holds what holds of the arguments.
+    pub facts: ArgFacts,
 }
 
 /// Compiled code as bytes: position independent, cacheable, and understood by the back end that made it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Object {
+pub struct CodeObject {
     /// The bytes.
     pub bytes: Vec<u8>,
 }
@@ -61,7 +61,7 @@ pub trait LoadedCode: Send + Sync {
 
 /// A textual or binary form of a kernel's code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Emit {
+pub enum MachineForm {
     /// LLVM IR before optimisation.
     LlvmIr,
     /// LLVM IR after optimisation.
@@ -76,7 +76,7 @@ pub enum Emit {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct CodegenError {
-    /// What is wrong, in the user's terms.
+    /// Holds what is wrong, in the user's terms.
     pub message: String,
     /// Where, if it is about a place in the source.
     pub span: Span,
@@ -116,19 +116,25 @@ pub trait Backend: Send + Sync {
     /// # Errors
     ///
     /// When the kernel is beyond what the back end can do.
-    fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError>;
+    fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError>;
 
     /// Makes an object of this back end callable.
     ///
     /// # Errors
     ///
     /// When the bytes are no such object, or memory cannot be had.
-    fn load(&self, object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError>;
+    fn load(&self, object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError>;
 
     /// One of the back end's readable or linkable forms.
     ///
     /// # Errors
     ///
     /// When the back end has no such form.
-    fn emit(&self, module: &Module, kernel: FuncId, variant: &Variant, form: Emit) -> Result<Vec<u8>, CodegenError>;
+    fn emit(
+        &self,
+        module: &Module,
+        kernel: FuncId,
+        variant: &CodeVariant,
+        form: MachineForm,
+    ) -> Result<Vec<u8>, CodegenError>;
 }

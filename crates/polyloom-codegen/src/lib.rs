@@ -13,10 +13,10 @@ pub mod cranelift;
 mod private;
 
 pub use abi::{
-    ArgLayout, GpuLaunch, GpuReport, GridShape, KernelEntry, LaunchContext, Site, SiteTable, entry_name, function_name,
-    gpu_parameter_bytes,
+    ArgLayout, CallbackSite, GpuLaunch, GpuReport, GridShape, KernelEntry, LaunchContext, SiteTable, entry_name,
+    function_name, gpu_parameter_bytes,
 };
-pub use backend::{ArrayFacts, Backend, CodegenError, Emit, Facts, LoadedCode, Object, Variant};
+pub use backend::{ArgFacts, ArrayFacts, Backend, CodeObject, CodeVariant, CodegenError, LoadedCode, MachineForm};
 pub use cranelift::CraneliftBackend;
 pub use private::with_private_updates;
 

@@ -10,18 +10,18 @@
 //! If no two threads of the processor share what is updated, an update need only be of another element in every thread
 //! that executes it together with this one: one of an element beside the thread's own is plain as well.
 
-use crate::Variant;
-use polyloom_ir::affine::Affine;
+use crate::CodeVariant;
+use polyloom_ir::affine::AffineSum;
 use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// By axis of the launch: which axis of an array is indexed by the coordinate along it, times what, plus what.
+/// For each axis of the launch, which axis of an array is indexed by the coordinate along it, times what, plus what.
 type OwnAxes = SmallVec<[(usize, i64, i64); 4]>;
 
 /// The module with plain code in place of the kernel's atomic updates of elements that are a thread's own.
-pub fn with_private_updates<'m>(module: &'m Module, kernel: FuncId, variant: &Variant) -> Cow<'m, Module> {
+pub fn with_private_updates<'m>(module: &'m Module, kernel: FuncId, variant: &CodeVariant) -> Cow<'m, Module> {
     let Some(func) = module.functions.get(kernel) else { return Cow::Borrowed(module) };
     let private: Vec<Value> = func
         .params()
@@ -44,7 +44,7 @@ pub fn with_private_updates<'m>(module: &'m Module, kernel: FuncId, variant: &Va
     Cow::Owned(module)
 }
 
-/// Whether an array is updated, and every store and update of it is of an element of the thread's own.
+/// Returns true if an array is updated, and every store and update of it is of an element of the thread's own.
 fn is_private(func: &Function, array: Value, launch_rank: usize) -> bool {
     let mut axes: Option<OwnAxes> = None;
     let mut is_private = true;
@@ -69,7 +69,7 @@ fn is_private(func: &Function, array: Value, launch_rank: usize) -> bool {
 
 /// Updates that are of another element in every thread: for each axis of the launch, an index is a multiple of the
 /// thread's coordinate plus a constant. Indices that count from an axis' end have been made others before.
-fn updates_apart(func: &Function, variant: &Variant) -> FxHashSet<Inst> {
+fn updates_apart(func: &Function, variant: &CodeVariant) -> FxHashSet<Inst> {
     let mut apart = FxHashSet::default();
     func.walk(func.body, &mut |inst, data| {
         let Some(array) = data.op.combination().and_then(|_| func.param_index(data.operands[0])) else { return };
@@ -99,11 +99,11 @@ fn own_axes(func: &Function, indices: &[Value], launch_rank: usize) -> Option<Ow
 /// same. Modulo 2^32, odd multiples of different coordinates differ, and so do those of twice these, since coordinates
 /// are less than 2^31.
 fn multiple(func: &Function, index: Value, axis: u8) -> Option<(i64, i64)> {
-    let (of, factor, rest) = Affine::of(func, index).along_one_axis()?;
+    let (of, factor, rest) = AffineSum::of(func, index).along_one_axis()?;
     (of == axis && factor % 4 != 0).then_some((factor, rest.as_const()?))
 }
 
-/// What an atomic update does to the old value.
+/// Returns what an atomic update does to the old value.
 fn rewrite(func: &mut Function, region: Region, is_plain: &dyn Fn(&Function, Inst) -> bool) {
     for inst in std::mem::take(&mut func.regions[region].insts) {
         let data = &func.insts[inst];

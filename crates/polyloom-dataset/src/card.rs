@@ -1,13 +1,13 @@
 //! What stands beside the rows: `stats.json`, and `README.md`, the data card that the Hugging Face hub shows.
 
-use crate::produce::{Chunk, Manifest, Settings, texts};
-use crate::statistics::{Histogram, Histograms};
-use crate::verify::Level;
+use crate::produce::{ChunkFiles, DatasetManifest, ProduceSettings, texts};
+use crate::statistics::{Histogram, RowHistograms};
+use crate::verify::ProofLevel;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// How many different kernels there are at each level, over how many rows there are.
+/// Describes how many different kernels there are at each level, over how many rows there are.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct UniqueRatios {
     /// Different texts.
@@ -18,10 +18,10 @@ pub struct UniqueRatios {
     pub structure: f64,
 }
 
-/// What `stats.json` holds.
+/// Describes what `stats.json` holds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Summary {
-    /// How many rows there are.
+pub struct DatasetSummary {
+    /// Number of rows there are.
     pub total_pairs: u64,
     /// Rows by category.
     pub by_category: Histogram,
@@ -29,26 +29,27 @@ pub struct Summary {
     pub avg_forward_lines: f64,
     /// Lines of backward code a row that has any.
     pub avg_backward_lines: f64,
-    /// How long the run took that finished the data set; of one put together of shards, those that finished the shards.
+    /// Says how long the run took that finished the data set; of one put together of shards, those that finished the
+    /// shards.
     pub generation_time_seconds: f64,
     /// Rows a second that were made in this time.
     pub pairs_per_second: f64,
-    /// How many kernels are different.
+    /// Number of kernels that are different.
     pub unique_ratio: UniqueRatios,
     /// Kernels that were not taken, by reason.
     pub rejects: Histogram,
     /// The level of verification that all rows have passed.
     pub verified: String,
-    /// How rows are spread.
-    pub histograms: Histograms,
+    /// Says how rows are spread.
+    pub histograms: RowHistograms,
 }
 
-impl Summary {
+impl DatasetSummary {
     /// The summary of a finished data set.
-    pub(crate) fn new(manifest: &Manifest, unique: UniqueRatios, made: u64, seconds: f64) -> Summary {
+    pub(crate) fn new(manifest: &DatasetManifest, unique: UniqueRatios, made: u64, seconds: f64) -> DatasetSummary {
         let statistics = manifest.statistics.clone();
         let ratio = |sum: u64, n: u64| if n == 0 { 0.0 } else { sum as f64 / n as f64 };
-        Summary {
+        DatasetSummary {
             total_pairs: statistics.rows,
             by_category: statistics.categories.clone(),
             avg_forward_lines: ratio(statistics.forward_lines, statistics.rows),
@@ -64,8 +65,8 @@ impl Summary {
 }
 
 /// The data card.
-pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
-    let Settings { seed, device, arch, columns, format, source, .. } = &manifest.settings;
+pub(crate) fn card(manifest: &DatasetManifest, unique: UniqueRatios) -> String {
+    let ProduceSettings { seed, device, arch, columns, format, source, .. } = &manifest.settings;
     let statistics = &manifest.statistics;
     let n = statistics.rows;
     let size = match n {
@@ -111,10 +112,10 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
     );
     let _ = writeln!(text, "| level | what a row has passed |\n|---|---|");
     let has_ptx_backward = texts(&manifest.settings).is_ok_and(|texts| texts.wants("ptx_backward"));
-    for level in Level::ALL.into_iter().filter(|level| *level <= manifest.settings.verify) {
+    for level in ProofLevel::ALL.into_iter().filter(|level| *level <= manifest.settings.verify) {
         let _ = writeln!(text, "| `{level}` | {} |", level.description(source.is_none(), has_ptx_backward));
     }
-    let with_nvrtc = |chunk: &&Chunk| chunk.nvrtc.is_some();
+    let with_nvrtc = |chunk: &&ChunkFiles| chunk.nvrtc.is_some();
     let versions: BTreeSet<&str> = manifest.chunks.iter().filter_map(|chunk| chunk.nvrtc.as_deref()).collect();
     if !versions.is_empty() {
         let n = manifest.chunks.iter().filter(with_nvrtc).fold(0, |sum: u64, chunk| sum.saturating_add(chunk.rows));

@@ -1,8 +1,8 @@
 //! Kernels that no row may be like: those of a test that a model is to be judged by.
 
-use crate::produce::{Format, read_lines};
+use crate::produce::{FileFormat, read_lines};
 use crate::text::hashes;
-use crate::verify::{Verifier, caught};
+use crate::verify::{KernelVerifier, caught};
 use polyloom::{Arch, CompileError, SessionError, SourceFile, SourceUnit};
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashSet};
@@ -17,7 +17,7 @@ pub enum ExcludeError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         error: io::Error,
     },
     /// A kernel of a file cannot be compiled, so that nothing is known of its structure.
@@ -25,7 +25,7 @@ pub enum ExcludeError {
     Kernel {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         what: String,
     },
     /// A back end does not work here.
@@ -33,7 +33,7 @@ pub enum ExcludeError {
     Session(#[from] SessionError),
 }
 
-/// What counts of a line of JSON: there may be more.
+/// Describes what counts of a line of JSON: there may be more.
 #[derive(Deserialize)]
 struct ToExclude {
     python_source: String,
@@ -47,7 +47,7 @@ struct ToExclude {
 ///
 /// [`ExcludeError`].
 pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
-    let verifier = Verifier::new(Arch::DEFAULT)?;
+    let verifier = KernelVerifier::new(Arch::DEFAULT)?;
     let mut found = HashSet::new();
     for path in files {
         let unread = |error| ExcludeError::File { path: path.clone(), error };
@@ -101,9 +101,9 @@ pub fn structures(files: &[PathBuf]) -> Result<HashSet<u128>, ExcludeError> {
 }
 
 /// The format of a file of rows, by how its name ends.
-fn format(path: &Path) -> Option<Format> {
+fn format(path: &Path) -> Option<FileFormat> {
     let name = path.file_name()?.to_string_lossy();
-    let all = [Format::Jsonl, Format::JsonlZstd, Format::Parquet];
+    let all = [FileFormat::Jsonl, FileFormat::JsonlZstd, FileFormat::Parquet];
     all.into_iter().find(|format| name.ends_with(&format!(".{}", format.extension())))
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn kernels(path: &Path, text: &str) -> Result<BTreeSet<String>, Compi
     Ok(names.map(|function| function.name.to_string()).collect())
 }
 
-/// What tells sets of structures from each other, for a run's settings.
+/// Returns what tells sets of structures from each other, for a run's settings.
 pub fn fingerprint(structures: &HashSet<u128>) -> Option<String> {
     let sorted: BTreeSet<u128> = structures.iter().copied().collect();
     let bytes: Vec<u8> = sorted.into_iter().flat_map(u128::to_le_bytes).collect();

@@ -4,14 +4,14 @@
 //! rows that are like one of another shard; then the rows, in the order of their indices, which are read and written once.
 
 use crate::produce::{
-    Chunk, Dedup, Format, Key, Keys, Lines, Manifest, NEARLY_ALIKE, OpenChunk, ProduceError, Progress, RejectRecord,
-    SPLITS, STATS, Shard, claimed, describe, read_chunk_keys, read_file, read_lines,
+    ChunkFiles, DatasetManifest, DedupKey, FileFormat, Key, Lines, NEARLY_ALIKE, OpenChunk, ProduceError, RejectRecord,
+    RowKeys, RunProgress, SPLITS, STATS, ShardNumber, claimed, describe, read_chunk_keys, read_file, read_lines,
 };
 use crate::repeats::{KEYS_AT_A_TIME, repeats};
 use crate::row::Row;
-use crate::similarity::Sketch;
+use crate::similarity::BandSketch;
 use crate::statistics::OpCounts;
-use crate::verify::{Verifier, caught};
+use crate::verify::{KernelVerifier, caught};
 use polyloom::Arch;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
@@ -37,12 +37,12 @@ pub fn merge(
     shards: &[PathBuf],
     output: &Path,
     count: Option<u64>,
-    observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<(Manifest, Progress), ProduceError> {
+    observe: &mut dyn FnMut(&RunProgress) -> ControlFlow<()>,
+) -> Result<(DatasetManifest, RunProgress), ProduceError> {
     let started = Instant::now();
     let mut manifests = Vec::new();
     for folder in shards {
-        let manifest = Manifest::read(folder).map_err(|error| file(folder, error))?;
+        let manifest = DatasetManifest::read(folder).map_err(|error| file(folder, error))?;
         let missing = || ProduceError::Shards(format!("{} holds no data set", folder.display()));
         manifests.push((folder, manifest.ok_or_else(missing)?));
     }
@@ -68,10 +68,10 @@ pub fn merge(
         let what = format!("a data set of {} rows", there.rows());
         return Err(ProduceError::InTheWay { folder: output.to_owned(), what });
     }
-    let mut manifest = Manifest::begun(&settings, output).map_err(|error| file(output, error))?;
+    let mut manifest = DatasetManifest::begun(&settings, output).map_err(|error| file(output, error))?;
     manifest.clean(output, None).map_err(|error| file(output, error))?;
     let n_rows = manifests.iter().fold(0, |sum: u64, (_, shard)| sum.saturating_add(shard.rows()));
-    let sketch = settings.most_alike.zip(count).map(|(most, count)| Sketch::new(most, count));
+    let sketch = settings.most_alike.zip(count).map(|(most, count)| BandSketch::new(most, count));
     for (folder, chunk) in &chunks {
         for of_shard in &chunk.files {
             of_shard.check(folder).map_err(|error| file(folder, error))?;
@@ -79,11 +79,11 @@ pub fn merge(
     }
     let repeats = repeats(&chunks, settings.dedup, KEYS_AT_A_TIME).map_err(|(path, error)| file(&path, error))?;
     let (dedup, refused) = (settings.dedup, HashSet::new());
-    let mut selection = Selection { dedup, repeats, sketch, refused, number: 0 };
+    let mut selection = RowSelection { dedup, repeats, sketch, refused, number: 0 };
     let mut progress =
-        Progress { wanted: Some(count.map_or(n_rows, |count| count.min(n_rows))), ..Progress::default() };
-    let verifier = Verifier::new(Arch::DEFAULT)?;
-    let number_of = |chunk: &Chunk| chunk.first / settings.indices_per_chunk;
+        RunProgress { wanted: Some(count.map_or(n_rows, |count| count.min(n_rows))), ..RunProgress::default() };
+    let verifier = KernelVerifier::new(Arch::DEFAULT)?;
+    let number_of = |chunk: &ChunkFiles| chunk.first / settings.indices_per_chunk;
     let mut open: Option<OpenChunk<'_>> = None;
     for (position, (folder, chunk)) in chunks.iter().enumerate() {
         let (number, nvrtc) = (number_of(chunk), chunk.nvrtc.as_deref());
@@ -94,7 +94,7 @@ pub fn merge(
                 new.map_err(|error| file(output, error))?.with_nvrtc(nvrtc)
             }
         };
-        let mut merging = Merging {
+        let mut merging = MergingChunk {
             folder,
             output,
             chunk,
@@ -134,7 +134,7 @@ pub fn merge(
     Ok((manifest, progress))
 }
 
-/// How long the run took that made a shard, if its statistics say that.
+/// Returns how long the run took that made a shard, if its statistics say that.
 fn seconds(folder: &Path) -> Option<f64> {
     let stats: serde_json::Value = serde_json::from_slice(&read_file(&folder.join(STATS)).ok()?).ok()?;
     stats["generation_time_seconds"].as_f64()
@@ -145,7 +145,7 @@ fn file(path: &Path, error: io::Error) -> ProduceError {
 }
 
 /// The chunks of all shards in the order of their indices, which must be those of one data set.
-fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, &'a Chunk)>, ProduceError> {
+fn in_order<'a>(manifests: &'a [(&PathBuf, DatasetManifest)]) -> Result<Vec<(&'a Path, &'a ChunkFiles)>, ProduceError> {
     let mut chunks = Vec::new();
     for (folder, manifest) in manifests {
         let refuse = |what: String| Err(ProduceError::Shards(format!("{}: {what}", folder.display())));
@@ -189,8 +189,8 @@ fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, 
 }
 
 /// Refuses what is only some of the shards of a data set.
-fn all_shards(manifests: &[(&PathBuf, Manifest)]) -> Result<(), ProduceError> {
-    let shards: Vec<Option<Shard>> = manifests.iter().map(|(_, manifest)| manifest.settings.shard).collect();
+fn all_shards(manifests: &[(&PathBuf, DatasetManifest)]) -> Result<(), ProduceError> {
+    let shards: Vec<Option<ShardNumber>> = manifests.iter().map(|(_, manifest)| manifest.settings.shard).collect();
     let Some(of) = shards.iter().flatten().map(|shard| shard.of).next() else { return Ok(()) };
     let refuse = |what: String| Err(ProduceError::Shards(what));
     let numbers: BTreeSet<u64> = shards.iter().flatten().map(|shard| shard.number).collect();
@@ -203,21 +203,21 @@ fn all_shards(manifests: &[(&PathBuf, Manifest)]) -> Result<(), ProduceError> {
     }
 }
 
-/// Which rows of the shards are taken: those that one run would have taken.
-struct Selection {
-    dedup: Dedup,
-    /// By the number of a row, the first that has its key.
+/// Says which rows of the shards are taken: those that one run would have taken.
+struct RowSelection {
+    dedup: DedupKey,
+    /// First row with each key, by its number.
     repeats: HashMap<u64, u64>,
-    sketch: Option<Sketch>,
-    /// The keys of rows that too many are nearly like: what repeats them is like no row that is taken.
+    sketch: Option<BandSketch>,
+    /// The keys of rows that too many are nearly like, because what repeats them is like no row that is taken.
     refused: HashSet<Key>,
     /// The row that comes next.
     number: u64,
 }
 
-impl Selection {
+impl RowSelection {
     /// Why the next row is not taken.
-    fn refuses_next(&mut self, keys: &Keys) -> Option<RejectRecord> {
+    fn refuses_next(&mut self, keys: &RowKeys) -> Option<RejectRecord> {
         let (number, key) = (self.number, keys.key(self.dedup));
         self.number += 1;
         if self.repeats.contains_key(&number) && !self.refused.contains(&key) {
@@ -230,7 +230,7 @@ impl Selection {
         None
     }
 
-    /// What one run would have said of what a shard has not taken: the row that is like it may be refused here.
+    /// Returns what one run would have said of what a shard has not taken: the row that is like it may be refused here.
     fn told(&self, record: RejectRecord) -> RejectRecord {
         match record.key().is_some_and(|key| self.refused.contains(&key)) {
             true => RejectRecord::of_index(record.index, NEARLY_ALIKE),
@@ -240,18 +240,18 @@ impl Selection {
 }
 
 /// A chunk of a shard on its way into the data set.
-struct Merging<'a, 'b> {
+struct MergingChunk<'a, 'b> {
     folder: &'a Path,
     output: &'a Path,
-    chunk: &'a Chunk,
+    chunk: &'a ChunkFiles,
     open: &'a mut OpenChunk<'b>,
-    selection: &'a mut Selection,
-    verifier: &'a Verifier,
-    format: Format,
+    selection: &'a mut RowSelection,
+    verifier: &'a KernelVerifier,
+    format: FileFormat,
 }
 
-impl Merging<'_, '_> {
-    fn lines(&self, prefix: &str, format: Format) -> Result<Option<Lines>, ProduceError> {
+impl MergingChunk<'_, '_> {
+    fn lines(&self, prefix: &str, format: FileFormat) -> Result<Option<Lines>, ProduceError> {
         let found = self.chunk.files.iter().find(|file| file.path.starts_with(prefix));
         found.map(|found| read_lines(&self.folder.join(&found.path), format)).transpose().map_err(self.unread())
     }
@@ -270,7 +270,7 @@ impl Merging<'_, '_> {
         for (name, _) in SPLITS {
             rows.push(self.lines(&format!("data/{name}-"), self.format)?);
         }
-        let mut rejects = self.lines("rejects/", Format::Jsonl)?.into_iter().flatten().peekable();
+        let mut rejects = self.lines("rejects/", FileFormat::Jsonl)?.into_iter().flatten().peekable();
         let (mut n_taken, mut end) = (0, self.chunk.end);
         let mut keys = read_chunk_keys(self.chunk, self.folder).map_err(&unread)?.into_iter().peekable();
         loop {
@@ -308,7 +308,7 @@ impl Merging<'_, '_> {
         Ok(n_taken)
     }
 
-    /// Counts a row. What is counted of ops stands in no column: the kernel is compiled for it.
+    /// Counts a row. What is counted of ops stands in no column, so that the kernel is compiled for it.
     fn count(&mut self, line: &[u8]) -> io::Result<()> {
         let row: Row = serde_json::from_slice(line)?;
         let kernel = caught(|| self.verifier.compile(&row.kernel_name, &row.python_source));

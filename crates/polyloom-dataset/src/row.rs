@@ -1,7 +1,7 @@
 //! What a data set holds of one kernel.
 
-use crate::generate::{Extent, Input};
-use crate::verify::Level;
+use crate::generate::{ProgramExtent, ProgramInput};
+use crate::verify::ProofLevel;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -10,7 +10,7 @@ macro_rules! columns {
         /// The columns of a data set, in order.
         pub const COLUMNS: [&str; 14] = [$(stringify!($name)),+];
 
-        /// Columns that a data set has if they are asked for: they come from tools that not every machine has.
+        /// Columns that a data set has if they are asked for, because they come from tools that not every machine has.
         pub const EXTRA_COLUMNS: [&str; 6] = [$(stringify!($extra)),+];
 
         /// A row. A column that is not asked for, or that the kernel has nothing for, is `None`.
@@ -21,7 +21,7 @@ macro_rules! columns {
             $($(#[doc = $extra_doc])+ pub $extra: Option<String>,)+
         }
 
-        impl Serialize for Selected<'_> {
+        impl Serialize for SelectedColumns<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(None)?;
                 $(if self.columns.iter().any(|column| column == stringify!($name)) {
@@ -42,7 +42,7 @@ columns! {
     id: String,
     /// The name of the kernel in `python_source`.
     kernel_name: String,
-    /// What the kernel is an example of.
+    /// Holds what the kernel is an example of.
     category: String,
     /// The kernel and all it needs, a complete file.
     python_source: String,
@@ -62,10 +62,10 @@ columns! {
     ptx_backward: Option<String>,
     /// The kernel's HIR.
     hir: Option<String>,
-    /// Which devices the row has code for: `cuda`, `cpu` or `both`.
+    /// Says which devices the row has code for: `cuda`, `cpu` or `both`.
     device: String,
-    /// What there is to know of the row.
-    metadata: Option<Metadata>,
+    /// Holds what there is to know of the row.
+    metadata: Option<RowMetadata>,
     extra
     /// PTX that NVRTC makes of `cuda_forward`.
     nvrtc_ptx_forward,
@@ -87,20 +87,20 @@ pub fn all_columns() -> impl Iterator<Item = &'static str> {
 }
 
 /// Some columns of a row, as it is written: in the order of [`all_columns`], `null` where the row has nothing.
-pub(crate) struct Selected<'a> {
+pub(crate) struct SelectedColumns<'a> {
     /// The row.
     pub(crate) row: &'a Row,
     /// The columns.
     pub(crate) columns: &'a [String],
 }
 
-/// What there is to know of a row.
+/// Describes what there is to know of a row.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Metadata {
+pub struct RowMetadata {
     /// As the column.
     pub device: String,
-    /// Whether the kernel has a backward kernel.
+    /// True if the kernel has a backward kernel.
     pub has_backward: bool,
     /// Lines of the first forward column of CUDA C++, C++ and PTX that the row has.
     pub forward_lines: usize,
@@ -108,38 +108,38 @@ pub struct Metadata {
     pub backward_lines: usize,
     /// Milliseconds from seed to row, if the run was asked for them: with them no two runs write the same bytes.
     pub generation_time_ms: Option<f64>,
-    /// Whether no GPU has run the code: always, the simulator does.
+    /// True if no GPU has run the code, because always, the simulator does.
     pub codegen_only: bool,
-    /// Whether NVIDIA's driver saw a GPU when the code was made, if the run was asked how long rows took: it is not the same
-    /// on all machines.
+    /// True if NVIDIA's driver saw a GPU when the code was made, if the run was asked how long rows took, because it is
+    /// not the same on all machines.
     pub cuda_available_at_generation: Option<bool>,
     /// The compiler that took the row's CUDA C++: `nvrtc`, or without it `clang++` or `g++`, which check syntax and types.
     /// It depends on the machine.
     pub cuda_compiler: Option<String>,
     /// The highest level of verification that the row has passed.
-    pub verified: Level,
+    pub verified: ProofLevel,
     /// The architecture that PTX and LLVM IR are for.
     pub arch: String,
-    /// What the kernel takes, a record for each leaf of its parameters.
-    pub inputs: Vec<Input>,
+    /// Holds what the kernel takes, a record for each leaf of its parameters.
+    pub inputs: Vec<ProgramInput>,
     /// The extents of a launch.
-    pub launch: Vec<Extent>,
+    pub launch: Vec<ProgramExtent>,
     /// The ops of its HIR, each once, by name.
     pub ops: Vec<String>,
-    /// How deep its values are made of each other.
+    /// Says how deep its values are made of each other.
     pub depth: usize,
     /// From 0, a line or two, to 4.
     pub difficulty: u8,
-    /// What tells kernels from each other.
-    pub hashes: Hashes,
-    /// Where the kernel was found: a file and the line of its definition; none of one that was generated.
+    /// Holds what tells kernels from each other.
+    pub hashes: KernelHashes,
+    /// The place where the kernel was found: a file and the line of its definition; none of one that was generated.
     pub origin: Option<String>,
     /// The seed of the data set.
     pub seed: u64,
     /// The index of the row.
     pub index: u64,
-    /// What made the row.
-    pub versions: Versions,
+    /// Holds what made the row.
+    pub versions: ToolVersions,
     /// The licence of the row.
     pub license: String,
 }
@@ -147,19 +147,19 @@ pub struct Metadata {
 /// Hashes of a kernel, as hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hashes {
-    /// Of its text.
+pub struct KernelHashes {
+    /// Hash of its text.
     pub exact: String,
-    /// Of its HIR, in which names do not count.
+    /// Hash of its HIR, in which names do not count.
     pub alpha: String,
     /// The same without the values of constants.
     pub structure: String,
 }
 
-/// What made a row.
+/// Describes what made a row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Versions {
+pub struct ToolVersions {
     /// The compiler.
     pub polyloom: String,
     /// The generator: another number, other kernels for the same seed.
@@ -168,15 +168,15 @@ pub struct Versions {
 
 #[cfg(test)]
 mod tests {
-    use crate::generate::Values;
+    use crate::generate::InputValues;
 
     #[test]
     fn numbers_are_read_as_they_were_written() {
         // The parser's quick way is off by one digit here.
         for high in [0.15 * 1.5, 0.1 + 0.2, 1e23, f64::MIN_POSITIVE] {
-            let values = Values::Between { low: -high, high };
+            let values = InputValues::Between { low: -high, high };
             let text = serde_json::to_string(&values).expect("it can be written");
-            assert_eq!(serde_json::from_str::<Values>(&text).expect("it can be read"), values);
+            assert_eq!(serde_json::from_str::<InputValues>(&text).expect("it can be read"), values);
         }
     }
 }

@@ -55,24 +55,25 @@ fn shingles(kernel: &Kernel) -> FxHashSet<u64> {
     shingles
 }
 
-/// How many kernels had each band.
-pub(crate) struct Sketch {
+/// Describes how many kernels had each band.
+pub(crate) struct BandSketch {
     /// As many for each of the bands, twice.
     counts: Vec<u8>,
     most: u8,
 }
 
-impl Sketch {
+impl BandSketch {
     /// Most places for a band: 64 MiB in all.
     const MOST_PLACES: u64 = 1 << 23;
     /// Fewest.
     const FEWEST_PLACES: u64 = 1 << 14;
 
     /// A sketch that holds no more than `most` kernels that are nearly alike, of `n_rows` in all. Small sets do without
-    /// most of the memory: what is not touched is not cleared.
-    pub(crate) fn new(most: u8, n_rows: u64) -> Sketch {
-        let n_places = n_rows.saturating_mul(4).clamp(Sketch::FEWEST_PLACES, Sketch::MOST_PLACES).next_power_of_two();
-        Sketch { counts: vec![0; n_places as usize * N_BANDS * 2], most }
+    /// most of the memory, because what is not touched is not cleared.
+    pub(crate) fn new(most: u8, n_rows: u64) -> BandSketch {
+        let n_places =
+            n_rows.saturating_mul(4).clamp(BandSketch::FEWEST_PLACES, BandSketch::MOST_PLACES).next_power_of_two();
+        BandSketch { counts: vec![0; n_places as usize * N_BANDS * 2], most }
     }
 
     /// Counts a kernel, unless there are too many like it.
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_sketch_holds_so_many_of_a_kind() {
-        let mut sketch = Sketch::new(3, 100);
+        let mut sketch = BandSketch::new(3, 100);
         let kind = [1, 2, 3, 4];
         assert!((0..3).all(|_| sketch.take(&kind)));
         // One band in common is enough.

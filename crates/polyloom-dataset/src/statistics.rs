@@ -7,14 +7,14 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How often each thing occurs.
+/// Describes how often each thing occurs.
 pub type Histogram = BTreeMap<String, u64>;
 
 /// Sums over rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Statistics {
-    /// How many rows there are.
+pub struct RowStatistics {
+    /// Number of rows there are.
     pub rows: u64,
     /// Rows by category.
     pub categories: Histogram,
@@ -24,19 +24,19 @@ pub struct Statistics {
     pub backward_lines: u64,
     /// Rows with a backward kernel.
     pub with_backward: u64,
-    /// How these are spread.
-    pub histograms: Histograms,
+    /// Says how these are spread.
+    pub histograms: RowHistograms,
 }
 
-/// What rows have, and how often.
+/// Describes what rows have, and how often.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Histograms {
+pub struct RowHistograms {
     /// Rows by difficulty.
     pub difficulty: Histogram,
-    /// How often ops occur.
+    /// Number of times ops occur.
     pub ops: Histogram,
-    /// How often one op takes what another gives: `mul add` is a sum of a product.
+    /// Number of times one op takes what another gives: `mul add` is a sum of a product.
     pub op_bigrams: Histogram,
     /// Parameters by the type of their elements.
     pub dtypes: Histogram,
@@ -52,7 +52,7 @@ pub struct Histograms {
     pub backward_lines: Histogram,
 }
 
-/// What is counted of a kernel and stands in no column.
+/// Describes what is counted of a kernel and stands in no column.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpCounts {
     ops: FxHashMap<Op, u64>,
@@ -98,7 +98,7 @@ fn count(histogram: &mut Histogram, name: impl Into<String>, n: u64) {
     *histogram.entry(name.into()).or_default() += n;
 }
 
-impl Statistics {
+impl RowStatistics {
     /// Adds a row, but for its ops.
     pub(crate) fn add(&mut self, row: &Row) {
         self.rows += 1;
@@ -132,7 +132,7 @@ impl Statistics {
     }
 
     /// Adds the statistics of other rows.
-    pub fn merge(&mut self, other: &Statistics) {
+    pub fn merge(&mut self, other: &RowStatistics) {
         self.rows += other.rows;
         self.forward_lines += other.forward_lines;
         self.backward_lines += other.backward_lines;
@@ -145,14 +145,14 @@ impl Statistics {
     }
 
     fn histograms(&self) -> [&Histogram; 10] {
-        let Statistics { categories, histograms: h, .. } = self;
+        let RowStatistics { categories, histograms: h, .. } = self;
         let [python, forward, backward] = [&h.python_lines, &h.forward_lines, &h.backward_lines];
         let (ops, bigrams) = (&h.ops, &h.op_bigrams);
         [categories, &h.difficulty, ops, bigrams, &h.dtypes, &h.ranks, &h.depth, python, forward, backward]
     }
 
     fn histograms_mut(&mut self) -> [&mut Histogram; 10] {
-        let Statistics { categories, histograms: h, .. } = self;
+        let RowStatistics { categories, histograms: h, .. } = self;
         let [python, forward, backward] = [&mut h.python_lines, &mut h.forward_lines, &mut h.backward_lines];
         let (ops, bigrams) = (&mut h.ops, &mut h.op_bigrams);
         [

@@ -1,13 +1,13 @@
 //! The columns of a row: a kernel in all its forms.
 
-use crate::generate::Program;
+use crate::generate::DatasetProgram;
 use crate::produce::SourceSettings;
-use crate::row::{Hashes, Metadata, Row, Versions};
+use crate::row::{KernelHashes, Row, RowMetadata, ToolVersions};
 use crate::tools::made_of;
-use crate::verify::{Level, Reason, Reject};
+use crate::verify::{ProofLevel, Reason, RejectedProof};
 use polyloom::{
-    Arch, Backward, Code, DerivativeRequest, Form, FuncId, Function, GpuForm, GpuTarget, Imm, Inst, Kernel, Module, Op,
-    Region, TextTarget, Value,
+    Arch, BackwardKernel, Code, CodeForm, DerivativeRequest, FuncId, Function, GpuForm, GpuTarget, Imm, Inst, Kernel,
+    Module, Op, Region, TextTarget, Value,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -21,9 +21,9 @@ pub(crate) const GENERATOR: u32 = 9;
 /// The licence of generated rows.
 const LICENSE: &str = "Apache-2.0";
 
-/// Which devices rows have code for.
+/// Says which devices rows have code for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Device {
+pub enum DeviceColumns {
     /// CUDA C++, PTX and LLVM IR for GPUs.
     Cuda,
     /// C++.
@@ -33,41 +33,43 @@ pub enum Device {
     Both,
 }
 
-impl Device {
+impl DeviceColumns {
     /// Its name in data sets and on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Device::Cuda => "cuda",
-            Device::Cpu => "cpu",
-            Device::Both => "both",
+            DeviceColumns::Cuda => "cuda",
+            DeviceColumns::Cpu => "cpu",
+            DeviceColumns::Both => "both",
         }
     }
 }
 
-impl FromStr for Device {
+impl FromStr for DeviceColumns {
     type Err = String;
 
-    fn from_str(name: &str) -> Result<Device, String> {
-        let known = [Device::Cuda, Device::Cpu, Device::Both].into_iter().find(|device| device.name() == name);
+    fn from_str(name: &str) -> Result<DeviceColumns, String> {
+        let known = [DeviceColumns::Cuda, DeviceColumns::Cpu, DeviceColumns::Both]
+            .into_iter()
+            .find(|device| device.name() == name);
         known.ok_or_else(|| format!("there is no device `{name}`; there are cuda, cpu and both"))
     }
 }
 
-/// Where a row comes from.
-pub(crate) struct Place<'a> {
+/// Says where a row comes from.
+pub(crate) struct RowOrigin<'a> {
     pub(crate) seed: u64,
     pub(crate) index: u64,
     /// The files that kernels are found in.
     pub(crate) source: Option<&'a SourceSettings>,
-    /// Where in these this one was found.
+    /// The place where in these this one was found.
     pub(crate) origin: Option<String>,
 }
 
-/// What of a kernel is written, and for what.
+/// Describes what of a kernel is written, and for what.
 #[derive(Clone, Debug)]
-pub struct Texts {
+pub struct KernelTexts {
     /// The devices.
-    pub device: Device,
+    pub device: DeviceColumns,
     /// The architecture of PTX and LLVM IR.
     pub arch: Arch,
     /// The columns: no other code is made.
@@ -84,13 +86,13 @@ pub struct GpuCode {
     llvm_ir: Option<String>,
 }
 
-impl Texts {
-    /// Whether rows have this column: it is asked for, or one that is made of it, and its device is.
+impl KernelTexts {
+    /// Returns true if rows have this column: it is asked for, or one that is made of it, and its device is.
     pub(crate) fn wants(&self, column: &str) -> bool {
         let is_for_device = match column {
-            "cpp_forward" | "cpp_backward" => self.device != Device::Cuda,
+            "cpp_forward" | "cpp_backward" => self.device != DeviceColumns::Cuda,
             "hir" => true,
-            _ => self.device != Device::Cpu,
+            _ => self.device != DeviceColumns::Cpu,
         };
         let is_made_of_it = |wanted: &str| made_of(wanted) == Some(column);
         is_for_device && self.columns.iter().any(|wanted| wanted == column || is_made_of_it(wanted))
@@ -101,7 +103,7 @@ impl Texts {
     /// # Errors
     ///
     /// Where the back end does not take the kernel.
-    pub fn gpu_code(&self, kernel: &Kernel, level: Level) -> Result<GpuCode, Box<Reject>> {
+    pub fn gpu_code(&self, kernel: &Kernel, level: ProofLevel) -> Result<GpuCode, Box<RejectedProof>> {
         let target = self.gpu_target();
         let ptx_backward = match self.wants("ptx_backward") {
             true => backward(kernel)?.map(|backward| backward.kernel.emit_gpu(GpuForm::Ptx, &target)),
@@ -113,7 +115,7 @@ impl Texts {
             let [llvm_ir, ptx] = kernel.emit_gpu_forms(forms, &target).map_err(failed)?;
             return Ok(GpuCode { ptx: Some(ptx), ptx_backward, llvm_ir: Some(llvm_ir) });
         }
-        let needs_ptx = self.wants("ptx_forward") || level >= Level::Full;
+        let needs_ptx = self.wants("ptx_forward") || level >= ProofLevel::Full;
         let ptx = needs_ptx.then(|| kernel.emit_gpu(GpuForm::Ptx, &target).map_err(failed)).transpose()?;
         Ok(GpuCode { ptx, ptx_backward, llvm_ir: None })
     }
@@ -129,16 +131,16 @@ impl Texts {
     /// Where a back end does not take the kernel.
     pub(crate) fn row(
         &self,
-        program: &Program,
+        program: &DatasetProgram,
         kernel: &Kernel,
         code: GpuCode,
-        hashes: Hashes,
-        verified: Level,
-        Place { seed, index, source, origin }: Place<'_>,
-    ) -> Result<Row, Box<Reject>> {
+        hashes: KernelHashes,
+        verified: ProofLevel,
+        RowOrigin { seed, index, source, origin }: RowOrigin<'_>,
+    ) -> Result<Row, Box<RejectedProof>> {
         let backward = backward(kernel)?;
         let of_backward = backward.as_deref().map(|backward| &backward.kernel);
-        let text = |column, kernel: Option<&Kernel>, target| -> Result<Option<String>, Box<Reject>> {
+        let text = |column, kernel: Option<&Kernel>, target| -> Result<Option<String>, Box<RejectedProof>> {
             let kernel = kernel.filter(|_| self.wants(column));
             kernel.map(|kernel| kernel.text(target, false).map_err(failed)).transpose()
         };
@@ -148,9 +150,9 @@ impl Texts {
         let cpp_backward = text("cpp_backward", of_backward, TextTarget::Cpp)?;
         let ptx_forward = code.ptx.filter(|_| self.wants("ptx_forward"));
         let ptx_backward = code.ptx_backward;
-        let hir = self.wants("hir").then(|| kernel.emit(Form::Hir, None).map_err(failed)).transpose()?;
+        let hir = self.wants("hir").then(|| kernel.emit(CodeForm::Hir, None).map_err(failed)).transpose()?;
         let lines = |texts: [&Option<String>; 3]| texts.into_iter().flatten().next().map_or(0, |text| n_lines(text));
-        let metadata = Metadata {
+        let metadata = RowMetadata {
             device: self.device.name().to_owned(),
             has_backward: backward.is_some(),
             forward_lines: lines([&cuda_forward, &cpp_forward, &ptx_forward]),
@@ -170,7 +172,7 @@ impl Texts {
             origin,
             seed,
             index,
-            versions: Versions { polyloom: env!("CARGO_PKG_VERSION").to_owned(), generator: GENERATOR },
+            versions: ToolVersions { polyloom: env!("CARGO_PKG_VERSION").to_owned(), generator: GENERATOR },
             license: source.map_or(LICENSE, |source| &source.license).to_owned(),
         };
         let id = match source {
@@ -197,17 +199,17 @@ impl Texts {
     }
 }
 
-/// How many lines a text has whose last line ends like all others. Texts are long, and `str::lines` looks for ends one by
-/// one; sums of bytes, of no more than fit a byte, become vector code.
+/// Returns the number of lines a text has whose last line ends like all others. Texts are long, and `str::lines` looks
+/// for ends one by one; sums of bytes, of no more than fit a byte, become vector code.
 pub(crate) fn n_lines(text: &str) -> usize {
     let of = |bytes: &[u8]| bytes.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>();
     text.as_bytes().chunks(255).map(|bytes| usize::from(of(bytes))).sum()
 }
 
 /// The hashes of a text and its kernel.
-pub(crate) fn hashes(source: &str, kernel: &Kernel) -> Hashes {
+pub(crate) fn hashes(source: &str, kernel: &Kernel) -> KernelHashes {
     let digits = |hash: &[u8; 32]| hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-    Hashes {
+    KernelHashes {
         exact: digits(blake3::hash(source.as_bytes()).as_bytes()),
         alpha: digits(&kernel.hash()),
         structure: digits(&kernel.structure_hash()),
@@ -224,7 +226,7 @@ pub(crate) fn request(kernel: &Kernel) -> DerivativeRequest {
 /// # Errors
 ///
 /// Where the kernel is rejected.
-pub fn backward(kernel: &Kernel) -> Result<Option<Arc<Backward>>, Box<Reject>> {
+pub fn backward(kernel: &Kernel) -> Result<Option<Arc<BackwardKernel>>, Box<RejectedProof>> {
     match kernel.backward(&request(kernel)) {
         Ok(backward) if backward.needs.adjoints.is_empty() => Ok(None),
         Ok(backward) => Ok(Some(backward)),
@@ -233,8 +235,8 @@ pub fn backward(kernel: &Kernel) -> Result<Option<Arc<Backward>>, Box<Reject>> {
     }
 }
 
-pub(crate) fn failed(error: impl Display) -> Box<Reject> {
-    Reject::new(Reason::Failed, error)
+pub(crate) fn failed(error: impl Display) -> Box<RejectedProof> {
+    RejectedProof::new(Reason::Failed, error)
 }
 
 /// A kernel, and the functions it calls.
@@ -269,15 +271,15 @@ fn depth_of(module: &Module, id: FuncId, known: &mut FxHashMap<FuncId, usize>) -
         return depth;
     }
     let function = &module.functions[id];
-    let mut depths = Depths { module, function, known, of: FxHashMap::default(), left: Vec::new(), most: 0 };
+    let mut depths = OperationDepths { module, function, known, of: FxHashMap::default(), left: Vec::new(), most: 0 };
     depths.region(function.body);
     let most = depths.most;
     known.insert(id, most);
     most
 }
 
-/// How many operations stand behind the values of a function.
-struct Depths<'a> {
+/// Describes how many operations stand behind the values of a function.
+struct OperationDepths<'a> {
     module: &'a Module,
     function: &'a Function,
     known: &'a mut FxHashMap<FuncId, usize>,
@@ -287,7 +289,7 @@ struct Depths<'a> {
     most: usize,
 }
 
-impl Depths<'_> {
+impl OperationDepths<'_> {
     fn of(&self, value: Value) -> usize {
         self.of.get(&value).copied().unwrap_or(0)
     }
@@ -328,7 +330,7 @@ impl Depths<'_> {
                     let known = counter.into_iter().chain(carried.iter().copied());
                     self.of.extend(params.iter().copied().zip(known));
                     self.region(inner);
-                    // What a condition hands on is whether the loop goes on.
+                    // The value that a condition hands on says whether the loop goes on.
                     if let Some((_, left)) =
                         self.left.last_mut().filter(|_| op == Op::While && inner == data.regions[0])
                     {
@@ -354,7 +356,7 @@ impl Depths<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::Verifier;
+    use crate::verify::KernelVerifier;
 
     fn compiled(lines: &str) -> Kernel {
         let lines = lines.lines().map(|line| format!("    {line}\n")).collect::<String>();
@@ -372,7 +374,7 @@ def kernel(x: loom.array(dtype=float), out: loom.array(dtype=float)):
     i = loom.tid()
 {lines}"
         );
-        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
         verifier.compile("kernel", &source).expect("it compiles")
     }
 
@@ -386,7 +388,7 @@ def kernel(x: loom.array(dtype=float), out: loom.array(dtype=float)):
         }
         source +=
             "\n\n@loom.kernel\ndef kernel(x: loom.array(dtype=float)):\n    i = loom.tid()\n    x[i] = f59(x[i])\n";
-        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
         let kernel = verifier.compile("kernel", &source).expect("it compiles");
         // A minus and a product for each of them, the sum of the first, and `tid`, a load and a store.
         assert_eq!(depth(&kernel), 59 * 2 + 1 + 3);
@@ -398,7 +400,7 @@ def kernel(x: loom.array(dtype=float), out: loom.array(dtype=float)):
         assert_eq!(found, ["array_load", "array_store", "call", "mul", "return", "sin", "tid"]);
     }
 
-    /// By hand: `tid`, `array_load`, what is computed, `array_store`.
+    /// Counts by hand: `tid`, `array_load`, the arithmetic, `array_store`.
     #[test]
     fn depth_goes_through_calls_branches_and_loops() {
         let check = |lines: &str, expected: usize| assert_eq!(depth(&compiled(lines)), expected, "{lines}");

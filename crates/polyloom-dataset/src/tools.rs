@@ -3,12 +3,12 @@
 
 mod syntax;
 
-use crate::generate::Program;
-use crate::produce::Settings;
+use crate::generate::DatasetProgram;
+use crate::produce::ProduceSettings;
 use crate::row::Row;
-use crate::text::{Device, Texts, backward, failed};
-use crate::verify::{Level, Reject};
-use polyloom::{Arch, CodegenError, Kernel, Nvrtc, Ptxas, TextTarget, has_compute};
+use crate::text::{DeviceColumns, KernelTexts, backward, failed};
+use crate::verify::{ProofLevel, RejectedProof};
+use polyloom::{Arch, CodegenError, Kernel, NvrtcCompiler, PtxasProgram, TextTarget, has_compute};
 use std::collections::BTreeMap;
 use syntax::SyntaxCheck;
 
@@ -18,25 +18,25 @@ pub type Emit<'a> = dyn Fn(&str, &str) -> Result<Option<[String; 2]>, String> + 
 
 /// Warp's code generator.
 #[derive(Clone, Copy)]
-pub struct Emitter<'a> {
+pub struct WarpEmitter<'a> {
     /// Warp's version.
     pub version: &'a str,
     /// Its code of a kernel.
     pub emit: &'a Emit<'a>,
 }
 
-/// What makes the columns that are asked for, and what proves rows right beside the compiler's own engines.
-pub(crate) struct Tools<'a> {
-    nvrtc: Option<Nvrtc>,
-    proof: Option<Proof>,
-    ptxas: Option<Ptxas>,
-    emitter: Option<Emitter<'a>>,
+/// Describes what makes the columns that are asked for, and what proves rows right beside the compiler's own engines.
+pub(crate) struct ColumnTools<'a> {
+    nvrtc: Option<NvrtcCompiler>,
+    proof: Option<CudaProof>,
+    ptxas: Option<PtxasProgram>,
+    emitter: Option<WarpEmitter<'a>>,
 }
 
 /// A compiler that shows that a row's CUDA C++ is valid.
-enum Proof {
+enum CudaProof {
     /// NVRTC, of this version, compiles it.
-    Nvrtc(Nvrtc, String),
+    Nvrtc(NvrtcCompiler, String),
     /// A compiler without CUDA checks it.
     Syntax(SyntaxCheck),
 }
@@ -63,10 +63,10 @@ pub(crate) fn made_of(column: &str) -> Option<&'static str> {
     }
 }
 
-/// What the version of Warp is called among those of tools.
+/// Holds what the version of Warp is called among those of tools.
 pub(crate) const WARP_VERSION: &str = "warp";
 
-/// Whether columns are asked for that Warp makes.
+/// Returns true if columns are asked for that Warp makes.
 pub fn wants_warp(columns: &[String]) -> bool {
     wants(columns, &WARP)
 }
@@ -79,60 +79,60 @@ fn wants(columns: &[String], names: &[&str]) -> bool {
 const BY_LLVM: [&str; 3] = ["ptx_forward", "ptx_backward", "llvm_ir_forward"];
 
 /// Refuses what a build that makes no PTX cannot do.
-fn refuse_without_ptx(level: Level, texts: &Texts, has_compute: bool) -> Result<(), String> {
+fn refuse_without_ptx(level: ProofLevel, texts: &KernelTexts, has_compute: bool) -> Result<(), String> {
     if has_compute {
         return Ok(());
     }
     let columns: Vec<&str> = BY_LLVM.into_iter().filter(|column| texts.wants(column)).collect();
     let less = match (level, columns.is_empty()) {
-        (Level::Full, true) => "at most the level `grad`".to_owned(),
-        (Level::Full, false) => format!("at most the level `grad`, and columns without {}", columns.join(", ")),
+        (ProofLevel::Full, true) => "at most the level `grad`".to_owned(),
+        (ProofLevel::Full, false) => format!("at most the level `grad`, and columns without {}", columns.join(", ")),
         (_, false) => format!("columns without {}", columns.join(", ")),
         (_, true) => return Ok(()),
     };
     Err(format!("this build makes no PTX: ask for {less}; or take the cargo feature `compute`, or the Python package"))
 }
 
-impl<'a> Tools<'a> {
+impl<'a> ColumnTools<'a> {
     /// The tools for these settings; `may_prove` says whether NVRTC may prove rows right if it is there.
     ///
     /// # Errors
     ///
     /// What columns need that the machine lacks, or that does not know the architecture.
     pub(crate) fn find(
-        settings: &Settings,
-        texts: &Texts,
+        settings: &ProduceSettings,
+        texts: &KernelTexts,
         may_prove: bool,
-        emitter: Option<Emitter<'a>>,
-    ) -> Result<Tools<'a>, String> {
+        emitter: Option<WarpEmitter<'a>>,
+    ) -> Result<ColumnTools<'a>, String> {
         refuse_without_ptx(settings.verify, texts, has_compute())?;
         let columns = &settings.columns;
         let (nvrtc, ptxas) = (wants(columns, &NVRTC), wants(columns, &PTXAS));
-        if (nvrtc || ptxas) && texts.device == Device::Cpu {
+        if (nvrtc || ptxas) && texts.device == DeviceColumns::Cpu {
             return Err("NVIDIA's tools are for the device `cuda`, or `both`".to_owned());
         }
-        let nvrtc = if nvrtc { Some(Nvrtc::find().map_err(|error| error.to_string())?) } else { None };
+        let nvrtc = if nvrtc { Some(NvrtcCompiler::find().map_err(|error| error.to_string())?) } else { None };
         if let Some(nvrtc) = &nvrtc {
             nvrtc.compile("", texts.arch).map_err(|error| error.to_string())?;
         }
-        let ptxas = if ptxas { Some(Ptxas::find().map_err(|error| error.to_string())?) } else { None };
+        let ptxas = if ptxas { Some(PtxasProgram::find().map_err(|error| error.to_string())?) } else { None };
         if let Some(ptxas) = &ptxas {
             ptxas.log(NOTHING, texts.arch).map_err(|error| error.to_string())?;
         }
-        let proves = may_prove && settings.verify >= Level::Full && texts.device != Device::Cpu;
+        let proves = may_prove && settings.verify >= ProofLevel::Full && texts.device != DeviceColumns::Cpu;
         let nvrtc_proof = || {
-            let nvrtc = Nvrtc::find().ok().filter(|nvrtc| nvrtc.compile("", texts.arch).is_ok())?;
+            let nvrtc = NvrtcCompiler::find().ok().filter(|nvrtc| nvrtc.compile("", texts.arch).is_ok())?;
             let version = nvrtc.version().ok()?;
-            Some(Proof::Nvrtc(nvrtc, version))
+            Some(CudaProof::Nvrtc(nvrtc, version))
         };
-        let proof = || nvrtc_proof().or_else(|| SyntaxCheck::find().map(Proof::Syntax));
-        Ok(Tools { nvrtc, proof: proves.then(proof).flatten(), ptxas, emitter })
+        let proof = || nvrtc_proof().or_else(|| SyntaxCheck::find().map(CudaProof::Syntax));
+        Ok(ColumnTools { nvrtc, proof: proves.then(proof).flatten(), ptxas, emitter })
     }
 
     /// The version of NVRTC, if it proves rows right.
     pub(crate) fn nvrtc_version(&self) -> Option<&str> {
         match &self.proof {
-            Some(Proof::Nvrtc(_, version)) => Some(version),
+            Some(CudaProof::Nvrtc(_, version)) => Some(version),
             _ => None,
         }
     }
@@ -140,8 +140,8 @@ impl<'a> Tools<'a> {
     /// Returns the name of the compiler that checks the CUDA C++ of rows.
     pub(crate) fn cuda_compiler(&self) -> Option<&'static str> {
         match self.proof.as_ref()? {
-            Proof::Nvrtc(..) => Some(NVRTC_NAME),
-            Proof::Syntax(check) => Some(check.name()),
+            CudaProof::Nvrtc(..) => Some(NVRTC_NAME),
+            CudaProof::Syntax(check) => Some(check.name()),
         }
     }
 
@@ -156,16 +156,16 @@ impl<'a> Tools<'a> {
     /// # Errors
     ///
     /// If it does not take what the compiler has written.
-    pub(crate) fn prove(&self, kernel: &Kernel, row: &Row, arch: Arch) -> Result<(), Box<Reject>> {
+    pub(crate) fn prove(&self, kernel: &Kernel, row: &Row, arch: Arch) -> Result<(), Box<RejectedProof>> {
         let Some(proof) = &self.proof else { return Ok(()) };
-        let compile = |kernel: &Kernel, done: &Option<String>| -> Result<(), Box<Reject>> {
+        let compile = |kernel: &Kernel, done: &Option<String>| -> Result<(), Box<RejectedProof>> {
             match proof {
-                Proof::Nvrtc(..) if done.is_some() => Ok(()),
-                Proof::Nvrtc(nvrtc, _) => {
+                CudaProof::Nvrtc(..) if done.is_some() => Ok(()),
+                CudaProof::Nvrtc(nvrtc, _) => {
                     let text = kernel.text(TextTarget::Cuda, false).map_err(failed)?;
                     nvrtc.compile(&text, arch).map_err(failed).map(drop)
                 }
-                Proof::Syntax(check) => {
+                CudaProof::Syntax(check) => {
                     check.check(&kernel.text(TextTarget::Cuda, false).map_err(failed)?).map_err(failed)
                 }
             }
@@ -177,7 +177,7 @@ impl<'a> Tools<'a> {
         }
     }
 
-    /// Whether Warp is among them.
+    /// Returns true if Warp is among them.
     pub(crate) fn has_warp(&self) -> bool {
         self.emitter.is_some()
     }
@@ -203,7 +203,7 @@ impl<'a> Tools<'a> {
     /// # Errors
     ///
     /// If a tool does not take what is in the row.
-    pub(crate) fn fill(&self, row: &mut Row, program: &Program, arch: Arch) -> Result<(), Box<Reject>> {
+    pub(crate) fn fill(&self, row: &mut Row, program: &DatasetProgram, arch: Arch) -> Result<(), Box<RejectedProof>> {
         self.fill_nvidia(row, arch)?;
         self.fill_warp(row, program)
     }
@@ -212,8 +212,8 @@ impl<'a> Tools<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Tools::fill`].
-    pub(crate) fn fill_nvidia(&self, row: &mut Row, arch: Arch) -> Result<(), Box<Reject>> {
+    /// As [`ColumnTools::fill`].
+    pub(crate) fn fill_nvidia(&self, row: &mut Row, arch: Arch) -> Result<(), Box<RejectedProof>> {
         if let Some(nvrtc) = &self.nvrtc {
             let compile = |text: &Option<String>| text.as_ref().map(|text| nvrtc.compile(text, arch)).transpose();
             row.nvrtc_ptx_forward = compile(&row.cuda_forward).map_err(failed)?;
@@ -231,9 +231,9 @@ impl<'a> Tools<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Tools::fill`].
-    pub(crate) fn fill_warp(&self, row: &mut Row, program: &Program) -> Result<(), Box<Reject>> {
-        if let Some(Emitter { emit, .. }) = self.emitter
+    /// As [`ColumnTools::fill`].
+    pub(crate) fn fill_warp(&self, row: &mut Row, program: &DatasetProgram) -> Result<(), Box<RejectedProof>> {
+        if let Some(WarpEmitter { emit, .. }) = self.emitter
             && let Some([cuda, cpp]) = emit(&program.name, &program.source).map_err(failed)?
         {
             (row.warp_cuda, row.warp_cpp) = (Some(cuda), Some(cpp));
@@ -248,17 +248,17 @@ mod tests {
 
     #[test]
     fn a_build_without_ptx_says_what_it_lacks() {
-        let texts = |columns: &[&str]| Texts {
-            device: Device::Both,
+        let texts = |columns: &[&str]| KernelTexts {
+            device: DeviceColumns::Both,
             arch: Arch::DEFAULT,
             columns: columns.iter().map(|&column| column.to_owned()).collect(),
         };
         let said = |level, columns: &[&str]| refuse_without_ptx(level, &texts(columns), false);
-        assert_eq!(said(Level::Grad, &["id", "cuda_forward"]), Ok(()));
+        assert_eq!(said(ProofLevel::Grad, &["id", "cuda_forward"]), Ok(()));
         for (level, columns, wanted) in [
-            (Level::Full, &["id"][..], "ask for at most the level `grad`;"),
-            (Level::Grad, &["ptx_forward", "llvm_ir_forward"], "columns without ptx_forward, llvm_ir_forward;"),
-            (Level::Full, &["ptxas_backward"], "the level `grad`, and columns without ptx_backward;"),
+            (ProofLevel::Full, &["id"][..], "ask for at most the level `grad`;"),
+            (ProofLevel::Grad, &["ptx_forward", "llvm_ir_forward"], "columns without ptx_forward, llvm_ir_forward;"),
+            (ProofLevel::Full, &["ptxas_backward"], "the level `grad`, and columns without ptx_backward;"),
         ] {
             assert!(said(level, columns).is_err_and(|error| error.contains(wanted)), "{level} {columns:?}");
             assert_eq!(refuse_without_ptx(level, &texts(columns), true), Ok(()));

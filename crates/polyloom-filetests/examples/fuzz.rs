@@ -17,7 +17,7 @@
 //! take over. The exit status is 1 if there was one.
 
 use polyloom_filetests::differential::{
-    Derivatives, Disagreement, Engines, Program, TextEngine, generate, generate_smooth, shrink,
+    Disagreement, EngineSet, GradientOutcome, RandomProgram, TextEngine, generate, generate_smooth, shrink,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    let engines = match Engines::new() {
+    let engines = match EngineSet::new() {
         Ok(engines) => engines,
         Err(error) => {
             eprintln!("fuzz: {error}");
@@ -70,8 +70,8 @@ fn main() -> ExitCode {
     }
     let started = Instant::now();
     let (next, failures) = (AtomicU64::new(0), AtomicU64::new(0));
-    let became: Mutex<BTreeMap<Derivatives, u64>> = Mutex::default();
-    let check = |program: &Program, seed: u64| match gradients {
+    let became: Mutex<BTreeMap<GradientOutcome, u64>> = Mutex::default();
+    let check = |program: &RandomProgram, seed: u64| match gradients {
         false => engines.check(program, seed).map(|()| None),
         true => engines.check_gradients(program, seed).map(Some),
     };
@@ -125,13 +125,13 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// How many programs a C++ compiler is given at a time.
+/// Number of programs a C++ compiler is given at a time.
 const BATCH: u64 = 64;
 
-/// How often a program that fails is made smaller and compiled again.
+/// Number of times a program that fails is made smaller and compiled again.
 const TEXT_TRIES: usize = 100;
 
-fn fuzz_text(engines: &Engines, compiler: &str, first: u64, programs: u64, out: &Path) -> ExitCode {
+fn fuzz_text(engines: &EngineSet, compiler: &str, first: u64, programs: u64, out: &Path) -> ExitCode {
     let Some(engine) = TextEngine::new(compiler, out.to_owned()) else {
         eprintln!("fuzz: there is no {compiler}");
         return ExitCode::FAILURE;
@@ -140,7 +140,7 @@ fn fuzz_text(engines: &Engines, compiler: &str, first: u64, programs: u64, out: 
     let mut failures = 0;
     for begin in (first..first + programs).step_by(BATCH as usize) {
         let seeds = begin..(begin + BATCH).min(first + programs);
-        let batch: Vec<(u64, Program)> = seeds.map(|seed| (seed, generate(seed))).collect();
+        let batch: Vec<(u64, RandomProgram)> = seeds.map(|seed| (seed, generate(seed))).collect();
         for (index, found) in engine.check(engines, &batch) {
             failures += 1;
             let (seed, program) = &batch[index];

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 /// One input: what to do with it, and its text.
 #[derive(Debug)]
-pub struct Case {
+pub struct TestCase {
     /// Its path below the root, with which diagnostics are rendered.
     pub name: String,
     /// The word after `test`.
     pub test: String,
-    /// What follows it on the line, split at commas.
+    /// Holds what follows it on the line, split at commas.
     pub arguments: Vec<String>,
     /// The options set by header lines.
     pub options: Vec<String>,
@@ -18,13 +18,13 @@ pub struct Case {
     pub text: String,
 }
 
-impl Case {
+impl TestCase {
     /// Reads an input.
     ///
     /// # Errors
     ///
     /// If it cannot be read or its first line names no test.
-    pub fn read(path: &Path, name: &str) -> Result<Case, String> {
+    pub fn read(path: &Path, name: &str) -> Result<TestCase, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
         let marker = if path.extension().is_some_and(|e| e == "py") { "#" } else { ";" };
         let mut header = text.lines().map_while(|line| line.strip_prefix(marker)).map(str::trim);
@@ -34,15 +34,15 @@ impl Case {
         let (test, arguments) = test.trim().split_once(' ').unwrap_or((test.trim(), ""));
         let arguments = arguments.split(',').map(str::trim).filter(|a| !a.is_empty()).map(str::to_owned).collect();
         let options = header.filter_map(|line| line.strip_prefix("option ")).map(|o| o.trim().to_owned()).collect();
-        Ok(Case { name: name.to_owned(), test: test.to_owned(), arguments, options, text })
+        Ok(TestCase { name: name.to_owned(), test: test.to_owned(), arguments, options, text })
     }
 
-    /// Whether the input is Python source.
+    /// Returns true if the input is Python source.
     pub fn is_python(&self) -> bool {
         self.name.ends_with(".py")
     }
 
-    /// Whether a header line sets the option.
+    /// Returns true if a header line sets the option.
     pub fn has_option(&self, option: &str) -> bool {
         self.options.iter().any(|o| o == option)
     }

@@ -3,9 +3,9 @@
 use crate::diff::diff;
 use std::path::Path;
 
-/// What comparing came to.
+/// Describes what comparing came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum CompareOutcome {
     /// The output is as expected.
     Same,
     /// It was not, and the expectation has been written.
@@ -13,14 +13,14 @@ pub(crate) enum Outcome {
 }
 
 /// Compares `output` with the file, or writes the file if `bless`.
-pub(crate) fn compare(path: &Path, output: &str, bless: bool) -> Result<Outcome, String> {
+pub(crate) fn compare(path: &Path, output: &str, bless: bool) -> Result<CompareOutcome, String> {
     let expected = std::fs::read_to_string(path).ok();
     if expected.as_deref() == Some(output) {
-        return Ok(Outcome::Same);
+        return Ok(CompareOutcome::Same);
     }
     if bless {
         std::fs::write(path, output).map_err(|error| format!("cannot write the expectation: {error}"))?;
-        return Ok(Outcome::Blessed);
+        return Ok(CompareOutcome::Blessed);
     }
     match expected {
         Some(expected) => Err(format!("not as expected (- expected, + found)\n{}", diff(&expected, output))),

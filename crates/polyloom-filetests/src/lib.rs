@@ -37,8 +37,8 @@ pub mod fuzz;
 pub mod kind;
 mod split;
 
-use case::{Case, find_inputs};
-use expectation::{Outcome, compare};
+use case::{TestCase, find_inputs};
+use expectation::{CompareOutcome, compare};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,18 +49,18 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests")
 }
 
-/// What a run of the file tests found.
+/// Describes what a run of the file tests found.
 #[derive(Debug, Default)]
-pub struct Report {
-    /// How many inputs passed, by the test they name.
+pub struct TestReport {
+    /// Number of inputs passed, by the test they name.
     pub passed: BTreeMap<String, usize>,
-    /// How many expectations were written.
+    /// Number of expectations that were written.
     pub n_blessed: usize,
-    /// What is wrong, one text per file.
+    /// Holds what is wrong, one text per file.
     pub failures: Vec<String>,
 }
 
-impl Report {
+impl TestReport {
     /// One line of counts.
     pub fn summary(&self) -> String {
         let mut text = String::from("file tests:");
@@ -77,8 +77,8 @@ impl Report {
 }
 
 /// Runs every input under `root` whose path contains `filter`, writing expectations instead of comparing if `bless`.
-pub fn run(root: &Path, filter: &str, bless: bool) -> Report {
-    let mut report = Report::default();
+pub fn run(root: &Path, filter: &str, bless: bool) -> TestReport {
+    let mut report = TestReport::default();
     let (inputs, strays) = find_inputs(root);
     for stray in strays {
         report.failures.push(format!("{}: no input has this expectation", stray.display()));
@@ -101,14 +101,14 @@ pub fn run(root: &Path, filter: &str, bless: bool) -> Report {
 
 /// The name of the test and whether its expectation was written.
 fn run_one(path: &Path, name: &str, bless: bool) -> Result<(String, bool), String> {
-    let case = Case::read(path, name)?;
+    let case = TestCase::read(path, name)?;
     let output = catch_unwind(AssertUnwindSafe(|| kind::run(&case)))
         .map_err(|panic| format!("panicked: {}", panic_message(&*panic)))??;
     let outcome = match output {
         Some(text) => compare(&path.with_extension("expect"), &text, bless)?,
-        None => Outcome::Same,
+        None => CompareOutcome::Same,
     };
-    Ok((case.test, outcome == Outcome::Blessed))
+    Ok((case.test, outcome == CompareOutcome::Blessed))
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {

@@ -1,7 +1,8 @@
 //! Running, by the interpreter, a kernel that was split at barriers: what a launch gives it is made here.
 
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::block_plan::{BlockLaunch, BlockPlan};
-use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, Grid, Host, InterpError, Interpreter};
+use polyloom_ir::interp::{ArrayArg, BufferMemory, InterpArg, InterpError, InterpHost, Interpreter};
 use polyloom_ir::{FuncId, MAX_DIMS, Module, Type};
 
 /// Runs all blocks of a launch.
@@ -11,10 +12,10 @@ use polyloom_ir::{FuncId, MAX_DIMS, Module, Type};
 /// As [`Interpreter::launch`].
 pub(crate) fn launch_split(
     (module, kernel, plan): (&Module, FuncId, &BlockPlan),
-    (shape, grid): (&[u64], Grid),
-    arguments: &[Arg],
+    (shape, grid): (&[u64], LaunchConfig),
+    arguments: &[InterpArg],
     memory: &mut BufferMemory,
-    host: &mut dyn Host,
+    host: &mut dyn InterpHost,
     max_steps: u64,
 ) -> Result<(), InterpError> {
     let function = &module.functions[kernel];
@@ -31,7 +32,7 @@ pub(crate) fn launch_split(
     for (param, ty) in plan.with_types(&types) {
         let array = ty.as_array().and_then(|(elem, _)| param.memory(elem, &launch));
         let Some(array) = array else {
-            arguments.push(Arg::Scalar(param.scalar(&launch).unwrap_or(0)));
+            arguments.push(InterpArg::Scalar(param.scalar(&launch).unwrap_or(0)));
             continue;
         };
         let mut add = || {
@@ -44,7 +45,7 @@ pub(crate) fn launch_split(
         for (axis, (&extent, &stride)) in array.extents.iter().zip(&array.strides).enumerate() {
             (view.extents[axis], view.strides[axis]) = (extent as i64, stride);
         }
-        arguments.push(Arg::Array(view));
+        arguments.push(InterpArg::Array(view));
     }
     let n_blocks = grid.n_blocks();
     interpreter.launch(&[n_blocks], &arguments, memory, host, 0..n_blocks)

@@ -2,7 +2,7 @@
 //! file tests.
 
 use polyloom_filetests::differential::{
-    Derivatives, Engines, ExtentComparison, ExtentFuzzer, generate, generate_smooth,
+    EngineSet, ExtentComparison, ExtentFuzzer, GradientOutcome, generate, generate_smooth,
 };
 use polyloom_ir::Op;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ const PROGRAMS: u64 = 150;
 
 #[test]
 fn random_kernels_agree_on_every_engine() {
-    let engines = Engines::new().expect("the back ends of this build work");
+    let engines = EngineSet::new().expect("the back ends of this build work");
     let programs = std::env::var("POLYLOOM_FUZZ_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(PROGRAMS);
     for seed in 0..programs {
         let program = generate(seed);
@@ -26,13 +26,13 @@ fn random_kernels_agree_on_every_engine() {
 /// Programs that are differentiated by default, a fifth of those that are run.
 #[test]
 fn derivatives_of_random_kernels_agree() {
-    let engines = Engines::new().expect("the back ends of this build work");
+    let engines = EngineSet::new().expect("the back ends of this build work");
     let programs = std::env::var("POLYLOOM_FUZZ_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(PROGRAMS) / 5;
     let mut n_agree = 0;
     for seed in 0..programs {
         let program = generate_smooth(seed);
         match engines.check_gradients(&program, seed) {
-            Ok(derivatives) => n_agree += u64::from(derivatives == Derivatives::Agree),
+            Ok(derivatives) => n_agree += u64::from(derivatives == GradientOutcome::Agree),
             Err(found) => panic!("seed {seed}: {found}\n{}", program.text),
         }
     }

@@ -21,7 +21,7 @@ fn check(target: Target, corpus: &[String]) {
     }
 }
 
-/// How many random modules a test looks at, in proportion to the iterations asked for.
+/// Returns the number of random modules a test looks at, in proportion to the iterations asked for.
 fn n_modules() -> u64 {
     number("POLYLOOM_FUZZ_ITERATIONS", DEFAULT_ITERATIONS) / 10
 }

@@ -2,7 +2,7 @@
 //!
 //! Prints the median time to parse a file, and to bring a small kernel of it from the parsed file to HIR.
 
-use polyloom_frontend::{FileEnvironment, Options, SourceUnit, compile_kernel};
+use polyloom_frontend::{FileEnvironment, FrontendOptions, SourceUnit, compile_kernel};
 use polyloom_ir::SourceFile;
 use std::time::Instant;
 
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let environment = FileEnvironment::new(&unit);
     let kernel = environment.function(unit.find("stencil").ok_or("the file has no such kernel")?);
     let parse = median(|| drop(SourceUnit::parse(file.clone())));
-    let compile = median(|| drop(compile_kernel(&kernel, &Options::default())));
+    let compile = median(|| drop(compile_kernel(&kernel, &FrontendOptions::default())));
     println!("parse {parse:.1} µs, kernel to HIR {compile:.1} µs (medians)");
     Ok(())
 }

@@ -5,9 +5,9 @@
 //! annotations` makes of them.
 
 use crate::constant;
-use crate::environment::{Captured, Environment};
+use crate::environment::{CapturedMeaning, NameEnvironment};
 use crate::members;
-use crate::param_type::{ParamType, Pattern, ScalarSet};
+use crate::param_type::{ParamType, ScalarSet, TypePattern};
 use crate::source::{PACKAGES, dotted};
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{Code, Composite, CompositeKind, MAX_DIMS, Scalar, Type};
@@ -18,7 +18,7 @@ use smallvec::{SmallVec, smallvec};
 /// Strings longer than this are not read as annotations.
 const MAX_TEXT: usize = 500;
 
-/// What is wrong with an annotation.
+/// Describes what is wrong with an annotation.
 #[derive(Clone)]
 pub(crate) struct AnnotationError {
     pub(crate) code: Code,
@@ -31,17 +31,17 @@ pub(crate) struct AnnotationError {
 pub(crate) struct AnnotationReader<'a> {
     /// The file's text: string annotations are parsed in place.
     pub(crate) text: &'a str,
-    /// What names mean.
-    pub(crate) lookup: &'a dyn Fn(&[&str]) -> Option<Captured>,
+    /// Holds what names mean.
+    pub(crate) lookup: &'a dyn Fn(&[&str]) -> Option<CapturedMeaning>,
 }
 
 /// The element of an array type.
 #[derive(Clone, Copy)]
-enum Elem {
+enum ElementType {
     Scalar(Scalar),
     Composite(Composite),
     Struct(StructType),
-    Generic(Pattern),
+    Generic(TypePattern),
 }
 
 /// The type that a text spells, as an annotation would in these surroundings; names of the package need no prefix.
@@ -49,7 +49,7 @@ enum Elem {
 /// # Errors
 ///
 /// What is wrong with it, in words.
-pub fn read_type(text: &str, environment: &dyn Environment) -> Result<ValueType, String> {
+pub fn read_type(text: &str, environment: &dyn NameEnvironment) -> Result<ValueType, String> {
     let unreadable = || format!("`{text}` is not a type");
     let parsed = ruff_python_parser::parse_expression(text).map_err(|_| unreadable())?;
     let lookup = |path: &[&str]| {
@@ -95,9 +95,9 @@ impl AnnotationReader<'_> {
             Expr::StringLiteral(literal) => self.in_string(literal, |inner| self.read(inner)),
             Expr::Name(_) | Expr::Attribute(_) => self.named(expr),
             Expr::Call(call) => match self.captured(&call.func)? {
-                Captured::ArrayConstructor(ndim) => self.array_call(call, ndim),
-                Captured::IndexedArrayConstructor(ndim) => indexed(self.array_call(call, ndim)?, expr),
-                Captured::TypeConstructor(kind) => self.composite_call(call, kind),
+                CapturedMeaning::ArrayConstructor(ndim) => self.array_call(call, ndim),
+                CapturedMeaning::IndexedArrayConstructor(ndim) => indexed(self.array_call(call, ndim)?, expr),
+                CapturedMeaning::TypeConstructor(kind) => self.composite_call(call, kind),
                 _ => Err(self.not_a_type(expr)),
             },
             Expr::Subscript(subscript) if is_tuple(&subscript.value) => {
@@ -106,9 +106,9 @@ impl AnnotationReader<'_> {
                 Ok(ParamType::Tuple)
             }
             Expr::Subscript(subscript) => match self.captured(&subscript.value)? {
-                Captured::ArrayConstructor(ndim) => self.array_subscript(subscript, ndim),
-                Captured::IndexedArrayConstructor(ndim) => indexed(self.array_subscript(subscript, ndim)?, expr),
-                Captured::ReferenceConstructor => match self.read(&subscript.slice)? {
+                CapturedMeaning::ArrayConstructor(ndim) => self.array_subscript(subscript, ndim),
+                CapturedMeaning::IndexedArrayConstructor(ndim) => indexed(self.array_subscript(subscript, ndim)?, expr),
+                CapturedMeaning::ReferenceConstructor => match self.read(&subscript.slice)? {
                     // An array refers to its elements, whoever has it.
                     ParamType::Exact(ty) if ty.is_array() => Ok(ParamType::Exact(ty)),
                     ParamType::Exact(ty) => Ok(ParamType::Reference(ty)),
@@ -120,7 +120,7 @@ impl AnnotationReader<'_> {
                     }),
                 },
                 // `Callable[[float], float]`
-                Captured::Annotation(ParamType::Function) => Ok(ParamType::Function),
+                CapturedMeaning::Annotation(ParamType::Function) => Ok(ParamType::Function),
                 _ => Err(self.not_a_type(expr)),
             },
             _ => Err(self.not_a_type(expr)),
@@ -136,7 +136,7 @@ impl AnnotationReader<'_> {
                 return self.read_tuple(elements(&subscript.slice));
             }
             Expr::Tuple(tuple) => return self.read_tuple(&tuple.elts),
-            Expr::Name(_) | Expr::Attribute(_) if matches!(self.captured(expr), Ok(Captured::Unsupported(of)) if &*of == "NoneType") =>
+            Expr::Name(_) | Expr::Attribute(_) if matches!(self.captured(expr), Ok(CapturedMeaning::Unsupported(of)) if &*of == "NoneType") =>
             {
                 return Ok(Some(SmallVec::new()));
             }
@@ -179,7 +179,7 @@ impl AnnotationReader<'_> {
         read(parsed.expr())
     }
 
-    fn captured(&self, expr: &Expr) -> Result<Captured, AnnotationError> {
+    fn captured(&self, expr: &Expr) -> Result<CapturedMeaning, AnnotationError> {
         let Some(path) = dotted(expr) else { return Err(self.not_a_type(expr)) };
         if let Some(captured) = (self.lookup)(&path) {
             return Ok(captured);
@@ -210,7 +210,9 @@ impl AnnotationReader<'_> {
         let types = exact.or(python.filter(|_| path.len() == 1)).or_else(|| near.into_iter().find(is_type));
         let of_package = match &path[..] {
             [_] => true,
-            [owner @ .., _] => matches!((self.lookup)(owner), Some(Captured::Module(m)) if PACKAGES.contains(&&*m)),
+            [owner @ .., _] => {
+                matches!((self.lookup)(owner), Some(CapturedMeaning::Module(m)) if PACKAGES.contains(&&*m))
+            }
             [] => false,
         };
         let types = types.filter(|_| of_package).or_else(|| (last == "ndarray").then_some("array"));
@@ -229,7 +231,7 @@ impl AnnotationReader<'_> {
 
     /// The name by which the file knows the package, as far as its names tell.
     fn package(&self) -> &'static str {
-        let is_package = |name: &&str| matches!((self.lookup)(&[*name]), Some(Captured::Module(module)) if PACKAGES.contains(&&*module));
+        let is_package = |name: &&str| matches!((self.lookup)(&[*name]), Some(CapturedMeaning::Module(module)) if PACKAGES.contains(&&*module));
         ["loom", "wp", "polyloom", "pl"].into_iter().find(is_package).unwrap_or("loom")
     }
 
@@ -243,24 +245,24 @@ impl AnnotationReader<'_> {
 
     fn named(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
         match self.captured(expr)? {
-            Captured::Type(scalar) => Ok(ParamType::Exact(scalar.into())),
-            Captured::Composite(composite) => Ok(ParamType::Exact(Type::Composite(composite).into())),
-            Captured::Struct(of) => Ok(ParamType::Exact(ValueType::Struct(of))),
-            Captured::Annotation(ty) => Ok(ty),
-            Captured::Any => Ok(ParamType::ANY),
-            Captured::Text(text) => Err(AnnotationError {
+            CapturedMeaning::Type(scalar) => Ok(ParamType::Exact(scalar.into())),
+            CapturedMeaning::Composite(composite) => Ok(ParamType::Exact(Type::Composite(composite).into())),
+            CapturedMeaning::Struct(of) => Ok(ParamType::Exact(ValueType::Struct(of))),
+            CapturedMeaning::Annotation(ty) => Ok(ty),
+            CapturedMeaning::Any => Ok(ParamType::ANY),
+            CapturedMeaning::Text(text) => Err(AnnotationError {
                 code: Code::BadAnnotation,
                 range: expr.range(),
                 message: format!("the string {text:?} is not an annotation"),
                 help: self.types_help(),
             }),
-            Captured::ArrayConstructor(_) => Err(AnnotationError {
+            CapturedMeaning::ArrayConstructor(_) => Err(AnnotationError {
                 code: Code::BadAnnotation,
                 range: expr.range(),
                 message: "an array type needs the type of its elements".to_owned(),
                 help: format!("write `{}(dtype=float)`", dotted(expr).unwrap_or_default().join(".")),
             }),
-            Captured::Absent(sentence) => Err(AnnotationError {
+            CapturedMeaning::Absent(sentence) => Err(AnnotationError {
                 code: Code::UnknownBuiltin,
                 range: expr.range(),
                 message: sentence.to_string(),
@@ -276,7 +278,7 @@ impl AnnotationReader<'_> {
         }
     }
 
-    /// What is wrong with `np.ndarray`.
+    /// Returns what is wrong with `np.ndarray`.
     fn no_elements(&self, expr: &Expr) -> AnnotationError {
         AnnotationError {
             code: Code::BadAnnotation,
@@ -359,8 +361,8 @@ impl AnnotationReader<'_> {
         };
         let elem = match self.read(dtype)? {
             ParamType::Exact(ValueType::Plain(Type::Scalar(elem))) => Ok(elem),
-            ParamType::Generic(Pattern::Any) => Err(ScalarSet::ALL),
-            ParamType::Generic(Pattern::Scalar(set)) => Err(set),
+            ParamType::Generic(TypePattern::Any) => Err(ScalarSet::ALL),
+            ParamType::Generic(TypePattern::Scalar(set)) => Err(set),
             _ => return Err(bad(dtype.range(), "the components of this type are no scalars".to_owned())),
         };
         let extents: &[Expr] = match (argument("length"), argument("shape")) {
@@ -375,12 +377,12 @@ impl AnnotationReader<'_> {
         let mut shape: SmallVec<[Option<i128>; 2]> = SmallVec::new();
         for extent in extents {
             match constant::evaluate(extent, self.lookup) {
-                Some(Captured::Int(value)) => shape.push(Some(value)),
-                Some(Captured::Any) => shape.push(None),
+                Some(CapturedMeaning::Int(value)) => shape.push(Some(value)),
+                Some(CapturedMeaning::Any) => shape.push(None),
                 _ => return Err(bad(extent.range(), "this is not a constant integer".to_owned())),
             }
         }
-        // What is left open does not matter to whether there are such types.
+        // Open parts do not matter to whether there are such types.
         let example: SmallVec<[i128; 2]> = shape.iter().map(|extent| extent.unwrap_or(1)).collect();
         let float = Scalar::F32;
         let composite = Composite::new(kind, elem.unwrap_or(float), &example);
@@ -390,7 +392,7 @@ impl AnnotationReader<'_> {
         }
         let elem = elem.map_or_else(|set| set, |elem| ScalarSet::of([elem]));
         let known = |axis: usize| shape.get(axis).copied().flatten().and_then(|extent| u16::try_from(extent).ok());
-        Ok(ParamType::Generic(Pattern::Composite { kind, elem, shape: [known(0), known(1)] }))
+        Ok(ParamType::Generic(TypePattern::Composite { kind, elem, shape: [known(0), known(1)] }))
     }
 
     fn array_subscript(&self, subscript: &ast::ExprSubscript, fixed: Option<u8>) -> Result<ParamType, AnnotationError> {
@@ -406,12 +408,12 @@ impl AnnotationReader<'_> {
         }
     }
 
-    fn element(&self, expr: &Expr) -> Result<Elem, AnnotationError> {
+    fn element(&self, expr: &Expr) -> Result<ElementType, AnnotationError> {
         match self.read(expr)? {
-            ParamType::Exact(ValueType::Plain(Type::Scalar(scalar))) => Ok(Elem::Scalar(scalar)),
-            ParamType::Exact(ValueType::Plain(Type::Composite(composite))) => Ok(Elem::Composite(composite)),
-            ParamType::Exact(ValueType::Struct(of)) => Ok(Elem::Struct(of)),
-            ParamType::Generic(pattern) => Ok(Elem::Generic(pattern)),
+            ParamType::Exact(ValueType::Plain(Type::Scalar(scalar))) => Ok(ElementType::Scalar(scalar)),
+            ParamType::Exact(ValueType::Plain(Type::Composite(composite))) => Ok(ElementType::Composite(composite)),
+            ParamType::Exact(ValueType::Struct(of)) => Ok(ElementType::Struct(of)),
+            ParamType::Generic(pattern) => Ok(ElementType::Generic(pattern)),
             ParamType::Exact(
                 ValueType::Plain(Type::Array { .. } | Type::CompositeArray { .. }) | ValueType::StructArray { .. },
             )
@@ -434,7 +436,7 @@ impl AnnotationReader<'_> {
                 _ => None,
             },
             Expr::Name(_) | Expr::Attribute(_) => match self.captured(expr)? {
-                Captured::Int(value) => u8::try_from(value).ok(),
+                CapturedMeaning::Int(value) => u8::try_from(value).ok(),
                 _ => None,
             },
             Expr::Subscript(literal) => match &*literal.slice {
@@ -479,12 +481,12 @@ fn is_composite(name: &str) -> bool {
     Composite::from_python_name(name).is_some()
 }
 
-fn array_of(elem: Elem, ndim: u8) -> ParamType {
+fn array_of(elem: ElementType, ndim: u8) -> ParamType {
     match elem {
-        Elem::Scalar(elem) => ParamType::Exact(Type::array(elem, ndim).into()),
-        Elem::Composite(elem) => ParamType::Exact(Type::composite_array(elem, ndim).into()),
-        Elem::Struct(elem) => ParamType::Exact(ValueType::struct_array(elem, ndim)),
-        Elem::Generic(pattern) => ParamType::GenericArray(pattern, ndim),
+        ElementType::Scalar(elem) => ParamType::Exact(Type::array(elem, ndim).into()),
+        ElementType::Composite(elem) => ParamType::Exact(Type::composite_array(elem, ndim).into()),
+        ElementType::Struct(elem) => ParamType::Exact(ValueType::struct_array(elem, ndim)),
+        ElementType::Generic(pattern) => ParamType::GenericArray(pattern, ndim),
     }
 }
 

@@ -7,17 +7,17 @@ use ruff_python_ast::{self as ast, Expr, Stmt};
 /// is evaluated, once, if the statement runs.
 pub(crate) fn assignment_expressions(stmt: &Stmt) -> Vec<(&ast::ExprNamed, bool)> {
     let runs = !matches!(stmt, Stmt::While(_) | Stmt::Assert(_));
-    let mut collector = Collector { found: Vec::new(), runs };
+    let mut collector = WalrusCollector { found: Vec::new(), runs };
     visitor::walk_stmt(&mut collector, stmt);
     collector.found
 }
 
-struct Collector<'a> {
+struct WalrusCollector<'a> {
     found: Vec<(&'a ast::ExprNamed, bool)>,
     runs: bool,
 }
 
-impl Collector<'_> {
+impl WalrusCollector<'_> {
     fn maybe(&mut self, visit: impl FnOnce(&mut Self)) {
         let runs = std::mem::replace(&mut self.runs, false);
         visit(self);
@@ -25,7 +25,7 @@ impl Collector<'_> {
     }
 }
 
-impl<'a> Visitor<'a> for Collector<'a> {
+impl<'a> Visitor<'a> for WalrusCollector<'a> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             // A name of its own.

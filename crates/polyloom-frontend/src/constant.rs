@@ -3,24 +3,24 @@
 //! Module-level constants of a file, defaults of parameters and decorator arguments are read with it. What it cannot
 //! compute is `None`: the value is known only when the program runs.
 
-use crate::environment::{Builtin, Captured};
+use crate::environment::{BuiltinFunction, CapturedMeaning};
 use crate::members;
-use crate::number::Number;
+use crate::number::PythonNumber;
 use crate::source::dotted;
 use polyloom_ir::{Composite, Op, Scalar};
 use ruff_python_ast::{self as ast, CmpOp, Expr, Operator, UnaryOp};
 
 /// The value of an expression, if it is a constant; `lookup` says what names mean.
-pub(crate) fn evaluate(expr: &Expr, lookup: &dyn Fn(&[&str]) -> Option<Captured>) -> Option<Captured> {
+pub(crate) fn evaluate(expr: &Expr, lookup: &dyn Fn(&[&str]) -> Option<CapturedMeaning>) -> Option<CapturedMeaning> {
     let eval = |e: &Expr| evaluate(e, lookup);
     match expr {
         Expr::NumberLiteral(literal) => match &literal.value {
-            ast::Number::Int(value) => Some(Captured::Int(value.as_u64()?.into())),
-            ast::Number::Float(value) => Some(Captured::Float(*value)),
+            ast::Number::Int(value) => Some(CapturedMeaning::Int(value.as_u64()?.into())),
+            ast::Number::Float(value) => Some(CapturedMeaning::Float(*value)),
             ast::Number::Complex { .. } => None,
         },
-        Expr::BooleanLiteral(literal) => Some(Captured::Bool(literal.value)),
-        Expr::StringLiteral(text) => Some(Captured::Text(text.value.to_str().into())),
+        Expr::BooleanLiteral(literal) => Some(CapturedMeaning::Bool(literal.value)),
+        Expr::StringLiteral(text) => Some(CapturedMeaning::Text(text.value.to_str().into())),
         Expr::Name(_) | Expr::Attribute(_) => {
             let path = dotted(expr)?;
             lookup(&path).or_else(|| match path[..] {
@@ -31,12 +31,12 @@ pub(crate) fn evaluate(expr: &Expr, lookup: &dyn Fn(&[&str]) -> Option<Captured>
         Expr::UnaryOp(unary) => {
             let operand = eval(&unary.operand)?;
             if unary.op == UnaryOp::Not {
-                return Some(Captured::Bool(!truth(&operand)?));
+                return Some(CapturedMeaning::Bool(!truth(&operand)?));
             }
             match (unary.op, number(&operand)?) {
-                (UnaryOp::USub, Number::Int(value)) => Some(Captured::Int(value.checked_neg()?)),
-                (UnaryOp::USub, Number::Float(value)) => Some(Captured::Float(-value)),
-                (UnaryOp::Invert, Number::Int(value)) => Some(Captured::Int(!value)),
+                (UnaryOp::USub, PythonNumber::Int(value)) => Some(CapturedMeaning::Int(value.checked_neg()?)),
+                (UnaryOp::USub, PythonNumber::Float(value)) => Some(CapturedMeaning::Float(-value)),
+                (UnaryOp::Invert, PythonNumber::Int(value)) => Some(CapturedMeaning::Int(!value)),
                 (UnaryOp::UAdd, value) => Some(captured(value)),
                 _ => None,
             }
@@ -62,11 +62,11 @@ pub(crate) fn evaluate(expr: &Expr, lookup: &dyn Fn(&[&str]) -> Option<Captured>
             for (op, right) in compare.ops.iter().zip(&compare.comparators) {
                 let right = number(&eval(right)?)?;
                 if !holds(*op, left, right)? {
-                    return Some(Captured::Bool(false));
+                    return Some(CapturedMeaning::Bool(false));
                 }
                 left = right;
             }
-            Some(Captured::Bool(true))
+            Some(CapturedMeaning::Bool(true))
         }
         Expr::If(conditional) => {
             let branch = if truth(&eval(&conditional.test)?)? { &conditional.body } else { &conditional.orelse };
@@ -78,42 +78,42 @@ pub(crate) fn evaluate(expr: &Expr, lookup: &dyn Fn(&[&str]) -> Option<Captured>
     }
 }
 
-/// Whether a value is true.
-pub(crate) fn truth(value: &Captured) -> Option<bool> {
+/// Tells whether a value is true.
+pub(crate) fn truth(value: &CapturedMeaning) -> Option<bool> {
     match value {
-        Captured::Text(text) => Some(!text.is_empty()),
+        CapturedMeaning::Text(text) => Some(!text.is_empty()),
         other => match number(other)? {
-            Number::Int(value) => Some(value != 0),
-            Number::Float(value) => Some(value != 0.0),
+            PythonNumber::Int(value) => Some(value != 0),
+            PythonNumber::Float(value) => Some(value != 0.0),
         },
     }
 }
 
-fn number(value: &Captured) -> Option<Number> {
+fn number(value: &CapturedMeaning) -> Option<PythonNumber> {
     match value {
-        Captured::Bool(value) => Some(Number::Int((*value).into())),
-        Captured::Int(value) => Some(Number::Int(*value)),
-        Captured::Float(value) => Some(Number::Float(*value)),
+        CapturedMeaning::Bool(value) => Some(PythonNumber::Int((*value).into())),
+        CapturedMeaning::Int(value) => Some(PythonNumber::Int(*value)),
+        CapturedMeaning::Float(value) => Some(PythonNumber::Float(*value)),
         _ => None,
     }
 }
 
-fn captured(value: Number) -> Captured {
+fn captured(value: PythonNumber) -> CapturedMeaning {
     match value {
-        Number::Int(value) => Captured::Int(value),
-        Number::Float(value) => Captured::Float(value),
+        PythonNumber::Int(value) => CapturedMeaning::Int(value),
+        PythonNumber::Float(value) => CapturedMeaning::Float(value),
     }
 }
 
-fn float(value: Number) -> f64 {
+fn float(value: PythonNumber) -> f64 {
     match value {
-        Number::Int(value) => value as f64,
-        Number::Float(value) => value,
+        PythonNumber::Int(value) => value as f64,
+        PythonNumber::Float(value) => value,
     }
 }
 
-fn arithmetic(op: Operator, left: Number, right: Number) -> Option<Number> {
-    if let (Number::Int(a), Number::Int(b)) = (left, right) {
+fn arithmetic(op: Operator, left: PythonNumber, right: PythonNumber) -> Option<PythonNumber> {
+    if let (PythonNumber::Int(a), PythonNumber::Int(b)) = (left, right) {
         let value = match op {
             Operator::Add => a.checked_add(b),
             Operator::Sub => a.checked_sub(b),
@@ -138,12 +138,12 @@ fn arithmetic(op: Operator, left: Number, right: Number) -> Option<Number> {
             Operator::Div | Operator::Pow if b != 0 => return float_arithmetic(op, left, right),
             _ => None,
         };
-        return value.map(Number::Int);
+        return value.map(PythonNumber::Int);
     }
     float_arithmetic(op, left, right)
 }
 
-fn float_arithmetic(op: Operator, left: Number, right: Number) -> Option<Number> {
+fn float_arithmetic(op: Operator, left: PythonNumber, right: PythonNumber) -> Option<PythonNumber> {
     let (a, b) = (float(left), float(right));
     let value = match op {
         Operator::Add => a + b,
@@ -158,12 +158,12 @@ fn float_arithmetic(op: Operator, left: Number, right: Number) -> Option<Number>
         Operator::Pow => a.powf(b),
         _ => return None,
     };
-    Some(Number::Float(value))
+    Some(PythonNumber::Float(value))
 }
 
-fn holds(op: CmpOp, left: Number, right: Number) -> Option<bool> {
+fn holds(op: CmpOp, left: PythonNumber, right: PythonNumber) -> Option<bool> {
     let order = match (left, right) {
-        (Number::Int(a), Number::Int(b)) => Some(a.cmp(&b)),
+        (PythonNumber::Int(a), PythonNumber::Int(b)) => Some(a.cmp(&b)),
         (a, b) => float(a).partial_cmp(&float(b)),
     };
     Some(match op {
@@ -178,13 +178,13 @@ fn holds(op: CmpOp, left: Number, right: Number) -> Option<bool> {
 }
 
 /// A composite made of numbers and of composites of the same components.
-fn composite_value(composite: Composite, args: &[Captured]) -> Option<Captured> {
+fn composite_value(composite: Composite, args: &[CapturedMeaning]) -> Option<CapturedMeaning> {
     let (elem, n) = (composite.elem(), composite.n_components());
     let mut bits: Vec<u64> = Vec::with_capacity(n);
     for arg in args {
         match arg {
-            Captured::CompositeConstant(part, of) if of.elem() == elem => bits.extend_from_slice(part),
-            Captured::Constant(value, scalar) if *scalar == elem => bits.push(*value),
+            CapturedMeaning::CompositeConstant(part, of) if of.elem() == elem => bits.extend_from_slice(part),
+            CapturedMeaning::Constant(value, scalar) if *scalar == elem => bits.push(*value),
             other => bits.push(number(other).filter(|number| number.adapts_to(elem))?.fit(elem)?),
         }
     }
@@ -194,15 +194,15 @@ fn composite_value(composite: Composite, args: &[Captured]) -> Option<Captured> 
         given if given != n => return None,
         _ => {}
     }
-    Some(Captured::CompositeConstant(bits.into(), composite))
+    Some(CapturedMeaning::CompositeConstant(bits.into(), composite))
 }
 
-fn call_value(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>) -> Option<Captured> {
+fn call_value(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<CapturedMeaning>) -> Option<CapturedMeaning> {
     let path = dotted(&call.func)?;
     if !call.arguments.keywords.is_empty() {
         return None;
     }
-    let args: Vec<Captured> = call.arguments.args.iter().map(|a| evaluate(a, lookup)).collect::<Option<_>>()?;
+    let args: Vec<CapturedMeaning> = call.arguments.args.iter().map(|a| evaluate(a, lookup)).collect::<Option<_>>()?;
     let from_python = lookup(&path).is_none();
     let callee = match path[..] {
         [name] if from_python => members::python_builtin(name)?,
@@ -210,18 +210,18 @@ fn call_value(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>
     };
     match (callee, &args[..]) {
         // Python's own `float(x)` is a Python float; the package's `float32(x)` has a type.
-        (Captured::Type(to), [x]) if from_python => match (to, number(x)?) {
-            (Scalar::Bool, value) => Some(Captured::Bool(float(value) != 0.0)),
-            (Scalar::F32, value) => Some(Captured::Float(float(value))),
-            (_, Number::Int(value)) => Some(Captured::Int(value)),
-            (_, Number::Float(value)) if value.is_finite() => Some(Captured::Int(value as i128)),
+        (CapturedMeaning::Type(to), [x]) if from_python => match (to, number(x)?) {
+            (Scalar::Bool, value) => Some(CapturedMeaning::Bool(float(value) != 0.0)),
+            (Scalar::F32, value) => Some(CapturedMeaning::Float(float(value))),
+            (_, PythonNumber::Int(value)) => Some(CapturedMeaning::Int(value)),
+            (_, PythonNumber::Float(value)) if value.is_finite() => Some(CapturedMeaning::Int(value as i128)),
             _ => None,
         },
-        (Captured::Composite(composite), args) => composite_value(composite, args),
-        (Captured::Type(to), [x]) => Some(Captured::Constant(number(x)?.convert(to), to)),
-        (Captured::Builtin(Builtin::Constant), [x]) => Some(x.clone()),
-        (Captured::Builtin(Builtin::Fold(op)), [first, rest @ ..]) => {
-            let keep = |a: Number, b: Number| {
+        (CapturedMeaning::Composite(composite), args) => composite_value(composite, args),
+        (CapturedMeaning::Type(to), [x]) => Some(CapturedMeaning::Constant(number(x)?.convert(to), to)),
+        (CapturedMeaning::Builtin(BuiltinFunction::Constant), [x]) => Some(x.clone()),
+        (CapturedMeaning::Builtin(BuiltinFunction::Fold(op)), [first, rest @ ..]) => {
+            let keep = |a: PythonNumber, b: PythonNumber| {
                 let less = holds(CmpOp::Lt, b, a).unwrap_or(false);
                 let more = holds(CmpOp::Gt, b, a).unwrap_or(false);
                 if (op == Op::Min && less) || (op == Op::Max && more) { b } else { a }
@@ -232,13 +232,13 @@ fn call_value(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>
             }
             Some(captured(best))
         }
-        (Captured::Builtin(Builtin::Op(Op::Abs)), [x]) => Some(match number(x)? {
-            Number::Int(value) => Captured::Int(value.checked_abs()?),
-            Number::Float(value) => Captured::Float(value.abs()),
+        (CapturedMeaning::Builtin(BuiltinFunction::Op(Op::Abs)), [x]) => Some(match number(x)? {
+            PythonNumber::Int(value) => CapturedMeaning::Int(value.checked_abs()?),
+            PythonNumber::Float(value) => CapturedMeaning::Float(value.abs()),
         }),
-        (Captured::Builtin(Builtin::Op(op)), [x]) => {
+        (CapturedMeaning::Builtin(BuiltinFunction::Op(op)), [x]) => {
             let x = float(number(x)?);
-            Some(Captured::Float(match op {
+            Some(CapturedMeaning::Float(match op {
                 Op::Sqrt => x.sqrt(),
                 Op::Sin => x.sin(),
                 Op::Cos => x.cos(),
@@ -255,7 +255,7 @@ fn call_value(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>
                 _ => return None,
             }))
         }
-        (Captured::Builtin(Builtin::Op(Op::Pow)), [x, y]) => {
+        (CapturedMeaning::Builtin(BuiltinFunction::Op(Op::Pow)), [x, y]) => {
             arithmetic(Operator::Pow, number(x)?, number(y)?).map(captured)
         }
         _ => None,

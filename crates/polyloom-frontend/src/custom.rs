@@ -5,7 +5,7 @@
 //! reference, which is zero at first and handed back at the end.
 
 use crate::environment::FunctionHandle;
-use crate::source::{FunctionInfo, Role, dotted};
+use crate::source::{FunctionInfo, FunctionRole, dotted};
 use ruff_python_ast::visitor::transformer::{self, Transformer};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast, Expr, Stmt};
@@ -20,22 +20,22 @@ pub struct CustomDerivative {
 }
 
 impl CustomDerivative {
-    /// What carries derivatives through the function.
+    /// Returns what carries derivatives through the function.
     pub fn gradient(&self) -> Option<FunctionHandle> {
         self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What runs in the function's place when it is run again on the way to its derivative.
+    /// Returns what runs in the function's place when it is run again on the way to its derivative.
     pub fn replay(&self) -> Option<FunctionHandle> {
         self.replay.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets what a function in this role is, and gives what it was before.
-    pub fn set(&self, role: Role, function: Option<FunctionHandle>) -> Option<FunctionHandle> {
+    pub fn set(&self, role: FunctionRole, function: Option<FunctionHandle>) -> Option<FunctionHandle> {
         let place = match role {
-            Role::Gradient => &self.gradient,
-            Role::Replay => &self.replay,
-            Role::Kernel | Role::Func => return None,
+            FunctionRole::Gradient => &self.gradient,
+            FunctionRole::Replay => &self.replay,
+            FunctionRole::Kernel | FunctionRole::Func => return None,
         };
         std::mem::replace(&mut *place.lock().unwrap_or_else(PoisonError::into_inner), function)
     }
@@ -46,7 +46,7 @@ pub(crate) fn adjoint_name(parameter: &str) -> String {
     format!("adjoint[{parameter}]")
 }
 
-/// What `x` is in the name `adjoint[x]`.
+/// Returns what `x` is in the name `adjoint[x]`.
 pub(crate) fn parameter_of(name: &str) -> Option<&str> {
     name.strip_prefix("adjoint[")?.strip_suffix(']')
 }
@@ -69,7 +69,7 @@ pub(crate) fn adjoints_in(def: &ast::StmtFunctionDef) -> Vec<(&str, TextRange)> 
     finder.0
 }
 
-/// Where a function gives something back by `return`.
+/// Returns where a function gives something back by `return`.
 pub(crate) fn first_returned(def: &ast::StmtFunctionDef) -> Option<TextRange> {
     struct Finder(Option<TextRange>);
     impl Visitor<'_> for Finder {
@@ -89,7 +89,8 @@ pub(crate) fn first_returned(def: &ast::StmtFunctionDef) -> Option<TextRange> {
 
 /// Makes `adjoint[x]` a name, in functions that carry derivatives.
 pub(crate) fn name_adjoints(body: &mut [Stmt], functions: &[FunctionInfo]) {
-    let starts: Vec<u32> = functions.iter().filter(|f| f.role == Some(Role::Gradient)).map(|f| f.start).collect();
+    let starts: Vec<u32> =
+        functions.iter().filter(|f| f.role == Some(FunctionRole::Gradient)).map(|f| f.start).collect();
     if starts.is_empty() {
         return;
     }
@@ -98,7 +99,7 @@ pub(crate) fn name_adjoints(body: &mut [Stmt], functions: &[FunctionInfo]) {
 }
 
 struct Namer<'a> {
-    /// Where the functions begin.
+    /// The place where the functions begin.
     starts: &'a [u32],
     is_inside: bool,
 }

@@ -5,8 +5,8 @@
 //! `kernel` is called as a plain function, its arguments come as the text of a call of their own.
 
 use crate::constant;
-use crate::environment::Captured;
-use crate::options::Options;
+use crate::environment::CapturedMeaning;
+use crate::options::FrontendOptions;
 use crate::source::{SourceUnit, dotted};
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::{
@@ -55,18 +55,18 @@ const FUNCTION_ARGUMENTS: [&str; 4] = ["inline", "inline_always", "module", "nam
 const MAX_BLOCK: i128 = polyloom_ir::arch::MAX_BLOCK_SIZE as i128;
 
 /// Reads the decorators of one function.
-pub(crate) struct Reader<'a> {
+pub(crate) struct DecoratorReader<'a> {
     pub(crate) file: FileId,
-    pub(crate) lookup: &'a dyn Fn(&[&str]) -> Option<Captured>,
-    pub(crate) options: &'a Options,
+    pub(crate) lookup: &'a dyn Fn(&[&str]) -> Option<CapturedMeaning>,
+    pub(crate) options: &'a FrontendOptions,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-impl Reader<'_> {
-    /// What the decorator of `def` says, and then those of the arguments in `beside`, a file of its own, that the
-    /// decorator's text does not have or does not tell: `check=flag` with a local of the program around the function.
-    /// The decorator is the one with the number `own`; where the text does not tell which is the package's, the one of
-    /// that name. Others are the program's.
+impl DecoratorReader<'_> {
+    /// Returns what the decorator of `def` says, and then those of the arguments in `beside`, a file of its own, that
+    /// the decorator's text does not have or does not tell: `check=flag` with a local of the program around the
+    /// function. The decorator is the one with the number `own`; where the text does not tell which is the package's,
+    /// the one of that name. Others are the program's.
     pub(crate) fn read(
         &mut self,
         def: &ast::StmtFunctionDef,
@@ -242,9 +242,15 @@ impl Reader<'_> {
                 self.bool(name, value);
             }
             "name" => {
-                // What only running the program tells is not looked at: kernels have their functions' names.
-                let is_number = |value: &Captured| {
-                    matches!(value, Captured::Bool(_) | Captured::Int(_) | Captured::Float(_) | Captured::Constant(..))
+                // Values known only at run time are not looked at, since kernels have their functions' names.
+                let is_number = |value: &CapturedMeaning| {
+                    matches!(
+                        value,
+                        CapturedMeaning::Bool(_)
+                            | CapturedMeaning::Int(_)
+                            | CapturedMeaning::Float(_)
+                            | CapturedMeaning::Constant(..)
+                    )
                 };
                 if self.value(value).as_ref().is_some_and(is_number) {
                     self.wrong(value, "`name` takes a string".to_owned(), "write `name=\"…\"`, or leave it out");
@@ -252,9 +258,9 @@ impl Reader<'_> {
             }
             // Any value of Warp's: a string, a module object, a dictionary, what only CUDA devices look at.
             "module" | "module_options" | "cluster_dim" | "cuda_max_registers" | "enable_cuda_smem_spilling" => {}
-            // Of what is no constant, Warp's own meaning of it, nothing is known here.
+            // Warp gives a meaning of its own to values that are no constants; nothing is known of these here.
             "inline" if kind == FunctionKind::Func => {
-                constraints.inline_never = matches!(self.value(value), Some(Captured::Bool(false)));
+                constraints.inline_never = matches!(self.value(value), Some(CapturedMeaning::Bool(false)));
             }
             _ => self.unknown(name, &KERNEL_ARGUMENTS),
         }
@@ -290,7 +296,7 @@ impl Reader<'_> {
         self.diagnostics.push(Diagnostic::error(Code::BadDecorator, span, message).help(help));
     }
 
-    fn value(&self, value: &Expr) -> Option<Captured> {
+    fn value(&self, value: &Expr) -> Option<CapturedMeaning> {
         constant::evaluate(value, self.lookup)
     }
 
@@ -302,7 +308,7 @@ impl Reader<'_> {
         from_name: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
         let text = match self.value(value) {
-            Some(Captured::Text(text)) => text,
+            Some(CapturedMeaning::Text(text)) => text,
             _ => {
                 let help = format!("write `{}=\"{}\"`", name.as_str(), names[0]);
                 self.wrong(value, format!("`{}` takes a string", name.as_str()), &help);
@@ -325,8 +331,8 @@ impl Reader<'_> {
 
     fn bool(&mut self, name: &ast::Identifier, value: &Expr) -> Option<bool> {
         match self.value(value) {
-            Some(Captured::Bool(value)) => Some(value),
-            Some(Captured::Int(value @ (0 | 1))) => Some(value == 1),
+            Some(CapturedMeaning::Bool(value)) => Some(value),
+            Some(CapturedMeaning::Int(value @ (0 | 1))) => Some(value == 1),
             _ => {
                 let help = format!("write `{}=True` or `{0}=False`", name.as_str());
                 self.wrong(value, format!("`{}` takes a bool", name.as_str()), &help);
@@ -340,13 +346,13 @@ impl Reader<'_> {
     }
 
     fn integer(&mut self, name: &ast::Identifier, value: &Expr, least: i128, most: i128) -> Option<u32> {
-        if let Some(Captured::Int(value)) = self.value(value)
+        if let Some(CapturedMeaning::Int(value)) = self.value(value)
             && (least..=most).contains(&value)
         {
             return u32::try_from(value).ok();
         }
         let message = format!("`{}` takes an integer from {least} to {most}", name.as_str());
-        // Of what there must be some, as many as are usual.
+        // The usual number of values that there must be.
         let is_usual = |example: &i128| least > 0 && *example <= most;
         let example = [256, 64].into_iter().find(is_usual).unwrap_or(least);
         self.wrong(value, message, &format!("write `{}={example}`, for example", name.as_str()));
@@ -397,14 +403,14 @@ impl Reader<'_> {
         for item in &dict.items {
             let key = item.key.as_ref().and_then(|k| self.value(k));
             let text = match self.value(&item.value) {
-                Some(Captured::Text(text)) => Some(text.to_string()),
-                Some(Captured::Bool(value)) => Some(value.to_string()),
-                Some(Captured::Int(value)) => Some(value.to_string()),
-                Some(Captured::Float(value)) => Some(format!("{value:?}")),
+                Some(CapturedMeaning::Text(text)) => Some(text.to_string()),
+                Some(CapturedMeaning::Bool(value)) => Some(value.to_string()),
+                Some(CapturedMeaning::Int(value)) => Some(value.to_string()),
+                Some(CapturedMeaning::Float(value)) => Some(format!("{value:?}")),
                 _ => None,
             };
             match (key, text) {
-                (Some(Captured::Text(key)), Some(text)) => metadata.hints.push((key.to_string(), text)),
+                (Some(CapturedMeaning::Text(key)), Some(text)) => metadata.hints.push((key.to_string(), text)),
                 _ => self.wrong(&item.value, "a hint is a string and a constant".to_owned(), usage),
             }
         }

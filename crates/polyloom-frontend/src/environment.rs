@@ -1,12 +1,12 @@
 //! What names mean outside a kernel.
 //!
-//! The compiler sees a kernel's text and asks an [`Environment`] about every name the text does not define: the Python
+//! The compiler sees a kernel's text and asks an [`NameEnvironment`] about every name the text does not define: the Python
 //! package answers from live objects, [`crate::FileEnvironment`] from the rest of the file.
 
 use crate::annotation::AnnotationReader;
 use crate::custom::CustomDerivative;
 use crate::param_type::ParamType;
-use crate::source::{Role, SourceUnit};
+use crate::source::{FunctionRole, SourceUnit};
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{Composite, CompositeKind, Op, Scalar, Type};
 use smallvec::SmallVec;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 ///
 /// Python's own builtins (`range`, `len`, `float`, …) need not be resolved: the compiler knows them, and asks about
 /// them only so that a user's own definition of such a name wins.
-pub trait Environment: Send + Sync {
-    /// What a name, or a name followed by attributes, stands for. `["wp", "sin"]` is `wp.sin`; `None` if it is not
-    /// defined.
-    fn lookup(&self, path: &[&str]) -> Option<Captured>;
+pub trait NameEnvironment: Send + Sync {
+    /// Returns what a name, or a name followed by attributes, stands for. `["wp", "sin"]` is `wp.sin`; `None` if it is
+    /// not defined.
+    fn lookup(&self, path: &[&str]) -> Option<CapturedMeaning>;
 
     /// The value of the Python expression at this offset of the function's file, with these variables beside the names
     /// of the environment; `None` if there is no Python here to compute it. Each occurrence is computed once.
@@ -32,8 +32,8 @@ pub trait Environment: Send + Sync {
         &self,
         _expression: &str,
         _offset: u32,
-        _variables: &[(&str, Variable)],
-    ) -> Option<Result<Captured, String>> {
+        _variables: &[(&str, KernelVariable)],
+    ) -> Option<Result<CapturedMeaning, String>> {
         None
     }
 
@@ -45,7 +45,7 @@ pub trait Environment: Send + Sync {
 
 /// A name of a kernel in an expression that Python computes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Variable {
+pub enum KernelVariable {
     /// A bool.
     Bool(bool),
     /// An integer.
@@ -58,7 +58,7 @@ pub enum Variable {
 
 /// The meaning of a name captured from outside.
 #[derive(Clone)]
-pub enum Captured {
+pub enum CapturedMeaning {
     /// `True`, `False`.
     Bool(bool),
     /// A Python integer: it takes the type of what it meets.
@@ -82,7 +82,7 @@ pub enum Captured {
     Annotation(ParamType),
     /// `loom.array` and `loom.array1d` … `loom.array4d`: with `dtype` and, for the first, `ndim`, an array type.
     ArrayConstructor(Option<u8>),
-    /// `loom.indexedarray` and its like: as [`Captured::ArrayConstructor`].
+    /// `loom.indexedarray` and its like: as [`CapturedMeaning::ArrayConstructor`].
     IndexedArrayConstructor(Option<u8>),
     /// `loom.ref`: with a type in brackets, that of parameters by reference.
     ReferenceConstructor,
@@ -91,13 +91,13 @@ pub enum Captured {
     /// `typing.TypeVar`: called, it makes the annotation of parameters of several types.
     TypeVariable,
     /// A builtin function.
-    Builtin(Builtin),
+    Builtin(BuiltinFunction),
     /// A module, by its full name.
     Module(Arc<str>),
     /// A user's function: its overloads in the order of their definition, no two of the same parameter types.
     Function(Vec<FunctionHandle>),
     /// `grad(f)`: what a function or builtin `f` of that name has as derivatives.
-    Gradient(Arc<Captured>, Arc<str>),
+    Gradient(Arc<CapturedMeaning>, Arc<str>),
     /// A kernel, which other kernels cannot call.
     Kernel(Arc<str>),
     /// A string.
@@ -112,7 +112,7 @@ pub enum Captured {
 
 /// A function a kernel can call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Builtin {
+pub enum BuiltinFunction {
     /// An operation of the op table.
     Op(Op),
     /// `tid()`: the first coordinate, or as many as it is unpacked to.
@@ -134,12 +134,12 @@ pub enum Builtin {
     /// `grad(f)`: a function that gives the derivatives of what `f` gives.
     Grad,
     /// What makes vectors and the like and is no type.
-    Construct(Constructor),
+    Construct(CompositeConstructor),
 }
 
 /// A function that makes vectors, matrices, quaternions or transforms.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Constructor {
+pub enum CompositeConstructor {
     /// `vector(…, length=, dtype=)`.
     Vector,
     /// `matrix(…, shape=, dtype=)`.
@@ -160,20 +160,25 @@ pub enum Constructor {
     Transformation,
 }
 
-impl Constructor {
-    /// What a call of a type's constructor makes in a kernel.
-    pub(crate) fn of(kind: CompositeKind) -> Constructor {
+impl CompositeConstructor {
+    /// Returns what a call of a type's constructor makes in a kernel.
+    pub(crate) fn of(kind: CompositeKind) -> CompositeConstructor {
         match kind {
-            CompositeKind::Vector => Constructor::Vector,
-            CompositeKind::Matrix => Constructor::Matrix,
-            CompositeKind::Quaternion => Constructor::Quaternion,
-            CompositeKind::Transform => Constructor::Transformation,
+            CompositeKind::Vector => CompositeConstructor::Vector,
+            CompositeKind::Matrix => CompositeConstructor::Matrix,
+            CompositeKind::Quaternion => CompositeConstructor::Quaternion,
+            CompositeKind::Transform => CompositeConstructor::Transformation,
         }
     }
 
-    /// Whether a type among its arguments is that of the elements: the others are of numbers.
+    /// Returns true if a type among its arguments is that of the elements, since the others are of numbers.
     pub(crate) fn has_dtype(self) -> bool {
-        matches!(self, Constructor::Identity | Constructor::QuatIdentity | Constructor::TransformIdentity)
+        matches!(
+            self,
+            CompositeConstructor::Identity
+                | CompositeConstructor::QuatIdentity
+                | CompositeConstructor::TransformIdentity
+        )
     }
 }
 
@@ -187,14 +192,14 @@ pub struct FunctionHandle {
     /// Index into [`SourceUnit::functions`].
     pub function: usize,
     /// The meaning of its free names.
-    pub environment: Arc<dyn Environment>,
+    pub environment: Arc<dyn NameEnvironment>,
     /// Decorator arguments beyond those in its text: a file that is one call with them, `kernel(block_dim=256)`.
     pub arguments: Option<Arc<SourceUnit>>,
-    /// What stands in for its own derivative.
+    /// Holds what stands in for its own derivative.
     pub custom: Arc<CustomDerivative>,
 }
 
-/// What two handles share only if they are the same function.
+/// Describes what two handles share only if they are the same function.
 pub(crate) type Identity = (usize, usize, usize);
 
 impl FunctionHandle {
@@ -204,29 +209,29 @@ impl FunctionHandle {
         (Arc::as_ptr(&self.unit) as usize, self.function, environment)
     }
 
-    /// Whether the two are one definition, executed once.
+    /// Returns true if the two are one definition, executed once.
     pub fn is_same(&self, other: &FunctionHandle) -> bool {
         self.identity() == other.identity()
     }
 
-    /// Whether a definition takes parameters of the same types as an earlier one of its name, and so replaces it;
-    /// others are overloads of one another.
+    /// Returns true if a definition takes parameters of the same types as an earlier one of its name, and so replaces
+    /// it; others are overloads of one another.
     pub fn replaces(&self, earlier: &FunctionHandle) -> bool {
         let types = self.parameter_types(Some(ParamType::ANY));
         types.is_some() && types == earlier.parameter_types(Some(ParamType::ANY))
     }
 
-    /// What its text makes of it.
-    pub fn role(&self) -> Option<Role> {
+    /// Returns what its text makes of it.
+    pub fn role(&self) -> Option<FunctionRole> {
         self.unit.functions().get(self.function)?.role
     }
 
-    /// Whether it may be what a derivative of `function` is made of: it takes what that takes first.
+    /// Returns true if it may be what a derivative of `function` is made of, since it takes what that takes first.
     pub fn goes_with(&self, function: &FunctionHandle) -> bool {
         let [own, of] = [self, function].map(|handle| handle.parameter_types(Some(ParamType::ANY)));
         let (Some(own), Some(of)) = (own, of) else { return false };
         match self.role() {
-            Some(Role::Gradient) => own.starts_with(&of),
+            Some(FunctionRole::Gradient) => own.starts_with(&of),
             _ => own == of,
         }
     }
@@ -282,75 +287,80 @@ impl fmt::Debug for FunctionHandle {
     }
 }
 
-impl Captured {
-    /// Whether code compiled for the one is right for the other: the same value to the bit, the same type, the same
-    /// functions.
-    pub fn is_same(&self, other: &Captured) -> bool {
+impl CapturedMeaning {
+    /// Returns true if code compiled for the one is right for the other: the same value to the bit, the same type, the
+    /// same functions.
+    pub fn is_same(&self, other: &CapturedMeaning) -> bool {
         match (self, other) {
-            (Captured::Bool(a), Captured::Bool(b)) => a == b,
-            (Captured::Int(a), Captured::Int(b)) => a == b,
-            (Captured::Float(a), Captured::Float(b)) => a.to_bits() == b.to_bits(),
-            (Captured::Constant(a, of), Captured::Constant(b, other)) => (a, of) == (b, other),
-            (Captured::CompositeConstant(a, of), Captured::CompositeConstant(b, other)) => (a, of) == (b, other),
-            (Captured::Type(a), Captured::Type(b)) => a == b,
-            (Captured::Composite(a), Captured::Composite(b)) => a == b,
-            (Captured::Struct(a), Captured::Struct(b)) => a == b,
-            (Captured::TypeConstructor(a), Captured::TypeConstructor(b)) => a == b,
-            (Captured::Annotation(a), Captured::Annotation(b)) => a == b,
-            (Captured::ArrayConstructor(a), Captured::ArrayConstructor(b)) => a == b,
-            (Captured::Any, Captured::Any) | (Captured::TypeVariable, Captured::TypeVariable) => true,
-            (Captured::Builtin(a), Captured::Builtin(b)) => a == b,
-            (Captured::Function(a), Captured::Function(b)) => {
+            (CapturedMeaning::Bool(a), CapturedMeaning::Bool(b)) => a == b,
+            (CapturedMeaning::Int(a), CapturedMeaning::Int(b)) => a == b,
+            (CapturedMeaning::Float(a), CapturedMeaning::Float(b)) => a.to_bits() == b.to_bits(),
+            (CapturedMeaning::Constant(a, of), CapturedMeaning::Constant(b, other)) => (a, of) == (b, other),
+            (CapturedMeaning::CompositeConstant(a, of), CapturedMeaning::CompositeConstant(b, other)) => {
+                (a, of) == (b, other)
+            }
+            (CapturedMeaning::Type(a), CapturedMeaning::Type(b)) => a == b,
+            (CapturedMeaning::Composite(a), CapturedMeaning::Composite(b)) => a == b,
+            (CapturedMeaning::Struct(a), CapturedMeaning::Struct(b)) => a == b,
+            (CapturedMeaning::TypeConstructor(a), CapturedMeaning::TypeConstructor(b)) => a == b,
+            (CapturedMeaning::Annotation(a), CapturedMeaning::Annotation(b)) => a == b,
+            (CapturedMeaning::ArrayConstructor(a), CapturedMeaning::ArrayConstructor(b)) => a == b,
+            (CapturedMeaning::Any, CapturedMeaning::Any)
+            | (CapturedMeaning::TypeVariable, CapturedMeaning::TypeVariable) => true,
+            (CapturedMeaning::Builtin(a), CapturedMeaning::Builtin(b)) => a == b,
+            (CapturedMeaning::Function(a), CapturedMeaning::Function(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_same(b))
             }
-            (Captured::Module(a), Captured::Module(b))
-            | (Captured::Kernel(a), Captured::Kernel(b))
-            | (Captured::Text(a), Captured::Text(b))
-            | (Captured::Absent(a), Captured::Absent(b))
-            | (Captured::Unsupported(a), Captured::Unsupported(b)) => a == b,
-            (Captured::Gradient(a, _), Captured::Gradient(b, _)) => a.is_same(b),
-            (Captured::Unknown(a), Captured::Unknown(b)) => a == b,
+            (CapturedMeaning::Module(a), CapturedMeaning::Module(b))
+            | (CapturedMeaning::Kernel(a), CapturedMeaning::Kernel(b))
+            | (CapturedMeaning::Text(a), CapturedMeaning::Text(b))
+            | (CapturedMeaning::Absent(a), CapturedMeaning::Absent(b))
+            | (CapturedMeaning::Unsupported(a), CapturedMeaning::Unsupported(b)) => a == b,
+            (CapturedMeaning::Gradient(a, _), CapturedMeaning::Gradient(b, _)) => a.is_same(b),
+            (CapturedMeaning::Unknown(a), CapturedMeaning::Unknown(b)) => a == b,
             _ => false,
         }
     }
 
     /// A type as a name of it is captured.
-    pub fn of_type(ty: ValueType) -> Captured {
+    pub fn of_type(ty: ValueType) -> CapturedMeaning {
         match ty {
-            ValueType::Plain(Type::Scalar(scalar)) => Captured::Type(scalar),
-            ValueType::Plain(Type::Composite(composite)) => Captured::Composite(composite),
-            ValueType::Struct(of) => Captured::Struct(of),
-            array => Captured::Annotation(ParamType::Exact(array)),
+            ValueType::Plain(Type::Scalar(scalar)) => CapturedMeaning::Type(scalar),
+            ValueType::Plain(Type::Composite(composite)) => CapturedMeaning::Composite(composite),
+            ValueType::Struct(of) => CapturedMeaning::Struct(of),
+            array => CapturedMeaning::Annotation(ParamType::Exact(array)),
         }
     }
 
-    /// What it is, for messages: `a module`, `a string`.
+    /// Returns what it is, for messages: `a module`, `a string`.
     pub fn describe(&self) -> String {
         match self {
-            Captured::Bool(_) => "a bool".to_owned(),
-            Captured::Int(_) => "an integer".to_owned(),
-            Captured::Float(_) => "a float".to_owned(),
-            Captured::Constant(_, scalar) => format!("a {} constant", scalar.python_name()),
-            Captured::CompositeConstant(_, composite) => format!("a {} constant", composite.python_name()),
-            Captured::Type(scalar) => format!("the type `{}`", scalar.python_name()),
-            Captured::Composite(composite) => format!("the type `{}`", composite.python_name()),
-            Captured::Struct(of) => format!("the struct `{}`", of.name()),
-            Captured::Annotation(ParamType::Exact(_)) | Captured::ArrayConstructor(_) => "an array type".to_owned(),
-            Captured::Annotation(_) => "the annotation of a generic parameter".to_owned(),
-            Captured::TypeConstructor(kind) => format!("`{}` of the module `types`", kind.python_name()),
-            Captured::IndexedArrayConstructor(_) => "an array type".to_owned(),
-            Captured::ReferenceConstructor => "the annotation `ref`".to_owned(),
-            Captured::Any => "the annotation `Any`".to_owned(),
-            Captured::TypeVariable => "`TypeVar` of the module `typing`".to_owned(),
-            Captured::Builtin(_) => "a builtin function".to_owned(),
-            Captured::Module(name) => format!("the module `{name}`"),
-            Captured::Function(_) => "a function".to_owned(),
-            Captured::Gradient(..) => "the derivative of a function".to_owned(),
-            Captured::Kernel(_) => "a kernel".to_owned(),
-            Captured::Text(_) => "a string".to_owned(),
-            Captured::Unsupported(name) => format!("a value of type `{name}`"),
-            Captured::Absent(_) => "a part of Warp that Polyloom does not have".to_owned(),
-            Captured::Unknown(what) => (*what).to_owned(),
+            CapturedMeaning::Bool(_) => "a bool".to_owned(),
+            CapturedMeaning::Int(_) => "an integer".to_owned(),
+            CapturedMeaning::Float(_) => "a float".to_owned(),
+            CapturedMeaning::Constant(_, scalar) => format!("a {} constant", scalar.python_name()),
+            CapturedMeaning::CompositeConstant(_, composite) => format!("a {} constant", composite.python_name()),
+            CapturedMeaning::Type(scalar) => format!("the type `{}`", scalar.python_name()),
+            CapturedMeaning::Composite(composite) => format!("the type `{}`", composite.python_name()),
+            CapturedMeaning::Struct(of) => format!("the struct `{}`", of.name()),
+            CapturedMeaning::Annotation(ParamType::Exact(_)) | CapturedMeaning::ArrayConstructor(_) => {
+                "an array type".to_owned()
+            }
+            CapturedMeaning::Annotation(_) => "the annotation of a generic parameter".to_owned(),
+            CapturedMeaning::TypeConstructor(kind) => format!("`{}` of the module `types`", kind.python_name()),
+            CapturedMeaning::IndexedArrayConstructor(_) => "an array type".to_owned(),
+            CapturedMeaning::ReferenceConstructor => "the annotation `ref`".to_owned(),
+            CapturedMeaning::Any => "the annotation `Any`".to_owned(),
+            CapturedMeaning::TypeVariable => "`TypeVar` of the module `typing`".to_owned(),
+            CapturedMeaning::Builtin(_) => "a builtin function".to_owned(),
+            CapturedMeaning::Module(name) => format!("the module `{name}`"),
+            CapturedMeaning::Function(_) => "a function".to_owned(),
+            CapturedMeaning::Gradient(..) => "the derivative of a function".to_owned(),
+            CapturedMeaning::Kernel(_) => "a kernel".to_owned(),
+            CapturedMeaning::Text(_) => "a string".to_owned(),
+            CapturedMeaning::Unsupported(name) => format!("a value of type `{name}`"),
+            CapturedMeaning::Absent(_) => "a part of Warp that Polyloom does not have".to_owned(),
+            CapturedMeaning::Unknown(what) => (*what).to_owned(),
         }
     }
 }

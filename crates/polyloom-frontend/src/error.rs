@@ -6,7 +6,7 @@ use std::fmt;
 /// A rejected program.
 #[derive(Debug, Clone)]
 pub struct CompileError {
-    /// What is wrong with it: at least one error, and the warnings found on the way, in the order of the text.
+    /// Holds what is wrong with it: at least one error, and the warnings found on the way, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
     /// The files the spans point into.
     pub sources: SourceMap,

@@ -4,7 +4,7 @@
 //! for whoever compiles both to see: a name that is bound again in between, or by a loop, may tell them apart.
 
 use crate::assignment_expressions::assignment_expressions;
-use crate::source::{Role, SourceUnit, blocks_of, dotted};
+use crate::source::{FunctionRole, SourceUnit, blocks_of, dotted};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast, Expr, Stmt};
 use ruff_text_size::{Ranged, TextRange};
@@ -19,10 +19,10 @@ impl SourceUnit {
             return String::new();
         };
         let around = info.enclosing.iter().filter_map(|&start| self.definition_at(start));
-        let mut scopes = vec![Scope { body: self.body(), parameters: None }];
-        scopes.extend(around.map(|def| Scope { body: &def.body, parameters: Some(&def.parameters) }));
+        let mut scopes = vec![ExcerptScope { body: self.body(), parameters: None }];
+        scopes.extend(around.map(|def| ExcerptScope { body: &def.body, parameters: Some(&def.parameters) }));
         let innermost = scopes.len() - 1;
-        let mut excerpt = Excerpt { unit: self, scopes, taken: BTreeMap::new(), seen: FxHashSet::default() };
+        let mut excerpt = SourceExcerpt { unit: self, scopes, taken: BTreeMap::new(), seen: FxHashSet::default() };
         let mut wanted = excerpt.uses_of_function(function, def);
         wanted.extend(["__future__".to_owned()]);
         excerpt.take_names(innermost, wanted);
@@ -52,21 +52,21 @@ impl SourceUnit {
 }
 
 /// A module or function, as names are looked up in it.
-struct Scope<'a> {
+struct ExcerptScope<'a> {
     body: &'a [Stmt],
     parameters: Option<&'a ast::Parameters>,
 }
 
-struct Excerpt<'a> {
+struct SourceExcerpt<'a> {
     unit: &'a SourceUnit,
     /// The module first.
-    scopes: Vec<Scope<'a>>,
-    /// By scope and offset.
+    scopes: Vec<ExcerptScope<'a>>,
+    /// Indexed by scope and offset.
     taken: BTreeMap<(usize, u32), &'a Stmt>,
     seen: FxHashSet<(usize, String)>,
 }
 
-impl<'a> Excerpt<'a> {
+impl<'a> SourceExcerpt<'a> {
     /// Takes all statements that give these names a meaning, and what these need.
     fn take_names(&mut self, scope: usize, names: Vec<String>) {
         let mut pending: Vec<(usize, String)> = names.into_iter().map(|name| (scope, name)).collect();
@@ -75,7 +75,7 @@ impl<'a> Excerpt<'a> {
                 continue;
             }
             for scope in (0..=scope).rev() {
-                let Scope { body, parameters } = self.scopes[scope];
+                let ExcerptScope { body, parameters } = self.scopes[scope];
                 let binding: Vec<&Stmt> = body.iter().filter(|stmt| self.binds(stmt, &name)).collect();
                 for stmt in &binding {
                     if self.taken.insert((scope, stmt.range().start().to_u32()), stmt).is_none() {
@@ -89,7 +89,7 @@ impl<'a> Excerpt<'a> {
         }
     }
 
-    /// Whether a statement gives a name a meaning, or an attribute of what it names.
+    /// Returns true if a statement gives a name a meaning, or an attribute of what it names.
     fn binds(&self, stmt: &Stmt, name: &str) -> bool {
         let targets = |target: &Expr| is_target(target, name);
         let binds = match stmt {
@@ -104,7 +104,7 @@ impl<'a> Excerpt<'a> {
             Stmt::FunctionDef(def) => {
                 let index = self.unit.function_starting_at(def.range().start().to_u32());
                 let info = index.and_then(|index| self.unit.functions().get(index));
-                let is_custom = |role| matches!(role, Some(Role::Gradient | Role::Replay));
+                let is_custom = |role| matches!(role, Some(FunctionRole::Gradient | FunctionRole::Replay));
                 def.name.as_str() == name
                     || info.is_some_and(|info| is_custom(info.role) && info.of.as_deref() == Some(name))
             }
@@ -129,14 +129,14 @@ impl<'a> Excerpt<'a> {
         {
             return self.uses_of_function(index, def);
         }
-        let mut uses = Uses::default();
+        let mut uses = NameUses::default();
         uses.visit_stmt(stmt);
         uses.names.into_iter().collect()
     }
 
     fn uses_of_function(&self, index: usize, def: &ast::StmtFunctionDef) -> Vec<String> {
         let free = self.unit.free_names(index);
-        let mut in_annotations = Uses::default();
+        let mut in_annotations = NameUses::default();
         in_annotations.visit_parameters(&def.parameters);
         if let Some(returns) = &def.returns {
             in_annotations.visit_annotation(returns);
@@ -146,29 +146,29 @@ impl<'a> Excerpt<'a> {
     }
 
     fn write(&self, innermost: usize, def: &ast::StmtFunctionDef) -> String {
-        let mut parts: Vec<(Kind, String)> = Vec::new();
+        let mut parts: Vec<(StatementKind, String)> = Vec::new();
         let mut own = Some(def.range());
         let mut add = |kind, range| parts.push((kind, self.unit.dedented(range)));
         for (&(scope, start), stmt) in &self.taken {
             match own {
                 Some(range) if stmt.range().contains_range(range) => own = None,
                 Some(range) if scope == innermost && start > range.start().to_u32() => {
-                    add(Kind::Definition, range);
+                    add(StatementKind::Definition, range);
                     own = None;
                 }
                 _ => {}
             }
-            add(Kind::of(stmt), stmt.range());
+            add(StatementKind::of(stmt), stmt.range());
         }
         if let Some(range) = own {
-            add(Kind::Definition, range);
+            add(StatementKind::Definition, range);
         }
         let mut text = String::new();
         let mut last = None;
         for (kind, part) in parts {
             text.push_str(match last {
                 None => "",
-                Some(last) if last == Kind::Definition || kind == Kind::Definition => "\n\n\n",
+                Some(last) if last == StatementKind::Definition || kind == StatementKind::Definition => "\n\n\n",
                 Some(last) if last == kind => "\n",
                 Some(_) => "\n\n",
             });
@@ -180,25 +180,25 @@ impl<'a> Excerpt<'a> {
     }
 }
 
-/// What tells how many empty lines stand between statements.
+/// Describes what tells how many empty lines stand between statements.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum StatementKind {
     Import,
     Definition,
     Other,
 }
 
-impl Kind {
-    fn of(stmt: &Stmt) -> Kind {
+impl StatementKind {
+    fn of(stmt: &Stmt) -> StatementKind {
         match stmt {
-            Stmt::Import(_) | Stmt::ImportFrom(_) => Kind::Import,
-            Stmt::FunctionDef(_) | Stmt::ClassDef(_) => Kind::Definition,
-            _ => Kind::Other,
+            Stmt::Import(_) | Stmt::ImportFrom(_) => StatementKind::Import,
+            Stmt::FunctionDef(_) | Stmt::ClassDef(_) => StatementKind::Definition,
+            _ => StatementKind::Other,
         }
     }
 }
 
-/// Whether assigning to `target` changes what a name stands for.
+/// Returns true if assigning to `target` changes what a name stands for.
 fn is_target(target: &Expr, name: &str) -> bool {
     match target {
         Expr::Tuple(tuple) => tuple.elts.iter().any(|target| is_target(target, name)),
@@ -211,12 +211,12 @@ fn is_target(target: &Expr, name: &str) -> bool {
 
 /// The names in a statement, quoted annotations included.
 #[derive(Default)]
-struct Uses {
+struct NameUses {
     names: BTreeSet<String>,
     in_annotation: bool,
 }
 
-impl<'a> Visitor<'a> for Uses {
+impl<'a> Visitor<'a> for NameUses {
     fn visit_annotation(&mut self, expr: &'a Expr) {
         self.in_annotation = true;
         visitor::walk_annotation(self, expr);
@@ -247,7 +247,7 @@ mod tests {
         let unit = SourceUnit::parse(SourceFile::new("test.py", text, 1)).unwrap();
         let excerpt = unit.excerpt(unit.find(function).unwrap());
         assert_eq!(excerpt, expected);
-        // What is an excerpt is one of itself.
+        // An excerpt is an excerpt of itself.
         let again = SourceUnit::parse(SourceFile::new("again.py", &*excerpt, 1)).unwrap();
         assert_eq!(again.excerpt(again.find(function).unwrap()), excerpt);
     }

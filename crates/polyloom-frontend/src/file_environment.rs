@@ -3,7 +3,7 @@
 //! Module-level constants, imports, functions with their overloads and type aliases are known, and so are attributes of
 //! classes that stand for themselves; a kernel defined inside a function sees that function's constants too. Whatever
 //! only running the program would tell is captured as
-//! [`Captured::Unknown`], so that using it is an error with a reason.
+//! [`CapturedMeaning::Unknown`], so that using it is an error with a reason.
 //!
 //! As in a running program, a function takes names as they stand where it is defined: every name has all the meanings
 //! that the text gives it, each from some offset on. What has none there means what it means at the end of the file.
@@ -12,10 +12,10 @@ use crate::annotation::{AnnotationError, AnnotationReader};
 use crate::assignment_expressions::assignment_expressions;
 use crate::constant;
 use crate::custom::CustomDerivative;
-use crate::environment::{Captured, Environment, FunctionHandle};
+use crate::environment::{CapturedMeaning, FunctionHandle, NameEnvironment};
 use crate::members;
-use crate::param_type::{ParamType, Pattern, ScalarSet};
-use crate::source::{PACKAGES, Role, SourceUnit, blocks_of, dotted, imported};
+use crate::param_type::{ParamType, ScalarSet, TypePattern};
+use crate::source::{FunctionRole, PACKAGES, SourceUnit, blocks_of, dotted, imported};
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{Code, Type};
 use ruff_python_ast::visitor::{self, Visitor};
@@ -30,20 +30,20 @@ const LIBRARIES: [&str; 3] = ["math", "numpy", "typing"];
 
 /// The names of a `.py` file, as one of its functions sees them.
 pub struct FileEnvironment {
-    file: Arc<File>,
+    file: Arc<FileNames>,
     scope: usize,
-    /// Where the function is defined; names of the scope that it is in are taken as they stand there.
+    /// The place where the function is defined; names of the scope that it is in are taken as they stand there.
     at: u32,
 }
 
 /// Past the end of every file: names as they stand then.
 const END: u32 = u32::MAX;
 
-struct File {
+struct FileNames {
     unit: Arc<SourceUnit>,
     /// Scope 0 is the module; the others are functions that contain functions, and classes.
-    scopes: Vec<Scope>,
-    /// What is wrong with its structs.
+    scopes: Vec<FileScope>,
+    /// Holds what is wrong with its structs.
     errors: Vec<AnnotationError>,
     /// The scope of each such function, by the offset of its definition.
     scope_of: FxHashMap<u32, usize>,
@@ -53,22 +53,22 @@ struct File {
     offset: u32,
 }
 
-struct Scope {
+struct FileScope {
     /// Offset of the definition of the function or class.
     start: Option<u32>,
-    /// Where names are looked up that this has not: nothing in a class sees the names of a class around it.
+    /// The place where names are looked up that this has not: nothing in a class sees the names of a class around it.
     parent: Option<usize>,
     is_class: bool,
-    /// Of a class, the class whose attributes it has beside its own.
+    /// The class whose attributes it has beside its own of a class.
     base: Option<usize>,
     /// The meanings of each name in the order of the text, with the offset from which on it has them.
-    names: FxHashMap<String, Vec<(u32, Binding)>>,
+    names: FxHashMap<String, Vec<(u32, NameBinding)>>,
 }
 
 #[derive(Clone)]
-enum Binding {
-    Value(Captured),
-    Functions(Overloads),
+enum NameBinding {
+    Value(CapturedMeaning),
+    Functions(OverloadSet),
     /// A class, whose attributes are the names of this scope.
     Class(usize),
     /// An import of this path.
@@ -77,39 +77,40 @@ enum Binding {
 
 /// The definitions of one name that are overloads of one another.
 #[derive(Clone, Default)]
-struct Overloads {
+struct OverloadSet {
     /// In the order of the text.
-    functions: Vec<Overload>,
-    /// Where the one for these parameter types is.
+    functions: Vec<OverloadDefinition>,
+    /// The place where the one for these parameter types is.
     by_types: FxHashMap<SmallVec<[ParamType; 4]>, usize>,
 }
 
 #[derive(Clone)]
-struct Overload {
+struct OverloadDefinition {
     index: usize,
     start: u32,
-    /// Where the one is defined that replaces it.
+    /// The place where the one is defined that replaces it.
     replaced: Option<u32>,
 }
 
-impl Overloads {
+impl OverloadSet {
     fn add(&mut self, index: usize, start: u32, types: Option<SmallVec<[ParamType; 4]>>) {
         if let Some(types) = types
             && let Some(replaced) = self.by_types.insert(types, self.functions.len())
         {
             self.functions[replaced].replaced = Some(start);
         }
-        self.functions.push(Overload { index, start, replaced: None });
+        self.functions.push(OverloadDefinition { index, start, replaced: None });
     }
 
     /// Those that a function sees which is defined at an offset: as they stand there. A kernel is compiled there, too; a
     /// function goes on gaining overloads, unless one of them replaces one.
-    fn seen_at(&self, at: u32, by_kernel: bool) -> impl Iterator<Item = &Overload> {
-        let is_there = move |each: &Overload| each.start <= at && each.replaced.is_none_or(|replaced| replaced > at);
+    fn seen_at(&self, at: u32, by_kernel: bool) -> impl Iterator<Item = &OverloadDefinition> {
+        let is_there =
+            move |each: &OverloadDefinition| each.start <= at && each.replaced.is_none_or(|replaced| replaced > at);
         let mut there = self.functions.iter().filter(|each| is_there(each)).peekable();
         let is_fixed = by_kernel && there.peek().is_some();
         let is_fixed = is_fixed || there.any(|each| each.replaced.is_some());
-        let comes = move |each: &Overload| each.start > at && !is_fixed && each.replaced.is_none();
+        let comes = move |each: &OverloadDefinition| each.start > at && !is_fixed && each.replaced.is_none();
         self.functions.iter().filter(move |each| is_there(each) || comes(each))
     }
 }
@@ -117,7 +118,7 @@ impl Overloads {
 impl FileEnvironment {
     /// The environment of the module-level functions of a file.
     pub fn new(unit: &Arc<SourceUnit>) -> Arc<FileEnvironment> {
-        let mut file = File {
+        let mut file = FileNames {
             unit: unit.clone(),
             scopes: Vec::new(),
             errors: Vec::new(),
@@ -139,10 +140,10 @@ impl FileEnvironment {
                 };
             }
         }
-        File::environment(&Arc::new(file), 0, END)
+        FileNames::environment(&Arc::new(file), 0, END)
     }
 
-    /// What is wrong with the structs of the file.
+    /// Returns what is wrong with the structs of the file.
     pub(crate) fn errors(&self) -> &[AnnotationError] {
         &self.file.errors
     }
@@ -155,9 +156,9 @@ impl FileEnvironment {
     }
 }
 
-impl File {
-    /// What stands in for the derivative of a function, in the scope that it is in.
-    fn custom(self: &Arc<File>, index: usize) -> Arc<CustomDerivative> {
+impl FileNames {
+    /// Returns what stands in for the derivative of a function, in the scope that it is in.
+    fn custom(self: &Arc<FileNames>, index: usize) -> Arc<CustomDerivative> {
         let custom = Arc::<CustomDerivative>::default();
         let functions = self.unit.functions();
         let Some(of) = functions.get(index) else { return custom };
@@ -172,20 +173,20 @@ impl File {
     }
 
     /// A function with the names it sees, without what stands in for its derivative.
-    fn handle(self: &Arc<File>, index: usize) -> FunctionHandle {
+    fn handle(self: &Arc<FileNames>, index: usize) -> FunctionHandle {
         let info = self.unit.functions().get(index);
         let enclosing = info.and_then(|info| info.enclosing.last());
         let scope = enclosing.and_then(|start| self.scope_of.get(start)).copied().unwrap_or(0);
         FunctionHandle {
             unit: self.unit.clone(),
             function: index,
-            environment: File::environment(self, scope, info.map_or(END, |info| info.start)),
+            environment: FileNames::environment(self, scope, info.map_or(END, |info| info.start)),
             arguments: None,
             custom: Default::default(),
         }
     }
 
-    fn environment(self: &Arc<File>, scope: usize, at: u32) -> Arc<FileEnvironment> {
+    fn environment(self: &Arc<FileNames>, scope: usize, at: u32) -> Arc<FileEnvironment> {
         let mut environments = self.environments.lock().unwrap_or_else(PoisonError::into_inner);
         let known = environments.entry((scope, at)).or_default();
         known.upgrade().unwrap_or_else(|| {
@@ -200,7 +201,7 @@ impl File {
         if let Some(start) = start {
             self.scope_of.insert(start, scope);
         }
-        self.scopes.push(Scope { start, parent, is_class: false, base: None, names: FxHashMap::default() });
+        self.scopes.push(FileScope { start, parent, is_class: false, base: None, names: FxHashMap::default() });
         self.bind_statements(scope, body, true);
         scope
     }
@@ -226,7 +227,7 @@ impl File {
             return self.bind(scope, class.name.as_str(), unknown("a class known only when the program runs"));
         };
         let inner = self.scopes.len();
-        self.scopes.push(Scope {
+        self.scopes.push(FileScope {
             start: Some(class.range().start().to_u32()),
             parent: Some(self.enclosing_function(scope)),
             is_class: true,
@@ -234,13 +235,13 @@ impl File {
             names: FxHashMap::default(),
         });
         self.bind_statements(inner, &class.body, certain);
-        self.bind(scope, class.name.as_str(), Binding::Class(inner));
+        self.bind(scope, class.name.as_str(), NameBinding::Class(inner));
     }
 
-    /// Whether a decorator is the package's `struct`.
+    /// Returns true if a decorator is the package's `struct`.
     fn is_struct_decorator(&self, scope: usize, decorator: &Expr) -> bool {
         let Some(path) = dotted(decorator) else { return false };
-        let Some(Found::Import(import, members)) = self.find(scope, &path, END) else { return false };
+        let Some(FoundPath::Import(import, members)) = self.find(scope, &path, END) else { return false };
         let full: Vec<&str> = import.split('.').chain(members.iter().copied()).collect();
         matches!(full[..], [package, "struct"] if PACKAGES.contains(&package))
     }
@@ -248,7 +249,7 @@ impl File {
     /// Binds a struct type, or notes what is wrong with it.
     fn bind_struct(&mut self, scope: usize, class: &ast::StmtClassDef) {
         let binding = match self.struct_type(scope, class) {
-            Ok(of) => Binding::Value(Captured::Struct(of)),
+            Ok(of) => NameBinding::Value(CapturedMeaning::Struct(of)),
             Err(error) => {
                 self.errors.push(error);
                 unknown("a struct with an error in it")
@@ -292,7 +293,7 @@ impl File {
     /// The function or module around a scope, or the scope itself if it is no class.
     fn enclosing_function(&self, scope: usize) -> usize {
         match &self.scopes[scope] {
-            Scope { is_class: true, parent: Some(parent), .. } => *parent,
+            FileScope { is_class: true, parent: Some(parent), .. } => *parent,
             _ => scope,
         }
     }
@@ -300,7 +301,7 @@ impl File {
     /// The scope of the class that an expression names.
     fn class_of(&self, scope: usize, expr: &Expr) -> Option<usize> {
         match self.find(scope, &dotted(expr)?, END)? {
-            Found::Name(Binding::Class(class), []) => Some(*class),
+            FoundPath::Name(NameBinding::Class(class), []) => Some(*class),
             _ => None,
         }
     }
@@ -373,14 +374,14 @@ impl File {
         }
     }
 
-    fn bind(&mut self, scope: usize, name: &str, binding: Binding) {
+    fn bind(&mut self, scope: usize, name: &str, binding: NameBinding) {
         let meanings = self.scopes[scope].names.entry(name.to_owned()).or_default();
         meanings.push((self.offset, binding));
     }
 
     fn bind_imports(&mut self, scope: usize, stmt: &Stmt) {
         for (name, path) in imported(stmt) {
-            self.bind(scope, &name, Binding::Import(path.into()));
+            self.bind(scope, &name, NameBinding::Import(path.into()));
         }
     }
 
@@ -398,7 +399,7 @@ impl File {
         scope: usize,
         target: &Expr,
         value: Option<&Expr>,
-        bindings: &mut Vec<(usize, String, Binding)>,
+        bindings: &mut Vec<(usize, String, NameBinding)>,
     ) {
         match target {
             Expr::Name(name) => bindings.push((scope, name.id.to_string(), self.binding_of(scope, value))),
@@ -444,7 +445,7 @@ impl File {
     /// Names of the module that functions assign which the module's own statements name, and so may call: what they are
     /// then, only running the program would tell.
     fn forget_what_calls_change(&mut self, body: &[Stmt]) {
-        let mut assigned = Assigned::default();
+        let mut assigned = AssignedNames::default();
         body.iter().for_each(|stmt| assigned.visit_stmt(stmt));
         for (function, names) in assigned.by_function {
             let Some(&first) = assigned.named_at.get(&function) else { continue };
@@ -457,14 +458,14 @@ impl File {
         }
     }
 
-    /// What a name assigned this value stands for.
-    fn binding_of(&self, scope: usize, value: Option<&Expr>) -> Binding {
+    /// Returns what a name assigned this value stands for.
+    fn binding_of(&self, scope: usize, value: Option<&Expr>) -> NameBinding {
         let Some(value) = value else { return unknown(WHEN_IT_RUNS) };
         if let Some(class) = self.class_of(scope, value) {
-            return Binding::Class(class);
+            return NameBinding::Class(class);
         }
         match (self.evaluate(scope, value), value) {
-            (Some(value), _) => Binding::Value(value),
+            (Some(value), _) => NameBinding::Value(value),
             (None, Expr::Dict(_) | Expr::DictComp(_)) => unsupported("dict"),
             (None, Expr::List(_) | Expr::ListComp(_)) => unsupported("list"),
             (None, Expr::Set(_) | Expr::SetComp(_)) => unsupported("set"),
@@ -480,25 +481,25 @@ impl File {
         let name = def.name.as_str();
         let Some(index) = self.unit.function_starting_at(start) else { return };
         let binding = match self.unit.functions()[index].role {
-            Some(Role::Func) => {
+            Some(FunctionRole::Func) => {
                 let lookup = |path: &[&str]| self.lookup(scope, path, END, None);
                 let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
                 let types = reader.parameter_types(def, Some(ParamType::ANY));
                 let known = self.scopes[scope].names.get_mut(name).and_then(|meanings| meanings.last_mut());
-                if let Some((_, Binding::Functions(overloads))) = known {
+                if let Some((_, NameBinding::Functions(overloads))) = known {
                     return overloads.add(index, start, types);
                 }
-                let mut overloads = Overloads::default();
+                let mut overloads = OverloadSet::default();
                 overloads.add(index, start, types);
-                Binding::Functions(overloads)
+                NameBinding::Functions(overloads)
             }
-            Some(Role::Kernel) => Binding::Value(Captured::Kernel(name.into())),
-            Some(Role::Gradient | Role::Replay) | None => unsupported("function"),
+            Some(FunctionRole::Kernel) => NameBinding::Value(CapturedMeaning::Kernel(name.into())),
+            Some(FunctionRole::Gradient | FunctionRole::Replay) | None => unsupported("function"),
         };
         self.bind(scope, name, binding);
     }
 
-    fn evaluate(&self, scope: usize, expr: &Expr) -> Option<Captured> {
+    fn evaluate(&self, scope: usize, expr: &Expr) -> Option<CapturedMeaning> {
         let lookup = |path: &[&str]| self.lookup(scope, path, END, None);
         if let Some(value) = constant::evaluate(expr, &lookup) {
             return Some(value);
@@ -506,47 +507,47 @@ impl File {
         let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
         match expr {
             Expr::Call(call) if let Some(variable) = type_variable(call, &lookup) => {
-                Some(Captured::Annotation(ParamType::Generic(variable)))
+                Some(CapturedMeaning::Annotation(ParamType::Generic(variable)))
             }
             Expr::Call(_) | Expr::Subscript(_) => Some(match reader.read(expr).ok()? {
-                ParamType::Exact(ValueType::Plain(Type::Composite(composite))) => Captured::Composite(composite),
-                annotation => Captured::Annotation(annotation),
+                ParamType::Exact(ValueType::Plain(Type::Composite(composite))) => CapturedMeaning::Composite(composite),
+                annotation => CapturedMeaning::Annotation(annotation),
             }),
             _ => None,
         }
     }
 
     /// The meaning of a path in a scope as it stands at an offset; functions need the file to make their handles.
-    fn lookup(&self, scope: usize, path: &[&str], at: u32, file: Option<&Arc<File>>) -> Option<Captured> {
+    fn lookup(&self, scope: usize, path: &[&str], at: u32, file: Option<&Arc<FileNames>>) -> Option<CapturedMeaning> {
         let binding = match self.find(scope, path, at)? {
-            Found::Name(binding, []) => binding,
-            Found::Name(..) => return None,
-            Found::Import(import, members) => {
+            FoundPath::Name(binding, []) => binding,
+            FoundPath::Name(..) => return None,
+            FoundPath::Import(import, members) => {
                 let full: Vec<&str> = import.split('.').chain(members.iter().copied()).collect();
                 return resolve(&full);
             }
         };
         match binding {
-            Binding::Value(value) => Some(value.clone()),
-            Binding::Class(_) => Some(Captured::Unsupported("type".into())),
-            Binding::Import(_) => None,
-            Binding::Functions(overloads) => {
+            NameBinding::Value(value) => Some(value.clone()),
+            NameBinding::Class(_) => Some(CapturedMeaning::Unsupported("type".into())),
+            NameBinding::Import(_) => None,
+            NameBinding::Functions(overloads) => {
                 let file = file?;
-                let handle = |overload: &Overload| {
+                let handle = |overload: &OverloadDefinition| {
                     let mut handle = file.handle(overload.index);
                     handle.custom = file.custom(overload.index);
                     handle
                 };
                 let function = self.unit.function_starting_at(at).and_then(|index| self.unit.functions().get(index));
-                let by_kernel = function.is_some_and(|info| info.role == Some(Role::Kernel));
-                Some(Captured::Function(overloads.seen_at(at, by_kernel).map(handle).collect()))
+                let by_kernel = function.is_some_and(|info| info.role == Some(FunctionRole::Kernel));
+                Some(CapturedMeaning::Function(overloads.seen_at(at, by_kernel).map(handle).collect()))
             }
         }
     }
 
     /// Follows a path from a scope, as it stands at an offset, through classes as far as they lead. Of the scopes around
     /// it names are as they stand at the end of the file: when a function runs, only running the program would tell.
-    fn find<'a>(&'a self, scope: usize, path: &'a [&'a str], at: u32) -> Option<Found<'a>> {
+    fn find<'a>(&'a self, scope: usize, path: &'a [&'a str], at: u32) -> Option<FoundPath<'a>> {
         let (root, mut members) = path.split_first()?;
         let (mut next, mut at) = (Some(scope), at);
         while let Some(index) = next {
@@ -554,17 +555,17 @@ impl File {
             if let Some(meanings) = scope.names.get(*root)
                 && let Some(mut found) = meaning(meanings, at)
             {
-                while let (Binding::Class(class), [member, rest @ ..]) = (found, members) {
+                while let (NameBinding::Class(class), [member, rest @ ..]) = (found, members) {
                     found = self.attribute(*class, member, at)?;
                     members = rest;
                 }
                 return Some(match found {
-                    Binding::Import(path) => Found::Import(path, members),
-                    found => Found::Name(found, members),
+                    NameBinding::Import(path) => FoundPath::Import(path, members),
+                    found => FoundPath::Name(found, members),
                 });
             }
             if let Some(import) = self.unit.import(scope.start, root) {
-                return Some(Found::Import(import, members));
+                return Some(FoundPath::Import(import, members));
             }
             next = scope.parent;
             at = END;
@@ -573,27 +574,27 @@ impl File {
     }
 
     /// An attribute of a class, its own or inherited.
-    fn attribute(&self, class: usize, name: &str, at: u32) -> Option<&Binding> {
+    fn attribute(&self, class: usize, name: &str, at: u32) -> Option<&NameBinding> {
         let classes = std::iter::successors(Some(class), |&class| self.scopes[class].base);
         classes.into_iter().find_map(|class| meaning(self.scopes[class].names.get(name)?, at))
     }
 }
 
-/// What only running the program would tell.
+/// Holds what only running the program would tell.
 const WHEN_IT_RUNS: &str = "a value known only when the program runs";
 
 /// The meaning that a name has at an offset; where it has none yet, or one that is only there until it is given another,
 /// the last.
-fn meaning(meanings: &[(u32, Binding)], at: u32) -> Option<&Binding> {
+fn meaning(meanings: &[(u32, NameBinding)], at: u32) -> Option<&NameBinding> {
     let before = meanings.partition_point(|(offset, _)| *offset <= at);
     let there = before.checked_sub(1).map(|index| &meanings[index].1);
     match there {
-        Some(Binding::Value(Captured::Unsupported(_))) | None => meanings.last().map(|(_, binding)| binding),
+        Some(NameBinding::Value(CapturedMeaning::Unsupported(_))) | None => meanings.last().map(|(_, binding)| binding),
         there => there,
     }
 }
 
-/// Whether a statement imports what is known without reading it.
+/// Returns true if a statement imports what is known without reading it.
 fn imports_known(stmt: &Stmt) -> bool {
     let is_known = |path: &str| {
         let root = path.split('.').next().unwrap_or_default();
@@ -608,7 +609,7 @@ fn is_call_of_globals(expr: &Expr) -> bool {
 
 /// The names of the module that functions assign, and where the module's own statements name functions.
 #[derive(Default)]
-struct Assigned {
+struct AssignedNames {
     by_function: FxHashMap<String, Vec<String>>,
     /// The offset of the first statement of the module that names a function other than to define it.
     named_at: FxHashMap<String, u32>,
@@ -616,7 +617,7 @@ struct Assigned {
     statement: u32,
 }
 
-impl<'a> Visitor<'a> for Assigned {
+impl<'a> Visitor<'a> for AssignedNames {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         if self.function.is_none() {
             self.statement = stmt.range().start().to_u32();
@@ -642,7 +643,7 @@ impl<'a> Visitor<'a> for Assigned {
                 });
                 self.by_function.entry(function.clone()).or_default().extend(named);
             }
-            // What runs only where the file is the program.
+            // Code that runs only where the file is the program.
             (Stmt::If(branch), None) if is_main_guard(&branch.test) => {}
             _ => visitor::walk_stmt(self, stmt),
         }
@@ -660,56 +661,56 @@ fn is_main_guard(test: &Expr) -> bool {
     matches!(test, Expr::Compare(compare) if matches!(&*compare.left, Expr::Name(name) if name.id == "__name__"))
 }
 
-/// What the type variable of `TypeVar("T", float, wp.float64)` stands for: the types it is constrained to.
-fn type_variable(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>) -> Option<Pattern> {
-    if !matches!(lookup(&dotted(&call.func)?), Some(Captured::TypeVariable)) {
+/// Returns what the type variable of `TypeVar("T", float, wp.float64)` stands for: the types it is constrained to.
+fn type_variable(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<CapturedMeaning>) -> Option<TypePattern> {
+    if !matches!(lookup(&dotted(&call.func)?), Some(CapturedMeaning::TypeVariable)) {
         return None;
     }
     let (_, constraints) = call.arguments.args.split_first()?;
     if constraints.is_empty() {
-        return Some(Pattern::Any);
+        return Some(TypePattern::Any);
     }
     let scalars = constraints.iter().map(|constraint| match constant::evaluate(constraint, lookup) {
-        Some(Captured::Type(scalar)) => Some(scalar),
+        Some(CapturedMeaning::Type(scalar)) => Some(scalar),
         _ => None,
     });
     let scalars: Option<Vec<_>> = scalars.collect();
-    Some(Pattern::Scalar(ScalarSet::of(scalars?)))
+    Some(TypePattern::Scalar(ScalarSet::of(scalars?)))
 }
 
-/// Where a path leads.
-enum Found<'a> {
+/// Says where a path leads.
+enum FoundPath<'a> {
     /// To a name, and what of the path is left.
-    Name(&'a Binding, &'a [&'a str]),
+    Name(&'a NameBinding, &'a [&'a str]),
     /// To an import of this path, and what of the path is left.
     Import(&'a str, &'a [&'a str]),
 }
 
 /// The meaning of a full path such as `numpy.pi`.
-fn resolve(path: &[&str]) -> Option<Captured> {
+fn resolve(path: &[&str]) -> Option<CapturedMeaning> {
     match path {
-        [module] => Some(Captured::Module((*module).into())),
+        [module] => Some(CapturedMeaning::Module((*module).into())),
         [package, member] if PACKAGES.contains(package) => members::package_member(member),
         [package, "types", member] if PACKAGES.contains(package) => members::types_member(member),
         [library, member] if LIBRARIES.contains(library) => members::library_member(library, member),
         ["collections", "abc", member] => members::library_member("collections.abc", member),
         [root, ..] if PACKAGES.contains(root) || LIBRARIES.contains(root) => None,
         // A name of a module this compilation has not read.
-        [.., _] => Some(Captured::Unknown("a name of another module")),
+        [.., _] => Some(CapturedMeaning::Unknown("a name of another module")),
         [] => None,
     }
 }
 
-fn unknown(what: &'static str) -> Binding {
-    Binding::Value(Captured::Unknown(what))
+fn unknown(what: &'static str) -> NameBinding {
+    NameBinding::Value(CapturedMeaning::Unknown(what))
 }
 
-fn unsupported(type_name: &str) -> Binding {
-    Binding::Value(Captured::Unsupported(type_name.into()))
+fn unsupported(type_name: &str) -> NameBinding {
+    NameBinding::Value(CapturedMeaning::Unsupported(type_name.into()))
 }
 
-impl Environment for FileEnvironment {
-    fn lookup(&self, path: &[&str]) -> Option<Captured> {
+impl NameEnvironment for FileEnvironment {
+    fn lookup(&self, path: &[&str]) -> Option<CapturedMeaning> {
         self.file.lookup(self.scope, path, self.at, Some(&self.file))
     }
 

@@ -22,9 +22,10 @@ impl SourceUnit {
     /// decorators and annotations included.
     pub fn free_names(&self, function: usize) -> FreeNames {
         let Some(def) = self.definition(function) else { return FreeNames::default() };
-        let mut own = Own(def.parameters.iter().map(|p| p.name().as_str()).collect());
+        let mut own = OwnNames(def.parameters.iter().map(|p| p.name().as_str()).collect());
         own.visit_body(&def.body);
-        let mut finder = Finder { own: own.0, seen: FxHashSet::default(), n_static: 0, found: FreeNames::default() };
+        let mut finder =
+            FreeNameFinder { own: own.0, seen: FxHashSet::default(), n_static: 0, found: FreeNames::default() };
         for decorator in &def.decorator_list {
             finder.visit_decorator(decorator);
         }
@@ -36,8 +37,8 @@ impl SourceUnit {
         finder.found
     }
 
-    /// Whether a definition is from an earlier run of text that now defines the function with this index anew, and
-    /// defines the other below it: then that will be defined anew too.
+    /// Returns true if a definition is from an earlier run of text that now defines the function with this index anew,
+    /// and defines the other below it: then that will be defined anew too.
     pub fn will_define_again(&self, function: usize, other: &SourceUnit, other_function: usize) -> bool {
         if std::ptr::eq(self, other) {
             return other_function > function;
@@ -48,9 +49,9 @@ impl SourceUnit {
 }
 
 /// The names that a function sets.
-struct Own<'a>(FxHashSet<&'a str>);
+struct OwnNames<'a>(FxHashSet<&'a str>);
 
-impl<'a> Visitor<'a> for Own<'a> {
+impl<'a> Visitor<'a> for OwnNames<'a> {
     fn visit_expr(&mut self, expr: &'a ast::Expr) {
         if let ast::Expr::Name(name) = expr
             && name.ctx.is_store()
@@ -61,7 +62,7 @@ impl<'a> Visitor<'a> for Own<'a> {
     }
 }
 
-struct Finder<'a> {
+struct FreeNameFinder<'a> {
     own: FxHashSet<&'a str>,
     seen: FxHashSet<String>,
     /// Calls of `static` around the expression.
@@ -69,7 +70,7 @@ struct Finder<'a> {
     found: FreeNames,
 }
 
-impl Finder<'_> {
+impl FreeNameFinder<'_> {
     fn note(&mut self, path: &[&str]) {
         if self.own.contains(path[0]) {
             return;
@@ -89,7 +90,7 @@ impl Finder<'_> {
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'a> {
+impl<'a> Visitor<'a> for FreeNameFinder<'a> {
     fn visit_expr(&mut self, expr: &'a ast::Expr) {
         if let Some(path) = dotted(expr) {
             self.note(&path);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A file is parsed once into a [`SourceUnit`]; a kernel in it is compiled by [`compile_kernel`], given an
-//! [`Environment`] that resolves the names its text does not define. [`FileEnvironment`] is the one for `.py` files
+//! [`NameEnvironment`] that resolves the names its text does not define. [`FileEnvironment`] is the one for `.py` files
 //! given to the command line; the Python package brings its own, over live objects.
 //!
 //! ```
@@ -63,25 +63,25 @@ pub mod typed_ast;
 
 pub use annotation::read_type;
 pub use custom::CustomDerivative;
-pub use environment::{Builtin, Captured, Environment, FunctionHandle, Variable};
+pub use environment::{BuiltinFunction, CapturedMeaning, FunctionHandle, KernelVariable, NameEnvironment};
 pub use error::CompileError;
 pub use file_environment::FileEnvironment;
 pub use free_names::FreeNames;
 pub use members::{library_member, package_member, package_members, python_builtin, types_member};
-pub use number::Number;
-pub use options::Options;
-pub use param_type::{ParamType, Pattern, ScalarSet};
-pub use source::{FunctionInfo, Role, SourceUnit};
-pub use structure::{Field, Leaf, StructType, ValueType};
+pub use number::PythonNumber;
+pub use options::FrontendOptions;
+pub use param_type::{ParamType, ScalarSet, TypePattern};
+pub use source::{FunctionInfo, FunctionRole, SourceUnit};
+pub use structure::{StructField, StructLeaf, StructType, ValueType};
 
-use check::Compilation;
+use check::KernelCompilation;
 use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceFile, SourceMap, Span};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A kernel in HIR, with what it was made from.
 #[derive(Debug, Clone)]
-pub struct Compiled {
+pub struct CompiledKernel {
     /// The kernel and the functions it calls.
     pub module: Module,
     /// The kernel.
@@ -91,8 +91,8 @@ pub struct Compiled {
     /// come first.
     pub gradients: Vec<(FuncId, FuncId)>,
     /// The typed AST.
-    pub typed: typed_ast::Program,
-    /// What is suspicious but accepted.
+    pub typed: typed_ast::TypedProgram,
+    /// Holds what is suspicious but accepted.
     pub warnings: Vec<Diagnostic>,
     /// The files the spans point into.
     pub sources: SourceMap,
@@ -103,7 +103,7 @@ pub struct Compiled {
 /// # Errors
 ///
 /// All errors of the kernel and of the functions it calls; that it is generic, if it is.
-pub fn compile_kernel(kernel: &FunctionHandle, options: &Options) -> Result<Compiled, CompileError> {
+pub fn compile_kernel(kernel: &FunctionHandle, options: &FrontendOptions) -> Result<CompiledKernel, CompileError> {
     compile_kernel_for(kernel, &[], options)
 }
 
@@ -115,9 +115,9 @@ pub fn compile_kernel(kernel: &FunctionHandle, options: &Options) -> Result<Comp
 pub fn compile_kernel_for(
     kernel: &FunctionHandle,
     types: &[ValueType],
-    options: &Options,
-) -> Result<Compiled, CompileError> {
-    let mut compilation = Compilation::new(options);
+    options: &FrontendOptions,
+) -> Result<CompiledKernel, CompileError> {
+    let mut compilation = KernelCompilation::new(options);
     if types.is_empty() && kernel.is_generic_kernel() {
         return Err(no_types(kernel));
     }
@@ -140,7 +140,7 @@ pub fn compile_kernel_for(
     if has_errors(&diagnostics) {
         return Err(CompileError { diagnostics, sources: compilation.sources });
     }
-    Ok(Compiled {
+    Ok(CompiledKernel {
         module,
         kernel,
         gradients: compilation.lowered_gradients(),
@@ -155,8 +155,8 @@ pub fn compile_kernel_for(
 /// # Errors
 ///
 /// All errors of the function and of those it calls.
-pub fn check_function(function: &FunctionHandle, options: &Options) -> Result<Vec<Diagnostic>, CompileError> {
-    let mut compilation = Compilation::new(options);
+pub fn check_function(function: &FunctionHandle, options: &FrontendOptions) -> Result<Vec<Diagnostic>, CompileError> {
+    let mut compilation = KernelCompilation::new(options);
     compilation.check_alone(function);
     let diagnostics = compilation.take_diagnostics();
     if has_errors(&diagnostics) {
@@ -170,8 +170,11 @@ pub fn check_function(function: &FunctionHandle, options: &Options) -> Result<Ve
 /// # Errors
 ///
 /// All errors of the function and of those it calls.
-pub fn result_types(function: &FunctionHandle, options: &Options) -> Result<SmallVec<[ValueType; 2]>, CompileError> {
-    let mut compilation = Compilation::new(options);
+pub fn result_types(
+    function: &FunctionHandle,
+    options: &FrontendOptions,
+) -> Result<SmallVec<[ValueType; 2]>, CompileError> {
+    let mut compilation = KernelCompilation::new(options);
     let id = compilation.check_root(function, FunctionKind::Func, &parameter_types(function));
     let checked = id.and_then(|id| compilation.program.functions.get(id.0 as usize));
     match checked.map(|function| function.results.clone()) {
@@ -195,9 +198,9 @@ fn parameter_types(function: &FunctionHandle) -> Vec<ValueType> {
 pub struct CheckedFile {
     /// The kernels and functions whose annotations say all their types, and what they call.
     pub module: Module,
-    /// As of [`Compiled`].
+    /// As of [`CompiledKernel`].
     pub gradients: Vec<(FuncId, FuncId)>,
-    /// What is suspicious but accepted.
+    /// Holds what is suspicious but accepted.
     pub warnings: Vec<Diagnostic>,
     /// The files the spans point into.
     pub sources: SourceMap,
@@ -208,21 +211,21 @@ pub struct CheckedFile {
 /// # Errors
 ///
 /// All errors of the file, each once.
-pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<CheckedFile, CompileError> {
+pub fn check_file(unit: &Arc<SourceUnit>, options: &FrontendOptions) -> Result<CheckedFile, CompileError> {
     let environment = FileEnvironment::new(unit);
-    let mut compilation = Compilation::new(options);
+    let mut compilation = KernelCompilation::new(options);
     compilation.report_structs(unit, &environment);
     for (index, function) in unit.functions().iter().enumerate() {
         match function.role {
-            Some(Role::Kernel) => {
+            Some(FunctionRole::Kernel) => {
                 let kernel = environment.function(index);
                 if !kernel.is_generic_kernel() {
                     compilation.check_root(&kernel, FunctionKind::Kernel, &[]);
                 }
             }
-            Some(Role::Func) => compilation.check_alone(&environment.function(index)),
+            Some(FunctionRole::Func) => compilation.check_alone(&environment.function(index)),
             // Those are checked with the functions that they are of.
-            Some(Role::Gradient | Role::Replay) | None => {}
+            Some(FunctionRole::Gradient | FunctionRole::Replay) | None => {}
         }
     }
     let mut diagnostics = compilation.take_diagnostics();

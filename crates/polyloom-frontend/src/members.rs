@@ -2,8 +2,8 @@
 //!
 //! Operations come from the op table; what is listed here is what the table has no entry for.
 
-use crate::environment::{Builtin, Captured, Constructor};
-use crate::param_type::{ParamType, Pattern, ScalarSet};
+use crate::environment::{BuiltinFunction, CapturedMeaning, CompositeConstructor};
+use crate::param_type::{ParamType, ScalarSet, TypePattern};
 use polyloom_ir::{Composite, CompositeKind, Op, Scalar, op};
 use std::f64::consts;
 
@@ -52,17 +52,17 @@ const OTHERS: [&str; 26] = [
     "types",
 ];
 
-/// What makes vectors and the like and is no type.
-const CONSTRUCTORS: [(&str, Constructor); 9] = [
-    ("vector", Constructor::Vector),
-    ("matrix", Constructor::Matrix),
-    ("matrix_from_rows", Constructor::Rows),
-    ("matrix_from_cols", Constructor::Columns),
-    ("identity", Constructor::Identity),
-    ("quat_identity", Constructor::QuatIdentity),
-    ("transform_identity", Constructor::TransformIdentity),
-    ("quaternion", Constructor::Quaternion),
-    ("transformation", Constructor::Transformation),
+/// Holds what makes vectors and the like and is no type.
+const CONSTRUCTORS: [(&str, CompositeConstructor); 9] = [
+    ("vector", CompositeConstructor::Vector),
+    ("matrix", CompositeConstructor::Matrix),
+    ("matrix_from_rows", CompositeConstructor::Rows),
+    ("matrix_from_cols", CompositeConstructor::Columns),
+    ("identity", CompositeConstructor::Identity),
+    ("quat_identity", CompositeConstructor::QuatIdentity),
+    ("transform_identity", CompositeConstructor::TransformIdentity),
+    ("quaternion", CompositeConstructor::Quaternion),
+    ("transformation", CompositeConstructor::Transformation),
 ];
 
 /// Functions of Python's `math` whose meaning is the package's own. `floor`, `ceil` and `trunc` are not among them:
@@ -73,20 +73,20 @@ const MATH_FUNCTIONS: [&str; 32] = [
     "pow", "radians", "sin", "sinh", "sqrt", "tan",
 ];
 
-/// What one of Python's own builtins means in a kernel.
-pub fn python_builtin(name: &str) -> Option<Captured> {
+/// Returns what one of Python's own builtins means in a kernel.
+pub fn python_builtin(name: &str) -> Option<CapturedMeaning> {
     Some(match name {
-        "bool" => Captured::Type(Scalar::Bool),
-        "int" => Captured::Type(Scalar::I32),
-        "float" => Captured::Type(Scalar::F32),
-        "range" => Captured::Builtin(Builtin::Range),
-        "len" => Captured::Builtin(Builtin::Len),
-        "print" => Captured::Builtin(Builtin::Print),
-        "min" => Captured::Builtin(Builtin::Fold(Op::Min)),
-        "max" => Captured::Builtin(Builtin::Fold(Op::Max)),
-        "abs" => Captured::Builtin(Builtin::Op(Op::Abs)),
-        "round" => Captured::Builtin(Builtin::Op(Op::Round)),
-        "pow" => Captured::Builtin(Builtin::Op(Op::Pow)),
+        "bool" => CapturedMeaning::Type(Scalar::Bool),
+        "int" => CapturedMeaning::Type(Scalar::I32),
+        "float" => CapturedMeaning::Type(Scalar::F32),
+        "range" => CapturedMeaning::Builtin(BuiltinFunction::Range),
+        "len" => CapturedMeaning::Builtin(BuiltinFunction::Len),
+        "print" => CapturedMeaning::Builtin(BuiltinFunction::Print),
+        "min" => CapturedMeaning::Builtin(BuiltinFunction::Fold(Op::Min)),
+        "max" => CapturedMeaning::Builtin(BuiltinFunction::Fold(Op::Max)),
+        "abs" => CapturedMeaning::Builtin(BuiltinFunction::Op(Op::Abs)),
+        "round" => CapturedMeaning::Builtin(BuiltinFunction::Op(Op::Round)),
+        "pow" => CapturedMeaning::Builtin(BuiltinFunction::Op(Op::Pow)),
         _ => return None,
     })
 }
@@ -95,68 +95,68 @@ pub fn python_builtin(name: &str) -> Option<Captured> {
 pub(crate) const PYTHON_BUILTINS: [&str; 11] =
     ["abs", "bool", "float", "int", "len", "max", "min", "pow", "print", "range", "round"];
 
-/// What a member of the package, `loom.NAME`, means in a kernel.
-pub fn package_member(name: &str) -> Option<Captured> {
+/// Returns what a member of the package, `loom.NAME`, means in a kernel.
+pub fn package_member(name: &str) -> Option<CapturedMeaning> {
     if let Some(scalar) = Scalar::from_python_name(name) {
-        return Some(Captured::Type(scalar));
+        return Some(CapturedMeaning::Type(scalar));
     }
     if let Some(composite) = Composite::from_python_name(name) {
-        return Some(Captured::Composite(composite));
+        return Some(CapturedMeaning::Composite(composite));
     }
     let builtin = match name {
         // Warp's name for what stands for an object elsewhere.
-        "handle" => return Some(Captured::Type(Scalar::U64)),
-        "tid" => Builtin::Tid,
-        "min" => Builtin::Fold(Op::Min),
-        "max" => Builtin::Fold(Op::Max),
-        "cast" => Builtin::Cast,
-        "static" | "constant" => Builtin::Constant,
-        "printf" => Builtin::Printf,
-        "grad" => Builtin::Grad,
+        "handle" => return Some(CapturedMeaning::Type(Scalar::U64)),
+        "tid" => BuiltinFunction::Tid,
+        "min" => BuiltinFunction::Fold(Op::Min),
+        "max" => BuiltinFunction::Fold(Op::Max),
+        "cast" => BuiltinFunction::Cast,
+        "static" | "constant" => BuiltinFunction::Constant,
+        "printf" => BuiltinFunction::Printf,
+        "grad" => BuiltinFunction::Grad,
         "float" | "int" | "len" | "print" | "range" => return python_builtin(name),
-        "types" => return Some(Captured::Module("polyloom.types".into())),
+        "types" => return Some(CapturedMeaning::Module("polyloom.types".into())),
         "Float" | "Int" | "Scalar" => return type_variable(name),
-        "Function" => return Some(Captured::Annotation(ParamType::Function)),
-        "array" => return Some(Captured::ArrayConstructor(None)),
-        "ref" => return Some(Captured::ReferenceConstructor),
-        "indexedarray" => return Some(Captured::IndexedArrayConstructor(None)),
+        "Function" => return Some(CapturedMeaning::Annotation(ParamType::Function)),
+        "array" => return Some(CapturedMeaning::ArrayConstructor(None)),
+        "ref" => return Some(CapturedMeaning::ReferenceConstructor),
+        "indexedarray" => return Some(CapturedMeaning::IndexedArrayConstructor(None)),
         _ => {
             if let Some((_, constructor)) = CONSTRUCTORS.iter().find(|(known, _)| *known == name) {
-                return Some(Captured::Builtin(Builtin::Construct(*constructor)));
+                return Some(CapturedMeaning::Builtin(BuiltinFunction::Construct(*constructor)));
             }
             if let Some(ndim) = name.strip_prefix("indexedarray").and_then(|n| n.strip_suffix('d'))
                 && let Ok(ndim @ 1..=4) = ndim.parse::<u8>()
             {
-                return Some(Captured::IndexedArrayConstructor(Some(ndim)));
+                return Some(CapturedMeaning::IndexedArrayConstructor(Some(ndim)));
             }
             if let Some(ndim) = name.strip_prefix("array").and_then(|n| n.strip_suffix('d'))
                 && let Ok(ndim @ 1..=4) = ndim.parse::<u8>()
             {
-                return Some(Captured::ArrayConstructor(Some(ndim)));
+                return Some(CapturedMeaning::ArrayConstructor(Some(ndim)));
             }
             if let Some(op) = Op::from_builtin_name(name) {
-                return Some(Captured::Builtin(Builtin::Op(op)));
+                return Some(CapturedMeaning::Builtin(BuiltinFunction::Op(op)));
             }
-            return constant(name).map(Captured::Float);
+            return constant(name).map(CapturedMeaning::Float);
         }
     };
-    Some(Captured::Builtin(builtin))
+    Some(CapturedMeaning::Builtin(builtin))
 }
 
-/// What a member of the package's module `types` means.
-pub fn types_member(name: &str) -> Option<Captured> {
-    CompositeKind::from_python_name(name).map(Captured::TypeConstructor).or_else(|| type_variable(name))
+/// Returns what a member of the package's module `types` means.
+pub fn types_member(name: &str) -> Option<CapturedMeaning> {
+    CompositeKind::from_python_name(name).map(CapturedMeaning::TypeConstructor).or_else(|| type_variable(name))
 }
 
 /// The package's own type variables.
-fn type_variable(name: &str) -> Option<Captured> {
+fn type_variable(name: &str) -> Option<CapturedMeaning> {
     let set = match name {
         "Float" => ScalarSet::floats(),
         "Int" => ScalarSet::integers(),
         "Scalar" => ScalarSet::numbers(),
         _ => return None,
     };
-    Some(Captured::Annotation(ParamType::Generic(Pattern::Scalar(set))))
+    Some(CapturedMeaning::Annotation(ParamType::Generic(TypePattern::Scalar(set))))
 }
 
 /// Every name [`package_member`] knows.
@@ -172,24 +172,25 @@ pub fn package_members() -> Vec<&'static str> {
     names
 }
 
-/// What a member of Python's `math` or of `numpy` means in a kernel.
-pub fn library_member(module: &str, name: &str) -> Option<Captured> {
+/// Returns what a member of Python's `math` or of `numpy` means in a kernel.
+pub fn library_member(module: &str, name: &str) -> Option<CapturedMeaning> {
     match (module, name) {
-        ("math" | "numpy", "pi" | "e" | "inf" | "nan") | ("math", "tau") => constant(name).map(Captured::Float),
-        ("numpy", "bool_") => Some(Captured::Type(Scalar::Bool)),
-        ("numpy", _) => Scalar::from_python_name(name).map(Captured::Type),
-        ("math", "fabs") => Some(Captured::Builtin(Builtin::Op(Op::Abs))),
+        ("math" | "numpy", "pi" | "e" | "inf" | "nan") | ("math", "tau") => constant(name).map(CapturedMeaning::Float),
+        ("numpy", "bool_") => Some(CapturedMeaning::Type(Scalar::Bool)),
+        ("numpy", _) => Scalar::from_python_name(name).map(CapturedMeaning::Type),
+        ("math", "fabs") => Some(CapturedMeaning::Builtin(BuiltinFunction::Op(Op::Abs))),
         ("math", _) if MATH_FUNCTIONS.contains(&name) => {
-            Op::from_builtin_name(name).map(|op| Captured::Builtin(Builtin::Op(op)))
+            Op::from_builtin_name(name).map(|op| CapturedMeaning::Builtin(BuiltinFunction::Op(op)))
         }
-        ("typing", "Any") => Some(Captured::Any),
-        ("typing", "TypeVar") => Some(Captured::TypeVariable),
-        ("typing" | "collections.abc", "Callable") => Some(Captured::Annotation(ParamType::Function)),
+        ("typing", "Any") => Some(CapturedMeaning::Any),
+        ("typing", "TypeVar") => Some(CapturedMeaning::TypeVariable),
+        ("typing" | "collections.abc", "Callable") => Some(CapturedMeaning::Annotation(ParamType::Function)),
         _ => None,
     }
 }
 
-/// What the package calls what NumPy, Python, CUDA or mathematics call `name`, where spelling alone would not tell.
+/// Returns what the package calls what NumPy, Python, CUDA or mathematics call `name`, where spelling alone would not
+/// tell.
 pub(crate) fn other_name(name: &str) -> Option<&'static str> {
     Some(match name {
         "norm" | "magnitude" => "length",
@@ -224,7 +225,7 @@ pub(crate) fn other_name(name: &str) -> Option<&'static str> {
     .filter(|known| package_member(known).is_some())
 }
 
-/// What a builtin of Warp's is about that has no counterpart here.
+/// Returns what a builtin of Warp's is about that has no counterpart here.
 pub(crate) fn left_out(name: &str) -> Option<&'static str> {
     let groups = [
         ("tile_", "tiles"),
@@ -245,7 +246,7 @@ pub(crate) fn makes_arrays(name: &str) -> bool {
     )
 }
 
-/// What to write for one of Python's own functions that kernels do not have; `None` for another name.
+/// Returns what to write for one of Python's own functions that kernels do not have; `None` for another name.
 pub(crate) fn instead_of_python(name: &str, package: &str) -> Option<String> {
     Some(match name {
         "sum" => {
@@ -273,7 +274,7 @@ fn constant(name: &str) -> Option<f64> {
 /// The op an operator's name in the table stands for, as messages spell it: `+` for `add`.
 pub(crate) fn operator_text(op: Op) -> &'static str {
     match op.info().spelling {
-        op::Spelling::Operator(text) => text,
+        op::OpSpelling::Operator(text) => text,
         _ => op.name(),
     }
 }

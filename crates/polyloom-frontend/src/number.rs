@@ -1,7 +1,7 @@
 //! Python numbers on their way to typed constants.
 //!
 //! A literal or a captured Python number has no machine type of its own: it takes that of what it meets. Until then it
-//! is a [`Number`].
+//! is a [`PythonNumber`].
 
 use polyloom_ir::Scalar;
 use polyloom_ir::eval::{bf16_from_f64, bf16_to_f32, f16_from_f64, f16_to_f32};
@@ -9,35 +9,35 @@ use std::fmt;
 
 /// A Python number without a machine type.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Number {
+pub enum PythonNumber {
     /// An integer.
     Int(i128),
     /// A float.
     Float(f64),
 }
 
-impl Number {
+impl PythonNumber {
     /// The type it has when nothing else decides: `int32` or `float32`.
     pub fn default_scalar(self) -> Scalar {
         match self {
-            Number::Int(_) => Scalar::I32,
-            Number::Float(_) => Scalar::F32,
+            PythonNumber::Int(_) => Scalar::I32,
+            PythonNumber::Float(_) => Scalar::F32,
         }
     }
 
-    /// Whether a value of type `to` may be written as this number: integers where any number is, floats where a float
-    /// is.
+    /// Returns true if a value of type `to` may be written as this number: integers where any number is, floats where a
+    /// float is.
     pub fn adapts_to(self, to: Scalar) -> bool {
         match self {
-            Number::Int(_) => to != Scalar::Bool,
-            Number::Float(_) => to.is_float(),
+            PythonNumber::Int(_) => to != Scalar::Bool,
+            PythonNumber::Float(_) => to.is_float(),
         }
     }
 
     /// The bits of the number as a constant of type `to`; `None` if it is out of the type's range.
     pub fn fit(self, to: Scalar) -> Option<u64> {
         match self {
-            Number::Int(value) if to.is_int() => {
+            PythonNumber::Int(value) if to.is_int() => {
                 let bits = to.bits();
                 let fits = if to.is_signed_int() {
                     let limit = 1i128 << (bits - 1);
@@ -47,11 +47,11 @@ impl Number {
                 };
                 fits.then_some(value as u64 & (u64::MAX >> (64 - bits)))
             }
-            Number::Int(_) | Number::Float(_) => {
+            PythonNumber::Int(_) | PythonNumber::Float(_) => {
                 let bits = self.convert(to);
                 let finite = match self {
-                    Number::Int(_) => true,
-                    Number::Float(value) => value.is_finite(),
+                    PythonNumber::Int(_) => true,
+                    PythonNumber::Float(value) => value.is_finite(),
                 };
                 (!finite || !is_infinite(bits, to)).then_some(bits)
             }
@@ -62,32 +62,32 @@ impl Number {
     pub fn convert(self, to: Scalar) -> u64 {
         let mask = u64::MAX >> (64 - to.bits());
         match (self, to) {
-            (Number::Int(value), Scalar::Bool) => (value != 0).into(),
-            (Number::Float(value), Scalar::Bool) => (value != 0.0).into(),
-            (Number::Int(value), Scalar::F64) => (value as f64).to_bits(),
-            (Number::Int(value), Scalar::F32) => (value as f32).to_bits().into(),
-            (Number::Int(value), Scalar::F16 | Scalar::BF16) => half_bits(value as f64, to),
-            (Number::Int(value), _) => value as u64 & mask,
-            (Number::Float(value), Scalar::F64) => value.to_bits(),
-            (Number::Float(value), Scalar::F32) => (value as f32).to_bits().into(),
-            (Number::Float(value), Scalar::F16 | Scalar::BF16) => half_bits(value, to),
-            (Number::Float(value), Scalar::I8) => value as i8 as u64 & mask,
-            (Number::Float(value), Scalar::I16) => value as i16 as u64 & mask,
-            (Number::Float(value), Scalar::I32) => value as i32 as u64 & mask,
-            (Number::Float(value), Scalar::I64) => value as i64 as u64,
-            (Number::Float(value), Scalar::U8) => (value as u8).into(),
-            (Number::Float(value), Scalar::U16) => (value as u16).into(),
-            (Number::Float(value), Scalar::U32) => (value as u32).into(),
-            (Number::Float(value), Scalar::U64) => value as u64,
+            (PythonNumber::Int(value), Scalar::Bool) => (value != 0).into(),
+            (PythonNumber::Float(value), Scalar::Bool) => (value != 0.0).into(),
+            (PythonNumber::Int(value), Scalar::F64) => (value as f64).to_bits(),
+            (PythonNumber::Int(value), Scalar::F32) => (value as f32).to_bits().into(),
+            (PythonNumber::Int(value), Scalar::F16 | Scalar::BF16) => half_bits(value as f64, to),
+            (PythonNumber::Int(value), _) => value as u64 & mask,
+            (PythonNumber::Float(value), Scalar::F64) => value.to_bits(),
+            (PythonNumber::Float(value), Scalar::F32) => (value as f32).to_bits().into(),
+            (PythonNumber::Float(value), Scalar::F16 | Scalar::BF16) => half_bits(value, to),
+            (PythonNumber::Float(value), Scalar::I8) => value as i8 as u64 & mask,
+            (PythonNumber::Float(value), Scalar::I16) => value as i16 as u64 & mask,
+            (PythonNumber::Float(value), Scalar::I32) => value as i32 as u64 & mask,
+            (PythonNumber::Float(value), Scalar::I64) => value as i64 as u64,
+            (PythonNumber::Float(value), Scalar::U8) => (value as u8).into(),
+            (PythonNumber::Float(value), Scalar::U16) => (value as u16).into(),
+            (PythonNumber::Float(value), Scalar::U32) => (value as u32).into(),
+            (PythonNumber::Float(value), Scalar::U64) => value as u64,
         }
     }
 }
 
-impl fmt::Display for Number {
+impl fmt::Display for PythonNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Number::Int(value) => write!(f, "{value}"),
-            Number::Float(value) => write!(f, "{value:?}"),
+            PythonNumber::Int(value) => write!(f, "{value}"),
+            PythonNumber::Float(value) => write!(f, "{value:?}"),
         }
     }
 }
@@ -113,17 +113,17 @@ mod tests {
 
     #[test]
     fn a_literal_fits_exactly_the_range_of_its_type() {
-        assert_eq!(Number::Int(255).fit(Scalar::U8), Some(255));
-        assert_eq!(Number::Int(256).fit(Scalar::U8), None);
-        assert_eq!(Number::Int(-1).fit(Scalar::U8), None);
-        assert_eq!(Number::Int(-128).fit(Scalar::I8), Some(0x80));
-        assert_eq!(Number::Int(-129).fit(Scalar::I8), None);
-        assert_eq!(Number::Int(i64::MAX.into()).fit(Scalar::I64), Some(i64::MAX as u64));
-        assert_eq!(Number::Int(1 << 63).fit(Scalar::I64), None);
-        assert_eq!(Number::Int(u64::MAX.into()).fit(Scalar::U64), Some(u64::MAX));
-        assert_eq!(Number::Float(1e300).fit(Scalar::F32), None);
-        assert_eq!(Number::Float(f64::INFINITY).fit(Scalar::F32), Some(0x7f80_0000));
-        assert_eq!(Number::Int(65519).fit(Scalar::F16), Some(0x7bff));
-        assert_eq!(Number::Int(65520).fit(Scalar::F16), None);
+        assert_eq!(PythonNumber::Int(255).fit(Scalar::U8), Some(255));
+        assert_eq!(PythonNumber::Int(256).fit(Scalar::U8), None);
+        assert_eq!(PythonNumber::Int(-1).fit(Scalar::U8), None);
+        assert_eq!(PythonNumber::Int(-128).fit(Scalar::I8), Some(0x80));
+        assert_eq!(PythonNumber::Int(-129).fit(Scalar::I8), None);
+        assert_eq!(PythonNumber::Int(i64::MAX.into()).fit(Scalar::I64), Some(i64::MAX as u64));
+        assert_eq!(PythonNumber::Int(1 << 63).fit(Scalar::I64), None);
+        assert_eq!(PythonNumber::Int(u64::MAX.into()).fit(Scalar::U64), Some(u64::MAX));
+        assert_eq!(PythonNumber::Float(1e300).fit(Scalar::F32), None);
+        assert_eq!(PythonNumber::Float(f64::INFINITY).fit(Scalar::F32), Some(0x7f80_0000));
+        assert_eq!(PythonNumber::Int(65519).fit(Scalar::F16), Some(0x7bff));
+        assert_eq!(PythonNumber::Int(65520).fit(Scalar::F16), None);
     }
 }

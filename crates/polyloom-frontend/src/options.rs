@@ -4,11 +4,11 @@ use polyloom_ir::FloatMode;
 
 /// Defaults that a kernel's own decorator overrides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Options {
+pub struct FrontendOptions {
     /// Arithmetic mode of kernels that name none.
     pub float_mode: FloatMode,
-    /// Whether kernels that do not say are checked.
+    /// True if kernels that do not say are checked.
     pub check: bool,
-    /// Whether code that means something else in Python gives a warning.
+    /// True if code that means something else in Python gives a warning.
     pub lint: bool,
 }

@@ -4,8 +4,8 @@ use crate::structure::ValueType;
 use polyloom_ir::{AddressSpace, Composite, CompositeKind, Scalar, Type};
 use std::fmt;
 
-/// The type a parameter is annotated with. A function with a parameter that is not [`ParamType::Exact`] is generic: it
-/// is compiled for the types it is called with.
+/// The type a parameter is annotated with. A function with a parameter that is not [`ParamType::Exact`] is generic, so
+/// that it is compiled for the types it is called with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ParamType {
     /// This type.
@@ -13,9 +13,9 @@ pub enum ParamType {
     /// A variable of this type, which the function may change.
     Reference(ValueType),
     /// Any type that fits the pattern.
-    Generic(Pattern),
+    Generic(TypePattern),
     /// An array of this many dimensions whose elements fit the pattern.
-    GenericArray(Pattern, u8),
+    GenericArray(TypePattern, u8),
     /// A tuple of whatever types.
     Tuple,
     /// A function.
@@ -24,7 +24,7 @@ pub enum ParamType {
 
 /// A set of types.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Pattern {
+pub enum TypePattern {
     /// Every type.
     Any,
     /// These scalars.
@@ -33,7 +33,7 @@ pub enum Pattern {
     Composite {
         /// Which.
         kind: CompositeKind,
-        /// What their components may be.
+        /// Holds what their components may be.
         elem: ScalarSet,
         /// A vector's length, a matrix's rows and columns; `None` for any.
         shape: [Option<u16>; 2],
@@ -72,7 +72,7 @@ impl ScalarSet {
         self.0 & !other.0 == 0
     }
 
-    /// Whether it has this one.
+    /// Returns true if it has this one.
     pub fn contains(self, scalar: Scalar) -> bool {
         self.0 & 1 << scalar as u16 != 0
     }
@@ -93,30 +93,35 @@ impl fmt::Display for ScalarSet {
     }
 }
 
-impl Pattern {
-    /// Whether it has this type.
+impl TypePattern {
+    /// Returns true if it has this type.
     pub fn contains(self, ty: Type) -> bool {
         match self {
-            Pattern::Any => true,
-            Pattern::Scalar(set) => ty.as_scalar().is_some_and(|scalar| set.contains(scalar)),
-            Pattern::Composite { .. } => ty.as_composite().is_some_and(|composite| self.contains_composite(composite)),
+            TypePattern::Any => true,
+            TypePattern::Scalar(set) => ty.as_scalar().is_some_and(|scalar| set.contains(scalar)),
+            TypePattern::Composite { .. } => {
+                ty.as_composite().is_some_and(|composite| self.contains_composite(composite))
+            }
         }
     }
 
     fn contains_composite(self, composite: Composite) -> bool {
-        let Pattern::Composite { kind, elem, shape } = self else { return self == Pattern::Any };
+        let TypePattern::Composite { kind, elem, shape } = self else { return self == TypePattern::Any };
         let extents = composite.shape();
         composite.kind() == kind
             && elem.contains(composite.elem())
             && shape.iter().zip(&extents).all(|(wanted, extent)| wanted.is_none_or(|wanted| wanted == *extent))
     }
 
-    /// Whether it has none but types of the other.
-    fn is_within(self, other: Pattern) -> bool {
+    /// Returns true if it has none but types of the other.
+    fn is_within(self, other: TypePattern) -> bool {
         match (self, other) {
-            (_, Pattern::Any) => true,
-            (Pattern::Scalar(set), Pattern::Scalar(of)) => set.is_within(of),
-            (Pattern::Composite { kind, elem, shape }, Pattern::Composite { kind: of, elem: elems, shape: shapes }) => {
+            (_, TypePattern::Any) => true,
+            (TypePattern::Scalar(set), TypePattern::Scalar(of)) => set.is_within(of),
+            (
+                TypePattern::Composite { kind, elem, shape },
+                TypePattern::Composite { kind: of, elem: elems, shape: shapes },
+            ) => {
                 let fits = |(own, wanted): (&Option<u16>, &Option<u16>)| wanted.is_none() || own == wanted;
                 kind == of && elem.is_within(elems) && shape.iter().zip(&shapes).all(fits)
             }
@@ -124,23 +129,23 @@ impl Pattern {
         }
     }
 
-    /// How many axes the components of its types take in an array; none if that is not known.
+    /// Returns the number of axes the components of its types take in an array; none if that is not known.
     pub fn n_inner_axes(self) -> usize {
         match self {
-            Pattern::Composite { kind: CompositeKind::Matrix, .. } => 2,
-            Pattern::Composite { .. } => 1,
-            Pattern::Any | Pattern::Scalar(_) => 0,
+            TypePattern::Composite { kind: CompositeKind::Matrix, .. } => 2,
+            TypePattern::Composite { .. } => 1,
+            TypePattern::Any | TypePattern::Scalar(_) => 0,
         }
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for TypePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let extent = |extent: Option<u16>| extent.map_or_else(|| "Any".to_owned(), |n| n.to_string());
         match *self {
-            Pattern::Any => f.write_str("Any"),
-            Pattern::Scalar(set) => set.fmt(f),
-            Pattern::Composite { kind, elem, shape: [first, second] } => {
+            TypePattern::Any => f.write_str("Any"),
+            TypePattern::Scalar(set) => set.fmt(f),
+            TypePattern::Composite { kind, elem, shape: [first, second] } => {
                 let name = kind.python_name();
                 match kind {
                     CompositeKind::Vector => write!(f, "{name}(length={}, dtype={elem})", extent(first)),
@@ -156,14 +161,14 @@ impl fmt::Display for Pattern {
 
 impl ParamType {
     /// Any type.
-    pub const ANY: ParamType = ParamType::Generic(Pattern::Any);
+    pub const ANY: ParamType = ParamType::Generic(TypePattern::Any);
 
-    /// Whether it leaves the type to the call.
+    /// Returns true if it leaves the type to the call.
     pub fn is_generic(self) -> bool {
         !matches!(self, ParamType::Exact(_) | ParamType::Reference(_))
     }
 
-    /// Whether it takes nothing but what the other takes.
+    /// Returns true if it takes nothing but what the other takes.
     pub(crate) fn is_within(self, other: ParamType) -> bool {
         match (self, other) {
             (_, ParamType::ANY) => true,
@@ -176,7 +181,7 @@ impl ParamType {
         }
     }
 
-    /// Whether a value of this type may be given.
+    /// Returns true if a value of this type may be given.
     pub fn takes(self, ty: impl Into<ValueType>) -> bool {
         let ty = ty.into();
         match self {
@@ -184,12 +189,12 @@ impl ParamType {
             ParamType::Exact(own) | ParamType::Reference(own) => own == ty.in_space(AddressSpace::Global),
             ParamType::Generic(pattern) => match ty {
                 ValueType::Plain(ty) => pattern.contains(ty),
-                ValueType::Struct(_) | ValueType::StructArray { .. } => pattern == Pattern::Any,
+                ValueType::Struct(_) | ValueType::StructArray { .. } => pattern == TypePattern::Any,
             },
             ParamType::GenericArray(pattern, ndim) => match ty {
                 ValueType::Plain(ty) => ty.as_any_array().is_some_and(|(elem, n)| n == ndim && pattern.contains(elem)),
                 ValueType::Struct(_) => false,
-                ValueType::StructArray { ndim: n, .. } => n == ndim && pattern == Pattern::Any,
+                ValueType::StructArray { ndim: n, .. } => n == ndim && pattern == TypePattern::Any,
             },
             ParamType::Tuple | ParamType::Function => false,
         }

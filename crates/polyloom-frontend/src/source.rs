@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Text longer than this is not read.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The deepest nesting of expressions and blocks that is parsed: every recursion over a syntax tree, its destructor's
-/// included, is bounded by it.
+/// The deepest nesting of expressions and blocks that is parsed, so that every recursion over a syntax tree, its
+/// destructor's included, is bounded by it.
 const MAX_TREE_DEPTH: u32 = 1000;
 
 /// The operators in a row, as in a sum, that take as much of that as one level: recursions over a tree take little for
@@ -29,9 +29,9 @@ const LEVEL: u32 = 5;
 /// The names under which the package is imported.
 pub(crate) const PACKAGES: [&str; 2] = ["polyloom", "warp"];
 
-/// What a decorator makes of a function.
+/// Describes what a decorator makes of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Role {
+pub enum FunctionRole {
     /// `@loom.kernel`: launched over a grid of threads.
     Kernel,
     /// `@loom.func`: called from kernels and functions.
@@ -47,11 +47,11 @@ pub enum Role {
 pub struct FunctionInfo {
     /// Its name.
     pub name: Arc<str>,
-    /// What its decorators make of it; `None` for plain Python functions.
-    pub role: Option<Role>,
-    /// Which of its decorators says so.
+    /// Holds what its decorators make of it; `None` for plain Python functions.
+    pub role: Option<FunctionRole>,
+    /// Says which of its decorators says so.
     pub(crate) decorator: Option<usize>,
-    /// Of one that a derivative is made of, the name of the function that it belongs to.
+    /// The name of the function that it belongs to of one that a derivative is made of.
     pub of: Option<Arc<str>>,
     /// The names that the adjoints of its parameters have in its text, if it carries derivatives.
     pub adjoints: Vec<Arc<str>>,
@@ -63,7 +63,7 @@ pub struct FunctionInfo {
     pub def_line: u32,
     /// Byte offsets of the definitions around it, outermost first; empty at module level.
     pub enclosing: Vec<u32>,
-    /// Whether its name means the function in its own body, as it does everywhere but in a class.
+    /// True if its name means the function in its own body, as it does everywhere but in a class.
     pub sees_itself: bool,
 }
 
@@ -74,12 +74,12 @@ pub struct SourceUnit {
     body: ast::Suite,
     functions: Vec<FunctionInfo>,
     /// The imports of the module, under `None`, and of each function with any, by the offset of its definition.
-    imports: FxHashMap<Option<u32>, Imports>,
+    imports: FxHashMap<Option<u32>, ScopeImports>,
 }
 
 /// The names that one scope imports.
 #[derive(Debug, Default)]
-struct Imports {
+struct ScopeImports {
     /// The dotted path each stands for.
     paths: FxHashMap<String, String>,
     /// The first of the names of the package.
@@ -117,7 +117,7 @@ impl SourceUnit {
             return fail(diagnostics);
         }
         let mut body = parsed.into_suite();
-        let mut index = Index {
+        let mut index = SourceIndex {
             file: &file,
             functions: Vec::new(),
             imports: FxHashMap::default(),
@@ -126,7 +126,7 @@ impl SourceUnit {
         };
         index.imports(None, &body);
         index.statements(&body);
-        let Index { functions, imports, .. } = index;
+        let SourceIndex { functions, imports, .. } = index;
         crate::custom::name_adjoints(&mut body, &functions);
         Ok(Arc::new(SourceUnit { file, body, functions, imports }))
     }
@@ -143,7 +143,7 @@ impl SourceUnit {
 
     /// The indices of the kernels, in the order of the text.
     pub fn kernels(&self) -> impl Iterator<Item = usize> {
-        self.functions.iter().enumerate().filter(|(_, f)| f.role == Some(Role::Kernel)).map(|(i, _)| i)
+        self.functions.iter().enumerate().filter(|(_, f)| f.role == Some(FunctionRole::Kernel)).map(|(i, _)| i)
     }
 
     /// The last function of this name, as Python's own binding rules have it; decorated functions come first.
@@ -206,11 +206,11 @@ impl SourceUnit {
     }
 }
 
-/// Syntax errors beyond this are not reported: most of them follow from those before.
+/// Syntax errors beyond this are not reported, because most of them follow from those before.
 const MAX_SYNTAX_ERRORS: usize = 5;
 
-/// What is wrong with a text: one error for each line, up to the first bracket that is never closed, since everything
-/// after that is misread.
+/// Returns what is wrong with a text: one error for each line, up to the first bracket that is never closed, since
+/// everything after that is misread.
 fn syntax_errors(file: FileId, text: &str, parsed: &Parsed<ast::Mod>) -> Vec<Diagnostic> {
     let errors = parsed.errors();
     if errors.is_empty() {
@@ -305,11 +305,11 @@ fn is_too_deep(text: &str) -> bool {
                 open.clear();
                 open.push(ExpressionDepth::default());
             }
-            TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => push(&mut open, Opening::Bracket),
-            TokenKind::Lambda => push(&mut open, Opening::Lambda),
-            TokenKind::Yield => push(&mut open, Opening::Yield),
+            TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => push(&mut open, ExpressionOpening::Bracket),
+            TokenKind::Lambda => push(&mut open, ExpressionOpening::Lambda),
+            TokenKind::Yield => push(&mut open, ExpressionOpening::Yield),
             TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace => while !close(&mut open) {},
-            TokenKind::Colon if innermost(&mut open).opening == Opening::Lambda => _ = close(&mut open),
+            TokenKind::Colon if innermost(&mut open).opening == ExpressionOpening::Lambda => _ = close(&mut open),
             TokenKind::Comma => innermost(&mut open).restart(),
             TokenKind::Name | TokenKind::Int | TokenKind::Float | TokenKind::String | TokenKind::Comment => {}
             TokenKind::NonLogicalNewline => {}
@@ -358,11 +358,12 @@ fn is_too_deep(text: &str) -> bool {
     }
 }
 
-/// How deep the tree of an expression is at most, as far as its tokens have been read, in parts of a level: an operator
-/// in a row, which has those before it as its left operand, counts as one part, and anything else as [`LEVEL`].
+/// Describes how deep the tree of an expression is at most, as far as its tokens have been read, in parts of a level:
+/// an operator in a row, which has those before it as its left operand, counts as one part, and anything else as
+/// [`LEVEL`].
 #[derive(Clone, Copy, Default)]
 struct ExpressionDepth {
-    opening: Opening,
+    opening: ExpressionOpening,
     /// The depth at which it stands.
     around: u32,
     /// The operand that is being read: brackets and what stands in them, prefixes, powers and attributes. An operator
@@ -374,15 +375,15 @@ struct ExpressionDepth {
     inside: u32,
     /// Each `not`, which `and` and `or` end.
     negations: u32,
-    /// Which of `and`, `or` and comparisons there are: a level each, however many operands they have.
+    /// Says which of `and`, `or` and comparisons there are: a level each, however many operands they have.
     kinds: u8,
-    /// What nests to the end of the expression, such as `else`.
+    /// Holds what nests to the end of the expression, such as `else`.
     rest: u32,
 }
 
-/// What opens an expression in another.
+/// Describes what opens an expression in another.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Opening {
+enum ExpressionOpening {
     /// A bracket, which closes it; the statement itself.
     #[default]
     Bracket,
@@ -420,7 +421,7 @@ impl ExpressionDepth {
     }
 }
 
-fn push(open: &mut Vec<ExpressionDepth>, opening: Opening) {
+fn push(open: &mut Vec<ExpressionDepth>, opening: ExpressionOpening) {
     let outer = innermost(open);
     let around = outer.around.saturating_add(LEVEL * (outer.outer() + 1) + outer.operand);
     open.push(ExpressionDepth { opening, around, ..ExpressionDepth::default() });
@@ -428,7 +429,7 @@ fn push(open: &mut Vec<ExpressionDepth>, opening: Opening) {
 
 /// Closes the innermost open expression, which is a part of the operand around it; true if a bracket has opened it.
 fn close(open: &mut Vec<ExpressionDepth>) -> bool {
-    // More brackets may close than have opened: the text need not be a program.
+    // More brackets may close than have opened, because the text need not be a program.
     if open.len() < 2 {
         innermost(open).operand += LEVEL;
         return true;
@@ -437,13 +438,15 @@ fn close(open: &mut Vec<ExpressionDepth>) -> bool {
     let outer = innermost(open);
     match closed.opening {
         // A call, subscript or parenthesis that has closed still is one level of a chain such as `f()()()`.
-        Opening::Bracket | Opening::Yield => outer.operand = outer.operand.max(closed.own()) + LEVEL,
-        Opening::Lambda => {
+        ExpressionOpening::Bracket | ExpressionOpening::Yield => {
+            outer.operand = outer.operand.max(closed.own()) + LEVEL
+        }
+        ExpressionOpening::Lambda => {
             outer.inside = outer.inside.max(closed.own());
             outer.rest += 1;
         }
     }
-    closed.opening == Opening::Bracket
+    closed.opening == ExpressionOpening::Bracket
 }
 
 fn innermost(open: &mut Vec<ExpressionDepth>) -> &mut ExpressionDepth {
@@ -475,7 +478,8 @@ fn ends_operand(kind: TokenKind) -> bool {
     )
 }
 
-/// The length of the shortest beginning of a text that is too deep: the lexer does not say where its tokens are.
+/// The length of the shortest beginning of a text that is too deep, because the lexer does not say where its tokens
+/// are.
 fn depth_exceeded_at(text: &str) -> u32 {
     let (mut fits, mut exceeds) = (0, text.len());
     while exceeds - fits > 1 {
@@ -525,25 +529,25 @@ pub(crate) fn blocks_of(stmt: &Stmt) -> impl Iterator<Item = &[Stmt]> {
     blocks.into_iter()
 }
 
-struct Index<'a> {
+struct SourceIndex<'a> {
     file: &'a SourceFile,
     functions: Vec<FunctionInfo>,
-    imports: FxHashMap<Option<u32>, Imports>,
+    imports: FxHashMap<Option<u32>, ScopeImports>,
     enclosing: Vec<u32>,
     /// The functions and classes around the statement, with whether it is a class.
     scopes: Vec<(u32, bool)>,
 }
 
-impl Index<'_> {
+impl SourceIndex<'_> {
     /// Collects the imports of the module, or of the function or class that starts at `scope`, but not those of
     /// functions and classes in it.
     fn imports(&mut self, scope: Option<u32>, body: &[Stmt]) {
         let mut paths = FxHashMap::default();
-        Index::collect_imports(body, &mut paths);
+        SourceIndex::collect_imports(body, &mut paths);
         if !paths.is_empty() {
             let names = paths.iter().filter(|(_, path)| PACKAGES.contains(&path.as_str())).map(|(name, _)| name);
             let package = names.min().cloned();
-            self.imports.insert(scope, Imports { paths, package });
+            self.imports.insert(scope, ScopeImports { paths, package });
         }
     }
 
@@ -563,7 +567,7 @@ impl Index<'_> {
                     }
                 }
                 Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {}
-                _ => blocks_of(stmt).for_each(|block| Index::collect_imports(block, paths)),
+                _ => blocks_of(stmt).for_each(|block| SourceIndex::collect_imports(block, paths)),
             }
         }
     }
@@ -576,10 +580,10 @@ impl Index<'_> {
                 let decorators = def.decorator_list.iter().enumerate();
                 let made = decorators.filter_map(|(index, d)| Some((self.role(&d.expression)?, index))).next();
                 let role = made.map(|(role, _)| role);
-                let is_custom = matches!(role, Some(Role::Gradient | Role::Replay));
+                let is_custom = matches!(role, Some(FunctionRole::Gradient | FunctionRole::Replay));
                 let parameters = def.parameters.iter_non_variadic_params().map(|p| p.parameter.name.as_str());
                 let adjoints = match role {
-                    Some(Role::Gradient) => parameters.map(|name| adjoint_name(name).into()).collect(),
+                    Some(FunctionRole::Gradient) => parameters.map(|name| adjoint_name(name).into()).collect(),
                     _ => Vec::new(),
                 };
                 self.functions.push(FunctionInfo {
@@ -624,7 +628,7 @@ impl Index<'_> {
         seen.chain([None]).find_map(|scope| self.imports.get(&scope)?.paths.get(name))
     }
 
-    fn role(&self, decorator: &Expr) -> Option<Role> {
+    fn role(&self, decorator: &Expr) -> Option<FunctionRole> {
         let target = match decorator {
             Expr::Call(call) => &*call.func,
             other => other,
@@ -634,18 +638,18 @@ impl Index<'_> {
             // In a notebook the import is in another cell. These are what they are called whatever the package is
             // called.
             return match path.last().copied() {
-                Some("func_grad") => Some(Role::Gradient),
-                Some("func_replay") => Some(Role::Replay),
+                Some("func_grad") => Some(FunctionRole::Gradient),
+                Some("func_replay") => Some(FunctionRole::Replay),
                 _ => None,
             };
         };
         path.remove(0);
         let full = root.split('.').chain(path).collect::<Vec<_>>();
         match full[..] {
-            [package, "kernel"] if PACKAGES.contains(&package) => Some(Role::Kernel),
-            [package, "func"] if PACKAGES.contains(&package) => Some(Role::Func),
-            [package, "func_grad"] if PACKAGES.contains(&package) => Some(Role::Gradient),
-            [package, "func_replay"] if PACKAGES.contains(&package) => Some(Role::Replay),
+            [package, "kernel"] if PACKAGES.contains(&package) => Some(FunctionRole::Kernel),
+            [package, "func"] if PACKAGES.contains(&package) => Some(FunctionRole::Func),
+            [package, "func_grad"] if PACKAGES.contains(&package) => Some(FunctionRole::Gradient),
+            [package, "func_replay"] if PACKAGES.contains(&package) => Some(FunctionRole::Replay),
             _ => None,
         }
     }

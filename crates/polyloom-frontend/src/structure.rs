@@ -16,29 +16,29 @@ const MAX_LEAVES: usize = 256;
 
 /// A struct type. Two of the same name with the same fields are the same type.
 #[derive(Clone, Copy)]
-pub struct StructType(&'static Definition);
+pub struct StructType(&'static StructDefinition);
 
 #[derive(PartialEq, Eq, Hash)]
-struct Definition {
+struct StructDefinition {
     name: Box<str>,
-    fields: Box<[Field]>,
-    leaves: Box<[Leaf]>,
+    fields: Box<[StructField]>,
+    leaves: Box<[StructLeaf]>,
 }
 
 /// A field of a struct type.
 #[derive(PartialEq, Eq, Hash, Debug)]
-pub struct Field {
+pub struct StructField {
     /// Its name.
     pub name: Box<str>,
     /// Its type.
     pub ty: ValueType,
-    /// How many leaves those before it have.
+    /// Number of leaves those before it have.
     pub first_leaf: usize,
 }
 
 /// A field of a struct, or of a struct within it, that is no struct itself.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Leaf {
+pub struct StructLeaf {
     /// The names of the fields that lead to it: `pose.position`.
     pub path: Arc<str>,
     /// Its type.
@@ -58,7 +58,7 @@ pub enum ValueType {
         elem: StructType,
         /// Number of dimensions.
         ndim: u8,
-        /// Where the memory of all leaves is.
+        /// The place where the memory of all leaves is.
         space: AddressSpace,
     },
 }
@@ -70,13 +70,13 @@ impl StructType {
     ///
     /// If one is there twice, or there are too many: in words.
     pub fn new(name: &str, fields: impl IntoIterator<Item = (String, ValueType)>) -> Result<StructType, String> {
-        let mut made: Vec<Field> = Vec::new();
-        let mut leaves: Vec<Leaf> = Vec::new();
+        let mut made: Vec<StructField> = Vec::new();
+        let mut leaves: Vec<StructLeaf> = Vec::new();
         for (field, ty) in fields {
             if made.iter().any(|known| *known.name == *field) {
                 return Err(format!("the struct `{name}` has two fields `{field}`"));
             }
-            made.push(Field { name: field.as_str().into(), ty, first_leaf: leaves.len() });
+            made.push(StructField { name: field.as_str().into(), ty, first_leaf: leaves.len() });
             leaves.extend(ty.leaves(&field));
             if leaves.len() > MAX_LEAVES {
                 return Err(format!(
@@ -84,12 +84,12 @@ impl StructType {
                 ));
             }
         }
-        let definition = Definition { name: name.into(), fields: made.into(), leaves: leaves.into() };
-        Ok(StructType(Definition::interned(definition)))
+        let definition = StructDefinition { name: name.into(), fields: made.into(), leaves: leaves.into() };
+        Ok(StructType(StructDefinition::interned(definition)))
     }
 
-    /// What an indexed array is: the array, and for each of its dimensions the indices that choose among it. The name
-    /// is none that a class could have.
+    /// Returns what an indexed array is: the array, and for each of its dimensions the indices that choose among it.
+    /// The name is none that a class could have.
     pub fn indexed_array(elem: Type, ndim: u8) -> Option<StructType> {
         let name = format!("indexedarray(dtype={}, ndim={ndim})", elem.python_name());
         let data = ("data".to_owned(), ValueType::Plain(Type::array_of(elem, ndim)?));
@@ -98,7 +98,7 @@ impl StructType {
         StructType::new(&name, std::iter::once(data).chain(indices)).ok()
     }
 
-    /// Whether it is the type of indexed arrays.
+    /// Returns true if it is the type of indexed arrays.
     pub fn is_indexed_array(self) -> bool {
         self.name().starts_with("indexedarray(")
     }
@@ -109,17 +109,17 @@ impl StructType {
     }
 
     /// Its fields in the order of their declaration.
-    pub fn fields(self) -> &'static [Field] {
+    pub fn fields(self) -> &'static [StructField] {
         &self.0.fields
     }
 
     /// Its leaves in the order of their declaration.
-    pub fn leaves(self) -> &'static [Leaf] {
+    pub fn leaves(self) -> &'static [StructLeaf] {
         &self.0.leaves
     }
 
     /// The field of a name.
-    pub fn field(self, name: &str) -> Option<&'static Field> {
+    pub fn field(self, name: &str) -> Option<&'static StructField> {
         self.fields().iter().find(|field| *field.name == *name)
     }
 
@@ -143,23 +143,23 @@ impl StructType {
     }
 }
 
-impl Leaf {
+impl StructLeaf {
     /// The array of it that an array of its structs has.
     fn array(&self, ndim: u8, space: AddressSpace) -> Option<Type> {
         Some(Type::array_of(self.ty, ndim)?.in_space(space))
     }
 }
 
-impl Definition {
-    /// The one definition equal to this: struct types compare and are copied as addresses. They live as long as the
-    /// process does, as the classes of a Python program mostly do.
-    fn interned(definition: Definition) -> &'static Definition {
-        static KNOWN: LazyLock<Mutex<FxHashSet<&'static Definition>>> = LazyLock::new(Mutex::default);
+impl StructDefinition {
+    /// The one definition equal to this, because struct types compare and are copied as addresses. They live as long as
+    /// the process does, as the classes of a Python program mostly do.
+    fn interned(definition: StructDefinition) -> &'static StructDefinition {
+        static KNOWN: LazyLock<Mutex<FxHashSet<&'static StructDefinition>>> = LazyLock::new(Mutex::default);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&definition) {
             Some(known) => known,
             None => {
-                let made: &'static Definition = Box::leak(Box::new(definition));
+                let made: &'static StructDefinition = Box::leak(Box::new(definition));
                 known.insert(made);
                 made
             }
@@ -211,7 +211,7 @@ impl ValueType {
         }
     }
 
-    /// Whether it is an array, of structs or of anything else.
+    /// Returns true if it is an array, of structs or of anything else.
     pub fn is_array(self) -> bool {
         match self {
             ValueType::Plain(ty) => ty.as_any_array().is_some(),
@@ -221,14 +221,16 @@ impl ValueType {
     }
 
     /// Its leaves, for a variable of this name: the variable itself, if it is no struct.
-    pub fn leaves(self, name: &str) -> SmallVec<[Leaf; 1]> {
-        let below = |leaf: &Leaf| -> Arc<str> { format!("{name}.{}", leaf.path).into() };
+    pub fn leaves(self, name: &str) -> SmallVec<[StructLeaf; 1]> {
+        let below = |leaf: &StructLeaf| -> Arc<str> { format!("{name}.{}", leaf.path).into() };
         match self {
-            ValueType::Plain(ty) => SmallVec::from_elem(Leaf { path: name.into(), ty }, 1),
-            ValueType::Struct(of) => of.leaves().iter().map(|leaf| Leaf { path: below(leaf), ty: leaf.ty }).collect(),
+            ValueType::Plain(ty) => SmallVec::from_elem(StructLeaf { path: name.into(), ty }, 1),
+            ValueType::Struct(of) => {
+                of.leaves().iter().map(|leaf| StructLeaf { path: below(leaf), ty: leaf.ty }).collect()
+            }
             ValueType::StructArray { elem, ndim, space } => {
-                // Of a struct that arrays have as elements, every leaf is an element too.
-                let array = |leaf: &Leaf| Some(Leaf { path: below(leaf), ty: leaf.array(ndim, space)? });
+                // Every leaf of a struct that arrays have as elements is an element too.
+                let array = |leaf: &StructLeaf| Some(StructLeaf { path: below(leaf), ty: leaf.array(ndim, space)? });
                 elem.leaves().iter().filter_map(array).collect()
             }
         }
@@ -254,7 +256,7 @@ impl ValueType {
         }
     }
 
-    /// How many leaves it has.
+    /// Returns the number of leaves it has.
     pub fn n_leaves(self) -> usize {
         match self {
             ValueType::Plain(_) => 1,

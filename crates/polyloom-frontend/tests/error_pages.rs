@@ -1,7 +1,7 @@
 //! `docs/errors`: every code has a page, whose wrong example gives the code and the message shown, and whose right
 //! example compiles. `POLYLOOM_BLESS=1` writes the messages.
 
-use polyloom_frontend::{CompileError, Options, SourceUnit, check_file, no_such_kernel};
+use polyloom_frontend::{CompileError, FrontendOptions, SourceUnit, check_file, no_such_kernel};
 use polyloom_ir::{Code, Diagnostic, SourceFile, SourceMap, diagnostic, parse_module, verify_module};
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ fn page(text: &str) -> Option<Page<'_>> {
     })
 }
 
-/// What the compiler has to say about an example.
+/// Returns what the compiler has to say about an example.
 fn diagnostics(language: &str, text: &str) -> (Vec<Diagnostic>, SourceMap) {
     let file = SourceFile::new(if language == "hir" { "example.hir" } else { "example.py" }, text, 1);
     if language == "hir" {
@@ -52,7 +52,7 @@ fn diagnostics(language: &str, text: &str) -> (Vec<Diagnostic>, SourceMap) {
         if unit.kernels().next().is_none() {
             return Err(no_such_kernel(&unit, None));
         }
-        check_file(&unit, &Options { lint: true, ..Options::default() })
+        check_file(&unit, &FrontendOptions { lint: true, ..FrontendOptions::default() })
     });
     match found {
         Ok(checked) => (checked.warnings, checked.sources),

@@ -1,12 +1,12 @@
 //! Whatever the input, the front end answers: deep and long programs are compiled or rejected with a diagnostic.
 
-use polyloom_frontend::{CompileError, Options, SourceUnit, check_file};
+use polyloom_frontend::{CompileError, FrontendOptions, SourceUnit, check_file};
 use polyloom_ir::{Code, SourceFile};
 
 /// The codes of what is wrong with the file.
 fn codes(text: &str) -> Vec<Code> {
     let file = SourceFile::new("limits.py", text, 1);
-    match SourceUnit::parse(file).and_then(|unit| check_file(&unit, &Options::default())) {
+    match SourceUnit::parse(file).and_then(|unit| check_file(&unit, &FrontendOptions::default())) {
         Ok(_) => Vec::new(),
         Err(CompileError { diagnostics, .. }) => diagnostics.iter().map(|d| d.code).collect(),
     }

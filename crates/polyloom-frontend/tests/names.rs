@@ -1,6 +1,6 @@
 //! What functions are called in HIR, in traps and in diagnostics.
 
-use polyloom_frontend::{FileEnvironment, Options, SourceUnit, compile_kernel};
+use polyloom_frontend::{FileEnvironment, FrontendOptions, SourceUnit, compile_kernel};
 use polyloom_ir::SourceFile;
 
 #[test]
@@ -19,7 +19,7 @@ class Simulation:
 ";
     let unit = SourceUnit::parse(SourceFile::new("names.py", text, 1)).expect("the text is Python");
     let kernel = FileEnvironment::new(&unit).function(unit.kernels().next().expect("there is a kernel"));
-    let compiled = compile_kernel(&kernel, &Options::default()).expect("the kernel compiles");
+    let compiled = compile_kernel(&kernel, &FrontendOptions::default()).expect("the kernel compiles");
     assert_eq!(&*compiled.module.functions[compiled.kernel].name, "step");
     let names: Vec<&str> = compiled.module.functions.values().map(|function| &*function.name).collect();
     assert_eq!(names, ["step_2", "step"]);

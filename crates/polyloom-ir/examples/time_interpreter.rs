@@ -1,6 +1,6 @@
 //! Prints how long the interpreter takes for a step, on a loop of arithmetic and on one of array accesses.
 
-use polyloom_ir::interp::{Arg, BufferMemory, Interpreter, Printed};
+use polyloom_ir::interp::{BufferMemory, InterpArg, Interpreter, PrintingHost};
 use polyloom_ir::{FileId, Scalar, text};
 use std::time::Instant;
 
@@ -49,7 +49,8 @@ fn main() {
         let array = memory.add_array(Scalar::F32, &[1024], &[0; 1024]);
         let n = 1_000_000u64;
         let start = Instant::now();
-        let result = interpreter.launch(&[1], &[Arg::Scalar(n), array], &mut memory, &mut Printed::default(), 0..1);
+        let result =
+            interpreter.launch(&[1], &[InterpArg::Scalar(n), array], &mut memory, &mut PrintingHost::default(), 0..1);
         let elapsed = start.elapsed().as_nanos() as f64 / (n * n_ops) as f64;
         println!("{name}: {elapsed:.1} ns an op ({result:?})");
     }

@@ -8,16 +8,16 @@ use crate::function::{Function, Imm, ValueDef};
 use crate::op::Op;
 use smallvec::SmallVec;
 
-/// How far back a value's computation is looked at.
+/// Says how far back a value's computation is looked at.
 const MAX_DEPTH: u32 = 8;
 /// Most terms of a sum: of more, the value itself is one.
 const MAX_TERMS: usize = 4;
 /// No factor and no offset is larger than this, so that what is computed with them does not overflow.
 const MAX_FACTOR: i64 = 1 << 40;
 
-/// What is multiplied and added.
+/// Describes what is multiplied and added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Term {
+pub enum AffineTerm {
     /// The thread's coordinate along an axis of the launch.
     Coordinate(u8),
     /// A value that is no sum.
@@ -26,32 +26,32 @@ pub enum Term {
 
 /// A sum of multiples and a constant.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Affine {
+pub struct AffineSum {
     /// Terms and their factors, none of which is zero, in order.
-    pub terms: SmallVec<[(Term, i64); 2]>,
+    pub terms: SmallVec<[(AffineTerm, i64); 2]>,
     /// The constant.
     pub offset: i64,
 }
 
-impl Affine {
+impl AffineSum {
     /// An integer as a sum; as one of itself alone if nothing else is known.
-    pub fn of(func: &Function, value: Value) -> Affine {
-        of(func, value, MAX_DEPTH).unwrap_or_else(|| Affine::one(Term::Value(value)))
+    pub fn of(func: &Function, value: Value) -> AffineSum {
+        of(func, value, MAX_DEPTH).unwrap_or_else(|| AffineSum::one(AffineTerm::Value(value)))
     }
 
     /// A multiple of one coordinate: its axis, the factor, and the rest of the sum.
-    pub fn along_one_axis(&self) -> Option<(u8, i64, Affine)> {
+    pub fn along_one_axis(&self) -> Option<(u8, i64, AffineSum)> {
         let mut rest = self.clone();
-        let &(term, factor) = self.terms.iter().find(|(term, _)| matches!(term, Term::Coordinate(_)))?;
-        let Term::Coordinate(axis) = term else { return None };
+        let &(term, factor) = self.terms.iter().find(|(term, _)| matches!(term, AffineTerm::Coordinate(_)))?;
+        let AffineTerm::Coordinate(axis) = term else { return None };
         rest.terms.retain(|(other, _)| *other != term);
-        let is_alone = rest.terms.iter().all(|(other, _)| matches!(other, Term::Value(_)));
+        let is_alone = rest.terms.iter().all(|(other, _)| matches!(other, AffineTerm::Value(_)));
         is_alone.then_some((axis, factor, rest))
     }
 
-    /// How far it is from the coordinate along an axis, if that is constant.
+    /// Returns how far it is from the coordinate along an axis, if that is constant.
     pub fn distance(&self, axis: u8) -> Option<i64> {
-        (self.terms[..] == [(Term::Coordinate(axis), 1)]).then_some(self.offset)
+        (self.terms[..] == [(AffineTerm::Coordinate(axis), 1)]).then_some(self.offset)
     }
 
     /// The constant, if there are no terms.
@@ -59,11 +59,11 @@ impl Affine {
         self.terms.is_empty().then_some(self.offset)
     }
 
-    fn one(term: Term) -> Affine {
-        Affine { terms: SmallVec::from_slice(&[(term, 1)]), offset: 0 }
+    fn one(term: AffineTerm) -> AffineSum {
+        AffineSum { terms: SmallVec::from_slice(&[(term, 1)]), offset: 0 }
     }
 
-    fn plus(mut self, other: &Affine, factor: i64) -> Option<Affine> {
+    fn plus(mut self, other: &AffineSum, factor: i64) -> Option<AffineSum> {
         for &(term, more) in &other.terms {
             let more = within(more.checked_mul(factor)?)?;
             match self.terms.binary_search_by_key(&term, |&(term, _)| term) {
@@ -81,41 +81,41 @@ fn within(number: i64) -> Option<i64> {
     (-MAX_FACTOR..=MAX_FACTOR).contains(&number).then_some(number)
 }
 
-fn of(func: &Function, value: Value, depth: u32) -> Option<Affine> {
+fn of(func: &Function, value: Value, depth: u32) -> Option<AffineSum> {
     let ty = func.ty(value).as_scalar().filter(|ty| ty.is_int() && ty.bits() >= 32)?;
     if let Some(bits) = func.as_const(value) {
         let shift = 128 - ty.bits();
         let signed = (i128::from(bits) << shift) >> shift;
-        return Some(Affine { terms: SmallVec::new(), offset: within(i64::try_from(signed).ok()?)? });
+        return Some(AffineSum { terms: SmallVec::new(), offset: within(i64::try_from(signed).ok()?)? });
     }
     let ValueDef::Result(inst, _) = func.values[value].def else { return None };
     let data = &func.insts[inst];
     let part = |operand: usize| match depth {
-        0 => Affine::one(Term::Value(data.operands[operand])),
+        0 => AffineSum::one(AffineTerm::Value(data.operands[operand])),
         _ => of(func, data.operands[operand], depth - 1)
-            .unwrap_or_else(|| Affine::one(Term::Value(data.operands[operand]))),
+            .unwrap_or_else(|| AffineSum::one(AffineTerm::Value(data.operands[operand]))),
     };
     match (data.op, &data.imm) {
-        (Op::Tid, &Imm::Axis(axis)) => Some(Affine::one(Term::Coordinate(axis))),
+        (Op::Tid, &Imm::Axis(axis)) => Some(AffineSum::one(AffineTerm::Coordinate(axis))),
         (Op::Add, _) => part(0).plus(&part(1), 1),
         (Op::Sub, _) => part(0).plus(&part(1), -1),
-        (Op::Neg, _) => Affine::default().plus(&part(0), -1),
+        (Op::Neg, _) => AffineSum::default().plus(&part(0), -1),
         (Op::Mul, _) => {
             let (a, b) = (part(0), part(1));
             match (a.as_const(), b.as_const()) {
-                (_, Some(factor)) => Affine::default().plus(&a, factor),
-                (Some(factor), _) => Affine::default().plus(&b, factor),
+                (_, Some(factor)) => AffineSum::default().plus(&a, factor),
+                (Some(factor), _) => AffineSum::default().plus(&b, factor),
                 _ => None,
             }
         }
         (Op::Lshift, _) => {
             let by = part(1).as_const().filter(|by| (0..i64::from(ty.bits())).contains(by) && *by < 40)?;
-            Affine::default().plus(&part(0), 1 << by)
+            AffineSum::default().plus(&part(0), 1 << by)
         }
         // A coordinate is never negative, and no wider type changes it.
         (Op::Cast, _) => {
             let from = part(0);
-            matches!(from.terms[..], [(Term::Coordinate(_), 1)]).then_some(from).filter(|from| from.offset == 0)
+            matches!(from.terms[..], [(AffineTerm::Coordinate(_), 1)]).then_some(from).filter(|from| from.offset == 0)
         }
         _ => None,
     }
@@ -126,8 +126,8 @@ mod tests {
     use super::*;
     use crate::{FileId, parse_module};
 
-    /// What the index of the first load in a kernel is.
-    fn index(body: &str) -> (Affine, Function) {
+    /// Returns what the index of the first load in a kernel is.
+    fn index(body: &str) -> (AffineSum, Function) {
         let text = format!(
             "kernel @k(%x x: array<f32, 1>, %n n: i32) {{\n%i: i32 = tid 0\n{body}\n%v: f32 = array_load %x, %j\nreturn\n}}"
         );
@@ -136,7 +136,7 @@ mod tests {
         let mut found = None;
         func.walk(func.body, &mut |_, data| {
             if data.op == Op::ArrayLoad {
-                found = Some(Affine::of(&func, data.operands[1]));
+                found = Some(AffineSum::of(&func, data.operands[1]));
             }
         });
         (found.expect("it has a load"), func)
@@ -147,11 +147,11 @@ mod tests {
         let (sum, _) = index(
             "%c5: i32 = const 5\n%c3: i32 = const 3\n%a: i32 = mul %c5, %i\n%b: i32 = sub %a, %c3\n%j: i32 = sub %b, %i",
         );
-        assert_eq!((&sum.terms[..], sum.offset), (&[(Term::Coordinate(0), 4)][..], -3));
+        assert_eq!((&sum.terms[..], sum.offset), (&[(AffineTerm::Coordinate(0), 4)][..], -3));
         let (sum, func) = index("%c1: i32 = const 1\n%a: i32 = sub %n, %c1\n%j: i32 = sub %a, %i");
         let (axis, factor, rest) = sum.along_one_axis().expect("it has one coordinate");
         assert_eq!((axis, factor, rest.offset), (0, -1, -1));
-        assert_eq!(rest.terms[..], [(Term::Value(func.params()[1]), 1)]);
+        assert_eq!(rest.terms[..], [(AffineTerm::Value(func.params()[1]), 1)]);
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn what_is_no_sum_is_a_term() {
         let (sum, _) = index("%j: i32 = mul %i, %n");
-        assert!(matches!(sum.terms[..], [(Term::Value(_), 1)]));
+        assert!(matches!(sum.terms[..], [(AffineTerm::Value(_), 1)]));
         assert_eq!(sum.along_one_axis(), None);
         let (sum, _) = index("%z: i32 = sub %i, %i\n%c2: i32 = const 2\n%j: i32 = add %z, %c2");
         assert_eq!(sum.as_const(), Some(2));

@@ -66,7 +66,7 @@ impl FromStr for PtxVersion {
     }
 }
 
-/// What code for an architecture may rely on.
+/// Describes what code for an architecture may rely on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum ArchVariant {
     /// What every later architecture has too.
@@ -88,7 +88,7 @@ impl ArchVariant {
     }
 }
 
-/// What a block and a multiprocessor have.
+/// Describes what a block and a multiprocessor have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArchLimits {
     /// Shared memory a block may use without asking, in bytes: also the most that static arrays may take.
@@ -126,7 +126,7 @@ pub const CONSTANT_BYTES: u32 = 64 * 1024;
 
 /// A row of the table: number, the version of PTX that introduced it, bytes of shared memory of a multiprocessor and
 /// how many of them a block cannot have, resident threads and blocks.
-struct Row {
+struct ArchRow {
     number: u16,
     ptx: PtxVersion,
     shared_kib: u32,
@@ -135,13 +135,13 @@ struct Row {
     blocks: u32,
 }
 
-const fn row(number: u16, version: (u8, u8), shared: (u32, u32), threads: u32, blocks: u32) -> Row {
+const fn row(number: u16, version: (u8, u8), shared: (u32, u32), threads: u32, blocks: u32) -> ArchRow {
     let ptx = ptx(version.0, version.1);
-    Row { number, ptx, shared_kib: shared.0, reserved_kib: shared.1, threads, blocks }
+    ArchRow { number, ptx, shared_kib: shared.0, reserved_kib: shared.1, threads, blocks }
 }
 
 /// The guide has no column for 8.8; it is given the least that an architecture of its generation has.
-const TABLE: [Row; 12] = [
+const TABLE: [ArchRow; 12] = [
     row(75, (6, 3), (64, 0), 1024, 16),
     row(80, (7, 0), (164, 1), 2048, 32),
     row(86, (7, 1), (100, 1), 1536, 16),
@@ -177,7 +177,7 @@ impl Arch {
     /// The least that is supported, `sm_75`.
     pub const OLDEST: Arch = Arch { number: 75, variant: ArchVariant::Portable };
 
-    /// What code is for unless another is asked for, `sm_80`.
+    /// Holds what code is for unless another is asked for, `sm_80`.
     pub const DEFAULT: Arch = Arch { number: 80, variant: ArchVariant::Portable };
 
     /// The architecture of this number without a variant, if there is one.
@@ -207,7 +207,7 @@ impl Arch {
         self.number
     }
 
-    /// Which variant it is.
+    /// Returns which variant it is.
     pub fn variant(self) -> ArchVariant {
         self.variant
     }
@@ -217,7 +217,7 @@ impl Arch {
         Arch::portable(self.number)
     }
 
-    /// Whether it has all that code for `least` may need: the number must not be less, the variant must fit.
+    /// Returns true if it has all that code for `least` may need: the number must not be less, the variant must fit.
     pub fn includes(self, least: Arch) -> bool {
         match least.variant {
             ArchVariant::Portable => self.number >= least.number,
@@ -240,7 +240,7 @@ impl Arch {
         }
     }
 
-    /// What a block and a multiprocessor have.
+    /// Returns what a block and a multiprocessor have.
     pub fn limits(self) -> ArchLimits {
         let row = self.row().unwrap_or(&TABLE[0]);
         ArchLimits {
@@ -258,7 +258,7 @@ impl Arch {
         }
     }
 
-    fn row(self) -> Option<&'static Row> {
+    fn row(self) -> Option<&'static ArchRow> {
         TABLE.iter().find(|row| row.number == self.number)
     }
 }
@@ -275,7 +275,7 @@ impl fmt::Display for Arch {
 pub struct UnknownArch {
     /// The name.
     pub name: String,
-    /// What to type instead.
+    /// Holds what to type instead.
     pub hint: String,
 }
 
@@ -288,7 +288,7 @@ impl FromStr for Arch {
         if let Some((_, arch)) = NAMES.iter().find(|(known, _)| known == name) {
             return Ok(*arch);
         }
-        // What people type for it: the number alone, the virtual architecture, the name before CUDA 13.
+        // Spellings that people type for it: the number alone, the virtual architecture, the name before CUDA 13.
         let number = name.trim_start_matches("compute_").trim_start_matches("sm").trim_start_matches('_');
         let respelled = format!(
             "sm_{}",

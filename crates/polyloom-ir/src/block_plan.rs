@@ -5,26 +5,26 @@
 //! is the same for one block after another. [`BlockPlan`] says what they are; whoever launches the kernel makes them.
 
 use crate::entity::FuncId;
-use crate::interp::Grid;
+use crate::launch_config::LaunchConfig;
 use crate::types::{MAX_DIMS, Scalar, Type};
 use smallvec::{SmallVec, smallvec};
 
 /// The parameters that the launch makes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BlockPlan {
-    /// What the kernel's last parameters stand for, in order.
+    /// Holds what the kernel's last parameters stand for, in order.
     pub params: Vec<BlockParam>,
     /// The extents of a block that the code is right for, if it is not for all.
     pub block: Option<[u32; 3]>,
-    /// Whether it is right only for launches whose threads are in a row: with no extent but the first above 1.
+    /// True if it is right only for launches whose threads are in a row: with no extent but the first above 1.
     pub in_a_row: bool,
     /// Functions that text of the kernel has a phrase for; none where it is split for code.
-    pub phrases: Vec<(FuncId, Phrase)>,
+    pub phrases: Vec<(FuncId, TextPhrase)>,
 }
 
-/// What a function that is made for text computes of its parameters.
+/// Describes what a function that is made for text computes of its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phrase {
+pub enum TextPhrase {
     /// A coordinate of the thread with a number in the launch. The parameters are the number as `i64`, the product of
     /// the launch's extents behind this axis, and its extent along it.
     ThreadIndex(u8),
@@ -35,7 +35,7 @@ pub enum Phrase {
     Wrap,
 }
 
-/// What one of these parameters stands for. Those that are no memory are `i32`.
+/// Describes what one of these parameters stands for. Those that are no memory are `i32`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BlockParam {
     /// The threads of the launch.
@@ -56,9 +56,9 @@ pub enum BlockParam {
     Fixed(SmallVec<[u32; 4]>),
     /// The dynamic shared memory, all of which such parameters have in common.
     Dynamic {
-        /// Whether an element begins at each byte, or at the multiples of its size.
+        /// True if an element begins at each byte, or at the multiples of its size.
         by_byte: bool,
-        /// Whether this is the only parameter of its kind.
+        /// True if this is the only parameter of its kind.
         alone: bool,
     },
     /// Memory of one element, in which a thread whose check fails leaves its number in the block.
@@ -69,7 +69,7 @@ pub enum BlockParam {
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLaunch {
     /// The blocks.
-    pub grid: Grid,
+    pub grid: LaunchConfig,
     /// Extents of the launch, 1 past its rank. Their product is at most `i32::MAX`.
     pub shape: [u64; MAX_DIMS],
 }
@@ -131,19 +131,19 @@ impl BlockParam {
         Some(BlockMemory { extents, strides, bytes: bytes.next_multiple_of(8) })
     }
 
-    /// Whether it is memory that the launch also gives other parameters.
+    /// Returns true if it is memory that the launch also gives other parameters.
     pub fn is_dynamic(&self) -> bool {
         matches!(self, BlockParam::Dynamic { .. })
     }
 }
 
 impl BlockPlan {
-    /// How many of a kernel's parameters are the user's.
+    /// Returns how many of a kernel's parameters are the user's.
     pub fn n_arguments(&self, n_params: usize) -> usize {
         n_params.saturating_sub(self.params.len())
     }
 
-    /// Whether the code is right for a launch.
+    /// Returns true if the code is right for a launch.
     pub fn takes(&self, launch: &BlockLaunch) -> bool {
         let in_a_row = launch.shape[1..].iter().all(|&extent| extent == 1);
         self.block.is_none_or(|only| only == launch.grid.block) && (in_a_row || !self.in_a_row)

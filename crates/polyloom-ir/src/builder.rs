@@ -39,7 +39,7 @@ pub enum BuildError {
     /// A region hands on values of other types than its instruction has.
     #[error("{region} hands on ({found}), not ({expected})")]
     RegionResults {
-        /// Which region, in words.
+        /// Says which region, in words.
         region: &'static str,
         /// Types it should hand on, separated by commas.
         expected: String,
@@ -49,7 +49,7 @@ pub enum BuildError {
     /// A value of another type is needed.
     #[error("{role} is {expected}, not {found}")]
     WrongType {
-        /// What the value is for.
+        /// Holds what the value is for.
         role: &'static str,
         /// The type that is needed, in words.
         expected: &'static str,

@@ -17,10 +17,10 @@ use cranelift_entity::SecondaryMap;
 pub struct CanonicalForm {
     /// The form.
     pub bytes: Vec<u8>,
-    /// What is called, in order of the first call. The form names callees by their places here, so it says all there is
-    /// to say only together with the forms of these.
+    /// Holds what is called, in order of the first call. The form names callees by their places here, so it says all
+    /// there is to say only together with the forms of these.
     pub functions: Vec<FuncId>,
-    /// Whether constants are but their types: where they stand, and that two are equal, does not count then.
+    /// True if constants are but their types: where they stand, and that two are equal, does not count then.
     abstracts_constants: bool,
     values: SecondaryMap<Value, u32>,
     labels: SecondaryMap<Inst, u32>,
@@ -139,7 +139,7 @@ impl CanonicalForm {
                 self.bytes.push(4);
                 self.number(self.labels[*target]);
             }
-            // What a site says is not part of the code; which sites there are, and their operands, is.
+            // The text of a site is not part of the code; its existence and its operands are.
             Imm::Text(_) => self.bytes.push(5),
             Imm::Check(CheckKind::Bounds { .. }) => self.bytes.push(6),
             Imm::Check(CheckKind::Division) => self.bytes.push(7),

@@ -8,7 +8,7 @@ use crate::span::{Position, SourceMap, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt;
 
-/// How bad it is.
+/// Describes how bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Severity {
     /// The program is accepted.
@@ -29,7 +29,7 @@ impl Severity {
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal, $title:literal;)*) => {
-        /// A kind of diagnostic. Codes are stable: `docs/errors/CODE.md` explains each.
+        /// A kind of diagnostic. Codes are stable, so that `docs/errors/CODE.md` explains each.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         pub enum Code {
             $($(#[doc = $doc])+ $variant,)*
@@ -126,17 +126,17 @@ impl fmt::Display for Code {
 /// One finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// Which kind.
+    /// Says which kind.
     pub code: Code,
-    /// How bad.
+    /// Says how bad.
     pub severity: Severity,
     /// One phrase, in the user's terms, without a full stop.
     pub message: String,
-    /// What it is about.
+    /// Holds what it is about.
     pub span: Span,
     /// Other places that matter, each with a phrase.
     pub labels: Vec<(Span, String)>,
-    /// What to do instead.
+    /// Holds what to do instead.
     pub help: Option<String>,
 }
 
@@ -198,14 +198,14 @@ pub fn render(diagnostic: &Diagnostic, sources: &SourceMap, color: bool) -> Stri
 
 /// A diagnostic with its place looked up, for tools: what `--json` prints and Python's `Diagnostic` holds.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
-pub struct Report {
+pub struct DiagnosticReport {
     /// The code, `PL0101`.
     pub code: &'static str,
     /// `error` or `warning`.
     pub severity: &'static str,
-    /// What is wrong.
+    /// Holds what is wrong.
     pub message: String,
-    /// What to write instead.
+    /// Holds what to write instead.
     pub help: Option<String>,
     /// The source file; empty if the diagnostic is about none.
     pub file: String,
@@ -219,14 +219,14 @@ pub struct Report {
     pub end_column: u32,
 }
 
-impl Report {
+impl DiagnosticReport {
     /// The report of a diagnostic whose spans point into `sources`.
-    pub fn of(diagnostic: &Diagnostic, sources: &SourceMap) -> Report {
+    pub fn of(diagnostic: &Diagnostic, sources: &SourceMap) -> DiagnosticReport {
         let span = diagnostic.span;
         let file = sources.get(span.file);
         let nowhere = Position { line: 1, column: 1 };
         let (start, end) = file.map_or((nowhere, nowhere), |f| (f.position(span.start), f.position(span.end)));
-        Report {
+        DiagnosticReport {
             code: diagnostic.code.as_str(),
             severity: diagnostic.severity.name(),
             message: diagnostic.message.clone(),
@@ -240,7 +240,8 @@ impl Report {
     }
 }
 
-/// Names longer than this, in bytes, are not compared: nobody mistypes them, and comparing takes time quadratic in it.
+/// Names longer than this, in bytes, are not compared, because nobody mistypes them, and comparing takes time quadratic
+/// in it.
 const LONGEST_NAME: usize = 64;
 
 /// The names of `candidates` nearest to `name`, best first: at most three, none farther than a third of its length.

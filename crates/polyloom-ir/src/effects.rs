@@ -5,13 +5,13 @@
 
 use crate::entity::FuncId;
 use crate::function::{Imm, InstData, Module};
-use crate::op::{Effect, Op};
+use crate::op::{Op, OpEffect};
 use cranelift_entity::SecondaryMap;
 
 /// The effects of the functions that one function calls, directly or not.
 #[derive(Clone, Debug, Default)]
 pub struct CallEffects {
-    known: SecondaryMap<FuncId, Option<Effect>>,
+    known: SecondaryMap<FuncId, Option<OpEffect>>,
 }
 
 impl CallEffects {
@@ -24,36 +24,36 @@ impl CallEffects {
         effects
     }
 
-    /// The effect of calling `func`: [`Effect::Pure`], [`Effect::Read`] or [`Effect::ReadWrite`].
-    pub fn of_function(module: &Module, func: FuncId) -> Effect {
+    /// The effect of calling `func`: [`OpEffect::Pure`], [`OpEffect::Read`] or [`OpEffect::ReadWrite`].
+    pub fn of_function(module: &Module, func: FuncId) -> OpEffect {
         CallEffects::default().add(module, func)
     }
 
-    fn add(&mut self, module: &Module, func: FuncId) -> Effect {
+    fn add(&mut self, module: &Module, func: FuncId) -> OpEffect {
         if let Some(effect) = self.known[func] {
             return effect;
         }
         // A recursive call finds this entry; the verifier rejects recursion, so its pessimism costs nothing.
-        self.known[func] = Some(Effect::ReadWrite);
+        self.known[func] = Some(OpEffect::ReadWrite);
         let function = &module.functions[func];
         for callee in function.callees() {
             self.add(module, callee);
         }
-        let mut effect = Effect::Pure;
+        let mut effect = OpEffect::Pure;
         function.walk(function.body, &mut |_, data| match self.of_inst(data) {
-            Effect::Pure | Effect::Region | Effect::Terminator => {}
-            Effect::Read if effect == Effect::Pure => effect = Effect::Read,
-            Effect::Read => {}
-            Effect::Write | Effect::ReadWrite => effect = Effect::ReadWrite,
+            OpEffect::Pure | OpEffect::Region | OpEffect::Terminator => {}
+            OpEffect::Read if effect == OpEffect::Pure => effect = OpEffect::Read,
+            OpEffect::Read => {}
+            OpEffect::Write | OpEffect::ReadWrite => effect = OpEffect::ReadWrite,
         });
         self.known[func] = Some(effect);
         effect
     }
 
     /// The effect of one instruction, not counting its regions'.
-    pub fn of_inst(&self, data: &InstData) -> Effect {
+    pub fn of_inst(&self, data: &InstData) -> OpEffect {
         match (data.op, &data.imm) {
-            (Op::Call, Imm::Func(callee)) => self.known[*callee].unwrap_or(Effect::ReadWrite),
+            (Op::Call, Imm::Func(callee)) => self.known[*callee].unwrap_or(OpEffect::ReadWrite),
             (op, _) => op.info().effect,
         }
     }
@@ -80,7 +80,7 @@ impl ArrayWrites {
         writes
     }
 
-    /// By parameter of a function that was looked at: true if it is an array that the function may write.
+    /// Returns true for each parameter of a function that was looked at if it is an array that the function may write.
     pub fn of_function(&self, func: FuncId) -> &[bool] {
         self.known[func].as_deref().unwrap_or_default()
     }
@@ -101,7 +101,8 @@ impl ArrayWrites {
                 Imm::Func(callee) => self.of_function(callee),
                 _ => &[],
             };
-            let is_write = matches!(data.op.info().effect, Effect::Write | Effect::ReadWrite) && data.op != Op::Call;
+            let is_write =
+                matches!(data.op.info().effect, OpEffect::Write | OpEffect::ReadWrite) && data.op != Op::Call;
             for (index, &array) in data.operands.iter().enumerate() {
                 let writes = (is_write && index == 0) || by_callee.get(index) == Some(&true);
                 if writes

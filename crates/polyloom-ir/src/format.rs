@@ -15,18 +15,18 @@ pub const MAX_WIDTH: usize = 1024;
 
 /// A part of a format string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Piece<'a> {
+pub enum FormatPiece<'a> {
     /// Text that stands for itself, `%%` included as `%`.
     Text(&'a str),
     /// A value's place.
-    Conversion(Conversion<'a>),
+    Conversion(FormatConversion<'a>),
     /// Something that begins with `%` and is no conversion. It prints as it is.
     Malformed(&'a str),
 }
 
-/// How a value is printed.
+/// Describes how a value is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Conversion<'a> {
+pub struct FormatConversion<'a> {
     /// As written.
     pub text: &'a str,
     /// The letter: one of `d i u x X o c f F e E g G s`.
@@ -50,7 +50,7 @@ pub struct Conversion<'a> {
 ///     .collect();
 /// assert_eq!(letters, ['f', 'd']);
 /// ```
-pub fn pieces(format: &str) -> impl Iterator<Item = Piece<'_>> {
+pub fn pieces(format: &str) -> impl Iterator<Item = FormatPiece<'_>> {
     let mut rest = format;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -58,8 +58,8 @@ pub fn pieces(format: &str) -> impl Iterator<Item = Piece<'_>> {
         }
         let (piece, length) = match rest.find('%') {
             Some(0) => directive(rest),
-            Some(length) => (Piece::Text(&rest[..length]), length),
-            None => (Piece::Text(rest), rest.len()),
+            Some(length) => (FormatPiece::Text(&rest[..length]), length),
+            None => (FormatPiece::Text(rest), rest.len()),
         };
         rest = &rest[length..];
         Some(piece)
@@ -67,11 +67,11 @@ pub fn pieces(format: &str) -> impl Iterator<Item = Piece<'_>> {
 }
 
 /// The piece that begins with the `%` at the start of the text, and its length.
-fn directive(text: &str) -> (Piece<'_>, usize) {
+fn directive(text: &str) -> (FormatPiece<'_>, usize) {
     if text.starts_with("%%") {
-        return (Piece::Text(&text[..1]), 2);
+        return (FormatPiece::Text(&text[..1]), 2);
     }
-    let mut conversion = Conversion {
+    let mut conversion = FormatConversion {
         text: "",
         letter: ' ',
         left: false,
@@ -110,13 +110,13 @@ fn directive(text: &str) -> (Piece<'_>, usize) {
     match chars.next() {
         Some((index, letter)) if "diuxXocfFeEgGs".contains(letter) => {
             let length = index + 1;
-            (Piece::Conversion(Conversion { text: &text[..length], letter, ..conversion }), length)
+            (FormatPiece::Conversion(FormatConversion { text: &text[..length], letter, ..conversion }), length)
         }
         Some((index, letter)) => {
             let length = index + letter.len_utf8();
-            (Piece::Malformed(&text[..length]), length)
+            (FormatPiece::Malformed(&text[..length]), length)
         }
-        None => (Piece::Malformed(text), text.len()),
+        None => (FormatPiece::Malformed(text), text.len()),
     }
 }
 
@@ -139,8 +139,8 @@ pub fn format_into(out: &mut String, format: &str, types: &[Type], values: &[u64
     let mut values = scalars.zip(values.iter().copied());
     for piece in pieces(format) {
         match piece {
-            Piece::Text(text) | Piece::Malformed(text) => out.push_str(text),
-            Piece::Conversion(conversion) => match values.next() {
+            FormatPiece::Text(text) | FormatPiece::Malformed(text) => out.push_str(text),
+            FormatPiece::Conversion(conversion) => match values.next() {
                 Some((ty, bits)) => conversion.write(out, ty, bits),
                 None => out.push_str(conversion.text),
             },
@@ -148,7 +148,7 @@ pub fn format_into(out: &mut String, format: &str, types: &[Type], values: &[u64
     }
 }
 
-impl Conversion<'_> {
+impl FormatConversion<'_> {
     fn write(&self, out: &mut String, ty: Scalar, bits: u64) {
         match self.letter {
             'd' | 'i' => {
@@ -159,7 +159,7 @@ impl Conversion<'_> {
                 self.write_integer(out, value < 0, value.unsigned_abs().to_string(), "");
             }
             'u' | 'x' | 'X' | 'o' => {
-                // Of a negative number, its bits in the width of its type.
+                // A negative number is printed by its bits in the width of its type.
                 let bits = match ty {
                     _ if ty.is_float() => cast(bits, ty, Scalar::U64),
                     _ => bits,

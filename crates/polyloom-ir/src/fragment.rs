@@ -7,7 +7,7 @@
 //! which `sm_75`, where that is all there is of 16-bit floats, takes two.
 
 use crate::arch::{Arch, WARP_SIZE};
-use crate::eval::{Evaluator, evaluator};
+use crate::eval::{OpEvaluator, evaluator};
 use crate::op::Op;
 use crate::types::{Composite, Scalar, Type};
 
@@ -15,9 +15,9 @@ use crate::types::{Composite, Scalar, Type};
 /// fragments take no others of their factors.
 pub const TF32_BITS: u32 = 0xffff_e000;
 
-/// Which of the matrices.
+/// Says which of the matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Matrix {
+pub enum MatrixRole {
     /// The left factor.
     A,
     /// The right factor.
@@ -26,31 +26,31 @@ pub enum Matrix {
     C,
 }
 
-/// How a fragment is read from an array or written to one.
+/// Describes how a fragment is read from an array or written to one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Fragment {
-    /// Whether the array holds the matrix's columns, one after another, instead of its rows: it is indexed by the
-    /// column first.
+pub struct FragmentAccess {
+    /// True if the array holds the matrix's columns, one after another, instead of its rows, so that it is indexed by
+    /// the column first.
     pub by_columns: bool,
     /// Columns of `b` and `c`: 8 or 16.
     pub n: u8,
 }
 
-/// Where in its matrix a lane has an element: row and column, each of them a multiple of a part of the lane's number,
-/// plus an offset.
+/// Says where in its matrix a lane has an element: row and column, each of them a multiple of a part of the lane's
+/// number, plus an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct LanePlace {
     /// The row.
-    pub row: Coordinate,
+    pub row: LaneCoordinate,
     /// The column.
-    pub column: Coordinate,
+    pub column: LaneCoordinate,
 }
 
 /// `part * factor + offset`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Coordinate {
-    /// Which part of the lane's number.
-    pub part: Part,
+pub struct LaneCoordinate {
+    /// Says which part of the lane's number.
+    pub part: LanePart,
     /// See above.
     pub factor: u8,
     /// See above.
@@ -59,30 +59,30 @@ pub struct Coordinate {
 
 /// A part of a lane's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum LanePart {
     /// Which group of four lanes it is in: the upper three bits.
     Group,
     /// Which of the four it is: the lower two.
     Member,
 }
 
-impl Coordinate {
-    fn of(part: Part, factor: u8, offset: usize) -> Coordinate {
-        Coordinate { part, factor, offset: offset as u8 }
+impl LaneCoordinate {
+    fn of(part: LanePart, factor: u8, offset: usize) -> LaneCoordinate {
+        LaneCoordinate { part, factor, offset: offset as u8 }
     }
 
     /// The coordinate of a lane.
     pub fn at(self, lane: usize) -> usize {
         let part = match self.part {
-            Part::Group => lane / 4,
-            Part::Member => lane % 4,
+            LanePart::Group => lane / 4,
+            LanePart::Member => lane % 4,
         };
         part * usize::from(self.factor) + usize::from(self.offset)
     }
 }
 
-/// What the elements of the accumulator are for factors of this type; `None` if there are no such products. Factors of
-/// `f32` are `tf32`: of their mantissas the upper ten bits count.
+/// Returns what the elements of the accumulator are for factors of this type; `None` if there are no such products.
+/// Factors of `f32` are `tf32`: of their mantissas the upper ten bits count.
 pub fn accumulator(factor: Scalar) -> Option<Scalar> {
     match factor {
         Scalar::F16 | Scalar::BF16 | Scalar::F32 => Some(Scalar::F32),
@@ -97,29 +97,29 @@ pub fn least_arch(factor: Scalar) -> Arch {
 }
 
 /// The type of a lane's part of a matrix with these elements; `None` if there is none.
-pub fn fragment_type(matrix: Matrix, elem: Scalar, n: u8) -> Option<Composite> {
+pub fn fragment_type(matrix: MatrixRole, elem: Scalar, n: u8) -> Option<Composite> {
     let fits = match matrix {
-        Matrix::A | Matrix::B => accumulator(elem).is_some(),
-        Matrix::C => matches!(elem, Scalar::F32 | Scalar::I32),
+        MatrixRole::A | MatrixRole::B => accumulator(elem).is_some(),
+        MatrixRole::C => matches!(elem, Scalar::F32 | Scalar::I32),
     };
-    let columns = if matrix == Matrix::A { 16 } else { n };
+    let columns = if matrix == MatrixRole::A { 16 } else { n };
     (fits && matches!(n, 8 | 16)).then(|| Composite::Vector { elem, len: u16::from(columns) * 16 / WARP_SIZE as u16 })
 }
 
-/// Where a lane has the element with this number of its fragment, for factors of this type.
-pub fn place(matrix: Matrix, factor: Scalar, number: usize) -> Place {
+/// Returns where a lane has the element with this number of its fragment, for factors of this type.
+pub fn place(matrix: MatrixRole, factor: Scalar, number: usize) -> LanePlace {
     // The number within the instruction that a half of a wide fragment belongs to, and where its columns begin.
-    let (i, first) = if matrix == Matrix::A { (number, 0) } else { (number % 4, number / 4 * 8) };
-    let group = |offset: usize| Coordinate::of(Part::Group, 1, offset);
-    let inner = |factor: u8, offset: usize| Coordinate::of(Part::Member, factor, offset);
+    let (i, first) = if matrix == MatrixRole::A { (number, 0) } else { (number % 4, number / 4 * 8) };
+    let group = |offset: usize| LaneCoordinate::of(LanePart::Group, 1, offset);
+    let inner = |factor: u8, offset: usize| LaneCoordinate::of(LanePart::Member, factor, offset);
     match (matrix, factor.bytes()) {
-        (Matrix::A, 1) => Place { row: group(i / 4 * 8), column: inner(4, i % 4) },
-        (Matrix::A, 2) => Place { row: group(i / 2 % 2 * 8), column: inner(2, i % 2 + i / 4 * 8) },
-        (Matrix::A, _) => Place { row: group(i % 2 * 8), column: inner(1, i / 2 % 2 * 4 + i / 4 * 8) },
-        (Matrix::B, 1) => Place { row: inner(4, i), column: group(first) },
-        (Matrix::B, 2) => Place { row: inner(2, i % 2 + i / 2 * 8), column: group(first) },
-        (Matrix::B, _) => Place { row: inner(1, i % 2 * 4 + i / 2 * 8), column: group(first) },
-        (Matrix::C, _) => Place { row: group(i / 2 * 8), column: inner(2, i % 2 + first) },
+        (MatrixRole::A, 1) => LanePlace { row: group(i / 4 * 8), column: inner(4, i % 4) },
+        (MatrixRole::A, 2) => LanePlace { row: group(i / 2 % 2 * 8), column: inner(2, i % 2 + i / 4 * 8) },
+        (MatrixRole::A, _) => LanePlace { row: group(i % 2 * 8), column: inner(1, i / 2 % 2 * 4 + i / 4 * 8) },
+        (MatrixRole::B, 1) => LanePlace { row: inner(4, i), column: group(first) },
+        (MatrixRole::B, 2) => LanePlace { row: inner(2, i % 2 + i / 2 * 8), column: group(first) },
+        (MatrixRole::B, _) => LanePlace { row: inner(1, i % 2 * 4 + i / 2 * 8), column: group(first) },
+        (MatrixRole::C, _) => LanePlace { row: group(i / 2 * 8), column: inner(2, i % 2 + first) },
     }
 }
 
@@ -137,8 +137,8 @@ pub fn flat_operands(operands: &[Type]) -> Option<(Scalar, u8)> {
     fits.then_some((factor, n as u8 * 2))
 }
 
-/// What `mma` gives each lane, given its components of `a`, `b` and `c`, in that order, by lane; lanes that are not
-/// there count as zeros. An element of the result starts as that of `c`, to which the products of the row's and
+/// Returns what `mma` gives each lane, given its components of `a`, `b` and `c`, in that order, by lane; lanes that are
+/// not there count as zeros. An element of the result starts as that of `c`, to which the products of the row's and
 /// column's elements are added from the first on, each rounded to the accumulator's type once, as by `fma`.
 pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec<Vec<u64>> {
     let n = usize::from(n);
@@ -147,8 +147,11 @@ pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec
     let n_half = n / 2;
     for (lane, values) in lanes.iter().enumerate() {
         let Some(values) = values else { continue };
-        let parts =
-            [(Matrix::A, &mut a, 0, 8), (Matrix::B, &mut b, 8, n_half), (Matrix::C, &mut c, 8 + n_half, n_half)];
+        let parts = [
+            (MatrixRole::A, &mut a, 0, 8),
+            (MatrixRole::B, &mut b, 8, n_half),
+            (MatrixRole::C, &mut c, 8 + n_half, n_half),
+        ];
         for (matrix, to, first, len) in parts {
             for i in 0..len {
                 let place = place(matrix, factor, i);
@@ -169,13 +172,13 @@ pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec
     };
     let [fma, mul, add] = [(Op::Fma, 3), (Op::Mul, 2), (Op::Add, 2)].map(|(op, n)| evaluator(op, &[ty; 3][..n], ty));
     match (fma, mul, add) {
-        (Some(Evaluator::Ternary(fma)), ..) => accumulate(&fma),
-        (_, Some(Evaluator::Binary(mul)), Some(Evaluator::Binary(add))) => accumulate(&|a, b, c| add(mul(a, b), c)),
+        (Some(OpEvaluator::Ternary(fma)), ..) => accumulate(&fma),
+        (_, Some(OpEvaluator::Binary(mul)), Some(OpEvaluator::Binary(add))) => accumulate(&|a, b, c| add(mul(a, b), c)),
         _ => {}
     }
     let of_lane = |lane: usize| {
         let element = |i: usize| {
-            let place = place(Matrix::C, factor, i);
+            let place = place(MatrixRole::C, factor, i);
             c[place.row.at(lane)][place.column.at(lane)]
         };
         (0..n_half).map(element).collect()
@@ -187,7 +190,7 @@ pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec
 fn widen<'a>(factor: Scalar, sum: Scalar, all: impl Iterator<Item = &'a mut u64>) {
     match evaluator(Op::Cast, &[factor.into()], sum.into()) {
         _ if factor == Scalar::F32 => all.for_each(|bits| *bits &= u64::from(TF32_BITS)),
-        Some(Evaluator::Unary(cast)) => all.for_each(|bits| *bits = cast(*bits)),
+        Some(OpEvaluator::Unary(cast)) => all.for_each(|bits| *bits = cast(*bits)),
         _ => {}
     }
 }
@@ -201,8 +204,9 @@ mod tests {
     fn fragments_cover_their_matrices() {
         for factor in [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::I8, Scalar::U8] {
             for n in [8u8, 16] {
-                for (matrix, rows, columns) in [(Matrix::A, 16, 16), (Matrix::B, 16, n), (Matrix::C, 16, n)] {
-                    let elem = if matrix == Matrix::C { accumulator(factor).unwrap() } else { factor };
+                for (matrix, rows, columns) in [(MatrixRole::A, 16, 16), (MatrixRole::B, 16, n), (MatrixRole::C, 16, n)]
+                {
+                    let elem = if matrix == MatrixRole::C { accumulator(factor).unwrap() } else { factor };
                     let len = fragment_type(matrix, elem, n).unwrap().n_components();
                     let mut places: Vec<(usize, usize)> = (0..32)
                         .flat_map(|lane| (0..len).map(move |i| (lane, place(matrix, factor, i))))
@@ -224,11 +228,11 @@ mod tests {
             let place = place(matrix, factor, i);
             (place.row.at(lane), place.column.at(lane))
         };
-        assert_eq!(at(Matrix::A, Scalar::F16, 2, 5), (9, 2));
-        assert_eq!(at(Matrix::A, Scalar::F16, 7, 31), (15, 15));
-        assert_eq!(at(Matrix::B, Scalar::F16, 3, 6), (13, 1));
-        assert_eq!(at(Matrix::C, Scalar::F16, 3, 6), (9, 5));
-        assert_eq!(at(Matrix::A, Scalar::I8, 6, 6), (9, 10));
-        assert_eq!(at(Matrix::B, Scalar::F32, 1, 6), (6, 1));
+        assert_eq!(at(MatrixRole::A, Scalar::F16, 2, 5), (9, 2));
+        assert_eq!(at(MatrixRole::A, Scalar::F16, 7, 31), (15, 15));
+        assert_eq!(at(MatrixRole::B, Scalar::F16, 3, 6), (13, 1));
+        assert_eq!(at(MatrixRole::C, Scalar::F16, 3, 6), (9, 5));
+        assert_eq!(at(MatrixRole::A, Scalar::I8, 6, 6), (9, 10));
+        assert_eq!(at(MatrixRole::B, Scalar::F32, 1, 6), (6, 1));
     }
 }

@@ -5,16 +5,16 @@
 //! structured code means it stands earlier in the same region or in an enclosing one.
 
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::fragment::Fragment;
+use crate::fragment::FragmentAccess;
 use crate::metadata::{ExecutionConstraints, KernelMetadata};
-use crate::op::{Effect, Op};
+use crate::op::{Op, OpEffect};
 use crate::span::Span;
 use crate::types::Type;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What an instruction says beyond its operands.
+/// Describes what an instruction says beyond its operands.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Imm {
     /// Nothing.
@@ -43,7 +43,7 @@ pub enum Imm {
     /// `shuffle` and its like: lanes in a group.
     Width(u8),
     /// `mma_load_a` and its like: how the array holds the matrix.
-    Fragment(Fragment),
+    Fragment(FragmentAccess),
     /// `async_copy`: how much, through which caches.
     Copy(SharedCopy),
     /// `named_barrier`: which one, of how many threads.
@@ -55,7 +55,7 @@ pub enum Imm {
 /// The extent of an `async_copy`, and the caches that it uses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SharedCopy {
-    /// How many elements, which follow each other in both arrays.
+    /// Number of elements, which follow each other in both arrays.
     pub count: u8,
     /// The caches.
     pub cache: CacheUse,
@@ -134,7 +134,7 @@ pub struct SharedArray {
     pub id: u32,
     /// Its extents.
     pub extents: SmallVec<[u32; 4]>,
-    /// What its address is a multiple of, in bytes: a power of two.
+    /// Holds what its address is a multiple of, in bytes: a power of two.
     pub align: u32,
 }
 
@@ -144,8 +144,8 @@ impl SharedArray {
         self.extents.iter().fold(u64::from(elem), |bytes, &extent| bytes.saturating_mul(extent.into()))
     }
 
-    /// What the array that the source calls so is called in PTX: no name of Python has a `$`, so no other symbol is
-    /// called the same.
+    /// Returns what the array that the source calls so is called in PTX: no name of Python has a `$`, so no other
+    /// symbol is called the same.
     pub fn symbol(&self, name: Option<&str>) -> String {
         let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         format!("{}${}", name.filter(is_plain).unwrap_or("shared"), self.id)
@@ -156,14 +156,14 @@ impl SharedArray {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MemoryOrder {
     /// Who sees the order.
-    pub scope: Scope,
-    /// What it orders.
-    pub ordering: Ordering,
+    pub scope: MemoryScope,
+    /// Holds what it orders.
+    pub ordering: AtomicOrdering,
 }
 
 /// The threads that an order is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub enum Scope {
+pub enum MemoryScope {
     /// The thread alone.
     Thread,
     /// Those of its block.
@@ -175,29 +175,30 @@ pub enum Scope {
     System,
 }
 
-impl Scope {
+impl MemoryScope {
     /// Every scope.
-    pub const ALL: [Scope; 4] = [Scope::Thread, Scope::Block, Scope::Device, Scope::System];
+    pub const ALL: [MemoryScope; 4] =
+        [MemoryScope::Thread, MemoryScope::Block, MemoryScope::Device, MemoryScope::System];
 
     /// `thread`, `block`, `device` or `system`.
     pub fn name(self) -> &'static str {
         match self {
-            Scope::Thread => "thread",
-            Scope::Block => "block",
-            Scope::Device => "device",
-            Scope::System => "system",
+            MemoryScope::Thread => "thread",
+            MemoryScope::Block => "block",
+            MemoryScope::Device => "device",
+            MemoryScope::System => "system",
         }
     }
 
     /// The scope with this name.
-    pub fn from_name(name: &str) -> Option<Scope> {
-        Scope::ALL.into_iter().find(|scope| scope.name() == name)
+    pub fn from_name(name: &str) -> Option<MemoryScope> {
+        MemoryScope::ALL.into_iter().find(|scope| scope.name() == name)
     }
 }
 
-/// What an atomic access orders: those of the C++ memory model.
+/// Describes what an atomic access orders: those of the C++ memory model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Ordering {
+pub enum AtomicOrdering {
     /// Nothing beyond the element.
     #[default]
     Relaxed,
@@ -211,25 +212,30 @@ pub enum Ordering {
     SeqCst,
 }
 
-impl Ordering {
+impl AtomicOrdering {
     /// Every ordering.
-    pub const ALL: [Ordering; 5] =
-        [Ordering::Relaxed, Ordering::Acquire, Ordering::Release, Ordering::AcqRel, Ordering::SeqCst];
+    pub const ALL: [AtomicOrdering; 5] = [
+        AtomicOrdering::Relaxed,
+        AtomicOrdering::Acquire,
+        AtomicOrdering::Release,
+        AtomicOrdering::AcqRel,
+        AtomicOrdering::SeqCst,
+    ];
 
     /// `relaxed`, `acquire`, `release`, `acq_rel` or `seq_cst`.
     pub fn name(self) -> &'static str {
         match self {
-            Ordering::Relaxed => "relaxed",
-            Ordering::Acquire => "acquire",
-            Ordering::Release => "release",
-            Ordering::AcqRel => "acq_rel",
-            Ordering::SeqCst => "seq_cst",
+            AtomicOrdering::Relaxed => "relaxed",
+            AtomicOrdering::Acquire => "acquire",
+            AtomicOrdering::Release => "release",
+            AtomicOrdering::AcqRel => "acq_rel",
+            AtomicOrdering::SeqCst => "seq_cst",
         }
     }
 
     /// The ordering with this name.
-    pub fn from_name(name: &str) -> Option<Ordering> {
-        Ordering::ALL.into_iter().find(|ordering| ordering.name() == name)
+    pub fn from_name(name: &str) -> Option<AtomicOrdering> {
+        AtomicOrdering::ALL.into_iter().find(|ordering| ordering.name() == name)
     }
 }
 
@@ -240,11 +246,11 @@ pub struct AxisExtent {
     pub name: Arc<str>,
     /// The number of the axis.
     pub axis: u8,
-    /// How many places it has.
+    /// Number of places it has.
     pub extent: u16,
 }
 
-/// What a `check` guards.
+/// Describes what a `check` guards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CheckKind {
     /// An index of an array access.
@@ -253,7 +259,7 @@ pub enum CheckKind {
         array: Arc<str>,
         /// The axis indexed.
         axis: u8,
-        /// Whether the index is of an unsigned type: it then reads its operand, an `i64`, as the `u64` of these bits.
+        /// True if the index is of an unsigned type: it then reads its operand, an `i64`, as the `u64` of these bits.
         unsigned: bool,
     },
     /// An integer divisor.
@@ -290,7 +296,7 @@ pub struct InstData {
     pub span: Span,
 }
 
-/// Where a value comes from.
+/// Says where a value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ValueDef {
     /// Parameter `index` of a region. The function's own parameters are those of its body.
@@ -318,7 +324,7 @@ pub struct RegionData {
     pub insts: Vec<Inst>,
 }
 
-/// Whether a function is launched or called.
+/// Says whether a function is launched or called.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FunctionKind {
     /// Launched over a grid of threads; has no results.
@@ -340,9 +346,9 @@ pub struct Function {
     pub body: Region,
     /// Names of the parameters, as many as there are.
     pub param_names: Vec<Arc<str>>,
-    /// How it wants to be compiled.
+    /// Says how it wants to be compiled.
     pub metadata: KernelMetadata,
-    /// What must hold while it runs.
+    /// Holds what must hold while it runs.
     pub constraints: ExecutionConstraints,
     /// The source it stands for.
     pub span: Span,
@@ -422,7 +428,7 @@ impl Function {
         &self.regions[self.body].params
     }
 
-    /// Which parameter a value is, if it is one.
+    /// Returns which parameter a value is, if it is one.
     pub fn param_index(&self, value: Value) -> Option<usize> {
         match self.values[value].def {
             ValueDef::Param(region, index) if region == self.body => Some(index as usize),
@@ -430,14 +436,14 @@ impl Function {
         }
     }
 
-    /// By parameter: whether the function may write the array. One that it passes on counts as written; back ends get
-    /// kernels in which no call takes an array.
+    /// For each parameter, whether the function may write the array. One that it passes on counts as written; back ends
+    /// get kernels in which no call takes an array.
     pub fn written_arrays(&self) -> Vec<bool> {
         let mut written = vec![false; self.params().len()];
         self.walk(self.body, &mut |_, data| {
             let arrays = match data.op.info().effect {
                 _ if data.op == Op::Call => &data.operands[..],
-                Effect::Write | Effect::ReadWrite => &data.operands[..data.operands.len().min(1)],
+                OpEffect::Write | OpEffect::ReadWrite => &data.operands[..data.operands.len().min(1)],
                 _ => &[],
             };
             for &array in arrays {
@@ -449,7 +455,7 @@ impl Function {
         written
     }
 
-    /// Whether it has an op that needs a kernel to be launched in blocks, not counting what it calls.
+    /// Returns true if it has an op that needs a kernel to be launched in blocks, not counting what it calls.
     pub fn needs_blocks(&self) -> bool {
         let mut needs = false;
         self.walk(self.body, &mut |_, data| needs |= data.op.info().needs_blocks());

@@ -20,6 +20,7 @@ pub mod fragment;
 pub mod function;
 pub mod generate;
 pub mod interp;
+pub mod launch_config;
 pub mod math;
 pub mod metadata;
 pub mod op;
@@ -37,9 +38,10 @@ pub use effects::{ArrayWrites, CallEffects};
 pub use entity::{FuncId, Inst, Region, Value};
 pub use expression::{Expr, ExprBuilder};
 pub use function::{
-    AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, MemoryOrder, Module, Ordering, RegionData, Scope,
-    SharedArray, ValueData, ValueDef,
+    AtomicOrdering, AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, MemoryOrder, MemoryScope, Module,
+    RegionData, SharedArray, ValueData, ValueDef,
 };
+pub use launch_config::LaunchConfig;
 pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 pub use op::Op;
 pub use span::{FileId, SourceFile, SourceMap, Span};

@@ -4,9 +4,9 @@
 //! text when they differ from the default, and read by back ends and the runtime.
 
 use crate::arch::Arch;
-use crate::interp::Grid;
+use crate::launch_config::LaunchConfig;
 
-/// How floating-point arithmetic may be compiled.
+/// Describes how floating-point arithmetic may be compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum FloatMode {
     /// IEEE arithmetic, the same bits on every back end.
@@ -37,7 +37,7 @@ impl FloatMode {
     }
 }
 
-/// What a compilation aims at.
+/// Describes what a compilation aims at.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum CompileTarget {
     /// The CPU this process runs on.
@@ -72,7 +72,8 @@ impl CompileTarget {
     }
 }
 
-/// What a kernel computes, as its author states it: `kind="stencil"`. The same list serves kernels and tensor operations.
+/// Describes what a kernel computes, as its author states it: `kind="stencil"`. The same list serves kernels and tensor
+/// operations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum KernelKind {
     /// Nothing is promised.
@@ -141,7 +142,7 @@ impl KernelKind {
     }
 }
 
-/// How a kernel wants to be compiled.
+/// Describes how a kernel wants to be compiled.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct KernelMetadata {
     /// The shape of its work.
@@ -158,13 +159,13 @@ pub struct KernelMetadata {
     pub max_registers: Option<u32>,
     /// Arithmetic mode.
     pub float_mode: FloatMode,
-    /// Whether bounds, division and assertions are checked.
+    /// True if bounds, division and assertions are checked.
     pub check: bool,
-    /// Whether it carries derivatives from what a kernel of its name wrote to what that read.
+    /// True if it carries derivatives from what a kernel of its name wrote to what that read.
     pub backward: bool,
-    /// Whether a thread does the work of a whole block of the user's threads, in loops.
+    /// True if a thread does the work of a whole block of the user's threads, in loops.
     pub by_block: bool,
-    /// Whether it reads the number of elements of an array of several axes, which is an `int32`.
+    /// True if it reads the number of elements of an array of several axes, which is an `int32`.
     pub reads_size: bool,
     /// Free-form hints, in the order given.
     pub hints: Vec<(String, String)>,
@@ -183,15 +184,15 @@ impl KernelMetadata {
     }
 
     /// The blocks of a launch of so many threads that says nothing of blocks.
-    pub fn grid(&self, n_threads: u64) -> Grid {
-        Grid::of_threads(n_threads, self.block(), self.shared_bytes.unwrap_or(0))
+    pub fn grid(&self, n_threads: u64) -> LaunchConfig {
+        LaunchConfig::of_threads(n_threads, self.block(), self.shared_bytes.unwrap_or(0))
     }
 }
 
 /// Threads of a block where nothing says how many.
 const DEFAULT_BLOCK_SIZE: u32 = 256;
 
-/// What must hold while a function runs.
+/// Describes what must hold while a function runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ExecutionConstraints {
     /// No heap allocation.

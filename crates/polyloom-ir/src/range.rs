@@ -9,8 +9,8 @@ use crate::op::Op;
 /// The least and the greatest number that an integer can be.
 pub type Range = (i128, i128);
 
-/// What an op gives that says where a thread is in its launch, block or warp, or how many threads or blocks there are;
-/// of other ops nothing.
+/// Returns what an op gives that says where a thread is in its launch, block or warp, or how many threads or blocks
+/// there are; of other ops nothing.
 pub fn of_coordinate(func: &Function, data: &InstData) -> Option<Range> {
     Some(match (data.op, &data.imm) {
         (Op::Tid | Op::TidLinear, _) => (0, i128::from(i32::MAX) - 1),
@@ -23,8 +23,8 @@ pub fn of_coordinate(func: &Function, data: &InstData) -> Option<Range> {
     })
 }
 
-/// What a loop counts through, by where its first number, its end and its step lie. Of a loop that never runs, the least
-/// may be above the greatest.
+/// Returns what a loop counts through, by where its first number, its end and its step lie. Of a loop that never runs,
+/// the least may be above the greatest.
 pub fn of_counter(first: Range, end: Range, step: Range) -> Range {
     let mut up = (first.0, end.1 - 1);
     if first.0 == first.1 && step.0 == step.1 && step.0 > 0 {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_range_is_narrowed_to_where_a_comparison_holds() {
-        // By trying every number.
+        // Tries every number.
         for comparison in [Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne] {
             for (factor, constant) in (-3..=3).flat_map(|factor| (-7..=7).map(move |constant| (factor, constant))) {
                 let holds = |v: i128| match (comparison, factor * v + constant) {

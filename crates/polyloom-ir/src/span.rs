@@ -28,7 +28,7 @@ impl Span {
         Span { file, start, end }
     }
 
-    /// Whether this is [`Span::NONE`].
+    /// Returns true if this is [`Span::NONE`].
     pub fn is_none(self) -> bool {
         self == Span::NONE
     }

@@ -118,27 +118,27 @@ impl Scalar {
         if self == Scalar::Bool { 1 } else { self.bytes() * 8 }
     }
 
-    /// Whether this is an integer type (`bool` is not).
+    /// Returns true if this is an integer type (`bool` is not).
     pub fn is_int(self) -> bool {
         self.is_signed_int() || self.is_unsigned_int()
     }
 
-    /// Whether this is a signed integer type.
+    /// Returns true if this is a signed integer type.
     pub fn is_signed_int(self) -> bool {
         matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64)
     }
 
-    /// Whether this is an unsigned integer type.
+    /// Returns true if this is an unsigned integer type.
     pub fn is_unsigned_int(self) -> bool {
         matches!(self, Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64)
     }
 
-    /// Whether this is a floating-point type.
+    /// Returns true if this is a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(self, Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64)
     }
 
-    /// Whether arithmetic on this type is done in `f32` and rounded after every operation.
+    /// Returns true if arithmetic on this type is done in `f32` and rounded after every operation.
     pub fn is_half(self) -> bool {
         matches!(self, Scalar::F16 | Scalar::BF16)
     }
@@ -161,14 +161,14 @@ pub const MAX_AXES: usize = MAX_DIMS + 2;
 pub enum Composite {
     /// A vector.
     Vector {
-        /// What each component is.
+        /// Holds what each component is.
         elem: Scalar,
         /// Number of components.
         len: u16,
     },
     /// A matrix; its components are in row-major order.
     Matrix {
-        /// What each component is.
+        /// Holds what each component is.
         elem: Scalar,
         /// Number of rows.
         rows: u8,
@@ -177,12 +177,12 @@ pub enum Composite {
     },
     /// A quaternion: x, y, z and the real part w.
     Quaternion {
-        /// What each component is.
+        /// Holds what each component is.
         elem: Scalar,
     },
     /// A rigid transformation: a translation's three components, then a rotation's quaternion.
     Transform {
-        /// What each component is.
+        /// Holds what each component is.
         elem: Scalar,
     },
 }
@@ -253,7 +253,7 @@ impl Composite {
         }
     }
 
-    /// Which kind it is of.
+    /// Returns which kind it is of.
     pub fn kind(self) -> CompositeKind {
         match self {
             Composite::Vector { .. } => CompositeKind::Vector,
@@ -263,7 +263,7 @@ impl Composite {
         }
     }
 
-    /// What each component is.
+    /// Returns what each component is.
     pub fn elem(self) -> Scalar {
         match self {
             Composite::Vector { elem, .. }
@@ -293,7 +293,7 @@ impl Composite {
         }
     }
 
-    /// How many components it has.
+    /// Returns the number of components it has.
     pub fn n_components(self) -> usize {
         self.shape().iter().map(|&n| usize::from(n)).product()
     }
@@ -353,7 +353,7 @@ impl Composite {
         })
     }
 
-    /// Whether composites of this stem and element type have a name of their own.
+    /// Returns true if composites of this stem and element type have a name of their own.
     fn has_name(stem: &str, elem: Scalar) -> bool {
         stem.starts_with("vec") || elem.is_float()
     }
@@ -383,7 +383,7 @@ impl fmt::Display for Composite {
     }
 }
 
-/// Where an array's memory is. The numbers are those of PTX and LLVM.
+/// Says where an array's memory is. The numbers are those of PTX and LLVM.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum AddressSpace {
     /// Anywhere; found out at run time.
@@ -435,27 +435,27 @@ pub enum Type {
     Composite(Composite),
     /// A strided view of memory: base pointer, extents and byte strides.
     Array {
-        /// What each element is.
+        /// Holds what each element is.
         elem: Scalar,
         /// Number of axes, 1 to [`MAX_AXES`].
         ndim: u8,
-        /// Where its memory is.
+        /// The place where its memory is.
         space: AddressSpace,
     },
     /// An array of composites. `scalarise` makes it an array of scalars with the dimensions of [`Composite::shape`]
     /// after its own.
     CompositeArray {
-        /// What each element is.
+        /// Holds what each element is.
         elem: Composite,
         /// Number of dimensions, without those of the elements.
         ndim: u8,
-        /// Where its memory is.
+        /// The place where its memory is.
         space: AddressSpace,
     },
 }
 
 impl Type {
-    /// Whether it is a floating-point type, a composite of such, or an array of either.
+    /// Returns true if it is a floating-point type, a composite of such, or an array of either.
     pub fn is_float(self) -> bool {
         match self {
             Type::Scalar(elem) | Type::Array { elem, .. } => elem.is_float(),
@@ -510,7 +510,7 @@ impl Type {
         }
     }
 
-    /// What an element is and the number of dimensions, if this is an array of anything.
+    /// Returns what an element is and the number of dimensions, if this is an array of anything.
     pub fn as_any_array(self) -> Option<(Type, u8)> {
         match self {
             Type::Array { elem, ndim, .. } => Some((Type::Scalar(elem), ndim)),
@@ -538,7 +538,7 @@ impl Type {
         }
     }
 
-    /// Where this array's memory is, if this is an array.
+    /// Returns where this array's memory is, if this is an array.
     pub fn space(self) -> Option<AddressSpace> {
         match self {
             Type::Array { space, .. } | Type::CompositeArray { space, .. } => Some(space),

@@ -9,7 +9,7 @@
 //! in the same iterations of the loops around it. So a counter is uniform inside its loop even if threads leave the
 //! loop at different times, and the loop's results are then varying.
 //!
-//! For barriers and warp operations, the threads of a block or of a warp are compared instead: see [`Threads`].
+//! For barriers and warp operations, the threads of a block or of a warp are compared instead: see [`ThreadScope`].
 //!
 //! The analysis is optimistic: it walks the function until nothing changes, and a value only ever moves from uniform
 //! or affine to varying. Where control diverges is tracked in *scopes*, numbered from the outside in. Each
@@ -18,16 +18,16 @@
 
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::function::{Function, Imm, Module};
-use crate::op::{Effect, Group, Op};
+use crate::op::{Op, OpEffect, OpGroup};
 use crate::range::{self, Range};
 use crate::types::Scalar;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// How a value differs between the active threads of a row.
+/// Describes how a value differs between the active threads of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum ValueShape {
     /// The same in all of them.
     Uniform,
     /// An integer that grows by `stride` from each thread to the next, modulo 2 to the width of its type.
@@ -37,7 +37,7 @@ pub enum Shape {
     Affine {
         /// The difference, never 0, within the signed range of the type's width.
         stride: i64,
-        /// Whether the rule holds over the integers, that is, no thread's value wraps around. Without it, values that
+        /// True if the rule holds over the integers, that is, no thread's value wraps around. Without it, values that
         /// are known not to be negative in two active threads follow the rule over the integers only if the threads are
         /// less than half the range of the type apart by it.
         exact: bool,
@@ -46,46 +46,48 @@ pub enum Shape {
     Varying,
 }
 
-impl Shape {
-    /// Whether the value is the same in all active threads.
+impl ValueShape {
+    /// Returns true if the value is the same in all active threads.
     pub fn is_uniform(self) -> bool {
-        self == Shape::Uniform
+        self == ValueShape::Uniform
     }
 
     /// The difference from thread to thread: 0 if uniform.
     pub fn stride(self) -> Option<i64> {
         match self {
-            Shape::Uniform => Some(0),
-            Shape::Affine { stride, .. } => Some(stride),
-            Shape::Varying => None,
+            ValueShape::Uniform => Some(0),
+            ValueShape::Affine { stride, .. } => Some(stride),
+            ValueShape::Varying => None,
         }
     }
 
     fn is_exact(self) -> bool {
-        matches!(self, Shape::Uniform | Shape::Affine { exact: true, .. })
+        matches!(self, ValueShape::Uniform | ValueShape::Affine { exact: true, .. })
     }
 
     /// The affine shape with this stride, wrapped to the type's width.
-    fn affine(stride: i64, exact: bool, ty: Scalar) -> Shape {
+    fn affine(stride: i64, exact: bool, ty: Scalar) -> ValueShape {
         let unused = 64 - ty.bits();
         match stride << unused >> unused {
-            0 => Shape::Uniform,
-            wrapped => Shape::Affine { stride: wrapped, exact: exact && wrapped == stride },
+            0 => ValueShape::Uniform,
+            wrapped => ValueShape::Affine { stride: wrapped, exact: exact && wrapped == stride },
         }
     }
 
-    fn join(self, other: Shape) -> Shape {
+    fn join(self, other: ValueShape) -> ValueShape {
         match (self.stride(), other.stride()) {
-            (Some(0), Some(0)) => Shape::Uniform,
-            (Some(a), Some(b)) if a == b => Shape::Affine { stride: a, exact: self.is_exact() && other.is_exact() },
-            _ => Shape::Varying,
+            (Some(0), Some(0)) => ValueShape::Uniform,
+            (Some(a), Some(b)) if a == b => {
+                ValueShape::Affine { stride: a, exact: self.is_exact() && other.is_exact() }
+            }
+            _ => ValueShape::Varying,
         }
     }
 }
 
-/// Which threads are compared.
+/// Says which threads are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Threads {
+pub enum ThreadScope {
     /// Those of a row of the launch: what the vectoriser runs together.
     #[default]
     Row,
@@ -95,35 +97,35 @@ pub enum Threads {
     Block,
 }
 
-/// What the analysis takes for granted.
+/// Describes what the analysis takes for granted.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// Where calls lead.
+pub struct UniformityContext<'a> {
+    /// The place where calls lead.
     pub module: &'a Module,
     /// Rank of the launch, at least 1. The innermost axis is the last.
     pub launch_rank: u8,
     /// Shapes of the parameters, in order. Parameters past the end are uniform, as those of a kernel are.
-    pub params: &'a [Shape],
-    /// Whether the array parameter with this index shares no memory with arrays the function writes. Its elements
-    /// then stay the same while the function runs, if the function does not write it either.
+    pub params: &'a [ValueShape],
+    /// True if the array parameter with this index shares no memory with arrays the function writes. Its elements then
+    /// stay the same while the function runs, if the function does not write it either.
     pub disjoint: &'a dyn Fn(usize) -> bool,
-    /// Which threads are compared.
-    pub threads: Threads,
+    /// Says which threads are compared.
+    pub threads: ThreadScope,
     /// The extents of a block, where they are known.
     pub block: Option<[u32; 3]>,
-    /// Whether what a shuffle gives a lane whose source is not there may count as what it gives others.
+    /// True if what a shuffle gives a lane whose source is not there may count as what it gives others.
     pub whole_warps: bool,
 }
 
-impl<'a> Context<'a> {
+impl<'a> UniformityContext<'a> {
     /// A kernel launched with this rank, its arrays possibly overlapping.
-    pub fn new(module: &'a Module, launch_rank: u8) -> Context<'a> {
-        Context {
+    pub fn new(module: &'a Module, launch_rank: u8) -> UniformityContext<'a> {
+        UniformityContext {
             module,
             launch_rank,
             params: &[],
             disjoint: &|_| false,
-            threads: Threads::Row,
+            threads: ThreadScope::Row,
             block: None,
             whole_warps: true,
         }
@@ -133,7 +135,7 @@ impl<'a> Context<'a> {
 /// The result of the analysis of one function.
 #[derive(Clone, Debug)]
 pub struct Uniformity {
-    shapes: SecondaryMap<Value, Option<Shape>>,
+    shapes: SecondaryMap<Value, Option<ValueShape>>,
     divergent: SecondaryMap<Inst, bool>,
     splits: SecondaryMap<Inst, bool>,
     loses: SecondaryMap<Inst, bool>,
@@ -141,8 +143,8 @@ pub struct Uniformity {
 
 impl Uniformity {
     /// Analyses a verified function.
-    pub fn of(func: &Function, context: &Context<'_>) -> Uniformity {
-        let mut walk = Walk {
+    pub fn of(func: &Function, context: &UniformityContext<'_>) -> Uniformity {
+        let mut walk = UniformityWalk {
             func,
             context,
             written: func.written_arrays(),
@@ -158,7 +160,7 @@ impl Uniformity {
             changed: true,
         };
         for (index, &param) in func.params().iter().enumerate() {
-            walk.result.shapes[param] = Some(context.params.get(index).copied().unwrap_or(Shape::Uniform));
+            walk.result.shapes[param] = Some(context.params.get(index).copied().unwrap_or(ValueShape::Uniform));
         }
         while std::mem::take(&mut walk.changed) {
             walk.region(func.body, 0, 0);
@@ -166,12 +168,12 @@ impl Uniformity {
         walk.result
     }
 
-    /// How the value differs between active threads.
-    pub fn shape(&self, value: Value) -> Shape {
-        self.shapes[value].unwrap_or(Shape::Varying)
+    /// Returns how the value differs between active threads.
+    pub fn shape(&self, value: Value) -> ValueShape {
+        self.shapes[value].unwrap_or(ValueShape::Varying)
     }
 
-    /// Whether some threads that entered the function may be absent when the instruction is executed.
+    /// Returns true if some threads that entered the function may be absent when the instruction is executed.
     pub fn is_divergent(&self, inst: Inst) -> bool {
         self.divergent[inst]
     }
@@ -198,37 +200,37 @@ fn type_range(ty: Scalar) -> Range {
 }
 
 /// A way out of an instruction's region, or back to its start.
-struct Edge {
+struct RegionExit {
     terminator: Inst,
     /// `since` at the terminator.
     since: u32,
-    /// Whether threads may take it in different iterations of a loop inside the target.
+    /// True if threads may take it in different iterations of a loop inside the target.
     at_different_times: bool,
 }
 
 /// An instruction with regions that the walk is inside of.
-struct Frame {
+struct OpenInst {
     inst: Inst,
     /// The instruction's own scope; that of its regions is one more.
     scope: u32,
-    exits: SmallVec<[Edge; 4]>,
-    back_edges: SmallVec<[Edge; 2]>,
+    exits: SmallVec<[RegionExit; 4]>,
+    back_edges: SmallVec<[RegionExit; 2]>,
     loses: bool,
 }
 
-struct Walk<'a> {
+struct UniformityWalk<'a> {
     func: &'a Function,
-    context: &'a Context<'a>,
+    context: &'a UniformityContext<'a>,
     written: Vec<bool>,
     thread_invariant: FxHashMap<FuncId, bool>,
     ranges: SecondaryMap<Value, Option<Range>>,
-    frames: Vec<Frame>,
+    frames: Vec<OpenInst>,
     result: Uniformity,
     changed: bool,
 }
 
-impl Walk<'_> {
-    fn shape(&self, value: Value) -> Shape {
+impl UniformityWalk<'_> {
+    fn shape(&self, value: Value) -> ValueShape {
         self.result.shape(value)
     }
 
@@ -237,13 +239,13 @@ impl Walk<'_> {
     }
 
     /// Joins a shape into what is known of a value.
-    fn raise(&mut self, value: Value, shape: Shape) {
+    fn raise(&mut self, value: Value, shape: ValueShape) {
         let slot = &mut self.result.shapes[value];
         *slot = Some(slot.map_or(shape, |old| old.join(shape)));
     }
 
-    /// As [`Walk::raise`], for loop parameters: uses before this point in the walk must be looked at again.
-    fn raise_param(&mut self, value: Value, shape: Shape) {
+    /// As [`UniformityWalk::raise`], for loop parameters: uses before this point in the walk must be looked at again.
+    fn raise_param(&mut self, value: Value, shape: ValueShape) {
         let old = self.result.shapes[value];
         self.raise(value, shape);
         self.changed |= old.is_some() && old != self.result.shapes[value];
@@ -255,7 +257,7 @@ impl Walk<'_> {
             let info = self.func.insts[inst].op.info();
             if info.is_terminator() {
                 self.terminator(inst, since);
-            } else if info.effect == Effect::Region {
+            } else if info.effect == OpEffect::Region {
                 self.owner(inst, scope + 1, since);
                 if self.result.loses[inst] {
                     since = scope + 1;
@@ -271,7 +273,7 @@ impl Walk<'_> {
         let data = &func.insts[inst];
         let inner = scope + 1;
         let is_loop = matches!(data.op, Op::ForRange | Op::While);
-        self.frames.push(Frame { inst, scope, exits: SmallVec::new(), back_edges: SmallVec::new(), loses: false });
+        self.frames.push(OpenInst { inst, scope, exits: SmallVec::new(), back_edges: SmallVec::new(), loses: false });
         match data.op {
             Op::If => self.result.splits[inst] |= !self.shape(data.operands[0]).is_uniform(),
             Op::ForRange => {
@@ -319,7 +321,7 @@ impl Walk<'_> {
             let [lo, hi, step] = [data.operands[0], data.operands[1], data.operands[2]];
             let counter = func.regions[data.regions[0]].params[0];
             // Between start and end nothing overflows, so the counter is as exact as the start.
-            let shape = if self.shape(step).is_uniform() { self.shape(lo) } else { Shape::Varying };
+            let shape = if self.shape(step).is_uniform() { self.shape(lo) } else { ValueShape::Varying };
             self.raise_param(counter, shape);
             let (from, to) = (self.range(lo), self.range(hi));
             let (down, up) = self.range(step);
@@ -337,7 +339,7 @@ impl Walk<'_> {
         }
     }
 
-    fn loop_exit(&mut self, inst: Inst, frame: &Frame) {
+    fn loop_exit(&mut self, inst: Inst, frame: &OpenInst) {
         let func = self.func;
         let data = &func.insts[inst];
         let n_counters = usize::from(data.op == Op::ForRange);
@@ -352,7 +354,7 @@ impl Walk<'_> {
             }
             let carried = self.shape(func.regions[data.regions[0]].params[n_counters + index]);
             let shape = match self.result.splits[inst] {
-                true => Shape::Varying,
+                true => ValueShape::Varying,
                 false if frame.exits.is_empty() => carried,
                 false => carried.join(self.merge(&frame.exits, index, true)),
             };
@@ -361,12 +363,12 @@ impl Walk<'_> {
     }
 
     /// The shape of operand `index` where these edges meet, and whether all threads take the same one of them.
-    fn merge(&self, edges: &[Edge], index: usize, together: bool) -> Shape {
-        let value = |edge: &Edge| self.func.insts[edge.terminator].operands[index];
-        let Some((first, rest)) = edges.split_first() else { return Shape::Uniform };
+    fn merge(&self, edges: &[RegionExit], index: usize, together: bool) -> ValueShape {
+        let value = |edge: &RegionExit| self.func.insts[edge.terminator].operands[index];
+        let Some((first, rest)) = edges.split_first() else { return ValueShape::Uniform };
         let one_value = rest.iter().all(|edge| value(edge) == value(first));
         if edges.iter().any(|edge| edge.at_different_times) || !(one_value || together) {
-            return Shape::Varying;
+            return ValueShape::Varying;
         }
         rest.iter().fold(self.shape(value(first)), |shape, edge| shape.join(self.shape(value(edge))))
     }
@@ -385,11 +387,11 @@ impl Walk<'_> {
             let owner = &self.func.insts[frame.inst];
             let apart = since > frame.scope;
             if Some(frame.inst) == target {
-                let edge = Edge { terminator: inst, since, at_different_times };
+                let edge = RegionExit { terminator: inst, since, at_different_times };
                 let is_loop = matches!(owner.op, Op::ForRange | Op::While);
                 if data.op == Op::Yield && owner.op == Op::While && is_condition(self.func, frame.inst, inst) {
                     let cond = data.operands[0];
-                    if shapes[cond] != Some(Shape::Uniform) && !splits[frame.inst] {
+                    if shapes[cond] != Some(ValueShape::Uniform) && !splits[frame.inst] {
                         splits[frame.inst] = true;
                         self.changed = true;
                     }
@@ -411,7 +413,7 @@ impl Walk<'_> {
         let [result] = data.results[..] else {
             let uniform = self.depends_only_on_operands(inst) && self.all_uniform(&data.operands);
             for &result in &data.results {
-                self.raise(result, if uniform { Shape::Uniform } else { Shape::Varying });
+                self.raise(result, if uniform { ValueShape::Uniform } else { ValueShape::Varying });
             }
             return;
         };
@@ -430,42 +432,44 @@ impl Walk<'_> {
         self.raise(result, shape);
     }
 
-    fn result_shape(&mut self, inst: Inst, fits: bool) -> Shape {
+    fn result_shape(&mut self, inst: Inst, fits: bool) -> ValueShape {
         let data = &self.func.insts[inst];
         let operand = |index: usize| self.shape(data.operands[index]);
         let constant = |index: usize| self.constant(data.operands[index]);
         if let Some(shape) = self.gpu_shape(data) {
             return shape;
         }
-        let Some(ty) = data.results.first().and_then(|&result| self.scalar(result)) else { return Shape::Varying };
-        let affine = |stride: Option<i64>, operands: &[Shape]| match stride {
-            Some(stride) => Shape::affine(stride, fits && operands.iter().all(|shape| shape.is_exact()), ty),
-            None => Shape::Varying,
+        let Some(ty) = data.results.first().and_then(|&result| self.scalar(result)) else { return ValueShape::Varying };
+        let affine = |stride: Option<i64>, operands: &[ValueShape]| match stride {
+            Some(stride) => ValueShape::affine(stride, fits && operands.iter().all(|shape| shape.is_exact()), ty),
+            None => ValueShape::Varying,
         };
         match data.op {
-            Op::Tid if self.context.threads != Threads::Row => Shape::Varying,
+            Op::Tid if self.context.threads != ThreadScope::Row => ValueShape::Varying,
             Op::Tid => match data.imm {
-                Imm::Axis(axis) if axis + 1 == self.context.launch_rank => Shape::Affine { stride: 1, exact: true },
-                _ => Shape::Uniform,
+                Imm::Axis(axis) if axis + 1 == self.context.launch_rank => {
+                    ValueShape::Affine { stride: 1, exact: true }
+                }
+                _ => ValueShape::Uniform,
             },
-            Op::TidLinear => Shape::Affine { stride: 1, exact: true },
+            Op::TidLinear => ValueShape::Affine { stride: 1, exact: true },
             Op::ArrayLoad | Op::LoadReadonly => match self.func.param_index(data.operands[0]) {
                 Some(index) if !self.written[index] && (self.context.disjoint)(index) => {
-                    if self.all_uniform(&data.operands[1..]) { Shape::Uniform } else { Shape::Varying }
+                    if self.all_uniform(&data.operands[1..]) { ValueShape::Uniform } else { ValueShape::Varying }
                 }
-                _ => Shape::Varying,
+                _ => ValueShape::Varying,
             },
             _ if self.all_uniform(&data.operands) => {
                 if self.depends_only_on_operands(inst) {
-                    Shape::Uniform
+                    ValueShape::Uniform
                 } else {
-                    Shape::Varying
+                    ValueShape::Varying
                 }
             }
             Op::Select if operand(0).is_uniform() || data.operands[1] == data.operands[2] => {
                 operand(1).join(operand(2))
             }
-            _ if !ty.is_int() => Shape::Varying,
+            _ if !ty.is_int() => ValueShape::Varying,
             Op::Add | Op::Sub => {
                 let (a, b) = (operand(0), operand(1));
                 let stride = a.stride().zip(b.stride()).and_then(|(a, b)| match data.op {
@@ -475,11 +479,11 @@ impl Walk<'_> {
                 affine(stride, &[a, b])
             }
             Op::Mul => {
-                let by = |shape: Shape, factor: Option<i128>| {
+                let by = |shape: ValueShape, factor: Option<i128>| {
                     let factor = i64::try_from(factor?).ok()?;
                     Some(affine(shape.stride()?.checked_mul(factor), &[shape]))
                 };
-                by(operand(0), constant(1)).or_else(|| by(operand(1), constant(0))).unwrap_or(Shape::Varying)
+                by(operand(0), constant(1)).or_else(|| by(operand(1), constant(0))).unwrap_or(ValueShape::Varying)
             }
             Op::Lshift => {
                 let stride = constant(1).and_then(|count| {
@@ -491,17 +495,17 @@ impl Walk<'_> {
             Op::Neg | Op::Invert => affine(operand(0).stride().and_then(i64::checked_neg), &[operand(0)]),
             Op::Cast => {
                 let Some(from) = self.scalar(data.operands[0]).filter(|from| from.is_int()) else {
-                    return Shape::Varying;
+                    return ValueShape::Varying;
                 };
                 // Widening keeps differences only if no value wraps.
                 let shape = operand(0);
                 if ty.bits() > from.bits() && !shape.is_exact() {
-                    Shape::Varying
+                    ValueShape::Varying
                 } else {
                     affine(shape.stride(), &[shape])
                 }
             }
-            _ => Shape::Varying,
+            _ => ValueShape::Varying,
         }
     }
 
@@ -509,7 +513,7 @@ impl Walk<'_> {
         values.iter().all(|&value| self.shape(value).is_uniform())
     }
 
-    /// Whether equal operands mean equal results, in whatever thread.
+    /// Returns true if equal operands mean equal results, in whatever thread.
     fn depends_only_on_operands(&mut self, inst: Inst) -> bool {
         let data = &self.func.insts[inst];
         match (data.op, &data.imm) {
@@ -530,9 +534,9 @@ impl Walk<'_> {
         func.walk(func.body, &mut |_, data| match (data.op, &data.imm) {
             (Op::Call, Imm::Func(callee)) => callees.push(*callee),
             (Op::Tid | Op::TidLinear | Op::Call, _) => invariant = false,
-            _ if data.op.info().group == Group::Gpu => invariant = false,
+            _ if data.op.info().group == OpGroup::Gpu => invariant = false,
             (Op::Assert | Op::Check | Op::Print, _) => {}
-            _ => invariant &= matches!(data.op.info().effect, Effect::Pure | Effect::Region | Effect::Terminator),
+            _ => invariant &= matches!(data.op.info().effect, OpEffect::Pure | OpEffect::Region | OpEffect::Terminator),
         });
         let invariant = invariant && callees.into_iter().all(|callee| self.is_thread_invariant(callee));
         self.thread_invariant.insert(callee, invariant);
@@ -589,7 +593,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a `yield` ends the condition of a `while`.
+/// Returns true if a `yield` ends the condition of a `while`.
 fn is_condition(func: &Function, owner: Inst, terminator: Inst) -> bool {
     let condition = func.insts[owner].regions[0];
     func.regions[condition].insts.last() == Some(&terminator)

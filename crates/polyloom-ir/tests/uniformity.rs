@@ -4,9 +4,9 @@
 //! values there. Each event is filed under the instruction and the iterations of the loops around it, which is what the
 //! analysis means by threads in step.
 
-use polyloom_ir::generate::{Options, program};
-use polyloom_ir::interp::{Host, Interpreter};
-use polyloom_ir::uniformity::{Context, Shape, Uniformity};
+use polyloom_ir::generate::{GenerateOptions, program};
+use polyloom_ir::interp::{InterpHost, Interpreter};
+use polyloom_ir::uniformity::{Uniformity, UniformityContext, ValueShape};
 use polyloom_ir::*;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ type Moment = (Point, Vec<u32>);
 struct Instrumented {
     func: Function,
     points: Vec<Point>,
-    /// By instruction: the loops around it, outermost first.
+    /// For each instruction, the loops around it, outermost first.
     loops: HashMap<Inst, Vec<Inst>>,
 }
 
@@ -82,7 +82,7 @@ struct Trace<'a> {
     moments: BTreeMap<Moment, Vec<u64>>,
 }
 
-impl Host for Trace<'_> {
+impl InterpHost for Trace<'_> {
     fn print(&mut self, format: &str, _: &[Type], values: &[u64]) {
         let point = self.kernel.points[format.parse::<usize>().unwrap()];
         let (Point::Before(inst) | Point::After(inst) | Point::Inside(inst, _)) = point;
@@ -112,7 +112,7 @@ fn wrap(ty: Scalar, value: i128) -> i128 {
 struct Row<'a> {
     func: &'a Function,
     uniformity: &'a Uniformity,
-    /// By thread of the row.
+    /// Indexed by thread of the row.
     traces: Vec<BTreeMap<Moment, Vec<u64>>>,
 }
 
@@ -157,10 +157,12 @@ impl Row<'_> {
             let bits = number(ty, bits);
             let n = (thread - first) as i128;
             let fits = match shape {
-                Shape::Uniform => bits == base,
-                Shape::Affine { stride, exact: true } => bits == base + i128::from(stride) * n,
-                Shape::Affine { stride, exact: false } => wrap(ty, bits) == wrap(ty, base + i128::from(stride) * n),
-                Shape::Varying => true,
+                ValueShape::Uniform => bits == base,
+                ValueShape::Affine { stride, exact: true } => bits == base + i128::from(stride) * n,
+                ValueShape::Affine { stride, exact: false } => {
+                    wrap(ty, bits) == wrap(ty, base + i128::from(stride) * n)
+                }
+                ValueShape::Varying => true,
             };
             if !fits {
                 return Err(format!("{value} is {shape:?}, but {base} in thread {first} and {bits} in {thread}"));
@@ -169,7 +171,7 @@ impl Row<'_> {
         Ok(())
     }
 
-    /// What is said of instructions with regions.
+    /// Returns what is said of instructions with regions.
     fn check_owner(&self, inst: Inst, moment: &Moment, threads: &[(usize, &[u64])]) -> Result<(), String> {
         let data = &self.func.insts[inst];
         let after = (Point::After(inst), moment.1.clone());
@@ -200,7 +202,7 @@ impl Row<'_> {
     }
 }
 
-/// How much the analysis said about the kernels, so that saying nothing is not passing.
+/// Describes how much the analysis said about the kernels, so that saying nothing is not passing.
 #[derive(Default, Debug)]
 struct Claims {
     n_values: usize,
@@ -211,16 +213,17 @@ struct Claims {
 }
 
 fn check(seed: u64, claims: &mut Claims) {
-    let program = program(seed, Options { library: false, size: 80, ..Options::default() });
+    let program = program(seed, GenerateOptions { library: false, size: 80, ..GenerateOptions::default() });
     let kernel = &program.module.functions[program.kernel];
     // Every array has a buffer of its own.
-    let context = Context { disjoint: &|_| true, ..Context::new(&program.module, program.shape.len() as u8) };
+    let context =
+        UniformityContext { disjoint: &|_| true, ..UniformityContext::new(&program.module, program.shape.len() as u8) };
     let uniformity = Uniformity::of(kernel, &context);
     kernel.walk(kernel.body, &mut |inst, data| {
         for &value in &data.results {
             claims.n_values += 1;
             claims.n_uniform += usize::from(uniformity.shape(value).is_uniform());
-            claims.n_affine += usize::from(matches!(uniformity.shape(value), Shape::Affine { .. }));
+            claims.n_affine += usize::from(matches!(uniformity.shape(value), ValueShape::Affine { .. }));
         }
         if !data.regions.is_empty() {
             claims.n_owners += 1;

@@ -395,7 +395,7 @@ fn invariant_12_immediates_are_of_the_kind_the_op_needs() {
     check_broken(|f| f.insts[IF()].imm = Imm::Axis(0), &["`if` carries an immediate of another kind"]);
 }
 
-/// What an architecture has to say about the first kernel of a module.
+/// Returns what an architecture has to say about the first kernel of a module.
 fn beyond(text: &str, arch: &str) -> Vec<String> {
     let module = parse_module(text, FileId::from_u32(0)).expect("it can be read");
     assert_eq!(verify_module(&module), Ok(()));

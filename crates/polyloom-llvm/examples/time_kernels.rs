@@ -4,25 +4,25 @@
 //!
 //! The best is bytes moved over the speed of a copy of the same size, or arithmetic over the vector units' throughput.
 
-use polyloom_codegen::conformance::kernels::{self, Timed};
-use polyloom_codegen::conformance::launch::{self, Launch};
-use polyloom_codegen::{Backend, Emit, Variant};
+use polyloom_codegen::conformance::kernels::{self, TimedKernel};
+use polyloom_codegen::conformance::launch::{self, SubjectLaunch};
+use polyloom_codegen::{Backend, CodeVariant, MachineForm};
 use polyloom_ir::Scalar;
 use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
 use std::time::Instant;
 
 /// Compiles a kernel and says how long that took.
-fn prepare(backend: &LlvmBackend, timed: &Timed, form: Option<Emit>) -> Launch {
+fn prepare(backend: &LlvmBackend, timed: &TimedKernel, form: Option<MachineForm>) -> SubjectLaunch {
     let module = launch::module(timed.text);
     let (module, kernel) = pipeline::prepared(
         &module,
         launch::kernel_of(&module),
-        &pipeline::Options { checked: false, ..Default::default() },
+        &pipeline::PipelineOptions { checked: false, ..Default::default() },
     )
     .unwrap_or_else(|e| panic!("{e:?}"));
     let function = &module.functions[kernel];
-    let variant = Variant { launch_rank: timed.shape.len() as u8, facts: launch::facts(function, &timed.args) };
+    let variant = CodeVariant { launch_rank: timed.shape.len() as u8, facts: launch::facts(function, &timed.args) };
     if let Some(form) = form {
         let text = backend.emit(&module, kernel, &variant, form).unwrap_or_else(|e| panic!("{e}"));
         println!("{}", String::from_utf8_lossy(&text));
@@ -32,7 +32,7 @@ fn prepare(backend: &LlvmBackend, timed: &Timed, form: Option<Emit>) -> Launch {
     let compile = best(0.2, || drop(backend.compile(&module, kernel, &variant)));
     let load = best(0.05, || drop(backend.load(&object)));
     println!("  compiled in {:.2} ms, loaded in {:.2} ms", compile / 1e6, load / 1e6);
-    Launch::new(code, function, &timed.shape, &timed.args, &timed.memory)
+    SubjectLaunch::new(code, function, &timed.shape, &timed.args, &timed.memory)
 }
 
 /// The least of many runs, in nanoseconds.
@@ -54,15 +54,15 @@ fn main() {
         backend = backend.with_lanes(lanes);
     }
     let form = match args.next().as_deref() {
-        Some("asm") => Some(Emit::Asm),
-        Some("ir") => Some(Emit::LlvmIrOptimized),
-        Some("raw") => Some(Emit::LlvmIr),
+        Some("asm") => Some(MachineForm::Asm),
+        Some("ir") => Some(MachineForm::LlvmIrOptimized),
+        Some("raw") => Some(MachineForm::LlvmIr),
         _ => None,
     };
     let only = args.next();
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
 
-    let time = |timed: &Timed| {
+    let time = |timed: &TimedKernel| {
         let mut launch = prepare(&backend, timed, form);
         best(0.7, launch.whole())
     };

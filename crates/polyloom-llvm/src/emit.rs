@@ -1,10 +1,10 @@
 //! From a kernel to LLVM IR, assembly, object files and the back end's own object format.
 
-use crate::ir::Ir;
-use crate::target::{self, OptimizationEffort, Processor, Vectorize};
+use crate::ir::IrEmitter;
+use crate::target::{self, HostProcessor, OptimizationEffort, VectorizeMode};
 use inkwell::context::Context;
 use inkwell::module::Module as LlvmModule;
-use polyloom_codegen::{CodegenError, Emit, Object};
+use polyloom_codegen::{CodeObject, CodegenError, MachineForm};
 
 /// The name of the entry in objects of [`crate::LlvmBackend`], whatever the kernel is called.
 pub(crate) const ENTRY: &str = "polyloom_kernel";
@@ -12,28 +12,28 @@ pub(crate) const ENTRY: &str = "polyloom_kernel";
 /// Readable or linkable forms of what `lower` puts into a module, code for `processor`, in the order of their making:
 /// LLVM IR before what is generated of it, which changes it. `lower` gives where LLVM looks for vectors in it.
 pub(crate) fn emit<const N: usize>(
-    processor: &Processor,
+    processor: &HostProcessor,
     name: &str,
-    forms: [Emit; N],
-    lower: impl FnOnce(&Ir<'_>) -> Result<Vectorize, CodegenError>,
+    forms: [MachineForm; N],
+    lower: impl FnOnce(&IrEmitter<'_>) -> Result<VectorizeMode, CodegenError>,
 ) -> Result<[Vec<u8>; N], CodegenError> {
     let context = Context::create();
     let llvm = context.create_module(name);
     target::prepare(processor, &llvm)?;
-    let vectorize = lower(&Ir::new(&context, &llvm))?;
+    let vectorize = lower(&IrEmitter::new(&context, &llvm))?;
     verify(&llvm)?;
     let effort = OptimizationEffort::for_module(&llvm);
     let mut is_optimized = false;
     let mut made = [const { Vec::new() }; N];
     for (form, made) in forms.into_iter().zip(&mut made) {
-        if form != Emit::LlvmIr && !is_optimized {
+        if form != MachineForm::LlvmIr && !is_optimized {
             target::optimize(processor, &llvm, vectorize, effort)?;
             is_optimized = true;
         }
         *made = match form {
-            Emit::LlvmIr | Emit::LlvmIrOptimized => llvm.print_to_string().to_string().into_bytes(),
-            Emit::Asm => target::generate(processor, &llvm, true, effort)?,
-            Emit::Obj => target::generate(processor, &llvm, false, effort)?,
+            MachineForm::LlvmIr | MachineForm::LlvmIrOptimized => llvm.print_to_string().to_string().into_bytes(),
+            MachineForm::Asm => target::generate(processor, &llvm, true, effort)?,
+            MachineForm::Obj => target::generate(processor, &llvm, false, effort)?,
         };
     }
     Ok(made)
@@ -53,17 +53,18 @@ fn verify(llvm: &LlvmModule<'_>) -> Result<(), CodegenError> {
 /// First bytes of every object: format and version.
 const MAGIC: &[u8; 8] = b"PLLLVM\x00\x01";
 
-/// Wraps an object file: magic, checksum, bytes. The loader hands nothing to LLVM that this back end did not make.
-pub(crate) fn wrap(elf: &[u8]) -> Object {
+/// Wraps an object file, so that magic, checksum, bytes. The loader hands nothing to LLVM that this back end did not
+/// make.
+pub(crate) fn wrap(elf: &[u8]) -> CodeObject {
     let mut bytes = Vec::with_capacity(16 + elf.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&checksum(elf).to_le_bytes());
     bytes.extend_from_slice(elf);
-    Object { bytes }
+    CodeObject { bytes }
 }
 
 /// The object file in an object.
-pub(crate) fn unwrap(object: &Object) -> Result<&[u8], CodegenError> {
+pub(crate) fn unwrap(object: &CodeObject) -> Result<&[u8], CodegenError> {
     let damaged = || CodegenError::new("this is not an object of the LLVM back end, or it is damaged");
     let (magic, rest) = object.bytes.split_at_checked(8).ok_or_else(damaged)?;
     let (sum, elf) = rest.split_at_checked(8).ok_or_else(damaged)?;

@@ -16,12 +16,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The process's JIT. It lives until the process ends.
-struct Jit(LLVMOrcLLJITRef);
+struct ProcessJit(LLVMOrcLLJITRef);
 
 // SAFETY: LLJIT and its execution session synchronise all operations on themselves.
-unsafe impl Send for Jit {}
+unsafe impl Send for ProcessJit {}
 // SAFETY: as above.
-unsafe impl Sync for Jit {}
+unsafe impl Sync for ProcessJit {}
 
 fn check(error: LLVMErrorRef) -> Result<(), CodegenError> {
     if error.is_null() {
@@ -36,32 +36,32 @@ fn check(error: LLVMErrorRef) -> Result<(), CodegenError> {
     }
 }
 
-fn jit() -> Result<&'static Jit, CodegenError> {
-    static JIT: OnceLock<Result<Jit, CodegenError>> = OnceLock::new();
+fn jit() -> Result<&'static ProcessJit, CodegenError> {
+    static JIT: OnceLock<Result<ProcessJit, CodegenError>> = OnceLock::new();
     let create = || {
-        crate::target::Processor::host()?;
+        crate::target::HostProcessor::host()?;
         let mut jit = null_mut();
         // SAFETY: a null builder asks for the defaults, which are those of the host.
         check(unsafe { LLVMOrcCreateLLJIT(&mut jit, null_mut()) })?;
-        Ok(Jit(jit))
+        Ok(ProcessJit(jit))
     };
     JIT.get_or_init(create).as_ref().map_err(Clone::clone)
 }
 
 /// A library of the JIT that is in nobody else's hands. Dropping it empties it and lets it be used again.
-struct Library(LLVMOrcJITDylibRef);
+struct JitLibrary(LLVMOrcJITDylibRef);
 
 // SAFETY: the session synchronises all operations on libraries, and libraries live as long as the session.
-unsafe impl Send for Library {}
+unsafe impl Send for JitLibrary {}
 // SAFETY: as above.
-unsafe impl Sync for Library {}
+unsafe impl Sync for JitLibrary {}
 
 /// Libraries with nothing in them but the search of the process's symbols.
-static EMPTY: Mutex<Vec<Library>> = Mutex::new(Vec::new());
+static EMPTY: Mutex<Vec<JitLibrary>> = Mutex::new(Vec::new());
 
-impl Library {
+impl JitLibrary {
     /// An empty library.
-    fn take(jit: &Jit) -> Result<Library, CodegenError> {
+    fn take(jit: &ProcessJit) -> Result<JitLibrary, CodegenError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         if let Some(library) = EMPTY.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             return Ok(library);
@@ -77,37 +77,37 @@ impl Library {
             let session = LLVMOrcLLJITGetExecutionSession(jit.0);
             let library = LLVMOrcExecutionSessionCreateBareJITDylib(session, name.as_ptr());
             LLVMOrcJITDylibAddGenerator(library, generator);
-            Ok(Library(library))
+            Ok(JitLibrary(library))
         }
     }
 }
 
-impl Drop for Library {
+impl Drop for JitLibrary {
     fn drop(&mut self) {
         // SAFETY: nobody calls into the code any more. A library that cannot be emptied is left as it is, which costs
         // its memory.
         if check(unsafe { LLVMOrcJITDylibClear(self.0) }).is_ok() {
-            EMPTY.lock().unwrap_or_else(PoisonError::into_inner).push(Library(self.0));
+            EMPTY.lock().unwrap_or_else(PoisonError::into_inner).push(JitLibrary(self.0));
         }
     }
 }
 
 /// A kernel in executable memory.
-pub(crate) struct Code {
+pub(crate) struct JitCode {
     entry: KernelEntry,
-    _library: Library,
+    _library: JitLibrary,
 }
 
-impl LoadedCode for Code {
+impl LoadedCode for JitCode {
     fn entry(&self) -> KernelEntry {
         self.entry
     }
 }
 
 /// Links an object file and finds its entry.
-pub(crate) fn load(object: &[u8], entry: &str) -> Result<Code, CodegenError> {
+pub(crate) fn load(object: &[u8], entry: &str) -> Result<JitCode, CodegenError> {
     let jit = jit()?;
-    let library = Library::take(jit)?;
+    let library = JitLibrary::take(jit)?;
     let entry = CString::new(entry).map_err(|e| CodegenError::new(e.to_string()))?;
     // SAFETY: the object's bytes are copied, and ownership of the buffer passes to the JIT.
     unsafe {
@@ -117,11 +117,11 @@ pub(crate) fn load(object: &[u8], entry: &str) -> Result<Code, CodegenError> {
         let address = lookup(LLVMOrcLLJITGetExecutionSession(jit.0), library.0, &entry, jit.0)?;
         // The lowering gave the entry this type, and the caller has checked where the object comes from.
         let entry = std::mem::transmute::<usize, KernelEntry>(address);
-        Ok(Code { entry, _library: library })
+        Ok(JitCode { entry, _library: library })
     }
 }
 
-/// What a lookup reports, and to whom.
+/// Describes what a lookup reports, and to whom.
 type Report = Sender<Result<usize, CodegenError>>;
 
 /// The session's callback at the end of a lookup, on whichever thread finished it.
@@ -180,14 +180,14 @@ unsafe fn lookup(
 mod tests {
     use super::*;
     use crate::{LlvmBackend, emit};
-    use polyloom_codegen::{Backend, Facts, Variant};
+    use polyloom_codegen::{ArgFacts, Backend, CodeVariant};
     use polyloom_ir::{FileId, parse_module};
 
     #[test]
     fn a_library_is_used_again_after_its_code_has_gone_and_after_a_failure() {
         let module = parse_module("kernel @k() {\n return\n }", FileId::from_u32(0)).expect("the text is HIR");
         let kernel = module.find("k").expect("it has a kernel `k`");
-        let variant = Variant { launch_rank: 1, facts: Facts::default() };
+        let variant = CodeVariant { launch_rank: 1, facts: ArgFacts::default() };
         let object = LlvmBackend::new().and_then(|llvm| llvm.compile(&module, kernel, &variant)).expect("it compiles");
         let object = emit::unwrap(&object).expect("it is an object of ours");
         let first = load(object, emit::ENTRY).expect("it loads")._library.0;

@@ -21,16 +21,16 @@ mod lower;
 mod nvptx;
 mod target;
 
-pub use nvptx::{GpuOptions, Nvptx};
+pub use nvptx::{GpuOptions, NvptxBackend};
 
-use polyloom_codegen::{Backend, CodegenError, Emit, LoadedCode, Object, Variant, with_private_updates};
+use polyloom_codegen::{Backend, CodeObject, CodeVariant, CodegenError, LoadedCode, MachineForm, with_private_updates};
 use polyloom_ir::{FuncId, Module};
 use std::sync::Arc;
 
 /// CPU tier 1: code that takes milliseconds to make and runs as fast as the machine can.
 #[derive(Clone, Debug)]
 pub struct LlvmBackend {
-    processor: Arc<target::Processor>,
+    processor: Arc<target::HostProcessor>,
     lanes: Option<u32>,
 }
 
@@ -41,7 +41,7 @@ impl LlvmBackend {
     ///
     /// When LLVM has no code generator for it.
     pub fn new() -> Result<LlvmBackend, CodegenError> {
-        Ok(LlvmBackend { processor: Arc::new(target::Processor::host()?.clone()), lanes: None })
+        Ok(LlvmBackend { processor: Arc::new(target::HostProcessor::host()?.clone()), lanes: None })
     }
 
     /// The back end for all processors of an x86-64 level: `x86-64`, `x86-64-v2`, `x86-64-v3` or `x86-64-v4`.
@@ -50,7 +50,7 @@ impl LlvmBackend {
     ///
     /// When the name is none of these or this is no x86-64 machine.
     pub fn for_cpu(name: &str) -> Result<LlvmBackend, CodegenError> {
-        Ok(LlvmBackend { processor: Arc::new(target::Processor::level(name)?), lanes: None })
+        Ok(LlvmBackend { processor: Arc::new(target::HostProcessor::level(name)?), lanes: None })
     }
 
     /// Runs this many threads at a time, a power of two up to 64, instead of choosing for each kernel. For tests and
@@ -65,8 +65,8 @@ impl LlvmBackend {
         &self,
         module: &Module,
         kernel: FuncId,
-        variant: &Variant,
-        form: Emit,
+        variant: &CodeVariant,
+        form: MachineForm,
         entry: &str,
     ) -> Result<Vec<u8>, CodegenError> {
         let module = &*with_private_updates(module, kernel, variant);
@@ -94,15 +94,21 @@ impl Backend for LlvmBackend {
         format!("llvm {major}.{minor}.{patch} {} {cpu} {features}{lanes}", env!("CARGO_PKG_VERSION"))
     }
 
-    fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError> {
-        Ok(emit::wrap(&self.emit_as(module, kernel, variant, Emit::Obj, emit::ENTRY)?))
+    fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError> {
+        Ok(emit::wrap(&self.emit_as(module, kernel, variant, MachineForm::Obj, emit::ENTRY)?))
     }
 
-    fn load(&self, object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError> {
+    fn load(&self, object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         Ok(Arc::new(jit::load(emit::unwrap(object)?, emit::ENTRY)?))
     }
 
-    fn emit(&self, module: &Module, kernel: FuncId, variant: &Variant, form: Emit) -> Result<Vec<u8>, CodegenError> {
+    fn emit(
+        &self,
+        module: &Module,
+        kernel: FuncId,
+        variant: &CodeVariant,
+        form: MachineForm,
+    ) -> Result<Vec<u8>, CodegenError> {
         self.emit_as(module, kernel, variant, form, &module.functions[kernel].name)
     }
 }

@@ -18,10 +18,10 @@ pub(crate) const DEVICE_SCOPE: &str = "device";
 /// Those of a block.
 pub(crate) const BLOCK_SCOPE: &str = "block";
 
-/// What is known of a processor.
+/// Describes what is known of a processor.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Processor {
-    /// Whether it is a GPU, with an address space for each kind of memory and no way to call into the host.
+pub(crate) struct HostProcessor {
+    /// True if it is a GPU, with an address space for each kind of memory and no way to call into the host.
     pub(crate) is_gpu: bool,
     /// Its name, as `target-cpu` takes it.
     pub(crate) cpu: String,
@@ -29,18 +29,18 @@ pub(crate) struct Processor {
     pub(crate) features: String,
     /// Bytes in its widest vector register.
     pub(crate) vector_bytes: u32,
-    /// Whether conversions to and from binary16 are instructions.
+    /// True if conversions to and from binary16 are instructions.
     pub(crate) has_half_conversions: bool,
 }
 
-impl Processor {
+impl HostProcessor {
     /// This machine.
     ///
     /// # Errors
     ///
     /// When this build of LLVM has no code generator for it.
-    pub(crate) fn host() -> Result<&'static Processor, CodegenError> {
-        static HOST: OnceLock<Result<Processor, String>> = OnceLock::new();
+    pub(crate) fn host() -> Result<&'static HostProcessor, CodegenError> {
+        static HOST: OnceLock<Result<HostProcessor, String>> = OnceLock::new();
         let detect = || {
             Target::initialize_native(&InitializationConfig::default())?;
             let cpu = TargetMachine::get_host_cpu_name().to_string();
@@ -52,7 +52,7 @@ impl Processor {
                 () => 16,
             };
             let has_half_conversions = !cfg!(target_arch = "x86_64") || has("f16c");
-            Ok(Processor { is_gpu: false, cpu, features, vector_bytes, has_half_conversions })
+            Ok(HostProcessor { is_gpu: false, cpu, features, vector_bytes, has_half_conversions })
         };
         HOST.get_or_init(detect).as_ref().map_err(|message| CodegenError::new(message.clone()))
     }
@@ -62,8 +62,8 @@ impl Processor {
     /// # Errors
     ///
     /// When the name is none of them or this is not an x86-64 machine.
-    pub(crate) fn level(name: &str) -> Result<Processor, CodegenError> {
-        Processor::host()?;
+    pub(crate) fn level(name: &str) -> Result<HostProcessor, CodegenError> {
+        HostProcessor::host()?;
         let (vector_bytes, has_half_conversions) = match name {
             _ if !cfg!(target_arch = "x86_64") => (0, false),
             "x86-64" | "x86-64-v2" => (16, false),
@@ -74,7 +74,7 @@ impl Processor {
         if vector_bytes == 0 {
             return Err(CodegenError::new(format!("`{name}` is no processor this back end can compile for")));
         }
-        Ok(Processor {
+        Ok(HostProcessor {
             is_gpu: false,
             cpu: name.to_owned(),
             features: String::new(),
@@ -87,10 +87,10 @@ impl Processor {
     ///
     /// LLVM ends the process if it does not know the one or the other, or the version is too low for the architecture:
     /// the caller has checked both.
-    pub(crate) fn gpu(arch: &str, ptx_version: u32) -> Processor {
+    pub(crate) fn gpu(arch: &str, ptx_version: u32) -> HostProcessor {
         static INITIALIZE: std::sync::Once = std::sync::Once::new();
         INITIALIZE.call_once(|| Target::initialize_nvptx(&InitializationConfig::default()));
-        Processor {
+        HostProcessor {
             is_gpu: true,
             cpu: arch.to_owned(),
             features: format!("+ptx{ptx_version}"),
@@ -105,7 +105,7 @@ impl Processor {
         digits.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
     }
 
-    /// Which threads see an atomic operation as one, as LLVM names it: those of the device, or of the system.
+    /// Returns which threads see an atomic operation as one, as LLVM names it: those of the device, or of the system.
     pub(crate) fn atomic_scope(&self) -> &'static str {
         if self.is_gpu { DEVICE_SCOPE } else { "" }
     }
@@ -130,13 +130,13 @@ impl Processor {
 }
 
 thread_local! {
-    /// Making a target machine costs about as much as compiling a small kernel: each thread keeps its last one for the
-    /// host and its last one for GPUs.
-    static MACHINES: RefCell<[Option<(Processor, TargetMachine)>; 2]> = const { RefCell::new([None, None]) };
+    /// Making a target machine costs about as much as compiling a small kernel, so that each thread keeps its last one
+    /// for the host and its last one for GPUs.
+    static MACHINES: RefCell<[Option<(HostProcessor, TargetMachine)>; 2]> = const { RefCell::new([None, None]) };
 }
 
 fn with_machine<R>(
-    processor: &Processor,
+    processor: &HostProcessor,
     work: impl FnOnce(&TargetMachine) -> Result<R, CodegenError>,
 ) -> Result<R, CodegenError> {
     MACHINES.with_borrow_mut(|machines| {
@@ -149,8 +149,8 @@ fn with_machine<R>(
     })
 }
 
-/// Tells the module what machine it is for. Comes before lowering: the data layout decides how constants fold.
-pub(crate) fn prepare(processor: &Processor, module: &Module<'_>) -> Result<(), CodegenError> {
+/// Tells the module what machine it is for. Comes before lowering, because the data layout decides how constants fold.
+pub(crate) fn prepare(processor: &HostProcessor, module: &Module<'_>) -> Result<(), CodegenError> {
     with_machine(processor, |machine| {
         module.set_triple(&machine.get_triple());
         module.set_data_layout(&machine.get_target_data().get_data_layout());
@@ -158,12 +158,12 @@ pub(crate) fn prepare(processor: &Processor, module: &Module<'_>) -> Result<(), 
     })
 }
 
-/// What is run on GPU code, in place of LLVM's own `default<O2>`: kernels come here with common expressions found, and the
-/// driver's assembler optimises what it gets. Of 170 kernels of a data set, ptxas makes code of this that is 0.3 % longer
-/// than of `default<O2>`, with as many registers. `instcombine` takes longer than anything else here, each time it runs:
-/// once before loops are looked at, some of which are seen to be short by what it leaves, and once at the end.
-/// `nvvm-intr-range`, which only the default pipelines run by themselves, says how large thread and block indices are;
-/// `infer-alignment` is what wide loads and stores rest on.
+/// Holds what is run on GPU code, in place of LLVM's own `default<O2>`, because kernels come here with common
+/// expressions found, and the driver's assembler optimises what it gets. Of 170 kernels of a data set, ptxas makes code
+/// of this that is 0.3 % longer than of `default<O2>`, with as many registers. `instcombine` takes longer than anything
+/// else here, each time it runs: once before loops are looked at, some of which are seen to be short by what it leaves,
+/// and once at the end. `nvvm-intr-range`, which only the default pipelines run by themselves, says how large thread
+/// and block indices are; `infer-alignment` is what wide loads and stores rest on.
 const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,early-cse,simplifycfg),\
     cgscc(inline),\
     function<eager-inv>(early-cse<memssa>,reassociate,loop-mssa(licm,loop-rotate,simple-loop-unswitch),\
@@ -172,8 +172,8 @@ const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,e
     loop-unroll<O2>,infer-alignment,instcombine<no-verify-fixpoint>),\
     globaldce";
 
-/// What is run on code so long that the other passes, some of which take time that grows as its square, would take
-/// minutes: what takes time that grows as the code does.
+/// Holds what is run on code so long that the other passes, some of which take time that grows as its square, would
+/// take minutes: what takes time that grows as the code does.
 const PASSES_OF_LONG_CODE: &str = "function<eager-inv>(sroa<modify-cfg>,early-cse<memssa>,simplifycfg),\
     cgscc(inline),function<eager-inv>(early-cse<memssa>,simplifycfg),globaldce";
 
@@ -198,9 +198,9 @@ impl OptimizationEffort {
     }
 }
 
-/// Where LLVM looks for vectors in scalar code.
+/// Says where LLVM looks for vectors in scalar code.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Vectorize {
+pub(crate) struct VectorizeMode {
     /// In the iterations of loops.
     pub(crate) loops: bool,
     /// In straight code: superword-level parallelism.
@@ -209,9 +209,9 @@ pub(crate) struct Vectorize {
 
 /// Runs the optimiser.
 pub(crate) fn optimize(
-    processor: &Processor,
+    processor: &HostProcessor,
     module: &Module<'_>,
-    vectorize: Vectorize,
+    vectorize: VectorizeMode,
     effort: OptimizationEffort,
 ) -> Result<(), CodegenError> {
     with_machine(processor, |machine| {
@@ -231,7 +231,7 @@ pub(crate) fn optimize(
 
 /// Generates an object file or assembly text.
 pub(crate) fn generate(
-    processor: &Processor,
+    processor: &HostProcessor,
     module: &Module<'_>,
     assembly: bool,
     effort: OptimizationEffort,

@@ -3,7 +3,7 @@
 //! `cargo run --release -p polyloom-passes --example time_pipeline [FILE.hir]`
 
 use polyloom_ir::{FileId, FunctionKind, Module, parse_module};
-use polyloom_passes::{Context, Options, PASSES, canonical_hash, pipeline, prepare};
+use polyloom_passes::{PASSES, PassContext, PipelineOptions, canonical_hash, pipeline, prepare};
 use std::time::{Duration, Instant};
 
 const STENCIL: &str = r#"
@@ -138,7 +138,7 @@ fn report(name: &str, source: &Module) {
     for (id, kernel) in source.functions.iter().filter(|(_, f)| f.kind == FunctionKind::Kernel) {
         let (module, id) = pipeline::extract(source, id);
         for checked in [false, true] {
-            let options = Options { checked, ..Default::default() };
+            let options = PipelineOptions { checked, ..Default::default() };
             let total = time(|| module.clone(), |module| assert!(prepare(module, id, &options).is_ok()));
             let mut prepared = module.clone();
             let n_before = count(&prepared, id);
@@ -156,11 +156,11 @@ fn report(name: &str, source: &Module) {
         for pass in PASSES {
             let mut before = module.clone();
             for earlier in PASSES.iter().take_while(|p| p.name != pass.name) {
-                if (earlier.run)(&mut before, id, &Context::default()).is_err() {
+                if (earlier.run)(&mut before, id, &PassContext::default()).is_err() {
                     return;
                 }
             }
-            let us = time(|| before.clone(), |m| assert!((pass.run)(m, id, &Context::default()).is_ok()));
+            let us = time(|| before.clone(), |m| assert!((pass.run)(m, id, &PassContext::default()).is_ok()));
             println!("  {:<18} {us:.2} us", pass.name);
         }
     }

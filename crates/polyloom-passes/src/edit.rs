@@ -9,12 +9,12 @@ use polyloom_ir::{Function, Region, Value};
 
 /// Values that other values stand for from here on.
 #[derive(Default)]
-pub(crate) struct Replacements {
+pub(crate) struct ValueReplacements {
     map: SecondaryMap<Value, PackedOption<Value>>,
     any: bool,
 }
 
-impl Replacements {
+impl ValueReplacements {
     /// Makes `to` stand for `from` in every instruction not visited yet.
     pub(crate) fn set(&mut self, from: Value, to: Value) {
         let to = self.get(to);
@@ -40,7 +40,7 @@ impl Replacements {
         }
     }
 
-    /// Whether anything was replaced.
+    /// Returns true if anything was replaced.
     pub(crate) fn any(&self) -> bool {
         self.any
     }

@@ -2,7 +2,7 @@
 //!
 //! Between the front end and a back end a kernel goes through [`pipeline::prepare`]: checks are put in or assertions
 //! taken out, library ops and calls are replaced by their definitions, negative indices are made explicit, and the
-//! result is simplified. Each step is a [`Pass`] of [`PASSES`], by whose names file tests run them one by one.
+//! result is simplified. Each step is a [`FunctionPass`] of [`PASSES`], by whose names file tests run them one by one.
 //!
 //! Architecture invariant: nothing here knows a front end, a back end or the runtime. A pass takes verified HIR and
 //! leaves verified HIR that computes the same bits. The exceptions say so: `insert_checks` and `strip_asserts` change
@@ -19,5 +19,5 @@ pub mod text;
 pub mod transform;
 
 pub use analysis::canonical::{canonical_hash, structure_hash};
-pub use pass::{Context, PASSES, Pass};
-pub use pipeline::{Options, prepare, prepared};
+pub use pass::{FunctionPass, PASSES, PassContext};
+pub use pipeline::{PipelineOptions, prepare, prepared};

@@ -3,15 +3,15 @@
 use crate::transform::*;
 use polyloom_ir::{CallEffects, Diagnostic, FuncId, Function, Module};
 
-/// What passes are told beside the code.
+/// Describes what passes are told beside the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Context {
-    /// Whether functions are compiled with checks unless they refuse them (constraint `unchecked`).
+pub struct PassContext {
+    /// True if functions are compiled with checks unless they refuse them (constraint `unchecked`).
     pub checked: bool,
 }
 
-impl Context {
-    /// Whether `func` is compiled with checks.
+impl PassContext {
+    /// Returns true if `func` is compiled with checks.
     pub fn checks(&self, func: &Function) -> bool {
         self.checked && !func.constraints.unchecked
     }
@@ -21,18 +21,18 @@ impl Context {
 ///
 /// It takes verified HIR and leaves verified HIR. Function handles stay valid; functions may be added.
 #[derive(Clone, Copy)]
-pub struct Pass {
+pub struct FunctionPass {
     /// Its name, as `; test pass NAME` and the documentation spell it.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// Holds what it does, in one sentence.
     pub doc: &'static str,
     /// Runs it.
-    pub run: fn(&mut Module, FuncId, &Context) -> Result<(), Vec<Diagnostic>>,
+    pub run: fn(&mut Module, FuncId, &PassContext) -> Result<(), Vec<Diagnostic>>,
 }
 
 /// Every pass, in the order of the pipeline.
-pub const PASSES: &[Pass] = &[
-    Pass {
+pub const PASSES: &[FunctionPass] = &[
+    FunctionPass {
         name: "scalarise",
         doc: "Takes vectors, matrices and other composites apart into their components.",
         run: |module, _, _| {
@@ -40,7 +40,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "insert_checks",
         doc: "In checked mode, checks array indices and integer divisors.",
         run: |module, func, context| {
@@ -51,7 +51,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "strip_asserts",
         doc: "In unchecked mode, removes assertions and checks.",
         run: |module, func, context| {
@@ -62,7 +62,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "expand_library",
         doc: "Replaces library ops by calls of the functions that define them.",
         run: |module, func, _| {
@@ -70,12 +70,12 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "inline",
         doc: "Replaces calls by the bodies of the functions called, big library functions excepted.",
-        run: |module, func, _| inline::inline(module, func, inline::Keep::Nothing),
+        run: |module, func, _| inline::inline(module, func, inline::KeptCalls::Nothing),
     },
-    Pass {
+    FunctionPass {
         name: "early_exits",
         doc: "Turns breaks out of blocks, which inlined early returns are, into branches.",
         run: |module, func, _| {
@@ -83,7 +83,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "legalize_half",
         doc: "Replaces arithmetic on 16-bit floats by arithmetic on f32.",
         run: |module, func, _| {
@@ -91,7 +91,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "fold",
         doc: "Folds constants, applies exact identities and splices decided control flow.",
         run: |module, func, _| {
@@ -99,7 +99,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "if_convert",
         doc: "Turns small pure branches into selections.",
         run: |module, func, _| {
@@ -107,7 +107,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "known_conditions",
         doc: "Decides choices in branches on the same condition.",
         run: |module, func, _| {
@@ -115,7 +115,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "cse",
         doc: "Merges equal computations, and loads that no write separates.",
         run: |module, func, _| {
@@ -124,7 +124,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "normalize_indices",
         doc: "Makes the wrap of negative array indices explicit where an index may be negative.",
         run: |module, func, _| {
@@ -132,7 +132,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "licm",
         doc: "Moves what does not change in a loop before it.",
         run: |module, func, _| {
@@ -141,7 +141,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "dce",
         doc: "Removes instructions, region results and loop-carried values that nothing observable depends on.",
         run: |module, func, _| {
@@ -150,7 +150,7 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
-    Pass {
+    FunctionPass {
         name: "split_blocks",
         doc: "For CPUs: turns a kernel that is launched in blocks into one whose threads are the blocks.",
         run: |module, func, _| {
@@ -162,9 +162,9 @@ pub const PASSES: &[Pass] = &[
     },
 ];
 
-impl Pass {
+impl FunctionPass {
     /// The pass with this name.
-    pub fn find(name: &str) -> Option<&'static Pass> {
+    pub fn find(name: &str) -> Option<&'static FunctionPass> {
         PASSES.iter().find(|pass| pass.name == name)
     }
 }

@@ -1,16 +1,16 @@
 //! The way from the front end's HIR to a back end's.
 
-use crate::pass::Context;
+use crate::pass::PassContext;
 use crate::transform::*;
 use polyloom_ir::{CallEffects, Diagnostic, FuncId, Function, Imm, Module, verify_function};
 
-/// How kernels are prepared.
+/// Describes how kernels are prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Options {
-    /// Whether array indices, integer divisors and assertions are checked, in functions that do not refuse it
+pub struct PipelineOptions {
+    /// True if array indices, integer divisors and assertions are checked, in functions that do not refuse it
     /// (constraint `unchecked`). A kernel's own `check` asks for the same.
     pub checked: bool,
-    /// Whether the kernel is for a GPU: what only these have is kept.
+    /// True if the kernel is for a GPU: what only these have is kept.
     pub gpu: bool,
 }
 
@@ -28,12 +28,12 @@ pub struct Options {
 /// # Errors
 ///
 /// When the kernel grows beyond the compiler's limits, with a diagnostic that names the function at fault.
-pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result<(), Vec<Diagnostic>> {
+pub fn prepare(module: &mut Module, kernel: FuncId, options: &PipelineOptions) -> Result<(), Vec<Diagnostic>> {
     scalarise_checked(module, kernel, options);
     for id in module.reachable(kernel) {
         expand_library::expand_library(module, id);
     }
-    inline::inline(module, kernel, if options.gpu { inline::Keep::Marked } else { inline::Keep::Nothing })?;
+    inline::inline(module, kernel, if options.gpu { inline::KeptCalls::Marked } else { inline::KeptCalls::Nothing })?;
     if !options.gpu {
         cpu_ops::cpu_ops(&mut module.functions[kernel]);
     }
@@ -51,7 +51,7 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     Ok(())
 }
 
-/// What makes the code of one function good, and such as back ends take.
+/// Runs the passes that make the code of one function good, and such as back ends take.
 fn refine(func: &mut Function, calls: &CallEffects) {
     early_exits::early_exits(func);
     legalize_half::legalize_half(func);
@@ -67,8 +67,8 @@ fn refine(func: &mut Function, calls: &CallEffects) {
 }
 
 /// Takes composites apart, and puts checks into the kernel and the functions it calls, or takes assertions out.
-fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &Options) {
-    let context = Context { checked: is_checked(&module.functions[kernel], options) };
+fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &PipelineOptions) {
+    let context = PassContext { checked: is_checked(&module.functions[kernel], options) };
     for id in module.reachable(kernel) {
         let func = &mut module.functions[id];
         if context.checks(func) {
@@ -91,7 +91,7 @@ fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &Options) {
 
 /// A module of the kernel and what it calls in the form the interpreter runs: composites are taken apart, checks are
 /// put in or assertions taken out, and nothing else is done. Gives the kernel's handle there.
-pub fn interpretable(module: &Module, kernel: FuncId, options: &Options) -> (Module, FuncId) {
+pub fn interpretable(module: &Module, kernel: FuncId, options: &PipelineOptions) -> (Module, FuncId) {
     let (mut copy, id) = extract(module, kernel);
     scalarise_checked(&mut copy, id, options);
     (copy, id)
@@ -104,9 +104,13 @@ pub fn interpretable(module: &Module, kernel: FuncId, options: &Options) -> (Mod
 /// # Errors
 ///
 /// As [`prepare`].
-pub fn readable(module: &Module, kernel: FuncId, options: &Options) -> Result<(Module, FuncId), Vec<Diagnostic>> {
+pub fn readable(
+    module: &Module,
+    kernel: FuncId,
+    options: &PipelineOptions,
+) -> Result<(Module, FuncId), Vec<Diagnostic>> {
     let (mut copy, id) = interpretable(module, kernel, options);
-    inline::inline(&mut copy, id, inline::Keep::Everything)?;
+    inline::inline(&mut copy, id, inline::KeptCalls::Everything)?;
     let calls = CallEffects::of(&copy, id);
     let func = &mut copy.functions[id];
     early_exits::early_exits(func);
@@ -115,8 +119,8 @@ pub fn readable(module: &Module, kernel: FuncId, options: &Options) -> Result<(M
     Ok(extract(&copy, id))
 }
 
-/// Whether a kernel is compiled with checks. If it refuses them, the functions it calls are not checked either.
-pub fn is_checked(kernel: &Function, options: &Options) -> bool {
+/// Returns true if a kernel is compiled with checks. If it refuses them, the functions it calls are not checked either.
+pub fn is_checked(kernel: &Function, options: &PipelineOptions) -> bool {
     (options.checked || kernel.metadata.check) && !kernel.constraints.unchecked
 }
 
@@ -126,7 +130,11 @@ pub fn is_checked(kernel: &Function, options: &Options) -> bool {
 /// # Errors
 ///
 /// As [`prepare`].
-pub fn prepared(module: &Module, kernel: FuncId, options: &Options) -> Result<(Module, FuncId), Vec<Diagnostic>> {
+pub fn prepared(
+    module: &Module,
+    kernel: FuncId,
+    options: &PipelineOptions,
+) -> Result<(Module, FuncId), Vec<Diagnostic>> {
     let (mut copy, id) = extract(module, kernel);
     prepare(&mut copy, id, options)?;
     if copy.functions.len() > 1 {
@@ -163,7 +171,7 @@ fn extracted(module: &Module, kept: &[FuncId]) -> (Module, FuncId) {
     (copy, FuncId::from_u32(0))
 }
 
-/// What [`Module::reachable`] gives, and the functions that stand in for derivatives of these.
+/// Returns what [`Module::reachable`] gives, and the functions that stand in for derivatives of these.
 pub(crate) fn reachable_with_derivatives(module: &Module, root: FuncId) -> Vec<FuncId> {
     let mut found = vec![root];
     let mut next = 0;

@@ -2,13 +2,13 @@
 
 mod random;
 
-use crate::pipeline::{self, Options, extract, is_checked};
+use crate::pipeline::{self, PipelineOptions, extract, is_checked};
 use crate::transform::blocks::split_for_text;
-use crate::transform::inline::Keep;
-use crate::transform::scalarise::{Lengths, scalarise_to};
+use crate::transform::inline::KeptCalls;
+use crate::transform::scalarise::{LengthUse, scalarise_to};
 use crate::transform::{cse, dce, early_exits, expand_library, fold, inline, strip_asserts};
 use polyloom_ir::block_plan::BlockPlan;
-use polyloom_ir::op::{Group, Lowering};
+use polyloom_ir::op::{Lowering, OpGroup};
 use polyloom_ir::{
     Builder, CallEffects, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Type, Value,
 };
@@ -23,7 +23,7 @@ pub struct ForText<'m> {
     pub module: Cow<'m, Module>,
     /// Its handle there.
     pub kernel: FuncId,
-    /// How it was split into loops over the threads of a block, if it was: its threads are blocks then.
+    /// Says how it was split into loops over the threads of a block, if it was, so that its threads are blocks then.
     pub blocks: Option<BlockPlan>,
 }
 
@@ -34,7 +34,11 @@ pub struct ForText<'m> {
 /// # Errors
 ///
 /// As [`pipeline::prepare`], when functions call themselves, and when a kernel cannot be split.
-pub fn for_text<'m>(module: &'m Module, kernel: FuncId, options: &Options) -> Result<ForText<'m>, Vec<Diagnostic>> {
+pub fn for_text<'m>(
+    module: &'m Module,
+    kernel: FuncId,
+    options: &PipelineOptions,
+) -> Result<ForText<'m>, Vec<Diagnostic>> {
     let checked = is_checked(&module.functions[kernel], options);
     if !options.gpu && module.reachable(kernel).iter().any(|&id| module.functions[id].needs_blocks()) {
         let prepare = if checked { pipeline::prepared } else { pipeline::readable };
@@ -72,7 +76,7 @@ type Types = SmallVec<[Type; 4]>;
 pub fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     type Cache = RwLock<FxHashMap<(Op, Types), Option<Arc<Module>>>>;
     static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
-    let draws = op.info().group == Group::Random;
+    let draws = op.info().group == OpGroup::Random;
     if !types.iter().any(|ty| ty.as_composite().is_some()) && !gives_composites(op) && !draws {
         return match op.info().lowering {
             Lowering::Library => expand_library::definition(op, types),
@@ -84,7 +88,7 @@ pub fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return entry.clone();
     }
-    let mut built = definition_of_composites(op, types, Lengths::Apart, true);
+    let mut built = definition_of_composites(op, types, LengthUse::Apart, true);
     if let Some(module) = built.as_mut().filter(|_| draws) {
         random::outline_steps(module);
     }
@@ -92,7 +96,7 @@ pub fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     CACHE.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(built).clone()
 }
 
-/// Whether an op makes composites of scalars: `quat_rpy`, random directions.
+/// Returns true if an op makes composites of scalars: `quat_rpy`, random directions.
 fn gives_composites(op: Op) -> bool {
     op.info().signatures.iter().any(|signature| signature.has_composites())
 }
@@ -102,7 +106,7 @@ fn gives_composites(op: Op) -> bool {
 pub(crate) fn definition_of_composites(
     op: Op,
     types: &[Type],
-    lengths: Lengths,
+    lengths: LengthUse,
     expands_library: bool,
 ) -> Option<Module> {
     let results = op.info().signatures.iter().find_map(|signature| signature.result_types(types))?;
@@ -163,7 +167,7 @@ pub(crate) fn definition_of_composites(
         .collect();
     builder.return_(&wholes);
     let whole = module.functions.push(whole);
-    inline::inline(&mut module, whole, Keep::Nothing).ok()?;
+    inline::inline(&mut module, whole, KeptCalls::Nothing).ok()?;
     let calls = CallEffects::of(&module, whole);
     let func = &mut module.functions[whole];
     early_exits::early_exits(func);

@@ -4,7 +4,7 @@
 use polyloom_ir::interp::Interpreter;
 use polyloom_ir::op::{Lowering, TyPattern};
 use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Module, Op, Scalar, Type, eval, math, verify_module};
-use polyloom_passes::{Options, prepared};
+use polyloom_passes::{PipelineOptions, prepared};
 
 /// Operand types of each overload, of type variables each member.
 fn overloads(op: Op) -> Vec<Vec<Type>> {
@@ -58,7 +58,7 @@ fn prepared_library_ops_compute_what_the_ops_do() {
             builder.return_(&values);
             let mut module = Module::new();
             let id: FuncId = module.functions.push(func);
-            let (copy, copy_id) = prepared(&module, id, &Options::default()).expect("a small function");
+            let (copy, copy_id) = prepared(&module, id, &PipelineOptions::default()).expect("a small function");
             assert!(verify_module(&copy).is_ok(), "{}\n{copy}", info.name);
             copy.functions[copy_id].walk(copy.functions[copy_id].body, &mut |_, data| {
                 let types: Vec<Type> = data.operands.iter().map(|&v| copy.functions[copy_id].ty(v)).collect();

@@ -1,7 +1,7 @@
 //! Programs beyond the compiler's limits are diagnosed, with the function at fault, and nothing overflows.
 
 use polyloom_ir::{Builder, Code, FuncId, Function, FunctionKind, Module, Op, Type};
-use polyloom_passes::{Options, prepared};
+use polyloom_passes::{PipelineOptions, prepared};
 
 /// A module of functions built one after the other, each given the one before, and a kernel that calls the last.
 fn chain(n: usize, body: impl Fn(&mut Builder<'_>, Option<FuncId>)) -> (Module, FuncId) {
@@ -24,7 +24,7 @@ fn chain(n: usize, body: impl Fn(&mut Builder<'_>, Option<FuncId>)) -> (Module, 
 }
 
 fn message(module: &Module, kernel: FuncId) -> String {
-    let errors = prepared(module, kernel, &Options::default()).expect_err("it is too large");
+    let errors = prepared(module, kernel, &PipelineOptions::default()).expect_err("it is too large");
     assert_eq!(errors[0].code, Code::Limit);
     assert!(errors[0].help.is_some());
     errors[0].message.clone()
@@ -106,7 +106,7 @@ fn early_exits_of_functions_in_functions() {
         };
         builder.return_(&[result]);
     });
-    let (module, _) = prepared(&module, kernel, &Options::default()).expect("blocks that stay nest no deeper");
+    let (module, _) = prepared(&module, kernel, &PipelineOptions::default()).expect("blocks that stay nest no deeper");
     assert_eq!(polyloom_ir::verify_module(&module), Ok(()));
 }
 
@@ -129,7 +129,7 @@ fn chains_of_selections() {
     builder.return_(&[]);
     let mut module = Module::new();
     let kernel = module.functions.push(kernel);
-    prepared(&module, kernel, &Options::default()).expect("it is small");
+    prepared(&module, kernel, &PipelineOptions::default()).expect("it is small");
 }
 
 /// Each block asks for its own exits among those of all.
@@ -151,5 +151,5 @@ fn many_blocks_with_exits() {
     builder.return_(&[]);
     let mut module = Module::new();
     let kernel = module.functions.push(kernel);
-    prepared(&module, kernel, &Options::default()).expect("it is small");
+    prepared(&module, kernel, &PipelineOptions::default()).expect("it is small");
 }

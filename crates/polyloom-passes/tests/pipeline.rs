@@ -2,7 +2,7 @@
 
 use polyloom_ir::op::Lowering;
 use polyloom_ir::{Builder, FloatMode, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
-use polyloom_passes::{Options, prepared};
+use polyloom_passes::{PipelineOptions, prepared};
 
 const ARRAY: Type = Type::array(Scalar::F32, 1);
 
@@ -38,7 +38,7 @@ fn module_with_calls() -> (Module, FuncId) {
 #[test]
 fn no_small_calls_or_library_ops_remain() {
     let (module, kernel) = module_with_calls();
-    let (module, kernel) = prepared(&module, kernel, &Options::default()).expect("prepares");
+    let (module, kernel) = prepared(&module, kernel, &PipelineOptions::default()).expect("prepares");
     assert_eq!(module.functions.len(), 1, "everything is inlined:\n{module}");
     let function = &module.functions[kernel];
     let mut wraps = 0;
@@ -64,7 +64,7 @@ fn big_library_functions_stay_calls_and_share_what_they_call() {
     builder.inst(Op::ArrayStore, &[y, i, sum], &[], Imm::None);
     builder.return_(&[]);
     let kernel = module.functions.push(kernel);
-    let (module, kernel) = prepared(&module, kernel, &Options::default()).expect("prepares");
+    let (module, kernel) = prepared(&module, kernel, &PipelineOptions::default()).expect("prepares");
     let mut names: Vec<&str> = module.functions.values().map(|f| &*f.name).collect();
     names.sort_unstable();
     assert_eq!(names, ["cos.f32", "k", "reduce_angle.f32", "sin.f32"]);
@@ -100,7 +100,7 @@ fn library_functions_stay_strict_in_the_functions_of_a_relaxed_kernel() {
         (FloatMode::Fast, &["k", "rsqrt.f32"]),
     ] {
         module.functions[kernel].metadata.float_mode = mode;
-        let (module, _) = prepared(&module, kernel, &Options::default()).expect("prepares");
+        let (module, _) = prepared(&module, kernel, &PipelineOptions::default()).expect("prepares");
         let mut names: Vec<&str> = module.functions.values().map(|f| &*f.name).collect();
         names.sort_unstable();
         assert_eq!(names, functions, "in mode {}", mode.name());

@@ -1,7 +1,7 @@
 //! How many thread-instructions a second the simulator runs on one core:
 //! `cargo run --release -p polyloom-ptx --example speed`.
 
-use polyloom_ptx::{Launch, Module, Simulator};
+use polyloom_ptx::{LaunchRequest, Module, Simulator};
 use std::time::Instant;
 
 /// A chain of `body`, in a loop of 1,000 rounds.
@@ -70,7 +70,7 @@ fn main() {
         let out = simulator.memory().alloc(4096, 4).expect("four KiB");
         simulator.memory().fill(out, &[0], 4096).expect("inside");
         let params = [out.to_le_bytes().to_vec()];
-        let launch = Launch { grid: [8, 1, 1], block: [256, 1, 1], params: &params, ..Launch::default() };
+        let launch = LaunchRequest { grid: [8, 1, 1], block: [256, 1, 1], params: &params, ..LaunchRequest::default() };
         let mut best = 0.0f64;
         let mut count = 0;
         for _ in 0..5 {

@@ -2,12 +2,12 @@
 
 use crate::decode::variable_size;
 use crate::module::Module;
-use crate::syntax::ast::{Function, Instruction, Item, Space, Statement, Variable};
+use crate::syntax::ast::{ModuleItem, PtxFunction, PtxInstruction, PtxVariable, StateSpace, Statement};
 use std::collections::BTreeSet;
 
-/// What a module is made of.
+/// Describes what a module is made of.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Contents {
+pub struct ModuleContents {
     /// `.version`.
     pub version: (u32, u32),
     /// `.target`: the architecture first, then options.
@@ -24,7 +24,7 @@ pub struct Contents {
     pub globals: Vec<(String, u32)>,
     /// Bytes of its arrays in shared memory, one after the other. Those whose extent is left open are not counted.
     pub shared_bytes: u32,
-    /// Whether it has an array in shared memory whose extent is left open, for the launch to say.
+    /// True if it has an array in shared memory whose extent is left open, for the launch to say.
     pub has_dynamic_shared: bool,
     /// Address spaces that it accesses: their numbers, as LLVM has them, and names.
     pub spaces: Vec<(u8, &'static str)>,
@@ -34,18 +34,20 @@ pub struct Contents {
 const ACCESSES: [&str; 6] = ["ld", "st", "atom", "red", "ldu", "cp"];
 
 /// Numbers of the address spaces that are memory, but for parameters (LLVM, "User Guide for NVPTX Back-end").
-const NUMBERS: [(u8, Space); 4] = [(1, Space::Global), (3, Space::Shared), (4, Space::Const), (5, Space::Local)];
+const NUMBERS: [(u8, StateSpace); 4] =
+    [(1, StateSpace::Global), (3, StateSpace::Shared), (4, StateSpace::Const), (5, StateSpace::Local)];
 
 impl Module {
-    /// What it is made of.
-    pub fn contents(&self) -> Contents {
+    /// Returns what it is made of.
+    pub fn contents(&self) -> ModuleContents {
         let ast = self.ast();
-        let mut found = Contents { version: ast.version, target: ast.target.clone(), ..Contents::default() };
+        let mut found =
+            ModuleContents { version: ast.version, target: ast.target.clone(), ..ModuleContents::default() };
         let mut spaces = BTreeSet::new();
         for item in &ast.items {
             match item {
-                Item::Variable(variable) => found.variable(variable, &mut spaces),
-                Item::Function(function) => found.function(function, &mut spaces),
+                ModuleItem::Variable(variable) => found.variable(variable, &mut spaces),
+                ModuleItem::Function(function) => found.function(function, &mut spaces),
                 _ => {}
             }
         }
@@ -54,8 +56,8 @@ impl Module {
     }
 }
 
-impl Contents {
-    fn function(&mut self, function: &Function, spaces: &mut BTreeSet<(u8, &'static str)>) {
+impl ModuleContents {
+    fn function(&mut self, function: &PtxFunction, spaces: &mut BTreeSet<(u8, &'static str)>) {
         let name = function.name.clone();
         match (&function.body, function.entry) {
             (Some(body), entry) => {
@@ -77,16 +79,16 @@ impl Contents {
         }
     }
 
-    fn variable(&mut self, variable: &Variable, spaces: &mut BTreeSet<(u8, &'static str)>) {
+    fn variable(&mut self, variable: &PtxVariable, spaces: &mut BTreeSet<(u8, &'static str)>) {
         let Some(&(number, space)) = NUMBERS.iter().find(|(_, space)| *space == variable.space) else { return };
         spaces.insert((number, space.name()));
         let (bytes, align) = variable_size(variable).unwrap_or((0, 1));
         let named = (variable.name.clone(), bytes);
         match space {
-            Space::Const => self.constants.push(named),
-            Space::Global => self.globals.push(named),
-            Space::Shared if variable.extents.contains(&None) => self.has_dynamic_shared = true,
-            Space::Shared => {
+            StateSpace::Const => self.constants.push(named),
+            StateSpace::Global => self.globals.push(named),
+            StateSpace::Shared if variable.extents.contains(&None) => self.has_dynamic_shared = true,
+            StateSpace::Shared => {
                 let start = self.shared_bytes.checked_next_multiple_of(align);
                 self.shared_bytes = start.and_then(|start| start.checked_add(bytes)).unwrap_or(u32::MAX);
             }
@@ -96,7 +98,7 @@ impl Contents {
 }
 
 /// The address spaces that an instruction accesses.
-fn space(instruction: &Instruction) -> Vec<(u8, &'static str)> {
+fn space(instruction: &PtxInstruction) -> Vec<(u8, &'static str)> {
     if !ACCESSES.contains(&instruction.opcode.as_str()) {
         return Vec::new();
     }
@@ -105,8 +107,8 @@ fn space(instruction: &Instruction) -> Vec<(u8, &'static str)> {
     let named = NUMBERS.iter().filter(|(_, space)| modifiers().any(|name| name == space.name()));
     let named: Vec<(u8, &str)> = named.map(|(number, space)| (*number, space.name())).collect();
     // `cp.async.commit_group` and the like have no operands in memory.
-    let has_address = instruction.operands.iter().any(|o| matches!(o, crate::syntax::ast::Operand::Address { .. }));
-    match named.is_empty() && has_address && !modifiers().any(|name| name == Space::Param.name()) {
+    let has_address = instruction.operands.iter().any(|o| matches!(o, crate::syntax::ast::PtxOperand::Address { .. }));
+    match named.is_empty() && has_address && !modifiers().any(|name| name == StateSpace::Param.name()) {
         true => vec![(0, "generic")],
         false => named,
     }

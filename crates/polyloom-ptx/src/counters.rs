@@ -1,6 +1,6 @@
 //! What a launch counts when asked to.
 
-use crate::decode::op::Class;
+use crate::decode::op::InstClass;
 
 /// Counts of one launch.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -9,8 +9,8 @@ pub struct Counters {
     pub warp_instructions: u64,
     /// Instructions, counted once a thread.
     pub thread_instructions: u64,
-    /// By class, in the order of `Class::ALL`: warps and threads, predicated-off threads left out.
-    pub classes: [(u64, u64); Class::ALL.len()],
+    /// Warps and threads of each class, in the order of `InstClass::ALL`; predicated-off threads are left out.
+    pub classes: [(u64, u64); InstClass::ALL.len()],
     /// Branches that divided the lanes of a path.
     pub divergent_branches: u64,
     /// Loads and atomics of global memory, once a warp.
@@ -25,13 +25,13 @@ pub struct Counters {
     pub shared_accesses: u64,
     /// Passes over shared memory beyond those that no conflict of banks would need.
     pub shared_conflicts: u64,
-    /// How many blocks fit a multiprocessor.
+    /// Number of blocks that fit a multiprocessor.
     pub occupancy: Option<crate::occupancy::Occupancy>,
 }
 
 impl Counters {
     #[inline]
-    pub(crate) fn count(&mut self, class: Class, lanes: u32) {
+    pub(crate) fn count(&mut self, class: InstClass, lanes: u32) {
         let (warps, threads) = &mut self.classes[class as usize];
         *warps += 1;
         *threads += u64::from(lanes.count_ones());
@@ -59,8 +59,8 @@ impl Counters {
         (self.global_sectors > 0).then(|| self.global_bytes as f64 / (32 * self.global_sectors) as f64)
     }
 
-    /// What was counted for a class: once a warp, and once a thread.
-    pub fn class(&self, class: Class) -> (u64, u64) {
+    /// Returns what was counted for a class: once a warp, and once a thread.
+    pub fn class(&self, class: InstClass) -> (u64, u64) {
         self.classes[class as usize]
     }
 }

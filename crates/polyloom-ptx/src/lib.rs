@@ -29,11 +29,13 @@ mod report;
 mod sanitize;
 pub mod syntax;
 
-pub use contents::Contents;
+pub use contents::ModuleContents;
 pub use counters::Counters;
-pub use decode::op::{Class, Limits, ParameterInfo};
-pub use error::{Error, Position};
+pub use decode::op::{InstClass, LaunchLimits, ParameterInfo};
+pub use error::{PtxError, TextPosition};
 pub use memory::{DeviceMemory, MemoryError};
-pub use module::{Kernel, KernelInfo, Launch, LoadError, Loaded, Module, Sanitizers, Simulator, UnknownSanitizer};
+pub use module::{
+    Kernel, KernelInfo, LaunchRequest, LoadError, LoadedModule, Module, Sanitizers, Simulator, UnknownSanitizer,
+};
 pub use occupancy::{Limiter, Occupancy};
-pub use report::{Fault, Finding, FindingKind, Report, Site, Thread};
+pub use report::{CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};

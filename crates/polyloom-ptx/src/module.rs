@@ -1,14 +1,16 @@
 //! Modules, devices and launches: what the crate is used through.
 
 use crate::decode::function::{definitions, limits, parameters};
-use crate::decode::op::{Limits, ParameterInfo, Program};
-use crate::decode::{Globals, Symbol, declared, decode, incomplete, is_opaque, repeated, types::Type, variable_size};
-use crate::error::{Error, Position};
+use crate::decode::op::{DecodedProgram, LaunchLimits, ParameterInfo};
+use crate::decode::{
+    GlobalAddresses, PtxSymbol, declared, decode, incomplete, is_opaque, repeated, types::PtxType, variable_size,
+};
+use crate::error::{PtxError, TextPosition};
 use crate::exec;
-use crate::memory::device::Purpose;
+use crate::memory::device::AllocationPurpose;
 use crate::memory::{DeviceMemory, MemoryError, window};
 use crate::report::{Fault, Report};
-use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Variable};
+use crate::syntax::ast::{InitialValue, ModuleItem, PtxAst, PtxVariable, StateSpace, SymbolLinkage};
 use crate::syntax::parse;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
@@ -18,18 +20,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A parsed PTX module. `Display` prints it as PTX.
 #[derive(Clone, Debug)]
 pub struct Module {
-    ast: Arc<Ast>,
+    ast: Arc<PtxAst>,
 }
 
-/// What a module says of one of its kernels.
+/// Describes what a module says of one of its kernels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelInfo {
     /// Its name.
     pub name: String,
-    /// What it takes, in order.
+    /// Holds what it takes, in order.
     pub parameters: Vec<ParameterInfo>,
-    /// What its directives allow.
-    pub limits: Limits,
+    /// Holds what its directives allow.
+    pub limits: LaunchLimits,
 }
 
 impl Module {
@@ -40,11 +42,11 @@ impl Module {
     /// let module = polyloom_ptx::Module::parse(text).unwrap();
     /// assert_eq!(module.kernels()[0].name, "nothing");
     /// ```
-    pub fn parse(text: &str) -> Result<Module, Vec<Error>> {
+    pub fn parse(text: &str) -> Result<Module, Vec<PtxError>> {
         let ast = parse(text)?;
         if ast.address_size != 64 {
             let message = format!("the simulator has 64-bit addresses, not `.address_size {}`", ast.address_size);
-            return Err(vec![Error::new(Position { line: 1, column: 1 }, message)]);
+            return Err(vec![PtxError::new(TextPosition { line: 1, column: 1 }, message)]);
         }
         for wrong in [repeated(&ast), incomplete(&ast)] {
             if !wrong.is_empty() {
@@ -55,7 +57,7 @@ impl Module {
     }
 
     /// The syntax tree.
-    pub fn ast(&self) -> &Ast {
+    pub fn ast(&self) -> &PtxAst {
         &self.ast
     }
 
@@ -76,7 +78,7 @@ impl fmt::Display for Module {
     }
 }
 
-/// Which checks a launch makes: at first those that a GPU's driver reports as well, of bounds and alignment.
+/// Says which checks a launch makes: at first those that a GPU's driver reports as well, of bounds and alignment.
 ///
 /// ```
 /// use polyloom_ptx::Sanitizers;
@@ -127,7 +129,7 @@ impl Sanitizers {
     /// Those of a launch that says nothing of them.
     pub const DEFAULT: Sanitizers = Sanitizers { bounds: true, alignment: true, ..Sanitizers::NONE };
 
-    /// Whether every access has to be looked at, not only those that go wrong.
+    /// Returns true if every access has to be looked at, not only those that go wrong.
     pub(crate) fn observes(self) -> bool {
         Sanitizers { bounds: false, alignment: false, ..self } != Sanitizers::NONE
     }
@@ -182,24 +184,24 @@ impl FromStr for Sanitizers {
     }
 }
 
-/// How a kernel is launched.
+/// Describes how a kernel is launched.
 #[derive(Clone, Copy)]
-pub struct Launch<'a> {
+pub struct LaunchRequest<'a> {
     /// Blocks in x, y and z.
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
     /// Bytes of shared memory besides what the module declares.
     pub dynamic_shared_bytes: u32,
-    /// Whether all blocks are resident at once, and kernels find the workspace that they synchronise the grid by.
+    /// True if all blocks are resident at once, and kernels find the workspace that they synchronise the grid by.
     pub cooperative: bool,
     /// The bytes of each parameter, little-endian.
     pub params: &'a [Vec<u8>],
-    /// What reports call the allocations that hold these addresses.
+    /// Holds what reports call the allocations that hold these addresses.
     pub names: &'a [(u64, Arc<str>)],
-    /// What is checked.
+    /// Holds what is checked.
     pub sanitize: Sanitizers,
-    /// Whether to count.
+    /// True if to count.
     pub counters: bool,
     /// Host threads to use; with other checks than those of bounds and alignment it is one.
     pub threads: usize,
@@ -211,10 +213,10 @@ pub struct Launch<'a> {
     pub print: &'a (dyn Fn(&str) + Sync),
 }
 
-impl Default for Launch<'_> {
+impl Default for LaunchRequest<'_> {
     /// One thread, the default checks, printing to nowhere.
     fn default() -> Self {
-        Launch {
+        LaunchRequest {
             grid: [1; 3],
             block: [1; 3],
             dynamic_shared_bytes: 0,
@@ -269,8 +271,8 @@ pub struct Simulator {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum LoadError {
     /// The module has no meaning.
-    #[error("{}", .0.iter().map(Error::to_string).collect::<Vec<_>>().join("\n"))]
-    Module(Vec<Error>),
+    #[error("{}", .0.iter().map(PtxError::to_string).collect::<Vec<_>>().join("\n"))]
+    Module(Vec<PtxError>),
     /// Its variables do not fit.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -288,12 +290,12 @@ impl Simulator {
     }
 
     /// Puts the module's global and constant variables into memory, where they stay until the result is dropped.
-    pub fn load(&self, module: &Module) -> Result<Loaded, LoadError> {
-        let mut loaded = Loaded {
-            inner: Arc::new(Inner {
+    pub fn load(&self, module: &Module) -> Result<LoadedModule, LoadError> {
+        let mut loaded = LoadedModule {
+            inner: Arc::new(SimulatorState {
                 ast: Arc::clone(&module.ast),
                 memory: self.memory.clone(),
-                globals: Globals::default(),
+                globals: GlobalAddresses::default(),
                 heap: Mutex::default(),
                 programs: Mutex::default(),
             }),
@@ -301,17 +303,17 @@ impl Simulator {
         let mut variables = Vec::new();
         for item in &module.ast.items {
             match item {
-                Item::Variable(variable) => variables.push((variable, true)),
-                Item::Function(function) => {
+                ModuleItem::Variable(variable) => variables.push((variable, true)),
+                ModuleItem::Function(function) => {
                     let body = function.body.as_deref().unwrap_or(&[]);
                     declared(body, &mut |variable| variables.push((variable, false)));
                 }
                 _ => {}
             }
         }
-        variables.retain(|(each, _)| matches!(each.space, Space::Global | Space::Const) && !is_opaque(each));
-        // Where a variable is also declared, its definition says how large it is.
-        variables.sort_by_key(|(variable, _)| variable.linkage == Some(Linkage::Extern));
+        variables.retain(|(each, _)| matches!(each.space, StateSpace::Global | StateSpace::Const) && !is_opaque(each));
+        // The definition of a variable that is also declared says how large it is.
+        variables.sort_by_key(|(variable, _)| variable.linkage == Some(SymbolLinkage::Extern));
         let Some(inner) = Arc::get_mut(&mut loaded.inner) else { return Ok(loaded) };
         let mut names = FxHashSet::default();
         let mut constants = Vec::new();
@@ -322,7 +324,7 @@ impl Simulator {
             }
             let (size, align) = variable_size(variable).map_err(|error| LoadError::Module(vec![error]))?;
             let name = variable.name.clone();
-            if variable.space == Space::Const {
+            if variable.space == StateSpace::Const {
                 constants.push((name, size as usize, u64::from(align)));
             }
             placed.push((variable, of_module, size as usize, u64::from(align)));
@@ -334,10 +336,12 @@ impl Simulator {
         }
         let mut addresses = addresses.into_iter();
         for (variable, of_module, size, align) in placed {
-            let of_constant = if variable.space == Space::Const { addresses.next() } else { None };
+            let of_constant = if variable.space == StateSpace::Const { addresses.next() } else { None };
             let address = match of_constant {
                 Some(address) => address,
-                None => self.memory.alloc_for(size, align, Purpose::Variable { name: variable.name.clone() })?,
+                None => {
+                    self.memory.alloc_for(size, align, AllocationPurpose::Variable { name: variable.name.clone() })?
+                }
             };
             globals.by_position.insert(variable.position, address);
             if *of_module {
@@ -353,9 +357,9 @@ impl Simulator {
             let (size, _) = variable_size(variable).map_err(|error| LoadError::Module(vec![error]))?;
             if bytes.len() > size as usize {
                 let message = format!("`{}` has {size} bytes, its initial value {}", variable.name, bytes.len());
-                return Err(LoadError::Module(vec![Error::new(variable.position, message)]));
+                return Err(LoadError::Module(vec![PtxError::new(variable.position, message)]));
             }
-            // What no initial value is given for is zero, as the allocation is.
+            // A variable without an initial value is zero, as the allocation is.
             self.memory.write(address, &bytes)?;
         }
         Ok(loaded)
@@ -364,20 +368,20 @@ impl Simulator {
 
 /// A module whose variables are in a device's memory.
 #[derive(Clone)]
-pub struct Loaded {
-    inner: Arc<Inner>,
+pub struct LoadedModule {
+    inner: Arc<SimulatorState>,
 }
 
-struct Inner {
-    ast: Arc<Ast>,
+struct SimulatorState {
+    ast: Arc<PtxAst>,
     memory: DeviceMemory,
-    globals: Globals,
-    /// Where `malloc` of its kernels takes memory, once one is launched that calls it.
+    globals: GlobalAddresses,
+    /// The place where `malloc` of its kernels takes memory, once one is launched that calls it.
     heap: Mutex<Option<u64>>,
-    programs: Mutex<FxHashMap<String, Arc<Program>>>,
+    programs: Mutex<FxHashMap<String, Arc<DecodedProgram>>>,
 }
 
-impl Drop for Inner {
+impl Drop for SimulatorState {
     fn drop(&mut self) {
         let heap = self.heap.get_mut().unwrap_or_else(PoisonError::into_inner);
         for address in self.globals.by_position.values().chain(heap.as_ref()) {
@@ -387,7 +391,7 @@ impl Drop for Inner {
     }
 }
 
-impl Inner {
+impl SimulatorState {
     /// The address of its heap, if there is memory for one.
     fn heap(&self) -> Option<u64> {
         let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
@@ -395,36 +399,38 @@ impl Inner {
         *heap
     }
 
-    fn initial(&self, variable: &Variable, initial: &Initial, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        let ty = Type::parse(&variable.ty).unwrap_or(Type::B(8));
+    fn initial(&self, variable: &PtxVariable, initial: &InitialValue, bytes: &mut Vec<u8>) -> Result<(), PtxError> {
+        let ty = PtxType::parse(&variable.ty).unwrap_or(PtxType::B(8));
         let size = ty.bytes() as usize;
         let fail = |value: String| {
             let message = format!("`{value}` is no initial value of type `.{}`", variable.ty);
-            Err(Error::new(variable.position, message))
+            Err(PtxError::new(variable.position, message))
         };
         match initial {
-            Initial::List(all) => {
+            InitialValue::List(all) => {
                 let start = bytes.len();
                 for each in all {
                     self.initial(variable, each, bytes)?;
                 }
                 // A row of a matrix that is given in part.
-                if variable.extents.len() > 1 && !all.iter().any(|each| matches!(each, Initial::List(_))) {
+                if variable.extents.len() > 1 && !all.iter().any(|each| matches!(each, InitialValue::List(_))) {
                     let row = variable.extents.last().copied().flatten().unwrap_or(0) as usize * size;
                     bytes.resize(bytes.len().max(start + row), 0);
                 }
             }
-            Initial::Integer(value) if !ty.is_float() => bytes.extend(&value.to_le_bytes()[..size.min(8)]),
-            Initial::Float(value) => {
+            InitialValue::Integer(value) if !ty.is_float() => bytes.extend(&value.to_le_bytes()[..size.min(8)]),
+            InitialValue::Float(value) => {
                 // Unlike an operand, a value of 32 bits may be a decimal.
-                let literal = if ty == Type::B(32) { Type::F32 } else { ty };
+                let literal = if ty == PtxType::B(32) { PtxType::F32 } else { ty };
                 let Some(bits) = literal.bits_of(*value) else { return fail(value.to_string()) };
                 bytes.extend(&bits.to_le_bytes()[..size.min(8)]);
             }
-            Initial::Integer(value) => return fail(value.to_string()),
-            Initial::Field { name, .. } => return fail(name.clone()),
-            Initial::Address { .. } => bytes.extend(&self.address(variable, initial)?.to_le_bytes()[..size.min(8)]),
-            Initial::Masked { mask, address } => {
+            InitialValue::Integer(value) => return fail(value.to_string()),
+            InitialValue::Field { name, .. } => return fail(name.clone()),
+            InitialValue::Address { .. } => {
+                bytes.extend(&self.address(variable, initial)?.to_le_bytes()[..size.min(8)])
+            }
+            InitialValue::Masked { mask, address } => {
                 let bits = self.address(variable, address)? & mask;
                 let value = bits >> mask.trailing_zeros().min(63);
                 bytes.extend(&value.to_le_bytes()[..size.min(8)]);
@@ -433,27 +439,27 @@ impl Inner {
         Ok(())
     }
 
-    /// What an initial value of a variable points to.
-    fn address(&self, variable: &Variable, initial: &Initial) -> Result<u64, Error> {
-        let Initial::Address { name, offset, generic } = initial else {
-            return Err(Error::new(variable.position, "an address is wanted"));
+    /// Returns what an initial value of a variable points to.
+    fn address(&self, variable: &PtxVariable, initial: &InitialValue) -> Result<u64, PtxError> {
+        let InitialValue::Address { name, offset, generic } = initial else {
+            return Err(PtxError::new(variable.position, "an address is wanted"));
         };
         let in_space = |address: u64| match self.globals.symbol(address) {
-            Symbol::Memory { address, .. } if !generic => address,
+            PtxSymbol::Memory { address, .. } if !generic => address,
             _ => address,
         };
         let function = definitions(&self.ast).position(|function| function.name == *name);
         let function = function.map(|index| window::FUNCTIONS + 16 * index as u64);
         match self.globals.by_name.get(name).map(|address| in_space(*address)).or(function) {
             Some(address) => Ok(address.wrapping_add_signed(*offset)),
-            None => Err(Error::new(variable.position, format!("`{name}` has no address"))),
+            None => Err(PtxError::new(variable.position, format!("`{name}` has no address"))),
         }
     }
 }
 
-impl Loaded {
+impl LoadedModule {
     /// Decodes a kernel, once, or says what in it the simulator cannot run.
-    pub fn kernel(&self, name: &str) -> Result<Kernel, Vec<Error>> {
+    pub fn kernel(&self, name: &str) -> Result<Kernel, Vec<PtxError>> {
         let known = self.inner.programs.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         let program = match known {
             Some(program) => program,
@@ -476,9 +482,9 @@ impl Loaded {
 /// A kernel that is ready to run.
 #[derive(Clone)]
 pub struct Kernel {
-    program: Arc<Program>,
+    program: Arc<DecodedProgram>,
     functions: Arc<[u64]>,
-    inner: Arc<Inner>,
+    inner: Arc<SimulatorState>,
 }
 
 impl Kernel {
@@ -487,18 +493,18 @@ impl Kernel {
         &self.program.functions[self.program.kernel].name
     }
 
-    /// What it takes, in order.
+    /// Returns what it takes, in order.
     pub fn parameters(&self) -> &[ParameterInfo] {
         &self.program.parameters
     }
 
-    /// What its directives allow.
-    pub fn limits(&self) -> Limits {
+    /// Returns what its directives allow.
+    pub fn limits(&self) -> LaunchLimits {
         self.program.limits
     }
 
     /// Runs it to its end. Memory keeps what a launch that fails has written.
-    pub fn launch(&self, launch: &Launch<'_>) -> Result<Report, Box<Fault>> {
+    pub fn launch(&self, launch: &LaunchRequest<'_>) -> Result<Report, Box<Fault>> {
         let heap = self.program.allocates.then(|| self.inner.heap()).flatten();
         exec::run(&self.program, &self.functions, (&self.inner.memory, heap), launch)
     }

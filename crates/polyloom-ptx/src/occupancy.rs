@@ -1,16 +1,16 @@
 //! How many blocks of a kernel a multiprocessor holds (CUDA C++ Programming Guide 13, "Compute Capabilities").
 
-use crate::Launch;
-use crate::decode::op::Program;
+use crate::LaunchRequest;
+use crate::decode::op::DecodedProgram;
 use polyloom_ir::{Arch, ArchLimits};
 
-/// What an architecture has, given as 80 for `sm_80`; an unknown one counts as the nearest older.
+/// Returns what an architecture has, given as 80 for `sm_80`; an unknown one counts as the nearest older.
 pub(crate) fn limits(arch: u32) -> ArchLimits {
     let known = Arch::all().filter(|each| u32::from(each.number()) <= arch).last();
     known.unwrap_or(Arch::OLDEST).limits()
 }
 
-/// What limits how many blocks fit.
+/// Describes what limits how many blocks fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Limiter {
@@ -20,16 +20,16 @@ pub enum Limiter {
     Shared,
 }
 
-/// How full a multiprocessor gets.
+/// Describes how full a multiprocessor gets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Occupancy {
     /// Blocks at once.
     pub blocks: u32,
     /// Warps at once.
     pub warps: u32,
-    /// Of the most it could hold.
+    /// Number of warps that it could hold.
     pub fraction: f64,
-    /// What there is too little of for one more block.
+    /// Holds what there is too little of for one more block.
     pub limiter: Limiter,
     /// 32-bit registers a thread, estimated: PTX has as many as it likes, so this is the most that hold values at once,
     /// and a few to work with, up to `.maxnreg` or 255.
@@ -38,10 +38,10 @@ pub struct Occupancy {
     pub shared: u32,
 }
 
-/// What assemblers take besides the values that are needed later.
+/// Holds what assemblers take besides the values that are needed later.
 const WORKING_REGISTERS: u32 = 8;
 
-pub(crate) fn occupancy(program: &Program, launch: &Launch<'_>) -> Occupancy {
+pub(crate) fn occupancy(program: &DecodedProgram, launch: &LaunchRequest<'_>) -> Occupancy {
     let kernel = &program.functions[program.kernel];
     let declared = kernel.size.words + 2 * kernel.size.doubles;
     let needed = kernel.pressure.map_or(declared, |pressure| pressure + WORKING_REGISTERS);

@@ -1,7 +1,7 @@
 //! What a launch tells: findings of its checks, counters, and faults.
 
 use crate::counters::Counters;
-use crate::error::Position;
+use crate::error::TextPosition;
 use std::fmt;
 
 /// Kinds of findings.
@@ -64,14 +64,14 @@ impl FindingKind {
 
 /// A thread of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Thread {
+pub struct ThreadPlace {
     /// `%ctaid`
     pub block: [u32; 3],
     /// `%tid`
     pub thread: [u32; 3],
 }
 
-impl fmt::Display for Thread {
+impl fmt::Display for ThreadPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
         write!(f, "thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz})")
@@ -80,14 +80,14 @@ impl fmt::Display for Thread {
 
 /// A place in a kernel: the user's line if the PTX has it, and the PTX line.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Site {
+pub struct CodeSite {
     /// File, line and column from `.file` and `.loc`.
     pub source: Option<(String, u32, u32)>,
-    /// Of the instruction in the PTX text.
-    pub position: Position,
+    /// Place of the instruction in the PTX text.
+    pub position: TextPosition,
 }
 
-impl fmt::Display for Site {
+impl fmt::Display for CodeSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Some((file, line, _)) => write!(f, "{file}:{line}"),
@@ -99,29 +99,29 @@ impl fmt::Display for Site {
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What kind.
+    /// Holds what kind.
     pub kind: FindingKind,
     /// The kernel.
     pub kernel: String,
-    /// Where in the kernel.
-    pub site: Option<Site>,
+    /// The place where in the kernel.
+    pub site: Option<CodeSite>,
     /// The other access of a race.
-    pub other: Option<Site>,
+    pub other: Option<CodeSite>,
     /// Who: the threads at `site`, then, of a race, the one at `other`; at most 32.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<ThreadPlace>,
     /// The address, generic, of an access.
     pub address: Option<u64>,
-    /// What happened, in a phrase with all numbers.
+    /// Holds what happened, in a phrase with all numbers.
     pub message: String,
 }
 
 impl Finding {
-    /// Whether it is a race of threads of two blocks.
+    /// Returns true if it is a race of threads of two blocks.
     pub(crate) fn is_between_blocks(&self) -> bool {
         matches!(self.threads.as_slice(), [one, other] if self.kind == FindingKind::Race && one.block != other.block)
     }
 
-    /// Whether the launch goes on after it.
+    /// Returns true if the launch goes on after it.
     pub(crate) fn is_collected(&self) -> bool {
         matches!(
             self.kind,
@@ -158,7 +158,7 @@ impl fmt::Display for Finding {
 pub struct Fault {
     /// At least one; what ended the launch comes last.
     pub findings: Vec<Finding>,
-    /// What ran before.
+    /// Holds what ran before.
     pub report: Report,
 }
 
@@ -176,7 +176,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What a launch did.
+/// Describes what a launch did.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Report {
     /// Instructions, counted once a thread that executes them.

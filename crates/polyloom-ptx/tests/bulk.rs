@@ -2,7 +2,7 @@
 
 use crate::device::{Arg, array, module, try_launch, values};
 use crate::sync::kernel;
-use polyloom_ptx::{FindingKind, Launch, Sanitizers, Simulator};
+use polyloom_ptx::{FindingKind, LaunchRequest, Sanitizers, Simulator};
 
 /// `ptx/nvrtc_barriers.cu`, for compute_90.
 const TEXT: &str = include_str!("ptx/nvrtc_barriers.ptx");
@@ -19,10 +19,10 @@ const COPY: &str =
 const READ: &str = "xor.b32 %r11, %r8, 128;\nld.shared.u32 %r2, [%r11];\nst.global.u32 [%rd0], %r2;\n";
 const GROUP: &str = "cp.async.bulk.commit_group;\n";
 
-/// What 256 threads leave in the output, and what the checks find.
+/// Returns what 256 threads leave in the output, and what the checks find.
 fn run(body: &str) -> Result<[Vec<u32>; 2], Vec<(FindingKind, String)>> {
     let other: Vec<u32> = (0..256).map(|i| 1000 + i).collect();
-    let launch = Launch { block: [256, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+    let launch = LaunchRequest { block: [256, 1, 1], sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
     let args = vec![array(&[0u32; 256]), array(&other)];
     match try_launch(&kernel(&format!("{BEGIN}{body}")), "k", args, launch) {
         Ok((out, _)) => Ok([values(&out[0]), values(&out[1])]),
@@ -30,7 +30,7 @@ fn run(body: &str) -> Result<[Vec<u32>; 2], Vec<(FindingKind, String)>> {
     }
 }
 
-/// What `run` finds, of the check for copies.
+/// Returns what `run` finds, of the check for copies.
 fn found(body: &str) -> Vec<String> {
     let all = run(body).err().unwrap_or_default();
     all.into_iter().filter(|(kind, _)| *kind == FindingKind::MissingAsyncWait).map(|(_, message)| message).collect()
@@ -76,7 +76,8 @@ fn copies_from_shared_memory_and_reductions() {
          cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd4], [tile], 16, %h1;\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;",
     )
     .replace("sm_90", "sm_100");
-    let (out, _) = try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32; 4])], Launch::default()).expect("it runs");
+    let (out, _) =
+        try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32; 4])], LaunchRequest::default()).expect("it runs");
     assert_eq!(values::<u32>(&out[1]), [4, 0, 0, 0x0100_0000]);
 }
 
@@ -149,7 +150,7 @@ fn other_bulk_copies_are_refused() {
 
 #[test]
 fn barriers_of_the_library() {
-    let launch = |sanitize| Launch { grid: [2, 1, 1], block: [256, 1, 1], sanitize, ..Launch::default() };
+    let launch = |sanitize| LaunchRequest { grid: [2, 1, 1], block: [256, 1, 1], sanitize, ..LaunchRequest::default() };
     for sanitize in [Sanitizers::DEFAULT, Sanitizers::ALL] {
         let input: Vec<i32> = (0..512).collect();
         let args = vec![array(&input), array(&[0i32; 512])];

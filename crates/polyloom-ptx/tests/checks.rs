@@ -2,16 +2,16 @@
 
 use crate::device::{Arg, array, try_launch, values};
 use crate::sync::kernel;
-use polyloom_ptx::{Finding, FindingKind, Launch, Sanitizers};
+use polyloom_ptx::{Finding, FindingKind, LaunchRequest, Sanitizers};
 
-/// What a launch of two blocks of 64 finds; the output has a word for each thread, the other array 256.
+/// Returns what a launch of two blocks of 64 finds; the output has a word for each thread, the other array 256.
 fn findings(body: &str) -> Vec<Finding> {
-    let launch = Launch {
+    let launch = LaunchRequest {
         grid: [2, 1, 1],
         block: [64, 1, 1],
         dynamic_shared_bytes: 256,
         sanitize: Sanitizers::ALL,
-        ..Launch::default()
+        ..LaunchRequest::default()
     };
     // Each block has its own words of the output.
     let body = format!(
@@ -105,7 +105,7 @@ fn only_one_block_of_two_threads_writes() {
         "mov.u32 %r1, %ctaid.x;\nmul.wide.u32 %rd1, %r1, 4;\nadd.u64 %rd0, %rd0, %rd1;\nld.param.u64 %rd4, [other];\n\
          ld.global.u32 %r2, [%rd4];\nst.global.u32 [%rd0], %r2;\nsetp.eq.u32 %p0, %r1, 1;\n@%p0 st.global.u32 [%rd4], 5;",
     );
-    let launch = Launch { grid: [2, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+    let launch = LaunchRequest { grid: [2, 1, 1], sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
     let fault = try_launch(&text, "k", vec![Arg::Fresh(8), array(&[0u32])], launch).expect_err("a race");
     let finding = &fault.findings[0];
     assert_eq!((finding.kind, finding.threads.len()), (FindingKind::Race, 2));
@@ -299,7 +299,7 @@ fn lanes_that_have_exited_have_nothing_to_give() {
     check(FindingKind::ExitedLane, &around, &around.replace("31, -1", "0x101f, -1").replace("%r4, 16", "%r4, 8"));
     // What a block does not have cannot be read either, and matrices are of whole warps.
     let launch = |body: &str| {
-        let launch = Launch { block: [16, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+        let launch = LaunchRequest { block: [16, 1, 1], sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
         let outcome = try_launch(&kernel(body), "k", vec![Arg::Fresh(64), Arg::Fresh(4)], launch);
         outcome.err().map(|fault| fault.findings[0].to_string())
     };
@@ -332,7 +332,7 @@ fn different_barriers_are_named() {
 fn plant(wrong: &str, right: &str) {
     let text = |body: &str| format!("{}.file 1 \"planted.py\"\n", kernel(body));
     let found = |body: &str| {
-        let launch = Launch { block: [64, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+        let launch = LaunchRequest { block: [64, 1, 1], sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
         match try_launch(&text(body), "k", vec![array(&[0u32; 64]), array(&[0u32; 64])], launch) {
             Ok(_) => Vec::new(),
             Err(fault) => fault.findings,
@@ -461,7 +461,7 @@ fn accesses_that_go_wrong_unchecked_read_zeros_and_write_nothing() {
     for names in ["none", "no-bounds,no-alignment", "all,no-bounds,no-alignment"] {
         let sanitize = names.parse().expect("names of checks");
         for (body, expected) in cases {
-            let launch = Launch { block: [64, 1, 1], sanitize, ..Launch::default() };
+            let launch = LaunchRequest { block: [64, 1, 1], sanitize, ..LaunchRequest::default() };
             let other: Vec<u32> = (100..356).collect();
             let body = format!(
                 "ld.param.u64 %rd4, [other];\nmov.u32 %r8, tile;\nshl.b32 %r9, %r0, 2;\nadd.u32 %r8, %r8, %r9;\n\
@@ -486,7 +486,7 @@ fn one_of_bounds_and_alignment_is_found_without_the_other() {
         ("races", far, Some(FindingKind::OutOfBounds)),
         ("races", crooked, Some(FindingKind::Misaligned)),
     ] {
-        let launch = Launch { sanitize: names.parse().expect("names of checks"), ..Launch::default() };
+        let launch = LaunchRequest { sanitize: names.parse().expect("names of checks"), ..LaunchRequest::default() };
         let result = try_launch(&kernel(body), "k", vec![array(&[0u32; 2]), array(&[0u32])], launch);
         assert_eq!(result.err().map(|fault| fault.findings[0].kind), kind, "{names}: {body}");
     }
@@ -502,7 +502,7 @@ fn freed_memory_is_named_as_such() {
     simulator.memory().free(address).expect("it was allocated");
     assert!(simulator.memory().free(address).is_err());
     let params = [address.to_le_bytes().to_vec(), 0u64.to_le_bytes().to_vec()];
-    let fault = kernel.launch(&Launch { params: &params, ..Launch::default() }).expect_err("a fault");
+    let fault = kernel.launch(&LaunchRequest { params: &params, ..LaunchRequest::default() }).expect_err("a fault");
     assert!(fault.findings[0].message.contains("128-byte allocation"), "{}", fault.findings[0]);
     assert!(fault.findings[0].message.ends_with("that was freed"), "{}", fault.findings[0]);
 }

@@ -5,7 +5,7 @@ use crate::instructions::random;
 use crate::ptxas::ptxas;
 use std::process::Command;
 
-/// What marks the table among an object's bytes.
+/// Holds what marks the table among an object's bytes.
 const MARK: u64 = 0xdead_beef_cafe_babe;
 
 /// A kernel that copies a table of these expressions, a thread each.

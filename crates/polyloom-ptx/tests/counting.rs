@@ -2,10 +2,10 @@
 
 use crate::device::{array, try_launch, value};
 use crate::sync::kernel;
-use polyloom_ptx::{Class, Counters, Launch, Limiter};
+use polyloom_ptx::{Counters, InstClass, LaunchRequest, Limiter};
 
 fn counters(body: &str, threads: u32) -> Counters {
-    let launch = Launch { block: [threads, 1, 1], counters: true, ..Launch::default() };
+    let launch = LaunchRequest { block: [threads, 1, 1], counters: true, ..LaunchRequest::default() };
     let args = vec![array(&[0u32; 1024]), array(&[0u32; 1024])];
     let (_, report) = try_launch(&kernel(body), "k", args, launch).expect("it runs");
     report.counters.expect("they were asked for")
@@ -107,7 +107,7 @@ fn copies_and_matrices_are_one_access_of_the_warp() {
 fn limits_are_those_of_the_compilers_table() {
     let text = ".version 9.0\n.target sm_75\n.visible .entry k() {\nret;\n}";
     let full = |arch: u32| {
-        let launch = Launch { block: [256, 1, 1], counters: true, arch, ..Launch::default() };
+        let launch = LaunchRequest { block: [256, 1, 1], counters: true, arch, ..LaunchRequest::default() };
         let (_, report) = try_launch(text, "k", vec![], launch).expect("it runs");
         report.counters.and_then(|counters| counters.occupancy).expect("it was asked for").warps
     };
@@ -120,20 +120,20 @@ fn classes_and_divergence() {
     let count =
         counters("setp.lt.u32 %p0, %r0, 7;\n@%p0 bra LOW;\nadd.u32 %r1, %r0, 1;\nLOW:\nadd.f32 %r2, %r3, %r3;", 64);
     assert_eq!(count.divergent_branches, 1);
-    assert_eq!(count.class(Class::Float), (2, 64));
-    assert_eq!(count.class(Class::Compare), (2, 64));
+    assert_eq!(count.class(InstClass::Float), (2, 64));
+    assert_eq!(count.class(InstClass::Compare), (2, 64));
     // The multiplication and addition of the address, and the sum in the branch not taken.
-    assert_eq!(count.class(Class::Integer), (6, 2 * 64 + 57));
+    assert_eq!(count.class(InstClass::Integer), (6, 2 * 64 + 57));
 }
 
 #[test]
 fn a_move_is_one_instruction_whatever_it_moves() {
-    let moves = |body: &str| counters(body, 32).class(Class::Move);
+    let moves = |body: &str| counters(body, 32).class(InstClass::Move);
     let (warps, threads) = moves("");
     for source in ["%r0", "7", "%tid.x", "%laneid", "tile"] {
         assert_eq!(moves(&format!("mov.u32 %r8, {source};")), (warps + 1, threads + 32), "{source}");
     }
-    let local = counters(".local .b32 place;\nmov.u64 %rd4, place;", 32).class(Class::Move);
+    let local = counters(".local .b32 place;\nmov.u64 %rd4, place;", 32).class(InstClass::Move);
     assert_eq!(local, (warps + 1, threads + 32));
     // An operand elsewhere takes a move of its own.
     assert_eq!(moves("cvt.u16.u32 %h0, %tid.x;"), (warps + 1, threads + 32));
@@ -142,7 +142,7 @@ fn a_move_is_one_instruction_whatever_it_moves() {
 #[test]
 fn occupancy() {
     let text = ".version 8.0\n.target sm_80\n.visible .entry k(.param .u32 n) {\n.reg .b32 %r<4>;\n.shared .b8 tile[40000];\nmov.u32 %r0, tile;\nret;\n}";
-    let launch = Launch { block: [256, 1, 1], counters: true, arch: 80, ..Launch::default() };
+    let launch = LaunchRequest { block: [256, 1, 1], counters: true, arch: 80, ..LaunchRequest::default() };
     let (_, report) = try_launch(text, "k", vec![value(1u32)], launch).expect("it runs");
     let occupancy = report.counters.and_then(|counters| counters.occupancy).expect("it was asked for");
     // 164 KiB hold four blocks of 40,000 bytes and one KiB each, which is 32 of 64 warps.
@@ -166,7 +166,7 @@ fn registers() {
         ".version 8.0\n.target sm_80\n.visible .entry k(.param .u64 words) {{\n.reg .b32 %a<60>;\n.reg .b32 %b<60>;\n\
          .reg .b32 %n;\n.reg .b64 %at;\n.reg .pred %p;\nld.param.u64 %at, [words];\n{body}ret;\n}}"
     );
-    let launch = Launch { block: [32, 1, 1], counters: true, arch: 80, ..Launch::default() };
+    let launch = LaunchRequest { block: [32, 1, 1], counters: true, arch: 80, ..LaunchRequest::default() };
     let (_, report) = try_launch(&text, "k", vec![array(&[0u32; 64])], launch).expect("it runs");
     let occupancy = report.counters.and_then(|counters| counters.occupancy).expect("it was asked for");
     // The words, the counter and the last sum, and eight to work with; the parameter need not be in a register.

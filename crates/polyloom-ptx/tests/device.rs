@@ -2,9 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use polyloom_ptx::{Fault, Launch, Module, Report, Simulator};
+use polyloom_ptx::{Fault, LaunchRequest, Module, Report, Simulator};
 
-/// What a kernel is given.
+/// Describes what a kernel is given.
 pub(crate) enum Arg {
     /// An array that is in memory during the launch, and comes back.
     Array(Vec<u8>),
@@ -51,7 +51,7 @@ pub(crate) fn try_launch(
     text: &str,
     kernel: &str,
     args: Vec<Arg>,
-    launch: Launch<'_>,
+    launch: LaunchRequest<'_>,
 ) -> Result<(Vec<Vec<u8>>, Report), Box<Fault>> {
     // For assembling elsewhere, which shows whether the texts of tests are PTX in others' eyes as well.
     if let Ok(folder) = std::env::var("POLYLOOM_PTX_DUMP") {
@@ -61,7 +61,7 @@ pub(crate) fn try_launch(
     }
     // On a device that runs what the module is for.
     let target = module(text).ast().target[0].trim_matches(|c: char| !c.is_ascii_digit()).parse();
-    let launch = Launch { arch: launch.arch.max(target.expect("a number")), ..launch };
+    let launch = LaunchRequest { arch: launch.arch.max(target.expect("a number")), ..launch };
     let simulator = Simulator::default();
     let loaded = simulator.load(&module(text)).unwrap_or_else(|error| panic!("{error}"));
     let kernel = loaded.kernel(kernel).unwrap_or_else(|errors| panic!("{errors:#?}"));
@@ -84,7 +84,7 @@ pub(crate) fn try_launch(
             Arg::Value(bytes) => params.push(bytes),
         }
     }
-    let report = kernel.launch(&Launch { params: &params, ..launch })?;
+    let report = kernel.launch(&LaunchRequest { params: &params, ..launch })?;
     let read = |(address, length)| {
         let mut bytes = vec![0; length];
         memory.read(address, &mut bytes).expect("inside");
@@ -95,7 +95,7 @@ pub(crate) fn try_launch(
 
 /// `try_launch` of something right.
 pub(crate) fn launch(text: &str, kernel: &str, grid: u32, block: u32, args: Vec<Arg>) -> Vec<Vec<u8>> {
-    let launch = Launch { grid: [grid, 1, 1], block: [block, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { grid: [grid, 1, 1], block: [block, 1, 1], ..LaunchRequest::default() };
     match try_launch(text, kernel, args, launch) {
         Ok((arrays, _)) => arrays,
         Err(fault) => panic!("{fault}"),

@@ -2,7 +2,7 @@
 
 use crate::instructions::random;
 use crate::syntax::files;
-use polyloom_ptx::{Launch, Module, Sanitizers, Simulator};
+use polyloom_ptx::{LaunchRequest, Module, Sanitizers, Simulator};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// What must hold for any text.
@@ -24,14 +24,14 @@ fn target(text: &str) {
         let asked = AtomicU32::new(0);
         let interrupt = || asked.fetch_add(1, Relaxed) > 3;
         for sanitize in [Sanitizers::NONE, Sanitizers::DEFAULT, Sanitizers::ALL] {
-            let launch = Launch {
+            let launch = LaunchRequest {
                 grid: [2, 1, 1],
                 block: kernel.limits().required_block.unwrap_or([33, 1, 1]),
                 params: &params,
                 sanitize,
                 counters: true,
                 interrupt: &interrupt,
-                ..Launch::default()
+                ..LaunchRequest::default()
             };
             let _ = kernel.launch(&launch);
         }

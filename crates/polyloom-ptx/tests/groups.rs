@@ -3,14 +3,14 @@
 
 use crate::device::{Arg, array, launch, try_launch, values};
 use crate::sync::kernel;
-use polyloom_ptx::{FindingKind, Launch, Sanitizers};
+use polyloom_ptx::{FindingKind, LaunchRequest, Sanitizers};
 
 const TEXT: &str = include_str!("ptx/nvrtc_groups.ptx");
 
 /// Runs a kernel with the default checks, on several host threads, and with all checks.
-fn run(name: &str, launch: Launch<'_>, args: impl Fn() -> Vec<Arg>) -> Vec<Vec<u8>> {
-    let several = Launch { threads: 4, ..launch };
-    let checked = Launch { sanitize: Sanitizers::ALL, ..launch };
+fn run(name: &str, launch: LaunchRequest<'_>, args: impl Fn() -> Vec<Arg>) -> Vec<Vec<u8>> {
+    let several = LaunchRequest { threads: 4, ..launch };
+    let checked = LaunchRequest { sanitize: Sanitizers::ALL, ..launch };
     let [plain, several, checked] = [launch, several, checked].map(|launch| {
         let (arrays, _) = try_launch(TEXT, name, args(), launch).unwrap_or_else(|fault| panic!("{name}: {fault}"));
         arrays
@@ -25,7 +25,7 @@ fn the_program_does_not_have_the_systems_shared_memory() {
     let body = "mov.u32 %r1, %reserved_smem_offset_1;\nst.shared.u32 [tile], 7;\nst.shared.u32 [dynamic], 8;\n\
                 st.shared.u32 [%r1], 0;\nld.shared.u32 %r2, [tile];\nld.shared.u32 %r3, [dynamic];\n\
                 mad.lo.u32 %r2, %r2, 10, %r3;\nst.global.u32 [%rd0], %r2;";
-    let launch = Launch { dynamic_shared_bytes: 16, sanitize: Sanitizers::ALL, ..Launch::default() };
+    let launch = LaunchRequest { dynamic_shared_bytes: 16, sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
     let args = || vec![array(&[0u32]), array(&[0u32])];
     let (out, _) = try_launch(&kernel(body), "k", args(), launch).unwrap_or_else(|fault| panic!("{fault}"));
     assert_eq!(values::<u32>(&out[0]), [78]);
@@ -54,7 +54,7 @@ fn sizes_of_shared_memory_tell_the_program_from_the_system() {
 #[test]
 fn tiles_of_several_warps_reduce() {
     let input: Vec<i32> = (0..256).collect();
-    let launch = Launch { block: [256, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [256, 1, 1], ..LaunchRequest::default() };
     let out = run("tile_sums", launch, || vec![array(&input), array(&[0i32; 512])]);
     let sums = (0..256).map(|thread| (0..64).map(|i| thread / 64 * 64 + i).sum());
     assert_eq!(values::<i32>(&out[1]), sums.chain(0..256).collect::<Vec<i32>>());
@@ -63,7 +63,7 @@ fn tiles_of_several_warps_reduce() {
 #[test]
 fn tiles_of_several_warps_have_barriers() {
     let input: Vec<i32> = (0..256).map(|i| i * i).collect();
-    let launch = Launch { block: [256, 1, 1], dynamic_shared_bytes: 1024, ..Launch::default() };
+    let launch = LaunchRequest { block: [256, 1, 1], dynamic_shared_bytes: 1024, ..LaunchRequest::default() };
     let out = run("tile_reversal", launch, || vec![array(&input), array(&[0i32; 768])]);
     let expect = (0..3).flat_map(|round| input.iter().enumerate().map(move |(i, _)| (i, round)));
     let expect: Vec<i32> = expect.map(|(i, round)| input[i ^ 63] + round).collect();
@@ -73,13 +73,13 @@ fn tiles_of_several_warps_have_barriers() {
 #[test]
 fn cooperative_launches_have_barriers_of_the_grid() {
     let threads = 24 * 32;
-    let launch = Launch { grid: [6, 2, 2], block: [8, 4, 1], cooperative: true, ..Launch::default() };
+    let launch = LaunchRequest { grid: [6, 2, 2], block: [8, 4, 1], cooperative: true, ..LaunchRequest::default() };
     let out = run("grid_sums", launch, || vec![array(&vec![0i32; threads]), array(&vec![0i32; threads])]);
     let sum = (1..=threads as i32).sum::<i32>();
     assert_eq!(values::<i32>(&out[1]), vec![sum * threads as i32; threads]);
     // They know that there is one.
     let valid = |cooperative| {
-        let launch = Launch { grid: [2, 1, 1], cooperative, ..Launch::default() };
+        let launch = LaunchRequest { grid: [2, 1, 1], cooperative, ..LaunchRequest::default() };
         values::<i32>(&run("grid_or_not", launch, || vec![array(&[7i32; 2])])[0])
     };
     assert_eq!([valid(true), valid(false)], [[1, 1], [0, 0]]);
@@ -88,14 +88,14 @@ fn cooperative_launches_have_barriers_of_the_grid() {
 #[test]
 fn who_synchronises_the_grid_is_launched_cooperatively() {
     let args = || vec![array(&[0i32; 64]), array(&[0i32; 64])];
-    let launch = Launch { grid: [2, 1, 1], block: [32, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { grid: [2, 1, 1], block: [32, 1, 1], ..LaunchRequest::default() };
     let fault = try_launch(TEXT, "grid_sums", args(), launch).expect_err("a trap");
     let message = "`trap` was executed; the kernel asks for the workspace of a cooperative launch, to synchronise its grid: \
                    launch it as one";
     assert_eq!((fault.findings[0].kind, &*fault.findings[0].message), (FindingKind::Trap, message));
     let body = "mov.u32 %r1, %envreg1;\nmov.u32 %r2, %envreg2;\nmov.b64 %rd5, {%r2, %r1};\nld.u32 %r3, [%rd5+4];\n\
                 st.global.u32 [%rd0], %r3;";
-    let fault = try_launch(&kernel(body), "k", args(), Launch::default()).expect_err("no workspace");
+    let fault = try_launch(&kernel(body), "k", args(), LaunchRequest::default()).expect_err("no workspace");
     assert!(fault.findings[0].message.contains("a null pointer; the kernel asks for the workspace"), "{fault}");
 }
 
@@ -104,17 +104,22 @@ fn cooperative_launches_fit_the_multiprocessors() {
     let args = || vec![array(&[0u32; 1024]), array(&[0u32; 1])];
     let text = kernel("st.global.u32 [%rd0], %r0;");
     // sm_90 has 64 warps on each of 16 multiprocessors.
-    let launch = |blocks| Launch { grid: [blocks, 1, 1], block: [1024, 1, 1], cooperative: true, ..Launch::default() };
+    let launch = |blocks| LaunchRequest {
+        grid: [blocks, 1, 1],
+        block: [1024, 1, 1],
+        cooperative: true,
+        ..LaunchRequest::default()
+    };
     assert!(try_launch(&text, "k", args(), launch(32)).is_ok());
     let fault = try_launch(&text, "k", args(), launch(33)).expect_err("too many blocks");
     let message = "a cooperative launch has all its blocks at once: sm_90 holds 32 of these, 2 on each of 16 multiprocessors \
                    (limited by warps), not 33";
     assert_eq!((fault.findings[0].kind, &*fault.findings[0].message), (FindingKind::InvalidLaunch, message));
-    let wide = Launch { dynamic_shared_bytes: 150_000, ..launch(17) };
+    let wide = LaunchRequest { dynamic_shared_bytes: 150_000, ..launch(17) };
     let fault = try_launch(&text, "k", args(), wide).expect_err("too much shared memory");
     assert!(
         fault.findings[0].message.contains("1 on each of 16 multiprocessors (limited by shared), not 17"),
         "{fault}"
     );
-    assert!(try_launch(&text, "k", args(), Launch { cooperative: false, ..wide }).is_ok());
+    assert!(try_launch(&text, "k", args(), LaunchRequest { cooperative: false, ..wide }).is_ok());
 }

@@ -316,7 +316,7 @@ fn taken_by_simulator(line: &str) -> bool {
     Simulator::default().load(&module).is_ok_and(|loaded| loaded.kernel("k").is_ok())
 }
 
-/// What ptxas takes and the ISA manual does not have; the simulator keeps to the manual.
+/// Returns what ptxas takes and the ISA manual does not have; the simulator keeps to the manual.
 fn beyond_the_manual(line: &str) -> Option<&'static str> {
     let name = line.split(' ').next().unwrap_or_default();
     let parts: Vec<&str> = name.split('.').collect();

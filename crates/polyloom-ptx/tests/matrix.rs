@@ -54,7 +54,7 @@ fn accumulator(lane: usize, register: usize) -> (usize, usize) {
     (lane / 4 + 8 * (register / 2), lane % 4 * 2 + register % 2)
 }
 
-/// What lanes have of the factors of `m16n8kK`, whose elements of `bits` bits are given.
+/// Returns what lanes have of the factors of `m16n8kK`, whose elements of `bits` bits are given.
 fn factors(k: usize, bits: usize, a: impl Fn(usize, usize) -> u32, b: impl Fn(usize, usize) -> u32) -> Vec<u32> {
     let each = 32 / bits;
     let mut input = Vec::new();
@@ -236,7 +236,7 @@ fn bit(i: usize, j: usize, seed: usize) -> u32 {
     (entry(i, j, seed) & 1) as u32
 }
 
-/// What `and` or `xor` of a row and a column of bits counts, with 7 to begin with.
+/// Returns what `and` or `xor` of a row and a column of bits counts, with 7 to begin with.
 fn counted(xor: bool, k: usize, row: usize, column: usize) -> u32 {
     let both = |at| (bit(row, at, 1), bit(at, column, 2));
     7 + (0..k).map(both).map(|(a, b)| if xor { a ^ b } else { a & b }).sum::<u32>()

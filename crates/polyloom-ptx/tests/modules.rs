@@ -2,7 +2,7 @@
 
 use crate::device::{array, launch, module, try_launch, values};
 use crate::sync::kernel;
-use polyloom_ptx::{Launch, Module, Simulator};
+use polyloom_ptx::{LaunchRequest, Module, Simulator};
 
 fn run(head: &str, body: &str) -> Vec<u32> {
     let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
@@ -94,7 +94,7 @@ fn vectors_of_registers() {
 
 #[test]
 fn calls_return_to_where_they_came_from() {
-    // By two calls each: paths of calls are thousands, and frames are used again.
+    // For each two calls each, paths of calls are thousands, and frames are used again.
     let head = ".func (.reg .u32 %f) fib (.reg .u32 %n) {\n.reg .u32 %a, %b;\n.reg .pred %p;\nmov.u32 %f, %n;\n\
                 setp.lt.u32 %p, %n, 2;\n@%p ret;\nsub.u32 %a, %n, 1;\ncall (%b), fib, (%a);\nsub.u32 %a, %n, 2;\n\
                 call (%f), fib, (%a);\nadd.u32 %f, %f, %b;\nret;\n}";
@@ -144,7 +144,7 @@ fn a_heap_that_could_not_be_had_is_asked_for_again() {
     let params = [out.to_le_bytes().to_vec(), out.to_le_bytes().to_vec()];
     let block = || {
         kernel
-            .launch(&Launch { arch: 90, params: &params, ..Launch::default() })
+            .launch(&LaunchRequest { arch: 90, params: &params, ..LaunchRequest::default() })
             .unwrap_or_else(|fault| panic!("{fault}"));
         let mut address = [0; 8];
         memory.read(out, &mut address).expect("inside");
@@ -160,7 +160,7 @@ fn a_heap_that_could_not_be_had_is_asked_for_again() {
 
 #[test]
 fn parameters_of_kernels_are_not_written() {
-    let launch = Launch::default();
+    let launch = LaunchRequest::default();
     let body = "mov.u64 %rd5, out;\ncvta.param.u64 %rd5, %rd5;\nst.u32 [%rd5], 1;";
     let fault =
         try_launch(&kernel(body), "k", vec![array(&[0u32; 1]), array(&[0u32; 1])], launch).expect_err("a fault");
@@ -173,7 +173,7 @@ fn modules_run_on_what_they_are_for() {
     let refusal = |target: &str, arch: u32| {
         let text = format!(".version 8.8\n.target {target}\n.visible .entry k() {{\nret;\n}}");
         let loaded = Simulator::default().load(&module(&text)).expect("it loads");
-        let launch = Launch { arch, ..Launch::default() };
+        let launch = LaunchRequest { arch, ..LaunchRequest::default() };
         let fault = loaded.kernel("k").expect("it decodes").launch(&launch).err()?;
         Some(fault.findings[0].message.clone())
     };
@@ -260,7 +260,8 @@ fn constants_are_not_written() {
         ".const .u32 table = 5;\n.visible",
         1,
     );
-    let fault = try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32])], Launch::default()).expect_err("a fault");
+    let fault =
+        try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32])], LaunchRequest::default()).expect_err("a fault");
     assert!(fault.findings[0].message.starts_with("constant memory at 0x7f"), "{fault}");
 }
 
@@ -277,11 +278,11 @@ fn more_registers_than_there_is_memory_for_are_refused() {
     }
     // 2^20 registers of 8 bytes for each of 1024 threads are 8 GiB; for one warp they are there.
     let args = || vec![array(&[0u32; 1024]), array(&[0u32; 1])];
-    let launch = Launch { block: [1024, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [1024, 1, 1], ..LaunchRequest::default() };
     let fault = try_launch(&text(1_000_000), "k", args(), launch).expect_err("too many");
     assert_eq!(fault.findings[0].kind, polyloom_ptx::FindingKind::InvalidLaunch);
     assert!(fault.findings[0].message.ends_with("bytes of the host, at most 1073741824"), "{fault}");
-    assert!(try_launch(&text(1_000_000), "k", args(), Launch::default()).is_ok());
+    assert!(try_launch(&text(1_000_000), "k", args(), LaunchRequest::default()).is_ok());
 }
 
 #[test]
@@ -352,7 +353,7 @@ fn vectors_are_moved() {
                 mov.u16 %h0, %nctaid.x;\nst.global.u16 [%o+40], %h0;\nmov.u16 %h0, %tid.w;\nst.global.u16 [%o+42], %h0;\n\
                 mov.u32 %a, 0;\nisspacep.shared p, %a;\nisspacep.global q, %a;\nselp.u32 %c, 1, 0, p;\nselp.u32 %d, 1, 0, q;\n\
                 st.global.v2.u32 [%o+48], {%c, %d};\nret;\n}\n";
-    let launch = Launch { grid: [3, 1, 1], block: [1, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { grid: [3, 1, 1], block: [1, 1, 1], ..LaunchRequest::default() };
     let (out, _) = try_launch(text, "k", vec![array(&[0u32; 14])], launch).expect("it runs");
     let expected = [1, 2, 2, 1, 7, 3f32.to_bits(), 6, 0, 0x0001_0001, 1, 3, 0, 0, 1];
     assert_eq!(values::<u32>(&out[0]), expected);
@@ -371,12 +372,12 @@ fn strings_are_printed_in_their_width() {
                 st.param.b64 [f], %f;\nst.param.b64 [a], %a;\ncall.uni (r), vprintf, (f, a);\n}\nret;\n}\n";
     let printed = std::sync::Mutex::new(String::new());
     let print = |text: &str| printed.lock().expect("no panics").push_str(text);
-    try_launch(text, "k", vec![], Launch { print: &print, ..Launch::default() }).expect("it runs");
+    try_launch(text, "k", vec![], LaunchRequest { print: &print, ..LaunchRequest::default() }).expect("it runs");
     // `%.2s|%6.3s|%-5s|%s`
     assert_eq!(printed.into_inner().expect("no panics"), "Tr|   Tru|True |True\n");
 }
 
-/// What loading and decoding a kernel with this head and body says.
+/// Returns what loading and decoding a kernel with this head and body says.
 fn refused(head: &str, body: &str) -> Vec<String> {
     let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
     let module = match Module::parse(&text) {
@@ -453,7 +454,8 @@ fn local_and_constant_variables_have_addresses_of_32_bits() {
     assert_eq!(run(head, &format!("{constant}{digits}{spaces}")), [687_898_951; 32]);
     let text =
         kernel("mov.u64 %rd5, first;\nld.u32 %r1, [%rd5];").replacen(".visible", &format!("{head}\n.visible"), 1);
-    let fault = try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32])], Launch::default()).expect_err("a fault");
+    let fault =
+        try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32])], LaunchRequest::default()).expect_err("a fault");
     assert!(fault.findings[0].message.ends_with("which `cvta.const` makes generic ones"), "{fault}");
     assert_eq!(refused(head, "ld.global.u32 %r1, [first];"), ["`first` is in `.const`, not in `.global`"]);
     assert_eq!(refused(head, "ld.const.u32 %r1, [short];"), ["`short` is in `.global`, not in `.const`"]);

@@ -1,7 +1,7 @@
 //! Plain CUDA C++ through NVRTC: `ptx/nvrtc_kernels.cu`, compiled for compute_80 with `-lineinfo`.
 
 use crate::device::{Arg, array, try_launch, value, values};
-use polyloom_ptx::{Launch, Module, Sanitizers};
+use polyloom_ptx::{LaunchRequest, Module, Sanitizers};
 use std::sync::Mutex;
 
 const TEXT: &str = include_str!("ptx/nvrtc_kernels.ptx");
@@ -23,9 +23,9 @@ fn run_in(
     shared: u32,
     args: impl Fn() -> Vec<Arg>,
 ) -> Vec<Vec<u8>> {
-    let plain = Launch { grid, block, dynamic_shared_bytes: shared, ..Launch::default() };
-    let several = Launch { threads: 4, counters: true, ..plain };
-    let checked = Launch { sanitize: Sanitizers::ALL, ..plain };
+    let plain = LaunchRequest { grid, block, dynamic_shared_bytes: shared, ..LaunchRequest::default() };
+    let several = LaunchRequest { threads: 4, counters: true, ..plain };
+    let checked = LaunchRequest { sanitize: Sanitizers::ALL, ..plain };
     let mut results = [plain, several, checked].map(|launch| match try_launch(text, kernel, args(), launch) {
         Ok((arrays, _)) => arrays,
         Err(fault) => panic!("{kernel}: {fault}"),
@@ -184,7 +184,7 @@ fn last_block_sums_up() {
 fn printing() {
     let printed = Mutex::new(String::new());
     let print = |text: &str| printed.lock().expect("no panics").push_str(text);
-    let launch = Launch { block: [4, 1, 1], print: &print, ..Launch::default() };
+    let launch = LaunchRequest { block: [4, 1, 1], print: &print, ..LaunchRequest::default() };
     try_launch(TEXT, "print", vec![value(2i32), value(1.25f64)], launch).expect("it runs");
     let text = printed.into_inner().expect("no panics");
     assert_eq!(text, "thread 0 of block:  0.00 7%\nthread 1 of block:  1.25 7%\n");
@@ -355,13 +355,13 @@ fn segmented_sums() {
 
 #[test]
 fn findings_name_lines_of_the_source() {
-    let launch = Launch { block: [16, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [16, 1, 1], ..LaunchRequest::default() };
     let fault = try_launch(TEXT, "bitonic", vec![array(&[0i32; 8])], launch).expect_err("too little shared memory");
     let site = fault.findings[0].site.clone().and_then(|site| site.source).expect("a line of the source");
     assert_eq!((site.0.as_str(), site.1), ("kernels.cu", LINE_OF_BITONIC_LOAD));
 }
 
-/// Where `bitonic` loads its keys.
+/// The place where `bitonic` loads its keys.
 const LINE_OF_BITONIC_LOAD: u32 = 70;
 
 #[test]
@@ -461,7 +461,7 @@ fn sleeping_locks_and_clocks() {
 
 #[test]
 fn failed_assertions() {
-    let launch = Launch { block: [32, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [32, 1, 1], ..LaunchRequest::default() };
     let mut x = [1i32; 32];
     try_launch(TEXT_90, "asserts", vec![array(&x)], launch).expect("all are positive");
     x[9] = -1;

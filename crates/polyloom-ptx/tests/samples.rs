@@ -1,7 +1,7 @@
 //! Whole kernels as compilers write them.
 
 use crate::device::{Arg, array, launch, try_launch, value, values};
-use polyloom_ptx::{FindingKind, Launch, Sanitizers};
+use polyloom_ptx::{FindingKind, LaunchRequest, Sanitizers};
 
 fn text(name: &str) -> String {
     let path = format!("{}/tests/ptx/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
@@ -22,7 +22,7 @@ fn saxpy() {
 fn reading_what_nobody_wrote_is_found() {
     let args = vec![Arg::Fresh(128), array(&[1.0f32; 32]), value(3.0f32), value(32u32)];
     let sanitize = Sanitizers { uninitialised: true, ..Sanitizers::default() };
-    let launch = Launch { block: [32, 1, 1], sanitize, ..Launch::default() };
+    let launch = LaunchRequest { block: [32, 1, 1], sanitize, ..LaunchRequest::default() };
     let fault = try_launch(&text("llvm_tid_saxpy"), "saxpy", args, launch).expect_err("a finding");
     assert_eq!(fault.findings.len(), 1);
     let finding = &fault.findings[0];
@@ -33,7 +33,7 @@ fn reading_what_nobody_wrote_is_found() {
 #[test]
 fn going_past_the_end_ends_the_launch() {
     let args = vec![array(&[0.0f32; 32]), array(&[1.0f32; 16]), value(3.0f32), value(32u32)];
-    let launch = Launch { block: [32, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [32, 1, 1], ..LaunchRequest::default() };
     let fault = try_launch(&text("llvm_tid_saxpy"), "saxpy", args, launch).expect_err("a fault");
     let text = fault.to_string();
     assert!(text.starts_with("PTX line 39: out-of-bounds access in kernel `saxpy`: 4 bytes at 0x7f"), "{text}");
@@ -43,7 +43,7 @@ fn going_past_the_end_ends_the_launch() {
 
 /// A launch of one block of what LLVM wrote.
 fn run(name: &str, kernel: &str, threads: u32, shared: u32, args: Vec<Arg>) -> Vec<Vec<u8>> {
-    let launch = Launch { block: [threads, 1, 1], dynamic_shared_bytes: shared, ..Launch::default() };
+    let launch = LaunchRequest { block: [threads, 1, 1], dynamic_shared_bytes: shared, ..LaunchRequest::default() };
     match try_launch(&text(name), kernel, args, launch) {
         Ok((arrays, _)) => arrays,
         Err(fault) => panic!("{fault}"),
@@ -133,7 +133,7 @@ fn what_the_simulator_lacks_is_named_with_its_place() {
 fn debug_information() {
     let module = crate::device::module(&text("llvm_debug_info"));
     assert_eq!(module.kernels().len(), 1);
-    let launch = Launch { block: [8, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [8, 1, 1], ..LaunchRequest::default() };
     let fault = try_launch(&text("llvm_debug_info"), "k", vec![array(&[0u32; 4])], launch).expect_err("too short");
     let source = fault.findings[0].site.clone().and_then(|site| site.source);
     assert_eq!(source, Some(("/src/kernels.py".to_owned(), 5, 5)));

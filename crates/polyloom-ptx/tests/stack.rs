@@ -1,7 +1,7 @@
 //! Local memory that grows: `alloca`, `stacksave` and `stackrestore`.
 
 use crate::device::{array, try_launch, value, values};
-use polyloom_ptx::{FindingKind, Launch, Sanitizers};
+use polyloom_ptx::{FindingKind, LaunchRequest, Sanitizers};
 
 /// Each thread `i` takes `4 * (i + 1)` bytes `n` times, in a function that calls itself to a depth of `i % 4`; numbers
 /// in them are added up once all are there.
@@ -82,7 +82,7 @@ again:
 #[test]
 fn functions_give_back_what_they_take() {
     // A hundred times what one activation takes would be more than there is.
-    let launch = Launch { block: [48, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+    let launch = LaunchRequest { block: [48, 1, 1], sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
     let (arrays, _) = try_launch(SUMS, "sums", vec![array(&[0u32; 48]), value(100u32)], launch).expect("it runs");
     let expected: Vec<u32> = (0..48u32).map(|i| (i % 4 + 1) * (100 + i * (i + 1) / 2)).collect();
     assert_eq!(values::<u32>(&arrays[0]), expected);
@@ -119,7 +119,7 @@ again:
 #[test]
 fn what_is_restored_is_there_again_and_else_it_ends() {
     let run = |restores: bool, size: u64, n: u32| {
-        try_launch(&in_a_loop(restores), "k", vec![array(&[0u64]), value(size), value(n)], Launch::default())
+        try_launch(&in_a_loop(restores), "k", vec![array(&[0u64]), value(size), value(n)], LaunchRequest::default())
     };
     assert!(run(true, 10_000, 50).is_ok());
     assert!(run(false, 4000, 4).is_ok());
@@ -160,7 +160,7 @@ fn stored_at(at: u32, restores: bool, space: &str) -> String {
 fn what_was_not_given_is_out_of_bounds() {
     for space in [".local", ""] {
         let run = |at: u32, restores: bool| {
-            let launch = Launch { block: [48, 1, 1], ..Launch::default() };
+            let launch = LaunchRequest { block: [48, 1, 1], ..LaunchRequest::default() };
             try_launch(&stored_at(at, restores, space), "k", vec![], launch)
         };
         assert!(run(0, false).is_ok() && run(4, false).is_ok());
@@ -206,7 +206,7 @@ done:
 }";
     let mut deepest = 0;
     for depth in 0..100u32 {
-        match try_launch(text, "k", vec![array(&[0u32]), value(depth)], Launch::default()) {
+        match try_launch(text, "k", vec![array(&[0u32]), value(depth)], LaunchRequest::default()) {
             Ok((arrays, _)) => {
                 assert_eq!(values::<u32>(&arrays[0]), [4242], "{depth} calls deep");
                 deepest = depth;
@@ -220,7 +220,7 @@ done:
 #[test]
 fn a_stack_is_restored_to_where_it_was() {
     let text = in_a_loop(true).replace("stackrestore.u64 %rd1;", "stackrestore.u64 4096;");
-    let fault = try_launch(&text, "k", vec![array(&[0u64]), value(8u64), value(1u32)], Launch::default());
+    let fault = try_launch(&text, "k", vec![array(&[0u64]), value(8u64), value(1u32)], LaunchRequest::default());
     let fault = fault.expect_err("nobody saved that");
     assert!(fault.findings[0].message.contains("`stackrestore` of what"), "{fault}");
 }

@@ -1,7 +1,7 @@
 //! Barriers, warp instructions, atomics and shuffles, in hand-written PTX.
 
 use crate::device::{Arg, array, launch, try_launch, value, values};
-use polyloom_ptx::{FindingKind, Launch, Sanitizers};
+use polyloom_ptx::{FindingKind, LaunchRequest, Sanitizers};
 
 /// A kernel of one output, whose registers are `%r0` to `%r31`, `%rd0` to `%rd15`, `%p0` to `%p7`; `%r0` is the
 /// thread's index and `%rd0` the address of its word of the output.
@@ -14,11 +14,11 @@ pub(crate) fn kernel(body: &str) -> String {
     )
 }
 
-/// What a block of `threads` leaves in the output; the checks find nothing.
+/// Returns what a block of `threads` leaves in the output; the checks find nothing.
 fn run(threads: u32, body: &str) -> Vec<u32> {
     let args = || vec![array(&vec![0u32; threads as usize]), array(&[0u32; 64])];
     let out = launch(&kernel(body), "k", 1, threads, args());
-    let launch = Launch { block: [threads, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+    let launch = LaunchRequest { block: [threads, 1, 1], sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
     let (checked, _) = try_launch(&kernel(body), "k", args(), launch).unwrap_or_else(|fault| panic!("{fault}\n{body}"));
     assert_eq!(out, checked);
     values(&out[0])
@@ -140,7 +140,7 @@ fn producers_arrive_and_consumers_wait() {
 #[test]
 fn a_barrier_nobody_else_reaches_is_a_deadlock() {
     let body = "setp.lt.u32 %p0, %r0, 32;\n@%p0 bra OTHER;\nbar.sync 1, 64;\nret;\nOTHER:\nbar.sync 2, 64;";
-    let launch = Launch { block: [64, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [64, 1, 1], ..LaunchRequest::default() };
     let fault = try_launch(&kernel(body), "k", vec![Arg::Fresh(256), Arg::Fresh(4)], launch).expect_err("a deadlock");
     assert_eq!(fault.findings[0].kind, FindingKind::Deadlock);
     assert_eq!(fault.findings[0].threads.len(), 32);
@@ -171,7 +171,7 @@ fn two_paths_of_a_warp_may_wait_for_another_block() {
                 SET:\nst.volatile.global.u32 [%rd2], 7;\nst.volatile.global.u32 [%rd2+4], 8;";
     let rounds = std::sync::atomic::AtomicU32::new(0);
     let interrupt = || rounds.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 10_000;
-    let launch = Launch { grid: [2, 1, 1], block: [2, 1, 1], interrupt: &interrupt, ..Launch::default() };
+    let launch = LaunchRequest { grid: [2, 1, 1], block: [2, 1, 1], interrupt: &interrupt, ..LaunchRequest::default() };
     let (out, _) = try_launch(&kernel(body), "k", vec![array(&[0u32; 2]), array(&[0u32; 2])], launch).expect("it ends");
     assert_eq!(values::<u32>(&out[0]), [7, 8]);
 }
@@ -191,7 +191,7 @@ fn blocks_have_sixteen_barriers() {
     let loaded = simulator.load(&crate::device::module(&kernel("bar.sync 15;\nbar.sync 16;"))).expect("it loads");
     let errors = loaded.kernel("k").err().expect("it is refused");
     assert_eq!(errors.iter().map(|each| &*each.message).collect::<Vec<_>>(), ["a block has barriers 0 to 15, not 16"]);
-    let launch = Launch { block: [32, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [32, 1, 1], ..LaunchRequest::default() };
     let args = vec![Arg::Fresh(128), Arg::Fresh(4)];
     let fault = try_launch(&kernel("mov.u32 %r1, 16;\nbarrier.sync %r1;"), "k", args, launch).expect_err("a fault");
     assert_eq!(fault.findings[0].message, "a block has barriers 0 to 15, not 16");
@@ -214,7 +214,13 @@ fn spinning_ends_when_the_caller_says_so() {
     let body = "LOOP:\nld.volatile.global.u32 %r1, [%rd0];\nsetp.eq.u32 %p0, %r1, 0;\n@%p0 bra LOOP;";
     let asked = std::sync::atomic::AtomicU32::new(0);
     let interrupt = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 20;
-    let launch = Launch { grid: [3, 1, 1], block: [32, 1, 1], interrupt: &interrupt, threads: 2, ..Launch::default() };
+    let launch = LaunchRequest {
+        grid: [3, 1, 1],
+        block: [32, 1, 1],
+        interrupt: &interrupt,
+        threads: 2,
+        ..LaunchRequest::default()
+    };
     let args = vec![array(&[0u32; 32]), Arg::Fresh(4)];
     let fault = try_launch(&kernel(body), "k", args, launch).expect_err("it is interrupted");
     assert_eq!(fault.findings[0].kind, FindingKind::Interrupted);
@@ -223,7 +229,7 @@ fn spinning_ends_when_the_caller_says_so() {
 #[test]
 fn traps_name_their_thread() {
     let body = "setp.ne.u32 %p0, %r0, 5;\n@%p0 bra FINE;\ntrap;\nFINE:";
-    let launch = Launch { block: [32, 1, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [32, 1, 1], ..LaunchRequest::default() };
     let fault = try_launch(&kernel(body), "k", vec![Arg::Fresh(128), Arg::Fresh(4)], launch).expect_err("a trap");
     let finding = &fault.findings[0];
     assert_eq!((finding.kind, finding.threads.len(), finding.threads[0].thread), (FindingKind::Trap, 1, [5, 0, 0]));
@@ -307,7 +313,8 @@ fn special_registers() {
                 mov.u32 %r6, %warpid;\nmov.u32 %r7, %lanemask_lt;\nmov.u32 %r8, %lanemask_ge;\nmov.u32 %r9, %dynamic_smem_size;\n\
                 ld.param.u64 %rd4, [other];\nmad.lo.u32 %r10, %r1, %r2, %r0;\nmul.wide.u32 %rd5, %r10, 32;\nadd.u64 %rd4, %rd4, %rd5;\n\
                 st.global.v4.u32 [%rd4], {%r3, %r4, %r5, %r6};\nst.global.v4.u32 [%rd4+16], {%r7, %r8, %r9, %r2};";
-    let launch = Launch { grid: [1, 1, 2], block: [20, 3, 1], dynamic_shared_bytes: 48, ..Launch::default() };
+    let launch =
+        LaunchRequest { grid: [1, 1, 2], block: [20, 3, 1], dynamic_shared_bytes: 48, ..LaunchRequest::default() };
     let args = vec![array(&[0u32; 64]), array(&[0u32; 60 * 8])];
     let (out, _) = try_launch(&kernel(body), "k", args, launch).expect("it runs");
     for (thread, row) in (0u32..).zip(values::<u32>(&out[1]).chunks(8)) {
@@ -323,7 +330,7 @@ fn vectors_of_special_registers_and_memory_mapped_accesses() {
                 st.global.v4.u32 [%rd4], {%r1, %r2, %r3, %r4};\nst.global.v4.u32 [%rd4+16], {%r5, %r6, %r7, %r8};\n\
                 ld.mmio.relaxed.sys.global.u32 %r9, [%rd4+20];\nst.mmio.relaxed.sys.global.u32 [%rd4+28], %r9;\n\
                 mov.pred %p1, %is_explicit_cluster;\n@%p1 st.global.u32 [%rd4], 7;";
-    let launch = Launch { block: [1, 3, 1], ..Launch::default() };
+    let launch = LaunchRequest { block: [1, 3, 1], ..LaunchRequest::default() };
     let body = format!("mov.u32 %r1, %tid.y;\nsetp.ne.u32 %p0, %r1, 2;\n@%p0 ret;\n{body}");
     let args = vec![array(&[0u32; 1]), array(&[9u32; 8])];
     let (out, _) = try_launch(&kernel(&body), "k", args, launch).expect("it runs");
@@ -341,22 +348,22 @@ fn branch_tables_and_value_parameters() {
 #[test]
 fn a_launch_must_fit_the_kernel() {
     let text = ".version 8.0\n.target sm_80\n.visible .entry k(.param .u32 a) .reqntid 64, 1, 1 { .shared .b8 x[40000]; ret; }";
-    let refused = |launch: Launch<'_>, args: Vec<Arg>| {
+    let refused = |launch: LaunchRequest<'_>, args: Vec<Arg>| {
         let fault = try_launch(text, "k", args, launch).expect_err("it does not fit");
         fault.findings[0].message.clone()
     };
-    let fine = Launch { block: [64, 1, 1], ..Launch::default() };
+    let fine = LaunchRequest { block: [64, 1, 1], ..LaunchRequest::default() };
     assert_eq!(refused(fine, vec![]), "the kernel has 1 parameters, not 0");
     assert_eq!(refused(fine, vec![value(1u64)]), "parameter 0 (`a`) has 4 bytes, not 8");
-    let small = Launch { block: [32, 1, 1], ..fine };
+    let small = LaunchRequest { block: [32, 1, 1], ..fine };
     assert_eq!(refused(small, vec![value(1u32)]), "the kernel requires blocks of (64, 1, 1), not (32, 1, 1)");
-    let large = Launch { block: [2000, 1, 1], ..fine };
+    let large = LaunchRequest { block: [2000, 1, 1], ..fine };
     let message = "a block has at most 1024 threads, (1024, 1024, 64) along its axes, not ";
     assert_eq!(refused(large, vec![value(1u32)]), format!("{message}(2000, 1, 1)"));
     // As many threads as 64 bits count, and none.
-    let wrapped = Launch { block: [1 << 31, 1 << 31, 4], ..fine };
+    let wrapped = LaunchRequest { block: [1 << 31, 1 << 31, 4], ..fine };
     assert_eq!(refused(wrapped, vec![value(1u32)]), format!("{message}(2147483648, 2147483648, 4)"));
-    let high = Launch { grid: [1, 65536, 1], ..fine };
+    let high = LaunchRequest { grid: [1, 65536, 1], ..fine };
     let message = "a grid has at most (2147483647, 65535, 65535) blocks along its axes, not (1, 65536, 1)";
     assert_eq!(refused(high, vec![value(1u32)]), message);
 }
@@ -369,7 +376,7 @@ fn copies_arrive_at_mbarriers() {
                 cp.async.mbarrier.arrive.noinc.shared.b64 [tile];\nWAIT:\nmbarrier.try_wait.parity.shared.b64 %p1, [tile], 0;\n\
                 @!%p1 bra WAIT;\nmov.u32 %r10, tile;\nsub.u32 %r10, %r10, %r9;\nld.shared.u32 %r1, [%r10+140];\nst.global.u32 [%rd0], %r1;";
     let x: Vec<u32> = (0..32).map(|i| i * i + 1).collect();
-    let launch = Launch { block: [32, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+    let launch = LaunchRequest { block: [32, 1, 1], sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
     let args = vec![array(&[0u32; 32]), array(&x)];
     let (out, _) = try_launch(&kernel(body), "k", args, launch).unwrap_or_else(|fault| panic!("{fault}"));
     assert_eq!(values::<u32>(&out[0]), x.into_iter().rev().collect::<Vec<_>>());

@@ -1,6 +1,6 @@
 //! Printing and parsing.
 
-use polyloom_ptx::syntax::ast::Item;
+use polyloom_ptx::syntax::ast::ModuleItem;
 use polyloom_ptx::{Module, Simulator};
 use std::path::PathBuf;
 
@@ -98,7 +98,7 @@ fn numbers() {
 fn names_of_files() {
     let text = format!("{HEAD}.file 1 \"gr\\303\\266\\303\\237e \\\"a\\\\b\\t\\q\"\n.pragma \"a\", \"b\";\n");
     let module = Module::parse(&text).expect("it parses");
-    let Item::File(1, name) = &module.ast().items[0] else { panic!("a file") };
+    let ModuleItem::File(1, name) = &module.ast().items[0] else { panic!("a file") };
     assert_eq!(name, "größe \"a\\b\t\\q");
     let printed = module.to_string();
     assert!(printed.contains(r#".file 1 "gr\303\266\303\237e \042a\134b\011\134q""#), "{printed}");

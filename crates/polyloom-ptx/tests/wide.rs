@@ -2,14 +2,14 @@
 
 use crate::device::{array, launch, module, try_launch, values};
 use crate::sync::kernel;
-use polyloom_ptx::{FindingKind, Launch, Module, Sanitizers, Simulator};
+use polyloom_ptx::{FindingKind, LaunchRequest, Module, Sanitizers, Simulator};
 
-/// What 32 threads leave in the output, with and without checks.
+/// Returns what 32 threads leave in the output, with and without checks.
 fn run(head: &str, body: &str) -> Vec<u32> {
     let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
     let args = || vec![array(&[0u32; 32]), array(&[0u32; 64])];
     let out = launch(&text, "k", 1, 32, args());
-    let checks = Launch { block: [32, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+    let checks = LaunchRequest { block: [32, 1, 1], sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
     let (checked, _) = try_launch(&text, "k", args(), checks).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
     assert_eq!(out, checked);
     values(&out[0])
@@ -68,7 +68,7 @@ fn wide_values_change_at_once() {
 fn wide_accesses_are_checked() {
     let fault = |body: &str| {
         let text = kernel(&format!(".reg .b128 %q;\nld.param.u64 %rd4, [other];\n{body}"));
-        let launch = Launch { sanitize: Sanitizers::ALL, ..Launch::default() };
+        let launch = LaunchRequest { sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
         let fault = try_launch(&text, "k", vec![array(&[0u32; 4]), array(&[0u32; 8])], launch).expect_err("a fault");
         fault.findings[0].kind
     };

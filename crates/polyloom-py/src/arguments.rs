@@ -9,7 +9,7 @@ use crate::environment::capture;
 use crate::numpy_array::{ArrayType, check_array, extents, has_type, memory, numpy_text};
 use crate::structure;
 use numpy::npyffi;
-use polyloom::frontend::{Captured, ParamType, Pattern};
+use polyloom::frontend::{CapturedMeaning, ParamType, TypePattern};
 use polyloom::{
     ArgBlock, ArgError, Composite, CompositeKind, Device, Footprint, MAX_DIMS, Scalar, Type, ValueType, scalar_bits,
 };
@@ -20,7 +20,7 @@ use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyTuple, Py
 use smallvec::SmallVec;
 
 /// An array argument that the kernel writes.
-pub(crate) struct Written {
+pub(crate) struct WrittenArray {
     param: usize,
     /// Whether it is in the memory of the launch's device, where addresses have nothing to do with the host's.
     pub(crate) is_resident: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Written {
 }
 
 /// The arrays that a kernel writes.
-pub(crate) type Writes = SmallVec<[Written; 4]>;
+pub(crate) type Writes = SmallVec<[WrittenArray; 4]>;
 
 /// Fills `block` with `args` for a launch of `kernel` on `device`. `kept` receives objects made on the way, which must
 /// live until the launch is over, and `written` the arrays that the kernel writes.
@@ -135,7 +135,7 @@ fn fill_leaves<'py>(
             block.set_resident();
         }
         if is_written && let Some(&footprint) = block.footprints().last() {
-            written.push(Written { param: index, is_resident, array, footprint });
+            written.push(WrittenArray { param: index, is_resident, array, footprint });
         }
     }
     check_overlap(py, kernel, written)
@@ -211,7 +211,7 @@ fn plain_type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<Type> {
     }
     let inner = match wanted {
         ParamType::GenericArray(pattern, _) => pattern,
-        _ => Pattern::Any,
+        _ => TypePattern::Any,
     };
     // SAFETY: `arg` is a live object.
     if unsafe { npyffi::PyArray_Check(py, arg.as_ptr()) } != 0 {
@@ -220,11 +220,11 @@ fn plain_type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<Type> {
     }
     if let Ok(array) = arg.cast::<ArrayBase>() {
         // SAFETY: it is an array, which `arg` holds.
-        return unsafe { array_type(array.get().object().cast(), array.get().element(), Pattern::Any) };
+        return unsafe { array_type(array.get().object().cast(), array.get().element(), TypePattern::Any) };
     }
     match capture(arg) {
-        Captured::Constant(_, scalar) => return Ok(scalar.into()),
-        Captured::CompositeConstant(_, composite) => return Ok(composite.into()),
+        CapturedMeaning::Constant(_, scalar) => return Ok(scalar.into()),
+        CapturedMeaning::CompositeConstant(_, composite) => return Ok(composite.into()),
         _ => {}
     }
     let numpy = py.import("numpy")?;
@@ -246,7 +246,11 @@ fn plain_type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<Type> {
 /// # Safety
 ///
 /// `object` is a live NumPy array.
-unsafe fn array_type(object: *mut npyffi::PyArrayObject, element: Option<Composite>, inner: Pattern) -> PyResult<Type> {
+unsafe fn array_type(
+    object: *mut npyffi::PyArrayObject,
+    element: Option<Composite>,
+    inner: TypePattern,
+) -> PyResult<Type> {
     // SAFETY: a live array's descriptor is valid, and the extents are its own.
     let (descr, extents) = unsafe { (&*(*object).fields.descr, extents(&(*object).fields)) };
     // The bits of `bfloat16` are integers where NumPy has no such type.
@@ -257,12 +261,12 @@ unsafe fn array_type(object: *mut npyffi::PyArrayObject, element: Option<Composi
     let n_inner = element.map_or(inner.n_inner_axes(), |element| element.shape().len());
     let rank = extents.len().saturating_sub(n_inner);
     let element = element.or_else(|| match inner {
-        Pattern::Composite { kind, .. } => {
+        TypePattern::Composite { kind, .. } => {
             let shape: SmallVec<[i128; 2]> = extents[rank..].iter().map(|&extent| extent as i128).collect();
             let is_fixed = matches!(kind, CompositeKind::Quaternion | CompositeKind::Transform);
             Composite::new(kind, scalar, if is_fixed { &[] } else { &shape }).ok()
         }
-        Pattern::Any | Pattern::Scalar(_) => None,
+        TypePattern::Any | TypePattern::Scalar(_) => None,
     });
     let element = element.map_or(Type::Scalar(scalar), Type::Composite);
     let ndim = u8::try_from(rank).ok().filter(|&ndim| (1..=MAX_DIMS).contains(&usize::from(ndim)));
@@ -437,7 +441,7 @@ pub(crate) fn argument_error(kernel: &polyloom::Kernel, error: &ArgError) -> PyE
 }
 
 /// Two arrays that the kernel writes must not share elements.
-fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[Written]) -> PyResult<()> {
+fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[WrittenArray]) -> PyResult<()> {
     for (i, a) in written.iter().enumerate() {
         for b in &written[..i] {
             if a.is_resident == b.is_resident && a.footprint.overlaps(&b.footprint) && shares_memory(py, a, b)? {
@@ -451,14 +455,14 @@ fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[Written])
 }
 
 /// Whether two arrays whose address ranges overlap have an element in common: NumPy's exact test.
-fn shares_memory(py: Python<'_>, a: &Written, b: &Written) -> PyResult<bool> {
+fn shares_memory(py: Python<'_>, a: &WrittenArray, b: &WrittenArray) -> PyResult<bool> {
     // SAFETY: both are live arrays, which the caller's arguments hold.
     let [a, b] = [a, b].map(|written| unsafe { Bound::from_borrowed_ptr(py, written.array.cast()) });
     let bounded = PyDict::new(py);
     bounded.set_item("max_work", 100_000)?;
     match py.import("numpy")?.call_method("shares_memory", (a, b), Some(&bounded)) {
         Ok(answer) => answer.extract(),
-        // The exact answer would take too long: their ranges overlap, and that has to do.
+        // The exact answer would take too long, because their ranges overlap, and that has to do.
         Err(error) if error.is_instance_of::<PyException>(py) => Ok(true),
         Err(interrupt) => Err(interrupt),
     }
@@ -588,7 +592,7 @@ fn array_object<'py>(
     }
     let numpy = py.import("numpy")?;
     let converted = if arg.is_none() {
-        // No array: one without elements, which a kernel tells by its truth.
+        // No array, so that one without elements, which a kernel tells by its truth.
         let n_inner = ty.element.map_or(0, |element| element.shape().len());
         let mut shape = vec![0; usize::from(ty.rank) - n_inner];
         shape.extend(ty.element.iter().flat_map(|element| element.shape()));
@@ -651,7 +655,7 @@ fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
 fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     /// `DLManagedTensorVersioned` of DLPack 1.0 as far as its flags.
     #[repr(C)]
-    struct Versioned {
+    struct DlpackVersioned {
         major: u32,
         minor: u32,
         manager_context: *mut std::ffi::c_void,
@@ -679,7 +683,7 @@ fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
             "gives no new DLPack capsule when it is asked for one: pass np.from_dlpack(x)",
         ));
     }
-    let tensor = capsule.pointer_checked(Some(c"dltensor_versioned"))?.cast::<Versioned>();
+    let tensor = capsule.pointer_checked(Some(c"dltensor_versioned"))?.cast::<DlpackVersioned>();
     // SAFETY: a capsule of this name holds such a tensor, and nobody has consumed it.
     let tensor = unsafe { tensor.as_ref() };
     Ok(tensor.major == 1 && tensor.flags & READ_ONLY == 0)

@@ -3,7 +3,7 @@
 use crate::composite::CompositeType;
 use crate::environment::capture;
 use crate::session;
-use polyloom::frontend::Captured;
+use polyloom::frontend::CapturedMeaning;
 use polyloom::{Bits, CallError, Scalar, Type, is_function_of_values, scalar_bits};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use smallvec::{SmallVec, smallvec};
 
 /// A Python number takes the type of what it meets.
-enum Value {
+enum ScalarArgument {
     Typed(Type, Bits),
     Int(i128),
     Float(f64),
@@ -33,13 +33,13 @@ pub(crate) fn call_builtin(
         let message = format!("polyloom.{callee} is a function of the kernel language: call it inside a kernel");
         return Err(PyTypeError::new_err(message));
     }
-    let mut values: Vec<Value> = Vec::with_capacity(args.len());
+    let mut values: Vec<ScalarArgument> = Vec::with_capacity(args.len());
     let mut texts: SmallVec<[String; 4]> = SmallVec::new();
     for arg in &args {
         let arg = plain(arg)?;
         texts.push(match value(&arg) {
             // How large a matrix is belongs to its type.
-            Some(Value::Int(n)) if callee == "identity" => n.to_string(),
+            Some(ScalarArgument::Int(n)) if callee == "identity" => n.to_string(),
             Some(value) => {
                 values.push(value);
                 format!("x{}", values.len() - 1)
@@ -50,7 +50,7 @@ pub(crate) fn call_builtin(
     let mut named = None;
     for (name, arg) in keywords.into_iter().flat_map(|keywords| keywords.iter()) {
         let arg = plain(&arg)?;
-        if let Captured::Type(scalar) = capture(&arg) {
+        if let CapturedMeaning::Type(scalar) = capture(&arg) {
             named = Some(scalar);
         }
         let name = name.extract::<String>()?;
@@ -72,13 +72,13 @@ pub(crate) fn call_builtin(
         _ => format!("polyloom.{callee}({})", texts.join(", ")),
     };
     let typed = values.iter().find_map(|value| match value {
-        Value::Typed(Type::Scalar(scalar), _) => Some(*scalar),
-        Value::Typed(ty, _) => Some(ty.as_composite()?.elem()),
+        ScalarArgument::Typed(Type::Scalar(scalar), _) => Some(*scalar),
+        ScalarArgument::Typed(ty, _) => Some(ty.as_composite()?.elem()),
         _ => None,
     });
     let typed = named.or(typed);
     let float = typed.filter(|scalar| scalar.is_float()).unwrap_or(Scalar::F32);
-    let has_float = values.iter().any(|value| matches!(value, Value::Float(_)));
+    let has_float = values.iter().any(|value| matches!(value, ScalarArgument::Float(_)));
     // `sin(1)` is of a float.
     let ints = match typed {
         Some(scalar) if scalar != Scalar::Bool => [scalar, scalar],
@@ -127,13 +127,15 @@ fn plain<'py>(arg: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-fn value(arg: &Bound<'_, PyAny>) -> Option<Value> {
+fn value(arg: &Bound<'_, PyAny>) -> Option<ScalarArgument> {
     Some(match capture(arg) {
-        Captured::Bool(value) => Value::Typed(Type::BOOL, smallvec![value.into()]),
-        Captured::Int(value) => Value::Int(value),
-        Captured::Float(value) => Value::Float(value),
-        Captured::Constant(bits, scalar) => Value::Typed(scalar.into(), smallvec![bits]),
-        Captured::CompositeConstant(bits, composite) => Value::Typed(composite.into(), SmallVec::from_slice(&bits)),
+        CapturedMeaning::Bool(value) => ScalarArgument::Typed(Type::BOOL, smallvec![value.into()]),
+        CapturedMeaning::Int(value) => ScalarArgument::Int(value),
+        CapturedMeaning::Float(value) => ScalarArgument::Float(value),
+        CapturedMeaning::Constant(bits, scalar) => ScalarArgument::Typed(scalar.into(), smallvec![bits]),
+        CapturedMeaning::CompositeConstant(bits, composite) => {
+            ScalarArgument::Typed(composite.into(), SmallVec::from_slice(&bits))
+        }
         _ => return None,
     })
 }
@@ -146,14 +148,14 @@ fn misfit(callee: &str, arg: &Bound<'_, PyAny>) -> PyErr {
 /// The text of a scalar type.
 fn scalar_type(arg: &Bound<'_, PyAny>) -> Option<String> {
     match capture(arg) {
-        Captured::Type(scalar) => Some(format!("polyloom.{}", scalar.python_name())),
+        CapturedMeaning::Type(scalar) => Some(format!("polyloom.{}", scalar.python_name())),
         _ => None,
     }
 }
 
 /// The text of an extent, or of several.
 fn extents(arg: &Bound<'_, PyAny>) -> Option<String> {
-    if let Captured::Int(value) = capture(arg) {
+    if let CapturedMeaning::Int(value) = capture(arg) {
         return Some(value.to_string());
     }
     let extents = arg.extract::<Vec<i64>>().ok()?;
@@ -161,11 +163,11 @@ fn extents(arg: &Bound<'_, PyAny>) -> Option<String> {
 }
 
 /// The values, where integers without a type are of type `int` and floats of type `float`.
-fn arguments(values: &[Value], int: Scalar, float: Scalar) -> PyResult<SmallVec<[(Type, Bits); 4]>> {
-    let typed = |value: &Value| match value {
-        Value::Typed(ty, bits) => Ok((*ty, bits.clone())),
-        Value::Float(value) => Ok((float.into(), smallvec![scalar_bits::from_f64(float, *value)])),
-        Value::Int(value) => match scalar_bits::from_int(int, *value) {
+fn arguments(values: &[ScalarArgument], int: Scalar, float: Scalar) -> PyResult<SmallVec<[(Type, Bits); 4]>> {
+    let typed = |value: &ScalarArgument| match value {
+        ScalarArgument::Typed(ty, bits) => Ok((*ty, bits.clone())),
+        ScalarArgument::Float(value) => Ok((float.into(), smallvec![scalar_bits::from_f64(float, *value)])),
+        ScalarArgument::Int(value) => match scalar_bits::from_int(int, *value) {
             Some(bits) => Ok((int.into(), smallvec![bits])),
             None => Err(PyOverflowError::new_err(format!("{value} does not fit {}", int.python_name()))),
         },

@@ -6,7 +6,7 @@ use crate::environment::{Evaluation, LiveEnvironment};
 use crate::errors::compile_error;
 use crate::kernel::SourceUnit;
 use crate::session;
-use polyloom::frontend::{Captured, Environment, FunctionHandle};
+use polyloom::frontend::{CapturedMeaning, FunctionHandle, NameEnvironment};
 use polyloom::{SourceFile, Type, ValueType};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,8 +19,8 @@ use std::sync::Arc;
 pub(crate) struct Captures {
     unit: Arc<polyloom::SourceUnit>,
     function: usize,
-    names: BTreeMap<Box<str>, Captured>,
-    evaluated: HashMap<Evaluation, Captured>,
+    names: BTreeMap<Box<str>, CapturedMeaning>,
+    evaluated: HashMap<Evaluation, CapturedMeaning>,
     is_complete: bool,
 }
 
@@ -40,7 +40,7 @@ impl Captures {
         let unit = unit.get().unit().clone();
         let (environment, _scope) = LiveEnvironment::new(py, &unit, index, globals, cells)?;
         let environment = Arc::new(environment);
-        let surroundings: Arc<dyn Environment> = environment.clone();
+        let surroundings: Arc<dyn NameEnvironment> = environment.clone();
         let handle = FunctionHandle {
             unit: unit.clone(),
             function: index,
@@ -80,9 +80,9 @@ impl Hash for Captures {
         for value in self.names.values() {
             // The values that functions of one text differ by.
             match value {
-                Captured::Int(value) => value.hash(state),
-                Captured::Float(value) => value.to_bits().hash(state),
-                Captured::Constant(bits, _) => bits.hash(state),
+                CapturedMeaning::Int(value) => value.hash(state),
+                CapturedMeaning::Float(value) => value.to_bits().hash(state),
+                CapturedMeaning::Constant(bits, _) => bits.hash(state),
                 _ => {}
             }
         }

@@ -5,8 +5,8 @@ use crate::numpy_array::extents;
 use crate::sim;
 use numpy::npyffi;
 use polyloom::{
-    Arch, Buffer, CudaInfo, Device, DeviceFailure, Layout, UnknownArch, WARP_SIZE, cuda_device, cuda_devices,
-    cuda_free_bytes, device_memory,
+    Arch, ArrayLayout, CudaInfo, Device, DeviceBuffer, DeviceFailure, UnknownArch, WARP_SIZE, cuda_device,
+    cuda_devices, cuda_free_bytes, device_memory,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -105,7 +105,7 @@ pub(crate) fn gpu_available(py: Python<'_>) -> bool {
 pub(crate) fn architecture<'py>(py: Python<'py>, name: Option<&str>) -> PyResult<(u16, Bound<'py, PyDict>)> {
     let arch: Arch = match name {
         Some(name) => name.parse().map_err(|error: UnknownArch| PyValueError::new_err(error.to_string()))?,
-        None => sim::Settings::get().arch,
+        None => sim::SimSettings::get().arch,
     };
     let limits = arch.limits();
     let found = PyDict::new(py);
@@ -141,7 +141,7 @@ pub(crate) fn synchronize(py: Python<'_>, name: Option<&str>) -> PyResult<()> {
 /// Memory of a device that arrays are in.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct DeviceMemory {
-    buffer: Buffer,
+    buffer: DeviceBuffer,
     /// Keeps memory that somebody else has allocated; all arrays over it share this object.
     #[expect(dead_code, reason = "it is only to live as long")]
     owner: Option<Py<PyAny>>,
@@ -161,12 +161,12 @@ impl DeviceMemory {
         owner: Option<Py<PyAny>>,
     ) -> PyResult<DeviceMemory> {
         let device = named(device)?;
-        let made = py.detach(|| -> Result<Buffer, DeviceFailure> {
+        let made = py.detach(|| -> Result<DeviceBuffer, DeviceFailure> {
             let memory = device_memory(device)?;
             match address {
-                None => Buffer::new(memory, n_bytes),
+                None => DeviceBuffer::new(memory, n_bytes),
                 // SAFETY: whoever offers memory by an address vouches for it, as Python's array interfaces have it.
-                Some(address) => Ok(unsafe { Buffer::borrowed(memory, address, n_bytes) }),
+                Some(address) => Ok(unsafe { DeviceBuffer::borrowed(memory, address, n_bytes) }),
             }
         });
         Ok(DeviceMemory { buffer: made.map_err(|failure| device_error(py, &failure))?, owner })
@@ -325,11 +325,11 @@ pub(crate) fn memory_of(array: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
 }
 
 /// Where a NumPy array says that its elements are.
-pub(crate) fn layout_of(array: &Bound<'_, PyAny>) -> PyResult<Layout> {
+pub(crate) fn layout_of(array: &Bound<'_, PyAny>) -> PyResult<ArrayLayout> {
     let (address, _) = memory_of(array)?;
     let (extents, strides): (Vec<u64>, Vec<i64>) =
         (array.getattr("shape")?.extract()?, array.getattr("strides")?.extract()?);
-    Ok(Layout {
+    Ok(ArrayLayout {
         base: address as u64,
         elem_bytes: array.getattr("itemsize")?.extract()?,
         extents: extents.into(),

@@ -9,8 +9,8 @@ use crate::composite::{CompositeBase, CompositeType};
 use crate::kernel::{Function, Kernel};
 use crate::structure::StructType;
 use polyloom::frontend::{
-    Captured, Environment, FunctionHandle, ParamType, Pattern, ScalarSet, Variable, library_member, package_member,
-    python_builtin, types_member,
+    CapturedMeaning, FunctionHandle, KernelVariable, NameEnvironment, ParamType, ScalarSet, TypePattern,
+    library_member, package_member, python_builtin, types_member,
 };
 use polyloom::{Composite, CompositeKind, MAX_COMPONENTS, Scalar, SourceUnit, Type, ValueType, scalar_bits};
 use pyo3::exceptions::PyRuntimeError;
@@ -26,7 +26,7 @@ use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
 /// Where an expression stands, with the variables in it.
-pub(crate) type Evaluation = (u32, Vec<(Box<str>, Variable)>);
+pub(crate) type Evaluation = (u32, Vec<(Box<str>, KernelVariable)>);
 
 /// The objects of the program that a function may look up when it is compiled.
 ///
@@ -46,7 +46,7 @@ pub(crate) struct Scope {
 
 #[pymethods]
 impl Scope {
-    // There is no `__clear__`: a cycle goes through a dictionary, which has one.
+    // There is no `__clear__`, because a cycle goes through a dictionary, which has one.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.globals)?;
         visit.call(&self.cells)?;
@@ -60,9 +60,9 @@ pub(crate) struct LiveEnvironment {
     /// A weak reference to the scope.
     scope: Py<PyWeakrefReference>,
     /// What names meant when the function was defined, by dotted path.
-    captured: BTreeMap<Box<str>, Captured>,
+    captured: BTreeMap<Box<str>, CapturedMeaning>,
     /// What Python has computed: an expression keeps its value, whenever the code around it is compiled again.
-    evaluated: Mutex<HashMap<Evaluation, Captured>>,
+    evaluated: Mutex<HashMap<Evaluation, CapturedMeaning>>,
 }
 
 impl LiveEnvironment {
@@ -87,9 +87,9 @@ impl LiveEnvironment {
             // What only Python's own builtins give a meaning may still be defined.
             let Some(root) = scope.root(py, parts[0]) else { continue };
             match scope.find(py, &parts) {
-                Some(Captured::Function(found)) if is_outdated(unit, function, &found) => {}
+                Some(CapturedMeaning::Function(found)) if is_outdated(unit, function, &found) => {}
                 // `None`, say, until a later line gives it a meaning.
-                Some(Captured::Unsupported(_) | Captured::Unknown(_)) | None => {}
+                Some(CapturedMeaning::Unsupported(_) | CapturedMeaning::Unknown(_)) | None => {}
                 Some(found) => {
                     let members = parts[1..].iter().try_fold(root, |value, name| value.getattr(*name).ok());
                     if let Some(Ok(function)) = members.map(Bound::cast_into::<Function>) {
@@ -116,13 +116,13 @@ impl LiveEnvironment {
     }
 
     /// What names mean that had a meaning when the function was defined, and the static expressions computed so far.
-    pub(crate) fn captures(&self) -> (&BTreeMap<Box<str>, Captured>, HashMap<Evaluation, Captured>) {
+    pub(crate) fn captures(&self) -> (&BTreeMap<Box<str>, CapturedMeaning>, HashMap<Evaluation, CapturedMeaning>) {
         (&self.captured, self.evaluated.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 }
 
 impl Scope {
-    fn run(&self, py: Python<'_>, expression: &str, variables: &[(&str, Variable)]) -> PyResult<Captured> {
+    fn run(&self, py: Python<'_>, expression: &str, variables: &[(&str, KernelVariable)]) -> PyResult<CapturedMeaning> {
         // One dictionary of all names, so that comprehensions see them too.
         let names = self.globals.bind(py).copy()?;
         for (name, value) in self.cells.bind(py) {
@@ -136,10 +136,10 @@ impl Scope {
         names.update(self.objects.bind(py).as_mapping())?;
         for (name, variable) in variables {
             match *variable {
-                Variable::Bool(value) => names.set_item(name, value)?,
-                Variable::Int(value) => names.set_item(name, value)?,
-                Variable::Float(bits) => names.set_item(name, f64::from_bits(bits))?,
-                Variable::OfLength(n) => names.set_item(name, PyTuple::new(py, (0..n).map(|_| py.None()))?)?,
+                KernelVariable::Bool(value) => names.set_item(name, value)?,
+                KernelVariable::Int(value) => names.set_item(name, value)?,
+                KernelVariable::Float(bits) => names.set_item(name, f64::from_bits(bits))?,
+                KernelVariable::OfLength(n) => names.set_item(name, PyTuple::new(py, (0..n).map(|_| py.None()))?)?,
             }
         }
         // In parentheses it may go over several lines.
@@ -162,12 +162,12 @@ impl Scope {
     }
 
     /// What a path means now.
-    fn find(&self, py: Python<'_>, path: &[&str]) -> Option<Captured> {
+    fn find(&self, py: Python<'_>, path: &[&str]) -> Option<CapturedMeaning> {
         let (first, rest) = path.split_first()?;
         let mut value = match self.root(py, first) {
             Some(value) => value,
             None if self.is_empty_cell(py, first) => {
-                return Some(Captured::Unknown("a variable that the function around it has not set yet"));
+                return Some(CapturedMeaning::Unknown("a variable that the function around it has not set yet"));
             }
             None if rest.is_empty() => return python_builtin(first),
             None => return None,
@@ -193,28 +193,30 @@ fn contents(value: Bound<'_, PyAny>) -> Option<Bound<'_, PyAny>> {
     Some(value)
 }
 
-/// Whether a function is from an earlier run of the text that defines this one, and stands below it there: it is about
-/// to be defined anew.
+/// Whether a function is from an earlier run of the text that defines this one, and stands below it there, because it
+/// is about to be defined anew.
 fn is_outdated(unit: &SourceUnit, function: usize, found: &[FunctionHandle]) -> bool {
     found.iter().any(|other| unit.will_define_again(function, &other.unit, other.function))
 }
 
 /// The function with the overloads that it has gained since it was captured. What is now another function is not it.
-fn with_overloads(captured: &[FunctionHandle], now: Option<Captured>) -> Vec<FunctionHandle> {
+fn with_overloads(captured: &[FunctionHandle], now: Option<CapturedMeaning>) -> Vec<FunctionHandle> {
     match now {
-        Some(Captured::Function(now)) if captured.iter().all(|known| now.iter().any(|other| other.is_same(known))) => {
+        Some(CapturedMeaning::Function(now))
+            if captured.iter().all(|known| now.iter().any(|other| other.is_same(known))) =>
+        {
             now
         }
         _ => captured.to_vec(),
     }
 }
 
-impl Environment for LiveEnvironment {
-    fn lookup(&self, path: &[&str]) -> Option<Captured> {
+impl NameEnvironment for LiveEnvironment {
+    fn lookup(&self, path: &[&str]) -> Option<CapturedMeaning> {
         match self.captured.get(&*path.join(".")) {
-            Some(Captured::Function(captured)) => {
+            Some(CapturedMeaning::Function(captured)) => {
                 let now = Python::attach(|py| self.scope(py)?.get().find(py, path));
-                Some(Captured::Function(with_overloads(captured, now)))
+                Some(CapturedMeaning::Function(with_overloads(captured, now)))
             }
             Some(captured) => Some(captured.clone()),
             None => Python::attach(|py| self.scope(py)?.get().find(py, path)),
@@ -225,8 +227,8 @@ impl Environment for LiveEnvironment {
         &self,
         expression: &str,
         offset: u32,
-        variables: &[(&str, Variable)],
-    ) -> Option<Result<Captured, String>> {
+        variables: &[(&str, KernelVariable)],
+    ) -> Option<Result<CapturedMeaning, String>> {
         let evaluated = || self.evaluated.lock().unwrap_or_else(PoisonError::into_inner);
         let key: Evaluation = (offset, variables.iter().map(|(name, v)| ((*name).into(), *v)).collect());
         if let Some(known) = evaluated().get(&key) {
@@ -258,7 +260,7 @@ impl Environment for LiveEnvironment {
 }
 
 /// What a module's member means by the module's name alone: the package's and the standard library's own.
-fn module_member(module: &Bound<'_, PyModule>, name: &str) -> Option<Captured> {
+fn module_member(module: &Bound<'_, PyModule>, name: &str) -> Option<CapturedMeaning> {
     match module.name().ok()?.to_str().ok()? {
         "polyloom" | "warp" => package_member(name),
         "polyloom.types" => types_member(name),
@@ -267,7 +269,7 @@ fn module_member(module: &Bound<'_, PyModule>, name: &str) -> Option<Captured> {
 }
 
 /// Classes of the Python half of the package, looked up once.
-struct Classes {
+struct PythonClasses {
     dtype: Py<PyType>,
     constant: Py<PyType>,
     annotation: Py<PyType>,
@@ -285,13 +287,13 @@ struct Classes {
     any: Py<PyAny>,
 }
 
-fn classes(py: Python<'_>) -> Option<&Classes> {
-    static CLASSES: PyOnceLock<Option<Classes>> = PyOnceLock::new();
-    let load = || -> PyResult<Classes> {
+fn classes(py: Python<'_>) -> Option<&PythonClasses> {
+    static CLASSES: PyOnceLock<Option<PythonClasses>> = PyOnceLock::new();
+    let load = || -> PyResult<PythonClasses> {
         let class = |module: &str, name: &str| -> PyResult<Py<PyType>> {
             Ok(py.import(module)?.getattr(name)?.cast_into::<PyType>()?.unbind())
         };
-        Ok(Classes {
+        Ok(PythonClasses {
             dtype: class("polyloom._scalars", "DType")?,
             constant: class("polyloom._scalars", "TypedConstant")?,
             annotation: class("polyloom._arrays", "ArrayAnnotation")?,
@@ -313,7 +315,7 @@ fn classes(py: Python<'_>) -> Option<&Classes> {
 }
 
 /// A NumPy array as a constant vector or matrix with the elements it has now, if it is small enough.
-fn constant_array(value: &Bound<'_, PyAny>) -> Option<Captured> {
+fn constant_array(value: &Bound<'_, PyAny>) -> Option<CapturedMeaning> {
     let elem = dtype_scalar(&value.getattr("dtype").ok()?).filter(|&elem| elem != Scalar::Bool)?;
     let shape: Vec<usize> = value.getattr("shape").ok()?.extract().ok()?;
     let is_small = (1..=MAX_COMPONENTS).contains(&shape.iter().product());
@@ -324,21 +326,21 @@ fn constant_array(value: &Bound<'_, PyAny>) -> Option<Captured> {
         _ => return None,
     };
     let bits = arguments::components(value, composite).ok()?;
-    Some(Captured::CompositeConstant(bits.to_vec().into(), composite))
+    Some(CapturedMeaning::CompositeConstant(bits.to_vec().into(), composite))
 }
 
 /// What a Python value means in a kernel.
-pub(crate) fn capture(value: &Bound<'_, PyAny>) -> Captured {
+pub(crate) fn capture(value: &Bound<'_, PyAny>) -> CapturedMeaning {
     known(value).unwrap_or_else(|| {
         let name = value.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-        Captured::Unsupported(name.into())
+        CapturedMeaning::Unsupported(name.into())
     })
 }
 
-fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
+fn known(value: &Bound<'_, PyAny>) -> Option<CapturedMeaning> {
     let py = value.py();
     if let Ok(value) = value.cast::<PyBool>() {
-        return Some(Captured::Bool(value.is_true()));
+        return Some(CapturedMeaning::Bool(value.is_true()));
     }
     let classes = classes(py)?;
     let is = |class: &Py<PyType>| value.is_instance(class.bind(py)).unwrap_or(false);
@@ -348,28 +350,28 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
         return typed_constant(scalar, value);
     }
     if let Ok(float) = value.cast::<PyFloat>() {
-        return Some(Captured::Float(float.value()));
+        return Some(CapturedMeaning::Float(float.value()));
     }
     if value.cast::<PyInt>().is_ok() {
-        return value.extract::<i128>().ok().map(Captured::Int);
+        return value.extract::<i128>().ok().map(CapturedMeaning::Int);
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Some(Captured::Text(text.to_str().ok()?.into()));
+        return Some(CapturedMeaning::Text(text.to_str().ok()?.into()));
     }
     if let Ok(module) = value.cast::<PyModule>() {
-        return Some(Captured::Module(module.name().ok()?.to_str().ok()?.into()));
+        return Some(CapturedMeaning::Module(module.name().ok()?.to_str().ok()?.into()));
     }
     if let Ok(function) = value.cast::<Function>() {
-        return Some(Captured::Function(function.get().handles()));
+        return Some(CapturedMeaning::Function(function.get().handles()));
     }
     if let Ok(kernel) = value.cast::<Kernel>() {
-        return Some(Captured::Kernel(kernel.get().name().into()));
+        return Some(CapturedMeaning::Kernel(kernel.get().name().into()));
     }
     if is(&classes.builtin) {
         return package_member(&value.getattr("__name__").ok()?.extract::<String>().ok()?);
     }
     if is(&classes.dtype) {
-        return Some(Captured::Type(dtype_scalar(value)?));
+        return Some(CapturedMeaning::Type(dtype_scalar(value)?));
     }
     if is(&classes.constant) {
         let scalar = dtype_scalar(value.get_type().as_any())?;
@@ -378,41 +380,46 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
     if let Ok(composite) = value.cast::<CompositeBase>() {
         let composite = composite.get().composite();
         let bits = arguments::components(value, composite).ok()?;
-        return Some(Captured::CompositeConstant(bits.to_vec().into(), composite));
+        return Some(CapturedMeaning::CompositeConstant(bits.to_vec().into(), composite));
     }
     if is(&classes.absent) {
-        return value.getattr("__doc__").ok()?.extract::<String>().ok().map(|text| Captured::Absent(text.into()));
+        return value
+            .getattr("__doc__")
+            .ok()?
+            .extract::<String>()
+            .ok()
+            .map(|text| CapturedMeaning::Absent(text.into()));
     }
     if is(&classes.ndarray) {
         return constant_array(value);
     }
     if is(&classes.composite) {
-        return Some(Captured::Composite(composite_type(value)?));
+        return Some(CapturedMeaning::Composite(composite_type(value)?));
     }
     if is(&classes.structure) {
-        return Some(Captured::Struct(struct_type(value)?));
+        return Some(CapturedMeaning::Struct(struct_type(value)?));
     }
     if is(&classes.annotation) {
-        return array_annotation(value).map(Captured::Annotation);
+        return array_annotation(value).map(CapturedMeaning::Annotation);
     }
     if is(&classes.reference) {
-        return reference_annotation(value).map(Captured::Annotation);
+        return reference_annotation(value).map(CapturedMeaning::Annotation);
     }
     if is(&classes.generic_composite) {
-        return generic_composite(value).map(|pattern| Captured::Annotation(ParamType::Generic(pattern)));
+        return generic_composite(value).map(|pattern| CapturedMeaning::Annotation(ParamType::Generic(pattern)));
     }
     if is(&classes.type_variable) {
-        return type_variable(value).map(|pattern| Captured::Annotation(ParamType::Generic(pattern)));
+        return type_variable(value).map(|pattern| CapturedMeaning::Annotation(ParamType::Generic(pattern)));
     }
     if value.is(&classes.any) {
-        return Some(Captured::Any);
+        return Some(CapturedMeaning::Any);
     }
     if value.is(&classes.array) {
         return package_member("array");
     }
     // `Callable[[float], float]`
     if value.getattr("__origin__").is_ok_and(|origin| origin.is(&classes.callable)) {
-        return Some(Captured::Annotation(ParamType::Function));
+        return Some(CapturedMeaning::Annotation(ParamType::Function));
     }
     by_name(value)
 }
@@ -422,11 +429,11 @@ fn array_annotation(value: &Bound<'_, PyAny>) -> Option<ParamType> {
     let elem = known(&value.getattr("dtype").ok()?)?;
     let ndim = value.getattr("ndim").ok()?.extract().ok()?;
     Some(match elem {
-        Captured::Type(scalar) => ParamType::Exact(Type::array_of(scalar.into(), ndim)?.into()),
-        Captured::Composite(composite) => ParamType::Exact(Type::array_of(composite.into(), ndim)?.into()),
-        Captured::Struct(elem) => ParamType::Exact(ValueType::struct_array(elem, ndim)),
-        Captured::Any => ParamType::GenericArray(Pattern::Any, ndim),
-        Captured::Annotation(ParamType::Generic(pattern)) => ParamType::GenericArray(pattern, ndim),
+        CapturedMeaning::Type(scalar) => ParamType::Exact(Type::array_of(scalar.into(), ndim)?.into()),
+        CapturedMeaning::Composite(composite) => ParamType::Exact(Type::array_of(composite.into(), ndim)?.into()),
+        CapturedMeaning::Struct(elem) => ParamType::Exact(ValueType::struct_array(elem, ndim)),
+        CapturedMeaning::Any => ParamType::GenericArray(TypePattern::Any, ndim),
+        CapturedMeaning::Annotation(ParamType::Generic(pattern)) => ParamType::GenericArray(pattern, ndim),
         _ => return None,
     })
 }
@@ -434,17 +441,17 @@ fn array_annotation(value: &Bound<'_, PyAny>) -> Option<ParamType> {
 /// A parameter by reference.
 fn reference_annotation(value: &Bound<'_, PyAny>) -> Option<ParamType> {
     match known(&value.getattr("dtype").ok()?)? {
-        Captured::Type(scalar) => Some(ParamType::Reference(scalar.into())),
-        Captured::Composite(composite) => Some(ParamType::Reference(Type::Composite(composite).into())),
-        Captured::Struct(of) => Some(ParamType::Reference(ValueType::Struct(of))),
+        CapturedMeaning::Type(scalar) => Some(ParamType::Reference(scalar.into())),
+        CapturedMeaning::Composite(composite) => Some(ParamType::Reference(Type::Composite(composite).into())),
+        CapturedMeaning::Struct(of) => Some(ParamType::Reference(ValueType::Struct(of))),
         // An array refers to its elements, whoever has it.
-        Captured::Annotation(array @ ParamType::Exact(_)) => Some(array),
+        CapturedMeaning::Annotation(array @ ParamType::Exact(_)) => Some(array),
         _ => None,
     }
 }
 
 /// Classes and functions of other modules: `float` under another name, `numpy.float32`, `math.sin`.
-fn by_name(value: &Bound<'_, PyAny>) -> Option<Captured> {
+fn by_name(value: &Bound<'_, PyAny>) -> Option<CapturedMeaning> {
     let name = value.getattr("__name__").ok()?.extract::<String>().ok()?;
     let module = value.getattr("__module__").ok()?.extract::<String>().ok()?;
     match module.as_str() {
@@ -459,33 +466,35 @@ fn by_name(value: &Bound<'_, PyAny>) -> Option<Captured> {
 /// The scalars that a `dtype` stands for: one, those of a type variable, or all.
 fn scalars(dtype: &Bound<'_, PyAny>) -> Option<ScalarSet> {
     match known(dtype)? {
-        Captured::Type(scalar) => Some(ScalarSet::of([scalar])),
-        Captured::Any | Captured::Annotation(ParamType::Generic(Pattern::Any)) => Some(ScalarSet::ALL),
-        Captured::Annotation(ParamType::Generic(Pattern::Scalar(set))) => Some(set),
+        CapturedMeaning::Type(scalar) => Some(ScalarSet::of([scalar])),
+        CapturedMeaning::Any | CapturedMeaning::Annotation(ParamType::Generic(TypePattern::Any)) => {
+            Some(ScalarSet::ALL)
+        }
+        CapturedMeaning::Annotation(ParamType::Generic(TypePattern::Scalar(set))) => Some(set),
         _ => None,
     }
 }
 
 /// `vector(length=Any, dtype=Float)`.
-fn generic_composite(value: &Bound<'_, PyAny>) -> Option<Pattern> {
+fn generic_composite(value: &Bound<'_, PyAny>) -> Option<TypePattern> {
     let kind = CompositeKind::from_python_name(&value.getattr("kind").ok()?.extract::<String>().ok()?)?;
     let elem = scalars(&value.getattr("dtype").ok()?)?;
     let extents: Vec<Option<u16>> = value.getattr("shape").ok()?.extract().ok()?;
     let extent = |axis: usize| extents.get(axis).copied().flatten();
-    Some(Pattern::Composite { kind, elem, shape: [extent(0), extent(1)] })
+    Some(TypePattern::Composite { kind, elem, shape: [extent(0), extent(1)] })
 }
 
 /// What a `typing.TypeVar` stands for: the types it is constrained to, or all.
-fn type_variable(value: &Bound<'_, PyAny>) -> Option<Pattern> {
+fn type_variable(value: &Bound<'_, PyAny>) -> Option<TypePattern> {
     let constraints: Vec<Bound<'_, PyAny>> = value.getattr("__constraints__").ok()?.extract().ok()?;
     if constraints.is_empty() {
-        return Some(Pattern::Any);
+        return Some(TypePattern::Any);
     }
     let scalars = constraints.iter().map(|constraint| match known(constraint) {
-        Some(Captured::Type(scalar)) => Some(scalar),
+        Some(CapturedMeaning::Type(scalar)) => Some(scalar),
         _ => None,
     });
-    scalars.collect::<Option<Vec<_>>>().map(|scalars| Pattern::Scalar(ScalarSet::of(scalars)))
+    scalars.collect::<Option<Vec<_>>>().map(|scalars| TypePattern::Scalar(ScalarSet::of(scalars)))
 }
 
 fn dtype_scalar(dtype: &Bound<'_, PyAny>) -> Option<Scalar> {
@@ -502,7 +511,7 @@ pub(crate) fn struct_type(class: &Bound<'_, PyAny>) -> Option<polyloom::frontend
     Some(class.getattr("_type").ok()?.cast::<StructType>().ok()?.get().inner)
 }
 
-fn typed_constant(scalar: Scalar, value: &Bound<'_, PyAny>) -> Option<Captured> {
+fn typed_constant(scalar: Scalar, value: &Bound<'_, PyAny>) -> Option<CapturedMeaning> {
     let bits = if scalar.is_float() {
         scalar_bits::from_f64(scalar, value.extract().ok()?)
     } else if scalar == Scalar::Bool {
@@ -510,5 +519,5 @@ fn typed_constant(scalar: Scalar, value: &Bound<'_, PyAny>) -> Option<Captured> 
     } else {
         scalar_bits::from_int(scalar, value.call_method0("__int__").ok()?.extract().ok()?)?
     };
-    Some(Captured::Constant(bits, scalar))
+    Some(CapturedMeaning::Constant(bits, scalar))
 }

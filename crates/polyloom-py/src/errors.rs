@@ -35,7 +35,7 @@ pub(crate) fn diagnostic_object<'py>(
     found: &Diagnostic,
     sources: &SourceMap,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = diagnostic::Report::of(found, sources);
+    let report = diagnostic::DiagnosticReport::of(found, sources);
     py.import("polyloom._errors")?.getattr("Diagnostic")?.call1((
         report.code,
         report.severity,

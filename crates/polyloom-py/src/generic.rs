@@ -6,7 +6,7 @@ use crate::environment::capture;
 use crate::errors::compile_error;
 use crate::kernel::Kernel;
 use crate::session;
-use polyloom::frontend::{Captured, FunctionHandle, ParamType};
+use polyloom::frontend::{CapturedMeaning, FunctionHandle, ParamType};
 use polyloom::{Defaults, Type, ValueType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -110,10 +110,10 @@ impl Generic {
 
     fn type_given(&self, name: &str, wanted: ParamType, given: &Bound<'_, PyAny>) -> PyResult<ValueType> {
         let ty = match capture(given) {
-            Captured::Type(scalar) => scalar.into(),
-            Captured::Composite(composite) => Type::Composite(composite).into(),
-            Captured::Struct(of) => ValueType::Struct(of),
-            Captured::Annotation(ParamType::Exact(ty)) => ty,
+            CapturedMeaning::Type(scalar) => scalar.into(),
+            CapturedMeaning::Composite(composite) => Type::Composite(composite).into(),
+            CapturedMeaning::Struct(of) => ValueType::Struct(of),
+            CapturedMeaning::Annotation(ParamType::Exact(ty)) => ty,
             _ => {
                 let message = format!("parameter '{name}' of kernel '{}': {given} is not one type", self.name);
                 return Err(PyTypeError::new_err(message));
@@ -162,7 +162,7 @@ impl Generic {
         let compile = || session.compile_for(&self.handle, &types, self.defaults);
         let kernel = guarded(|| compile().map_err(|error| compile_error(py, &error)))?;
         let kernel = Bound::new(py, Kernel::specialised(kernel))?;
-        // Another thread may have been faster: one kernel for each choice of types.
+        // Another thread may have been faster, so that only one kernel for each choice of types.
         Ok(compiled().entry(types).or_insert_with(|| kernel.unbind()).bind(py).clone())
     }
 }

@@ -8,11 +8,11 @@ use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_erro
 use crate::generic::Generic;
 use crate::session;
 use crate::{arguments, config, device, packages};
-use polyloom::frontend::{Environment, FunctionHandle, Role, check_function};
+use polyloom::frontend::{FunctionHandle, FunctionRole, NameEnvironment, check_function};
 use polyloom::{
-    Access, AccessCheck, Arch, BackwardLaunch, Defaults, DerivativeLaunch, DerivativeRequest, FloatMode, Form,
-    GpuError, GpuForm, GpuTarget, GridShape, LaunchArgument, Part, PtxVersion, Scalar, SourceFile, TapeLimits,
-    TextTarget, Type, UnknownArch,
+    AccessCheck, AdjointAccess, Arch, BackwardLaunch, BackwardPart, CodeForm, Defaults, DerivativeLaunch,
+    DerivativeRequest, FloatMode, GpuError, GpuForm, GpuTarget, GridShape, LaunchArgument, PtxVersion, Scalar,
+    SourceFile, TapeLimits, TextTarget, Type, UnknownArch,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
@@ -63,7 +63,7 @@ impl SourceUnit {
     ) -> PyResult<(FunctionHandle, Bound<'py, Scope>)> {
         let index = self.at_line(line, function)?;
         let (environment, scope) = LiveEnvironment::new(function.py(), &self.unit, index, globals, cells)?;
-        let environment: Arc<dyn Environment> = Arc::new(environment);
+        let environment: Arc<dyn NameEnvironment> = Arc::new(environment);
         let arguments = options.map(|text| {
             let file = SourceFile::new("<decorator arguments>", text, 1);
             polyloom::SourceUnit::parse(file).map_err(|error| compile_error(function.py(), &error))
@@ -76,7 +76,7 @@ impl SourceUnit {
 /// A kernel: launch it with `polyloom.launch`.
 #[pyclass(frozen, dict, weakref, module = "polyloom._native")]
 pub(crate) struct Kernel {
-    code: Code,
+    code: LaunchedCode,
     doc: Option<String>,
     /// The file it is defined in, and which of its functions it is.
     text: Option<(Arc<polyloom::SourceUnit>, usize)>,
@@ -95,13 +95,13 @@ fn with_checks(kernel: &polyloom::Kernel) -> &polyloom::Kernel {
 
 /// What a kernel launches.
 #[allow(clippy::large_enum_variant, reason = "nearly all are of the largest, which launches reach in one step")]
-enum Code {
+enum LaunchedCode {
     One(polyloom::Kernel),
-    Backward(Arc<polyloom::Backward>),
-    Sizes(Arc<polyloom::Backward>),
+    Backward(Arc<polyloom::BackwardKernel>),
+    Sizes(Arc<polyloom::BackwardKernel>),
     /// One of the launches that do what the backward kernel does.
-    Part(Arc<polyloom::Backward>, Part),
-    Tangent(Arc<polyloom::Tangent>),
+    Part(Arc<polyloom::BackwardKernel>, BackwardPart),
+    Tangent(Arc<polyloom::TangentKernel>),
     /// What takes the leaves of structs one by one.
     Flat(Arc<polyloom::Kernel>),
     /// What was compiled in the mode `strict`, whatever its kernel's is.
@@ -159,23 +159,23 @@ impl Kernel {
         let code = match Generic::new(&handle, defaults) {
             Some(generic) => {
                 handle.evaluate_static_expressions();
-                Code::Generic(generic)
+                LaunchedCode::Generic(generic)
             }
             None if deferred => {
                 let (name, handle) = (handle.name(), handle.clone());
-                Code::Deferred(Box::new(Deferred { handle, name, defaults, compiled: OnceLock::new() }))
+                LaunchedCode::Deferred(Box::new(Deferred { handle, name, defaults, compiled: OnceLock::new() }))
             }
-            None => {
-                Code::One(guarded(|| session.compile(&handle, defaults).map_err(|error| compile_error(py, &error)))?)
-            }
+            None => LaunchedCode::One(guarded(|| {
+                session.compile(&handle, defaults).map_err(|error| compile_error(py, &error))
+            })?),
         };
         let doc = function.getattr("__doc__")?.extract()?;
         let text = Some((handle.unit.clone(), handle.function));
-        let scope = matches!(code, Code::Generic(_) | Code::Deferred(_)).then(|| scope.unbind());
+        let scope = matches!(code, LaunchedCode::Generic(_) | LaunchedCode::Deferred(_)).then(|| scope.unbind());
         Ok(Kernel { code, doc, text, scope })
     }
 
-    /// Nothing changes a kernel: a copy is the kernel itself.
+    /// Nothing changes a kernel, because a copy is the kernel itself.
     fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -204,26 +204,28 @@ impl Kernel {
     #[getter]
     pub(crate) fn name(&self) -> &str {
         match &self.code {
-            Code::One(kernel) => kernel.name(),
-            Code::Backward(backward) | Code::Sizes(backward) | Code::Part(backward, _) => backward.kernel.name(),
-            Code::Tangent(tangent) => tangent.kernel.name(),
-            Code::Flat(kernel) | Code::Strict(kernel) => kernel.name(),
-            Code::Generic(generic) => generic.name(),
-            Code::Deferred(deferred) => &deferred.name,
+            LaunchedCode::One(kernel) => kernel.name(),
+            LaunchedCode::Backward(backward) | LaunchedCode::Sizes(backward) | LaunchedCode::Part(backward, _) => {
+                backward.kernel.name()
+            }
+            LaunchedCode::Tangent(tangent) => tangent.kernel.name(),
+            LaunchedCode::Flat(kernel) | LaunchedCode::Strict(kernel) => kernel.name(),
+            LaunchedCode::Generic(generic) => generic.name(),
+            LaunchedCode::Deferred(deferred) => &deferred.name,
         }
     }
 
     /// Whether the types of a launch's arguments choose what is compiled.
     #[getter]
     fn is_generic(&self) -> bool {
-        matches!(self.code, Code::Generic(_))
+        matches!(self.code, LaunchedCode::Generic(_))
     }
 
     /// The kernel that this generic one is for parameters of these types: a list of one for each parameter, or a
     /// dictionary of those of its generic parameters.
     fn overload<'py>(&self, types: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Kernel>> {
         match &self.code {
-            Code::Generic(generic) => generic.for_types(types),
+            LaunchedCode::Generic(generic) => generic.for_types(types),
             _ => {
                 let message = format!("kernel '{}' is not generic: it has one type for each parameter", self.name());
                 Err(PyTypeError::new_err(message))
@@ -247,8 +249,8 @@ impl Kernel {
     #[getter]
     fn signature(&self) -> String {
         match &self.code {
-            Code::Generic(generic) => generic.signature(),
-            Code::Deferred(deferred) if deferred.compiled.get().is_none() => format!("{}(…)", deferred.name),
+            LaunchedCode::Generic(generic) => generic.signature(),
+            LaunchedCode::Deferred(deferred) if deferred.compiled.get().is_none() => format!("{}(…)", deferred.name),
             _ => self.one().map(polyloom::Kernel::signature).unwrap_or_default(),
         }
     }
@@ -264,7 +266,7 @@ impl Kernel {
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        if let Code::One(kernel) = &self.code {
+        if let LaunchedCode::One(kernel) = &self.code {
             for warning in kernel.warnings() {
                 list.append(diagnostic_object(py, warning, kernel.sources())?)?;
             }
@@ -281,12 +283,12 @@ impl Kernel {
     /// The kernel's HIR as text: as written, or `prepared` for back ends.
     #[pyo3(signature = (*, prepared = false, backward = false))]
     fn hir(&self, py: Python<'_>, prepared: bool, backward: bool) -> PyResult<String> {
-        self.text(py, if prepared { Form::HirPrepared } else { Form::Hir }, backward)
+        self.text(py, if prepared { CodeForm::HirPrepared } else { CodeForm::Hir }, backward)
     }
 
     /// The kernel's typed syntax tree as text.
     fn ast(&self, py: Python<'_>) -> PyResult<String> {
-        self.text(py, Form::Ast, false)
+        self.text(py, CodeForm::Ast, false)
     }
 
     /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false: what runs where arrays are dense
@@ -299,7 +301,7 @@ impl Kernel {
             let text = self.directed(py, backward, |kernel| py.detach(|| kernel.emit_gpu(form, &target)))?;
             return text.map_err(|error| gpu_error(py, &error));
         }
-        self.text(py, if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }, backward)
+        self.text(py, if optimized { CodeForm::LlvmIrOptimized } else { CodeForm::LlvmIr }, backward)
     }
 
     /// The kernel as C++ that compiles by itself. With `comments`, lines of the kernel's source stand before what they
@@ -382,7 +384,7 @@ impl Kernel {
     /// The machine code that runs where arrays are dense and do not overlap, as assembly text.
     #[pyo3(signature = (*, backward = false))]
     fn asm(&self, py: Python<'_>, backward: bool) -> PyResult<String> {
-        self.text(py, Form::Asm, backward)
+        self.text(py, CodeForm::Asm, backward)
     }
 
     /// The kernel's accesses of arrays in the order of their execution, functions that it calls included: for each index
@@ -405,7 +407,7 @@ impl Kernel {
     #[getter]
     fn parameter_names(&self) -> PyResult<Vec<String>> {
         match &self.code {
-            Code::Generic(generic) => Ok(generic.param_names().map(str::to_owned).collect()),
+            LaunchedCode::Generic(generic) => Ok(generic.param_names().map(str::to_owned).collect()),
             _ => Ok(self.one()?.arguments().iter().map(|param| param.name.to_string()).collect()),
         }
     }
@@ -417,7 +419,7 @@ impl Kernel {
         match kernel.has_structs() {
             true => Bound::new(
                 slf.py(),
-                Kernel { code: Code::Flat(kernel.flat().clone()), doc: None, text: None, scope: None },
+                Kernel { code: LaunchedCode::Flat(kernel.flat().clone()), doc: None, text: None, scope: None },
             ),
             false => Ok(slf.clone()),
         }
@@ -427,9 +429,10 @@ impl Kernel {
     #[getter]
     fn _strict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Kernel>> {
         match slf.get().one()?.strict() {
-            Some(strict) => {
-                Bound::new(slf.py(), Kernel { code: Code::Strict(strict.clone()), doc: None, text: None, scope: None })
-            }
+            Some(strict) => Bound::new(
+                slf.py(),
+                Kernel { code: LaunchedCode::Strict(strict.clone()), doc: None, text: None, scope: None },
+            ),
             None => Ok(slf.clone()),
         }
     }
@@ -474,7 +477,7 @@ impl Kernel {
         coinciding: Vec<bool>,
         checkpoints: bool,
         rows: bool,
-        known: Vec<Option<Known>>,
+        known: Vec<Option<KnownArgument>>,
     ) -> PyResult<Backward> {
         let kernel = self.one()?;
         // The same request whether it says so or not.
@@ -497,7 +500,7 @@ impl Kernel {
         py: Python<'_>,
         active: Vec<bool>,
         dim: Vec<u64>,
-        known: Vec<Option<Known>>,
+        known: Vec<Option<KnownArgument>>,
     ) -> PyResult<(Kernel, Vec<usize>, Vec<usize>)> {
         let kernel = self.one()?;
         let request = DerivativeRequest::new(active, dim.len() as u8);
@@ -506,7 +509,7 @@ impl Kernel {
         let made = || py.detach(|| kernel.tangent(&request).and_then(|made| made.check(&launch).map(|()| made)));
         let tangent = guarded(|| made().map_err(|error| compile_error(py, &error)))?;
         let (tangents, after) = (tangent.tangents.clone(), tangent.after.clone());
-        Ok((Kernel { code: Code::Tangent(tangent), doc: None, text: None, scope: None }, tangents, after))
+        Ok((Kernel { code: LaunchedCode::Tangent(tangent), doc: None, text: None, scope: None }, tangents, after))
     }
 
     /// The kernel that runs for these arguments: of a generic one, its overload.
@@ -548,7 +551,7 @@ impl Kernel {
 impl Kernel {
     /// A specialisation of a generic kernel.
     pub(crate) fn specialised(kernel: polyloom::Kernel) -> Kernel {
-        Kernel { code: Code::One(kernel), doc: None, text: None, scope: None }
+        Kernel { code: LaunchedCode::One(kernel), doc: None, text: None, scope: None }
     }
 
     /// The kernel, unless it is generic.
@@ -559,17 +562,17 @@ impl Kernel {
     #[inline]
     pub(crate) fn one(&self) -> PyResult<&polyloom::Kernel> {
         match &self.code {
-            Code::One(kernel) => Ok(with_checks(kernel)),
-            Code::Backward(backward) => Ok(&backward.kernel),
-            Code::Tangent(tangent) => Ok(&tangent.kernel),
-            Code::Flat(kernel) | Code::Strict(kernel) => Ok(kernel),
-            Code::Sizes(backward) => {
+            LaunchedCode::One(kernel) => Ok(with_checks(kernel)),
+            LaunchedCode::Backward(backward) => Ok(&backward.kernel),
+            LaunchedCode::Tangent(tangent) => Ok(&tangent.kernel),
+            LaunchedCode::Flat(kernel) | LaunchedCode::Strict(kernel) => Ok(kernel),
+            LaunchedCode::Sizes(backward) => {
                 let missing = || PyRuntimeError::new_err("internal error: the kernel has no tapes");
                 backward.sizes.as_ref().ok_or_else(missing)
             }
-            Code::Part(backward, part) => Ok(backward.kernel_of(*part)),
-            Code::Deferred(deferred) => deferred.kernel().map(with_checks),
-            Code::Generic(generic) => {
+            LaunchedCode::Part(backward, part) => Ok(backward.kernel_of(*part)),
+            LaunchedCode::Deferred(deferred) => deferred.kernel().map(with_checks),
+            LaunchedCode::Generic(generic) => {
                 let name = generic.name();
                 let message =
                     format!("kernel '{name}' is generic: ask one of its overloads, polyloom.overload({name}, [types])");
@@ -582,12 +585,12 @@ impl Kernel {
     #[inline]
     pub(crate) fn generic(&self) -> Option<&Generic> {
         match &self.code {
-            Code::Generic(generic) => Some(generic),
+            LaunchedCode::Generic(generic) => Some(generic),
             _ => None,
         }
     }
 
-    fn text(&self, py: Python<'_>, form: Form, backward: bool) -> PyResult<String> {
+    fn text(&self, py: Python<'_>, form: CodeForm, backward: bool) -> PyResult<String> {
         let bytes = self.directed(py, backward, |kernel| py.detach(|| kernel.emit(form, None)))?;
         Ok(String::from_utf8_lossy(&bytes.map_err(|error| codegen_error(&error))?).into_owned())
     }
@@ -628,15 +631,15 @@ impl Kernel {
 
 /// What Python knows of an argument of a launch.
 #[derive(FromPyObject)]
-enum Known {
+enum KnownArgument {
     Number(i64),
     Extents(Vec<u64>),
 }
 
-fn arguments_of(known: Vec<Option<Known>>) -> Vec<LaunchArgument> {
+fn arguments_of(known: Vec<Option<KnownArgument>>) -> Vec<LaunchArgument> {
     let argument = |known| match known {
-        Some(Known::Number(number)) => LaunchArgument::Number(number),
-        Some(Known::Extents(extents)) => LaunchArgument::Extents(extents),
+        Some(KnownArgument::Number(number)) => LaunchArgument::Number(number),
+        Some(KnownArgument::Extents(extents)) => LaunchArgument::Extents(extents),
         None => LaunchArgument::Other,
     };
     known.into_iter().map(argument).collect()
@@ -690,7 +693,7 @@ impl TapePlan {
 /// A backward kernel, and what a launch of it needs beside the kernel's arguments.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct Backward {
-    backward: Arc<polyloom::Backward>,
+    backward: Arc<polyloom::BackwardKernel>,
 }
 
 /// Kernels, extents, and numbers that the kernels take last.
@@ -699,7 +702,7 @@ type Launches = Vec<(Kernel, Vec<u64>, Vec<u64>)>;
 impl Backward {
     fn of_parts(&self, launches: Vec<BackwardLaunch>) -> Launches {
         let kernel =
-            |part| Kernel { code: Code::Part(self.backward.clone(), part), doc: None, text: None, scope: None };
+            |part| Kernel { code: LaunchedCode::Part(self.backward.clone(), part), doc: None, text: None, scope: None };
         launches.into_iter().map(|launch| (kernel(launch.part), launch.dim, launch.extents)).collect()
     }
 }
@@ -711,7 +714,7 @@ impl Backward {
     /// the first thread, and all extents of the whole launch but the first.
     #[getter]
     fn kernel(&self) -> Kernel {
-        Kernel { code: Code::Backward(self.backward.clone()), doc: None, text: None, scope: None }
+        Kernel { code: LaunchedCode::Backward(self.backward.clone()), doc: None, text: None, scope: None }
     }
 
     /// The parameters of the kernel's HIR that the adjoints are of, in order.
@@ -724,7 +727,7 @@ impl Backward {
     #[getter]
     fn replaced(&self) -> Vec<usize> {
         let accesses = self.backward.needs.accesses.iter().enumerate();
-        accesses.filter(|&(_, &access)| access == Access::Both).map(|(number, _)| number).collect()
+        accesses.filter(|&(_, &access)| access == AdjointAccess::Both).map(|(number, _)| number).collect()
     }
 
     /// The arrays of which it takes what the kernel leaves in them, behind the adjoints.
@@ -806,7 +809,7 @@ impl Backward {
     /// of as many zeros as there are lengths.
     #[getter]
     fn sizes(&self) -> Option<Kernel> {
-        let kernel = Kernel { code: Code::Sizes(self.backward.clone()), doc: None, text: None, scope: None };
+        let kernel = Kernel { code: LaunchedCode::Sizes(self.backward.clone()), doc: None, text: None, scope: None };
         self.backward.sizes.as_ref().map(|_| kernel)
     }
 
@@ -867,7 +870,7 @@ impl Function {
         let (handle, scope) = unit.get().handle(line, function, globals, cells, options)?;
         handle.evaluate_static_expressions();
         // What a derivative is made of is checked with the function that it is of.
-        if !deferred && !matches!(handle.role(), Some(Role::Gradient | Role::Replay)) {
+        if !deferred && !matches!(handle.role(), Some(FunctionRole::Gradient | FunctionRole::Replay)) {
             let defaults = session()?.defaults();
             guarded(|| check_function(&handle, &defaults).map_err(|error| compile_error(py, &error)))?;
         }
@@ -895,7 +898,7 @@ impl Function {
     #[pyo3(signature = (function, deferred = false))]
     fn set_custom(&self, py: Python<'_>, function: &Bound<'_, Function>, deferred: bool) -> PyResult<()> {
         let (own, other) = (self.handle.name(), &function.get().handle);
-        let Some(role @ (Role::Gradient | Role::Replay)) = other.role() else {
+        let Some(role @ (FunctionRole::Gradient | FunctionRole::Replay)) = other.role() else {
             let message = format!("'{}' is not recognised: write @loom.func_grad or @loom.func_replay", other.name());
             return Err(PyTypeError::new_err(message));
         };
@@ -918,7 +921,7 @@ impl Function {
         })
     }
 
-    /// Nothing changes a function: a copy is the function itself.
+    /// Nothing changes a function, because a copy is the function itself.
     fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }

@@ -4,13 +4,13 @@
 //! object beyond the arguments' own fields and, where a list holds them, their reference counts. A recorded launch does
 //! not even look at them: it keeps the filled argument block.
 
-use crate::arguments::{self, Writes, Written};
+use crate::arguments::{self, Writes, WrittenArray};
 use crate::boundary::guarded;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
 use crate::structure::by_value;
 use crate::{device, print, sim};
-use polyloom::{ArgBlock, Device, Grid, LaunchOptions, MAX_DIMS};
+use polyloom::{ArgBlock, Device, LaunchConfig, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -150,7 +150,7 @@ pub(crate) fn launch<'py>(
         // taken below before either may end.
         in_lists |= unsafe { push_items(sequence, &mut args)? };
     }
-    // Python code of the arguments or another thread may change a list: hold the arrays themselves.
+    // Python code of the arguments or another thread may change a list, so that the arrays themselves are held.
     let mut owned: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
     if in_lists {
         owned.extend(args.iter().map(|a| (**a).clone()));
@@ -167,7 +167,7 @@ pub(crate) fn launch<'py>(
     let device = named.or_else(|| code.device()).unwrap_or_else(device::default);
     let over_dim = shape.is_some();
     let is_recorded = record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
-    let watched = Watched::now(is_recorded);
+    let watched = TapeRecording::now(is_recorded);
     if adjoint {
         let Some(dim) = &shape else { return Err(not_over_dim()) };
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
@@ -181,11 +181,11 @@ pub(crate) fn launch<'py>(
             if let Some(block) = block_dim.filter(|block| !block.is_none()) {
                 three("block_dim", block)?;
             }
-            Dimensions { shape, grid: None, device, unchecked }
+            LaunchDimensions { shape, grid: None, device, unchecked }
         }
         (shape, _) => {
-            let dimensions = Dimensions::new(code, device, shape, grid, block.or(block_dim), shared_bytes)?;
-            Dimensions { unchecked, ..dimensions }
+            let dimensions = LaunchDimensions::new(code, device, shape, grid, block.or(block_dim), shared_bytes)?;
+            LaunchDimensions { unchecked, ..dimensions }
         }
     };
     if record_cmd {
@@ -199,8 +199,8 @@ pub(crate) fn launch<'py>(
         return Ok(None);
     }
     let done = match watched {
-        Watched::Launches => recorded(kernel, over_dim, &dimensions, args.iter().map(|arg| &**arg), || {
-            run(py, code, &dimensions, &args, Watched::Nothing)
+        TapeRecording::Launches => recorded(kernel, over_dim, &dimensions, args.iter().map(|arg| &**arg), || {
+            run(py, code, &dimensions, &args, TapeRecording::Nothing)
         }),
         _ => run(py, code, &dimensions, &args, watched),
     };
@@ -234,7 +234,7 @@ fn launch_adjoint<'py>(
 
 /// What tapes want to know of a launch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Watched {
+enum TapeRecording {
     Nothing = 0,
     /// Where it writes: that may be what a tape goes by.
     Writes,
@@ -247,7 +247,7 @@ static WATCHED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// What tapes want to know of this thread's launches, if that is not as for all.
-    static WATCHED_HERE: Cell<Option<Watched>> = const { Cell::new(None) };
+    static WATCHED_HERE: Cell<Option<TapeRecording>> = const { Cell::new(None) };
 }
 
 /// Says what tapes want to know of launches and assignments.
@@ -262,14 +262,14 @@ thread_local! {
 #[pyo3(signature = (everywhere, here))]
 pub(crate) fn set_recording(everywhere: bool, here: Option<bool>) {
     WATCHED.store(everywhere, Ordering::Relaxed);
-    WATCHED_HERE.set(here.map(|all| if all { Watched::Launches } else { Watched::Nothing }));
+    WATCHED_HERE.set(here.map(|all| if all { TapeRecording::Launches } else { TapeRecording::Nothing }));
 }
 
 /// What tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all; 3 if a graph
 /// takes them, and none is done.
 #[pyfunction]
 pub(crate) fn recording_level() -> u8 {
-    if IS_CAPTURING.get() { 3 } else { Watched::now(true) as u8 }
+    if IS_CAPTURING.get() { 3 } else { TapeRecording::now(true) as u8 }
 }
 
 thread_local! {
@@ -283,14 +283,14 @@ pub(crate) fn set_capturing(is_capturing: bool) {
     IS_CAPTURING.set(is_capturing);
 }
 
-impl Watched {
+impl TapeRecording {
     #[inline]
-    fn now(is_recorded: bool) -> Watched {
+    fn now(is_recorded: bool) -> TapeRecording {
         match WATCHED_HERE.get() {
-            Some(Watched::Launches) if !is_recorded => Watched::Writes,
+            Some(TapeRecording::Launches) if !is_recorded => TapeRecording::Writes,
             Some(here) => here,
-            None if WATCHED.load(Ordering::Relaxed) => Watched::Writes,
-            None => Watched::Nothing,
+            None if WATCHED.load(Ordering::Relaxed) => TapeRecording::Writes,
+            None => TapeRecording::Nothing,
         }
     }
 }
@@ -303,7 +303,7 @@ fn not_over_dim() -> PyErr {
 fn recorded<'a, 'py: 'a>(
     kernel: &Bound<'py, Kernel>,
     over_dim: bool,
-    dimensions: &Dimensions,
+    dimensions: &LaunchDimensions,
     args: impl ExactSizeIterator<Item = &'a Bound<'py, PyAny>>,
     run: impl FnOnce() -> PyResult<()>,
 ) -> PyResult<()> {
@@ -322,7 +322,7 @@ fn recorded<'a, 'py: 'a>(
 }
 
 /// Tells tapes of the memory that a launch has written.
-fn tell_of_writes(kernel: &polyloom::Kernel, device: Device, written: &[Written], py: Python<'_>) -> PyResult<()> {
+fn tell_of_writes(kernel: &polyloom::Kernel, device: Device, written: &[WrittenArray], py: Python<'_>) -> PyResult<()> {
     for each in written {
         let on = if each.is_resident { device } else { Device::Cpu };
         let addresses = each.footprint.addresses();
@@ -335,10 +335,10 @@ fn tell_of_writes(kernel: &polyloom::Kernel, device: Device, written: &[Written]
 
 /// What a launch runs over.
 #[derive(Clone)]
-struct Dimensions {
+struct LaunchDimensions {
     shape: Shape,
     /// Of a kernel that is launched in blocks.
-    grid: Option<Grid>,
+    grid: Option<LaunchConfig>,
     device: Device,
     /// Whether indices are not compared with extents before it.
     unchecked: bool,
@@ -356,7 +356,7 @@ fn device_of(device: &Bound<'_, PyAny>) -> PyResult<Device> {
     device::named(device.str()?.to_str()?)
 }
 
-impl Dimensions {
+impl LaunchDimensions {
     /// Those of a launch that says something of blocks, or of a kernel that needs them.
     fn new(
         kernel: &polyloom::Kernel,
@@ -365,7 +365,7 @@ impl Dimensions {
         grid: Option<&Bound<'_, PyAny>>,
         block: Option<&Bound<'_, PyAny>>,
         shared_bytes: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Dimensions> {
+    ) -> PyResult<LaunchDimensions> {
         let metadata = &kernel.function().metadata;
         let in_blocks = kernel.needs_blocks() || device != Device::Cpu;
         let block = match block.filter(|block| !block.is_none()) {
@@ -390,13 +390,13 @@ impl Dimensions {
             (None, None) => Err(PyTypeError::new_err("dim is missing: how many threads, or grid: how many blocks")),
             (Some(shape), None) => {
                 let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
-                let grid = Grid::of_threads(n_threads, block, shared_bytes);
-                Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
+                let grid = LaunchConfig::of_threads(n_threads, block, shared_bytes);
+                Ok(LaunchDimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
             }
             (None, Some(grid)) => {
-                let grid = Grid { grid: three("grid", grid)?, block, shared_bytes };
+                let grid = LaunchConfig { grid: three("grid", grid)?, block, shared_bytes };
                 let shape = SmallVec::from_slice(&[grid.n_blocks().saturating_mul(n_threads)]);
-                Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
+                Ok(LaunchDimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
             }
         }
     }
@@ -404,7 +404,7 @@ impl Dimensions {
     /// Replaces the number of threads; blocks keep their size.
     fn set_shape(&mut self, shape: Shape) {
         let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
-        self.grid = self.grid.map(|grid| Grid::of_threads(n_threads, grid.block, grid.shared_bytes));
+        self.grid = self.grid.map(|grid| LaunchConfig::of_threads(n_threads, grid.block, grid.shared_bytes));
         self.shape = shape;
     }
 }
@@ -436,18 +436,19 @@ thread_local! {
 fn run<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
-    dimensions: &Dimensions,
+    dimensions: &LaunchDimensions,
     args: &[Borrowed<'_, 'py, PyAny>],
-    watched: Watched,
+    watched: TapeRecording,
 ) -> PyResult<()> {
-    // A kernel's print may come back to Python and launch again on this thread: each launch takes a block of its own.
+    // A kernel's print may come back to Python and launch again on this thread, because each launch takes a block of
+    // its own.
     let mut block = BLOCK.take().unwrap_or_default();
     block.clear();
     let (mut held, mut written) = (SmallVec::new(), Writes::new());
     let filled = arguments::fill(py, kernel, dimensions.device, args, &mut block, &mut held, &mut written);
     let done = filled.and_then(|()| {
         let done = guarded(|| run_block(py, kernel, dimensions, &block));
-        if watched == Watched::Writes {
+        if watched == TapeRecording::Writes {
             tell_of_writes(kernel, dimensions.device, &written, py)?;
         }
         done
@@ -459,7 +460,7 @@ fn run<'py>(
 fn run_block(
     py: Python<'_>,
     kernel: &polyloom::Kernel,
-    Dimensions { shape, grid, device, unchecked }: &Dimensions,
+    LaunchDimensions { shape, grid, device, unchecked }: &LaunchDimensions,
     block: &ArgBlock,
 ) -> PyResult<()> {
     let (grid, unchecked) = (*grid, *unchecked);
@@ -477,7 +478,7 @@ fn run_block(
             unsafe { kernel.launch_on_cuda(*number, shape, block, &options) }
         })?,
         Device::Simulator => {
-            let settings = sim::Settings::get();
+            let settings = sim::SimSettings::get();
             let started = Instant::now();
             let (result, interrupt) = interruptible(py, |options| {
                 let options = LaunchOptions { grid, unchecked, ..*options };
@@ -509,11 +510,11 @@ pub(crate) fn interruptible<R>(
     launch: impl FnOnce(&LaunchOptions<'_>) -> R,
 ) -> PyResult<(R, Option<PyErr>)> {
     let interrupt: Cell<Option<PyErr>> = Cell::new(None);
-    let unshared = Unshared((&interrupt, launch));
+    let unshared = UnsharedRef((&interrupt, launch));
     let (result, raised) = py
         .detach(move || {
             let unshared = unshared;
-            let Unshared((interrupt, launch)) = unshared;
+            let UnsharedRef((interrupt, launch)) = unshared;
             // Asked some fifty times a second.
             let interrupted = || {
                 if print::has_raised() {
@@ -523,7 +524,7 @@ pub(crate) fn interruptible<R>(
                 signals.map_err(|error| interrupt.set(Some(error))).is_err()
             };
             let options = LaunchOptions { interrupted: Some(&interrupted), ..LaunchOptions::default() };
-            Unshared(print::capture(|| launch(&options)))
+            UnsharedRef(print::capture(|| launch(&options)))
         })
         .0;
     match raised {
@@ -533,9 +534,9 @@ pub(crate) fn interruptible<R>(
 }
 
 /// Lets a reference into the closure that runs without the GIL, on this very thread.
-struct Unshared<T>(T);
+struct UnsharedRef<T>(T);
 // SAFETY: `Python::detach` runs its closure on the calling thread, so nothing is sent anywhere.
-unsafe impl<T> Send for Unshared<T> {}
+unsafe impl<T> Send for UnsharedRef<T> {}
 
 fn extents_of(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let extent = |value: &Bound<'_, PyAny>| -> PyResult<u64> {
@@ -608,27 +609,27 @@ fn check_sequence(kernel: &Kernel, sequence: &Bound<'_, PyAny>) -> PyResult<()> 
 }
 
 /// A filled argument block with what it points into.
-struct Ready {
+struct FilledBlock {
     block: ArgBlock,
     /// The arguments, and the arrays made of some of them.
     _held: Vec<Py<PyAny>>,
 }
 
-impl Ready {
-    fn new(py: Python<'_>, kernel: &polyloom::Kernel, device: Device, args: &[Py<PyAny>]) -> PyResult<Ready> {
+impl FilledBlock {
+    fn new(py: Python<'_>, kernel: &polyloom::Kernel, device: Device, args: &[Py<PyAny>]) -> PyResult<FilledBlock> {
         let borrowed: Arguments<'_, '_> = args.iter().map(|a| a.bind_borrowed(py)).collect();
         let (mut block, mut made) = (ArgBlock::new(), SmallVec::new());
         arguments::fill(py, kernel, device, &borrowed, &mut block, &mut made, &mut Writes::new())?;
         let held = args.iter().map(|a| a.clone_ref(py)).chain(made.into_iter().map(Bound::unbind)).collect();
-        Ok(Ready { block, _held: held })
+        Ok(FilledBlock { block, _held: held })
     }
 }
 
-struct State {
-    dimensions: Dimensions,
+struct LaunchState {
+    dimensions: LaunchDimensions,
     args: Vec<Py<PyAny>>,
     /// `args` as the kernel takes them; absent after a change, until the next launch.
-    ready: Option<Arc<Ready>>,
+    ready: Option<Arc<FilledBlock>>,
     n_changes: u64,
 }
 
@@ -643,7 +644,7 @@ pub(crate) struct Launch {
     over_dim: bool,
     /// Whether tapes record it.
     is_recorded: bool,
-    state: Mutex<State>,
+    state: Mutex<LaunchState>,
 }
 
 #[pymethods]
@@ -652,19 +653,19 @@ impl Launch {
     fn launch(&self, py: Python<'_>) -> PyResult<()> {
         let object = self.kernel.bind(py);
         let kernel = object.get().one()?;
-        let watched = Watched::now(self.is_recorded);
-        if watched != Watched::Nothing {
+        let watched = TapeRecording::now(self.is_recorded);
+        if watched != TapeRecording::Nothing {
             let (dimensions, args) = self.with(|state| {
                 let args = state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>();
                 (state.dimensions.clone(), args)
             });
             let args: SmallVec<[Bound<'_, PyAny>; 16]> = args.into_iter().map(|arg| arg.into_bound(py)).collect();
             let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();
-            if watched == Watched::Writes {
+            if watched == TapeRecording::Writes {
                 return run(py, kernel, &dimensions, &borrowed, watched);
             }
             return recorded(object, self.over_dim, &dimensions, args.iter(), || {
-                run(py, kernel, &dimensions, &borrowed, Watched::Nothing)
+                run(py, kernel, &dimensions, &borrowed, TapeRecording::Nothing)
             });
         }
         let (dimensions, ready) = self.with(|state| (state.dimensions.clone(), state.ready.clone()));
@@ -684,7 +685,7 @@ impl Launch {
             let message = format!("kernel '{}' is launched with {n} arguments, there is no {index}", kernel.name());
             return Err(PyIndexError::new_err(message));
         };
-        // Alone: two arrays that overlap may be about to be replaced both.
+        // Alone, because two arrays that overlap may be about to be replaced both.
         arguments::check(py, kernel, self.device(), index, value.bind(py))?;
         self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
         Ok(())
@@ -705,7 +706,7 @@ impl Launch {
             let given = values.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
             PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
         })?;
-        let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().one()?, self.device(), &values)?);
+        let ready = Arc::new(FilledBlock::new(py, self.kernel.bind(py).get().one()?, self.device(), &values)?);
         self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
         Ok(())
     }
@@ -753,19 +754,20 @@ impl Launch {
     fn kept(
         kernel: &Bound<'_, Kernel>,
         args: &Arguments<'_, '_>,
-        dimensions: Dimensions,
+        dimensions: LaunchDimensions,
         over_dim: bool,
         is_recorded: bool,
     ) -> PyResult<Py<Launch>> {
         let py = kernel.py();
         let args: Vec<_> = args.iter().map(|arg| (**arg).clone().unbind()).collect();
-        let ready = Ready::new(py, kernel.get().one()?, dimensions.device, &args)?;
-        let state = State { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
+        let ready = FilledBlock::new(py, kernel.get().one()?, dimensions.device, &args)?;
+        let state = LaunchState { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
         Py::new(py, Launch { kernel: kernel.clone().unbind(), over_dim, is_recorded, state: Mutex::new(state) })
     }
 
-    /// Uses the state. What it must not do is drop an object or run any Python code: that may come back for the lock.
-    fn with<R>(&self, use_: impl FnOnce(&mut State) -> R) -> R {
+    /// Uses the state. What it must not do is drop an object or run any Python code, because that may come back for the
+    /// lock.
+    fn with<R>(&self, use_: impl FnOnce(&mut LaunchState) -> R) -> R {
         use_(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -774,7 +776,7 @@ impl Launch {
     }
 
     /// Replaces arguments. What they replace is dropped once the lock is free.
-    fn change<R>(&self, replace: impl FnOnce(&mut State) -> R) {
+    fn change<R>(&self, replace: impl FnOnce(&mut LaunchState) -> R) {
         let outdated = self.with(|state| {
             state.n_changes += 1;
             (state.ready.take(), replace(state))
@@ -782,11 +784,11 @@ impl Launch {
         drop(outdated);
     }
 
-    fn make_ready(&self, py: Python<'_>, kernel: &polyloom::Kernel) -> PyResult<Arc<Ready>> {
+    fn make_ready(&self, py: Python<'_>, kernel: &polyloom::Kernel) -> PyResult<Arc<FilledBlock>> {
         let (args, n_changes) = self.with(|state| {
             (state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>(), state.n_changes)
         });
-        let ready = Arc::new(Ready::new(py, kernel, self.device(), &args)?);
+        let ready = Arc::new(FilledBlock::new(py, kernel, self.device(), &args)?);
         // Another thread may have changed the arguments meanwhile.
         let outdated = self.with(|state| match state.n_changes == n_changes {
             true => state.ready.replace(ready.clone()),

@@ -39,7 +39,7 @@ fn session() -> PyResult<&'static Session> {
     if let Some(session) = SESSION.get() {
         return Ok(session);
     }
-    // A failure is not kept: the environment variable that is wrong may be mended in the process.
+    // A failure is not kept, because the environment variable that is wrong may be mended in the process.
     let made = Session::new().map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     Ok(SESSION.get_or_init(|| made))
 }

@@ -69,13 +69,13 @@ pub(crate) fn has_raised() -> bool {
 
 /// Runs a command, whose kernels print to the process's stdout.
 pub(crate) fn to_process_during<R>(command: impl FnOnce() -> R) -> R {
-    struct Running;
-    impl Drop for Running {
+    struct RunningPrint;
+    impl Drop for RunningPrint {
         fn drop(&mut self) {
             N_COMMANDS.set(N_COMMANDS.get() - 1);
         }
     }
     N_COMMANDS.set(N_COMMANDS.get() + 1);
-    let _running = Running;
+    let _running = RunningPrint;
     command()
 }

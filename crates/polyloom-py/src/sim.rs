@@ -3,10 +3,11 @@
 use crate::device::{DeviceMemory, layout_of};
 use crate::errors::device_error;
 use crate::launch::{interruptible, three};
-use polyloom::ptx::{Class, Fault, FindingKind, LoadError, Report, Sanitizers, UnknownSanitizer};
+use polyloom::ptx::{Fault, FindingKind, InstClass, LoadError, Report, Sanitizers, UnknownSanitizer};
 use polyloom::{
-    Arch, Device, Grid, HostArray, Placement, PtxArgument, PtxParameter, SimOptions, Staged, UnknownArch,
-    describe_fault, describe_report, device_memory, num_threads, run_on_simulator, source_name, takes_launch,
+    Arch, Device, HostArray, LaunchConfig, PtxArgument, PtxParameter, SimOptions, StagedArrays, StagedPlacement,
+    UnknownArch, describe_fault, describe_report, device_memory, num_threads, run_on_simulator, source_name,
+    takes_launch,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -16,20 +17,20 @@ use std::time::{Duration, Instant};
 
 /// What launches on `sim:0` go by.
 #[derive(Clone, Copy)]
-pub(crate) struct Settings {
+pub(crate) struct SimSettings {
     pub(crate) arch: Arch,
     sanitize: Sanitizers,
     counters: bool,
 }
 
-static SETTINGS: Mutex<Settings> =
-    Mutex::new(Settings { arch: Arch::DEFAULT, sanitize: Sanitizers::DEFAULT, counters: false });
+static SETTINGS: Mutex<SimSettings> =
+    Mutex::new(SimSettings { arch: Arch::DEFAULT, sanitize: Sanitizers::DEFAULT, counters: false });
 
 /// What the last launch did, to its end or to where something was found, and for how many seconds it ran.
 static LAST: Mutex<Option<(Report, f64)>> = Mutex::new(None);
 
-impl Settings {
-    pub(crate) fn get() -> Settings {
+impl SimSettings {
+    pub(crate) fn get() -> SimSettings {
         *SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +69,7 @@ pub(crate) fn configure_simulator(
     sanitize: Option<&Bound<'_, PyAny>>,
     counters: Option<bool>,
 ) -> PyResult<()> {
-    let mut settings = Settings::get();
+    let mut settings = SimSettings::get();
     if let Some(arch) = arch {
         settings.arch = arch.parse().map_err(|error: UnknownArch| PyValueError::new_err(error.to_string()))?;
     }
@@ -106,7 +107,7 @@ pub(crate) fn last_simulator_report(py: Python<'_>) -> PyResult<Option<Bound<'_,
     found.set_item("table", describe_report(&report, seconds))?;
     if let Some(counters) = &report.counters {
         let classes = PyDict::new(py);
-        for class in Class::ALL {
+        for class in InstClass::ALL {
             classes.set_item(class.name(), counters.class(class).1)?;
         }
         found.set_item("classes", classes)?;
@@ -153,7 +154,7 @@ pub(crate) struct SimModule {
     inner: polyloom::SimModule,
 }
 
-fn ptx_errors(errors: &[polyloom::ptx::Error]) -> PyErr {
+fn ptx_errors(errors: &[polyloom::ptx::PtxError]) -> PyErr {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     PyValueError::new_err(lines.join("\n"))
 }
@@ -203,13 +204,13 @@ impl SimModule {
         kernel: &str,
         grid: &Bound<'_, PyAny>,
         block: &Bound<'_, PyAny>,
-        args: Vec<Argument<'_>>,
+        args: Vec<PtxArgumentValue<'_>>,
         shared_bytes: u32,
         cooperative: bool,
         before: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let kernel = self.loaded_kernel(kernel)?;
-        let grid = Grid { grid: three("grid", grid)?, block: three("block", block)?, shared_bytes };
+        let grid = LaunchConfig { grid: three("grid", grid)?, block: three("block", block)?, shared_bytes };
         let (mut parameters, mut arrays) = (Vec::new(), Vec::new());
         let mut infos = kernel.parameters().iter();
         let is_own = takes_launch(kernel.name(), kernel.parameters());
@@ -229,14 +230,14 @@ impl SimModule {
         }
         let memory = device_memory(Device::Simulator).map_err(|failure| device_error(py, &failure))?;
         let on_host = arrays.iter().flatten().cloned().collect();
-        let placement = if is_own { Placement::AsOnHost } else { Placement::Exact };
+        let placement = if is_own { StagedPlacement::AsOnHost } else { StagedPlacement::Exact };
         // SAFETY: NumPy says where the elements are, `args` holds the arrays until the launch is done, and those that
         // are copied back may be written.
-        let staged = unsafe { Staged::new(&*memory, on_host, placement) };
+        let staged = unsafe { StagedArrays::new(&*memory, on_host, placement) };
         let staged = staged.map_err(|failure| device_error(py, &failure))?;
         let names = place_arrays(&mut parameters, &arrays, &staged);
         let params: Vec<Vec<u8>> = parameters.into_iter().map(|parameter| parameter.bytes).collect();
-        let settings = Settings::get();
+        let settings = SimSettings::get();
         let sim = SimOptions { cooperative, ..settings.options() };
         before.call0()?;
         let started = Instant::now();
@@ -272,27 +273,27 @@ pub(crate) fn launch_bytes(py: Python<'_>, extents: Vec<u64>) -> PyResult<Bound<
 
 /// What a parameter of a foreign kernel is given, as Python hands it over.
 #[derive(FromPyObject)]
-enum Argument<'py> {
+enum PtxArgumentValue<'py> {
     /// Bytes, and what they are aligned to in a struct.
     Bytes(Bound<'py, PyBytes>, usize),
     /// A NumPy array, and the memory of a device that it describes.
     Array(Bound<'py, PyAny>, Option<Py<DeviceMemory>>),
     /// A struct, and what it is aligned to at least.
-    Struct(Vec<Argument<'py>>, usize),
+    Struct(Vec<PtxArgumentValue<'py>>, usize),
 }
 
-impl Argument<'_> {
+impl PtxArgumentValue<'_> {
     /// The argument, and its arrays appended to `arrays`: `None` for those that are on the device.
     fn in_ptx(&self, arrays: &mut Vec<Option<HostArray>>) -> PyResult<PtxArgument> {
         Ok(match self {
-            Argument::Bytes(bytes, align) => PtxArgument::Bytes(bytes.as_bytes().to_vec(), *align),
-            Argument::Array(storage, memory) => {
+            PtxArgumentValue::Bytes(bytes, align) => PtxArgument::Bytes(bytes.as_bytes().to_vec(), *align),
+            PtxArgumentValue::Array(storage, memory) => {
                 let layout = layout_of(storage)?;
                 let is_written = storage.getattr("flags")?.getattr("writeable")?.extract()?;
                 arrays.push(memory.is_none().then(|| HostArray { layout: layout.clone(), is_written }));
                 PtxArgument::Array(layout)
             }
-            Argument::Struct(members, align) => {
+            PtxArgumentValue::Struct(members, align) => {
                 let members: PyResult<Vec<PtxArgument>> = members.iter().map(|member| member.in_ptx(arrays)).collect();
                 PtxArgument::aligned(members?, *align).map_err(PyTypeError::new_err)?
             }
@@ -304,7 +305,7 @@ impl Argument<'_> {
 fn place_arrays(
     parameters: &mut [PtxParameter],
     arrays: &[Option<HostArray>],
-    staged: &Staged<'_>,
+    staged: &StagedArrays<'_>,
 ) -> Vec<(u64, Arc<str>)> {
     let (mut names, mut n_staged) = (Vec::new(), 0);
     let mut host = arrays.iter();

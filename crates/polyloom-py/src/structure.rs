@@ -2,7 +2,7 @@
 
 use crate::array::ArrayBase;
 use crate::environment::{capture, struct_type};
-use polyloom::frontend::{Captured, ParamType, StructType as Inner};
+use polyloom::frontend::{CapturedMeaning, ParamType, StructType as Inner};
 use polyloom::{Type, ValueType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -37,8 +37,8 @@ impl StructType {
     #[staticmethod]
     fn indexed_array(dtype: &Bound<'_, PyAny>, ndim: u8) -> PyResult<StructType> {
         let elem = match capture(dtype) {
-            Captured::Type(scalar) => Some(scalar.into()),
-            Captured::Composite(composite) => Some(Type::Composite(composite)),
+            CapturedMeaning::Type(scalar) => Some(scalar.into()),
+            CapturedMeaning::Composite(composite) => Some(Type::Composite(composite)),
             _ => None,
         };
         let inner = elem.and_then(|elem| Inner::indexed_array(elem, ndim));
@@ -67,10 +67,10 @@ impl StructType {
 /// The type that an annotation of a field stands for.
 fn value_type(annotation: &Bound<'_, PyAny>) -> Option<ValueType> {
     match capture(annotation) {
-        Captured::Type(scalar) => Some(scalar.into()),
-        Captured::Composite(composite) => Some(Type::Composite(composite).into()),
-        Captured::Struct(of) => Some(ValueType::Struct(of)),
-        Captured::Annotation(ParamType::Exact(ty)) => Some(ty),
+        CapturedMeaning::Type(scalar) => Some(scalar.into()),
+        CapturedMeaning::Composite(composite) => Some(Type::Composite(composite).into()),
+        CapturedMeaning::Struct(of) => Some(ValueType::Struct(of)),
+        CapturedMeaning::Annotation(ParamType::Exact(ty)) => Some(ty),
         _ => None,
     }
 }

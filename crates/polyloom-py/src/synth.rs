@@ -2,7 +2,9 @@
 
 use crate::kernel::Kernel;
 use crate::packages;
-use polyloom_dataset::{Category, Emitter, How, ProduceError, Settings, Shard, Source, fingerprint, structures};
+use polyloom_dataset::{
+    Category, KernelFiles, ProduceError, ProduceSettings, RunOptions, ShardNumber, WarpEmitter, fingerprint, structures,
+};
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
@@ -25,15 +27,16 @@ pub(crate) fn generate_kernel(category: &str, seed: u64) -> PyResult<(String, St
 /// The settings of a data set of so many rows, as JSON.
 #[pyfunction]
 pub(crate) fn dataset_settings(count: u64, seed: u64) -> PyResult<String> {
-    serde_json::to_string(&Settings::new(count, seed)).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    serde_json::to_string(&ProduceSettings::new(count, seed))
+        .map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// The settings, as JSON, of the part of this number, from 0, of so many that make the data set of these settings.
 #[pyfunction]
 pub(crate) fn dataset_part(settings: &str, number: u64, of: u64) -> PyResult<String> {
     let wrong = |error: serde_json::Error| PyValueError::new_err(error.to_string());
-    let mut settings: Settings = serde_json::from_str(settings).map_err(wrong)?;
-    settings.take_part(Shard { number, of });
+    let mut settings: ProduceSettings = serde_json::from_str(settings).map_err(wrong)?;
+    settings.take_part(ShardNumber { number, of });
     serde_json::to_string(&settings).map_err(wrong)
 }
 
@@ -55,10 +58,10 @@ pub(crate) fn produce_dataset(
     observe: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     packages::tell(py)?;
-    let mut settings: Settings =
+    let mut settings: ProduceSettings =
         serde_json::from_str(settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let mut raised = None;
-    let mut observe = |progress: &polyloom_dataset::Progress| {
+    let mut observe = |progress: &polyloom_dataset::RunProgress| {
         let told = Python::attach(|py| {
             py.check_signals()?;
             let Some(observe) = &observe else { return Ok(()) };
@@ -82,12 +85,12 @@ pub(crate) fn produce_dataset(
             })
             .map_err(|error: PyErr| error.to_string())
         };
-        let emitter = emit.as_ref().map(|(version, _)| Emitter { version, emit: &call });
+        let emitter = emit.as_ref().map(|(version, _)| WarpEmitter { version, emit: &call });
         let excluded = structures(&exclude).map_err(|error| PyValueError::new_err(error.to_string()))?;
         settings.excluded = fingerprint(&excluded);
         let found = match &source {
             Some((paths, category, license)) => {
-                let found = Source::read(paths).map_err(|error| PyOSError::new_err(error.to_string()))?;
+                let found = KernelFiles::read(paths).map_err(|error| PyOSError::new_err(error.to_string()))?;
                 if found.is_empty() {
                     return Err(PyValueError::new_err("no kernel is in these files"));
                 }
@@ -96,7 +99,8 @@ pub(crate) fn produce_dataset(
             }
             None => None,
         };
-        let how = How { jobs, resume, excluded: &excluded, source: found.as_ref(), emitter, observe: &mut observe };
+        let how =
+            RunOptions { jobs, resume, excluded: &excluded, source: found.as_ref(), emitter, observe: &mut observe };
         polyloom_dataset::produce(&settings, &output, how).map_err(failure)
     });
     match (raised, done) {
@@ -115,7 +119,7 @@ pub(crate) fn merge_datasets(
     count: Option<u64>,
 ) -> PyResult<u64> {
     let mut raised = None;
-    let mut observe = |_: &polyloom_dataset::Progress| match Python::attach(|py| py.check_signals()) {
+    let mut observe = |_: &polyloom_dataset::RunProgress| match Python::attach(|py| py.check_signals()) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             raised = Some(error);

@@ -6,7 +6,7 @@
 use polyloom_codegen::CraneliftBackend;
 use polyloom_ir::{FileId, Scalar, parse_module};
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, Interpretable, KernelSource, LaunchOptions, Params, launch, num_threads,
+    ArgBlock, CpuDevice, CpuKernel, InterpretableHir, KernelParams, KernelSource, LaunchOptions, launch, num_threads,
     set_num_threads,
 };
 use std::error::Error;
@@ -19,9 +19,9 @@ fn saxpy() -> Option<KernelSource> {
     let text = include_str!("../../../tests/kernels/saxpy.hir");
     let module = Arc::new(parse_module(text, FileId::from_u32(0)).ok()?);
     let id = module.find("saxpy")?;
-    let params = Params::of(&module.functions[id]);
+    let params = KernelParams::of(&module.functions[id]);
     Some(KernelSource {
-        interpretable: Interpretable::new({
+        interpretable: InterpretableHir::new({
             let module = module.clone();
             move || (module, id)
         }),

@@ -1,6 +1,6 @@
 //! Arguments of a launch: the packed block that compiled code reads.
 //!
-//! [`Params`] says what a kernel takes; an [`ArgBlock`] is filled parameter by parameter and checked against it as it
+//! [`KernelParams`] says what a kernel takes; an [`ArgBlock`] is filled parameter by parameter and checked against it
 //! is filled, so that a full block always fits its kernel. What machine code relies on and cannot check is checked
 //! here: extents fit the `int32` that `dim` gives, and so does what a kernel reads of an array's size, elements are aligned, and no index overflows an address.
 
@@ -13,51 +13,58 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The parameters of a kernel.
 #[derive(Clone, Debug)]
-pub struct Params {
-    /// Of these parameters and their clones alone. 0 is nobody's.
+pub struct KernelParams {
+    /// Identity of these parameters and their clones alone. 0 is nobody's.
     id: u64,
     types: Vec<Type>,
     names: Vec<Arc<str>>,
     layout: ArgLayout,
-    /// By parameter, if its last axes are the components of a composite: which. May be shorter than `types`.
+    /// The composite whose components are the last axes of each array parameter. May be shorter than `types`.
     elements: Vec<Option<Composite>>,
-    /// Whether arrays of several axes have at most as many elements as an `int32` counts.
+    /// True if arrays of several axes have at most as many elements as an `int32` counts.
     sizes_are_int32: bool,
 }
 
-impl Params {
+impl KernelParams {
     /// The parameters of `kernel`.
-    pub fn of(kernel: &Function) -> Params {
+    pub fn of(kernel: &Function) -> KernelParams {
         let types = kernel.params().iter().map(|&param| kernel.ty(param));
-        Params::new(kernel.param_names.iter().cloned().zip(types), Vec::new())
+        KernelParams::new(kernel.param_names.iter().cloned().zip(types), Vec::new())
     }
 
     /// Parameters of these names and types. `elements` says, by parameter, which composites an array's last axes are
     /// the components of; it may be shorter than the parameters are many.
-    pub fn new(params: impl IntoIterator<Item = (Arc<str>, Type)>, elements: Vec<Option<Composite>>) -> Params {
+    pub fn new(params: impl IntoIterator<Item = (Arc<str>, Type)>, elements: Vec<Option<Composite>>) -> KernelParams {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (names, types): (Vec<Arc<str>>, Vec<Type>) = params.into_iter().unzip();
         let layout = ArgLayout::new(types.iter().copied());
-        Params { id: NEXT.fetch_add(1, Ordering::Relaxed), types, names, layout, elements, sizes_are_int32: false }
+        KernelParams {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            types,
+            names,
+            layout,
+            elements,
+            sizes_are_int32: false,
+        }
     }
 
     /// The same, of a kernel that reads the numbers of elements of arrays of several axes.
     #[must_use]
-    pub fn with_int32_sizes(self) -> Params {
-        Params { sizes_are_int32: true, ..self }
+    pub fn with_int32_sizes(self) -> KernelParams {
+        KernelParams { sizes_are_int32: true, ..self }
     }
 
-    /// Which composite the last axes of an array are the components of.
+    /// Returns which composite the last axes of an array are the components of.
     pub(crate) fn element(&self, param: usize) -> Option<Composite> {
         self.elements.get(param).copied().flatten()
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.types.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()
     }
@@ -72,7 +79,7 @@ impl Params {
         &self.names
     }
 
-    /// Where each lies in the block.
+    /// Returns where each lies in the block.
     pub fn layout(&self) -> &ArgLayout {
         &self.layout
     }
@@ -83,9 +90,9 @@ impl Params {
 pub enum ArgError {
     /// More arguments than parameters, or a launch with fewer.
     Count {
-        /// How many were given, as far as is known.
+        /// Says how many were given, as far as is known.
         given: usize,
-        /// How many the kernel takes.
+        /// Says how many the kernel takes.
         wanted: usize,
     },
     /// Arguments that were given for the parameters of another kernel.
@@ -96,7 +103,7 @@ pub enum ArgError {
         name: Arc<str>,
         /// Its type, as Python spells it.
         wanted: String,
-        /// What was given.
+        /// Holds what was given.
         given: String,
     },
     /// An array of another rank.
@@ -123,7 +130,7 @@ pub enum ArgError {
     TooLarge {
         /// The parameter.
         name: Arc<str>,
-        /// What is too large.
+        /// Holds what is too large.
         reason: String,
     },
     /// Elements that are not at multiples of their size.
@@ -189,32 +196,32 @@ impl fmt::Display for ArgError {
 impl std::error::Error for ArgError {}
 
 /// Rust types that are elements of arrays.
-pub trait Element: Copy + Send + Sync + 'static {
+pub trait ArrayElement: Copy + Send + Sync + 'static {
     /// The HIR type.
     const SCALAR: Scalar;
 }
 
 macro_rules! elements {
-    ($($ty:ty => $scalar:ident),*) => { $(impl Element for $ty { const SCALAR: Scalar = Scalar::$scalar; })* };
+    ($($ty:ty => $scalar:ident),*) => { $(impl ArrayElement for $ty { const SCALAR: Scalar = Scalar::$scalar; })* };
 }
 elements!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
     f32 => F32, f64 => F64);
 
-/// The arguments of one launch, packed as [`ArgLayout`] says, for the kernel whose [`Params`] it is filled with.
+/// The arguments of one launch, packed as [`ArgLayout`] says, for the kernel whose [`KernelParams`] it is filled with.
 /// Reusable: [`ArgBlock::clear`] keeps its memory.
 #[derive(Clone, Debug, Default)]
 pub struct ArgBlock {
     words: Vec<u64>,
-    /// Of the array parameters, in their order.
+    /// Footprints of the array parameters, in their order.
     footprints: Vec<Footprint>,
     n_params: usize,
-    /// The [`Params::id`] of the first parameter given.
+    /// The [`KernelParams::id`] of the first parameter given.
     given_for: u64,
     /// The parameters whose arrays are in a device's memory.
     resident: SmallVec<[u32; 8]>,
 }
 
-/// How an array lies in memory.
+/// Describes how an array lies in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Footprint {
     /// Address of its first byte, and of the one past its last; both 0 if it has no elements.
@@ -224,13 +231,13 @@ pub struct Footprint {
     /// an array of structs. A step of 0 says that it is one block.
     step: u64,
     width: u64,
-    /// Whether its first element is at a multiple of 64 bytes.
+    /// True if its first element is at a multiple of 64 bytes.
     pub(crate) is_aligned: bool,
-    /// Whether it is dense and row-major, or empty.
+    /// True if it is dense and row-major, or empty.
     pub(crate) is_contiguous: bool,
-    /// Whether `int32` holds the byte offsets of all its elements.
+    /// True if `int32` holds the byte offsets of all its elements.
     pub(crate) offsets_fit_i32: bool,
-    /// Whether two of its elements may have bytes in common, as in a broadcast view.
+    /// True if two of its elements may have bytes in common, as in a broadcast view.
     pub(crate) overlaps_itself: bool,
 }
 
@@ -240,19 +247,19 @@ impl Footprint {
         self.begin..self.end
     }
 
-    /// How many bytes lie between its first and its last.
+    /// Returns the number of bytes that lie between its first and its last.
     pub(crate) fn bytes(&self) -> u64 {
         self.end - self.begin
     }
 
-    /// Whether the two may have elements in common: their addresses overlap, and they are not seen to be different
-    /// fields of one array of structs.
+    /// Returns true if the two may have elements in common: their addresses overlap, and they are not seen to be
+    /// different fields of one array of structs.
     #[inline]
     pub fn overlaps(&self, other: &Footprint) -> bool {
         self.begin < other.end && other.begin < self.end && !self.lies_between(other)
     }
 
-    /// Whether all blocks of the other lie between this one's.
+    /// Returns true if all blocks of the other lie between this one's.
     fn lies_between(&self, other: &Footprint) -> bool {
         if self.step != other.step || self.step == 0 {
             return false;
@@ -262,8 +269,8 @@ impl Footprint {
     }
 }
 
-/// Whether elements of so many bytes may overlap: along some axis they are closer than all there is along the axes with
-/// smaller strides.
+/// Returns true if elements of so many bytes may overlap: along some axis they are closer than all there is along the
+/// axes with smaller strides.
 #[cold]
 fn overlaps_itself(bytes: u64, shape: &[u64], strides: &[i64]) -> bool {
     let mut axes: SmallVec<[(u64, u64); MAX_AXES]> =
@@ -297,22 +304,22 @@ impl ArgBlock {
         &self.words
     }
 
-    /// How the arrays given so far lie in memory, in the order of their parameters.
+    /// Returns how the arrays given so far lie in memory, in the order of their parameters.
     pub fn footprints(&self) -> &[Footprint] {
         &self.footprints
     }
 
-    /// How many parameters have been given.
+    /// Returns the number of parameters that have been given.
     pub fn len(&self) -> usize {
         self.n_params
     }
 
-    /// Whether no parameter has been given.
+    /// Returns true if no parameter has been given.
     pub fn is_empty(&self) -> bool {
         self.n_params == 0
     }
 
-    fn next<'p>(&mut self, params: &'p Params) -> Result<(Type, &'p Arc<str>), ArgError> {
+    fn next<'p>(&mut self, params: &'p KernelParams) -> Result<(Type, &'p Arc<str>), ArgError> {
         if self.n_params == 0 {
             self.given_for = params.id;
         }
@@ -330,7 +337,7 @@ impl ArgBlock {
     /// # Errors
     ///
     /// If the parameter is none of that type, there is none left, or those before it are of another kernel.
-    pub fn scalar(&mut self, params: &Params, ty: Scalar, bits: u64) -> Result<(), ArgError> {
+    pub fn scalar(&mut self, params: &KernelParams, ty: Scalar, bits: u64) -> Result<(), ArgError> {
         let (wanted, name) = self.next(params)?;
         if wanted != Type::Scalar(ty) {
             let (wanted, given) = (wanted.python_name(), ty.python_name().to_owned());
@@ -351,7 +358,7 @@ impl ArgBlock {
     /// one that kernels cannot index.
     pub fn array(
         &mut self,
-        params: &Params,
+        params: &KernelParams,
         elem: Scalar,
         base: *mut u8,
         shape: &[u64],
@@ -397,7 +404,7 @@ impl ArgBlock {
         strides: &[i64],
     ) -> Result<(), ArgError> {
         let (address, bytes) = (base as u64, u64::from(elem.bytes()));
-        // Where the farthest elements lie, as offsets from the base.
+        // Places of the farthest elements, as offsets from the base.
         let (mut low, mut high) = (0i64, 0i64);
         let (mut in_range, mut contiguous, mut empty) = (true, true, false);
         let (mut dense, mut steps) = (bytes, address);
@@ -459,18 +466,18 @@ impl ArgBlock {
         self.resident.push(self.n_params.saturating_sub(1) as u32);
     }
 
-    /// Whether the array that is this parameter is in a device's memory.
+    /// Returns true if the array that is this parameter is in a device's memory.
     pub(crate) fn is_resident(&self, param: usize) -> bool {
         self.resident.contains(&(param as u32))
     }
 
-    /// Whether all arrays are the host's.
+    /// Tells whether all arrays are the host's.
     ///
     /// # Errors
     ///
     /// [`ArgError::OnDevice`].
     #[inline]
-    pub(crate) fn check_on_host(&self, params: &Params) -> Result<(), ArgError> {
+    pub(crate) fn check_on_host(&self, params: &KernelParams) -> Result<(), ArgError> {
         match self.resident.first().and_then(|&param| params.names.get(param as usize)) {
             None => Ok(()),
             Some(name) => Err(ArgError::OnDevice { name: name.clone() }),
@@ -482,7 +489,12 @@ impl ArgBlock {
     /// # Errors
     ///
     /// As [`ArgBlock::array`], and if the slice has not as many elements as the shape.
-    pub fn slice<T: Element>(&mut self, params: &Params, data: &mut [T], shape: &[u64]) -> Result<(), ArgError> {
+    pub fn slice<T: ArrayElement>(
+        &mut self,
+        params: &KernelParams,
+        data: &mut [T],
+        shape: &[u64],
+    ) -> Result<(), ArgError> {
         let wanted = shape.iter().try_fold(1u64, |n, &e| n.checked_mul(e));
         if wanted != Some(data.len() as u64) {
             let (_, name) = self.next(params)?;
@@ -504,7 +516,7 @@ impl ArgBlock {
     /// # Errors
     ///
     /// [`ArgError::Count`] and [`ArgError::OtherKernel`].
-    pub fn check_complete(&self, params: &Params) -> Result<(), ArgError> {
+    pub fn check_complete(&self, params: &KernelParams) -> Result<(), ArgError> {
         if self.n_params == params.len() && (self.given_for == params.id || params.is_empty()) {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What kind of work a job is.
+/// Describes what kind of work a job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JobKind {
     /// Worth nothing to a process that exits.
@@ -30,23 +30,23 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Jobs that wait at most; more are dropped. A dropped job costs speed, never correctness.
 const MAX_JOBS: usize = 4096;
-/// How long the process's exit waits for the thread: most compilations are done by then.
+/// Says how long the process's exit waits for the thread: most compilations are done by then.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
-static BACKGROUND: PerProcess<Background> = PerProcess::new();
+static BACKGROUND: PerProcess<BackgroundCompiler> = PerProcess::new();
 
 #[derive(Default)]
-struct Background {
-    state: Mutex<State>,
+struct BackgroundCompiler {
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     jobs: VecDeque<(JobKind, Job)>,
     has_thread: bool,
     is_busy: bool,
-    /// The process exits: nothing more is compiled.
+    /// The process exits, so that nothing more is compiled.
     is_closing: bool,
     /// Waiting for it has been given up once.
     is_abandoned: bool,
@@ -128,8 +128,8 @@ pub(crate) fn wait() {
     BACKGROUND.get().wait_until(None);
 }
 
-impl Background {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl BackgroundCompiler {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -194,7 +194,7 @@ impl Drop for AtMainThreadExit {
     }
 }
 
-/// Whether the process ends with this thread.
+/// Returns true if the process ends with this thread.
 fn is_main_thread() -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: neither has preconditions.

@@ -3,7 +3,7 @@
 use crate::args::ArgError;
 use crate::device::DeviceFailure;
 use polyloom_codegen::CodegenError;
-use polyloom_codegen::abi::{Site, SiteKind};
+use polyloom_codegen::abi::{CallbackSite, SiteKind};
 use polyloom_ir::{CheckKind, Diagnostic, MAX_DIMS, Span};
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub enum LaunchError {
     Compile {
         /// The kernel.
         kernel: Arc<str>,
-        /// What the back end says.
+        /// Holds what the back end says.
         error: CodegenError,
     },
     /// The kernel is beyond the device's architecture, or the compiler's limits.
@@ -70,7 +70,7 @@ pub enum LaunchError {
     Interpreter {
         /// The kernel.
         kernel: Arc<str>,
-        /// What it met.
+        /// Holds what it met.
         message: String,
     },
     /// A thread, or a block of a kernel that is launched in blocks, took more steps than the interpreter may.
@@ -78,7 +78,7 @@ pub enum LaunchError {
     StepLimit {
         /// The kernel.
         kernel: Arc<str>,
-        /// How many steps there may be.
+        /// Number of steps there may be.
         most_steps: u64,
     },
     /// The device is not there, has no memory for the arrays, or fails.
@@ -86,7 +86,7 @@ pub enum LaunchError {
     Device {
         /// The kernel.
         kernel: Arc<str>,
-        /// What is wrong with the device.
+        /// Holds what is wrong with the device.
         failure: DeviceFailure,
     },
     /// The process may not run on the cores that the kernel names.
@@ -169,8 +169,8 @@ impl std::error::Error for OutsideAccess {}
 pub struct Trap {
     /// The kernel.
     pub kernel: Arc<str>,
-    /// What failed, and its span.
-    pub site: Site,
+    /// Holds what failed, and its span.
+    pub site: CallbackSite,
     /// The index that was out of bounds.
     pub index: i128,
     /// The extent it should have been within.
@@ -181,7 +181,7 @@ pub struct Trap {
 
 impl Trap {
     /// The index that a check at `site` reports as the bits of an `i64`.
-    pub(crate) fn index_at(site: &Site, operand: i64) -> i128 {
+    pub(crate) fn index_at(site: &CallbackSite, operand: i64) -> i128 {
         match &site.kind {
             SiteKind::Check(kind) => kind.index(operand),
             SiteKind::Assert(_) | SiteKind::Print(..) => operand.into(),

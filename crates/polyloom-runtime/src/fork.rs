@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a fork waits for compilers. One that takes longer costs the child, perhaps, its compiler.
+/// Says how long a fork waits for compilers. One that takes longer costs the child, perhaps, its compiler.
 const FORK_PATIENCE: Duration = Duration::from_secs(30);
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -44,15 +44,15 @@ fn register() {
     }
 }
 
-static WORK: PerProcess<Work> = PerProcess::new();
+static WORK: PerProcess<ForkState> = PerProcess::new();
 
 thread_local! {
     static IS_WORKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What forks and compilers know of each other.
+/// Describes what forks and compilers know of each other.
 #[derive(Default)]
-struct Work {
+struct ForkState {
     state: Mutex<WorkState>,
     changed: Condvar,
 }
@@ -63,18 +63,18 @@ struct WorkState {
     n_forking: u32,
 }
 
-impl Work {
+impl ForkState {
     fn lock(&self) -> MutexGuard<'_, WorkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Does work that a forked child could not live with half done: no other thread forks meanwhile. Any number of threads
-/// may work at once.
+/// Does work that a forked child could not live with half done, so that no other thread forks meanwhile. Any number of
+/// threads may work at once.
 pub fn without_fork<T>(work: impl FnOnce() -> T) -> T {
-    struct Working(&'static Work);
+    struct CompileGuard(&'static ForkState);
 
-    impl Drop for Working {
+    impl Drop for CompileGuard {
         fn drop(&mut self) {
             IS_WORKING.set(false);
             self.0.lock().n_working -= 1;
@@ -93,7 +93,7 @@ pub fn without_fork<T>(work: impl FnOnce() -> T) -> T {
     state.n_working += 1;
     drop(state);
     IS_WORKING.set(true);
-    let _working = Working(shared);
+    let _working = CompileGuard(shared);
     work()
 }
 
@@ -121,14 +121,14 @@ extern "C" fn in_parent() {
     shared.changed.notify_all();
 }
 
-struct Stamped<T> {
+struct ForkStamped<T> {
     generation: u32,
     value: T,
 }
 
 /// A lazily made value that a forked child makes anew.
 pub struct PerProcess<T> {
-    current: AtomicPtr<Stamped<T>>,
+    current: AtomicPtr<ForkStamped<T>>,
 }
 
 // SAFETY: the cell hands out only `&T`, from any thread, and drops `T` on whichever thread drops the cell.
@@ -156,8 +156,8 @@ impl<T: Default> PerProcess<T> {
     }
 
     #[cold]
-    fn renew(&self, stale: *mut Stamped<T>, generation: u32) -> &T {
-        let fresh = Box::into_raw(Box::new(Stamped { generation, value: T::default() }));
+    fn renew(&self, stale: *mut ForkStamped<T>, generation: u32) -> &T {
+        let fresh = Box::into_raw(Box::new(ForkStamped { generation, value: T::default() }));
         match self.current.compare_exchange(stale, fresh, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: `fresh` is alive until `drop`. `stale` is leaked on purpose; see the module's documentation.
             Ok(_) => unsafe { &(*fresh).value },

@@ -32,13 +32,13 @@ thread_local! {
 
 /// Does something in which the kernels that this thread launches print nothing.
 pub fn without_prints<R>(work: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
+    struct SinkGuard(bool);
+    impl Drop for SinkGuard {
         fn drop(&mut self) {
             IS_SILENT.set(self.0);
         }
     }
-    let _restore = Restore(IS_SILENT.replace(true));
+    let _restore = SinkGuard(IS_SILENT.replace(true));
     work()
 }
 

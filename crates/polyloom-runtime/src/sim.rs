@@ -3,27 +3,27 @@
 //! What runs is the very PTX that would go to a GPU's driver, with the entry's parameters and arrays as there
 //! ([`crate::device`]).
 
-use crate::args::{ArgBlock, Params};
+use crate::args::{ArgBlock, KernelParams};
 use crate::cpu::launch::{ASK_EVERY, LaunchOptions};
-use crate::device::entry::Entry;
-use crate::device::layout::Rows;
-use crate::device::{Device, DeviceFailure, Memory, Word};
+use crate::device::entry::DeviceEntry;
+use crate::device::layout::RowLayout;
+use crate::device::{Device, DeviceFailure, FillWord, MemoryBackend};
 use crate::error::LaunchError;
 use crate::fork::{PerProcess, generation};
 use crate::print;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::interp::Grid;
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::{Function, Imm};
 use polyloom_ptx::{
-    DeviceMemory, Fault, Finding, FindingKind, LoadError, Loaded, MemoryError, Report, Sanitizers, Simulator,
+    DeviceMemory, Fault, Finding, FindingKind, LoadError, LoadedModule, MemoryError, Report, Sanitizers, Simulator,
 };
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The device `sim:0`. A forked child has one of its own: threads of its parent may have been in the midst of using
-/// this one.
+/// The device `sim:0`. A forked child has one of its own, because threads of its parent may have been in the midst of
+/// using this one.
 static SIMULATOR: PerProcess<SimDevice> = PerProcess::new();
 
 struct SimDevice {
@@ -40,7 +40,7 @@ impl Default for SimDevice {
 }
 
 /// The memory of `sim:0`.
-pub fn memory() -> Arc<dyn Memory> {
+pub fn memory() -> Arc<dyn MemoryBackend> {
     Arc::new(SimMemory::of_process())
 }
 
@@ -55,8 +55,8 @@ impl SimMemory {
         SimMemory { memory: device.simulator.memory().clone(), generation: device.generation }
     }
 
-    /// The memory, if it is this process's: what was the parent's is locked for ever if another thread used it during
-    /// the fork.
+    /// The memory, if it is this process's, because what was the parent's is locked for ever if another thread used it
+    /// during the fork.
     fn get(&self) -> Result<&DeviceMemory, DeviceFailure> {
         match self.generation == generation() {
             true => Ok(&self.memory),
@@ -77,7 +77,7 @@ fn failure(error: &MemoryError) -> DeviceFailure {
     }
 }
 
-impl Memory for SimMemory {
+impl MemoryBackend for SimMemory {
     fn device(&self) -> Device {
         Device::Simulator
     }
@@ -87,7 +87,7 @@ impl Memory for SimMemory {
     }
 
     unsafe fn free(&self, address: u64) {
-        // That nothing is there is no harm: who frees does not use it.
+        // That nothing is there is no harm, because who frees does not use it.
         let _ = self.get().map(|memory| memory.free(address));
     }
 
@@ -95,24 +95,24 @@ impl Memory for SimMemory {
         self.get()?.read(address, bytes).map_err(|error| failure(&error))
     }
 
-    unsafe fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure> {
+    unsafe fn write(&self, to: RowLayout, bytes: &[u8]) -> Result<(), DeviceFailure> {
         let memory = self.get()?;
         let mut rows = to.addresses().zip(bytes.chunks_exact(to.length as usize));
         rows.try_for_each(|(address, bytes)| memory.write(address, bytes)).map_err(|error| failure(&error))
     }
 
-    unsafe fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure> {
+    unsafe fn fill(&self, to: RowLayout, word: FillWord) -> Result<(), DeviceFailure> {
         let memory = self.get()?;
         let bytes: SmallVec<[u8; 4]> = match word {
-            Word::U8(word) => [word].as_slice().into(),
-            Word::U16(word) => word.to_le_bytes().as_slice().into(),
-            Word::U32(word) => word.to_le_bytes().as_slice().into(),
+            FillWord::U8(word) => [word].as_slice().into(),
+            FillWord::U16(word) => word.to_le_bytes().as_slice().into(),
+            FillWord::U32(word) => word.to_le_bytes().as_slice().into(),
         };
         let fill = |address| memory.fill(address, &bytes, to.length as usize);
         to.addresses().try_for_each(fill).map_err(|error| failure(&error))
     }
 
-    unsafe fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure> {
+    unsafe fn copy(&self, to: RowLayout, from: RowLayout) -> Result<(), DeviceFailure> {
         let memory = self.get()?;
         let mut rows = to.addresses().zip(from.addresses());
         rows.try_for_each(|(to_row, from_row)| memory.copy(to_row, from_row, to.length as usize))
@@ -120,27 +120,27 @@ impl Memory for SimMemory {
     }
 }
 
-/// How a launch on the simulator goes about it.
+/// Describes how a launch on the simulator goes about it.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SimOptions {
-    /// What is checked.
+    /// Holds what is checked.
     pub sanitize: Sanitizers,
-    /// Whether instructions, memory transactions and the like are counted.
+    /// True if instructions, memory transactions and the like are counted.
     pub counters: bool,
     /// Threads of the host, at least one.
     pub n_threads: usize,
-    /// Whether the launch is a cooperative one: all blocks at once, for kernels that synchronise the grid.
+    /// True if the launch is a cooperative one: all blocks at once, for kernels that synchronise the grid.
     pub cooperative: bool,
 }
 
 /// PTX by whatever compiler, loaded into `sim:0`. A forked child, whose device is another, loads it anew.
 pub struct SimModule {
     module: polyloom_ptx::Module,
-    loaded: PerProcess<OnceLock<Result<Loaded, LoadError>>>,
+    loaded: PerProcess<OnceLock<Result<LoadedModule, LoadError>>>,
 }
 
 impl SimModule {
-    /// Of a module, which is loaded when it is asked for.
+    /// Makes a module that is loaded when it is asked for.
     pub fn new(module: polyloom_ptx::Module) -> SimModule {
         SimModule { module, loaded: PerProcess::new() }
     }
@@ -155,7 +155,7 @@ impl SimModule {
     /// # Errors
     ///
     /// When it has no meaning, or there is no memory for its variables.
-    pub fn loaded(&self) -> Result<&Loaded, LoadError> {
+    pub fn loaded(&self) -> Result<&LoadedModule, LoadError> {
         let loaded = self.loaded.get().get_or_init(|| SIMULATOR.get().simulator.load(&self.module));
         loaded.as_ref().map_err(LoadError::clone)
     }
@@ -163,13 +163,13 @@ impl SimModule {
 
 /// A kernel's PTX, loaded.
 pub struct SimKernel {
-    entry: Entry,
+    entry: DeviceEntry,
     memory: SimMemory,
     kernel: polyloom_ptx::Kernel,
     arch: u32,
-    /// Of each parameter that is an array, its name.
+    /// Name of each parameter that is an array.
     param_names: Vec<Option<Arc<str>>>,
-    /// Of its shared arrays, what PTX calls them and what the source does.
+    /// Names of its shared arrays in PTX and in the source.
     shared_arrays: Vec<(String, Arc<str>)>,
 }
 
@@ -182,12 +182,12 @@ impl SimKernel {
     /// What in the PTX the simulator cannot run.
     pub fn new(
         function: &Function,
-        params: Params,
+        params: KernelParams,
         ptx: &str,
         entry: &str,
         arch: u32,
     ) -> Result<SimKernel, CodegenError> {
-        let all = |errors: Vec<polyloom_ptx::Error>| {
+        let all = |errors: Vec<polyloom_ptx::PtxError>| {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
             CodegenError::new(format!("the simulator cannot run this: {}", lines.join("; ")))
         };
@@ -196,7 +196,7 @@ impl SimKernel {
         let names = function.params().iter().zip(&function.param_names);
         let names = names.map(|(&param, name)| function.ty(param).as_array().map(|_| name.clone())).collect();
         Ok(SimKernel {
-            entry: Entry::new(function, params),
+            entry: DeviceEntry::new(function, params),
             param_names: names,
             memory: SimMemory::of_process(),
             kernel: loaded.kernel(entry).map_err(all)?,
@@ -244,7 +244,7 @@ impl SimKernel {
 }
 
 impl SimKernel {
-    /// Where the arguments that are arrays begin on the device, and what the kernel calls them.
+    /// Returns where the arguments that are arrays begin on the device, and what the kernel calls them.
     fn array_names(&self, params: &[Vec<u8>]) -> Vec<(u64, Arc<str>)> {
         // Before those of the kernel there is one that says what is launched.
         let arrays = self.param_names.iter().zip(params.iter().skip(1));
@@ -285,12 +285,12 @@ pub fn run(
     arch: u32,
     params: &[Vec<u8>],
     names: &[(u64, Arc<str>)],
-    grid: &Grid,
+    grid: &LaunchConfig,
     options: &LaunchOptions<'_>,
     sim: &SimOptions,
 ) -> Result<Report, Box<Fault>> {
     let (printed, cancelled) = (Mutex::new(String::new()), AtomicBool::new(false));
-    let launch = polyloom_ptx::Launch {
+    let launch = polyloom_ptx::LaunchRequest {
         grid: grid.grid,
         block: grid.block,
         dynamic_shared_bytes: grid.shared_bytes,

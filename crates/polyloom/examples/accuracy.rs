@@ -56,7 +56,7 @@ const FUNCTIONS: [(&str, Reference); 26] = [
     ("round", f64::round),
 ];
 
-/// By the logarithm of the approximation for small `x`, then Newton's steps on the logarithm of `erfc`.
+/// Takes the logarithm of the approximation for small `x`, then Newton's steps on the logarithm of `erfc`.
 fn inverse_erfc(x: f64) -> f64 {
     if x > 0.5 {
         return inverse_erf(1.0 - x);
@@ -127,7 +127,7 @@ fn source() -> String {
 /// Inputs of one launch.
 const BLOCK: usize = 1 << 20;
 
-fn launch<T: polyloom_runtime::Element>(kernel: &Kernel, x: &mut [T], y: &mut [T]) -> Result<(), Box<dyn Error>> {
+fn launch<T: polyloom_runtime::ArrayElement>(kernel: &Kernel, x: &mut [T], y: &mut [T]) -> Result<(), Box<dyn Error>> {
     let shape = [x.len() as u64];
     let mut args = ArgBlock::new();
     args.slice(kernel.params(), x, &shape)?;

@@ -4,7 +4,7 @@
 //! the front end and the text take on average, and how many kernels a second that is on one core. Files whose kernels
 //! call the package `wp` without importing it are taken too.
 
-use polyloom::frontend::{FileEnvironment, Options, SourceUnit, compile_kernel};
+use polyloom::frontend::{FileEnvironment, FrontendOptions, SourceUnit, compile_kernel};
 use polyloom::{PassOptions, SourceFile, TextOptions, TextTarget, write_text};
 use std::time::{Duration, Instant};
 
@@ -26,13 +26,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let environment = FileEnvironment::new(&unit);
         for index in unit.kernels() {
             let kernel = environment.function(index);
-            if compile_kernel(&kernel, &Options::default()).is_err() {
+            if compile_kernel(&kernel, &FrontendOptions::default()).is_err() {
                 continue;
             }
             n_kernels += 1;
             for _ in 0..ROUNDS {
                 let begin = Instant::now();
-                let compiled = compile_kernel(&kernel, &Options::default())?;
+                let compiled = compile_kernel(&kernel, &FrontendOptions::default())?;
                 front += begin.elapsed();
                 let begin = Instant::now();
                 let options = PassOptions::default();

@@ -6,15 +6,15 @@ use polyloom_ir::MAX_DIMS;
 use polyloom_ir::span::Position;
 use polyloom_passes::analysis::launch_bounds::{ArgumentWords, LaunchBounds, OutsideThread};
 use polyloom_passes::pipeline;
-use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, OutsideAccess, Params};
+use polyloom_runtime::{ArgBlock, KernelParams, LaunchError, LaunchOptions, OutsideAccess};
 use std::sync::Arc;
 
-/// How an index of one of a kernel's accesses is verified.
+/// Describes how an index of one of a kernel's accesses is verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessCheck {
     /// By every launch, before anything runs.
     Launch,
-    /// By the kernel as it runs: it is compiled with checks.
+    /// For each the kernel as it runs, it is compiled with checks.
     Run,
     /// Not at all, and why.
     Nothing(&'static str),
@@ -31,13 +31,13 @@ pub struct KernelAccess {
     pub text: String,
     /// Its file.
     pub file: String,
-    /// Where it begins there.
+    /// The place where it begins there.
     pub position: Position,
-    /// How it is verified.
+    /// Says how it is verified.
     pub check: AccessCheck,
 }
 
-/// Where an access would have been outside, in the user's terms.
+/// Says where an access would have been outside, in the user's terms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutsideReport {
     /// Everything there is to say.
@@ -48,9 +48,9 @@ pub struct OutsideReport {
     pub position: Position,
 }
 
-struct Words<'a>(&'a Params);
+struct ArgWords<'a>(&'a KernelParams);
 
-impl ArgumentWords for Words<'_> {
+impl ArgumentWords for ArgWords<'_> {
     fn scalar(&self, param: u32) -> usize {
         self.0.layout().offsets[param as usize] as usize / 8
     }
@@ -65,14 +65,14 @@ impl Kernel {
     fn launch_bounds(&self) -> &LaunchBounds {
         self.known_launch_bounds().get_or_init(|| {
             let (module, kernel) = self.module();
-            LaunchBounds::of(module, kernel, &Words(self.params()))
+            LaunchBounds::of(module, kernel, &ArgWords(self.params()))
         })
     }
 
-    /// Whether the kernel's own checks verify its accesses, or it refuses all checks.
+    /// Returns true if the kernel's own checks verify its accesses, or it refuses all checks.
     fn verifies_nothing_before(&self) -> bool {
         let function = self.function();
-        function.constraints.unchecked || pipeline::is_checked(function, &pipeline::Options::default())
+        function.constraints.unchecked || pipeline::is_checked(function, &pipeline::PipelineOptions::default())
     }
 
     /// Refuses a launch in which a thread is seen to access an array outside its extents.
@@ -135,7 +135,7 @@ impl Kernel {
     /// their indices is verified.
     pub fn accesses(&self) -> Vec<KernelAccess> {
         let function = self.function();
-        let is_checked = pipeline::is_checked(function, &pipeline::Options::default());
+        let is_checked = pipeline::is_checked(function, &pipeline::PipelineOptions::default());
         let mut accesses: Vec<KernelAccess> = Vec::new();
         for index in self.launch_bounds().indices() {
             let located = self.sources().locate(index.span);

@@ -3,11 +3,13 @@
 use crate::kernel::{Kernel, plain_params};
 use polyloom_frontend::CompileError;
 use polyloom_ir::{Diagnostic, FuncId, Module, Scalar, Severity, Type};
-use polyloom_passes::autodiff::{self, Access, Launch, Needs, Race, Request, TapeExtent};
+use polyloom_passes::autodiff::{
+    self, AccessRace, AdjointAccess, BackwardNeeds, DerivativeLaunch, DerivativeRequest, TapeExtent,
+};
 use polyloom_runtime::{PerProcess, without_fork};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A backward kernel with more threads is launched whole: the indices of what its stages gather might overflow.
+/// A backward kernel with more threads is launched whole, because the indices of what its stages gather might overflow.
 const MOST_IN_STAGES: u64 = 1 << 30;
 /// If fewer threads have a place on tapes, loops had better keep what they carry at some iterations only.
 const LEAST_ON_CPU: u64 = 64;
@@ -20,37 +22,37 @@ const LEAST_CACHED: u64 = 256;
 /// A kernel's backward kernel, and what a launch of it needs beside the kernel's arguments.
 ///
 /// Its parameters are the kernel's; the adjoints of those that are active; arrays as the kernel leaves them, in the mode
-/// `strict` ([`Kernel::strict`]); and, if it [takes a part](Needs::takes_part) of a launch, tapes, how many iterations
+/// `strict` ([`Kernel::strict`]); and, if it [takes a part](BackwardNeeds::takes_part) of a launch, tapes, how many iterations
 /// segments of loops have, the number of the first thread, and all extents of the launch but the first.
-/// [`Backward::plan`] says how large these are.
-pub struct Backward {
+/// [`BackwardKernel::plan`] says how large these are.
+pub struct BackwardKernel {
     /// The backward kernel.
     pub kernel: Kernel,
-    /// The kernel that finds the [lengths](Needs::lengths) of loops, unless all are known: it takes the kernel's
+    /// The kernel that finds the [lengths](BackwardNeeds::lengths) of loops, unless all are known: it takes the kernel's
     /// arguments and an array of as many `i32` numbers, which begin at zero.
     pub sizes: Option<Kernel>,
-    /// What a launch has to know.
-    pub needs: Needs,
+    /// Holds what a launch has to know.
+    pub needs: BackwardNeeds,
     rank: u8,
-    stages: OnceLock<Vec<Stage>>,
-    overwriting: OnceLock<Vec<Overwriting>>,
+    stages: OnceLock<Vec<BackwardStage>>,
+    overwriting: OnceLock<Vec<OverwritingKernel>>,
 }
 
 /// One of the launches that do what a backward kernel does.
-pub struct Stage {
+pub struct BackwardStage {
     /// It takes what the backward kernel takes.
     pub kernel: Kernel,
-    /// Of a kernel that gathers sums, which of [`Needs::adjoints`] it is launched over the elements of; it takes,
+    /// Of a kernel that gathers sums, which of [`BackwardNeeds::adjoints`] it is launched over the elements of; it takes,
     /// last, the extents of the whole launch. Of the one for the rest, which is launched over these, nothing.
     pub over: Option<usize>,
 }
 
 /// The backward kernel, or one of its stages, where gradients are written rather than added to.
-struct Overwriting {
+struct OverwritingKernel {
     kernel: Kernel,
-    /// Which of the adjoints it writes whole, if they have the extents that it is launched over.
+    /// Says which of the adjoints it writes whole, if they have the extents that it is launched over.
     begun: Vec<usize>,
-    /// Which of the adjoints it writes of arrays that the kernel only writes.
+    /// Says which of the adjoints it writes of arrays that the kernel only writes.
     taken: Vec<usize>,
     is_idle: bool,
 }
@@ -58,28 +60,28 @@ struct Overwriting {
 /// A kernel that computes, beside what a kernel computes, its derivative in a direction.
 ///
 /// Its parameters are the kernel's, the tangents of those that are active, and arrays as the kernel leaves them.
-pub struct Tangent {
+pub struct TangentKernel {
     /// The kernel with tangents.
     pub kernel: Kernel,
     /// The parameters of the kernel's HIR that the tangents are of, in order.
     pub tangents: Vec<usize>,
     /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them in the mode `strict`.
     pub after: Vec<usize>,
-    races: Vec<Race>,
+    races: Vec<AccessRace>,
 }
 
-impl Tangent {
+impl TangentKernel {
     /// Refuses launches whose threads race.
     ///
     /// # Errors
     ///
     /// What to write instead.
-    pub fn check(&self, launch: &Launch<'_>) -> Result<(), CompileError> {
+    pub fn check(&self, launch: &DerivativeLaunch<'_>) -> Result<(), CompileError> {
         refuse_races(&self.kernel, &self.races, launch)
     }
 }
 
-fn refuse_races(kernel: &Kernel, races: &[Race], launch: &Launch<'_>) -> Result<(), CompileError> {
+fn refuse_races(kernel: &Kernel, races: &[AccessRace], launch: &DerivativeLaunch<'_>) -> Result<(), CompileError> {
     let mut diagnostics: Vec<Diagnostic> = autodiff::races_in(races, launch).into_iter().cloned().collect();
     diagnostics.dedup();
     if diagnostics.is_empty() { Ok(()) } else { Err(kernel.rejected(diagnostics)) }
@@ -87,19 +89,19 @@ fn refuse_races(kernel: &Kernel, races: &[Race], launch: &Launch<'_>) -> Result<
 
 /// The derivatives of a kernel that have been asked for.
 #[derive(Default)]
-pub(crate) struct Derivatives {
-    backward: Known<Backward>,
-    tangent: Known<Tangent>,
+pub(crate) struct DerivativeMemo {
+    backward: Known<BackwardKernel>,
+    tangent: Known<TangentKernel>,
 }
 
-type Known<T> = PerProcess<Mutex<Vec<(Request, Slot<T>)>>>;
-/// What is made of a request, once it is.
+type Known<T> = PerProcess<Mutex<Vec<(DerivativeRequest, Slot<T>)>>>;
+/// Describes what is made of a request, once it is.
 type Slot<T> = Arc<Mutex<Option<Arc<T>>>>;
 
-/// What is known of this request, or else what `make` makes of it; others need not wait for that.
+/// Returns what is known of this request, or else what `make` makes of it; others need not wait for that.
 fn known<T>(
     known: &Known<T>,
-    request: &Request,
+    request: &DerivativeRequest,
     make: impl FnOnce() -> Result<T, CompileError>,
 ) -> Result<Arc<T>, CompileError> {
     let slot = {
@@ -120,47 +122,47 @@ fn known<T>(
     Ok(made)
 }
 
-/// What tapes may take, and where.
+/// Describes what tapes may take, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct TapeLimits {
     /// Bytes of all tapes of a launch.
     pub bytes: u64,
-    /// How many cores run a launch on the CPU. On a GPU there are none to speak of.
+    /// Number of cores that run a launch on the CPU. On a GPU there are none to speak of.
     pub n_cores: Option<u64>,
 }
 
-/// What a launch of a backward kernel with tapes needs.
+/// Describes what a launch of a backward kernel with tapes needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapePlan {
-    /// How many threads are launched at a time, each with a place on the tapes.
+    /// Number of threads that are launched at a time, each with a place on the tapes.
     pub n_places: u64,
     /// The shape of each tape, and the type of its numbers.
     pub tapes: Vec<(Vec<u64>, Scalar)>,
-    /// How many iterations segments of loops have.
+    /// Number of iterations segments of loops have.
     pub segments: Vec<u64>,
     /// The bytes that all tapes take.
     pub bytes: u64,
     /// The bytes that one thread takes; the largest number if a tape would be too long for its indices.
     pub per_place: u64,
-    /// Whether loops are so long that few threads have a place on the tapes, or not one has: with checkpoints
-    /// ([`Request::checkpoints`], and [`Request::rows`] if [`Needs::records_rows`] says so) more would have.
+    /// True if loops are so long that few threads have a place on the tapes, or not one has, since with checkpoints
+    /// ([`DerivativeRequest::checkpoints`], and [`DerivativeRequest::rows`] if [`BackwardNeeds::records_rows`] says so) more would have.
     pub is_cramped: bool,
 }
 
-/// Which kernel a launch of a backward kernel is of.
+/// Says which kernel a launch of a backward kernel is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// Of which of [`Backward::stages`], unless it is of the kernel itself.
+pub struct BackwardPart {
+    /// One of [`BackwardKernel::stages`]; none for the kernel itself.
     pub stage: Option<usize>,
-    /// Whether it writes gradients rather than adding to them.
+    /// True if it writes gradients rather than adding to them.
     pub overwrites: bool,
 }
 
 /// A launch of a backward kernel without tapes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BackwardLaunch {
-    /// What is launched.
-    pub part: Part,
+    /// Holds what is launched.
+    pub part: BackwardPart,
     /// Its extents.
     pub dim: Vec<u64>,
     /// Numbers that its kernel takes last.
@@ -170,19 +172,19 @@ pub struct BackwardLaunch {
 /// The launches of a backward kernel where gradients are written rather than added to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OverwritingLaunches {
-    /// The launches, in order; none of a kernel that [takes a part](Needs::takes_part) of a launch, which is launched as
+    /// The launches, in order; none of a kernel that [takes a part](BackwardNeeds::takes_part) of a launch, which is launched as
     /// ever.
     pub launches: Vec<BackwardLaunch>,
-    /// Which of [`Needs::adjoints`] have to be set to zero before.
+    /// Says which of [`BackwardNeeds::adjoints`] have to be set to zero before.
     pub cleared: Vec<usize>,
-    /// Of which of the adjoints of arrays that the kernel only writes they have to be given copies.
+    /// The adjoints, of arrays that the kernel only writes, that have to be given copies.
     pub copied: Vec<usize>,
 }
 
-impl Backward {
-    /// What does the same, launched in order, where sums that the kernel scatters are better gathered: see
+impl BackwardKernel {
+    /// Returns what does the same, launched in order, where sums that the kernel scatters are better gathered: see
     /// [`autodiff::split`]. Else there is none.
-    pub fn stages(&self) -> &[Stage] {
+    pub fn stages(&self) -> &[BackwardStage] {
         self.stages.get_or_init(|| {
             if self.needs.takes_part() {
                 return Vec::new();
@@ -191,10 +193,13 @@ impl Backward {
             let first = self.needs.replayed.len();
             let adjoints = first..first + self.needs.adjoints.len();
             let made = without_fork(|| autodiff::split(module, id, adjoints, self.rank));
-            // What is too large to be split is launched whole.
+            // A launch too large to be split runs whole.
             let made = made.unwrap_or_default().into_iter();
-            made.map(|stage| Stage { kernel: self.kernel.derived(stage.module, stage.kernel), over: stage.over })
-                .collect()
+            made.map(|stage| BackwardStage {
+                kernel: self.kernel.derived(stage.module, stage.kernel),
+                over: stage.over,
+            })
+            .collect()
         })
     }
 
@@ -203,23 +208,23 @@ impl Backward {
     /// # Errors
     ///
     /// What to write instead.
-    pub fn check(&self, launch: &Launch<'_>) -> Result<(), CompileError> {
+    pub fn check(&self, launch: &DerivativeLaunch<'_>) -> Result<(), CompileError> {
         refuse_races(&self.kernel, &self.needs.races, launch)
     }
 
-    /// What to warn of where code is written out, which is for any launch: that threads race in each that has more than
-    /// one.
+    /// Returns what to warn of where code is written out, which is for any launch: that threads race in each that has
+    /// more than one.
     pub fn warning(&self) -> Option<CompileError> {
         let race = self.needs.race_in_any_launch(self.rank)?;
         Some(self.kernel.rejected(vec![Diagnostic { severity: Severity::Warning, ..race.clone() }]))
     }
 
-    /// The launches, in order, of a kernel that does not [take a part](Needs::takes_part) of a launch with these
+    /// The launches, in order, of a kernel that does not [take a part](BackwardNeeds::takes_part) of a launch with these
     /// extents. Each adjoint comes with its extents, or with none if elements of it may be one memory.
     pub fn launches(&self, dim: &[u64], adjoints: &[Option<&[u64]>]) -> Vec<BackwardLaunch> {
         let n_threads: u64 = dim.iter().product();
-        let part = |stage| Part { stage, overwrites: false };
-        let stage = |(number, stage): (usize, &Stage)| match stage.over {
+        let part = |stage| BackwardPart { stage, overwrites: false };
+        let stage = |(number, stage): (usize, &BackwardStage)| match stage.over {
             None => Some(BackwardLaunch { part: part(Some(number)), dim: dim.to_vec(), extents: Vec::new() }),
             Some(adjoint) => {
                 let elements = adjoints.get(adjoint).copied().flatten()?.get(..dim.len())?;
@@ -239,9 +244,9 @@ impl Backward {
     /// then right whatever was in them, and those of arrays that it only writes stay what they are.
     pub fn overwriting_launches(&self, dim: &[u64], adjoints: &[Option<&[u64]>]) -> OverwritingLaunches {
         let accesses = self.needs.accesses.iter().enumerate();
-        let those = |wanted: Access| accesses.clone().filter(move |&(_, &access)| access == wanted);
-        let mut cleared: Vec<usize> = those(Access::Reads).map(|(number, _)| number).collect();
-        let mut copied: Vec<usize> = those(Access::Writes).map(|(number, _)| number).collect();
+        let those = |wanted: AdjointAccess| accesses.clone().filter(move |&(_, &access)| access == wanted);
+        let mut cleared: Vec<usize> = those(AdjointAccess::Reads).map(|(number, _)| number).collect();
+        let mut copied: Vec<usize> = those(AdjointAccess::Writes).map(|(number, _)| number).collect();
         if self.needs.takes_part() {
             return OverwritingLaunches { launches: Vec::new(), cleared, copied };
         }
@@ -261,14 +266,14 @@ impl Backward {
         OverwritingLaunches { launches, cleared, copied }
     }
 
-    fn overwriting(&self, stage: Option<usize>) -> Option<&Overwriting> {
+    fn overwriting(&self, stage: Option<usize>) -> Option<&OverwritingKernel> {
         let all = self.overwriting.get_or_init(|| {
             let kernels = std::iter::once(&self.kernel).chain(self.stages().iter().map(|stage| &stage.kernel));
             let overwriting = |kernel: &Kernel| {
                 let ((module, id), first) = (kernel.module(), self.needs.replayed.len());
                 let made = without_fork(|| autodiff::overwriting(module, id, first, &self.needs.accesses, self.rank));
-                let autodiff::Overwriting { module, kernel: id, begun, taken, is_idle } = made;
-                Overwriting { kernel: self.kernel.derived(module, id), begun, taken, is_idle }
+                let autodiff::OverwritingProgram { module, kernel: id, begun, taken, is_idle } = made;
+                OverwritingKernel { kernel: self.kernel.derived(module, id), begun, taken, is_idle }
             };
             kernels.map(overwriting).collect()
         });
@@ -276,14 +281,14 @@ impl Backward {
     }
 
     /// The kernel that is launched.
-    pub fn kernel_of(&self, part: Part) -> &Kernel {
+    pub fn kernel_of(&self, part: BackwardPart) -> &Kernel {
         let plain = part.stage.and_then(|stage| self.stages().get(stage)).map_or(&self.kernel, |stage| &stage.kernel);
         let made = part.overwrites.then(|| self.overwriting(part.stage)).flatten();
         made.map_or(plain, |made| &made.kernel)
     }
 
-    /// What a launch over so many threads needs, where loops are so long ([`Needs::lengths`]): as many threads at a time
-    /// as have place, but one at least.
+    /// Returns what a launch over so many threads needs, where loops are so long ([`BackwardNeeds::lengths`]): as many threads
+    /// at a time as have place, but one at least.
     pub fn plan(&self, lengths: &[u32], n_threads: u64, limits: TapeLimits) -> TapePlan {
         let length = |number: usize| u64::from(lengths.get(number).copied().unwrap_or(0).max(1));
         // As many segments as each has iterations keep both few.
@@ -346,12 +351,12 @@ impl Kernel {
     /// # Errors
     ///
     /// Where the kernel has no derivative: what to write instead.
-    pub fn backward(&self, request: &Request) -> Result<Arc<Backward>, CompileError> {
+    pub fn backward(&self, request: &DerivativeRequest) -> Result<Arc<BackwardKernel>, CompileError> {
         known(&self.derivatives().backward, request, || {
             let (module, id) = self.module();
             let made = without_fork(|| autodiff::backward(module, id, request));
             let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
-            Ok(Backward {
+            Ok(BackwardKernel {
                 kernel: self.derived(made.module, made.kernel),
                 sizes: made.sizes.map(|(module, id)| self.derived(module, id)),
                 needs: made.needs,
@@ -367,13 +372,13 @@ impl Kernel {
     /// # Errors
     ///
     /// Where the kernel has no derivative: what to write instead.
-    pub fn tangent(&self, request: &Request) -> Result<Arc<Tangent>, CompileError> {
+    pub fn tangent(&self, request: &DerivativeRequest) -> Result<Arc<TangentKernel>, CompileError> {
         known(&self.derivatives().tangent, request, || {
             let (module, id) = self.module();
             let made = without_fork(|| autodiff::tangent(module, id, request));
             let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
             let kernel = self.derived(made.module, made.kernel);
-            Ok(Tangent { kernel, tangents: made.tangents, after: made.after, races: made.races })
+            Ok(TangentKernel { kernel, tangents: made.tangents, after: made.after, races: made.races })
         })
     }
 

@@ -7,9 +7,10 @@ use crate::Defaults;
 use crate::kernel::Kernel;
 use crate::session::Session;
 use polyloom_frontend::{
-    Builtin, Captured, CompileError, Environment, FunctionHandle, ParamType, SourceUnit, ValueType, package_member,
+    BuiltinFunction, CapturedMeaning, CompileError, FunctionHandle, NameEnvironment, ParamType, SourceUnit, ValueType,
+    package_member,
 };
-use polyloom_ir::op::Group;
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Scalar, SourceFile, Type};
 use polyloom_runtime::{ArgBlock, LaunchOptions};
 use smallvec::SmallVec;
@@ -38,14 +39,14 @@ pub enum CallError {
 
 /// The calls compiled so far.
 #[derive(Default)]
-pub(crate) struct Calls {
-    compiled: Mutex<HashMap<Key, Arc<Call>>>,
+pub(crate) struct BuiltinCalls {
+    compiled: Mutex<HashMap<Key, Arc<BuiltinCall>>>,
 }
 
 /// An expression and the types of its variables.
 type Key = (Box<str>, SmallVec<[Type; 4]>);
 
-struct Call {
+struct BuiltinCall {
     kernel: Kernel,
     results: Box<[Type]>,
 }
@@ -77,7 +78,7 @@ impl Session {
         call.run(args)
     }
 
-    fn compile_call(&self, expression: &str, types: &[Type]) -> Result<Call, CallError> {
+    fn compile_call(&self, expression: &str, types: &[Type]) -> Result<BuiltinCall, CallError> {
         let mut params: Vec<String> = (0..types.len()).map(|index| format!("x{index}: t{index}")).collect();
         let defaults = Defaults::default();
         let text =
@@ -96,7 +97,7 @@ impl Session {
         }
         let text = format!("import polyloom\n@polyloom.kernel\ndef call({params}):\n    {targets} = {expression}\n");
         let kernel = self.compile(&function_of(text, types, &results)?, defaults).map_err(refused)?;
-        Ok(Call { kernel, results })
+        Ok(BuiltinCall { kernel, results })
     }
 }
 
@@ -113,7 +114,7 @@ fn refused(error: CompileError) -> CallError {
     CallError::Arguments(first.map_or_else(|| error.to_string(), |diagnostic| diagnostic.message.clone()))
 }
 
-impl Call {
+impl BuiltinCall {
     fn run(&self, args: &[(Type, Bits)]) -> Result<Vec<(Type, Bits)>, CallError> {
         let params = self.kernel.params();
         let mut block = ArgBlock::new();
@@ -124,9 +125,9 @@ impl Call {
                 block.scalar(params, elem, bits).map_err(|error| failed(&error))?;
             }
         }
-        let mut outputs: SmallVec<[Output; 3]> = SmallVec::new();
+        let mut outputs: SmallVec<[ResultMemory; 3]> = SmallVec::new();
         for &result in &self.results {
-            outputs.push(Output::new(result).ok_or(CallError::NoValue)?);
+            outputs.push(ResultMemory::new(result).ok_or(CallError::NoValue)?);
         }
         for output in &mut outputs {
             let base = output.words.as_mut_ptr().cast();
@@ -139,7 +140,7 @@ impl Call {
 }
 
 /// Memory for one result.
-struct Output {
+struct ResultMemory {
     elem: Scalar,
     /// Words keep the elements aligned for every type.
     words: Vec<u64>,
@@ -147,8 +148,8 @@ struct Output {
     strides: SmallVec<[i64; 3]>,
 }
 
-impl Output {
-    fn new(ty: Type) -> Option<Output> {
+impl ResultMemory {
+    fn new(ty: Type) -> Option<ResultMemory> {
         let elem = elem_of(ty)?;
         let shape: SmallVec<[u64; 3]> = match ty {
             Type::Composite(composite) => [1].into_iter().chain(composite.shape().iter().map(|&n| n.into())).collect(),
@@ -160,7 +161,7 @@ impl Output {
         for axis in (1..shape.len()).rev() {
             strides[axis - 1] = strides[axis] * shape[axis] as i64;
         }
-        Some(Output { elem, words: vec![0; (n * bytes).div_ceil(8)], shape, strides })
+        Some(ResultMemory { elem, words: vec![0; (n * bytes).div_ceil(8)], shape, strides })
     }
 
     /// The bits of the components.
@@ -176,36 +177,36 @@ fn elem_of(ty: Type) -> Option<Scalar> {
     ty.as_scalar().or_else(|| Some(ty.as_composite()?.elem()))
 }
 
-/// Whether a builtin's result follows from the values it is given, and it does nothing else, so that it can be called
-/// outside kernels.
+/// Returns true if a builtin's result follows from the values it is given, and it does nothing else, so that it can be
+/// called outside kernels.
 pub fn is_function_of_values(name: &str) -> bool {
     match package_member(name) {
-        Some(Captured::Builtin(Builtin::Op(op))) => {
+        Some(CapturedMeaning::Builtin(BuiltinFunction::Op(op))) => {
             let info = op.info();
             info.is_pure()
-                && info.group != Group::Gpu
+                && info.group != OpGroup::Gpu
                 && info.signatures.iter().any(|s| s.params.iter().all(|param| !param.inout))
         }
-        Some(Captured::Builtin(Builtin::Fold(_) | Builtin::Construct(_))) => true,
+        Some(CapturedMeaning::Builtin(BuiltinFunction::Fold(_) | BuiltinFunction::Construct(_))) => true,
         _ => false,
     }
 }
 
-/// What the names in the text of a call mean: the package, and the types of its parameters.
+/// Describes what the names in the text of a call mean: the package, and the types of its parameters.
 struct CallEnvironment {
     types: Box<[Type]>,
     out: Box<[Option<Type>]>,
 }
 
-impl Environment for CallEnvironment {
-    fn lookup(&self, path: &[&str]) -> Option<Captured> {
+impl NameEnvironment for CallEnvironment {
+    fn lookup(&self, path: &[&str]) -> Option<CapturedMeaning> {
         let ty = match path {
-            ["polyloom"] => return Some(Captured::Module("polyloom".into())),
+            ["polyloom"] => return Some(CapturedMeaning::Module("polyloom".into())),
             ["polyloom", member] => return package_member(member),
             [name] if name.starts_with("t_out") => (*self.out.get(name["t_out".len()..].parse::<usize>().ok()?)?)?,
             [name] => *self.types.get(name.strip_prefix('t')?.parse::<usize>().ok()?)?,
             _ => return None,
         };
-        Some(Captured::Annotation(ParamType::Exact(ty.into())))
+        Some(CapturedMeaning::Annotation(ParamType::Exact(ty.into())))
     }
 }

@@ -1,6 +1,6 @@
 //! What there is to say of a file before anything of it is compiled.
 
-use polyloom_frontend::{CheckedFile, CompileError, Options, SourceUnit};
+use polyloom_frontend::{CheckedFile, CompileError, FrontendOptions, SourceUnit};
 use polyloom_ir::{Diagnostic, SourceMap};
 use polyloom_passes::autodiff::write_gradients;
 use std::sync::Arc;
@@ -11,7 +11,10 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// All errors that the front end finds, each once.
-pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diagnostic>, SourceMap), CompileError> {
+pub fn check_file(
+    unit: &Arc<SourceUnit>,
+    options: &FrontendOptions,
+) -> Result<(Vec<Diagnostic>, SourceMap), CompileError> {
     let CheckedFile { mut module, gradients, warnings: mut diagnostics, sources } =
         polyloom_frontend::check_file(unit, options)?;
     if let Err(errors) = write_gradients(&mut module, &gradients) {

@@ -1,10 +1,10 @@
 //! Kernels on CUDA devices.
 
-use crate::device_code::{DeviceCode, Source};
+use crate::device_code::{DeviceCode, DeviceSource};
 use crate::kernel::Kernel;
 use polyloom_ir::MAX_DIMS;
 use polyloom_runtime::cuda::{self, CudaDevice, CudaKernel};
-use polyloom_runtime::{ArgBlock, CudaInfo, DeviceFailure, LaunchError, LaunchOptions, Memory};
+use polyloom_runtime::{ArgBlock, CudaInfo, DeviceFailure, LaunchError, LaunchOptions, MemoryBackend};
 use std::sync::Arc;
 
 /// A kernel's code on devices, by number of the device.
@@ -18,8 +18,8 @@ pub(crate) fn device_info(number: u32) -> Result<CudaInfo, DeviceFailure> {
     cuda::device_info(number)
 }
 
-pub(crate) fn memory(number: u32) -> Result<Arc<dyn Memory>, DeviceFailure> {
-    let device: Arc<dyn Memory> = CudaDevice::get(number)?;
+pub(crate) fn memory(number: u32) -> Result<Arc<dyn MemoryBackend>, DeviceFailure> {
+    let device: Arc<dyn MemoryBackend> = CudaDevice::get(number)?;
     Ok(device)
 }
 
@@ -57,7 +57,7 @@ impl Kernel {
         self.verify_accesses(shape, args, options)?;
         let rank = shape.len().clamp(1, MAX_DIMS) as u8;
         let kernel = self.cuda_kernels().get(self, rank, number, device.arch(), |source| {
-            let Source { function, params, ptx, entry } = source;
+            let DeviceSource { function, params, ptx, entry } = source;
             CudaKernel::new(&device, function, params, &ptx, &entry)
         });
         let kernel = kernel.map_err(|error| self.not_compiled(error))?;

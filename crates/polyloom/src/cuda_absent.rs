@@ -1,7 +1,7 @@
 //! CUDA devices of a build that has none.
 
 use crate::kernel::Kernel;
-use polyloom_runtime::{ArgBlock, CudaInfo, Device, DeviceFailure, LaunchError, LaunchOptions, Memory};
+use polyloom_runtime::{ArgBlock, CudaInfo, Device, DeviceFailure, LaunchError, LaunchOptions, MemoryBackend};
 use std::sync::Arc;
 
 /// No code.
@@ -20,7 +20,7 @@ pub(crate) fn device_info(number: u32) -> Result<CudaInfo, DeviceFailure> {
     absent(Some(number))
 }
 
-pub(crate) fn memory(number: u32) -> Result<Arc<dyn Memory>, DeviceFailure> {
+pub(crate) fn memory(number: u32) -> Result<Arc<dyn MemoryBackend>, DeviceFailure> {
     absent(Some(number))
 }
 

@@ -3,7 +3,7 @@
 use crate::cuda;
 use crate::gpu::GpuError;
 use crate::kernel::Kernel;
-use polyloom_runtime::{CudaInfo, Device, DeviceFailure, LaunchError, Memory, sim};
+use polyloom_runtime::{CudaInfo, Device, DeviceFailure, LaunchError, MemoryBackend, sim};
 use std::sync::Arc;
 
 /// A device's memory, for arrays that stay there.
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// When this machine has no such device; of `cpu` it is the process's own.
-pub fn device_memory(device: Device) -> Result<Arc<dyn Memory>, DeviceFailure> {
+pub fn device_memory(device: Device) -> Result<Arc<dyn MemoryBackend>, DeviceFailure> {
     match device {
         Device::Cpu => Err(DeviceFailure::Absent { device, reason: "its memory is the process's own".to_owned() }),
         Device::Simulator => Ok(sim::memory()),

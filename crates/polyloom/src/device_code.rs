@@ -2,13 +2,14 @@
 
 use crate::gpu::{GpuError, GpuForm, GpuTarget};
 use crate::kernel::Kernel;
-use polyloom_codegen::{CodegenError, Facts, Variant};
+use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError};
 use polyloom_ir::{Arch, Function};
-use polyloom_runtime::{Params, PerProcess};
+use polyloom_runtime::{KernelParams, PerProcess};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What was compiled for a kind of device, by rank of the launch and what tells devices of the kind apart. A forked
-/// child compiles anew: another thread of its parent may have been at it, and devices do not survive a fork either.
+/// Describes what was compiled for a kind of device, by rank of the launch and what tells devices of the kind apart. A
+/// forked child compiles anew, because another thread of its parent may have been at it, and devices do not survive a
+/// fork either.
 pub(crate) struct DeviceCode<D, C> {
     known: PerProcess<Known<D, C>>,
 }
@@ -24,12 +25,12 @@ impl<D, C> Default for DeviceCode<D, C> {
     }
 }
 
-/// What a device loads a kernel from.
-pub(crate) struct Source<'a> {
+/// Describes what a device loads a kernel from.
+pub(crate) struct DeviceSource<'a> {
     /// Its HIR as the back end got it.
     pub(crate) function: &'a Function,
     /// Its parameters.
-    pub(crate) params: Params,
+    pub(crate) params: KernelParams,
     /// The PTX.
     pub(crate) ptx: String,
     /// The name of the entry in it.
@@ -45,18 +46,18 @@ impl<D: PartialEq, C> DeviceCode<D, C> {
         rank: u8,
         device: D,
         arch: Arch,
-        load: impl FnOnce(Source<'_>) -> Result<C, CodegenError>,
+        load: impl FnOnce(DeviceSource<'_>) -> Result<C, CodegenError>,
     ) -> Result<Arc<C>, GpuError> {
         let slot = self.slot((rank, device));
         let mut made = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = &*made {
             return Ok(code.clone());
         }
-        let variant = Variant { launch_rank: rank, facts: Facts::default() };
+        let variant = CodeVariant { launch_rank: rank, facts: ArgFacts::default() };
         let [ptx] = kernel.emit_gpu_variant(&variant, &GpuTarget::new(arch), [GpuForm::Ptx])?;
         let (module, id) = kernel.for_gpus()?;
         let (function, params, entry) = (&module.functions[id], kernel.params().clone(), kernel.gpu_entry());
-        let code = Arc::new(load(Source { function, params, ptx, entry })?);
+        let code = Arc::new(load(DeviceSource { function, params, ptx, entry })?);
         *made = Some(code.clone());
         Ok(code)
     }

@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use absent as backend;
 #[cfg(any(feature = "compute", feature = "compute-static"))]
 use llvm as backend;
-use polyloom_codegen::{CodegenError, Facts, GridShape, Variant, entry_name, gpu_parameter_bytes};
+use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, GridShape, entry_name, gpu_parameter_bytes};
 use polyloom_frontend::CompileError;
 use polyloom_ir::verify::{check_arch, check_version, least_version};
 use polyloom_ir::{Arch, Code, Diagnostic, PtxVersion};
@@ -18,18 +18,18 @@ use polyloom_runtime::without_fork;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// What GPU code is made for.
+/// Describes what GPU code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GpuTarget {
     /// The architecture.
     pub arch: Arch,
     /// The version of PTX; by default the least that the architecture needs, or 7.0.
     pub ptx_version: Option<PtxVersion>,
-    /// How the threads of a launch come to their elements.
+    /// Says how the threads of a launch come to their elements.
     pub shape: GridShape,
-    /// Whether the code says which lines of source it is for.
+    /// True if the code says which lines of source it is for.
     pub lines: bool,
-    /// Whether the code is for launches of at most 2^27 threads with arrays that are dense, begin at multiples of 64
+    /// True if the code is for launches of at most 2^27 threads with arrays that are dense, begin at multiples of 64
     /// bytes and do not overlap, or for any.
     pub dense: bool,
 }
@@ -70,7 +70,7 @@ const MOST_PARAMETER_BYTES: u32 = 32_764;
 /// Since when a kernel may have more than [`OLDEST_PARAMETER_BYTES`] (PTX ISA, "Kernel Function Parameters").
 const LARGE_PARAMETERS: PtxVersion = PtxVersion { major: 8, minor: 1 };
 
-/// What is written unless the architecture needs a later version.
+/// Holds what is written unless the architecture needs a later version.
 const OLDEST_VERSION: PtxVersion = PtxVersion { major: 7, minor: 0 };
 
 /// A form of a kernel's GPU code.
@@ -84,7 +84,7 @@ pub enum GpuForm {
     Ptx,
 }
 
-/// Whether this build makes PTX.
+/// Returns true if this build makes PTX.
 pub const fn has_compute() -> bool {
     cfg!(any(feature = "compute", feature = "compute-static"))
 }
@@ -116,10 +116,10 @@ impl Kernel {
         forms: [GpuForm; N],
         target: &GpuTarget,
     ) -> Result<[String; N], GpuError> {
-        let mut facts = if target.dense { self.params().dense_facts() } else { Facts::default() };
+        let mut facts = if target.dense { self.params().dense_facts() } else { ArgFacts::default() };
         // Memory that is allocated on a GPU begins at a multiple of 256.
         facts.arrays.iter_mut().for_each(|array| array.aligned = true);
-        let variant = Variant { launch_rank: self.natural_rank(), facts };
+        let variant = CodeVariant { launch_rank: self.natural_rank(), facts };
         self.emit_gpu_variant(&variant, target, forms)
     }
 
@@ -134,7 +134,7 @@ impl Kernel {
         Ok(backend::assemble(self, &ptx, target.arch).map_err(failed)?)
     }
 
-    /// Whether GPUs of an architecture have all that the kernel asks for.
+    /// Tells whether GPUs of an architecture have all that the kernel asks for.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl Kernel {
         if beyond.is_empty() { Ok(version) } else { Err(self.rejected(beyond).into()) }
     }
 
-    /// Whether GPUs allow the kernel as many parameters.
+    /// Tells whether GPUs allow the kernel as many parameters.
     pub(crate) fn check_parameters(&self) -> Result<(), CompileError> {
         let bytes = gpu_parameter_bytes(self.function());
         if bytes <= MOST_PARAMETER_BYTES {
@@ -180,7 +180,7 @@ impl Kernel {
 
     pub(crate) fn emit_gpu_variant<const N: usize>(
         &self,
-        variant: &Variant,
+        variant: &CodeVariant,
         target: &GpuTarget,
         forms: [GpuForm; N],
     ) -> Result<[String; N], GpuError> {
@@ -203,29 +203,29 @@ pub enum GpuError {
     Rejected(#[from] CompileError),
 }
 
-/// Where NVIDIA's assembler is.
+/// Returns where NVIDIA's assembler is.
 ///
 /// # Errors
 ///
 /// When there is none: what was looked for.
 pub fn find_assembler() -> Result<PathBuf, CodegenError> {
-    backend::Assembler::find().map(|assembler| assembler.path().to_owned()).map_err(failed)
+    backend::PtxAssembler::find().map(|assembler| assembler.path().to_owned()).map_err(failed)
 }
 
 /// NVIDIA's assembler, for what it says of PTX, if the machine has it.
-pub struct Ptxas(backend::Ptxas);
+pub struct PtxasProgram(backend::PtxasProgram);
 
-impl Ptxas {
+impl PtxasProgram {
     /// Looks for the program where [`find_assembler`] does.
     ///
     /// # Errors
     ///
     /// When there is none: what was looked for.
-    pub fn find() -> Result<Ptxas, CodegenError> {
-        backend::Ptxas::find().map(Ptxas).map_err(failed)
+    pub fn find() -> Result<PtxasProgram, CodegenError> {
+        backend::PtxasProgram::find().map(PtxasProgram).map_err(failed)
     }
 
-    /// What `ptxas --verbose` says of PTX: registers, memory and spills.
+    /// Returns what `ptxas --verbose` says of PTX: registers, memory and spills.
     ///
     /// # Errors
     ///
@@ -245,16 +245,16 @@ impl Ptxas {
 }
 
 /// NVIDIA's compiler of CUDA C++, if the machine has it.
-pub struct Nvrtc(backend::Nvrtc);
+pub struct NvrtcCompiler(backend::NvrtcLibrary);
 
-impl Nvrtc {
+impl NvrtcCompiler {
     /// Looks for the library in CUDA tool kits and in NVIDIA's packages for Python.
     ///
     /// # Errors
     ///
     /// When there is none: what was looked for.
-    pub fn find() -> Result<Nvrtc, CodegenError> {
-        backend::Nvrtc::find().map(Nvrtc).map_err(failed)
+    pub fn find() -> Result<NvrtcCompiler, CodegenError> {
+        backend::NvrtcLibrary::find().map(NvrtcCompiler).map_err(failed)
     }
 
     /// Compiles CUDA C++ that includes nothing, as [`Kernel::text`] gives it, to PTX.

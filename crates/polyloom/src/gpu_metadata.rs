@@ -11,14 +11,14 @@ use polyloom_ptx::{KernelInfo, Module};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What there is to know of a kernel's GPU code. Serialised, it is what `--metadata` writes.
+/// Describes what there is to know of a kernel's GPU code. Serialised, it is what `--metadata` writes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct GpuMetadata {
     /// The compiler and its version.
     pub generator: String,
-    /// Whether the code was made where no GPU could run it.
+    /// True if the code was made where no GPU could run it.
     pub codegen_only: bool,
-    /// Whether NVIDIA's driver saw a GPU when the code was made.
+    /// True if NVIDIA's driver saw a GPU when the code was made.
     pub cuda_available_at_generation: bool,
     /// The kernel.
     pub kernel: String,
@@ -54,19 +54,19 @@ pub struct GpuMetadata {
     pub max_registers: Option<u32>,
     /// Shared memory of a block, in bytes.
     pub shared_memory: SharedMemory,
-    /// What the entry takes, after the launch's extents and the report: names, types and bytes.
-    pub parameters: Vec<Parameter>,
+    /// Holds what the entry takes, after the launch's extents and the report: names, types and bytes.
+    pub parameters: Vec<EntryParameter>,
     /// `one_thread_each` or `grid_stride`.
     pub grid: &'static str,
-    /// Whether the code is for dense arrays alone, and for launches of at most 2^27 threads.
+    /// True if the code is for dense arrays alone, and for launches of at most 2^27 threads.
     pub dense: bool,
-    /// How floating-point arithmetic is compiled.
+    /// Says how floating-point arithmetic is compiled.
     pub float_mode: &'static str,
-    /// Whether the kernel is checked while it runs.
+    /// True if the kernel is checked while it runs.
     pub checked: bool,
 }
 
-/// What the code demands of launches.
+/// Describes what the code demands of launches.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LaunchBounds {
     /// Most threads of a block.
@@ -82,7 +82,7 @@ pub struct LaunchBounds {
 pub struct SharedMemory {
     /// Bytes of arrays whose extents are known.
     pub static_bytes: u32,
-    /// Whether the launch says how many bytes more there are.
+    /// True if the launch says how many bytes more there are.
     pub is_dynamic: bool,
     /// Bytes that a launch gives unless it says otherwise.
     pub dynamic_bytes: u32,
@@ -90,7 +90,7 @@ pub struct SharedMemory {
 
 /// A parameter of an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Parameter {
+pub struct EntryParameter {
     /// Its name in the kernel's source; of a field of a struct, with the path to it.
     pub name: String,
     /// Its type, as Python code spells it.
@@ -100,7 +100,8 @@ pub struct Parameter {
 }
 
 impl Kernel {
-    /// What there is to know of the kernel's PTX. Asking looks for NVIDIA's driver, to say whether there is one.
+    /// Returns what there is to know of the kernel's PTX. Asking looks for NVIDIA's driver, to say whether there is
+    /// one.
     ///
     /// # Errors
     ///
@@ -148,7 +149,7 @@ impl Kernel {
             },
             parameters: names
                 .zip(sizes)
-                .map(|((name, ty), bytes)| Parameter { name: name.to_string(), r#type: ty.python_name(), bytes })
+                .map(|((name, ty), bytes)| EntryParameter { name: name.to_string(), r#type: ty.python_name(), bytes })
                 .collect(),
             grid: match target.shape {
                 GridShape::OneThreadEach => "one_thread_each",
@@ -160,8 +161,8 @@ impl Kernel {
         })
     }
 
-    /// What there is to know of the kernel's CUDA C++, compiled for an architecture. What depends on who compiles it is
-    /// left out.
+    /// Returns what there is to know of the kernel's CUDA C++, compiled for an architecture. What depends on who
+    /// compiles it is left out.
     ///
     /// # Errors
     ///

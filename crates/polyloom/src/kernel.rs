@@ -3,10 +3,10 @@
 use crate::gpu::GpuError;
 use crate::session::Session;
 use crate::text::write_text;
-use polyloom_codegen::cpp::{Options as TextOptions, Target};
-use polyloom_codegen::{CodegenError, Emit, Facts, Variant};
-use polyloom_frontend::typed_ast::{Param, Program};
-use polyloom_frontend::{CompileError, Compiled, ValueType};
+use polyloom_codegen::cpp::{CppOptions as TextOptions, TextTarget};
+use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, MachineForm};
+use polyloom_frontend::typed_ast::{TypedParam, TypedProgram};
+use polyloom_frontend::{CompileError, CompiledKernel, ValueType};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
@@ -22,8 +22,8 @@ use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::in_double::in_double;
 use polyloom_passes::transform::scalarise;
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, Device, Interpretable, KernelSource, LaunchError, LaunchOptions, Params, Tier,
-    TierPolicy, Trap, interpret_thread, launch, without_fork,
+    ArgBlock, CpuDevice, CpuKernel, Device, InterpretableHir, KernelParams, KernelSource, LaunchError, LaunchOptions,
+    Tier, TierPolicy, Trap, interpret_thread, launch, without_fork,
 };
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -33,21 +33,21 @@ pub struct Kernel {
     module: Arc<Module>,
     id: FuncId,
     /// The syntax tree it was lowered from; absent if it was made of HIR.
-    typed: Option<Arc<Program>>,
+    typed: Option<Arc<TypedProgram>>,
     device: Arc<CpuDevice>,
-    params: Params,
-    /// What the CPU runs, once something asks: most of those who want code for another target never do.
+    params: KernelParams,
+    /// Holds what the CPU runs, once something asks, because most of those who want code for another target never do.
     on_cpu: OnceLock<Result<CpuKernel, Vec<Diagnostic>>>,
-    /// What code for the CPU is made of where the device only interprets, once somebody wants to look at it.
+    /// Holds what code for the CPU is made of where the device only interprets, once somebody wants to look at it.
     as_code: OnceLock<Result<CpuKernel, Vec<Diagnostic>>>,
     needs_blocks: bool,
-    /// By parameter among `params`, whether it is an array that may be written: a fact of the HIR, since what a back end
-    /// makes of it may not exist for every device.
+    /// True for each of `params` that is an array that may be written: a fact of the HIR, since what a back end makes
+    /// of it may not exist for every device.
     written: Box<[bool]>,
     sources: SourceMap,
     warnings: Vec<Diagnostic>,
     types: Box<[Type]>,
-    arguments: Box<[Param]>,
+    arguments: Box<[TypedParam]>,
     has_structs: bool,
     /// Its HIR as back ends for GPUs get it, once one asks.
     for_gpus: OnceLock<Result<(Module, FuncId), Vec<Diagnostic>>>,
@@ -57,8 +57,8 @@ pub struct Kernel {
         expect(dead_code, reason = "there are none")
     )]
     cuda_kernels: crate::cuda::CudaKernels,
-    derivatives: crate::backward::Derivatives,
-    /// What its launches verify, once one is to.
+    derivatives: crate::backward::DerivativeMemo,
+    /// Holds what its launches verify, once one is to.
     launch_bounds: OnceLock<LaunchBounds>,
     /// The kernel that takes leaves in place of structs, once somebody asks.
     flat: OnceLock<Arc<Kernel>>,
@@ -70,7 +70,7 @@ pub struct Kernel {
 
 /// A form in which a kernel's code can be looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum CodeForm {
     /// The typed AST.
     Ast,
     /// HIR as the front end made it.
@@ -103,13 +103,14 @@ pub struct TrapReport {
 }
 
 impl Kernel {
-    pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Result<Kernel, CompileError> {
-        let Compiled { mut module, kernel: id, gradients, sources, warnings, typed } = compiled;
+    pub(crate) fn new(device: &Arc<CpuDevice>, compiled: CompiledKernel) -> Result<Kernel, CompileError> {
+        let CompiledKernel { mut module, kernel: id, gradients, sources, warnings, typed } = compiled;
         if let Err(diagnostics) = write_gradients(&mut module, &gradients) {
             return Err(CompileError { diagnostics, sources });
         }
         let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
-        let arguments: Box<[Param]> = function.map_or_else(Box::default, |function| function.params.as_slice().into());
+        let arguments: Box<[TypedParam]> =
+            function.map_or_else(Box::default, |function| function.params.as_slice().into());
         Ok(Kernel::with(device, module, id, sources, warnings, Some(Arc::new(typed)), arguments))
     }
 
@@ -120,7 +121,7 @@ impl Kernel {
     }
 
     /// A kernel that was made of this one, with parameters of its own.
-    pub(crate) fn beside(&self, module: Module, id: FuncId, arguments: Box<[Param]>) -> Kernel {
+    pub(crate) fn beside(&self, module: Module, id: FuncId, arguments: Box<[TypedParam]>) -> Kernel {
         let (sources, typed) = (self.sources.clone(), self.typed.clone());
         Kernel::with(&self.device, module, id, sources, Vec::new(), typed, arguments)
     }
@@ -131,12 +132,13 @@ impl Kernel {
         id: FuncId,
         sources: SourceMap,
         warnings: Vec<Diagnostic>,
-        typed: Option<Arc<Program>>,
-        arguments: Box<[Param]>,
+        typed: Option<Arc<TypedProgram>>,
+        arguments: Box<[TypedParam]>,
     ) -> Kernel {
         let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
         let has_structs = arguments.iter().any(|param| param.ty.as_plain().is_none());
-        let params = Params::new(scalarise::params(&module.functions[id]), scalarise::elements(&module.functions[id]));
+        let params =
+            KernelParams::new(scalarise::params(&module.functions[id]), scalarise::elements(&module.functions[id]));
         let reads_size = module.functions.values().any(|function| function.metadata.reads_size);
         Kernel {
             params: if reads_size { params.with_int32_sizes() } else { params },
@@ -169,7 +171,7 @@ impl Kernel {
         (&self.module, self.id)
     }
 
-    pub(crate) fn derivatives(&self) -> &crate::backward::Derivatives {
+    pub(crate) fn derivatives(&self) -> &crate::backward::DerivativeMemo {
         &self.derivatives
     }
 
@@ -196,7 +198,7 @@ impl Kernel {
         as_code.as_ref().map_err(Vec::as_slice)
     }
 
-    /// Whether the device runs no kernel's code.
+    /// Returns true if the device runs no kernel's code.
     fn is_only_interpreted(&self) -> bool {
         self.device.policy() == TierPolicy::Always(Tier::Interpreter)
     }
@@ -214,7 +216,7 @@ impl Kernel {
     fn prepare_for_cpu(&self, is_interpreted: bool) -> Result<CpuKernel, Vec<Diagnostic>> {
         let options = self.options();
         let (module, id) = (self.module.clone(), self.id);
-        let interpretable = Interpretable::new(move || {
+        let interpretable = InterpretableHir::new(move || {
             let (verified, kernel) = pipeline::interpretable(&module, id, &options);
             (Arc::new(verified), kernel)
         });
@@ -242,9 +244,9 @@ impl Kernel {
         Ok(CpuKernel::new(self.device.clone(), source))
     }
 
-    /// How it is prepared for the CPU.
-    fn options(&self) -> pipeline::Options {
-        pipeline::Options { checked: self.function().metadata.check, gpu: false }
+    /// Returns how it is prepared for the CPU.
+    fn options(&self) -> pipeline::PipelineOptions {
+        pipeline::PipelineOptions { checked: self.function().metadata.check, gpu: false }
     }
 
     /// Its name.
@@ -263,11 +265,11 @@ impl Kernel {
     }
 
     /// Its parameters as its source has them: what a launch is given.
-    pub fn arguments(&self) -> &[Param] {
+    pub fn arguments(&self) -> &[TypedParam] {
         &self.arguments
     }
 
-    /// Whether some argument is a struct or an array of structs: several parameters of its HIR.
+    /// Returns true if some argument is a struct or an array of structs: several parameters of its HIR.
     pub fn has_structs(&self) -> bool {
         self.has_structs
     }
@@ -329,9 +331,9 @@ impl Kernel {
         &self.function().param_names
     }
 
-    /// What an [`ArgBlock`] is filled with: its parameters, where a vector, matrix or quaternion is one scalar for each
-    /// component and an array of them an array of scalars with the dimensions of an element after its own.
-    pub fn params(&self) -> &Params {
+    /// Returns what an [`ArgBlock`] is filled with: its parameters, where a vector, matrix or quaternion is one scalar
+    /// for each component and an array of them an array of scalars with the dimensions of an element after its own.
+    pub fn params(&self) -> &KernelParams {
         &self.params
     }
 
@@ -341,18 +343,19 @@ impl Kernel {
         self.written.get(param).copied().unwrap_or(false)
     }
 
-    /// Whether it is launched in blocks of threads: it has barriers, shared memory, warp operations or the like.
+    /// Returns true if it is launched in blocks of threads: it has barriers, shared memory, warp operations or the
+    /// like.
     pub fn needs_blocks(&self) -> bool {
         self.needs_blocks
     }
 
-    /// How many threads a block has where a launch does not say it.
+    /// Returns the number of threads a block has where a launch does not say it.
     pub fn block_size(&self) -> u64 {
         self.function().metadata.block().iter().map(|&extent| u64::from(extent)).product()
     }
 
-    /// Whether the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its
-    /// barriers.
+    /// Returns true if the CPU runs it by the interpreter alone, since it is launched in blocks and could not be split
+    /// at its barriers.
     pub fn is_interpreted(&self) -> bool {
         self.needs_blocks && self.as_code().is_ok_and(|kernel| kernel.source().blocks.is_none())
     }
@@ -362,7 +365,7 @@ impl Kernel {
         &self.module.functions[self.id]
     }
 
-    /// What was remarkable about its source.
+    /// Returns what was remarkable about its source.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
@@ -476,7 +479,7 @@ impl Kernel {
     ///
     /// When it grows beyond the compiler's limits.
     pub(crate) fn for_gpus(&self) -> Result<(&Module, FuncId), CompileError> {
-        let options = pipeline::Options { gpu: true, ..self.options() };
+        let options = pipeline::PipelineOptions { gpu: true, ..self.options() };
         let prepared =
             without_fork(|| self.for_gpus.get_or_init(|| pipeline::prepared(&self.module, self.id, &options)));
         match prepared {
@@ -504,18 +507,18 @@ impl Kernel {
     /// # Errors
     ///
     /// When no back end of this build has the form.
-    pub fn emit(&self, form: Form, tier: Option<Tier>) -> Result<Vec<u8>, CodegenError> {
+    pub fn emit(&self, form: CodeForm, tier: Option<Tier>) -> Result<Vec<u8>, CodegenError> {
         let emit = match form {
-            Form::Ast => {
+            CodeForm::Ast => {
                 let missing = || CodegenError::new("a kernel made of HIR has no syntax tree: ask for its HIR");
                 return Ok(self.typed.as_ref().ok_or_else(missing)?.to_string().into_bytes());
             }
-            Form::Hir => return Ok(self.module.to_string().into_bytes()),
-            Form::HirPrepared => None,
-            Form::LlvmIr => Some(Emit::LlvmIr),
-            Form::LlvmIrOptimized => Some(Emit::LlvmIrOptimized),
-            Form::Asm => Some(Emit::Asm),
-            Form::Obj => Some(Emit::Obj),
+            CodeForm::Hir => return Ok(self.module.to_string().into_bytes()),
+            CodeForm::HirPrepared => None,
+            CodeForm::LlvmIr => Some(MachineForm::LlvmIr),
+            CodeForm::LlvmIrOptimized => Some(MachineForm::LlvmIrOptimized),
+            CodeForm::Asm => Some(MachineForm::Asm),
+            CodeForm::Obj => Some(MachineForm::Obj),
         };
         let on_cpu = self.as_code().map_err(CodegenError::from_diagnostics)?;
         let source = on_cpu.source();
@@ -527,17 +530,17 @@ impl Kernel {
         let device = &self.device;
         let backend = match tier {
             Some(tier) => device.backend(tier),
-            // What is too long to be optimised while it runs is too long here as well; LLVM IR is LLVM's alone.
-            None if on_cpu.is_long() && matches!(form, Form::Asm | Form::Obj) => device.backend(Tier::Quick),
+            // A kernel too long to be optimised while it runs is too long here as well; LLVM IR is LLVM's alone.
+            None if on_cpu.is_long() && matches!(form, CodeForm::Asm | CodeForm::Obj) => device.backend(Tier::Quick),
             None => device.backend(Tier::Optimized),
         };
         let backend = backend.or_else(|| device.backend(Tier::Quick).filter(|_| tier.is_none()));
         let missing = "this build has no such back end: LLVM needs the feature `llvm`";
         let Some(backend) = backend else { return Err(CodegenError::new(missing)) };
-        let facts = if form == Form::Obj { Facts::default() } else { on_cpu.dense_facts() };
+        let facts = if form == CodeForm::Obj { ArgFacts::default() } else { on_cpu.dense_facts() };
         // The threads of a kernel of blocks are the blocks, in a row.
         let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
-        let variant = Variant { launch_rank, facts };
+        let variant = CodeVariant { launch_rank, facts };
         without_fork(|| backend.emit(&source.prepared, source.prepared_kernel, &variant, emit))
     }
 
@@ -546,15 +549,15 @@ impl Kernel {
     /// # Errors
     ///
     /// When the kernel has something that has no form in C++, or asks in CUDA C++ for more than any GPU has.
-    pub fn text(&self, target: Target, comments: bool) -> Result<String, GpuError> {
-        if target == Target::Cuda {
+    pub fn text(&self, target: TextTarget, comments: bool) -> Result<String, GpuError> {
+        if target == TextTarget::Cuda {
             let beyond = check_archs(&self.module, self.id);
             if !beyond.is_empty() {
                 return Err(self.rejected(beyond).into());
             }
             self.check_parameters()?;
         }
-        let options = pipeline::Options { gpu: target == Target::Cuda, ..self.options() };
+        let options = pipeline::PipelineOptions { gpu: target == TextTarget::Cuda, ..self.options() };
         let form = TextOptions { sources: comments.then_some(&self.sources), without_prelude: false };
         Ok(write_text(&self.module, self.id, &options, target, &form)?)
     }
@@ -574,12 +577,12 @@ impl Kernel {
 }
 
 /// Returns the parameters of a function as its HIR has them.
-pub(crate) fn plain_params(function: &Function) -> Box<[Param]> {
+pub(crate) fn plain_params(function: &Function) -> Box<[TypedParam]> {
     let params = function.param_names.iter().zip(function.params());
-    params.map(|(name, &param)| Param { name: name.clone(), ty: ValueType::Plain(function.ty(param)) }).collect()
+    params.map(|(name, &param)| TypedParam { name: name.clone(), ty: ValueType::Plain(function.ty(param)) }).collect()
 }
 
-/// By parameter of the scalarised kernel, whether it is an array that the kernel may write.
+/// Returns true for each parameter of the scalarised kernel that is an array the kernel may write.
 fn written_params(module: &Module, kernel: FuncId) -> Box<[bool]> {
     let (writes, function) = (ArrayWrites::of(module, kernel), &module.functions[kernel]);
     let params = function.params().iter().zip(writes.of_function(kernel));

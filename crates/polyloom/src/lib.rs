@@ -46,37 +46,41 @@ mod sim;
 mod text;
 
 pub use accesses::{AccessCheck, KernelAccess, OutsideReport};
-pub use backward::{Backward, BackwardLaunch, OverwritingLaunches, Part, Stage, Tangent, TapeLimits, TapePlan};
+pub use backward::{
+    BackwardKernel, BackwardLaunch, BackwardPart, BackwardStage, OverwritingLaunches, TangentKernel, TapeLimits,
+    TapePlan,
+};
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, gpu_available, synchronize};
-pub use gpu::{GpuError, GpuForm, GpuTarget, Nvrtc, Ptxas, find_assembler, has_compute, set_package_folders};
+pub use gpu::{
+    GpuError, GpuForm, GpuTarget, NvrtcCompiler, PtxasProgram, find_assembler, has_compute, set_package_folders,
+};
 pub use gpu_metadata::GpuMetadata;
-pub use kernel::{Form, Kernel, TrapReport};
-pub use polyloom_codegen::cpp::{Options as TextOptions, Target as TextTarget};
-pub use polyloom_codegen::{Backend, CodegenError, Emit, GridShape, Variant};
+pub use kernel::{CodeForm, Kernel, TrapReport};
+pub use polyloom_codegen::cpp::{CppOptions as TextOptions, TextTarget};
+pub use polyloom_codegen::{Backend, CodeVariant, CodegenError, GridShape, MachineForm};
 pub use polyloom_frontend as frontend;
-pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
+pub use polyloom_frontend::{CompileError, FrontendOptions as Defaults, SourceUnit, ValueType};
 pub use polyloom_ir::arch::{MAX_BLOCK_SIZE, WARP_SIZE};
 pub use polyloom_ir::generate::Random;
-pub use polyloom_ir::interp::{GlobalSums, Grid, Observed};
+pub use polyloom_ir::interp::{GlobalSums, ObservedOp};
 pub use polyloom_ir::{
     Arch, BuildError, Builder, Code, Composite, CompositeKind, Diagnostic, Expr, ExprBuilder, FileId, FloatMode,
-    FuncId, Function, FunctionKind, Imm, Inst, InstData, MAX_COMPONENTS, MAX_DIMS, Module, Op, PtxVersion, Region,
-    Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, Value, diagnostic, op, parse_module,
-    verify_module,
+    FuncId, Function, FunctionKind, Imm, Inst, InstData, LaunchConfig, MAX_COMPONENTS, MAX_DIMS, Module, Op,
+    PtxVersion, Region, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, Value, diagnostic, op,
+    parse_module, verify_module,
 };
-pub use polyloom_passes::Options as PassOptions;
+pub use polyloom_passes::PipelineOptions as PassOptions;
 pub use polyloom_passes::autodiff::{
-    Access, Argument as LaunchArgument, LONG_LAUNCH, Launch as DerivativeLaunch, Needs, Request as DerivativeRequest,
-    TapeExtent,
+    AdjointAccess, BackwardNeeds, DerivativeLaunch, DerivativeRequest, LONG_LAUNCH, LaunchArgument, TapeExtent,
 };
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
-    ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,
-    HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Observer, OutsideAccess, Params, Placement, PrintSink,
-    SimKernel, SimModule, SimOptions, Staged, Tier, TierPolicy, Trap, checksum, clear_memory, close_background,
-    num_threads, run_on_simulator, set_num_threads, set_print_sink, without_prints,
+    ArgBlock, ArgError, ArrayLayout, CodeCache, CpuDevice, CudaInfo, Device, DeviceBuffer, DeviceError, DeviceFailure,
+    Footprint, HostArray, KernelParams, LaunchError, LaunchObserver, LaunchOptions, MAX_THREADS, OutsideAccess,
+    PrintSink, SimKernel, SimModule, SimOptions, StagedArrays, StagedPlacement, Tier, TierPolicy, Trap, checksum,
+    clear_memory, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

@@ -5,19 +5,19 @@
 use polyloom_codegen::{ArgLayout, GpuLaunch};
 use polyloom_ir::MAX_DIMS;
 use polyloom_ptx::ParameterInfo;
-use polyloom_runtime::Layout;
+use polyloom_runtime::ArrayLayout;
 
 const ADDRESS_BYTES: usize = 8;
 /// Most threads of a launch on a GPU.
 const MAX_LAUNCHED: u64 = (1 << 31) - 1;
 
-/// What a parameter is given.
+/// Describes what a parameter is given.
 #[derive(Clone, Debug)]
 pub enum PtxArgument {
     /// These bytes, and what they are aligned to in a struct: a power of two.
     Bytes(Vec<u8>, usize),
     /// The address of an array.
-    Array(Layout),
+    Array(ArrayLayout),
     /// A struct of these, at most [`MAX_STRUCT_LEVELS`] deep, and the least it is aligned to: a power of two.
     Struct(Vec<PtxArgument>, usize),
 }
@@ -25,7 +25,7 @@ pub enum PtxArgument {
 /// Most that a struct may be aligned to.
 const MAX_ALIGN: usize = 128;
 
-/// How deep structs may be in each other.
+/// Says how deep structs may be in each other.
 pub const MAX_STRUCT_LEVELS: usize = 64;
 
 /// A parameter's bytes, in which the addresses of arrays on the device are yet to be written.
@@ -40,12 +40,12 @@ pub struct PtxParameter {
 /// An array of a parameter.
 #[derive(Clone, Debug)]
 pub struct PtxArray {
-    /// Where in the parameter its address belongs.
+    /// The place where in the parameter its address belongs.
     pub offset: usize,
     /// The parameter's name, and for a member of a struct its number behind a dot: `p.0`.
     pub name: String,
-    /// Where it is on the host.
-    pub layout: Layout,
+    /// The place where it is on the host.
+    pub layout: ArrayLayout,
 }
 
 impl PtxParameter {
@@ -130,7 +130,7 @@ impl PtxArgument {
 }
 
 /// Appends extents and strides to an array's address.
-fn describe(array: &Layout, bytes: &mut Vec<u8>) {
+fn describe(array: &ArrayLayout, bytes: &mut Vec<u8>) {
     let ndim = array.extents.len() as u8;
     bytes.resize(ArgLayout::stride(ndim, ndim) as usize, 0);
     let mut set = |offset: u32, word: [u8; 8]| bytes[offset as usize..][..8].copy_from_slice(&word);
@@ -140,8 +140,8 @@ fn describe(array: &Layout, bytes: &mut Vec<u8>) {
     }
 }
 
-/// What the first parameter of a kernel of Polyloom's is given for a launch of these extents; a failed check then
-/// stops the launch.
+/// Returns what the first parameter of a kernel of Polyloom's is given for a launch of these extents; a failed check
+/// then stops the launch.
 ///
 /// # Errors
 ///
@@ -162,7 +162,7 @@ pub fn launch_bytes(extents: &[u64]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// What the source calls the parameter that says what is launched.
+/// Holds what the source calls the parameter that says what is launched.
 const LAUNCH: &str = "launch";
 
 /// Writes what the source calls an entry's parameters behind the names that LLVM gives them, `ENTRY_param_1`.
@@ -208,14 +208,14 @@ fn in_ptx(name: &str) -> String {
     text
 }
 
-/// What the source of one of Polyloom's kernels calls a parameter of its entry.
+/// Returns what the source of one of Polyloom's kernels calls a parameter of its entry.
 pub fn source_name(entry: &str, parameter: &str) -> Option<String> {
     let (_, rest) = numbered(entry, parameter)?;
     let mut rest = rest.strip_prefix('_')?;
     let mut name = String::with_capacity(rest.len());
     while let Some((before, behind)) = rest.split_once('$') {
         name.push_str(before);
-        // No field's name is empty: two dots never follow each other, so a third `$` begins a letter.
+        // No field's name is empty, so that two dots never follow each other, so a third `$` begins a letter.
         let letter = behind.strip_prefix('$').filter(|digits| !digits.starts_with('$'));
         rest = match letter.and_then(|letter| letter.split_once('$')) {
             Some((digits, behind)) => {
@@ -231,8 +231,8 @@ pub fn source_name(entry: &str, parameter: &str) -> Option<String> {
     Some(name + rest)
 }
 
-/// Whether an entry is one of Polyloom's, whose first parameter says what is launched. In PTX that Polyloom wrote the
-/// parameter's name says so, in PTX that others made of its CUDA text the entry's.
+/// Returns true if an entry is one of Polyloom's, whose first parameter says what is launched. In PTX that Polyloom
+/// wrote the parameter's name says so, in PTX that others made of its CUDA text the entry's.
 pub fn takes_launch(entry: &str, parameters: &[ParameterInfo]) -> bool {
     let Some(first) = parameters.first().filter(|first| first.size == GpuLaunch::BYTES) else { return false };
     match numbered(entry, &first.name) {
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     fn array(base: u64) -> PtxArgument {
-        PtxArgument::Array(Layout {
+        PtxArgument::Array(ArrayLayout {
             base,
             elem_bytes: 4,
             extents: [3, 5].into_iter().collect(),

@@ -1,12 +1,12 @@
 //! What compilations share: the device they run on and the defaults they start from.
 
-use crate::call::Calls;
+use crate::call::BuiltinCalls;
 use crate::kernel::Kernel;
 use polyloom_codegen::Backend;
 use polyloom_codegen::cranelift::CraneliftBackend;
 use polyloom_frontend::{
-    CompileError, FileEnvironment, FunctionHandle, Options as Defaults, SourceUnit, ValueType, compile_kernel_for,
-    no_such_kernel, result_types,
+    CompileError, FileEnvironment, FrontendOptions as Defaults, FunctionHandle, SourceUnit, ValueType,
+    compile_kernel_for, no_such_kernel, result_types,
 };
 use polyloom_ir::{
     Code, Diagnostic, FuncId, Function, FunctionKind, Module, Severity, SourceMap, Span, check_constants,
@@ -44,10 +44,10 @@ pub enum SessionError {
 pub struct Session {
     device: Arc<CpuDevice>,
     defaults: RwLock<Defaults>,
-    calls: Calls,
+    calls: BuiltinCalls,
 }
 
-/// Whether this build has the LLVM back end.
+/// Returns true if this build has the LLVM back end.
 pub const fn has_llvm() -> bool {
     cfg!(any(feature = "llvm", feature = "llvm-static"))
 }
@@ -75,7 +75,7 @@ fn flag(name: &'static str) -> Result<bool, SessionError> {
 
 /// Finds what is wrong with a module that no front end has checked.
 fn invalidities(module: &Module) -> Vec<Diagnostic> {
-    // What is not valid HIR cannot be looked at further.
+    // A module that is not valid HIR cannot be looked at further.
     if let Err(diagnostics) = verify_module(module) {
         return diagnostics;
     }
@@ -122,7 +122,7 @@ impl Session {
     /// [`SessionError::Variable`].
     pub fn on(device: CpuDevice) -> Result<Session, SessionError> {
         let defaults = Defaults { check: flag("POLYLOOM_CHECK")?, ..Defaults::default() };
-        Ok(Session { device: Arc::new(device), defaults: RwLock::new(defaults), calls: Calls::default() })
+        Ok(Session { device: Arc::new(device), defaults: RwLock::new(defaults), calls: BuiltinCalls::default() })
     }
 
     /// The device.
@@ -130,7 +130,7 @@ impl Session {
         &self.device
     }
 
-    pub(crate) fn calls(&self) -> &Calls {
+    pub(crate) fn calls(&self) -> &BuiltinCalls {
         &self.calls
     }
 

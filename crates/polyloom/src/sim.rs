@@ -1,10 +1,10 @@
 //! Kernels on the simulator, device `sim:0`.
 
-use crate::device_code::{DeviceCode, Source};
+use crate::device_code::{DeviceCode, DeviceSource};
 use crate::gpu::GpuError;
 use crate::kernel::Kernel;
 use polyloom_ir::{Arch, MAX_DIMS};
-use polyloom_ptx::{Class, Counters, Fault, Report};
+use polyloom_ptx::{Counters, Fault, InstClass, Report};
 use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, SimKernel, SimOptions};
 use std::fmt::Write as _;
 
@@ -30,12 +30,12 @@ impl Kernel {
         options: &LaunchOptions<'_>,
         sim: &SimOptions,
     ) -> Result<Report, LaunchError> {
-        // Whoever has bounds not checked wants to see what comes of it: no memory of the host can be reached.
+        // Whoever has bounds not checked wants to see what comes of it, because no memory of the host can be reached.
         if sim.sanitize.bounds {
             self.verify_accesses(shape, args, options)?;
         }
         let rank = shape.len().clamp(1, MAX_DIMS) as u8;
-        let kernel = self.sim_kernels().get(self, rank, arch, arch, |Source { function, params, ptx, entry }| {
+        let kernel = self.sim_kernels().get(self, rank, arch, arch, |DeviceSource { function, params, ptx, entry }| {
             SimKernel::new(function, params, &ptx, &entry, arch.number().into())
         });
         let kernel = kernel.map_err(|error| self.not_compiled(error))?;
@@ -56,7 +56,7 @@ impl Kernel {
     }
 }
 
-/// What the simulator found, a line for each finding.
+/// Returns what the simulator found, a line for each finding.
 pub fn describe_fault(fault: &Fault) -> String {
     match fault.findings.len() {
         1 => fault.to_string(),
@@ -64,7 +64,7 @@ pub fn describe_fault(fault: &Fault) -> String {
     }
 }
 
-/// What a launch counted, as a table, and how fast it ran.
+/// Returns what a launch counted, as a table, and how fast it ran.
 pub fn describe_report(report: &Report, seconds: f64) -> String {
     let speed = report.thread_instructions as f64 / seconds.max(1e-9) / 1e6;
     let mut text = format!("{} thread instructions, {speed:.0} million a second\n", report.thread_instructions);
@@ -74,7 +74,7 @@ pub fn describe_report(report: &Report, seconds: f64) -> String {
         let (number, rest) = value.split_once(' ').unwrap_or((&value, ""));
         let _ = writeln!(text, "  {}", format!("{name:<30} {number:>14} {rest}").trim_end());
     };
-    for class in Class::ALL {
+    for class in InstClass::ALL {
         let (warps, threads) = counters.class(class);
         if warps > 0 {
             row(&format!("{} instructions", class.name()), format!("{threads} ({warps} warps)"));

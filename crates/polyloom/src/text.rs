@@ -1,17 +1,17 @@
 //! Kernels as C++ and CUDA C++ text.
 
 use polyloom_codegen::CodegenError;
-use polyloom_codegen::cpp::{LibraryTexts, Options as TextOptions, Semantics, Target, emit};
+use polyloom_codegen::cpp::{CppOptions as TextOptions, LibraryTexts, TextSemantics, TextTarget, emit};
 use polyloom_ir::{FuncId, Function, Inst, Module, Op, Type};
 use polyloom_passes::analysis::range::possibly_negative_indices;
-use polyloom_passes::pipeline::Options;
+use polyloom_passes::pipeline::PipelineOptions;
 use polyloom_passes::text::{definition, for_text};
 use std::sync::{Arc, LazyLock};
 
-/// What the passes know of HIR.
-struct Passes;
+/// Describes what the passes know of HIR.
+struct HirSemantics;
 
-impl Semantics for Passes {
+impl TextSemantics for HirSemantics {
     fn definition(&self, op: Op, types: &[Type]) -> Option<Arc<Module>> {
         definition(op, types)
     }
@@ -34,12 +34,12 @@ impl Semantics for Passes {
 pub fn write_text(
     module: &Module,
     kernel: FuncId,
-    options: &Options,
-    target: Target,
+    options: &PipelineOptions,
+    target: TextTarget,
     form: &TextOptions<'_>,
 ) -> Result<String, CodegenError> {
-    let options = Options { gpu: target == Target::Cuda, ..*options };
+    let options = PipelineOptions { gpu: target == TextTarget::Cuda, ..*options };
     let prepared = for_text(module, kernel, &options);
     let text = prepared.map_err(|diagnostics| CodegenError::from_diagnostics(&diagnostics))?;
-    emit(&text.module, text.kernel, text.blocks.as_ref(), target, form, &Passes)
+    emit(&text.module, text.kernel, text.blocks.as_ref(), target, form, &HirSemantics)
 }

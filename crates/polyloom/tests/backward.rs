@@ -3,7 +3,7 @@
 //! Shapes and places are worked out by hand from the kernels' text: an iteration keeps the 8 bytes, or 24, that it has
 //! been given.
 
-use polyloom::{Backward, DerivativeRequest, Scalar, Session, SourceFile, SourceUnit, TapeExtent, TapeLimits};
+use polyloom::{BackwardKernel, DerivativeRequest, Scalar, Session, SourceFile, SourceUnit, TapeExtent, TapeLimits};
 use std::sync::Arc;
 
 const TEXT: &str = "\
@@ -42,15 +42,15 @@ def stencil(x: loom.array2d(dtype=loom.float64), y: loom.array2d(dtype=loom.floa
     y[i, j] = x[i + 1, j] - x[i, j + 1]
 ";
 
-fn backward(kernel: &str, rank: u8, checkpoints: bool) -> Arc<Backward> {
+fn backward(kernel: &str, rank: u8, checkpoints: bool) -> Arc<BackwardKernel> {
     requested(kernel, DerivativeRequest { checkpoints, ..DerivativeRequest::new(Vec::new(), rank) })
 }
 
-fn with_rows(kernel: &str) -> Arc<Backward> {
+fn with_rows(kernel: &str) -> Arc<BackwardKernel> {
     requested(kernel, DerivativeRequest { checkpoints: true, rows: true, ..DerivativeRequest::new(Vec::new(), 1) })
 }
 
-fn requested(kernel: &str, request: DerivativeRequest) -> Arc<Backward> {
+fn requested(kernel: &str, request: DerivativeRequest) -> Arc<BackwardKernel> {
     let unit = SourceUnit::parse(SourceFile::new("kernels.py", TEXT, 1)).unwrap();
     let session = Session::on(Session::default_device().unwrap()).unwrap();
     let kernel = session.compile_file_kernel(&unit, kernel).unwrap();
@@ -58,7 +58,7 @@ fn requested(kernel: &str, request: DerivativeRequest) -> Arc<Backward> {
     kernel.backward(&DerivativeRequest { active, ..request }).unwrap()
 }
 
-/// What a launch on so many cores, or on a GPU, may take: threads, bytes, cores.
+/// Describes what a launch on so many cores, or on a GPU, may take: threads, bytes, cores.
 type Launch = (u64, u64, Option<u64>);
 
 #[test]
@@ -136,8 +136,8 @@ fn checkpoints_keep_rows_and_what_a_segment_reads_of_them() {
         let lengths: Vec<u32> = (0..backward.needs.lengths.len()).map(length).collect();
         backward.plan(&lengths, 100, TapeLimits { bytes: 1 << 20, n_cores: Some(1) })
     };
-    // By float64: 4 checkpoints of 10 elements, 4 iterations that read 9; the rest are numbers of places on tapes, one of
-    // each iteration, and of the inner loop one of each of 3 segments and of each of 3 iterations.
+    // For each float64, 4 checkpoints of 10 elements, 4 iterations that read 9; the rest are numbers of places on
+    // tapes, one of each iteration, and of the inner loop one of each of 3 segments and of each of 3 iterations.
     let found = plan(16, 10, 9);
     assert_eq!(found.per_place, 8 * (4 * 10 + 4 * 9) + 4 * (4 + 3 + 3));
     assert_eq!(found.bytes, 100 * found.per_place);

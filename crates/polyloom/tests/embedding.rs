@@ -1,8 +1,8 @@
 //! Kernels that come from no source text.
 
 use polyloom::{
-    ArgBlock, BuildError, Builder, Code, ExprBuilder, Form, Function, FunctionKind, LaunchOptions, Module, Op, Scalar,
-    Session, SourceFile, SourceMap, Type, parse_module,
+    ArgBlock, BuildError, Builder, Code, CodeForm, ExprBuilder, Function, FunctionKind, LaunchOptions, Module, Op,
+    Scalar, Session, SourceFile, SourceMap, Type, parse_module,
 };
 
 const ARRAY: Type = Type::array(Scalar::F32, 1);
@@ -39,16 +39,18 @@ fn built_kernels_run() {
     unsafe { kernel.launch(&[4], &args, &LaunchOptions::default()).unwrap() };
     // 0 + 0 + 1 = 1 and 1.5; 21 is halved to 2.625.
     assert_eq!(x, [2.0, 3.25, 2.625 * 2.625 + 1.0]);
-    let error = kernel.emit(Form::Ast, None).unwrap_err();
+    let error = kernel.emit(CodeForm::Ast, None).unwrap_err();
     assert!(error.to_string().contains("made of HIR"), "{error}");
 }
 
+/// The body of a kernel that cannot be built.
+type WrongBody = fn(&ExprBuilder, [polyloom::Expr<'_>; 2]);
+
 #[test]
 fn what_cannot_be_built_is_an_error() {
-    let built = |write: fn(&ExprBuilder, [polyloom::Expr<'_>; 2])| {
-        ExprBuilder::kernel("k", [("a", Type::F32), ("x", ARRAY)], write).unwrap_err().to_string()
-    };
-    let cases: [(fn(&ExprBuilder, [polyloom::Expr<'_>; 2]), &str); 7] = [
+    let built =
+        |write: WrongBody| ExprBuilder::kernel("k", [("a", Type::F32), ("x", ARRAY)], write).unwrap_err().to_string();
+    let cases: [(WrongBody, &str); 7] = [
         (|_, [a, x]| _ = a + x, "no overload of `add` takes (f32, array<f32, 1>)"),
         (|_, [a, x]| x.store(&[a], a), "no overload of `array_store` takes (array<f32, 1>, f32, f32)"),
         (|_, [_, x]| _ = x * 2.0, "an operand is a scalar, not array<f32, 1>"),

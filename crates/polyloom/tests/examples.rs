@@ -1,7 +1,7 @@
 //! The examples of the op table give what they say, on every engine.
 
 use super::stubs::functions::FUNCTIONS;
-use polyloom::op::{ExampleLine, Group, OpInfo, Spelling};
+use polyloom::op::{ExampleLine, OpGroup, OpInfo, OpSpelling};
 use polyloom::{
     ArgBlock, CodeCache, LaunchOptions, Op, PrintSink, Session, SourceFile, SourceUnit, Tier, TierPolicy,
     set_print_sink,
@@ -22,7 +22,7 @@ impl PrintSink for Kept {
 #[test]
 fn every_builtin_has_an_example() {
     let names = |info: &OpInfo, text: &str| match info.spelling {
-        Spelling::Operator(operator) => text.contains(operator) || text.contains(info.name),
+        OpSpelling::Operator(operator) => text.contains(operator) || text.contains(info.name),
         _ => text.contains(&format!("loom.{}(", info.name)),
     };
     let is_shown = |info: &OpInfo| {
@@ -57,7 +57,7 @@ fn examples_give_what_they_say() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// How what an example prints differs from what it says.
+/// Returns how what an example prints differs from what it says.
 fn differs(session: &Session, example: &[ExampleLine], prints: Option<&str>) -> Option<String> {
     let expected: Vec<&str> = example.iter().filter_map(|line| line.shown).collect();
     let expected = expected.join("\n");
@@ -66,7 +66,8 @@ fn differs(session: &Session, example: &[ExampleLine], prints: Option<&str>) -> 
     differs.then(|| format!("{printed}\nbut the example says\n{expected}"))
 }
 
-/// What a kernel of the example's lines prints. Lines with this name are statements that print themselves, or do not.
+/// Returns what a kernel of the example's lines prints. Lines with this name are statements that print themselves, or
+/// do not.
 fn run(session: &Session, example: &[ExampleLine], prints: Option<&str>) -> String {
     let mut arrays: Vec<(&str, Vec<f32>, bool)> = Vec::new();
     let mut body = String::new();
@@ -111,10 +112,10 @@ fn run(session: &Session, example: &[ExampleLine], prints: Option<&str>) -> Stri
     std::mem::take(&mut *PRINTED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Whether what is shown is printed; the examples of calls that are no expressions show what they print themselves, but
-/// for those of blocks.
+/// Returns true if what is shown is printed; the examples of calls that are no expressions show what they print
+/// themselves, but for those of blocks.
 fn has_value(info: &OpInfo) -> bool {
-    let of_blocks = info.group == Group::Gpu;
+    let of_blocks = info.group == OpGroup::Gpu;
     of_blocks
         || info
             .signatures
@@ -122,7 +123,7 @@ fn has_value(info: &OpInfo) -> bool {
             .any(|signature| !signature.results.is_empty() || signature.params.iter().any(|p| p.inout))
 }
 
-/// Whether two texts are the same but for numbers that differ after six digits.
+/// Returns true if two texts are the same but for numbers that differ after six digits.
 fn agree(printed: &str, expected: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         text.split([' ', '\n', '\t', '[', ']', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect()

@@ -5,12 +5,12 @@ mod ray;
 mod show;
 mod warp;
 
-use crate::{Failure, Outcome, print};
+use crate::{CommandFailure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
-    Category, Dedup, Device, Emitter, Finding, Format, How, Level, Manifest, ProduceError, Progress, Quality, Settings,
-    Shard, Source, ValidateError, all_columns, columns_to_validate_by, fingerprint, merge, produce, structures,
-    validate, wants_warp,
+    Category, DatasetManifest, DedupKey, DeviceColumns, FileFormat, KernelFiles, ProduceError, ProduceSettings,
+    ProofLevel, RunOptions, RunProgress, ShardNumber, ValidateError, ValidationFinding, ValidationReport, WarpEmitter,
+    all_columns, columns_to_validate_by, fingerprint, merge, produce, structures, validate, wants_warp,
 };
 use serde::Serialize;
 use std::fmt::{Display, Write as _};
@@ -19,33 +19,33 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use warp::Warp;
+use warp::WarpProcess;
 
 /// The exit status of a command that Ctrl-C has ended.
 pub(crate) const INTERRUPTED: i32 = interrupt::STATUS;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DatasetArguments {
     #[command(subcommand)]
-    command: Command,
+    command: DatasetCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum DatasetCommand {
     /// Generate kernels, verify them, and write them with their code
-    Produce(Box<Produce>),
+    Produce(Box<ProduceArguments>),
     /// Put the shards of a data set together
-    Merge(Merge),
+    Merge(MergeArguments),
     /// Prove a data set right: every row from its text alone
-    Validate(Validate),
+    Validate(ValidateArguments),
     /// Print the statistics of a data set
-    Stats(Stats),
+    Stats(StatsArguments),
     /// Print a row, its Python beside its code
-    Show(Show),
+    Show(ShowArguments),
 }
 
 #[derive(clap::Args)]
-struct Merge {
+struct MergeArguments {
     /// The folders of all shards
     #[arg(required = true, value_name = "DIR")]
     shards: Vec<PathBuf>,
@@ -61,7 +61,7 @@ struct Merge {
 }
 
 #[derive(clap::Args)]
-struct Stats {
+struct StatsArguments {
     /// The folder of the data set
     #[arg(long, value_name = "DIR")]
     input: PathBuf,
@@ -71,7 +71,7 @@ struct Stats {
 }
 
 #[derive(clap::Args)]
-struct Show {
+struct ShowArguments {
     /// The folder of the data set
     #[arg(long, value_name = "DIR")]
     input: PathBuf,
@@ -93,7 +93,7 @@ struct Show {
 }
 
 #[derive(clap::Args)]
-struct Validate {
+struct ValidateArguments {
     /// The folder of the data set
     #[arg(long, value_name = "DIR")]
     input: PathBuf,
@@ -109,7 +109,7 @@ struct Validate {
 }
 
 #[derive(clap::Args)]
-struct Produce {
+struct ProduceArguments {
     /// How many rows to write
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<u64>,
@@ -139,7 +139,7 @@ struct Produce {
     jobs: Option<NonZero<usize>>,
     /// The level of verification that rows must pass: parse, compile, run, grad or full
     #[arg(long, value_name = "LEVEL", default_value = "full")]
-    verify: Level,
+    verify: ProofLevel,
     /// Make code and run nothing: short for `--verify compile --no-nvrtc`
     #[arg(long, conflicts_with_all = ["verify", "no_nvrtc"])]
     codegen_only: bool,
@@ -148,20 +148,20 @@ struct Produce {
     #[arg(long)]
     no_nvrtc: bool,
     /// What tells rows from each other
-    #[arg(long, value_enum, default_value_t = Telling::Structure)]
-    dedup: Telling,
+    #[arg(long, value_enum, default_value_t = ProgressTelling::Structure)]
+    dedup: ProgressTelling,
     /// The columns to write, by commas; by default all but those of NVIDIA's tools and of Warp
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     columns: Vec<String>,
     /// The format of the files
-    #[arg(long, value_enum, default_value_t = FileFormat::Jsonl)]
-    format: FileFormat,
+    #[arg(long, value_enum, default_value_t = FormatChoice::Jsonl)]
+    format: FormatChoice,
     /// Compress lines of JSON by zstd
     #[arg(long)]
     zstd: bool,
     /// Which code goes into the rows: of cuda, cpu or both
     #[arg(long, default_value = "both")]
-    device: Device,
+    device: DeviceColumns,
     /// The GPU architecture of PTX and LLVM IR
     #[arg(long, value_name = "sm_NN")]
     arch: Option<polyloom::Arch>,
@@ -182,21 +182,21 @@ struct Produce {
     #[arg(long)]
     timings: bool,
     /// Where rows are made; on a Ray cluster, --jobs is the cores of a task
-    #[arg(long, value_enum, default_value_t = Engine::Local, conflicts_with_all = ["shard", "index_range", "from"])]
-    engine: Engine,
+    #[arg(long, value_enum, default_value_t = EngineChoice::Local, conflicts_with_all = ["shard", "index_range", "from"])]
+    engine: EngineChoice,
     /// Print the statistics as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum FileFormat {
+enum FormatChoice {
     Jsonl,
     Parquet,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Engine {
+enum EngineChoice {
     /// In this process
     Local,
     /// As tasks of a Ray cluster, by the Python package `polyloom[ray]`
@@ -204,7 +204,7 @@ enum Engine {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Telling {
+enum ProgressTelling {
     /// Their text
     Exact,
     /// Their code, whatever its names are
@@ -218,7 +218,7 @@ fn from_one<N: std::str::FromStr>(text: &str) -> Result<N, String> {
 }
 
 #[derive(Clone, Copy)]
-struct ShardOf(Shard);
+struct ShardOf(ShardNumber);
 
 impl std::str::FromStr for ShardOf {
     type Err = String;
@@ -226,7 +226,7 @@ impl std::str::FromStr for ShardOf {
     fn from_str(text: &str) -> Result<ShardOf, String> {
         let parts = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
         match parts {
-            Some((number, of)) if number < of => Ok(ShardOf(Shard { number, of })),
+            Some((number, of)) if number < of => Ok(ShardOf(ShardNumber { number, of })),
             _ => Err(format!("`{text}` is no shard such as 0/4, the first of four")),
         }
     }
@@ -250,17 +250,17 @@ impl std::str::FromStr for IndexRange {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &DatasetArguments) -> Outcome {
     match &arguments.command {
-        Command::Produce(arguments) => run_produce(arguments),
-        Command::Merge(arguments) => run_merge(arguments),
-        Command::Validate(arguments) => run_validate(arguments),
-        Command::Stats(arguments) => run_stats(arguments),
-        Command::Show(arguments) => run_show(arguments),
+        DatasetCommand::Produce(arguments) => run_produce(arguments),
+        DatasetCommand::Merge(arguments) => run_merge(arguments),
+        DatasetCommand::Validate(arguments) => run_validate(arguments),
+        DatasetCommand::Stats(arguments) => run_stats(arguments),
+        DatasetCommand::Show(arguments) => run_show(arguments),
     }
 }
 
-fn run_merge(arguments: &Merge) -> Outcome {
+fn run_merge(arguments: &MergeArguments) -> Outcome {
     let shows = std::io::stderr().is_terminal();
     interrupt::listen();
     let done = merge(&arguments.shards, &arguments.output, arguments.count, &mut |progress| observed(progress, shows));
@@ -268,14 +268,16 @@ fn run_merge(arguments: &Merge) -> Outcome {
     match arguments.count {
         Some(count) if progress.rows < count => {
             let rows = progress.rows;
-            Err(Failure::Failed(format!("the shards have {rows} rows for {count}: make them with a larger --count")))
+            Err(CommandFailure::Failed(format!(
+                "the shards have {rows} rows for {count}: make them with a larger --count"
+            )))
         }
         _ => Ok(()),
     }
 }
 
 /// Shows how far a run is, on a terminal; Ctrl-C ends it.
-fn observed(progress: &Progress, shows: bool) -> ControlFlow<()> {
+fn observed(progress: &RunProgress, shows: bool) -> ControlFlow<()> {
     if shows {
         eprint!("\r{}\x1b[K", bar(progress));
         let _ = std::io::stderr().flush();
@@ -283,20 +285,20 @@ fn observed(progress: &Progress, shows: bool) -> ControlFlow<()> {
     if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-fn failure(error: ProduceError) -> Failure {
+fn failure(error: ProduceError) -> CommandFailure {
     match error {
-        ProduceError::Interrupted | ProduceError::MergeInterrupted => Failure::Interrupted(error.to_string()),
-        ProduceError::Setting(_) => Failure::Usage(error.to_string()),
-        error => Failure::Failed(error.to_string()),
+        ProduceError::Interrupted | ProduceError::MergeInterrupted => CommandFailure::Interrupted(error.to_string()),
+        ProduceError::Setting(_) => CommandFailure::Usage(error.to_string()),
+        error => CommandFailure::Failed(error.to_string()),
     }
 }
 
-fn unread(path: &Path, error: &dyn Display) -> Failure {
-    Failure::Failed(format!("cannot read {}: {error}", path.display()))
+fn unread(path: &Path, error: &dyn Display) -> CommandFailure {
+    CommandFailure::Failed(format!("cannot read {}: {error}", path.display()))
 }
 
 /// The statistics of a data set, as JSON.
-fn stats(folder: &Path) -> Result<String, Failure> {
+fn stats(folder: &Path) -> Result<String, CommandFailure> {
     let path = folder.join("stats.json");
     std::fs::read_to_string(&path).map_err(|error| unread(&path, &error))
 }
@@ -307,11 +309,11 @@ fn print_stats(folder: &Path) -> Outcome {
 
 /// Ends the bar, and prints what there is now, or its statistics as JSON.
 fn print_made(
-    done: Result<(Manifest, Progress), ProduceError>,
+    done: Result<(DatasetManifest, RunProgress), ProduceError>,
     output: &Path,
     shows: bool,
     json: bool,
-) -> Result<Progress, Failure> {
+) -> Result<RunProgress, CommandFailure> {
     if shows {
         eprintln!();
     }
@@ -324,11 +326,11 @@ fn print_made(
 }
 
 fn print_json(value: &impl Serialize) -> Outcome {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
+    let text = serde_json::to_string_pretty(value).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     print(format!("{text}\n").as_bytes())
 }
 
-fn run_stats(arguments: &Stats) -> Outcome {
+fn run_stats(arguments: &StatsArguments) -> Outcome {
     if arguments.json {
         return print_stats(&arguments.input);
     }
@@ -376,29 +378,29 @@ fn describe(value: &serde_json::Value, depth: usize, text: &mut String) {
     }
 }
 
-fn run_show(arguments: &Show) -> Outcome {
-    let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}", arguments.input.display()));
+fn run_show(arguments: &ShowArguments) -> Outcome {
+    let failed = |error: std::io::Error| CommandFailure::Failed(format!("{}: {error}", arguments.input.display()));
     let mut rows = polyloom_dataset::rows(&arguments.input).map_err(failed)?;
     let row = match &arguments.id {
         Some(id) => rows.find(|row| row.as_ref().map_or(true, |row| row.id == *id)),
         None => rows.nth(arguments.row),
     };
-    let none = || Failure::Failed(format!("{} has no such row", arguments.input.display()));
+    let none = || CommandFailure::Failed(format!("{} has no such row", arguments.input.display()));
     let row = row.ok_or_else(none)?.map_err(failed)?;
     if arguments.json {
         return print_json(&row);
     }
-    let value = serde_json::to_value(&row).map_err(|error| Failure::Failed(error.to_string()))?;
+    let value = serde_json::to_value(&row).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let column = arguments.column.as_str();
     if !all_columns().any(|name| name == column) {
         let known = all_columns().collect::<Vec<_>>().join(", ");
-        return Err(Failure::Usage(format!("there is no column `{column}`; there are {known}")));
+        return Err(CommandFailure::Usage(format!("there is no column `{column}`; there are {known}")));
     }
     let code = match &value[column] {
         serde_json::Value::String(text) => text.clone(),
         serde_json::Value::Null => {
             let name = arguments.id.clone().unwrap_or_else(|| arguments.row.to_string());
-            return Err(Failure::Failed(format!("row {name} has no `{column}`")));
+            return Err(CommandFailure::Failed(format!("row {name} has no `{column}`")));
         }
         other => serde_json::to_string_pretty(other).unwrap_or_default(),
     };
@@ -416,9 +418,9 @@ fn jobs(jobs: Option<NonZero<usize>>) -> usize {
     jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get)
 }
 
-fn run_validate(arguments: &Validate) -> Outcome {
-    let warp = match Manifest::read(&arguments.input) {
-        Ok(Some(manifest)) if wants_warp(&manifest.settings.columns) => Warp::start(),
+fn run_validate(arguments: &ValidateArguments) -> Outcome {
+    let warp = match DatasetManifest::read(&arguments.input) {
+        Ok(Some(manifest)) if wants_warp(&manifest.settings.columns) => WarpProcess::start(),
         _ => Err(String::new()),
     };
     let emit = |name: &str, source: &str| match &warp {
@@ -426,7 +428,7 @@ fn run_validate(arguments: &Validate) -> Outcome {
         Err(_) => Ok(None),
     };
     let emitter = match &warp {
-        Ok(warp) => Ok(Emitter { version: warp.version(), emit: &emit }),
+        Ok(warp) => Ok(WarpEmitter { version: warp.version(), emit: &emit }),
         Err(why) => Err(why.clone()),
     };
     let (shows, started) = (std::io::stderr().is_terminal(), Instant::now());
@@ -443,8 +445,8 @@ fn run_validate(arguments: &Validate) -> Outcome {
         eprint!("\r\x1b[K");
     }
     let quality = done.map_err(|error| match error {
-        ValidateError::MissingColumns(_) => Failure::Usage(error.to_string()),
-        error => Failure::Failed(error.to_string()),
+        ValidateError::MissingColumns(_) => CommandFailure::Usage(error.to_string()),
+        error => CommandFailure::Failed(error.to_string()),
     })?;
     match arguments.json {
         true => print_json(&quality)?,
@@ -454,13 +456,13 @@ fn run_validate(arguments: &Validate) -> Outcome {
         0 => Ok(()),
         n => {
             let findings = if n == 1 { "finding" } else { "findings" };
-            Err(Failure::Failed(format!("{n} {findings}: this data set is not what it should be")))
+            Err(CommandFailure::Failed(format!("{n} {findings}: this data set is not what it should be")))
         }
     }
 }
 
 /// What validation found, to be read.
-fn report(quality: &Quality) -> String {
+fn report(quality: &ValidationReport) -> String {
     let mut text = format!("{} rows, {} with a backward kernel\n", quality.rows, quality.with_backward);
     let _ = writeln!(text, "rows");
     for (name, n) in &quality.categories {
@@ -495,7 +497,7 @@ fn report(quality: &Quality) -> String {
     if let Some(why) = &quality.warp_unchecked {
         let _ = writeln!(text, "Warp's columns were not checked: {why}");
     }
-    for Finding { file, line, id, what } in &quality.findings {
+    for ValidationFinding { file, line, id, what } in &quality.findings {
         let line = if *line > 0 { format!(":{line}") } else { String::new() };
         let id = if id.is_empty() { String::new() } else { format!(" {id}") };
         let _ = writeln!(text, "{file}{line}:{id} {what}");
@@ -506,15 +508,15 @@ fn report(quality: &Quality) -> String {
     text
 }
 
-fn run_produce(arguments: &Produce) -> Outcome {
+fn run_produce(arguments: &ProduceArguments) -> Outcome {
     if arguments.count.is_none() && arguments.index_range.is_none() && arguments.from.is_empty() {
-        return Err(Failure::Usage("say how many rows: --count N, or --index-range A..B".to_owned()));
+        return Err(CommandFailure::Usage("say how many rows: --count N, or --index-range A..B".to_owned()));
     }
     if let Some(column) = arguments.columns.iter().find(|column| !all_columns().any(|name| name == column.as_str())) {
         let known = all_columns().collect::<Vec<_>>().join(", ");
-        return Err(Failure::Usage(format!("there is no column `{column}`; there are {known}")));
+        return Err(CommandFailure::Usage(format!("there is no column `{column}`; there are {known}")));
     }
-    let mut settings = Settings::new(0, arguments.seed);
+    let mut settings = ProduceSettings::new(0, arguments.seed);
     settings.count = arguments.count;
     settings.indices_per_chunk = arguments.indices_per_file.get();
     if let Some(range) = arguments.index_range {
@@ -531,20 +533,20 @@ fn run_produce(arguments: &Produce) -> Outcome {
         let asked = |name: &&str| arguments.columns.iter().any(|column| column == name);
         settings.columns = all_columns().filter(asked).map(str::to_owned).collect();
     }
-    settings.verify = if arguments.codegen_only { Level::Compile } else { arguments.verify };
+    settings.verify = if arguments.codegen_only { ProofLevel::Compile } else { arguments.verify };
     settings.nvrtc = !(arguments.no_nvrtc || arguments.codegen_only);
     settings.dedup = match arguments.dedup {
-        Telling::Exact => Dedup::Exact,
-        Telling::Alpha => Dedup::Alpha,
-        Telling::Structure => Dedup::Structure,
+        ProgressTelling::Exact => DedupKey::Exact,
+        ProgressTelling::Alpha => DedupKey::Alpha,
+        ProgressTelling::Structure => DedupKey::Structure,
     };
 
     settings.format = match (arguments.format, arguments.zstd) {
-        (FileFormat::Jsonl, false) => Format::Jsonl,
-        (FileFormat::Jsonl, true) => Format::JsonlZstd,
-        (FileFormat::Parquet, false) => Format::Parquet,
-        (FileFormat::Parquet, true) => {
-            return Err(Failure::Usage("--zstd is of lines of JSON; Parquet is compressed anyway".to_owned()));
+        (FormatChoice::Jsonl, false) => FileFormat::Jsonl,
+        (FormatChoice::Jsonl, true) => FileFormat::JsonlZstd,
+        (FormatChoice::Parquet, false) => FileFormat::Parquet,
+        (FormatChoice::Parquet, true) => {
+            return Err(CommandFailure::Usage("--zstd is of lines of JSON; Parquet is compressed anyway".to_owned()));
         }
     };
     settings.device = arguments.device.name().to_owned();
@@ -552,7 +554,7 @@ fn run_produce(arguments: &Produce) -> Outcome {
         settings.arch = arch.to_string();
     }
     settings.timings = arguments.timings;
-    if arguments.engine == Engine::Ray {
+    if arguments.engine == EngineChoice::Ray {
         let jobs = arguments.jobs.map_or(1, NonZero::get);
         ray::run(&settings, &arguments.output, jobs, arguments.resume, &arguments.exclude)?;
         return match arguments.json {
@@ -563,9 +565,9 @@ fn run_produce(arguments: &Produce) -> Outcome {
     let jobs = jobs(arguments.jobs);
     let shows = std::io::stderr().is_terminal();
     interrupt::listen();
-    let excluded = structures(&arguments.exclude).map_err(|error| Failure::Failed(error.to_string()))?;
+    let excluded = structures(&arguments.exclude).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     settings.excluded = fingerprint(&excluded);
-    let how = How {
+    let how = RunOptions {
         jobs,
         resume: arguments.resume,
         excluded: &excluded,
@@ -583,12 +585,12 @@ fn run_produce(arguments: &Produce) -> Outcome {
 }
 
 /// The kernels of files, and what that means for the settings.
-fn source(arguments: &Produce, settings: &mut Settings) -> Result<Source, Failure> {
-    let source = Source::read(&arguments.from).map_err(|error| Failure::Failed(error.to_string()))?;
+fn source(arguments: &ProduceArguments, settings: &mut ProduceSettings) -> Result<KernelFiles, CommandFailure> {
+    let source = KernelFiles::read(&arguments.from).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     if source.is_empty() {
         let paths: Vec<String> = arguments.from.iter().map(|path| path.display().to_string()).collect();
         let message = format!("no kernel is in {}: functions with `@loom.kernel` or `@wp.kernel`", paths.join(", "));
-        return Err(Failure::Failed(message));
+        return Err(CommandFailure::Failed(message));
     }
     settings.take_from(&source, &arguments.category, &arguments.license);
     Ok(source)
@@ -601,7 +603,7 @@ fn filled(rows: u64, all: u64) -> String {
 }
 
 /// `[#####     ] 512 of 1000 rows, 34 a second, 20 rejected, 14 s left`.
-fn bar(progress: &Progress) -> String {
+fn bar(progress: &RunProgress) -> String {
     let speed = progress.made as f64 / progress.time.as_secs_f64().max(1e-3);
     let mut text = String::new();
     if let Some(wanted) = progress.wanted {
@@ -624,7 +626,7 @@ fn bar(progress: &Progress) -> String {
 }
 
 /// What there is, by category and by reason.
-fn table(manifest: &Manifest, progress: &Progress) -> String {
+fn table(manifest: &DatasetManifest, progress: &RunProgress) -> String {
     let seconds = progress.time.as_secs_f64();
     let speed = progress.made as f64 / seconds.max(1e-3);
     let mut text = format!("{} rows; {} made in {seconds:.1} s, {speed:.0} a second\n", manifest.rows(), progress.made);

@@ -1,17 +1,23 @@
 //! `--engine ray`: Ray is a library of Python, so Python drives it.
 
 use super::python;
-use crate::{Failure, Outcome, print};
-use polyloom_dataset::{Manifest, Settings};
+use crate::{CommandFailure, Outcome, print};
+use polyloom_dataset::{DatasetManifest, ProduceSettings};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Has `polyloom.synth` make the data set of these settings.
-pub(super) fn run(settings: &Settings, output: &Path, jobs: usize, resume: bool, exclude: &[PathBuf]) -> Outcome {
+pub(super) fn run(
+    settings: &ProduceSettings,
+    output: &Path,
+    jobs: usize,
+    resume: bool,
+    exclude: &[PathBuf],
+) -> Outcome {
     let python = python();
-    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", python.display()));
+    let failed = |error: &dyn std::fmt::Display| CommandFailure::Failed(format!("{}: {error}", python.display()));
     let settings = serde_json::to_vec(settings).map_err(|error| failed(&error))?;
     let mut command = Command::new(&python);
     command.args(["-m", "polyloom._synth_ray", "--jobs", &jobs.to_string(), "--output"]).arg(output);
@@ -25,15 +31,15 @@ pub(super) fn run(settings: &Settings, output: &Path, jobs: usize, resume: bool,
         let _ = input.write_all(&settings);
     }
     if !child.wait().map_err(|error| failed(&error))?.success() {
-        return Err(Failure::Silent);
+        return Err(CommandFailure::Silent);
     }
     Ok(())
 }
 
 /// Prints how many rows a data set has, by category.
 pub(super) fn print_rows(output: &Path) -> Outcome {
-    let manifest = Manifest::read(output).ok().flatten();
-    let manifest = manifest.ok_or_else(|| Failure::Failed(format!("{} holds no data set", output.display())))?;
+    let manifest = DatasetManifest::read(output).ok().flatten();
+    let manifest = manifest.ok_or_else(|| CommandFailure::Failed(format!("{} holds no data set", output.display())))?;
     let mut text = format!("{} rows\n", manifest.rows());
     for (name, n) in &manifest.statistics.categories {
         let _ = writeln!(text, "  {name:<20} {n:>10}");

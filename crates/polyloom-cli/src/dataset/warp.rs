@@ -7,29 +7,29 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// `python -m polyloom._synth_warp`, which answers each line by one.
-pub(super) struct Warp {
+pub(super) struct WarpProcess {
     version: String,
     pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
     child: Child,
 }
 
 #[derive(Serialize)]
-struct Request<'a> {
+struct WarpRequest<'a> {
     name: &'a str,
     source: &'a str,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Answer {
+struct WarpAnswer {
     version: Option<String>,
     texts: Option<[String; 2]>,
     error: Option<String>,
 }
 
-impl Warp {
+impl WarpProcess {
     /// Starts it, or says why that cannot be.
-    pub(super) fn start() -> Result<Warp, String> {
+    pub(super) fn start() -> Result<WarpProcess, String> {
         let python = python();
         let mut command = Command::new(&python);
         command.args(["-m", "polyloom._synth_warp"]);
@@ -39,7 +39,8 @@ impl Warp {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(failed("it has no pipes"));
         };
-        let mut warp = Warp { version: String::new(), pipes: Mutex::new((input, BufReader::new(output))), child };
+        let mut warp =
+            WarpProcess { version: String::new(), pipes: Mutex::new((input, BufReader::new(output))), child };
         let first = warp.answer(None).map_err(|_| failed("the package `polyloom` cannot be imported there"))?;
         match (first.version, first.error) {
             (Some(version), _) => warp.version = version,
@@ -54,14 +55,14 @@ impl Warp {
 
     /// Warp's CUDA C++ and C++ of a kernel, if Warp takes it.
     pub(super) fn emit(&self, name: &str, source: &str) -> Result<Option<[String; 2]>, String> {
-        let answer = self.answer(Some(&Request { name, source }))?;
+        let answer = self.answer(Some(&WarpRequest { name, source }))?;
         match answer.error {
             None => Ok(answer.texts),
             Some(error) => Err(error),
         }
     }
 
-    fn answer(&self, request: Option<&Request<'_>>) -> Result<Answer, String> {
+    fn answer(&self, request: Option<&WarpRequest<'_>>) -> Result<WarpAnswer, String> {
         let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
         let (input, output) = &mut *pipes;
         let mut line = String::new();
@@ -74,7 +75,7 @@ impl Warp {
     }
 }
 
-impl Drop for Warp {
+impl Drop for WarpProcess {
     fn drop(&mut self) {
         // Nothing is lost with it.
         let _ = self.child.kill();

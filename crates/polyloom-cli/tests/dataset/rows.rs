@@ -3,7 +3,9 @@
 use super::{ROWS, assert_success, copy, folder, mended, produce, tampered, text, validate};
 use crate::polyloom;
 use polyloom::Arch;
-use polyloom_dataset::{Category, GpuCode, Level, Manifest, Program, Row, Settings, Verifier};
+use polyloom_dataset::{
+    Category, DatasetManifest, DatasetProgram, GpuCode, KernelVerifier, ProduceSettings, ProofLevel, Row,
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -66,16 +68,16 @@ fn rows_of_the_sample_are_right() {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/dataset");
     let rows: Vec<Row> = polyloom_dataset::rows(&sample).expect("it is there").map(|row| row.expect("a row")).collect();
     assert_eq!(rows.len(), 100);
-    let manifest = Manifest::read(&sample).expect("it can be read").expect("it is there");
-    assert_eq!(manifest.settings.generator, Settings::new(1, 0).generator, "make dataset-sample");
+    let manifest = DatasetManifest::read(&sample).expect("it can be read").expect("it is there");
+    assert_eq!(manifest.settings.generator, ProduceSettings::new(1, 0).generator, "make dataset-sample");
     let mut n_corrupted = 0;
     let categories: BTreeSet<&str> = rows.iter().map(|row| row.category.as_str()).collect();
     assert_eq!(categories, Category::ALL.iter().map(|category| category.name()).collect());
-    let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+    let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
     for row in rows.iter().step_by(5) {
         let metadata = row.metadata.clone().expect("it has metadata");
-        assert_eq!(metadata.verified, Level::Full);
-        let program = Program {
+        assert_eq!(metadata.verified, ProofLevel::Full);
+        let program = DatasetProgram {
             name: row.kernel_name.clone(),
             category: row.category.clone().into(),
             difficulty: metadata.difficulty,
@@ -84,7 +86,7 @@ fn rows_of_the_sample_are_right() {
             dim: metadata.launch,
         };
         let verified = verifier.compile(&program.name, &program.source).and_then(|kernel| {
-            verifier.verify(&program, &kernel, Level::Grad, || Ok(GpuCode::default()))?;
+            verifier.verify(&program, &kernel, ProofLevel::Grad, || Ok(GpuCode::default()))?;
             verifier.simulate(&program, &kernel, row.ptx_forward.as_deref().unwrap_or_default())?;
             let Some(ptx) = &row.ptx_backward else { return Ok(()) };
             verifier.simulate_backward(&program, &kernel, ptx)?;

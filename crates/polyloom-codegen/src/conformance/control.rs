@@ -1,17 +1,17 @@
 //! Control flow: every region op, every way out of it, nested in each other, uniform and not.
 
-use super::Subject;
+use super::EngineSubject;
 use super::launch::{compare, dense};
-use super::values::{Random, edges};
+use super::values::{RandomOperands, edges};
 use polyloom_ir::Scalar;
 use polyloom_ir::interp::BufferMemory;
 
 /// Runs a kernel of an `i32` input and an `i32` output, one element per thread.
-fn check(subject: &Subject<'_>, body: &str) {
+fn check(subject: &EngineSubject<'_>, body: &str) {
     let text = format!(
         "kernel @k(%a a: array<i32, 1>, %out out: array<i32, 1>) {{\n%i: i32 = tid 0\n%x: i32 = array_load %a, %i\n{body}\n}}\n"
     );
-    let mut random = Random::new(4);
+    let mut random = RandomOperands::new(4);
     let mut inputs: Vec<u64> = (0..40).map(|x: i64| (x - 10) as u32 as u64).collect();
     inputs.extend((0..60).map(|_| random.bits() % 97));
     let mut memory = BufferMemory::default();
@@ -239,7 +239,7 @@ const BODIES: &[&str] = &[
 ];
 
 /// Carried values of every type through a loop and a branch.
-fn carried_types(subject: &Subject<'_>) {
+fn carried_types(subject: &EngineSubject<'_>) {
     for ty in Scalar::ALL {
         let name = ty.name();
         let text = format!(
@@ -265,14 +265,14 @@ fn carried_types(subject: &Subject<'_>) {
         let args = [
             dense(&mut memory, ty, &[values.len()], &values),
             dense(&mut memory, ty, &[values.len()], &vec![0; values.len()]),
-            polyloom_ir::interp::Arg::Scalar(values[values.len() / 2]),
+            polyloom_ir::interp::InterpArg::Scalar(values[values.len() / 2]),
         ];
         compare(subject, &text, &[values.len() as u64], &args, &memory);
     }
 }
 
 /// Every shape of control flow.
-pub fn all(subject: &Subject<'_>) {
+pub fn all(subject: &EngineSubject<'_>) {
     for body in BODIES {
         check(subject, body);
     }

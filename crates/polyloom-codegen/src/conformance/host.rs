@@ -1,10 +1,10 @@
 //! What kernels say to the host: failed checks, assertions, prints.
 
 use super::launch::{Trapped, assert_same, dense, kernel_of, module, run, trapped, view};
-use super::{Preparation, Subject};
+use super::{EngineSubject, HirPreparation};
 use crate::abi::{LaunchContext, SiteKind, SiteTable};
-use crate::backend::Facts;
-use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
+use crate::backend::ArgFacts;
+use polyloom_ir::interp::{BufferMemory, InterpArg, InterpError, Interpreter, PrintingHost};
 use polyloom_ir::{MAX_DIMS, Scalar};
 
 /// A context for kernels that neither trap nor print.
@@ -25,7 +25,7 @@ pub(super) fn silent_context(threads: u64) -> LaunchContext {
 }
 
 /// A kernel whose checks fail in thread 11 stops there, says which, and leaves what comes after alone.
-pub fn traps(subject: &Subject<'_>) {
+pub fn traps(subject: &EngineSubject<'_>) {
     let text = "kernel @k(%a a: array<i32, 1>, %out out: array<i32, 1>) {
         %i: i32 = tid 0
         %limit: i32 = const 100
@@ -44,7 +44,7 @@ pub fn traps(subject: &Subject<'_>) {
         return }";
     let parsed = module(text);
     let kernel = kernel_of(&parsed);
-    let (prepared, id, code) = subject.load(&parsed, kernel, Preparation::AsWritten, 1, Facts::default());
+    let (prepared, id, code) = subject.load(&parsed, kernel, HirPreparation::AsWritten, 1, ArgFacts::default());
     let function = &prepared.functions[id];
     let mut input = vec![1u64; 64];
     input[11] = 77;
@@ -69,7 +69,7 @@ pub fn traps(subject: &Subject<'_>) {
 }
 
 /// In launches of higher rank the thread is the linear one.
-fn ranked_trap(subject: &Subject<'_>) {
+fn ranked_trap(subject: &EngineSubject<'_>) {
     let text = "kernel @k() {
         %i: i32 = tid 0
         %j: i32 = tid 1
@@ -83,7 +83,8 @@ fn ranked_trap(subject: &Subject<'_>) {
         check bounds \"grid\" 1 %ok, %j64, %m
         return }";
     let module = module(text);
-    let (prepared, id, code) = subject.load(&module, kernel_of(&module), Preparation::AsWritten, 2, Facts::default());
+    let (prepared, id, code) =
+        subject.load(&module, kernel_of(&module), HirPreparation::AsWritten, 2, ArgFacts::default());
     let mut memory = BufferMemory::default();
     let events = run(&code, &prepared.functions[id], &[4, 10], &[], &mut memory, std::slice::from_ref(&(5..40)));
     let traps: Vec<_> = events.traps.iter().map(|&(_, index, extent, thread)| (index, extent, thread)).collect();
@@ -92,7 +93,7 @@ fn ranked_trap(subject: &Subject<'_>) {
 
 /// Kernels prepared for checked execution, one thread at a time: each traps where the interpreter says, with the index,
 /// extent and thread it says, and otherwise leaves the memory it leaves.
-pub fn checks(subject: &Subject<'_>) {
+pub fn checks(subject: &EngineSubject<'_>) {
     for index in [Scalar::I8, Scalar::I32, Scalar::I64, Scalar::U8, Scalar::U32, Scalar::U64] {
         let text = format!(
             "kernel @k(%at at: array<{name}, 1>, %by by: array<i32, 1>, %a a: array<i32, 2>, %out out: array<i32, 1>) {{
@@ -121,7 +122,8 @@ pub fn checks(subject: &Subject<'_>) {
             dense(&mut memory, Scalar::I32, &[11, 2], &(0..22).collect::<Vec<u64>>()),
             dense(&mut memory, Scalar::I32, &[9], &[0; 9]),
         ];
-        let (prepared, id, code) = subject.load(&parsed, kernel_of(&parsed), Preparation::Checked, 1, Facts::default());
+        let (prepared, id, code) =
+            subject.load(&parsed, kernel_of(&parsed), HirPreparation::Checked, 1, ArgFacts::default());
         let function = &prepared.functions[id];
         let sites = SiteTable::of(function);
         let interpreter = Interpreter::new(&prepared, id).unwrap_or_else(|e| panic!("{e}\n{prepared}"));
@@ -137,7 +139,8 @@ pub fn checks(subject: &Subject<'_>) {
                 ),
                 false => (args, n as u64, thread..thread + 1),
             };
-            let outcome = interpreter.launch(&[shape], &args, &mut expected, &mut Printed::default(), range.clone());
+            let outcome =
+                interpreter.launch(&[shape], &args, &mut expected, &mut PrintingHost::default(), range.clone());
             let want: Vec<Trapped> = match outcome {
                 Ok(()) => Vec::new(),
                 Err(InterpError::Trap(trap)) => vec![trapped(&sites, &trap)],
@@ -153,19 +156,20 @@ pub fn checks(subject: &Subject<'_>) {
 }
 
 /// A view of one element of a dense array.
-fn element(array: &Arg, elem: Scalar, at: u64) -> Arg {
-    let Arg::Array(array) = array else { panic!("it is an array") };
+fn element(array: &InterpArg, elem: Scalar, at: u64) -> InterpArg {
+    let InterpArg::Array(array) = array else { panic!("it is an array") };
     view(array.buffer, at as i64 * i64::from(elem.bytes()), &[1], &[elem.bytes().into()])
 }
 
-fn assertion(subject: &Subject<'_>) {
+fn assertion(subject: &EngineSubject<'_>) {
     let text = "kernel @k(%flags flags: array<bool, 1>) {
         %i: i32 = tid 0
         %ok: bool = array_load %flags, %i
         assert \"flag is set\" %ok
         return }";
     let module = module(text);
-    let (prepared, id, code) = subject.load(&module, kernel_of(&module), Preparation::AsWritten, 1, Facts::default());
+    let (prepared, id, code) =
+        subject.load(&module, kernel_of(&module), HirPreparation::AsWritten, 1, ArgFacts::default());
     let mut memory = BufferMemory::default();
     let mut flags = [1u64; 40];
     flags[33] = 0;
@@ -178,7 +182,7 @@ fn assertion(subject: &Subject<'_>) {
 }
 
 /// Values of every type reach `print` with their bits, threads in order, in divergent control flow too.
-pub fn prints(subject: &Subject<'_>) {
+pub fn prints(subject: &EngineSubject<'_>) {
     for ty in Scalar::ALL {
         let text = format!(
             "kernel @k(%a a: array<{name}, 1>, %out out: array<i32, 1>) {{
@@ -195,11 +199,11 @@ pub fn prints(subject: &Subject<'_>) {
         );
         let module = module(&text);
         let (prepared, id, code) =
-            subject.load(&module, kernel_of(&module), Preparation::Unchecked, 1, Facts::default());
+            subject.load(&module, kernel_of(&module), HirPreparation::Unchecked, 1, ArgFacts::default());
         let values = super::values::edges(ty);
         let n = values.len().min(21);
         let mut memory = BufferMemory::default();
-        let args: [Arg; 2] =
+        let args: [InterpArg; 2] =
             [dense(&mut memory, ty, &[n], &values[..n]), dense(&mut memory, Scalar::I32, &[n], &vec![0; n])];
         let mut expected_memory = memory.clone();
         let function = &prepared.functions[id];
@@ -207,9 +211,9 @@ pub fn prints(subject: &Subject<'_>) {
         let printed = (0..n).filter(|i| i & 3 != 3);
         let expected: Vec<(u32, Vec<u64>)> = printed.map(|i| (0, vec![i as u64, values[i]])).collect();
         if subject.is_device() {
-            let mut text = Printed::default();
+            let mut text = PrintingHost::default();
             for (_, slots) in &expected {
-                polyloom_ir::interp::Host::print(&mut text, "%d %g", &[Scalar::I32.into(), ty.into()], slots);
+                polyloom_ir::interp::InterpHost::print(&mut text, "%d %g", &[Scalar::I32.into(), ty.into()], slots);
             }
             assert_eq!(events.text, text.0, "{} prints of {}", subject.name(), ty.name());
         } else {

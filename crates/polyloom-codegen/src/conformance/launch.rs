@@ -1,9 +1,11 @@
 //! Running kernels over buffers, and comparing them with the interpreter.
 
-use super::{Preparation, Subject};
+use super::{EngineSubject, HirPreparation};
 use crate::abi::{ArgLayout, LaunchContext, SiteKind, SiteTable};
-use crate::backend::{ArrayFacts, Facts, LoadedCode};
-use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, Host, InterpError, Interpreter, Printed, Trap};
+use crate::backend::{ArgFacts, ArrayFacts, LoadedCode};
+use polyloom_ir::interp::{
+    ArrayArg, BufferMemory, InterpArg, InterpError, InterpHost, InterpTrap, Interpreter, PrintingHost,
+};
 use polyloom_ir::{FuncId, Function, MAX_AXES, MAX_DIMS, Module, Scalar, Type, parse_module, verify_module};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -13,9 +15,9 @@ use std::sync::Arc;
 /// A failed check as compiled code reports it: site, index, extent, thread.
 pub type Trapped = (u32, i64, i64, u64);
 
-/// What a launch did beside changing its buffers.
+/// Describes what a launch did beside changing its buffers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Events {
+pub struct LaunchEvents {
     /// Failed checks.
     pub traps: Vec<Trapped>,
     /// Printed values: site and slots.
@@ -27,11 +29,11 @@ pub struct Events {
 /// Code for a device, which has memory of its own.
 pub trait DeviceCode {
     /// Runs all threads of a launch.
-    fn launch(&self, kernel: &Function, shape: &[u64], args: &[Arg], memory: &mut BufferMemory) -> Events;
+    fn launch(&self, kernel: &Function, shape: &[u64], args: &[InterpArg], memory: &mut BufferMemory) -> LaunchEvents;
 }
 
 /// A kernel that is ready to run.
-pub enum Code {
+pub enum ReadyKernel {
     /// Machine code.
     Machine(Arc<dyn LoadedCode>),
     /// Code for a device.
@@ -40,21 +42,21 @@ pub enum Code {
     Interpreted(Interpreter),
 }
 
-struct Recorder {
-    events: RefCell<Events>,
-    /// How many slots each site prints.
+struct EventRecorder {
+    events: RefCell<LaunchEvents>,
+    /// Number of slots each site prints.
     slots: Vec<usize>,
 }
 
 extern "C" fn record_trap(context: *const LaunchContext, site: u32, index: i64, extent: i64, thread: u64) {
-    // SAFETY: `run` passes a context whose data is a `Recorder` that outlives the call.
-    let recorder = unsafe { &*(*context).data.cast::<Recorder>() };
+    // SAFETY: `run` passes a context whose data is a `EventRecorder` that outlives the call.
+    let recorder = unsafe { &*(*context).data.cast::<EventRecorder>() };
     recorder.events.borrow_mut().traps.push((site, index, extent, thread));
 }
 
 extern "C" fn record_print(context: *const LaunchContext, site: u32, values: *const u64) {
     // SAFETY: as above; the site's slots lie at `values`.
-    let recorder = unsafe { &*(*context).data.cast::<Recorder>() };
+    let recorder = unsafe { &*(*context).data.cast::<EventRecorder>() };
     let n = recorder.slots[site as usize];
     // SAFETY: as above.
     let values = unsafe { std::slice::from_raw_parts(values, n) };
@@ -62,14 +64,14 @@ extern "C" fn record_print(context: *const LaunchContext, site: u32, values: *co
 }
 
 /// Buffers at 64-byte boundaries.
-struct Aligned {
+struct AlignedBuffers {
     words: Vec<Vec<u64>>,
     starts: Vec<usize>,
 }
 
-impl Aligned {
-    fn new(memory: &BufferMemory) -> Aligned {
-        let mut aligned = Aligned { words: Vec::new(), starts: Vec::new() };
+impl AlignedBuffers {
+    fn new(memory: &BufferMemory) -> AlignedBuffers {
+        let mut aligned = AlignedBuffers { words: Vec::new(), starts: Vec::new() };
         for bytes in &memory.buffers {
             let words = vec![0u64; bytes.len() / 8 + 10];
             let start = words.as_ptr().align_offset(64) * 8;
@@ -110,31 +112,31 @@ impl Aligned {
 }
 
 /// Compiled code with arguments of its own: a copy of what a memory holds.
-pub struct Launch {
+pub struct SubjectLaunch {
     code: Arc<dyn LoadedCode>,
-    aligned: Aligned,
+    aligned: AlignedBuffers,
     block: Vec<u64>,
-    recorder: Recorder,
+    recorder: EventRecorder,
     shape: [u64; MAX_DIMS],
 }
 
-impl Launch {
+impl SubjectLaunch {
     /// A launch of code of this kernel.
     pub fn new(
         code: Arc<dyn LoadedCode>,
         kernel: &Function,
         shape: &[u64],
-        args: &[Arg],
+        args: &[InterpArg],
         memory: &BufferMemory,
-    ) -> Launch {
+    ) -> SubjectLaunch {
         let layout = ArgLayout::of(kernel);
-        let mut aligned = Aligned::new(memory);
+        let mut aligned = AlignedBuffers::new(memory);
         let mut block = vec![0u64; layout.size as usize / 8];
         for ((arg, &offset), &param) in args.iter().zip(&layout.offsets).zip(kernel.params()) {
             let at = offset as usize / 8;
             match arg {
-                Arg::Scalar(bits) => block[at] = *bits,
-                Arg::Array(array) => {
+                InterpArg::Scalar(bits) => block[at] = *bits,
+                InterpArg::Array(array) => {
                     let ndim = kernel.ty(param).as_array().map_or(0, |(_, ndim)| ndim);
                     block[at] = aligned.address(array.buffer, array.offset);
                     for axis in 0..ndim {
@@ -150,10 +152,10 @@ impl Launch {
             SiteKind::Print(_, types) => types.len(),
             _ => 0,
         });
-        let recorder = Recorder { events: RefCell::default(), slots: slots.collect() };
+        let recorder = EventRecorder { events: RefCell::default(), slots: slots.collect() };
         let mut extents = [1; MAX_DIMS];
         extents[..shape.len()].copy_from_slice(shape);
-        Launch { code, aligned, block, recorder, shape: extents }
+        SubjectLaunch { code, aligned, block, recorder, shape: extents }
     }
 
     /// Runs some of its threads; gives whether none of them trapped.
@@ -177,7 +179,7 @@ impl Launch {
     }
 
     /// Copies its arrays back; gives what else it did.
-    pub fn finish(self, memory: &mut BufferMemory) -> Events {
+    pub fn finish(self, memory: &mut BufferMemory) -> LaunchEvents {
         self.aligned.read_back(memory);
         self.recorder.events.into_inner()
     }
@@ -185,21 +187,21 @@ impl Launch {
 
 /// Runs ranges of a launch, one after another until one traps; on a device all of it.
 pub fn run(
-    code: &Code,
+    code: &ReadyKernel,
     kernel: &Function,
     shape: &[u64],
-    args: &[Arg],
+    args: &[InterpArg],
     memory: &mut BufferMemory,
     ranges: &[Range<u64>],
-) -> Events {
+) -> LaunchEvents {
     match code {
-        Code::Machine(code) => {
-            let mut launch = Launch::new(code.clone(), kernel, shape, args, memory);
+        ReadyKernel::Machine(code) => {
+            let mut launch = SubjectLaunch::new(code.clone(), kernel, shape, args, memory);
             let _ = ranges.iter().cloned().all(|range| launch.run(range));
             launch.finish(memory)
         }
-        Code::Device(code) => code.launch(kernel, shape, args, memory),
-        Code::Interpreted(interpreter) => interpret(interpreter, kernel, shape, args, memory, ranges),
+        ReadyKernel::Device(code) => code.launch(kernel, shape, args, memory),
+        ReadyKernel::Interpreted(interpreter) => interpret(interpreter, kernel, shape, args, memory, ranges),
     }
 }
 
@@ -207,10 +209,10 @@ fn interpret(
     interpreter: &Interpreter,
     kernel: &Function,
     shape: &[u64],
-    args: &[Arg],
+    args: &[InterpArg],
     memory: &mut BufferMemory,
     ranges: &[Range<u64>],
-) -> Events {
+) -> LaunchEvents {
     let sites = SiteTable::of(kernel);
     let mut host = PrintRecorder { sites: &sites, prints: Vec::new() };
     let launch = |range: &Range<u64>| interpreter.launch(shape, args, memory, &mut host, range.clone());
@@ -219,11 +221,11 @@ fn interpret(
         Err(InterpError::Trap(trap)) => vec![trapped(&sites, &trap)],
         Err(error) => panic!("the interpreter fails: {error}"),
     };
-    Events { traps, prints: host.prints, text: String::new() }
+    LaunchEvents { traps, prints: host.prints, text: String::new() }
 }
 
 /// A failed check of the interpreter as compiled code reports it.
-pub fn trapped(sites: &SiteTable, trap: &Trap) -> Trapped {
+pub fn trapped(sites: &SiteTable, trap: &InterpTrap) -> Trapped {
     (sites.number(trap.site.inst).unwrap_or(u32::MAX), trap.index, trap.extent, trap.thread)
 }
 
@@ -232,7 +234,7 @@ struct PrintRecorder<'a> {
     prints: Vec<(u32, Vec<u64>)>,
 }
 
-impl Host for PrintRecorder<'_> {
+impl InterpHost for PrintRecorder<'_> {
     fn print(&mut self, format: &str, types: &[Type], values: &[u64]) {
         let is_here = |kind: &SiteKind| matches!(kind, SiteKind::Print(f, t) if **f == *format && t == types);
         let site = self.sites.sites.iter().position(|site| is_here(&site.kind)).map_or(u32::MAX, |site| site as u32);
@@ -240,11 +242,11 @@ impl Host for PrintRecorder<'_> {
     }
 }
 
-/// What is true of these arguments.
-pub fn facts(kernel: &Function, args: &[Arg]) -> Facts {
+/// Returns what is true of these arguments.
+pub fn facts(kernel: &Function, args: &[InterpArg]) -> ArgFacts {
     let view = |index: usize| match args[index] {
-        Arg::Array(array) => Some(array),
-        Arg::Scalar(_) => None,
+        InterpArg::Array(array) => Some(array),
+        InterpArg::Scalar(_) => None,
     };
     let arrays = kernel.params().iter().enumerate().map(|(index, &param)| {
         let (Type::Array { elem, ndim, .. }, Some(array)) = (kernel.ty(param), view(index)) else {
@@ -269,7 +271,7 @@ pub fn facts(kernel: &Function, args: &[Arg]) -> Facts {
             extents,
         }
     });
-    Facts { arrays: arrays.collect(), alone: false }
+    ArgFacts { arrays: arrays.collect(), alone: false }
 }
 
 /// Ways to cut a launch into ranges, each covering all of it.
@@ -284,16 +286,16 @@ pub fn splits(total: u64) -> Vec<Vec<Range<u64>>> {
 }
 
 /// A dense array filled with these bits, as an argument.
-pub fn dense(memory: &mut BufferMemory, elem: Scalar, extents: &[usize], bits: &[u64]) -> Arg {
+pub fn dense(memory: &mut BufferMemory, elem: Scalar, extents: &[usize], bits: &[u64]) -> InterpArg {
     memory.add_array(elem, extents, bits)
 }
 
 /// An array argument over an existing buffer.
-pub fn view(buffer: u32, offset: i64, extents: &[i64], strides: &[i64]) -> Arg {
+pub fn view(buffer: u32, offset: i64, extents: &[i64], strides: &[i64]) -> InterpArg {
     let mut array = ArrayArg { buffer, offset, ..ArrayArg::default() };
     array.extents[..extents.len()].copy_from_slice(extents);
     array.strides[..strides.len()].copy_from_slice(strides);
-    Arg::Array(array)
+    InterpArg::Array(array)
 }
 
 /// Reads and verifies a module.
@@ -326,27 +328,27 @@ fn rendered(errors: &[polyloom_ir::Diagnostic], sources: &polyloom_ir::SourceMap
 /// # Panics
 ///
 /// With the kernel and the first element that differs.
-pub fn compare(subject: &Subject<'_>, text: &str, shape: &[u64], args: &[Arg], memory: &BufferMemory) {
+pub fn compare(subject: &EngineSubject<'_>, text: &str, shape: &[u64], args: &[InterpArg], memory: &BufferMemory) {
     let module = module(text);
     let kernel = kernel_of(&module);
     let mut expected = memory.clone();
     let interpreter = Interpreter::new(&module, kernel).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let total = shape.iter().product::<u64>();
     let outcome: Result<(), InterpError> =
-        interpreter.launch(shape, args, &mut expected, &mut Printed::default(), 0..total);
+        interpreter.launch(shape, args, &mut expected, &mut PrintingHost::default(), 0..total);
     if let Err(error) = outcome {
         panic!("the reference fails: {error}\n{text}");
     }
     let known = facts(&module.functions[kernel], args);
-    for facts in [Facts::default(), known] {
+    for facts in [ArgFacts::default(), known] {
         let (prepared, id, code) =
-            subject.load(&module, kernel, Preparation::Unchecked, shape.len() as u8, facts.clone());
+            subject.load(&module, kernel, HirPreparation::Unchecked, shape.len() as u8, facts.clone());
         let n_splits = if subject.is_device() { 1 } else { usize::MAX };
         for ranges in splits(total).into_iter().take(n_splits) {
             let mut actual = memory.clone();
             let kernel = &prepared.functions[id];
             let events = run(&code, kernel, shape, args, &mut actual, &ranges);
-            assert_eq!(events, Events::default(), "{text}");
+            assert_eq!(events, LaunchEvents::default(), "{text}");
             let at = || format!("{} with {facts:?}, ranges {ranges:?}", subject.name());
             assert_same(subject, kernel, args, &expected, &actual, || {
                 format!("{}\n{text}\nprepared:\n{prepared}", at())
@@ -371,15 +373,15 @@ pub fn kernel_of(module: &Module) -> FuncId {
 ///
 /// At the first difference.
 pub fn assert_same(
-    subject: &Subject<'_>,
+    subject: &EngineSubject<'_>,
     kernel: &Function,
-    args: &[Arg],
+    args: &[InterpArg],
     expected: &BufferMemory,
     actual: &BufferMemory,
     context: impl Fn() -> String,
 ) {
     for (arg, &param) in args.iter().zip(kernel.params()) {
-        let (Arg::Array(array), Some((elem, _))) = (arg, kernel.ty(param).as_array()) else { continue };
+        let (InterpArg::Array(array), Some((elem, _))) = (arg, kernel.ty(param).as_array()) else { continue };
         let (want, got) = (expected.elements(elem, *arg), actual.elements(elem, *arg));
         for (index, (&want, &got)) in want.iter().zip(&got).enumerate() {
             assert!(

@@ -1,21 +1,21 @@
 //! Calls to library functions: mathematics and random numbers, several results, functions that call functions.
 
 use super::launch::{compare, dense, kernel_of, module};
-use super::values::{Random, edges};
-use super::{Preparation, Subject};
+use super::values::{RandomOperands, edges};
+use super::{EngineSubject, HirPreparation};
 use polyloom_ir::interp::{BufferMemory, InterpError, Interpreter};
-use polyloom_ir::op::{Effect, Lowering, OpInfo, TyPattern};
+use polyloom_ir::op::{Lowering, OpEffect, OpInfo, TyPattern};
 use polyloom_ir::{FloatMode, Op, Scalar};
 
 /// Every library op that programs can name, on every type (what only other library ops use may leave results open for
 /// NaNs): each in a kernel with a loop around it, so that calls occur inside control flow.
 ///
 /// Library functions are strict whatever the kernel's mode is, but for those small enough to become part of the kernel.
-pub fn all(subject: &Subject<'_>) {
-    let mut random = Random::new(7);
+pub fn all(subject: &EngineSubject<'_>) {
+    let mut random = RandomOperands::new(7);
     let mut n_checked = 0;
-    // What prints gives no results to compare.
-    let computes = |info: &&OpInfo| info.lowering == Lowering::Library && info.effect != Effect::ReadWrite;
+    // Kernels that print give no results to compare.
+    let computes = |info: &&OpInfo| info.lowering == Lowering::Library && info.effect != OpEffect::ReadWrite;
     for info in Op::all().filter(computes).filter(|info| info.is_builtin()) {
         for signature in info.signatures.iter().filter(|signature| !signature.has_composites()) {
             let members: Vec<Option<Scalar>> = match signature.var {
@@ -47,7 +47,13 @@ pub fn all(subject: &Subject<'_>) {
 }
 
 /// Gives whether the op could be checked.
-fn check(subject: &Subject<'_>, op: &str, operands: &[Scalar], results: &[Scalar], random: &mut Random) -> bool {
+fn check(
+    subject: &EngineSubject<'_>,
+    op: &str,
+    operands: &[Scalar],
+    results: &[Scalar],
+    random: &mut RandomOperands,
+) -> bool {
     let mut params = Vec::new();
     let mut loads = String::new();
     for (index, ty) in operands.iter().enumerate() {
@@ -73,7 +79,7 @@ fn check(subject: &Subject<'_>, op: &str, operands: &[Scalar], results: &[Scalar
     if let Err(InterpError::NoDefinition { .. }) = Interpreter::new(&parsed, kernel_of(&parsed)) {
         return false;
     }
-    let (prepared, _) = subject.prepared(&parsed, kernel_of(&parsed), Preparation::Unchecked);
+    let (prepared, _) = subject.prepared(&parsed, kernel_of(&parsed), HirPreparation::Unchecked);
     let is_part_of_the_kernel = prepared.functions.len() == 1;
     if is_part_of_the_kernel && subject.float_mode != FloatMode::Strict {
         return false;

@@ -1,15 +1,15 @@
 //! Memory: ranks of launches and arrays, ranges that begin and end anywhere, strides of every kind, atomics.
 
-use super::launch::{Code, compare, dense, kernel_of, module, run, view};
-use super::values::{Random, edges};
-use super::{Preparation, Subject};
-use crate::backend::Facts;
+use super::launch::{ReadyKernel, compare, dense, kernel_of, module, run, view};
+use super::values::{RandomOperands, edges};
+use super::{EngineSubject, HirPreparation};
+use crate::backend::ArgFacts;
 use polyloom_ir::Scalar;
 use polyloom_ir::interp::BufferMemory;
 
 /// For each rank, every thread writes its coordinates and its linear index where they belong; kernels that ask for
 /// only some coordinates are covered too.
-pub fn ranks_and_ranges(subject: &Subject<'_>) {
+pub fn ranks_and_ranges(subject: &EngineSubject<'_>) {
     let shapes: [&[usize]; 9] =
         [&[1], &[200], &[1, 1], &[7, 13], &[3, 64], &[5, 1, 9], &[2, 3, 17], &[2, 3, 1, 5], &[3, 2, 4, 7]];
     for shape in shapes {
@@ -57,8 +57,8 @@ pub fn ranks_and_ranges(subject: &Subject<'_>) {
     }
 }
 
-/// Memory from elsewhere may hold any byte for `true`: loads give 1, and stores write 1.
-pub fn bools(subject: &Subject<'_>) {
+/// Memory from elsewhere may hold any byte for `true`, so that loads give 1, and stores write 1.
+pub fn bools(subject: &EngineSubject<'_>) {
     let text = "kernel @k(%a a: array<bool, 1>, %out out: array<i32, 1>, %copy copy: array<bool, 1>) {
         %i: i32 = tid 0
         %x: bool = array_load %a, %i
@@ -88,8 +88,8 @@ pub fn bools(subject: &Subject<'_>) {
 }
 
 /// Views of one buffer: steps, reversed axes, broadcast axes, transposes, offsets.
-pub fn strides(subject: &Subject<'_>) {
-    let mut random = Random::new(5);
+pub fn strides(subject: &EngineSubject<'_>) {
+    let mut random = RandomOperands::new(5);
     for elem in Scalar::ALL {
         let name = elem.name();
         let size = i64::from(elem.bytes());
@@ -147,9 +147,9 @@ pub fn strides(subject: &Subject<'_>) {
 }
 
 /// Indices that wrap around between the threads that execute, one or several whole turns, forwards and backwards.
-pub fn wrapping_indices(subject: &Subject<'_>) {
+pub fn wrapping_indices(subject: &EngineSubject<'_>) {
     const N: usize = 66;
-    let values = Random::new(7).values(Scalar::F32, N);
+    let values = RandomOperands::new(7).values(Scalar::F32, N);
     // Every third or fifth thread is a small distance from the last; those between are far away.
     for (every, turns, apart) in [(3, 1, 2), (3, 2, 1), (5, 1, 3), (5, 3, 1), (3, 1, -1), (5, 2, -4)] {
         let wide = i64::from(turns) << 32;
@@ -180,9 +180,9 @@ pub fn wrapping_indices(subject: &Subject<'_>) {
 
 /// Rows of a few elements that constant indices name, as those of vectors and matrices: all or some of them, under a
 /// condition, from other places than they go to, in place, with indices that count from the end.
-pub fn short_rows(subject: &Subject<'_>) {
+pub fn short_rows(subject: &EngineSubject<'_>) {
     const N: usize = 70;
-    let mut random = Random::new(6);
+    let mut random = RandomOperands::new(6);
     // One type of each size, and those that lie in memory otherwise than in registers.
     let elems = [Scalar::F32, Scalar::I64, Scalar::F16, Scalar::U8, Scalar::Bool];
     for elem in elems {
@@ -213,7 +213,7 @@ pub fn short_rows(subject: &Subject<'_>) {
     }
 }
 
-/// What is done with row `%i`: bodies of a kernel.
+/// Returns what is done with row `%i`: bodies of a kernel.
 fn row_bodies(ty: &str, length: usize) -> Vec<String> {
     let mut constants = String::new();
     for place in 0..length {
@@ -272,10 +272,10 @@ fn row_bodies(ty: &str, length: usize) -> Vec<String> {
 
 /// Every atomic on every type: on one element that all threads update, on one each, with the old value used and not.
 /// Threads of one range run in order, so even float sums have one right result.
-pub fn atomics(subject: &Subject<'_>) {
+pub fn atomics(subject: &EngineSubject<'_>) {
     use polyloom_ir::Op;
-    let mut random = Random::new(6);
-    let ops = Op::all().filter(|info| info.group == polyloom_ir::op::Group::Atomic && !info.needs_blocks());
+    let mut random = RandomOperands::new(6);
+    let ops = Op::all().filter(|info| info.group == polyloom_ir::op::OpGroup::Atomic && !info.needs_blocks());
     for info in ops {
         let class = info.signatures[0].var.expect("atomics are generic");
         for elem in class.members() {
@@ -315,7 +315,7 @@ pub fn atomics(subject: &Subject<'_>) {
 
 /// Several threads of the process add to one element; integer sums do not depend on the order. The interpreter runs one
 /// thread after another.
-pub fn contention(subject: &Subject<'_>) {
+pub fn contention(subject: &EngineSubject<'_>) {
     for (elem, want) in
         [(Scalar::I32, 40_000u64), (Scalar::U8, 40_000 % 256), (Scalar::F32, 40_000f32.to_bits().into())]
     {
@@ -326,8 +326,8 @@ pub fn contention(subject: &Subject<'_>) {
         );
         let module = module(&text);
         let (prepared, id, code) =
-            subject.load(&module, kernel_of(&module), Preparation::Unchecked, 1, Facts::default());
-        let Code::Machine(code) = code else {
+            subject.load(&module, kernel_of(&module), HirPreparation::Unchecked, 1, ArgFacts::default());
+        let ReadyKernel::Machine(code) = code else {
             let mut memory = BufferMemory::default();
             let args = [dense(&mut memory, elem, &[1], &[0])];
             run(&code, &prepared.functions[id], &[40_000], &args, &mut memory, &[0..10_000, 10_000..40_000]);

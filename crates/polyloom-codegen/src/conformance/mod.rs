@@ -1,7 +1,7 @@
 //! One suite of kernels for every engine: back ends and the interpreter.
 //!
 //! An engine is right when its kernels compute what [`polyloom_ir::eval`] and [`polyloom_ir::interp`] say, bit for bit.
-//! Each suite here is a function of a [`Subject`] that panics with what differs. [`crate::conformance_tests`] makes
+//! Each suite here is a function of a [`EngineSubject`] that panics with what differs. [`crate::conformance_tests`] makes
 //! tests of them (this module is behind the feature `conformance`):
 //!
 //! - [`ops`]: every native op on every type, over edge cases and random values, operands constant and not;
@@ -15,7 +15,7 @@
 //! [`text`] makes an engine of C++ text.
 //!
 //! In the float mode `strict` every result is the reference's, bit for bit. The other modes change only float
-//! arithmetic: each suite still runs in them, with [`Subject::agrees`] for a comparison, and all but sums of products
+//! arithmetic: each suite still runs in them, with [`EngineSubject::agrees`] for a comparison, and all but sums of products
 //! still have the reference's bits in `contract`.
 //!
 //! Reference results come from the HIR as written, the engine's from the HIR as prepared, so that a suite also
@@ -35,8 +35,8 @@ pub mod rounding;
 pub mod text;
 pub mod values;
 
-use crate::backend::{Backend, Facts, Variant};
-use launch::Code;
+use crate::backend::{ArgFacts, Backend, CodeVariant};
+use launch::ReadyKernel;
 use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{FloatMode, FuncId, Module, Scalar};
 
@@ -71,21 +71,22 @@ macro_rules! conformance_tests {
     ($run:expr; $($name:ident = $family:ident::$suite:ident;)*) => { $(
         #[test]
         fn $name() {
-            let run: fn(fn(&$crate::conformance::Subject<'_>)) = $run;
+            let run: fn(fn(&$crate::conformance::EngineSubject<'_>)) = $run;
             run($crate::conformance::$family::$suite);
         }
     )* };
 }
 
-/// How a kernel is brought into the form back ends take: `polyloom_passes::pipeline::prepared`, with checks or without.
+/// Describes how a kernel is brought into the form back ends take: `polyloom_passes::pipeline::prepared`, with checks
+/// or without.
 pub type Prepare = dyn Fn(&Module, FuncId, bool) -> (Module, FuncId);
 
 /// Makes a prepared kernel ready to run.
-pub type Load<'a> = dyn Fn(&Module, FuncId, &Variant) -> Result<Code, String> + 'a;
+pub type Load<'a> = dyn Fn(&Module, FuncId, &CodeVariant) -> Result<ReadyKernel, String> + 'a;
 
-/// What happens to a kernel before a back end sees it.
+/// Describes what happens to a kernel before a back end sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Preparation {
+pub enum HirPreparation {
     /// Nothing: it is in the form back ends take.
     AsWritten,
     /// It is prepared for unchecked execution.
@@ -94,9 +95,9 @@ pub enum Preparation {
     Checked,
 }
 
-/// What runs kernels.
+/// Describes what runs kernels.
 #[derive(Clone, Copy)]
-pub enum Engine<'a> {
+pub enum ConformanceEngine<'a> {
     /// Machine code of this back end.
     Backend(&'a dyn Backend),
     /// What a function makes of a prepared kernel, and a name for it.
@@ -109,31 +110,31 @@ pub enum Engine<'a> {
 }
 
 /// An engine under test.
-pub struct Subject<'a> {
+pub struct EngineSubject<'a> {
     /// The engine.
-    pub engine: Engine<'a>,
+    pub engine: ConformanceEngine<'a>,
     /// Prepares a kernel.
     pub prepare: &'a Prepare,
     /// The mode to compile in.
     pub float_mode: FloatMode,
 }
 
-impl Subject<'_> {
+impl EngineSubject<'_> {
     /// Its engine, for messages.
     pub fn name(&self) -> &'static str {
         match self.engine {
-            Engine::Backend(backend) => backend.name(),
-            Engine::Loader(name, _) | Engine::Device(name, _) => name,
-            Engine::Interpreter => "interpreter",
+            ConformanceEngine::Backend(backend) => backend.name(),
+            ConformanceEngine::Loader(name, _) | ConformanceEngine::Device(name, _) => name,
+            ConformanceEngine::Interpreter => "interpreter",
         }
     }
 
-    /// Whether its engine is a device.
+    /// Returns true if its engine is a device.
     pub fn is_device(&self) -> bool {
-        matches!(self.engine, Engine::Device(..))
+        matches!(self.engine, ConformanceEngine::Device(..))
     }
 
-    /// Whether an engine may give `got` where one operation, rounded once, gives `want`.
+    /// Returns true if an engine may give `got` where one operation, rounded once, gives `want`.
     ///
     /// Equal bits, or NaNs of any kind; in the mode `fast` also a zero of the other sign, and a finite number at most
     /// four units in the last place away.
@@ -146,12 +147,12 @@ impl Subject<'_> {
     }
 
     /// A kernel, its float mode set, in the form back ends take.
-    pub fn prepared(&self, module: &Module, kernel: FuncId, preparation: Preparation) -> (Module, FuncId) {
+    pub fn prepared(&self, module: &Module, kernel: FuncId, preparation: HirPreparation) -> (Module, FuncId) {
         let mut module = module.clone();
         module.functions[kernel].metadata.float_mode = self.float_mode;
         match preparation {
-            Preparation::AsWritten => (module, kernel),
-            _ => (self.prepare)(&module, kernel, preparation == Preparation::Checked),
+            HirPreparation::AsWritten => (module, kernel),
+            _ => (self.prepare)(&module, kernel, preparation == HirPreparation::Checked),
         }
     }
 
@@ -164,21 +165,21 @@ impl Subject<'_> {
         &self,
         module: &Module,
         kernel: FuncId,
-        preparation: Preparation,
+        preparation: HirPreparation,
         launch_rank: u8,
-        facts: Facts,
-    ) -> (Module, FuncId, Code) {
+        facts: ArgFacts,
+    ) -> (Module, FuncId, ReadyKernel) {
         let (prepared, id) = self.prepared(module, kernel, preparation);
-        let variant = Variant { launch_rank, facts };
+        let variant = CodeVariant { launch_rank, facts };
         let code = match self.engine {
-            Engine::Backend(backend) => backend
+            ConformanceEngine::Backend(backend) => backend
                 .compile(&prepared, id, &variant)
                 .and_then(|object| backend.load(&object))
-                .map(Code::Machine)
+                .map(ReadyKernel::Machine)
                 .map_err(|error| error.to_string()),
-            Engine::Loader(_, load) | Engine::Device(_, load) => load(&prepared, id, &variant),
-            Engine::Interpreter => {
-                Interpreter::new(&prepared, id).map(Code::Interpreted).map_err(|error| error.to_string())
+            ConformanceEngine::Loader(_, load) | ConformanceEngine::Device(_, load) => load(&prepared, id, &variant),
+            ConformanceEngine::Interpreter => {
+                Interpreter::new(&prepared, id).map(ReadyKernel::Interpreted).map_err(|error| error.to_string())
             }
         };
         let code = code.unwrap_or_else(|error| panic!("{} refuses: {error}\n{prepared}", self.name()));

@@ -1,41 +1,41 @@
 //! Every native op on every type it takes, against [`polyloom_ir::eval`].
 
 use super::launch::{dense, run};
-use super::values::{Random, edges, reciprocal_is_normal, to_f64};
-use super::{Preparation, Subject};
-use polyloom_ir::eval::{Evaluator, evaluator};
+use super::values::{RandomOperands, edges, reciprocal_is_normal, to_f64};
+use super::{EngineSubject, HirPreparation};
+use polyloom_ir::eval::{OpEvaluator, evaluator};
 use polyloom_ir::interp::BufferMemory;
 use polyloom_ir::op::{OpInfo, TyPattern};
 use polyloom_ir::{Builder, FloatMode, FuncId, Function, FunctionKind, Module, Op, Scalar, Type, verify_module};
 
 /// One op on one combination of types.
-struct Case {
+struct OpCase {
     op: Op,
     operands: Vec<Scalar>,
     result: Scalar,
-    evaluator: Evaluator,
+    evaluator: OpEvaluator,
 }
 
-impl Case {
-    fn new(op: Op, operands: &[Scalar], result: Scalar) -> Option<Case> {
+impl OpCase {
+    fn new(op: Op, operands: &[Scalar], result: Scalar) -> Option<OpCase> {
         let types: Vec<Type> = operands.iter().map(|&s| s.into()).collect();
         let evaluator = evaluator(op, &types, result.into())?;
-        Some(Case { op, operands: operands.to_vec(), result, evaluator })
+        Some(OpCase { op, operands: operands.to_vec(), result, evaluator })
     }
 
     fn expected(&self, operands: &[u64]) -> u64 {
         match (self.evaluator, operands) {
-            (Evaluator::Unary(f), &[x]) => f(x),
-            (Evaluator::Binary(f), &[a, b]) => f(a, b),
-            (Evaluator::Ternary(f), &[a, b, c]) => f(a, b, c),
+            (OpEvaluator::Unary(f), &[x]) => f(x),
+            (OpEvaluator::Binary(f), &[a, b]) => f(a, b),
+            (OpEvaluator::Ternary(f), &[a, b, c]) => f(a, b, c),
             _ => panic!("`{}` does not take {} operands", self.op.name(), operands.len()),
         }
     }
 
-    /// Whether a back end may give `got` for these operands. In the mode `fast` a division may be a multiplication by
-    /// the reciprocal: it has no bound where the reciprocal overflows or underflows, and its floor may be the next
-    /// integer.
-    fn agrees(&self, subject: &Subject<'_>, operands: &[u64], got: u64) -> bool {
+    /// Returns true if a back end may give `got` for these operands. In the mode `fast` a division may be a
+    /// multiplication by the reciprocal, so that it has no bound where the reciprocal overflows or underflows, and its
+    /// floor may be the next integer.
+    fn agrees(&self, subject: &EngineSubject<'_>, operands: &[u64], got: u64) -> bool {
         let (ty, want) = (self.result, self.expected(operands));
         let divides = matches!(self.op, Op::Div | Op::FloorDiv) && ty.is_float();
         if divides && subject.float_mode == FloatMode::Fast {
@@ -64,10 +64,10 @@ impl Case {
 }
 
 /// Every case of the table but conversions, which are many.
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<OpCase> {
     let mut cases = Vec::new();
     let of_threads_alone =
-        |info: &&polyloom_ir::op::OpInfo| !info.needs_blocks() && info.group != polyloom_ir::op::Group::Gpu;
+        |info: &&polyloom_ir::op::OpInfo| !info.needs_blocks() && info.group != polyloom_ir::op::OpGroup::Gpu;
     for info in Op::all().filter(of_threads_alone).filter(|info| info.op != Op::Cast && info.op != Op::Bitcast) {
         for signature in &info.signatures {
             let members: Vec<Option<Scalar>> = match signature.var {
@@ -82,7 +82,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn case_with(info: &OpInfo, signature: &polyloom_ir::op::Signature, var: Option<Scalar>) -> Option<Case> {
+fn case_with(info: &OpInfo, signature: &polyloom_ir::op::Signature, var: Option<Scalar>) -> Option<OpCase> {
     let scalar = |pattern: TyPattern| match pattern {
         TyPattern::Var => var,
         TyPattern::Is(scalar) => Some(scalar),
@@ -90,11 +90,11 @@ fn case_with(info: &OpInfo, signature: &polyloom_ir::op::Signature, var: Option<
     };
     let operands: Option<Vec<Scalar>> = signature.params.iter().map(|param| scalar(param.ty)).collect();
     let [result] = signature.results[..] else { return None };
-    Case::new(info.op, &operands?, scalar(result)?)
+    OpCase::new(info.op, &operands?, scalar(result)?)
 }
 
 /// Operand rows: all combinations of edges, thinned so that three operands stay affordable, and random ones.
-fn rows(case: &Case, random: &mut Random) -> Vec<Vec<u64>> {
+fn rows(case: &OpCase, random: &mut RandomOperands) -> Vec<Vec<u64>> {
     let edges: Vec<Vec<u64>> = case.operands.iter().map(|&ty| edges(ty)).collect();
     let step = if case.operands.len() > 2 { 3 } else { 1 };
     let mut rows: Vec<Vec<u64>> = vec![Vec::new()];
@@ -143,7 +143,7 @@ fn load_element(
     builder.op(Op::ArrayLoad, &[array, thread])
 }
 
-fn check(subject: &Subject<'_>, case: &Case, random: &mut Random) {
+fn check(subject: &EngineSubject<'_>, case: &OpCase, random: &mut RandomOperands) {
     let (module, id) = kernel(&case.operands, case.result, 1, |builder, params, thread| {
         let (&out, inputs) = params.split_last().expect("an output");
         let operands: Vec<_> = inputs.iter().map(|&array| load_element(builder, array, thread)).collect();
@@ -160,7 +160,7 @@ fn check(subject: &Subject<'_>, case: &Case, random: &mut Random) {
     args.push(dense(&mut memory, case.result, &[rows.len()], &vec![0; rows.len()]));
     let total = rows.len() as u64;
     let facts = super::launch::facts(&module.functions[id], &args);
-    let (prepared, id, code) = subject.load(&module, id, Preparation::Unchecked, 1, facts);
+    let (prepared, id, code) = subject.load(&module, id, HirPreparation::Unchecked, 1, facts);
     run(&code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
     let results = memory.elements(case.result, args[args.len() - 1]);
     for (row, &got) in rows.iter().zip(&results) {
@@ -169,21 +169,21 @@ fn check(subject: &Subject<'_>, case: &Case, random: &mut Random) {
 }
 
 /// Every op but conversions, all operands in memory.
-pub fn elementwise(subject: &Subject<'_>) {
-    let mut random = Random::new(1);
+pub fn elementwise(subject: &EngineSubject<'_>) {
+    let mut random = RandomOperands::new(1);
     for case in cases() {
         check(subject, &case, &mut random);
     }
 }
 
 /// Every conversion between scalar types.
-pub fn casts(subject: &Subject<'_>) {
-    let mut random = Random::new(2);
+pub fn casts(subject: &EngineSubject<'_>) {
+    let mut random = RandomOperands::new(2);
     for from in Scalar::ALL {
         for to in Scalar::ALL {
             for op in [Op::Cast, Op::Bitcast] {
                 if from != to
-                    && let Some(case) = Case::new(op, &[from], to)
+                    && let Some(case) = OpCase::new(op, &[from], to)
                     && (op == Op::Cast || (from != Scalar::Bool && to != Scalar::Bool))
                 {
                     check(subject, &case, &mut random);
@@ -193,9 +193,9 @@ pub fn casts(subject: &Subject<'_>) {
     }
 }
 
-/// Every op on two operands, with one of them constant: back ends take other paths there.
-pub fn constant_operands(subject: &Subject<'_>) {
-    let mut random = Random::new(3);
+/// Every op on two operands, with one of them constant, because back ends take other paths there.
+pub fn constant_operands(subject: &EngineSubject<'_>) {
+    let mut random = RandomOperands::new(3);
     for case in cases() {
         let [first, second] = case.operands[..] else { continue };
         if first != second {
@@ -227,7 +227,7 @@ pub fn constant_operands(subject: &Subject<'_>) {
         let total = inputs.len() as u64;
         // Known to be contiguous, each row of results is stored whole: scattered stores would be most of the code.
         let facts = super::launch::facts(&module.functions[id], &args);
-        let (prepared, id, code) = subject.load(&module, id, Preparation::Unchecked, 1, facts);
+        let (prepared, id, code) = subject.load(&module, id, HirPreparation::Unchecked, 1, facts);
         run(&code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
         let results = memory.elements(case.result, args[1]);
         for (index, &got) in results.iter().enumerate() {

@@ -2,15 +2,15 @@
 //! with facts and without.
 
 use super::launch::{facts, run, splits};
-use super::{Preparation, Subject};
-use crate::backend::Facts;
+use super::{EngineSubject, HirPreparation};
+use crate::backend::ArgFacts;
 use polyloom_ir::FloatMode;
-use polyloom_ir::generate::{Options, program};
+use polyloom_ir::generate::{GenerateOptions, program};
 use polyloom_ir::interp::InterpError;
 use std::ops::Range;
 
 /// A few hundred programs.
-pub fn few(subject: &Subject<'_>) {
+pub fn few(subject: &EngineSubject<'_>) {
     programs(subject, 0..400);
 }
 
@@ -19,27 +19,30 @@ pub fn few(subject: &Subject<'_>) {
 /// # Panics
 ///
 /// At the first that the back end and the interpreter disagree on, with its seed.
-pub fn programs(subject: &Subject<'_>, seeds: Range<u64>) {
+pub fn programs(subject: &EngineSubject<'_>, seeds: Range<u64>) {
     for seed in seeds {
         // Other modes than `strict` may round float arithmetic otherwise than the reference, also that of library
         // functions which become part of the kernel: `lerp(s, s, s)` is `s` to LLVM.
         let is_strict = subject.float_mode == FloatMode::Strict;
-        let options =
-            Options { library: is_strict && seed % 4 == 0, float_arithmetic: is_strict, ..Options::default() };
+        let options = GenerateOptions {
+            library: is_strict && seed % 4 == 0,
+            float_arithmetic: is_strict,
+            ..GenerateOptions::default()
+        };
         let program = program(seed, options);
         // The rare program that runs for too long says nothing.
         let Ok(expected) = program.interpret(&program.module, program.kernel) else { continue };
         let known = facts(&program.module.functions[program.kernel], &program.args);
         let (preparation, facts) = match seed % 3 {
-            0 => (Preparation::Unchecked, Facts::default()),
-            1 => (Preparation::Unchecked, known),
-            _ => (Preparation::Checked, known),
+            0 => (HirPreparation::Unchecked, ArgFacts::default()),
+            1 => (HirPreparation::Unchecked, known),
+            _ => (HirPreparation::Checked, known),
         };
         let rank = program.shape.len() as u8;
         let (prepared, kernel, code) = subject.load(&program.module, program.kernel, preparation, rank, facts);
         // In checked mode division by zero ends the launch. A back end that runs threads in groups may then report
         // another thread than the first, and has done more or less of the others.
-        let traps = preparation == Preparation::Checked
+        let traps = preparation == HirPreparation::Checked
             && matches!(program.interpret(&prepared, kernel), Err(InterpError::Trap(_)));
         let kernel = &prepared.functions[kernel];
         let ranges = &splits(program.n_threads())[seed as usize % 3];

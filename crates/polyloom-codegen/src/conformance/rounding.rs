@@ -2,14 +2,14 @@
 //! product unrounded, `fast` may also reorder, with an error in proportion to the terms.
 
 use super::launch::{dense, facts, kernel_of, module, run};
-use super::values::{Random, edges, same, to_f64};
-use super::{Preparation, Subject};
-use polyloom_ir::eval::{Evaluator, evaluator};
+use super::values::{RandomOperands, edges, same, to_f64};
+use super::{EngineSubject, HirPreparation};
+use polyloom_ir::eval::{OpEvaluator, evaluator};
 use polyloom_ir::interp::BufferMemory;
 use polyloom_ir::{FloatMode, Op, Scalar, Type};
 
 /// One way to combine `a * b` with `c`.
-struct Shape {
+struct RoundingShape {
     /// HIR that gives `%r` from `%p`, which is `a * b`, and `%c`.
     sum: &'static str,
     op: Op,
@@ -18,22 +18,22 @@ struct Shape {
     signs: (bool, bool),
 }
 
-const SHAPES: [Shape; 3] = [
-    Shape { sum: "add %p, %c", op: Op::Add, product_first: true, signs: (true, true) },
-    Shape { sum: "sub %p, %c", op: Op::Sub, product_first: true, signs: (true, false) },
-    Shape { sum: "sub %c, %p", op: Op::Sub, product_first: false, signs: (false, true) },
+const SHAPES: [RoundingShape; 3] = [
+    RoundingShape { sum: "add %p, %c", op: Op::Add, product_first: true, signs: (true, true) },
+    RoundingShape { sum: "sub %p, %c", op: Op::Sub, product_first: true, signs: (true, false) },
+    RoundingShape { sum: "sub %c, %p", op: Op::Sub, product_first: false, signs: (false, true) },
 ];
 
 fn binary(op: Op, ty: Scalar, a: u64, b: u64) -> u64 {
     match evaluator(op, &[ty.into(), ty.into()], ty.into()) {
-        Some(Evaluator::Binary(f)) => f(a, b),
+        Some(OpEvaluator::Binary(f)) => f(a, b),
         _ => panic!("`{}` takes two operands", op.name()),
     }
 }
 
 fn fma(ty: Scalar, a: u64, b: u64, c: u64) -> u64 {
     match evaluator(Op::Fma, &[Type::from(ty); 3], ty.into()) {
-        Some(Evaluator::Ternary(f)) => f(a, b, c),
+        Some(OpEvaluator::Ternary(f)) => f(a, b, c),
         _ => panic!("`fma` takes three operands"),
     }
 }
@@ -52,7 +52,7 @@ fn epsilon(ty: Scalar) -> f64 {
     }
 }
 
-fn allowed(mode: FloatMode, ty: Scalar, shape: &Shape, [a, b, c]: [u64; 3], got: u64) -> bool {
+fn allowed(mode: FloatMode, ty: Scalar, shape: &RoundingShape, [a, b, c]: [u64; 3], got: u64) -> bool {
     let product = binary(Op::Mul, ty, a, b);
     let (left, right) = if shape.product_first { (product, c) } else { (c, product) };
     let strict = binary(shape.op, ty, left, right);
@@ -70,8 +70,8 @@ fn allowed(mode: FloatMode, ty: Scalar, shape: &Shape, [a, b, c]: [u64; 3], got:
 }
 
 /// Every shape on every float type.
-pub fn all(subject: &Subject<'_>) {
-    let mut random = Random::new(9);
+pub fn all(subject: &EngineSubject<'_>) {
+    let mut random = RandomOperands::new(9);
     for ty in Scalar::ALL.into_iter().filter(|ty| ty.is_float()) {
         for shape in &SHAPES {
             check(subject, ty, shape, &mut random);
@@ -79,7 +79,7 @@ pub fn all(subject: &Subject<'_>) {
     }
 }
 
-fn check(subject: &Subject<'_>, ty: Scalar, shape: &Shape, random: &mut Random) {
+fn check(subject: &EngineSubject<'_>, ty: Scalar, shape: &RoundingShape, random: &mut RandomOperands) {
     let (name, sum) = (ty.name(), shape.sum);
     let text = format!(
         "kernel @k(%as a: array<{name}, 1>, %bs b: array<{name}, 1>, %cs c: array<{name}, 1>, %out out: array<{name}, 1>) {{
@@ -109,7 +109,7 @@ fn check(subject: &Subject<'_>, ty: Scalar, shape: &Shape, random: &mut Random) 
         .map(|column| dense(&mut memory, ty, &[rows.len()], &column));
     let total = rows.len() as u64;
     let known = facts(&module.functions[kernel_of(&module)], &args);
-    let (prepared, id, code) = subject.load(&module, kernel_of(&module), Preparation::Unchecked, 1, known);
+    let (prepared, id, code) = subject.load(&module, kernel_of(&module), HirPreparation::Unchecked, 1, known);
     run(&code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
     for (&row, got) in rows.iter().zip(memory.elements(ty, args[3])) {
         assert!(

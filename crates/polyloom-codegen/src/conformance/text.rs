@@ -4,11 +4,11 @@
 //! A C++ compiler takes a second for what back ends do in a millisecond, so a suite runs twice: the first time the
 //! interpreter stands in and the kernels are collected, the second time they are there.
 
-use super::Subject;
-use super::launch::Code;
+use super::EngineSubject;
+use super::launch::ReadyKernel;
 use crate::abi::{ArgLayout, KernelEntry};
-use crate::backend::{LoadedCode, Variant};
-use crate::cpp::{Options, Semantics, Target, emit, kernel_name};
+use crate::backend::{CodeVariant, LoadedCode};
+use crate::cpp::{CppOptions, TextSemantics, TextTarget, emit, kernel_name};
 use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{FuncId, Function, Module, Scalar, Type};
 use rustc_hash::FxHashMap;
@@ -20,28 +20,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A C++ compiler and how it is called.
 #[derive(Clone, Debug)]
-pub struct Compiler {
+pub struct CppCompiler {
     /// The program.
     pub program: String,
     /// Its arguments before those of the file.
     pub arguments: Vec<String>,
 }
 
-impl Compiler {
+impl CppCompiler {
     /// A compiler of this name with warnings as errors; `None` if there is none.
-    pub fn find(program: &str) -> Option<Compiler> {
+    pub fn find(program: &str) -> Option<CppCompiler> {
         let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         let arguments =
             ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fPIC", "-shared", "-x", "c++"];
         let arguments = arguments.map(str::to_owned).to_vec();
-        found.is_ok_and(|status| status.success()).then(|| Compiler { program: program.to_owned(), arguments })
+        found.is_ok_and(|status| status.success()).then(|| CppCompiler { program: program.to_owned(), arguments })
     }
 }
 
-impl Compiler {
+impl CppCompiler {
     /// The same compiler for kernels that nobody wrote, of which it may well warn.
     #[must_use]
-    pub fn without_warnings(mut self) -> Compiler {
+    pub fn without_warnings(mut self) -> CppCompiler {
         self.arguments.retain(|argument| argument != "-Werror" && !argument.starts_with("-W"));
         self.arguments.push("-w".to_owned());
         self
@@ -50,13 +50,13 @@ impl Compiler {
 
 /// Kernels to be compiled together.
 #[derive(Default)]
-pub struct Batch {
-    /// By text: its number.
+pub struct KernelBatch {
+    /// For each text, its number.
     numbers: FxHashMap<String, usize>,
     units: Vec<String>,
 }
 
-impl Batch {
+impl KernelBatch {
     /// Adds a kernel's text.
     pub fn add(&mut self, text: &str, kernel: &Function) {
         if !self.numbers.contains_key(text) {
@@ -66,12 +66,12 @@ impl Batch {
         }
     }
 
-    /// How many kernels there are.
+    /// Returns the number of kernels there are.
     pub fn len(&self) -> usize {
         self.units.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.units.is_empty()
     }
@@ -81,7 +81,7 @@ impl Batch {
     /// # Errors
     ///
     /// What the compiler says, and what goes wrong on the way to it.
-    pub fn compile(&self, compiler: &Compiler, folder: &Path) -> Result<Library, String> {
+    pub fn compile(&self, compiler: &CppCompiler, folder: &Path) -> Result<CompiledTexts, String> {
         let files: Vec<Vec<usize>> = (0..self.units.len().div_ceil(PER_FILE))
             .map(|file| (file * PER_FILE..((file + 1) * PER_FILE).min(self.units.len())).collect())
             .collect();
@@ -103,15 +103,15 @@ impl Batch {
         }
         let by_text = self.numbers.iter();
         let by_text = by_text.filter_map(|(text, number)| Some((text.clone(), entries.get(number)?.clone())));
-        Ok(Library { entries: by_text.collect() })
+        Ok(CompiledTexts { entries: by_text.collect() })
     }
 
     fn compile_file(
         &self,
-        compiler: &Compiler,
+        compiler: &CppCompiler,
         folder: &Path,
         numbers: &[usize],
-    ) -> Result<Vec<(usize, Arc<Entry>)>, String> {
+    ) -> Result<Vec<(usize, Arc<TextEntry>)>, String> {
         let Some(first) = numbers.first() else { return Ok(Vec::new()) };
         let source = folder.join(format!("kernels_{first}.cpp"));
         let object: PathBuf = folder.join(format!("kernels_{first}.so"));
@@ -130,23 +130,23 @@ impl Batch {
         if !output.status.success() {
             return Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&output.stderr)));
         }
-        let handle = Arc::new(Handle::open(&object)?);
+        let handle = Arc::new(LibraryHandle::open(&object)?);
         numbers
             .iter()
             .map(|&number| {
                 let entry = handle.symbol(&format!("entry_{number}"))?;
                 // SAFETY: the library defines it with this type.
                 let entry = unsafe { std::mem::transmute::<*mut c_void, KernelEntry>(entry) };
-                Ok((number, Arc::new(Entry { entry, _handle: handle.clone() })))
+                Ok((number, Arc::new(TextEntry { entry, _handle: handle.clone() })))
             })
             .collect()
     }
 }
 
-/// How many kernels go into one file.
+/// Number of kernels that go into one file.
 const PER_FILE: usize = 40;
 
-/// What the entries of a file share: the context that launches hand over.
+/// Holds what the entries of a file share: the context that launches hand over.
 const SHARED: &str = "
 struct launch_context {
     unsigned long long shape[4];
@@ -176,7 +176,7 @@ fn unit(text: &str, kernel: &Function, number: usize) -> String {
     if reports {
         unit.push_str("    trap_report report = {};\n    dim.report = reinterpret_cast<uint64>(&report);\n");
     }
-    let name = kernel_name(kernel, Target::Cpp).replace("_cpu_kernel_forward", &format!("_cpu_kernel_{number}"));
+    let name = kernel_name(kernel, TextTarget::Cpp).replace("_cpu_kernel_forward", &format!("_cpu_kernel_{number}"));
     let layout = ArgLayout::of(kernel);
     let in_blocks = text.contains("struct launch_blocks");
     if in_blocks {
@@ -212,23 +212,23 @@ fn unit(text: &str, kernel: &Function, number: usize) -> String {
     unit
 }
 
-/// What a launch of blocks adds to the arguments: blocks along each axis, threads of a block along each, bytes of
+/// Holds what a launch of blocks adds to the arguments: blocks along each axis, threads of a block along each, bytes of
 /// dynamic shared memory.
 pub const BLOCK_WORDS: usize = 7;
 
-struct Handle(*mut c_void);
+struct LibraryHandle(*mut c_void);
 
 // SAFETY: the loader's functions may be called from any thread.
-unsafe impl Send for Handle {}
+unsafe impl Send for LibraryHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for LibraryHandle {}
 
-impl Handle {
-    fn open(path: &Path) -> Result<Handle, String> {
+impl LibraryHandle {
+    fn open(path: &Path) -> Result<LibraryHandle, String> {
         let name = CString::new(path.to_string_lossy().as_bytes()).map_err(|error| error.to_string())?;
         // SAFETY: the library has no initialisers but the compiler's.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() { Err(format!("{} cannot be loaded", path.display())) } else { Ok(Handle(handle)) }
+        if handle.is_null() { Err(format!("{} cannot be loaded", path.display())) } else { Ok(LibraryHandle(handle)) }
     }
 
     fn symbol(&self, name: &str) -> Result<*mut c_void, String> {
@@ -239,7 +239,7 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for LibraryHandle {
     fn drop(&mut self) {
         // SAFETY: it was opened, and nothing of it is called any more.
         unsafe { libc::dlclose(self.0) };
@@ -247,12 +247,12 @@ impl Drop for Handle {
 }
 
 /// A compiled kernel.
-pub struct Entry {
+pub struct TextEntry {
     entry: KernelEntry,
-    _handle: Arc<Handle>,
+    _handle: Arc<LibraryHandle>,
 }
 
-impl LoadedCode for Entry {
+impl LoadedCode for TextEntry {
     fn entry(&self) -> KernelEntry {
         self.entry
     }
@@ -260,13 +260,13 @@ impl LoadedCode for Entry {
 
 /// Compiled kernels by their text.
 #[derive(Default)]
-pub struct Library {
-    entries: FxHashMap<String, Arc<Entry>>,
+pub struct CompiledTexts {
+    entries: FxHashMap<String, Arc<TextEntry>>,
 }
 
-impl Library {
+impl CompiledTexts {
     /// The kernel with this text.
-    pub fn get(&self, text: &str) -> Option<Arc<Entry>> {
+    pub fn get(&self, text: &str) -> Option<Arc<TextEntry>> {
         self.entries.get(text).cloned()
     }
 }
@@ -276,15 +276,21 @@ impl Library {
 /// # Panics
 ///
 /// When the suite does, and when the text does not compile.
-pub fn check(compiler: &Compiler, semantics: &dyn Semantics, prepare: &super::Prepare, suites: &[fn(&Subject<'_>)]) {
+pub fn check(
+    compiler: &CppCompiler,
+    semantics: &dyn TextSemantics,
+    prepare: &super::Prepare,
+    suites: &[fn(&EngineSubject<'_>)],
+) {
     let text = |module: &Module, kernel: FuncId| {
-        emit(module, kernel, None, Target::Cpp, &Options::default(), semantics).map_err(|error| error.to_string())
+        emit(module, kernel, None, TextTarget::Cpp, &CppOptions::default(), semantics)
+            .map_err(|error| error.to_string())
     };
-    let batch = Mutex::new(Batch::default());
-    let collect = |module: &Module, kernel: FuncId, _: &Variant| -> Result<Code, String> {
+    let batch = Mutex::new(KernelBatch::default());
+    let collect = |module: &Module, kernel: FuncId, _: &CodeVariant| -> Result<ReadyKernel, String> {
         let text = text(module, kernel)?;
         batch.lock().unwrap_or_else(PoisonError::into_inner).add(&text, &module.functions[kernel]);
-        Interpreter::new(module, kernel).map(Code::Interpreted).map_err(|error| error.to_string())
+        Interpreter::new(module, kernel).map(ReadyKernel::Interpreted).map_err(|error| error.to_string())
     };
     run(prepare, suites, &collect);
     let batch = batch.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -294,16 +300,16 @@ pub fn check(compiler: &Compiler, semantics: &dyn Semantics, prepare: &super::Pr
     let library = library.unwrap_or_else(|error| panic!("{} refuses {error}", compiler.program));
     // A loaded library needs its file no longer.
     let _ = std::fs::remove_dir_all(&folder);
-    run(prepare, suites, &|module: &Module, kernel: FuncId, _: &Variant| {
+    run(prepare, suites, &|module: &Module, kernel: FuncId, _: &CodeVariant| {
         let code = library.get(&text(module, kernel)?).ok_or("a kernel was not collected")?;
-        Ok(Code::Machine(code))
+        Ok(ReadyKernel::Machine(code))
     });
 }
 
-fn run(prepare: &super::Prepare, suites: &[fn(&Subject<'_>)], load: &super::Load<'_>) {
+fn run(prepare: &super::Prepare, suites: &[fn(&EngineSubject<'_>)], load: &super::Load<'_>) {
     for suite in suites {
-        suite(&Subject {
-            engine: super::Engine::Loader("C++ text", load),
+        suite(&EngineSubject {
+            engine: super::ConformanceEngine::Loader("C++ text", load),
             prepare,
             float_mode: polyloom_ir::FloatMode::Strict,
         });

@@ -1,15 +1,15 @@
 //! Operand values: the edges of every type, and random ones.
 
-use polyloom_ir::eval::{Evaluator, evaluator};
+use polyloom_ir::eval::{OpEvaluator, evaluator};
 use polyloom_ir::{Op, Scalar, Type, generate};
 
 /// Random operands. A seed gives the same ones on every machine, so failures repeat.
-pub struct Random(generate::Random);
+pub struct RandomOperands(generate::Random);
 
-impl Random {
+impl RandomOperands {
     /// The operands of a seed.
-    pub fn new(seed: u64) -> Random {
-        Random(generate::Random::new(seed))
+    pub fn new(seed: u64) -> RandomOperands {
+        RandomOperands(generate::Random::new(seed))
     }
 
     /// The next 64 bits.
@@ -185,7 +185,7 @@ fn magnitude(ty: Scalar, bits: u64) -> u64 {
     bits & (u64::MAX >> (65 - ty.bits()))
 }
 
-/// Whether these bits are a NaN of the type.
+/// Returns true if these bits are a NaN of the type.
 pub fn is_nan(ty: Scalar, bits: u64) -> bool {
     infinity(ty).is_some_and(|infinity| magnitude(ty, bits) > infinity)
 }
@@ -201,13 +201,13 @@ pub fn ordinal(ty: Scalar, bits: u64) -> Option<i64> {
 /// The value of a float.
 pub fn to_f64(ty: Scalar, bits: u64) -> f64 {
     match evaluator(Op::Cast, &[ty.into()], Type::F64) {
-        Some(Evaluator::Unary(cast)) => f64::from_bits(cast(bits)),
+        Some(OpEvaluator::Unary(cast)) => f64::from_bits(cast(bits)),
         _ => f64::from_bits(bits),
     }
 }
 
-/// Whether `1 / x` is a normal number of the type, whatever the rounding: `x` is at least the smallest normal number
-/// and at most its inverse.
+/// Returns true if `1 / x` is a normal number of the type, whatever the rounding: `x` is at least the smallest normal
+/// number and at most its inverse.
 pub fn reciprocal_is_normal(ty: Scalar, x: u64) -> bool {
     let Some(infinity) = infinity(ty) else { return false };
     // The exponent field of infinity is all ones, that of 1 is half of it: an exponent and its negative add up to twice
@@ -216,7 +216,7 @@ pub fn reciprocal_is_normal(ty: Scalar, x: u64) -> bool {
     (lowest..=infinity - 2 * lowest).contains(&magnitude(ty, x))
 }
 
-/// Whether two results are the same: equal bits, or NaNs of any kind.
+/// Returns true if two results are the same: equal bits, or NaNs of any kind.
 pub fn same(ty: Scalar, a: u64, b: u64) -> bool {
     a == b || (is_nan(ty, a) && is_nan(ty, b))
 }

@@ -1,17 +1,17 @@
 //! Operations on scalars.
 
-use super::body::Body;
+use super::body::FunctionWriter;
 use super::expression::Precedence;
 use super::prelude::Helper;
 use super::types;
-use super::unit::Target;
+use super::unit::TextTarget;
 use polyloom_ir::{Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
 
-/// How far back operands are looked at for being constants.
+/// Says how far back operands are looked at for being constants.
 const MAX_CONSTANT_DEPTH: u32 = 8;
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     pub(super) fn scalar(&mut self, data: &InstData, result: Value, ty: Scalar) {
         use Precedence::*;
         self.unit.need_scalar(ty);
@@ -158,13 +158,13 @@ impl Body<'_, '_> {
         }
     }
 
-    /// Whether an integer is converted to be subtracted from what may be a constant zero to compilers.
+    /// Returns true if an integer is converted to be subtracted from what may be a constant zero to compilers.
     fn is_difference_of_integer(&self, data: &InstData, ty: Scalar) -> bool {
         let converts = |inst: Inst| {
             let data = &self.func.insts[inst];
             data.op == Op::Cast && self.scalar_of(data.operands[0]).is_some_and(|from| !from.is_float())
         };
-        self.unit.target() == Target::Cpp
+        self.unit.target() == TextTarget::Cpp
             && matches!(ty, Scalar::F32 | Scalar::F64)
             && self.folded_inst(data.operands[1]).is_some_and(converts)
             && self.is_made_of_constants(data.operands[0], MAX_CONSTANT_DEPTH)
@@ -201,7 +201,7 @@ impl Body<'_, '_> {
         let wide = if data.op == Op::Fma { Scalar::F64 } else { Scalar::F32 };
         self.unit.need_for(helper, wide);
         let wide = types::scalar(wide);
-        // In braces: g++ takes `float16(min(float(x), float(x)))` in a condition for a declaration.
+        // In braces, because g++ takes `float16(min(float(x), float(x)))` in a condition for a declaration.
         let _ = write!(self.out, "{}{{{}(", types::scalar(ty), helper.name());
         for (index, &operand) in data.operands.iter().enumerate() {
             let _ = write!(self.out, "{}{wide}(", if index > 0 { ", " } else { "" });
@@ -268,7 +268,8 @@ impl Body<'_, '_> {
             if index > 0 {
                 self.out.push_str(sign);
             }
-            // Unsigned beside a number that is not negative, it compares alike: equal, or if it is not negative itself.
+            // Unsigned beside a number that is not negative, it compares alike, because equal, or if it is not negative
+            // itself.
             let is_alike = self.shape(value).is_modular
                 && other.is_some_and(|bits| bits >> 31 == 0 && (is_equality || bits > 0))
                 && self.scalar_of(value) == Some(Scalar::I32)
@@ -510,11 +511,11 @@ impl Body<'_, '_> {
         }
     }
 
-    /// Whether a product must be written so that no compiler makes it part of a fused multiply-add: one of CUDA code
-    /// that may meet a sum.
+    /// Returns true if a product must be written so that no compiler makes it part of a fused multiply-add: one of CUDA
+    /// code that may meet a sum.
     pub(super) fn is_rounded_product(&self, product: Value) -> bool {
         let is_float = matches!(self.func.ty(product), Type::F32 | Type::F64);
-        self.unit.target() == Target::Cuda && self.is_strict && is_float && self.may_meet_a_sum(product)
+        self.unit.target() == TextTarget::Cuda && self.is_strict && is_float && self.may_meet_a_sum(product)
     }
 
     fn may_meet_a_sum(&self, value: Value) -> bool {

@@ -3,19 +3,19 @@
 //! What the launch of compiled code makes for such a kernel, its text declares: shared memory and what threads keep
 //! from one loop to the next are local arrays, and the shape of the launch is read off `dim` and `blocks`.
 
-use super::body::Body;
+use super::body::FunctionWriter;
 use super::expression::{Precedence, axis};
 use super::prelude::Helper;
 use polyloom_ir::arch::MAX_BLOCK_SIZE;
-use polyloom_ir::block_plan::{BlockParam, BlockPlan, Phrase};
+use polyloom_ir::block_plan::{BlockParam, BlockPlan, TextPhrase};
 use polyloom_ir::{Function, Imm, InstData, Op, Scalar, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Write as _;
 
-/// How a parameter of the plan is written.
+/// Describes how a parameter of the plan is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Local {
+pub(super) enum PlanLocal {
     /// By the name of its variable, which is an expression.
     Expression(&'static str),
     /// As a variable: memory of one element.
@@ -26,36 +26,36 @@ pub(super) enum Local {
     Dynamic { by_byte: bool },
 }
 
-/// What the memory of a block is for.
-struct Memory {
+/// Describes what the memory of a block is for.
+struct BlockMemory {
     array: Value,
-    /// Whether every block begins with zeros in it.
+    /// True if every block begins with zeros in it.
     is_cleared: bool,
     is_read: bool,
 }
 
-/// How each parameter of the plan is written.
-pub(super) fn locals(func: &Function, plan: &BlockPlan) -> FxHashMap<Value, Local> {
+/// Returns how each parameter of the plan is written.
+pub(super) fn locals(func: &Function, plan: &BlockPlan) -> FxHashMap<Value, PlanLocal> {
     let block = plan.block.map(|block| block.iter().product()).unwrap_or(MAX_BLOCK_SIZE);
     let first = plan.n_arguments(func.params().len());
     let local = |(&param, of): (&Value, &BlockParam)| {
         let local = match of {
-            BlockParam::Fixed(extents) if extents[..] == [1] && is_cell(func, param) => Local::Variable,
-            BlockParam::FailedThread => Local::Variable,
-            BlockParam::Fixed(extents) => Local::Array(extents.clone()),
-            BlockParam::PerThread => Local::Array(smallvec![block]),
-            BlockParam::Dynamic { by_byte, .. } => Local::Dynamic { by_byte: *by_byte },
-            BlockParam::Threads => Local::Expression("dim.size()"),
-            BlockParam::SharedBytes => Local::Expression("blocks.shared_bytes"),
+            BlockParam::Fixed(extents) if extents[..] == [1] && is_cell(func, param) => PlanLocal::Variable,
+            BlockParam::FailedThread => PlanLocal::Variable,
+            BlockParam::Fixed(extents) => PlanLocal::Array(extents.clone()),
+            BlockParam::PerThread => PlanLocal::Array(smallvec![block]),
+            BlockParam::Dynamic { by_byte, .. } => PlanLocal::Dynamic { by_byte: *by_byte },
+            BlockParam::Threads => PlanLocal::Expression("dim.size()"),
+            BlockParam::SharedBytes => PlanLocal::Expression("blocks.shared_bytes"),
             // Operands of phrases, which do not write them.
-            _ => Local::Expression("0"),
+            _ => PlanLocal::Expression("0"),
         };
         (param, local)
     };
     func.params()[first..].iter().zip(&plan.params).map(local).collect()
 }
 
-/// Whether nothing but the first element of an array is accessed.
+/// Returns true if nothing but the first element of an array is accessed.
 fn is_cell(func: &Function, array: Value) -> bool {
     let mut is_cell = true;
     func.walk(func.body, &mut |_, data| {
@@ -69,7 +69,7 @@ fn is_cell(func: &Function, array: Value) -> bool {
 /// The parameter that says how a launch is divided into blocks.
 pub(super) const BLOCKS: &str = "launch_blocks blocks";
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     /// The rest of a kernel's text, behind the user's parameters.
     pub(super) fn kernel_of_blocks(mut self, plan: &BlockPlan) -> String {
         self.unit.need(Helper::LaunchBlocks);
@@ -123,15 +123,15 @@ impl Body<'_, '_> {
                 }
                 continue;
             }
-            // What is kept is stored before it is loaded, which compilers see of arrays.
+            // Kept values are stored before they are loaded, which compilers see of arrays.
             let name = func.param_index(array).and_then(|at| func.param_names.get(at));
-            let is_cleared = self.locals.get(&array) == Some(&Local::Variable)
+            let is_cleared = self.locals.get(&array) == Some(&PlanLocal::Variable)
                 || name.is_some_and(|name| name.starts_with("shared") || name.starts_with("away"));
-            self.declare_local(&Memory { array, is_cleared, is_read });
+            self.declare_local(&BlockMemory { array, is_cleared, is_read });
         }
     }
 
-    fn declare_local(&mut self, memory: &Memory) {
+    fn declare_local(&mut self, memory: &BlockMemory) {
         let (Some(variable), Some(local)) = (self.variables.of(memory.array), self.locals.get(&memory.array)) else {
             return;
         };
@@ -140,7 +140,7 @@ impl Body<'_, '_> {
         let unused = if memory.is_read { "" } else { "[[maybe_unused]] " };
         let name = &self.variables.all[variable].name;
         let extents = match &local {
-            Local::Array(extents) => extents.iter().map(|extent| format!("[{extent}]")).collect(),
+            PlanLocal::Array(extents) => extents.iter().map(|extent| format!("[{extent}]")).collect(),
             _ => String::new(),
         };
         let zeros = if memory.is_cleared { " = {}" } else { "" };
@@ -151,8 +151,8 @@ impl Body<'_, '_> {
     /// An element of memory of the block's that has a place to be read and stored at. False for other arrays.
     pub(super) fn local_element(&mut self, array: Value, indices: &[Value]) -> bool {
         match self.locals.get(&array) {
-            Some(Local::Variable) => self.raw(array),
-            Some(Local::Array(_)) => {
+            Some(PlanLocal::Variable) => self.raw(array),
+            Some(PlanLocal::Array(_)) => {
                 self.raw(array);
                 for &index in indices {
                     self.out.push('[');
@@ -165,14 +165,14 @@ impl Body<'_, '_> {
         true
     }
 
-    /// Whether an array is dynamic shared memory.
+    /// Returns true if an array is dynamic shared memory.
     pub(super) fn is_dynamic(&self, array: Value) -> bool {
-        matches!(self.locals.get(&array), Some(Local::Dynamic { .. }))
+        matches!(self.locals.get(&array), Some(PlanLocal::Dynamic { .. }))
     }
 
     /// A load from dynamic shared memory or, with `value`, a store to it. False for other arrays.
     pub(super) fn dynamic_element(&mut self, array: Value, index: Value, value: Option<Value>) -> bool {
-        let Some(&Local::Dynamic { by_byte }) = self.locals.get(&array) else { return false };
+        let Some(&PlanLocal::Dynamic { by_byte }) = self.locals.get(&array) else { return false };
         let Some((elem, _)) = self.func.ty(array).as_array() else { return false };
         if elem == Scalar::Bool {
             self.unit.need(Helper::Bool8);
@@ -224,7 +224,7 @@ impl Body<'_, '_> {
         let Imm::Func(callee) = data.imm else { return false };
         let Some(phrase) = self.unit.phrase(self.callees, callee) else { return false };
         match phrase {
-            Phrase::ThreadIndex(axis) => {
+            TextPhrase::ThreadIndex(axis) => {
                 self.out.push_str("dim.index(");
                 match self.folded_inst(data.operands[0]).map(|inst| &self.func.insts[inst]) {
                     Some(sum) if sum.op == Op::Add => {
@@ -236,10 +236,10 @@ impl Body<'_, '_> {
                 }
                 let _ = write!(self.out, ", {axis})");
             }
-            Phrase::BlockIndex(axis) => {
+            TextPhrase::BlockIndex(axis) => {
                 let _ = write!(self.out, "blocks.index(block, {axis})");
             }
-            Phrase::Wrap => {
+            TextPhrase::Wrap => {
                 let extent = self.before_cast(data.operands[1]);
                 let index = self.before_cast(data.operands[0]);
                 let is_constant = self.written_constant(index).is_some();
@@ -275,7 +275,7 @@ impl Body<'_, '_> {
         true
     }
 
-    /// What a conversion of an integer within an expression converts, where C++ does by itself.
+    /// Returns what a conversion of an integer within an expression converts, where C++ does by itself.
     fn before_cast(&self, value: Value) -> Value {
         let data = self.folded_inst(value).map(|inst| &self.func.insts[inst]).filter(|data| data.op == Op::Cast);
         let operand = data.map(|data| data.operands[0]);
@@ -297,7 +297,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// Whether a value is the number of the block that runs.
+    /// Returns true if a value is the number of the block that runs.
     pub(super) fn is_block_number(&self, value: Value) -> bool {
         !self.locals.is_empty()
             && self.folded_inst(value).is_some_and(|inst| self.func.insts[inst].op == Op::Tid)

@@ -1,14 +1,14 @@
 //! Statements: one function of HIR as the body of a function of the text.
 
-use super::blocks::{BLOCKS, Local, locals};
+use super::blocks::{BLOCKS, PlanLocal, locals};
 use super::expression::Precedence;
-use super::layout::Layout;
-use super::names::Names;
-use super::plan::{Plan, draws};
+use super::layout::TextLayout;
+use super::names::ScopeNames;
+use super::plan::{ValuePlan, draws};
 use super::prelude::Helper;
-use super::range::Intervals;
-use super::unit::{Callees, Target, Unit};
-use super::variables::{Variable, Variables};
+use super::range::ValueIntervals;
+use super::unit::{InstCallees, TextTarget, TextUnit};
+use super::variables::{CppVariable, CppVariables};
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::{CallEffects, Function, FunctionKind, Imm, Inst, InstData, Op, Region, Scalar, Span, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,35 +17,35 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 
 /// A function being written.
-pub(super) struct Body<'a, 'u> {
-    pub unit: &'a mut Unit<'u>,
-    pub callees: Callees<'a>,
+pub(super) struct FunctionWriter<'a, 'u> {
+    pub unit: &'a mut TextUnit<'u>,
+    pub callees: InstCallees<'a>,
     pub func: &'a Function,
-    pub plan: Plan,
-    pub(super) intervals: Intervals<'a>,
-    pub variables: Variables,
+    pub plan: ValuePlan,
+    pub(super) intervals: ValueIntervals<'a>,
+    pub variables: CppVariables,
     /// The names taken but for the variables' that are not parameters.
-    names: Names,
+    names: ScopeNames,
     /// Indices of arrays that may count from the end.
     pub negative: FxHashSet<(Inst, u8)>,
     /// Instructions that use a value, for those that look at them.
     pub users: SecondaryMap<Value, SmallVec<[Inst; 2]>>,
-    /// Whether arithmetic is that of the float mode `strict`.
+    /// True if arithmetic is that of the float mode `strict`.
     pub is_strict: bool,
     pub out: String,
-    pub(super) layout: Layout,
+    pub(super) layout: TextLayout,
     pub(super) calls: &'a CallEffects,
-    pub(super) declared: EntitySet<Variable>,
-    pub(super) declarations: FxHashMap<Inst, SmallVec<[Variable; 2]>>,
-    pub(super) jumps: Jumps,
+    pub(super) declared: EntitySet<CppVariable>,
+    pub(super) declarations: FxHashMap<Inst, SmallVec<[CppVariable; 2]>>,
+    pub(super) jumps: JumpLabels,
     /// Loops and blocks around the current place, from the outermost on.
     pub(super) around: Vec<Inst>,
     pub(super) indent: usize,
-    /// Whether the first parameter is a random state that the function changes.
+    /// True if the first parameter is a random state that the function changes.
     pub(super) changes_state: bool,
-    /// What the launch makes for a kernel that runs a block at a time.
-    pub(super) locals: FxHashMap<Value, Local>,
-    /// Which results are computed as unsigned, as far as it was asked.
+    /// Holds what the launch makes for a kernel that runs a block at a time.
+    pub(super) locals: FxHashMap<Value, PlanLocal>,
+    /// Says which results are computed as unsigned, as far as it was asked.
     pub(super) unsigned: RefCell<SecondaryMap<Value, Option<bool>>>,
     sites: FxHashMap<Inst, u32>,
     /// The line of the source that the last comment shows.
@@ -54,16 +54,16 @@ pub(super) struct Body<'a, 'u> {
 
 /// Jumps that C++ has no statement for.
 #[derive(Default)]
-pub(super) struct Jumps {
-    /// What is left from within an inner loop.
+pub(super) struct JumpLabels {
+    /// Holds what is left from within an inner loop.
     pub(super) left: FxHashSet<Inst>,
-    /// What is continued from within an inner loop.
+    /// Holds what is continued from within an inner loop.
     pub(super) continued: FxHashSet<Inst>,
-    /// Whether a kernel returns from within a loop.
+    /// True if a kernel returns from within a loop.
     pub(super) returns: bool,
 }
 
-impl Jumps {
+impl JumpLabels {
     fn find(&mut self, func: &Function, region: Region, around: &mut Vec<Inst>) {
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
@@ -91,40 +91,40 @@ impl Jumps {
     }
 }
 
-impl<'a, 'u> Body<'a, 'u> {
+impl<'a, 'u> FunctionWriter<'a, 'u> {
     pub(super) fn new(
-        unit: &'a mut Unit<'u>,
-        callees: Callees<'a>,
+        unit: &'a mut TextUnit<'u>,
+        callees: InstCallees<'a>,
         func: &'a Function,
         calls: &'a CallEffects,
         is_strict: bool,
-        mut names: Names,
-    ) -> Body<'a, 'u> {
-        let layout = Layout::new(func);
-        let intervals = Intervals::new(func);
-        let plan = Plan::new(func, &layout, &intervals, calls);
+        mut names: ScopeNames,
+    ) -> FunctionWriter<'a, 'u> {
+        let layout = TextLayout::new(func);
+        let intervals = ValueIntervals::new(func);
+        let plan = ValuePlan::new(func, &layout, &intervals, calls);
         unit.reserve_callees(func, callees, &mut names);
         let blocks = unit.blocks.filter(|_| func.kind == FunctionKind::Kernel);
         if blocks.is_some() {
             ["block", "blocks", "dynamic"].iter().for_each(|name| names.reserve(name));
         }
-        let mut variables = Variables::new(func, &layout, &plan, &mut names);
+        let mut variables = CppVariables::new(func, &layout, &plan, &mut names);
         let locals = blocks.map_or_else(FxHashMap::default, |blocks| locals(func, blocks));
         for (&param, local) in &locals {
-            if let (Local::Expression(text), Some(variable)) = (local, variables.of(param)) {
+            if let (PlanLocal::Expression(text), Some(variable)) = (local, variables.of(param)) {
                 variables.all[variable].name = (*text).to_owned();
             }
         }
-        let mut declarations: FxHashMap<Inst, SmallVec<[Variable; 2]>> = FxHashMap::default();
+        let mut declarations: FxHashMap<Inst, SmallVec<[CppVariable; 2]>> = FxHashMap::default();
         for (variable, data) in &variables.all {
             if let Some(inst) = data.declared_before.expand() {
                 declarations.entry(inst).or_default().push(variable);
             }
         }
-        let mut jumps = Jumps::default();
+        let mut jumps = JumpLabels::default();
         jumps.find(func, func.body, &mut Vec::new());
         let mut users: SecondaryMap<Value, SmallVec<[Inst; 2]>> = SecondaryMap::new();
-        if unit.target() == Target::Cuda {
+        if unit.target() == TextTarget::Cuda {
             users.resize(func.values.len());
             func.walk(func.body, &mut |inst, data| {
                 for &operand in &data.operands {
@@ -134,7 +134,7 @@ impl<'a, 'u> Body<'a, 'u> {
         }
         let negative = unit.negative_indices(func);
         let sites = unit.sites(func);
-        Body {
+        FunctionWriter {
             unit,
             callees,
             func,
@@ -161,7 +161,7 @@ impl<'a, 'u> Body<'a, 'u> {
         }
     }
 
-    /// Whether an array is written and never read here or by what is called.
+    /// Returns true if an array is written and never read here or by what is called.
     pub(super) fn is_only_written(&self, array: Value) -> bool {
         self.func.kind == FunctionKind::Kernel
             && self.users[array].iter().all(|&user| matches!(self.func.insts[user].op, Op::ArrayStore | Op::Dim))
@@ -173,7 +173,7 @@ impl<'a, 'u> Body<'a, 'u> {
     /// `changes_state`: whether its first parameter is a random state that the second result is the next of.
     pub(super) fn device_function(mut self, name: &str, result: &str, changes_state: bool) -> String {
         let qualifier = match self.unit.target() {
-            Target::Cuda if self.func.constraints.inline_never => "__device__ __noinline__",
+            TextTarget::Cuda if self.func.constraints.inline_never => "__device__ __noinline__",
             target => target.function(),
         };
         let _ = write!(self.out, "{qualifier} {result} {name}(");
@@ -190,13 +190,14 @@ impl<'a, 'u> Body<'a, 'u> {
     pub(super) fn kernel(mut self, name: &str) -> String {
         let target = self.unit.target();
         let blocks = self.unit.blocks;
-        let dim_is_used = target == Target::Cuda || blocks.is_some() || !self.sites.is_empty() || self.uses_thread();
+        let dim_is_used =
+            target == TextTarget::Cuda || blocks.is_some() || !self.sites.is_empty() || self.uses_thread();
         let begin = match target {
-            Target::Cuda => "extern \"C\" __global__ void",
-            Target::Cpp => "extern \"C\" void",
+            TextTarget::Cuda => "extern \"C\" __global__ void",
+            TextTarget::Cpp => "extern \"C\" void",
         };
         let unused = if dim_is_used { "" } else { "[[maybe_unused]] " };
-        let bounds = if target == Target::Cuda { launch_bounds(self.func) } else { String::new() };
+        let bounds = if target == TextTarget::Cuda { launch_bounds(self.func) } else { String::new() };
         let _ = write!(self.out, "{begin} {bounds}{name}(");
         let first = self.out.len();
         let _ = write!(self.out, "{unused}launch_bounds dim");
@@ -208,7 +209,7 @@ impl<'a, 'u> Body<'a, 'u> {
             self.out.push_str(", ");
             self.parameters(true);
         }
-        if target == Target::Cpp {
+        if target == TextTarget::Cpp {
             self.out.push_str(", uint64 begin, uint64 end");
         }
         if self.out.len() > MAX_SIGNATURE {
@@ -231,8 +232,8 @@ impl<'a, 'u> Body<'a, 'u> {
         if let Some(plan) = blocks {
             return self.kernel_of_blocks(plan);
         }
-        if self.unit.in_blocks && target == Target::Cuda {
-            // Threads of a block work together: each has one place in the launch.
+        if self.unit.in_blocks && target == TextTarget::Cuda {
+            // Threads of a block work together, so that each has one place in the launch.
             self.unit.need(Helper::ThreadNumber);
             self.out.push_str(
                 ") {\n    const uint64 thread = thread_number();\n    if (thread >= dim.size()) {\n        return;\n    }\n",
@@ -244,12 +245,12 @@ impl<'a, 'u> Body<'a, 'u> {
             return self.out;
         }
         match target {
-            Target::Cuda => self.out.push_str(
+            TextTarget::Cuda => self.out.push_str(
                 ") {\n    const uint64 stride = uint64(gridDim.x) * blockDim.x;\n    \
                  for (uint64 thread = uint64(blockIdx.x) * blockDim.x + threadIdx.x; thread < dim.size(); \
                  thread += stride) {\n",
             ),
-            Target::Cpp => self.out.push_str(") {\n    for (uint64 thread = begin; thread < end; ++thread) {\n"),
+            TextTarget::Cpp => self.out.push_str(") {\n    for (uint64 thread = begin; thread < end; ++thread) {\n"),
         }
         self.indent = 2;
         if self.jumps.returns {
@@ -461,7 +462,7 @@ impl<'a, 'u> Body<'a, 'u> {
         }
     }
 
-    /// Whether a value is written as an element of an array, or as a choice of two.
+    /// Returns true if a value is written as an element of an array, or as a choice of two.
     fn is_element(&self, value: Value) -> bool {
         let Some(data) = self.folded_inst(value).map(|inst| &self.func.insts[inst]) else { return false };
         match data.op {
@@ -513,7 +514,7 @@ impl<'a, 'u> Body<'a, 'u> {
         }
     }
 
-    pub(super) fn assign_variable(&mut self, variable: Variable, write: impl FnOnce(&mut Self)) {
+    pub(super) fn assign_variable(&mut self, variable: CppVariable, write: impl FnOnce(&mut Self)) {
         self.start();
         let is_new = self.declared.insert(variable);
         let data = &self.variables.all[variable];
@@ -530,7 +531,7 @@ impl<'a, 'u> Body<'a, 'u> {
     /// Hands values to the results of an instruction, or to what a loop carries.
     pub(super) fn hand(&mut self, values: &[Value], to: Inst) {
         let func = self.func;
-        let copies: SmallVec<[(Variable, Value); 4]> = func.insts[to]
+        let copies: SmallVec<[(CppVariable, Value); 4]> = func.insts[to]
             .results
             .iter()
             .zip(values)
@@ -545,10 +546,10 @@ impl<'a, 'u> Body<'a, 'u> {
     }
 
     /// Assigns as if all at once.
-    fn copy(&mut self, mut copies: SmallVec<[(Variable, Value); 4]>) {
+    fn copy(&mut self, mut copies: SmallVec<[(CppVariable, Value); 4]>) {
         copies.retain(|(to, from)| self.variables.of(*from) != Some(*to));
         while !copies.is_empty() {
-            let reads: Vec<FxHashSet<Variable>> = copies.iter().map(|&(_, from)| self.reads(from)).collect();
+            let reads: Vec<FxHashSet<CppVariable>> = copies.iter().map(|&(_, from)| self.reads(from)).collect();
             let free = (0..copies.len()).find(|&at| {
                 reads.iter().enumerate().all(|(other, reads)| other == at || !reads.contains(&copies[at].0))
             });
@@ -557,7 +558,7 @@ impl<'a, 'u> Body<'a, 'u> {
                 self.assign_variable(to, |body| body.bits(from, Precedence::Any));
                 continue;
             }
-            // Everything left is in a circle: the first is remembered while the others are assigned.
+            // Everything left is in a circle, so that the first is remembered while the others are assigned.
             let (to, from) = copies.remove(0);
             let ty = self.unit.type_name(self.variables.all[to].ty);
             let name = self.unused_name(&format!("next_{}", self.variables.all[to].name));
@@ -574,13 +575,13 @@ impl<'a, 'u> Body<'a, 'u> {
     }
 
     /// The variables that an expression reads.
-    pub(super) fn reads(&self, value: Value) -> FxHashSet<Variable> {
+    pub(super) fn reads(&self, value: Value) -> FxHashSet<CppVariable> {
         let mut found = FxHashSet::default();
         self.add_reads(value, &mut found);
         found
     }
 
-    fn add_reads(&self, value: Value, found: &mut FxHashSet<Variable>) {
+    fn add_reads(&self, value: Value, found: &mut FxHashSet<CppVariable>) {
         if let Some(variable) = self.variables.of(value) {
             found.insert(variable);
             return;
@@ -628,7 +629,7 @@ pub(super) fn number(inst: Inst) -> u32 {
 /// The length from which a signature has a line for each parameter.
 const MAX_SIGNATURE: usize = 110;
 
-/// What a kernel promises of its blocks.
+/// Returns what a kernel promises of its blocks.
 fn launch_bounds(func: &Function) -> String {
     let metadata = &func.metadata;
     match (metadata.launch_bounds, metadata.workgroup_size) {

@@ -1,13 +1,13 @@
 //! Control flow: branches, loops and jumps.
 
-use super::body::{Body, number};
+use super::body::{FunctionWriter, number};
 use super::expression::Precedence;
 use super::prelude::Helper;
-use super::unit::Target;
+use super::unit::TextTarget;
 use polyloom_ir::{FunctionKind, Imm, Inst, InstData, Op, Region};
 use std::fmt::Write as _;
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     /// `note`: the comment that stands behind the condition.
     pub(super) fn if_(&mut self, data: &InstData, note: &str) {
         let begin = self.out.len();
@@ -188,7 +188,7 @@ impl Body<'_, '_> {
 
     pub(super) fn return_(&mut self, data: &InstData, region: Region) {
         if self.func.kind == FunctionKind::Kernel {
-            if self.unit.in_blocks && self.unit.target() == Target::Cuda && region != self.func.body {
+            if self.unit.in_blocks && self.unit.target() == TextTarget::Cuda && region != self.func.body {
                 self.line("return;");
             } else if region != self.func.body {
                 self.line(match self.unit.blocks {

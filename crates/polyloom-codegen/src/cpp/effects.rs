@@ -1,15 +1,15 @@
 //! Atomic updates, printing, and library ops that are statements.
 
-use super::body::Body;
+use super::body::FunctionWriter;
 use super::expression::Precedence;
 use super::prelude::Helper;
-use super::unit::{Callee, Target};
-use polyloom_ir::format::{Piece, pieces};
-use polyloom_ir::function::Scope;
+use super::unit::{DefinitionCallee, TextTarget};
+use polyloom_ir::format::{FormatPiece, pieces};
+use polyloom_ir::function::MemoryScope;
 use polyloom_ir::{Imm, Inst, InstData, Op, Scalar, Type, Value};
 use std::fmt::Write as _;
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     /// An atomic update of an element.
     pub(super) fn atomic(&mut self, inst: Inst, data: &InstData) {
         let func = self.func;
@@ -17,18 +17,18 @@ impl Body<'_, '_> {
         let (indices, values) = data.operands[1..].split_at(data.operands.len() - 1 - n_values);
         let ty = func.ty(values[0]);
         let cuda = match ty.as_scalar() {
-            Some(ty) if self.unit.target() == Target::Cuda => cuda_atomic(data.op, ty),
+            Some(ty) if self.unit.target() == TextTarget::Cuda => cuda_atomic(data.op, ty),
             _ => None,
         };
         let scope = match data.imm {
-            Imm::Memory(order) if self.unit.target() == Target::Cuda => order.scope,
-            _ => Scope::Device,
+            Imm::Memory(order) if self.unit.target() == TextTarget::Cuda => order.scope,
+            _ => MemoryScope::Device,
         };
         if let Some(name) = cuda {
             let scope = match scope {
-                Scope::Thread | Scope::Block => "_block",
-                Scope::Device => "",
-                Scope::System => "_system",
+                MemoryScope::Thread | MemoryScope::Block => "_block",
+                MemoryScope::Device => "",
+                MemoryScope::System => "_system",
             };
             let _ = write!(self.out, "{name}{scope}(&");
             self.element(inst, data.operands[0], indices);
@@ -54,13 +54,13 @@ impl Body<'_, '_> {
                     self.unit.need_for(helper, ty);
                 }
             }
-            if scope != Scope::Device {
+            if scope != MemoryScope::Device {
                 self.unit.need(Helper::AtomicScopes);
             }
             let scope = match scope {
-                Scope::Thread | Scope::Block => "<block_scope>",
-                Scope::Device => "",
-                Scope::System => "<system_scope>",
+                MemoryScope::Thread | MemoryScope::Block => "<block_scope>",
+                MemoryScope::Device => "",
+                MemoryScope::System => "<system_scope>",
             };
             let _ = write!(self.out, "{}{scope}(", helper.name());
             self.element(inst, data.operands[0], indices);
@@ -77,8 +77,8 @@ impl Body<'_, '_> {
         let types: Vec<Type> = data.operands.iter().map(|&v| self.func.ty(v)).collect();
         let results: Vec<Type> = data.results.iter().map(|&v| self.func.ty(v)).collect();
         let (name, is_widened) = match self.unit.definition(data.op, &types, &results) {
-            Some(Callee::Function(name)) => (name, false),
-            Some(Callee::Widened(name)) => (name, true),
+            Some(DefinitionCallee::Function(name)) => (name, false),
+            Some(DefinitionCallee::Widened(name)) => (name, true),
             _ => {
                 self.unit.refuse(format!("`{}` has no form in C++", data.op.name()), data.span);
                 return;
@@ -108,9 +108,9 @@ impl Body<'_, '_> {
         let mut arguments: Vec<(Value, &'static str)> = Vec::new();
         for piece in pieces(format) {
             match piece {
-                Piece::Text(piece) => text.push_str(&piece.replace('%', "%%")),
-                Piece::Malformed(piece) => text.push_str(&piece.replace('%', "%%")),
-                Piece::Conversion(conversion) => {
+                FormatPiece::Text(piece) => text.push_str(&piece.replace('%', "%%")),
+                FormatPiece::Malformed(piece) => text.push_str(&piece.replace('%', "%%")),
+                FormatPiece::Conversion(conversion) => {
                     let Some(&value) = data.operands.get(arguments.len()) else {
                         text.push_str(&conversion.text.replace('%', "%%"));
                         continue;

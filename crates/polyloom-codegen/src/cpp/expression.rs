@@ -4,16 +4,16 @@
 //! text of such an expression has the unsigned type; where the type matters it is converted back, `int(i + 1u)`, and
 //! where a variable is assigned that happens by itself.
 
-use super::body::Body;
+use super::body::FunctionWriter;
 use super::plan::is_table;
 use super::prelude::Helper;
 use super::types;
-use super::unit::{Callee, Target};
+use super::unit::{DefinitionCallee, TextTarget};
 use polyloom_ir::op::Lowering;
 use polyloom_ir::{Composite, Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
 
-/// How tightly an expression holds together, from `? :` to a name.
+/// Describes how tightly an expression holds together, from `? :` to a name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Precedence {
     /// Anything.
@@ -33,29 +33,29 @@ pub(super) enum Precedence {
     Postfix,
 }
 
-/// How many places an axis has.
+/// Describes how many places an axis has.
 #[derive(Clone, Copy)]
-enum Extent {
+enum AxisLength {
     Known(u32),
     /// As an array has along the axis of this number.
     Of(Value, usize),
 }
 
-/// What an expression looks like from outside.
+/// Describes what an expression looks like from outside.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct ExpressionShape {
     pub(super) precedence: Precedence,
-    /// Whether its type is the unsigned one of the value's width.
+    /// True if its type is the unsigned one of the value's width.
     pub(super) is_modular: bool,
 }
 
-const CALL: Shape = Shape { precedence: Precedence::Postfix, is_modular: false };
+const CALL: ExpressionShape = ExpressionShape { precedence: Precedence::Postfix, is_modular: false };
 
-fn exact(precedence: Precedence) -> Shape {
-    Shape { precedence, is_modular: false }
+fn exact(precedence: Precedence) -> ExpressionShape {
+    ExpressionShape { precedence, is_modular: false }
 }
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     /// The instruction that a value is the folded result of.
     pub(super) fn folded_inst(&self, value: Value) -> Option<Inst> {
         match self.func.values[value].def {
@@ -106,14 +106,14 @@ impl Body<'_, '_> {
         }
     }
 
-    pub(super) fn shape(&self, value: Value) -> Shape {
+    pub(super) fn shape(&self, value: Value) -> ExpressionShape {
         let Some(inst) = self.folded_inst(value) else { return CALL };
         let data = &self.func.insts[inst];
         self.inst_shape(data, value)
     }
 
     /// The shape of an instruction with one result.
-    fn inst_shape(&self, data: &InstData, result: Value) -> Shape {
+    fn inst_shape(&self, data: &InstData, result: Value) -> ExpressionShape {
         use Precedence::*;
         let Some(ty) = self.func.ty(result).as_scalar() else {
             return match data.op {
@@ -131,7 +131,7 @@ impl Body<'_, '_> {
             },
             // Unsigned in CUDA.
             Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => {
-                Shape { precedence: Postfix, is_modular: self.unit.target() == Target::Cuda }
+                ExpressionShape { precedence: Postfix, is_modular: self.unit.target() == TextTarget::Cuda }
             }
             Op::Component => match self.constant_component(data) {
                 Some(bits) if types::is_negative(ty, bits) => exact(Unary),
@@ -139,11 +139,13 @@ impl Body<'_, '_> {
             },
             Op::WrapIndex if self.is_inside(data) => self.shape(data.operands[0]),
             Op::Add | Op::Sub if ty.bits() >= 32 => {
-                Shape { precedence: Sum, is_modular: self.is_unsigned(data, result, ty) }
+                ExpressionShape { precedence: Sum, is_modular: self.is_unsigned(data, result, ty) }
             }
             Op::Mul if ty.bits() >= 32 && self.is_rounded_product(result) => CALL,
-            Op::Mul if ty.bits() >= 32 => Shape { precedence: Product, is_modular: self.is_unsigned(data, result, ty) },
-            Op::Neg if ty.bits() >= 32 => Shape { precedence: Unary, is_modular: self.wraps(data, ty) },
+            Op::Mul if ty.bits() >= 32 => {
+                ExpressionShape { precedence: Product, is_modular: self.is_unsigned(data, result, ty) }
+            }
+            Op::Neg if ty.bits() >= 32 => ExpressionShape { precedence: Unary, is_modular: self.wraps(data, ty) },
             Op::Add | Op::Sub if ty.is_float() => exact(Sum),
             Op::Mul if ty.is_float() => exact(Product),
             Op::Neg if ty.is_float() => exact(Unary),
@@ -161,7 +163,7 @@ impl Body<'_, '_> {
             Op::Invert if ty.bits() >= 32 => exact(Unary),
             Op::Not => exact(Unary),
             Op::Lshift if self.has_plain_count(data, ty) && ty.bits() >= 32 => {
-                Shape { precedence: Shift, is_modular: ty.is_signed_int() }
+                ExpressionShape { precedence: Shift, is_modular: ty.is_signed_int() }
             }
             Op::Rshift if self.has_plain_count(data, ty) && ty.bits() >= 32 => exact(Shift),
             Op::Cast if ty == Scalar::Bool => exact(Equality),
@@ -175,11 +177,11 @@ impl Body<'_, '_> {
         }
     }
 
-    fn bitwise(&self, data: &InstData, precedence: Precedence) -> Shape {
-        Shape { precedence, is_modular: data.operands.iter().any(|&v| self.shape(v).is_modular) }
+    fn bitwise(&self, data: &InstData, precedence: Precedence) -> ExpressionShape {
+        ExpressionShape { precedence, is_modular: data.operands.iter().any(|&v| self.shape(v).is_modular) }
     }
 
-    /// Whether a sum, difference or product of signed integers is computed as unsigned.
+    /// Returns true if a sum, difference or product of signed integers is computed as unsigned.
     fn is_unsigned(&self, data: &InstData, result: Value, ty: Scalar) -> bool {
         if !ty.is_signed_int() {
             return false;
@@ -192,12 +194,13 @@ impl Body<'_, '_> {
         })
     }
 
-    /// Whether a sum, difference, product or negation of integers may overflow, so that it is computed as unsigned.
+    /// Returns true if a sum, difference, product or negation of integers may overflow, so that it is computed as
+    /// unsigned.
     pub(super) fn wraps(&self, data: &InstData, ty: Scalar) -> bool {
         ty.is_signed_int() && !self.intervals.is_exact(data, ty)
     }
 
-    /// Whether a divisor is a constant that every dividend can be divided by.
+    /// Returns true if a divisor is a constant that every dividend can be divided by.
     pub(super) fn has_plain_divisor(&self, data: &InstData, ty: Scalar) -> bool {
         let Some(divisor) = data.operands.get(1).and_then(|&v| self.func.as_const(v)) else { return false };
         let minus_one = u64::MAX >> (64 - ty.bits());
@@ -211,7 +214,7 @@ impl Body<'_, '_> {
         })
     }
 
-    /// Whether an `if` is `a and b` or `a or b`: which of the two.
+    /// Tells whether an `if` is `a and b` or `a or b`: which of the two.
     fn logical(&self, data: &InstData) -> Option<Op> {
         match self.choices(data)?.map(|choice| self.func.as_const(choice)) {
             _ if data.results.first().map(|&result| self.func.ty(result)) != Some(Type::BOOL) => None,
@@ -227,7 +230,7 @@ impl Body<'_, '_> {
             Some(inst) => self.operation(inst, value),
             None => match self.variables.of(value) {
                 Some(variable) => self.out.push_str(&self.variables.all[variable].name),
-                // A value that is nowhere assigned: verified HIR has none.
+                // A value that is nowhere assigned, because verified HIR has none.
                 None => self.out.push('0'),
             },
         }
@@ -266,7 +269,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// Whether dividend and divisor are such that division is floor division.
+    /// Returns true if dividend and divisor are such that division is floor division.
     fn divides_naturals(&self, data: &InstData, ty: Scalar) -> bool {
         let dividend_is_natural = ty.is_unsigned_int() || self.intervals.of(data.operands[0]).0 >= 0;
         let divisor = self.func.as_const(data.operands[1]);
@@ -329,7 +332,7 @@ impl Body<'_, '_> {
             }
             Op::LoadReadonly => self.load_readonly(inst, data, ty),
             Op::Call => self.user_call(data),
-            _ if data.op.info().group == polyloom_ir::op::Group::Atomic => self.atomic(inst, data),
+            _ if data.op.info().group == polyloom_ir::op::OpGroup::Atomic => self.atomic(inst, data),
             _ => return self.gpu(inst, data),
         }
         true
@@ -378,7 +381,7 @@ impl Body<'_, '_> {
         let _ = write!(self.out, ", {})", of.extent);
     }
 
-    /// Whether an index of an axis of known extent is known to be counted from its start and to be on it.
+    /// Returns true if an index of an axis of known extent is known to be counted from its start and to be on it.
     fn is_inside(&self, data: &InstData) -> bool {
         let (low, high) = self.intervals.of(data.operands[0]);
         matches!(&data.imm, Imm::Extent(of) if low >= 0 && high < i128::from(of.extent))
@@ -438,7 +441,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// What the two sides of an `if` with one result give.
+    /// Returns what the two sides of an `if` with one result give.
     pub(super) fn choices(&self, data: &InstData) -> Option<[Value; 2]> {
         let given = |region| {
             let last = self.func.terminator(region)?;
@@ -531,7 +534,7 @@ impl Body<'_, '_> {
             self.raw(array);
             for (axis, &index) in outer.iter().enumerate() {
                 self.out.push('[');
-                self.index(inst, index, first + axis, Extent::Known(extents.get(axis).copied().unwrap_or(1)));
+                self.index(inst, index, first + axis, AxisLength::Known(extents.get(axis).copied().unwrap_or(1)));
                 self.out.push(']');
             }
         } else {
@@ -553,8 +556,8 @@ impl Body<'_, '_> {
                 self.out.push_str(", ");
             }
             let extent = match of {
-                Some(composite) => Extent::Known(composite.shape().get(number).copied().unwrap_or(1).into()),
-                None => Extent::Of(array, number),
+                Some(composite) => AxisLength::Known(composite.shape().get(number).copied().unwrap_or(1).into()),
+                None => AxisLength::Of(array, number),
             };
             self.index(inst, index, first + number, extent);
         }
@@ -562,11 +565,11 @@ impl Body<'_, '_> {
     }
 
     /// An index along an axis, counted from the start: the operand with this number.
-    fn index(&mut self, inst: Inst, index: Value, operand: usize, extent: Extent) {
+    fn index(&mut self, inst: Inst, index: Value, operand: usize, extent: AxisLength) {
         let is_constant = self.written_constant(index).is_some();
         let is_natural = |body: &Self| body.intervals.of(index).0 >= 0;
         if !self.negative.contains(&(inst, operand as u8)) || is_constant && is_natural(self) {
-            // What is unsigned in the text is the same index if it is not negative.
+            // An index that is unsigned in the text is the same index, because it is not negative.
             if self.shape(index).is_modular && is_natural(self) {
                 self.bits(index, Precedence::Any);
             } else {
@@ -577,10 +580,10 @@ impl Body<'_, '_> {
         if is_constant {
             let from_end = -self.intervals.of(index).0;
             match extent {
-                Extent::Known(extent) => {
+                AxisLength::Known(extent) => {
                     let _ = write!(self.out, "{}", i128::from(extent) - from_end);
                 }
-                Extent::Of(array, axis) => {
+                AxisLength::Of(array, axis) => {
                     self.value(array, Precedence::Postfix);
                     let _ = write!(self.out, ".shape[{axis}] - {from_end}");
                 }
@@ -592,10 +595,10 @@ impl Body<'_, '_> {
         self.value(index, Precedence::Any);
         self.out.push_str(", ");
         match extent {
-            Extent::Known(extent) => {
+            AxisLength::Known(extent) => {
                 let _ = write!(self.out, "{extent})");
             }
-            Extent::Of(array, axis) => {
+            AxisLength::Of(array, axis) => {
                 self.value(array, Precedence::Postfix);
                 let _ = write!(self.out, ".shape[{axis}])");
             }
@@ -624,7 +627,7 @@ impl Body<'_, '_> {
             return;
         };
         match (callee, ty.as_scalar()) {
-            (Callee::Operator(sign), _) if data.operands.len() == 2 => {
+            (DefinitionCallee::Operator(sign), _) if data.operands.len() == 2 => {
                 let precedence = match data.op {
                     Op::Add | Op::Sub => Precedence::Sum,
                     Op::Mul | Op::Div => Precedence::Product,
@@ -635,11 +638,11 @@ impl Body<'_, '_> {
                 let _ = write!(self.out, " {sign} ");
                 self.value(data.operands[1], right);
             }
-            (Callee::Operator(sign), _) => {
+            (DefinitionCallee::Operator(sign), _) => {
                 self.out.push_str(sign);
                 self.value(data.operands[0], Precedence::Postfix);
             }
-            (Callee::Function(name), _) => {
+            (DefinitionCallee::Function(name), _) => {
                 // The prelude has templates of these names, which take what they are given for what it is.
                 let has_template = matches!(data.op, Op::Abs | Op::Min | Op::Max);
                 self.out.push_str(&name);
@@ -656,7 +659,7 @@ impl Body<'_, '_> {
                 self.out.push(')');
             }
             // Computed in `float` and rounded.
-            (Callee::Widened(name), Some(ty)) => {
+            (DefinitionCallee::Widened(name), Some(ty)) => {
                 let is_half = ty.is_half();
                 if is_half {
                     self.unit.need_scalar(ty);
@@ -678,7 +681,7 @@ impl Body<'_, '_> {
                 }
                 self.out.push_str(if is_half { ")}" } else { ")" });
             }
-            (Callee::Widened(_), None) => self.unsupported(data),
+            (DefinitionCallee::Widened(_), None) => self.unsupported(data),
         }
     }
 }

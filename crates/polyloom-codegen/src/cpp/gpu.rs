@@ -3,12 +3,12 @@
 //! All lanes that have not exited take part in operations of a warp, so these name all lanes: CUDA does not wait for
 //! those that have exited.
 
-use super::body::Body;
+use super::body::FunctionWriter;
 use super::expression::{Precedence, axis};
 use super::prelude::Helper;
-use super::unit::Target;
-use polyloom_ir::function::{Ordering, Scope, SharedArray};
-use polyloom_ir::op::Group;
+use super::unit::TextTarget;
+use polyloom_ir::function::{AtomicOrdering, MemoryScope, SharedArray};
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
 
@@ -17,13 +17,13 @@ const ALL: &str = "0xffffffffu";
 
 const AXES: [&str; 3] = ["x", "y", "z"];
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     /// An operation of blocks or warps. False for others.
     pub(super) fn gpu(&mut self, inst: Inst, data: &InstData) -> bool {
-        if data.op.info().group != Group::Gpu {
+        if data.op.info().group != OpGroup::Gpu {
             return false;
         }
-        if self.unit.target() != Target::Cuda {
+        if self.unit.target() != TextTarget::Cuda {
             match data.op {
                 Op::BlockDim if self.unit.blocks.is_some() => self.text(&format!("blocks.block[{}]", axis(data))),
                 Op::GridDim if self.unit.blocks.is_some() => self.text(&format!("blocks.grid[{}]", axis(data))),
@@ -61,7 +61,7 @@ impl Body<'_, '_> {
             Op::SyncThreadsCount => self.predicate("__syncthreads_count(", data, ")"),
             Op::ThreadFence => self.text(fence(match data.imm {
                 Imm::Memory(order) => order.scope,
-                _ => Scope::Device,
+                _ => MemoryScope::Device,
             })),
             Op::SyncWarp => self.predicate("__syncwarp(", data, ")"),
             Op::Ballot => self.predicate(&format!("__ballot_sync({ALL}, "), data, ")"),
@@ -159,7 +159,7 @@ impl Body<'_, '_> {
 
     /// The declaration of a static shared array. Of one that several instructions name, the first declares it.
     pub(super) fn declare_shared(&mut self, inst: Inst, data: &InstData) {
-        if self.unit.target() != Target::Cuda {
+        if self.unit.target() != TextTarget::Cuda {
             self.gpu(inst, data);
             return;
         }
@@ -182,7 +182,7 @@ impl Body<'_, '_> {
         self.line(&format!("{unused}__shared__ {align}{ty} {name}{extents};"));
     }
 
-    /// Whether nothing reads a static shared array, of which compilers would warn.
+    /// Returns true if nothing reads a static shared array, of which compilers would warn.
     fn is_only_stored(&self, id: u32) -> bool {
         let mut is_read = false;
         self.func.walk(self.func.body, &mut |_, data| {
@@ -245,12 +245,12 @@ impl Body<'_, '_> {
     pub(super) fn atomic_fence(&mut self, data: &InstData, is_before: bool) {
         let Imm::Memory(order) = data.imm else { return };
         let orders = match order.ordering {
-            Ordering::Relaxed => false,
-            Ordering::Acquire => !is_before,
-            Ordering::Release => is_before,
-            Ordering::AcqRel | Ordering::SeqCst => true,
+            AtomicOrdering::Relaxed => false,
+            AtomicOrdering::Acquire => !is_before,
+            AtomicOrdering::Release => is_before,
+            AtomicOrdering::AcqRel | AtomicOrdering::SeqCst => true,
         };
-        if orders && data.op != Op::ThreadFence && self.unit.target() == Target::Cuda {
+        if orders && data.op != Op::ThreadFence && self.unit.target() == TextTarget::Cuda {
             self.start();
             self.text(fence(order.scope));
             self.end();
@@ -258,11 +258,11 @@ impl Body<'_, '_> {
     }
 }
 
-fn fence(scope: Scope) -> &'static str {
+fn fence(scope: MemoryScope) -> &'static str {
     match scope {
-        Scope::Thread => "asm volatile(\"\" ::: \"memory\")",
-        Scope::Block => "__threadfence_block()",
-        Scope::Device => "__threadfence()",
-        Scope::System => "__threadfence_system()",
+        MemoryScope::Thread => "asm volatile(\"\" ::: \"memory\")",
+        MemoryScope::Block => "__threadfence_block()",
+        MemoryScope::Device => "__threadfence()",
+        MemoryScope::System => "__threadfence_system()",
     }
 }

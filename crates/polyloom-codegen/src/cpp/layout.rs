@@ -6,7 +6,7 @@ use polyloom_ir::{Function, Inst, Op, Region, Value, ValueDef};
 
 /// Places are numbered in order of the text. An instruction has one where it starts and, if it owns regions, one where
 /// it ends; a region has one where it starts.
-pub(super) struct Layout {
+pub(super) struct TextLayout {
     insts: SecondaryMap<Inst, InstPlace>,
     regions: SecondaryMap<Region, RegionPlace>,
     n_places: u32,
@@ -26,9 +26,9 @@ struct RegionPlace {
     owner: PackedOption<Inst>,
 }
 
-impl Layout {
-    pub(super) fn new(func: &Function) -> Layout {
-        let mut layout = Layout {
+impl TextLayout {
+    pub(super) fn new(func: &Function) -> TextLayout {
+        let mut layout = TextLayout {
             insts: SecondaryMap::with_capacity(func.insts.len()),
             regions: SecondaryMap::with_capacity(func.regions.len()),
             n_places: 0,
@@ -81,7 +81,7 @@ impl Layout {
         self.region(inst).and_then(|region| self.owner(region))
     }
 
-    /// Where a value comes into being, and in which region.
+    /// Returns where a value comes into being, and in which region.
     pub(super) fn definition(&self, func: &Function, value: Value) -> Option<(u32, Region)> {
         Some(match func.values[value].def {
             ValueDef::Param(region, _) => (self.regions[region].start, region),
@@ -133,7 +133,7 @@ impl Layout {
         }
     }
 
-    /// Whether two regions are or lie in different branches of one `if`.
+    /// Returns true if two regions are or lie in different branches of one `if`.
     pub(super) fn exclude_each_other(&self, func: &Function, a: Region, b: Region) -> bool {
         let common = self.common(a, b);
         let (Some(holder_a), Some(holder_b)) = (self.holder(a, common), self.holder(b, common)) else { return false };
@@ -142,8 +142,8 @@ impl Layout {
             && self.branch(a, holder_a) != self.branch(b, holder_a)
     }
 
-    /// Whether what is declared in one region is there in the other, or the reverse, as the text has it: the condition
-    /// of a `while` may stand in its body.
+    /// Returns true if what is declared in one region is there in the other, or the reverse, as the text has it,
+    /// because the condition of a `while` may stand in its body.
     pub(super) fn share_scope(&self, func: &Function, a: Region, b: Region) -> bool {
         let common = self.common(a, b);
         match (self.holder(a, common), self.holder(b, common)) {
@@ -167,7 +167,7 @@ impl Layout {
         })
     }
 
-    /// Whether a place lies between the start and the end of an instruction.
+    /// Returns true if a place lies between the start and the end of an instruction.
     pub(super) fn contains(&self, inst: Inst, place: u32) -> bool {
         self.start(inst) < place && place < self.end(inst)
     }

@@ -5,7 +5,7 @@
 //! not used where something of the user's has a name that stands in it: there it is written anew, with other names.
 
 use super::prelude::Helper;
-use super::unit::Target;
+use super::unit::TextTarget;
 use polyloom_ir::{FuncId, Op, Scalar, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -17,10 +17,10 @@ const MAX_KEPT: usize = 4096;
 /// An op for operands of these types.
 pub(super) type Defined = (Op, SmallVec<[Type; 4]>);
 
-/// What a function's text depends on.
+/// Describes what a function's text depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    pub(super) target: Target,
+pub(super) struct LibraryKey {
+    pub(super) target: TextTarget,
     /// The op whose definition it is or is called by, and its handle there.
     pub(super) defined: Defined,
     pub(super) id: FuncId,
@@ -29,9 +29,9 @@ pub(super) struct Key {
     pub(super) result: String,
 }
 
-/// What a function asks of the text around it.
+/// Describes what a function asks of the text around it.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum TextNeeds {
     Helper(Helper),
     HelperFor(Helper, Scalar),
     Scalar(Scalar),
@@ -47,33 +47,37 @@ pub(super) enum Asked {
 pub(super) struct LibraryText {
     pub(super) text: String,
     /// In the order of its asking, each once.
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<TextNeeds>,
     words: FxHashSet<String>,
 }
 
 impl LibraryText {
-    pub(super) fn new(text: String, asked: Vec<Asked>) -> LibraryText {
+    pub(super) fn new(text: String, asked: Vec<TextNeeds>) -> LibraryText {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let words = words.filter(|word| !word.is_empty()).map(str::to_owned).collect();
         LibraryText { text, asked, words }
     }
 
-    /// Whether a word stands in it.
+    /// Returns true if a word stands in it.
     pub(super) fn has(&self, word: &str) -> bool {
         self.words.contains(word)
     }
 }
 
-/// Texts of functions that define ops, all by the same [`super::Semantics`].
+/// Texts of functions that define ops, all by the same [`super::TextSemantics`].
 #[derive(Default)]
 pub struct LibraryTexts {
     /// `None` for a function that can only be written in its place.
-    known: RwLock<FxHashMap<Key, Option<Arc<LibraryText>>>>,
+    known: RwLock<FxHashMap<LibraryKey, Option<Arc<LibraryText>>>>,
 }
 
 impl LibraryTexts {
-    /// What is known under this key, or else what `write` gives.
-    pub(super) fn get_or(&self, key: Key, write: impl FnOnce() -> Option<LibraryText>) -> Option<Arc<LibraryText>> {
+    /// Returns what is known under this key, or else what `write` gives.
+    pub(super) fn get_or(
+        &self,
+        key: LibraryKey,
+        write: impl FnOnce() -> Option<LibraryText>,
+    ) -> Option<Arc<LibraryText>> {
         // Entries are inserted whole, so a poisoned lock protects nothing broken.
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return known.clone();

@@ -3,7 +3,7 @@
 //! Unlike the other back ends this one takes HIR as the front end made it: composites, calls and names are still
 //! there, and the text is meant to be read. Control flow comes straight from HIR's regions; values become the source's
 //! variables again (`variables.rs`) or parts of expressions (`plan.rs`, `expression.rs`). What ops compute that have no
-//! operator in C++ is not written anew here: their definitions in HIR, which [`Semantics`] gives, become functions of
+//! operator in C++ is not written anew here: their definitions in HIR, which [`TextSemantics`] gives, become functions of
 //! the text, so it computes the interpreter's bits. Only what a text uses is in its prelude (`prelude.rs`).
 //!
 //! A kernel's parameters are `launch_bounds`, by value, and then each of its own in order: a scalar of its C++ type, a
@@ -33,15 +33,15 @@ mod unit;
 mod variables;
 
 pub use library::LibraryTexts;
-pub use unit::Target;
+pub use unit::TextTarget;
 
 use crate::backend::CodegenError;
 use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::{FuncId, Function, Inst, Module, Op, SourceMap, Type};
 use std::sync::Arc;
 
-/// What is known of HIR beyond its text: analyses and definitions of ops.
-pub trait Semantics {
+/// Describes what is known of HIR beyond its text: analyses and definitions of ops.
+pub trait TextSemantics {
     /// A module whose first function defines an op for operands of these types, none of them a 16-bit float by itself:
     /// its parameters are the op's operands and its results the op's.
     fn definition(&self, op: Op, types: &[Type]) -> Option<Arc<Module>>;
@@ -49,16 +49,16 @@ pub trait Semantics {
     /// The indices of array accesses that may be negative: the access and the operand's number.
     fn negative_indices(&self, func: &Function) -> Vec<(Inst, u8)>;
 
-    /// Where texts of these definitions are kept.
+    /// Returns where texts of these definitions are kept.
     fn library_texts(&self) -> &LibraryTexts;
 }
 
-/// How a text is written.
+/// Describes how a text is written.
 #[derive(Clone, Copy, Default)]
-pub struct Options<'a> {
+pub struct CppOptions<'a> {
     /// Files whose lines stand as comments before what they became.
     pub sources: Option<&'a SourceMap>,
-    /// Whether to leave out all but the kernel and the functions it calls, to look at them.
+    /// True if to leave out all but the kernel and the functions it calls, to look at them.
     pub without_prelude: bool,
 }
 
@@ -68,10 +68,10 @@ pub fn type_name(ty: Type) -> String {
 }
 
 /// The name that a kernel's function has in the text.
-pub fn kernel_name(kernel: &Function, target: Target) -> String {
+pub fn kernel_name(kernel: &Function, target: TextTarget) -> String {
     match target {
-        Target::Cpp => crate::entry_name(kernel, "cpu"),
-        Target::Cuda => crate::entry_name(kernel, "cuda"),
+        TextTarget::Cpp => crate::entry_name(kernel, "cpu"),
+        TextTarget::Cuda => crate::entry_name(kernel, "cuda"),
     }
 }
 
@@ -85,9 +85,9 @@ pub fn emit(
     module: &Module,
     kernel: FuncId,
     blocks: Option<&BlockPlan>,
-    target: Target,
-    options: &Options<'_>,
-    semantics: &dyn Semantics,
+    target: TextTarget,
+    options: &CppOptions<'_>,
+    semantics: &dyn TextSemantics,
 ) -> Result<String, CodegenError> {
-    unit::Unit::new(target, blocks, options, semantics).write(module, kernel)
+    unit::TextUnit::new(target, blocks, options, semantics).write(module, kernel)
 }

@@ -18,7 +18,7 @@ const WORDS: &str = "
     INFINITY stdin stdout stderr errno main printf threadIdx blockIdx blockDim gridDim warpSize
 ";
 
-/// What preludes and every kernel define beside the helpers.
+/// Holds what preludes and every kernel define beside the helpers.
 const DEFINED: &str = "
     bfloat16 block_scope by_columns by_rows clock64 compare_and_swap component constants device_scope dim
     drawn element fragment_element fragment_layout from_before from_behind from_flipped from_lane held_now
@@ -29,11 +29,11 @@ const DEFINED: &str = "
 
 /// The names taken in a scope.
 #[derive(Clone, Default)]
-pub(super) struct Names {
+pub(super) struct ScopeNames {
     taken: FxHashSet<String>,
 }
 
-impl Names {
+impl ScopeNames {
     /// Takes a name of something that is called so.
     pub(super) fn reserve(&mut self, name: &str) {
         if !self.taken.contains(name) {
@@ -83,7 +83,7 @@ impl Names {
 
 fn is_reserved(name: &str) -> bool {
     static RESERVED: LazyLock<FxHashSet<String>> = LazyLock::new(|| {
-        // What has a builtin's name is taken only where it is called.
+        // A name of a builtin is taken only where it is called.
         let helpers = Helper::NAMES.iter().copied().filter(|name| Op::from_builtin_name(name).is_none());
         let words = WORDS.split_whitespace().chain(DEFINED.split_whitespace()).chain(helpers).map(str::to_owned);
         words.chain(Composite::named().map(|(name, _)| name)).collect()

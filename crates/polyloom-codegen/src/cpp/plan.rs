@@ -4,16 +4,16 @@
 //! it; constants and extents are, however often they are used. A value that no effect depends on is not written at
 //! all. Everything else is a variable (`variables.rs`).
 
-use super::layout::Layout;
-use super::range::Intervals;
+use super::layout::TextLayout;
+use super::range::ValueIntervals;
 use crate::LEAST_TABLE;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::{Effect, Group, Signature};
+use polyloom_ir::op::{OpEffect, OpGroup, Signature};
 use polyloom_ir::{CallEffects, Function, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef};
 
-/// How the values of a function are written.
-pub(super) struct Plan {
+/// Describes how the values of a function are written.
+pub(super) struct ValuePlan {
     /// Values that something depends on.
     pub live: EntitySet<Value>,
     /// Values written where they are used.
@@ -23,14 +23,19 @@ pub(super) struct Plan {
     user: SecondaryMap<Value, PackedOption<Inst>>,
 }
 
-impl Plan {
-    pub(super) fn new(func: &Function, layout: &Layout, intervals: &Intervals<'_>, calls: &CallEffects) -> Plan {
+impl ValuePlan {
+    pub(super) fn new(
+        func: &Function,
+        layout: &TextLayout,
+        intervals: &ValueIntervals<'_>,
+        calls: &CallEffects,
+    ) -> ValuePlan {
         let mut live =
-            Liveness { func, layout, live: EntitySet::with_capacity(func.values.len()), pending: Vec::new() };
+            EffectLiveness { func, layout, live: EntitySet::with_capacity(func.values.len()), pending: Vec::new() };
         live.roots(func.body, calls);
         live.run();
         let live = live.live;
-        let mut plan = Plan {
+        let mut plan = ValuePlan {
             live,
             folded: EntitySet::with_capacity(func.values.len()),
             n_uses: SecondaryMap::with_capacity(func.values.len()),
@@ -47,14 +52,14 @@ impl Plan {
                 }
             }
         });
-        let mut folding = Folding { func, layout, intervals, calls, writes: Vec::new(), plan: &mut plan };
+        let mut folding = UseFolding { func, layout, intervals, calls, writes: Vec::new(), plan: &mut plan };
         folding.count_writes();
         folding.region(func.body);
         plan
     }
 
-    /// Whether an operand is handed to a result or a carried value that nothing depends on.
-    fn hands_to_nothing(&self, func: &Function, layout: &Layout, inst: Inst, index: usize) -> bool {
+    /// Returns true if an operand is handed to a result or a carried value that nothing depends on.
+    fn hands_to_nothing(&self, func: &Function, layout: &TextLayout, inst: Inst, index: usize) -> bool {
         let data = &func.insts[inst];
         let (target, index) = match (data.op, &data.imm) {
             (Op::Break | Op::Continue, Imm::Target(target)) => (*target, index),
@@ -75,25 +80,25 @@ impl Plan {
         func.insts[target].results.get(index).is_some_and(|&result| !self.live.contains(result))
     }
 
-    /// Whether an instruction leaves anything in the text.
+    /// Returns true if an instruction leaves anything in the text.
     fn is_written(&self, _: Inst, data: &InstData, calls: &CallEffects) -> bool {
-        let has_effect = !matches!(calls.of_inst(data), Effect::Pure | Effect::Read);
+        let has_effect = !matches!(calls.of_inst(data), OpEffect::Pure | OpEffect::Read);
         has_effect || data.results.iter().any(|&result| self.live.contains(result))
     }
 
-    /// Whether an instruction is written, and by itself.
+    /// Returns true if an instruction is written, and by itself.
     pub(super) fn is_statement(&self, inst: Inst, data: &InstData, calls: &CallEffects) -> bool {
         let folded = data.results.first().is_some_and(|&result| self.folded.contains(result));
         !folded && self.is_written(inst, data, calls)
     }
 
-    /// Whether anything that is written uses a value.
+    /// Returns true if anything that is written uses a value.
     pub(super) fn is_used(&self, value: Value) -> bool {
         self.n_uses[value] > 0
     }
 
     /// The statement that an instruction is written in.
-    pub(super) fn statement(&self, func: &Function, layout: &Layout, inst: Inst) -> Inst {
+    pub(super) fn statement(&self, func: &Function, layout: &TextLayout, inst: Inst) -> Inst {
         let mut at = inst;
         loop {
             let folded = |inst: Inst| func.insts[inst].results.first().filter(|&&v| self.folded.contains(v)).copied();
@@ -110,15 +115,15 @@ impl Plan {
     }
 }
 
-/// Whether an op takes a random state, which it changes, before anything else, and gives a value.
+/// Returns true if an op takes a random state, which it changes, before anything else, and gives a value.
 pub(super) fn draws(op: Op) -> bool {
     let info = op.info();
     let changes_first = |signature: &Signature| signature.params.first().is_some_and(|param| param.inout);
-    info.group == Group::Random && info.signatures.iter().all(changes_first)
+    info.group == OpGroup::Random && info.signatures.iter().all(changes_first)
 }
 
-/// Whether a value is a composite of constants that is written as a table where indices choose among them: one with a
-/// name, or with many components.
+/// Returns true if a value is a composite of constants that is written as a table where indices choose among them: one
+/// with a name, or with many components.
 pub(super) fn is_table(func: &Function, data: &InstData, value: Value) -> bool {
     data.op == Op::Construct
         && (data.operands.len() >= LEAST_TABLE || func.value_names[value].is_some())
@@ -128,14 +133,14 @@ pub(super) fn is_table(func: &Function, data: &InstData, value: Value) -> bool {
 }
 
 /// Finds what effects depend on.
-struct Liveness<'f> {
+struct EffectLiveness<'f> {
     func: &'f Function,
-    layout: &'f Layout,
+    layout: &'f TextLayout,
     live: EntitySet<Value>,
     pending: Vec<Value>,
 }
 
-impl Liveness<'_> {
+impl EffectLiveness<'_> {
     fn mark(&mut self, value: Value) {
         if self.live.insert(value) {
             self.pending.push(value);
@@ -161,7 +166,7 @@ impl Liveness<'_> {
                     self.mark_all(&func.insts[last].operands);
                 }
             }
-            _ if matches!(calls.of_inst(data), Effect::Pure | Effect::Read) => {}
+            _ if matches!(calls.of_inst(data), OpEffect::Pure | OpEffect::Read) => {}
             _ => self.mark_all(&data.operands),
         });
     }
@@ -237,23 +242,23 @@ impl Liveness<'_> {
     }
 }
 
-/// Decides what is written where it is used, from the end of each region to its start: when an instruction's turn
-/// comes, it is known which statement its user is part of.
-struct Folding<'a> {
+/// Decides what is written where it is used, from the end of each region to its start, because when an instruction's
+/// turn comes, it is known which statement its user is part of.
+struct UseFolding<'a> {
     func: &'a Function,
-    layout: &'a Layout,
-    intervals: &'a Intervals<'a>,
+    layout: &'a TextLayout,
+    intervals: &'a ValueIntervals<'a>,
     calls: &'a CallEffects,
-    /// By place: how many writes of memory stand before it.
+    /// For each place, how many writes of memory stand before it.
     writes: Vec<u32>,
-    plan: &'a mut Plan,
+    plan: &'a mut ValuePlan,
 }
 
-impl Folding<'_> {
+impl UseFolding<'_> {
     fn count_writes(&mut self) {
         let mut at = vec![false; self.layout.n_places() as usize + 1];
         self.func.walk(self.func.body, &mut |inst, data| {
-            if matches!(self.calls.of_inst(data), Effect::Write | Effect::ReadWrite) {
+            if matches!(self.calls.of_inst(data), OpEffect::Write | OpEffect::ReadWrite) {
                 at[self.layout.start(inst) as usize] = true;
             }
         });
@@ -309,9 +314,9 @@ impl Folding<'_> {
             return false;
         }
         match self.calls.of_inst(data) {
-            Effect::Pure => self.is_used_in_place(inst, result, false),
-            Effect::Read => self.is_used_in_place(inst, result, true),
-            Effect::Region if data.op == Op::If => match self.conditional(data) {
+            OpEffect::Pure => self.is_used_in_place(inst, result, false),
+            OpEffect::Read => self.is_used_in_place(inst, result, true),
+            OpEffect::Region if data.op == Op::If => match self.conditional(data) {
                 Some(reads) => self.is_used_in_place(inst, result, reads),
                 None => false,
             },
@@ -319,7 +324,7 @@ impl Folding<'_> {
         }
     }
 
-    /// Whether indices choose among a value's components, and nothing else uses it.
+    /// Returns true if indices choose among a value's components, and nothing else uses it.
     fn is_chosen_from(&self, value: Value) -> bool {
         let func = self.func;
         let chooses = |data: &InstData| data.op == Op::ComponentAt;
@@ -331,7 +336,7 @@ impl Folding<'_> {
         all
     }
 
-    /// Whether an `if` can be written as a conditional expression, and then whether it reads memory.
+    /// Tells whether an `if` can be written as a conditional expression, and then whether it reads memory.
     fn conditional(&self, data: &InstData) -> Option<bool> {
         let mut reads = false;
         for &region in &data.regions {
@@ -344,14 +349,14 @@ impl Folding<'_> {
                 if self.plan.is_statement(inner, data, self.calls) {
                     return None;
                 }
-                self.func.walk(region, &mut |_, data| reads |= self.calls.of_inst(data) == Effect::Read);
+                self.func.walk(region, &mut |_, data| reads |= self.calls.of_inst(data) == OpEffect::Read);
             }
         }
         Some(reads)
     }
 
-    /// Whether the one use of a value stands in the same region, where an expression can stand, with no write before
-    /// it if the value depends on memory.
+    /// Returns true if the one use of a value stands in the same region, where an expression can stand, with no write
+    /// before it if the value depends on memory.
     fn is_used_in_place(&self, inst: Inst, result: Value, reads: bool) -> bool {
         let Some(user) = self.plan.user[result].expand() else { return false };
         if self.layout.region(user) != self.layout.region(inst) {
@@ -375,7 +380,7 @@ impl Folding<'_> {
         }
         let statement = self.plan.statement(self.func, self.layout, user);
         let (from, to) = (self.layout.end(inst), self.layout.start(statement));
-        // What happens in the statement itself happens after its operands are known.
+        // Effects of the statement itself come after its operands, so that these are known.
         self.layout.region(statement) == self.layout.region(inst)
             && self.writes[from as usize] == self.writes[(to - 1) as usize]
     }

@@ -1,5 +1,5 @@
 //! What integers of the text are known to be without looking at conditions: enough to see that `i + 1` of a thread's
-//! coordinate does not overflow, and so to write it as it is.
+//! coordinate does not overflow, and so to write it is.
 //!
 //! No extent is negative.
 
@@ -8,23 +8,23 @@ use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-/// How far back a value's computation is looked at.
+/// Says how far back a value's computation is looked at.
 const MAX_DEPTH: u32 = 10;
 
-/// What the integers of a function can be.
-pub(super) struct Intervals<'a> {
+/// Describes what the integers of a function can be.
+pub(super) struct ValueIntervals<'a> {
     func: &'a Function,
     /// The loops by their bodies.
     loops: FxHashMap<Region, Inst>,
-    /// What has been found, by how far back was looked.
+    /// Holds what has been found, by how far back was looked.
     known: RefCell<FxHashMap<(Value, u32), Range>>,
 }
 
-impl<'a> Intervals<'a> {
-    pub(super) fn new(func: &'a Function) -> Intervals<'a> {
+impl<'a> ValueIntervals<'a> {
+    pub(super) fn new(func: &'a Function) -> ValueIntervals<'a> {
         let loops = func.insts.iter().filter(|(_, data)| data.op == Op::ForRange);
         let loops = loops.map(|(inst, data)| (data.regions[0], inst)).collect();
-        Intervals { func, loops, known: RefCell::default() }
+        ValueIntervals { func, loops, known: RefCell::default() }
     }
 
     /// The least and the greatest number that an integer can be.
@@ -32,13 +32,13 @@ impl<'a> Intervals<'a> {
         self.within(value, MAX_DEPTH)
     }
 
-    /// Whether a sum, difference, product or negation has its mathematical value.
+    /// Returns true if a sum, difference, product or negation has its mathematical value.
     pub(super) fn is_exact(&self, data: &InstData, ty: Scalar) -> bool {
         self.arithmetic(data, MAX_DEPTH).is_some_and(|found| fits(found, full(ty)))
     }
 
-    /// Whether a loop may count until its end is passed, as C++ does, rather than for so many iterations: its step is
-    /// constant, and the counter does not overflow.
+    /// Returns true if a loop may count until its end is passed, as C++ does, rather than for so many iterations,
+    /// because its step is constant, and the counter does not overflow.
     pub(super) fn counts_plainly(&self, data: &InstData) -> bool {
         let [high, step] = [data.operands[1], data.operands[2]];
         let Some(ty) = self.func.ty(step).as_scalar() else { return false };
@@ -63,7 +63,7 @@ impl<'a> Intervals<'a> {
             return (i64::MIN.into(), u64::MAX.into());
         }
         let found = match func.values[value].def {
-            // What takes no time to look at is looked at however far it is.
+            // Values that take no time to look at are looked at however far away they are.
             ValueDef::Result(inst, _) if depth > 0 || func.insts[inst].operands.is_empty() => {
                 self.computed(&func.insts[inst], ty, depth)
             }
@@ -157,7 +157,7 @@ impl<'a> Intervals<'a> {
         })
     }
 
-    /// What a sum, difference, product or negation comes to, before it wraps.
+    /// Returns what a sum, difference, product or negation comes to, before it wraps.
     fn arithmetic(&self, data: &InstData, depth: u32) -> Option<Range> {
         if depth == 0 {
             return None;

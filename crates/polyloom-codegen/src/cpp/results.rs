@@ -1,14 +1,14 @@
 //! Results that are more than one value: composites of which a component changes, and calls with several results.
 
-use super::body::{Body, number};
+use super::body::{FunctionWriter, number};
 use super::expression::Precedence;
 use super::prelude::Helper;
-use super::unit::Callee;
+use super::unit::DefinitionCallee;
 use polyloom_ir::{Imm, Inst, InstData, Op, Type, Value};
 use smallvec::SmallVec;
 use std::fmt::Write as _;
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     /// A composite with another component.
     pub(super) fn with_component(&mut self, data: &InstData) {
         let (Some(&result), Some(&whole)) = (data.results.first(), data.operands.first()) else { return };
@@ -111,7 +111,7 @@ impl Body<'_, '_> {
         let (value, next, state) = (data.results[0], data.results[1], data.operands[0]);
         let Some(variable) = self.variables.of(next) else { return };
         let in_place = self.variables.of(state) == Some(variable);
-        // What the variable held before may be an operand as well.
+        // The old value of the variable may be an operand as well.
         let is_needed = !in_place && data.operands[1..].iter().any(|&v| self.reads(v).contains(&variable));
         let mut name = self.variables.all[variable].name.clone();
         if is_needed {
@@ -128,7 +128,7 @@ impl Body<'_, '_> {
         let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&v| self.func.ty(v)).collect();
         let results: SmallVec<[Type; 2]> = data.results.iter().map(|&v| self.func.ty(v)).collect();
         let callee = match self.unit.definition(data.op, &types, &results) {
-            Some(Callee::Function(callee) | Callee::Widened(callee)) => callee,
+            Some(DefinitionCallee::Function(callee) | DefinitionCallee::Widened(callee)) => callee,
             _ => return self.unsupported(data),
         };
         let call = |body: &mut Self| {

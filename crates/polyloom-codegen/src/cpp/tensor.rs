@@ -1,13 +1,13 @@
 //! The tensor core, copies in the background and read-only loads, in CUDA C++.
 
-use super::body::Body;
+use super::body::FunctionWriter;
 use super::prelude::Helper;
-use super::unit::Target;
+use super::unit::TextTarget;
 use polyloom_ir::function::CacheUse;
 use polyloom_ir::{AddressSpace, Imm, Inst, InstData, Op, Scalar, Type, Value};
 use std::fmt::Write as _;
 
-impl Body<'_, '_> {
+impl FunctionWriter<'_, '_> {
     /// `mma_load_a` and its like: what is not the default of their templates stands in angle brackets.
     pub(super) fn fragment(&mut self, helper: Helper, data: &InstData) {
         let Imm::Fragment(fragment) = data.imm else { return };
@@ -82,7 +82,7 @@ impl Body<'_, '_> {
     pub(super) fn load_readonly(&mut self, inst: Inst, data: &InstData, ty: Type) {
         let (array, indices): (Value, &[Value]) = (data.operands[0], &data.operands[1..]);
         let is_global = self.func.ty(array).space() == Some(AddressSpace::Global);
-        if self.unit.target() != Target::Cuda || !is_global {
+        if self.unit.target() != TextTarget::Cuda || !is_global {
             self.element(inst, array, indices);
             return;
         }

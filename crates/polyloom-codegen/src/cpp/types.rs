@@ -22,7 +22,7 @@ pub(super) fn scalar(ty: Scalar) -> &'static str {
     }
 }
 
-/// What `int8` and its like stand for; none for what needs no other name.
+/// Returns what `int8` and its like stand for; none for what needs no other name.
 pub(super) fn fundamental(ty: Scalar) -> Option<&'static str> {
     Some(match ty {
         Scalar::I8 => "signed char",
@@ -98,7 +98,7 @@ pub(super) fn constant(ty: Scalar, bits: u64) -> String {
     }
 }
 
-/// Whether a constant is written with a sign before it.
+/// Returns true if a constant is written with a sign before it.
 pub(super) fn is_negative(ty: Scalar, bits: u64) -> bool {
     let sign = bits >> (ty.bits() - 1) & 1 == 1;
     match ty {

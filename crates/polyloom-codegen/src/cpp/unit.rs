@@ -1,15 +1,15 @@
 //! One text: what it consists of and in which order it is written.
 
-use super::body::Body;
-use super::library::{Asked, Defined, Key, LibraryText};
-use super::names::{Names, identifier};
+use super::body::FunctionWriter;
+use super::library::{Defined, LibraryKey, LibraryText, TextNeeds};
+use super::names::{ScopeNames, identifier};
 use super::plan::draws;
-use super::prelude::{Helper, Text, TypeSet};
-use super::{Options, Semantics, types};
+use super::prelude::{Helper, HelperText, TypeSet};
+use super::{CppOptions, TextSemantics, types};
 use crate::abi::SiteTable;
 use crate::backend::CodegenError;
-use polyloom_ir::block_plan::{BlockPlan, Phrase};
-use polyloom_ir::op::{Group, Lowering};
+use polyloom_ir::block_plan::{BlockPlan, TextPhrase};
+use polyloom_ir::op::{Lowering, OpGroup};
 use polyloom_ir::{
     CallEffects, Composite, FloatMode, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type,
 };
@@ -20,48 +20,48 @@ use std::fmt::Write as _;
 
 /// The language of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Target {
+pub enum TextTarget {
     /// C++17 for the CPU.
     Cpp,
     /// CUDA C++ for NVIDIA GPUs.
     Cuda,
 }
 
-impl Target {
-    /// What stands before a function.
+impl TextTarget {
+    /// Returns what stands before a function.
     pub(super) fn function(self) -> &'static str {
         match self {
-            Target::Cpp => "inline",
-            Target::Cuda => "__device__ inline",
+            TextTarget::Cpp => "inline",
+            TextTarget::Cuda => "__device__ inline",
         }
     }
 
     fn member_function(self) -> &'static str {
         match self {
-            Target::Cpp => "",
-            Target::Cuda => "__device__ ",
+            TextTarget::Cpp => "",
+            TextTarget::Cuda => "__device__ ",
         }
     }
 }
 
 /// The functions that instructions name.
 #[derive(Clone, Copy)]
-pub(super) struct Callees<'a> {
+pub(super) struct InstCallees<'a> {
     pub module: &'a Module,
-    /// Of the definition of a library op, the op.
+    /// The op of the definition of a library op.
     pub defined: Option<&'a Defined>,
 }
 
-impl Callees<'_> {
-    /// Whether they are definitions of library ops.
+impl InstCallees<'_> {
+    /// Returns true if they are definitions of library ops.
     fn is_library(self) -> bool {
         self.defined.is_some()
     }
 }
 
-/// How the definition of an op is called.
+/// Describes how the definition of an op is called.
 #[derive(Clone, Debug)]
-pub(super) enum Callee {
+pub(super) enum DefinitionCallee {
     /// By an operator.
     Operator(&'static str),
     /// By its name.
@@ -70,34 +70,34 @@ pub(super) enum Callee {
     Widened(String),
 }
 
-/// How a function is declared.
+/// Describes how a function is declared.
 #[derive(Clone, Copy)]
 struct FunctionName<'a> {
     name: &'a str,
     result: &'a str,
-    /// Whether its first parameter is a random state that it changes.
+    /// True if its first parameter is a random state that it changes.
     changes_state: bool,
 }
 
 /// A function, or a type that one needs.
 struct FunctionText {
     text: String,
-    /// Whether it defines an op.
+    /// True if it defines an op.
     is_library: bool,
 }
 
 /// A function whose text is written, or is about to be.
 #[derive(PartialEq, Eq, Hash)]
-enum Written {
+enum WrittenFunction {
     User(FuncId),
     Library(String),
 }
 
 /// A table of constants.
-struct Table {
+struct ConstantTable {
     /// Its name in the namespace `constants`.
     name: String,
-    /// What the source calls it.
+    /// Holds what the source calls it.
     source_name: Option<String>,
     elem: Scalar,
     bits: Vec<u64>,
@@ -106,19 +106,19 @@ struct Table {
 type Helpers = BTreeMap<Helper, TypeSet>;
 
 /// A text being written.
-pub(super) struct Unit<'u> {
-    target: Target,
-    options: &'u Options<'u>,
-    semantics: &'u dyn Semantics,
-    /// How the kernel was split, if its threads are blocks.
+pub(super) struct TextUnit<'u> {
+    target: TextTarget,
+    options: &'u CppOptions<'u>,
+    semantics: &'u dyn TextSemantics,
+    /// Says how the kernel was split, if its threads are blocks.
     pub(super) blocks: Option<&'u BlockPlan>,
     /// The helpers that functions and tables use, and the types that they are used with.
     helpers: Helpers,
     scalars: FxHashSet<Scalar>,
     composites: Vec<Composite>,
-    tables: Vec<Table>,
+    tables: Vec<ConstantTable>,
     needs_printf: bool,
-    /// Whether the kernel's threads work together, so that none is run after another.
+    /// True if the kernel's threads work together, so that none is run after another.
     pub(super) in_blocks: bool,
     compares_with_limits: bool,
     /// Texts of functions, each after those it calls.
@@ -126,29 +126,30 @@ pub(super) struct Unit<'u> {
     /// Names of functions of the user's and of the library's.
     user: FxHashMap<FuncId, String>,
     library: FxHashMap<String, String>,
-    written: FxHashSet<Written>,
-    definitions: FxHashMap<Defined, Option<Callee>>,
-    names: Names,
+    written: FxHashSet<WrittenFunction>,
+    definitions: FxHashMap<Defined, Option<DefinitionCallee>>,
+    names: ScopeNames,
     /// Those of the kernel and the user's functions.
     own_names: Vec<String>,
-    /// What a function of the library asks for that is written by itself; `None` if it cannot be, and in other texts.
-    asked: Option<Vec<Asked>>,
+    /// Holds what a function of the library asks for that is written by itself; `None` if it cannot be, and in other
+    /// texts.
+    asked: Option<Vec<TextNeeds>>,
     error: Option<CodegenError>,
 }
 
-impl<'u> Unit<'u> {
+impl<'u> TextUnit<'u> {
     pub(super) fn new(
-        target: Target,
+        target: TextTarget,
         blocks: Option<&'u BlockPlan>,
-        options: &'u Options<'u>,
-        semantics: &'u dyn Semantics,
-    ) -> Unit<'u> {
-        let mut names = Names::default();
-        if target == Target::Cpp {
+        options: &'u CppOptions<'u>,
+        semantics: &'u dyn TextSemantics,
+    ) -> TextUnit<'u> {
+        let mut names = ScopeNames::default();
+        if target == TextTarget::Cpp {
             // Parameters of the kernel.
             ["begin", "end"].iter().for_each(|name| names.reserve(name));
         }
-        Unit {
+        TextUnit {
             target,
             options,
             semantics,
@@ -172,7 +173,7 @@ impl<'u> Unit<'u> {
         }
     }
 
-    pub(super) fn target(&self) -> Target {
+    pub(super) fn target(&self) -> TextTarget {
         self.target
     }
 
@@ -183,7 +184,7 @@ impl<'u> Unit<'u> {
     }
 
     /// Notes what the function that is being written asks for.
-    fn ask(&mut self, what: impl FnOnce() -> Asked) {
+    fn ask(&mut self, what: impl FnOnce() -> TextNeeds) {
         if let Some(asked) = &mut self.asked {
             let what = what();
             if !asked.contains(&what) {
@@ -193,42 +194,42 @@ impl<'u> Unit<'u> {
     }
 
     /// Sees to what a function asks for.
-    fn answer(&mut self, callees: Callees<'_>, asked: &Asked) {
+    fn answer(&mut self, callees: InstCallees<'_>, asked: &TextNeeds) {
         match asked {
-            Asked::Helper(helper) => self.need(*helper),
-            Asked::HelperFor(helper, ty) => self.need_for(*helper, *ty),
-            Asked::Scalar(ty) => self.need_scalar(*ty),
-            Asked::Type(ty) => drop(self.type_name(*ty)),
-            Asked::Definition(op, types, results) => drop(self.definition(*op, types, results)),
-            Asked::Function(id) => drop(self.function(callees, *id)),
-            Asked::ComparesWithLimits => self.compares_with_limits(),
+            TextNeeds::Helper(helper) => self.need(*helper),
+            TextNeeds::HelperFor(helper, ty) => self.need_for(*helper, *ty),
+            TextNeeds::Scalar(ty) => self.need_scalar(*ty),
+            TextNeeds::Type(ty) => drop(self.type_name(*ty)),
+            TextNeeds::Definition(op, types, results) => drop(self.definition(*op, types, results)),
+            TextNeeds::Function(id) => drop(self.function(callees, *id)),
+            TextNeeds::ComparesWithLimits => self.compares_with_limits(),
         }
     }
 
     pub(super) fn need(&mut self, helper: Helper) {
-        self.ask(|| Asked::Helper(helper));
+        self.ask(|| TextNeeds::Helper(helper));
         self.helpers.entry(helper).or_default();
     }
 
     /// Notes that a helper is used with a type.
     pub(super) fn need_for(&mut self, helper: Helper, ty: Scalar) {
-        self.ask(|| Asked::HelperFor(helper, ty));
+        self.ask(|| TextNeeds::HelperFor(helper, ty));
         self.helpers.entry(helper).or_default().add(TypeSet::of(ty));
     }
 
     pub(super) fn need_scalar(&mut self, ty: Scalar) {
-        self.ask(|| Asked::Scalar(ty));
+        self.ask(|| TextNeeds::Scalar(ty));
         if self.scalars.insert(ty) && ty.is_half() {
             self.need_for(Helper::Half, ty);
         }
     }
 
     /// The text of a helper.
-    fn helper_text(&self, helper: Helper) -> Text {
+    fn helper_text(&self, helper: Helper) -> HelperText {
         match helper {
             // Loops are at any scope, CUDA's own functions at the device's.
             Helper::AtomicAdd | Helper::AtomicSub if self.helpers.contains_key(&Helper::AtomicScopes) => {
-                helper.text(Target::Cpp)
+                helper.text(TextTarget::Cpp)
             }
             helper => helper.text(self.target),
         }
@@ -247,7 +248,7 @@ impl<'u> Unit<'u> {
             }
             all.insert(helper, union);
             rest.extend(helper.needs().iter().map(|&needed| (needed, types)));
-            if let Text::ByType(parts) = self.helper_text(helper) {
+            if let HelperText::ByType(parts) = self.helper_text(helper) {
                 let used = parts.iter().filter(|part| part.is_for(types));
                 rest.extend(used.flat_map(|part| part.needs).map(|&needed| (needed, types)));
             }
@@ -257,9 +258,9 @@ impl<'u> Unit<'u> {
 
     /// The name, in the namespace `constants`, of the table of these constants, which the source may have a name for.
     pub(super) fn table(&mut self, source_name: Option<&str>, elem: Scalar, bits: Vec<u64>) -> String {
-        // What it is called depends on the tables before it.
+        // The name of a table depends on the tables before it.
         self.asked = None;
-        let is_same = |table: &&Table| {
+        let is_same = |table: &&ConstantTable| {
             (table.elem, &table.bits) == (elem, &bits)
                 && (source_name.is_none() || table.source_name.as_deref() == source_name)
         };
@@ -275,12 +276,12 @@ impl<'u> Unit<'u> {
                 self.need(Helper::NotANumber);
             }
         }
-        // What is captured as `module.name` has the last part as its name.
+        // A value captured as `module.name` has the last part as its name.
         let wanted = source_name.map_or("table", |name| name.rsplit('.').next().unwrap_or(name));
         let is_taken = |name: &str| self.tables.iter().any(|table| table.name == name);
-        let name = Names::default().local_unless(wanted, is_taken);
+        let name = ScopeNames::default().local_unless(wanted, is_taken);
         let source_name = source_name.map(str::to_owned);
-        self.tables.push(Table { name: name.clone(), source_name, elem, bits });
+        self.tables.push(ConstantTable { name: name.clone(), source_name, elem, bits });
         name
     }
 
@@ -290,11 +291,11 @@ impl<'u> Unit<'u> {
             return String::new();
         }
         let qualifier = match self.target {
-            Target::Cpp => "static const",
-            Target::Cuda => "__constant__",
+            TextTarget::Cpp => "static const",
+            TextTarget::Cuda => "__constant__",
         };
         let mut text = "\nnamespace constants {\n".to_owned();
-        for Table { name, elem, bits, .. } in &self.tables {
+        for ConstantTable { name, elem, bits, .. } in &self.tables {
             let _ = write!(text, "{qualifier} {} {name}[{}] = {{", types::scalar(*elem), bits.len());
             for (index, &bits) in bits.iter().enumerate() {
                 text.push_str(if index % 8 == 0 { "\n    " } else { " " });
@@ -314,13 +315,13 @@ impl<'u> Unit<'u> {
 
     /// Notes a comparison that may always come out alike, of which compilers warn.
     pub(super) fn compares_with_limits(&mut self) {
-        self.ask(|| Asked::ComparesWithLimits);
+        self.ask(|| TextNeeds::ComparesWithLimits);
         self.compares_with_limits = true;
     }
 
     /// The name of a type that the text uses.
     pub(super) fn type_name(&mut self, ty: Type) -> String {
-        self.ask(|| Asked::Type(ty));
+        self.ask(|| TextNeeds::Type(ty));
         let (composite, scalar) = match ty {
             Type::Scalar(scalar) => (None, scalar),
             Type::Array { elem, .. } => {
@@ -394,7 +395,7 @@ impl<'u> Unit<'u> {
     // ---- functions -------------------------------------------------------------------------------------------------
 
     /// Keeps variables of a function from being called like what it calls.
-    pub(super) fn reserve_callees(&mut self, func: &Function, callees: Callees<'_>, names: &mut Names) {
+    pub(super) fn reserve_callees(&mut self, func: &Function, callees: InstCallees<'_>, names: &mut ScopeNames) {
         func.walk(func.body, &mut |_, data| match data.imm {
             Imm::Func(callee) if data.op == Op::Call => {
                 if self.phrase(callees, callee).is_none() {
@@ -405,8 +406,8 @@ impl<'u> Unit<'u> {
             _ => {
                 let info = data.op.info();
                 let calls_helper = match info.group {
-                    Group::Math => true,
-                    Group::Atomic | Group::Gpu => Helper::NAMES.contains(&info.name),
+                    OpGroup::Math => true,
+                    OpGroup::Atomic | OpGroup::Gpu => Helper::NAMES.contains(&info.name),
                     _ => false,
                 };
                 if info.lowering != Lowering::Native || calls_helper {
@@ -420,14 +421,14 @@ impl<'u> Unit<'u> {
         });
     }
 
-    /// What a function means that is no function of the text.
-    pub(super) fn phrase(&self, callees: Callees<'_>, id: FuncId) -> Option<Phrase> {
+    /// Returns what a function means that is no function of the text.
+    pub(super) fn phrase(&self, callees: InstCallees<'_>, id: FuncId) -> Option<TextPhrase> {
         let phrases = self.blocks.filter(|_| !callees.is_library()).map_or(&[][..], |plan| &plan.phrases);
         phrases.iter().find(|(known, _)| *known == id).map(|&(_, phrase)| phrase)
     }
 
     /// The name of a function that may be called.
-    fn function_name(&mut self, callees: Callees<'_>, id: FuncId) -> String {
+    fn function_name(&mut self, callees: InstCallees<'_>, id: FuncId) -> String {
         let func = &callees.module.functions[id];
         let known = match callees.is_library() {
             true => self.library.get(&*func.name),
@@ -461,12 +462,12 @@ impl<'u> Unit<'u> {
     }
 
     /// The name of a called function, whose text is written before that of its caller.
-    pub(super) fn function(&mut self, callees: Callees<'_>, id: FuncId) -> String {
-        self.ask(|| Asked::Function(id));
+    pub(super) fn function(&mut self, callees: InstCallees<'_>, id: FuncId) -> String {
+        self.ask(|| TextNeeds::Function(id));
         let name = self.function_name(callees, id);
         let key = match callees.is_library() {
-            true => Written::Library(callees.module.functions[id].name.to_string()),
-            false => Written::User(id),
+            true => WrittenFunction::Library(callees.module.functions[id].name.to_string()),
+            false => WrittenFunction::User(id),
         };
         if self.written.insert(key) {
             self.write_function(callees, id, &name);
@@ -474,7 +475,7 @@ impl<'u> Unit<'u> {
         name
     }
 
-    fn write_function(&mut self, callees: Callees<'_>, id: FuncId, name: &str) {
+    fn write_function(&mut self, callees: InstCallees<'_>, id: FuncId, name: &str) {
         let func = &callees.module.functions[id];
         let base = func.name.split('.').next().and_then(Op::from_name);
         let changes_state = callees.is_library() && func.results.len() == 2 && base.is_some_and(draws);
@@ -505,28 +506,29 @@ impl<'u> Unit<'u> {
     }
 
     /// The text of a function, written here.
-    fn function_text(&mut self, callees: Callees<'_>, id: FuncId, written: FunctionName<'_>) -> String {
+    fn function_text(&mut self, callees: InstCallees<'_>, id: FuncId, written: FunctionName<'_>) -> String {
         let func = &callees.module.functions[id];
         let calls = CallEffects::of(callees.module, id);
         let is_strict = callees.is_library() || func.metadata.float_mode == FloatMode::Strict;
         let names = self.names.clone();
-        let body = Body::new(self, callees, func, &calls, is_strict, names);
+        let body = FunctionWriter::new(self, callees, func, &calls, is_strict, names);
         body.device_function(written.name, written.result, written.changes_state)
     }
 
     /// The text of a function of the definition of an op: the one that is known, unless names of this text stand in it.
     fn library_text(
         &mut self,
-        callees: Callees<'_>,
+        callees: InstCallees<'_>,
         defined: &Defined,
         id: FuncId,
         written: FunctionName<'_>,
     ) -> String {
         let (name, result) = (written.name.to_owned(), written.result.to_owned());
-        let key = Key { target: self.target, defined: defined.clone(), id, name, result };
+        let key = LibraryKey { target: self.target, defined: defined.clone(), id, name, result };
         let known = self.semantics.library_texts().get_or(key, || {
-            const PLAIN: &Options<'_> = &Options { sources: None, without_prelude: false };
-            let mut apart = Unit { asked: Some(Vec::new()), ..Unit::new(self.target, None, PLAIN, self.semantics) };
+            const PLAIN: &CppOptions<'_> = &CppOptions { sources: None, without_prelude: false };
+            let mut apart =
+                TextUnit { asked: Some(Vec::new()), ..TextUnit::new(self.target, None, PLAIN, self.semantics) };
             let text = apart.function_text(callees, id, written);
             apart.asked.map(|asked| LibraryText::new(text, asked))
         });
@@ -539,28 +541,28 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// How the op for operands of these types is called, which writes its definition.
-    pub(super) fn definition(&mut self, op: Op, types: &[Type], results: &[Type]) -> Option<Callee> {
-        self.ask(|| Asked::Definition(op, types.into(), results.into()));
+    /// Returns how the op for operands of these types is called, which writes its definition.
+    pub(super) fn definition(&mut self, op: Op, types: &[Type], results: &[Type]) -> Option<DefinitionCallee> {
+        self.ask(|| TextNeeds::Definition(op, types.into(), results.into()));
         let is_composite = types.iter().chain(results).any(|ty| ty.as_composite().is_some());
         let key = (op, if is_composite { SmallVec::from_slice(types) } else { widened(types) });
         if let Some(known) = self.definitions.get(&key) {
             return known.clone();
         }
         let callee = self.semantics.definition(op, &key.1).map(|module| {
-            let callees = Callees { module: &module, defined: Some(&key) };
+            let callees = InstCallees { module: &module, defined: Some(&key) };
             let root = FuncId::from_u32(0);
             match operator(op, key.1.len()).filter(|_| is_composite) {
                 Some(sign) => {
                     self.write_function(callees, root, &format!("operator{sign}"));
-                    Callee::Operator(sign)
+                    DefinitionCallee::Operator(sign)
                 }
                 None if is_composite => {
                     let name = op.name().to_owned();
                     self.write_function(callees, root, &name);
-                    Callee::Function(name)
+                    DefinitionCallee::Function(name)
                 }
-                None => Callee::Widened(self.function(callees, root)),
+                None => DefinitionCallee::Widened(self.function(callees, root)),
             }
         });
         self.definitions.insert(key, callee.clone());
@@ -575,7 +577,7 @@ impl<'u> Unit<'u> {
         }
         let key = (op, widened(types));
         let module = self.semantics.definition(op, &key.1)?;
-        let callees = Callees { module: &module, defined: Some(&key) };
+        let callees = InstCallees { module: &module, defined: Some(&key) };
         Some(self.function_name(callees, FuncId::from_u32(0)))
     }
 
@@ -588,7 +590,7 @@ impl<'u> Unit<'u> {
             .get(kernel)
             .filter(|func| func.kind == FunctionKind::Kernel)
             .ok_or_else(|| CodegenError::new("the module has no such kernel"))?;
-        let callees = Callees { module, defined: None };
+        let callees = InstCallees { module, defined: None };
         let calls = CallEffects::of(module, kernel);
         let is_strict = func.metadata.float_mode == FloatMode::Strict;
         let needs_blocks = module.reachable(kernel).iter().any(|&id| module.functions[id].needs_blocks());
@@ -597,7 +599,7 @@ impl<'u> Unit<'u> {
         self.names.reserve(&name);
         self.own_names.push(name.clone());
         let names = self.names.clone();
-        let body = Body::new(&mut self, callees, func, &calls, is_strict, names);
+        let body = FunctionWriter::new(&mut self, callees, func, &calls, is_strict, names);
         let kernel = body.kernel(&name);
         if let Some(error) = self.error {
             return Err(error);
@@ -619,15 +621,15 @@ impl<'u> Unit<'u> {
         Ok(text.trim_start().to_owned())
     }
 
-    /// What compilers are told about the text: how to round, and what not to warn of.
+    /// Returns the directives for compilers: how to round, and what not to warn of.
     fn put_pragmas(&self, text: &mut String, is_strict: bool) {
         match self.target {
-            Target::Cpp => text.push_str(
+            TextTarget::Cpp => text.push_str(
                 "//\n// Products and sums are rounded one by one: compile with -ffp-contract=off.\n\n\
                  #if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#elif defined(__GNUC__)\n\
                  #pragma GCC optimize(\"fp-contract=off\")\n#endif\n",
             ),
-            Target::Cuda if is_strict => text.push_str(
+            TextTarget::Cuda if is_strict => text.push_str(
                 // NVRTC says how it was called, nvcc does not.
                 "//\n// Results are the same bits as on the CPU, with --fmad=true too, but not with --use_fast_math, --ftz=true,\n\
                  // --prec-div=false or --prec-sqrt=false.\n\n\
@@ -635,15 +637,15 @@ impl<'u> Unit<'u> {
                  #error \"compile without --use_fast_math, --ftz=true, --prec-div=false and --prec-sqrt=false\"\n\
                  #endif\n",
             ),
-            Target::Cuda => {}
+            TextTarget::Cuda => {}
         }
         if self.compares_with_limits {
             text.push_str(match self.target {
-                Target::Cpp => {
+                TextTarget::Cpp => {
                     "#if defined(__GNUC__)\n#pragma GCC diagnostic ignored \"-Wtype-limits\"\n\
                                 #pragma GCC diagnostic ignored \"-Wtautological-compare\"\n#endif\n"
                 }
-                Target::Cuda => "#pragma nv_diag_suppress 186\n",
+                TextTarget::Cuda => "#pragma nv_diag_suppress 186\n",
             });
         }
     }
@@ -651,19 +653,19 @@ impl<'u> Unit<'u> {
     fn header(&mut self, func: &Function, is_strict: bool) -> String {
         let mut text = String::with_capacity(8192);
         let language = match self.target {
-            Target::Cpp => "C++17",
-            Target::Cuda => "CUDA C++17",
+            TextTarget::Cpp => "C++17",
+            TextTarget::Cuda => "CUDA C++17",
         };
         let _ = writeln!(text, "// Kernel `{}` in {language}, written by Polyloom.", func.name);
-        if let (Target::Cuda, Some(registers)) = (self.target, func.metadata.max_registers) {
+        if let (TextTarget::Cuda, Some(registers)) = (self.target, func.metadata.max_registers) {
             let _ =
                 writeln!(text, "//\n// A thread is to have {registers} registers at most: --maxrregcount={registers}.");
         }
         self.put_pragmas(&mut text, is_strict);
         if self.needs_printf {
             text.push_str(match self.target {
-                Target::Cpp => "\n#include <cstdio>\n",
-                Target::Cuda => "\n#if !defined(__CUDACC_RTC__)\n#include <cstdio>\n#endif\n",
+                TextTarget::Cpp => "\n#include <cstdio>\n",
+                TextTarget::Cuda => "\n#if !defined(__CUDACC_RTC__)\n#include <cstdio>\n#endif\n",
             });
         }
         text.push_str("\nnamespace polyloom {\n\n");
@@ -694,8 +696,8 @@ impl<'u> Unit<'u> {
         put(&mut text, LAUNCH_BOUNDS);
         for (helper, types) in self.all_helpers() {
             match self.helper_text(helper) {
-                Text::Whole(piece) => put(&mut text, piece),
-                Text::ByType(parts) => {
+                HelperText::Whole(piece) => put(&mut text, piece),
+                HelperText::ByType(parts) => {
                     parts.iter().filter(|part| part.is_for(types)).for_each(|part| put(&mut text, part.text));
                 }
             }
@@ -732,7 +734,7 @@ struct launch_bounds {
 };
 ";
 
-/// What stands for a mark in the prelude's pieces for atomic updates, of any scope or of one.
+/// Returns what stands for a mark in the prelude's pieces for atomic updates, of any scope or of one.
 fn atomics(mark: &str, is_scoped: bool) -> &'static str {
     match (mark, is_scoped) {
         ("S", true) => "memory_scope Scope = device_scope, ",

@@ -4,9 +4,9 @@
 //! time; a loop's carried values are one variable with the loop's results. Where a value would be overwritten while it
 //! is still needed, it gets a variable of its own. Variables in different branches or loops may have the same name.
 
-use super::layout::Layout;
-use super::names::Names;
-use super::plan::Plan;
+use super::layout::TextLayout;
+use super::names::ScopeNames;
+use super::plan::ValuePlan;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use polyloom_ir::{Function, FunctionKind, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef};
@@ -15,57 +15,57 @@ use smallvec::SmallVec;
 
 /// A variable of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Variable(u32);
-entity_impl!(Variable, "variable");
+pub(super) struct CppVariable(u32);
+entity_impl!(CppVariable, "variable");
 
-/// What is known of a variable.
+/// Describes what is known of a variable.
 pub(super) struct VariableData {
     pub ty: Type,
     pub name: String,
-    /// Whether it is assigned once, when it is declared.
+    /// True if it is assigned once, when it is declared.
     pub is_constant: bool,
     /// The instruction before which it is declared without a value; none if its first assignment declares it.
     pub declared_before: PackedOption<Inst>,
     /// The parameters that a kernel's parameter comes in which is a composite: its components.
     pub parts: Vec<String>,
     values: SmallVec<[Value; 4]>,
-    /// Whether no other value may share it.
+    /// True if no other value may share it.
     is_pinned: bool,
 }
 
 /// The variables of a function.
-pub(super) struct Variables {
-    pub all: PrimaryMap<Variable, VariableData>,
-    of: SecondaryMap<Value, PackedOption<Variable>>,
+pub(super) struct CppVariables {
+    pub all: PrimaryMap<CppVariable, VariableData>,
+    of: SecondaryMap<Value, PackedOption<CppVariable>>,
 }
 
 /// A value that an instruction hands to another: what of, and where it stands.
-struct Handed {
+struct HandedValue {
     from: Value,
     to: Value,
 }
 
-/// How many values may share a variable: comparing each with each takes time.
+/// Number of values that may share a variable, because comparing each with each takes time.
 const MAX_VALUES: usize = 64;
 
-impl Variables {
-    pub(super) fn of(&self, value: Value) -> Option<Variable> {
+impl CppVariables {
+    pub(super) fn of(&self, value: Value) -> Option<CppVariable> {
         self.of[value].expand()
     }
 
-    pub(super) fn new(func: &Function, layout: &Layout, plan: &Plan, names: &mut Names) -> Variables {
-        let mut variables = Variables { all: PrimaryMap::new(), of: SecondaryMap::with_capacity(func.values.len()) };
-        let mut merging = Merging { func, layout, uses: SecondaryMap::with_capacity(func.values.len()) };
+    pub(super) fn new(func: &Function, layout: &TextLayout, plan: &ValuePlan, names: &mut ScopeNames) -> CppVariables {
+        let mut variables = CppVariables { all: PrimaryMap::new(), of: SecondaryMap::with_capacity(func.values.len()) };
+        let mut merging = MergeQuery { func, layout, uses: SecondaryMap::with_capacity(func.values.len()) };
         merging.find_uses(plan);
         let is_kernel = func.kind == FunctionKind::Kernel;
         for &param in func.params() {
             variables.add(func, param, is_kernel);
         }
         let mut handed = Vec::new();
-        let mut by_name: FxHashMap<(&str, Type), Vec<Variable>> = FxHashMap::default();
+        let mut by_name: FxHashMap<(&str, Type), Vec<CppVariable>> = FxHashMap::default();
         variables.add_region(func, plan, func.body, &mut handed);
         // The values that jumps hand on, those of the same name first.
-        let same_name = |h: &Handed| func.value_names[h.from] == func.value_names[h.to];
+        let same_name = |h: &HandedValue| func.value_names[h.from] == func.value_names[h.to];
         for named_alike in [true, false] {
             for h in handed.iter().filter(|h| same_name(h) == named_alike) {
                 if named_alike || func.value_names[h.from].is_none() || func.value_names[h.to].is_none() {
@@ -94,7 +94,7 @@ impl Variables {
         variables
     }
 
-    fn add(&mut self, func: &Function, value: Value, is_pinned: bool) -> Variable {
+    fn add(&mut self, func: &Function, value: Value, is_pinned: bool) -> CppVariable {
         let variable = self.all.push(VariableData {
             ty: func.ty(value),
             name: String::new(),
@@ -109,7 +109,7 @@ impl Variables {
     }
 
     /// Gives every value that is no expression a variable, and finds what jumps hand on.
-    fn add_region(&mut self, func: &Function, plan: &Plan, region: Region, handed: &mut Vec<Handed>) {
+    fn add_region(&mut self, func: &Function, plan: &ValuePlan, region: Region, handed: &mut Vec<HandedValue>) {
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
             for &result in &data.results {
@@ -135,7 +135,7 @@ impl Variables {
                     }
                     if number == 0 && plan.live.contains(param) {
                         let inits = &data.operands[data.operands.len() - data.results.len()..];
-                        handed.push(Handed { from: inits[index], to: param });
+                        handed.push(HandedValue { from: inits[index], to: param });
                     }
                 }
                 self.add_region(func, plan, inner, handed);
@@ -154,15 +154,15 @@ impl Variables {
         }
     }
 
-    fn hand(&self, jump: &InstData, target: &InstData, plan: &Plan, handed: &mut Vec<Handed>) {
+    fn hand(&self, jump: &InstData, target: &InstData, plan: &ValuePlan, handed: &mut Vec<HandedValue>) {
         for (&from, &to) in jump.operands.iter().zip(&target.results) {
             if plan.live.contains(to) {
-                handed.push(Handed { from, to });
+                handed.push(HandedValue { from, to });
             }
         }
     }
 
-    fn merge(&mut self, merging: &Merging<'_>, a: Value, b: Value) -> bool {
+    fn merge(&mut self, merging: &MergeQuery<'_>, a: Value, b: Value) -> bool {
         match (self.of(a), self.of(b)) {
             (Some(a), Some(b)) => self.merge_variables(merging, a, b),
             _ => false,
@@ -170,7 +170,7 @@ impl Variables {
     }
 
     /// Makes two variables one if no two of their values are needed at the same time.
-    fn merge_variables(&mut self, merging: &Merging<'_>, a: Variable, b: Variable) -> bool {
+    fn merge_variables(&mut self, merging: &MergeQuery<'_>, a: CppVariable, b: CppVariable) -> bool {
         if a == b {
             return true;
         }
@@ -192,7 +192,13 @@ impl Variables {
     }
 
     /// Names variables as their values are named, or `t`.
-    fn name(&mut self, func: &Function, layout: &Layout, scopes: &SecondaryMap<Variable, Scope>, names: &mut Names) {
+    fn name(
+        &mut self,
+        func: &Function,
+        layout: &TextLayout,
+        scopes: &SecondaryMap<CppVariable, UseScope>,
+        names: &mut ScopeNames,
+    ) {
         for (index, name) in func.param_names.iter().enumerate() {
             let param = func.params()[index];
             if let Some(variable) = self.of(param) {
@@ -208,8 +214,8 @@ impl Variables {
             }
         }
         let mut used: FxHashMap<String, SmallVec<[Region; 2]>> = FxHashMap::default();
-        // By name that was wanted: where names with the numbers from 1 on are used. Of a name that many want, few are
-        // then put together to be looked up.
+        // For each name that was wanted, where names with the numbers from 1 on are used. Of a name that many want, few
+        // are then put together to be looked up.
         let mut numbered: FxHashMap<&str, Vec<SmallVec<[Region; 2]>>> = FxHashMap::default();
         // Names that are taken where one stands stay so.
         let mut next: FxHashMap<(&str, Region), usize> = FxHashMap::default();
@@ -241,8 +247,13 @@ impl Variables {
     }
 
     /// Decides where each variable is declared: at its first assignment if that reaches all its uses.
-    fn declare(&mut self, func: &Function, layout: &Layout, plan: &Plan) -> SecondaryMap<Variable, Scope> {
-        let mut scopes: SecondaryMap<Variable, Scope> = SecondaryMap::with_capacity(self.all.len());
+    fn declare(
+        &mut self,
+        func: &Function,
+        layout: &TextLayout,
+        plan: &ValuePlan,
+    ) -> SecondaryMap<CppVariable, UseScope> {
+        let mut scopes: SecondaryMap<CppVariable, UseScope> = SecondaryMap::with_capacity(self.all.len());
         for (variable, data) in &self.all {
             for &value in &data.values {
                 match func.values[value].def {
@@ -294,10 +305,10 @@ impl Variables {
     fn scan(
         &self,
         func: &Function,
-        layout: &Layout,
-        plan: &Plan,
+        layout: &TextLayout,
+        plan: &ValuePlan,
         region: Region,
-        scopes: &mut SecondaryMap<Variable, Scope>,
+        scopes: &mut SecondaryMap<CppVariable, UseScope>,
     ) {
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
@@ -333,9 +344,9 @@ impl Variables {
     }
 }
 
-/// Where a variable is used.
+/// Says where a variable is used.
 #[derive(Clone, Copy, Default)]
-struct Scope {
+struct UseScope {
     /// The innermost region that holds all uses.
     region: PackedOption<Region>,
     /// The first assignment: its instruction, region and place, and whether it can declare.
@@ -346,14 +357,14 @@ struct Scope {
     is_param: bool,
 }
 
-impl Scope {
-    fn read(&mut self, layout: &Layout, region: Region, place: u32) {
+impl UseScope {
+    fn read(&mut self, layout: &TextLayout, region: Region, place: u32) {
         let common = self.region.expand().map_or(region, |known| layout.common(known, region));
         self.region = common.into();
         self.first_place = Some(self.first_place.map_or(place, |first| first.min(place)));
     }
 
-    fn assign(&mut self, layout: &Layout, region: Region, place: u32, inst: Inst, declares: bool) {
+    fn assign(&mut self, layout: &TextLayout, region: Region, place: u32, inst: Inst, declares: bool) {
         self.read(layout, region, place);
         self.n_assignments += 1;
         if self.first.is_none_or(|(.., first, _)| place < first) {
@@ -362,16 +373,16 @@ impl Scope {
     }
 }
 
-/// What tells whether two values are needed at the same time.
-struct Merging<'a> {
+/// Describes what tells whether two values are needed at the same time.
+struct MergeQuery<'a> {
     func: &'a Function,
-    layout: &'a Layout,
-    /// Where each value is read.
+    layout: &'a TextLayout,
+    /// The place where each value is read.
     uses: SecondaryMap<Value, SmallVec<[(u32, Region); 2]>>,
 }
 
-impl Merging<'_> {
-    fn find_uses(&mut self, plan: &Plan) {
+impl MergeQuery<'_> {
+    fn find_uses(&mut self, plan: &ValuePlan) {
         let (func, layout) = (self.func, self.layout);
         func.walk(func.body, &mut |inst, data| {
             let statement = plan.statement(func, layout, inst);
@@ -386,7 +397,7 @@ impl Merging<'_> {
         });
     }
 
-    /// Whether the values of two variables come into being in different branches or loops.
+    /// Returns true if the values of two variables come into being in different branches or loops.
     fn are_side_by_side(&self, a: &VariableData, b: &VariableData) -> bool {
         let around = |variable: &VariableData| {
             let regions = variable.values.iter().filter_map(|&value| Some(self.layout.definition(self.func, value)?.1));
@@ -401,7 +412,7 @@ impl Merging<'_> {
         self.is_needed_at(a, b) || self.is_needed_at(b, a)
     }
 
-    /// Whether `value` is still needed where `other` comes into being.
+    /// Returns true if `value` is still needed where `other` comes into being.
     fn is_needed_at(&self, value: Value, other: Value) -> bool {
         let (func, layout) = (self.func, self.layout);
         let (Some((defined, home)), Some((place, region))) =

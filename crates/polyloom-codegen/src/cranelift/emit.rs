@@ -1,8 +1,8 @@
 //! Readable and linkable forms of a kernel.
 
-use super::host::{self, Host};
-use super::unit::{self, Code, Options, Target};
-use crate::backend::{CodegenError, Variant};
+use super::host::{self, HostIsa};
+use super::unit::{self, CodeTarget, CompileOptions, FunctionCode};
+use crate::backend::{CodeVariant, CodegenError};
 use cranelift_codegen::ir::Signature;
 use cranelift_module::{FuncId as ObjectFuncId, Linkage, Module as _, ModuleReloc, ModuleRelocTarget};
 use cranelift_object::{ObjectBuilder, ObjectModule};
@@ -11,20 +11,20 @@ use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
 /// A kernel and the functions it calls, callers before callees.
-struct Program<'a> {
-    kernel: (&'a Function, Code),
-    functions: Vec<(FuncId, &'a Function, Code)>,
+struct EmittedProgram<'a> {
+    kernel: (&'a Function, FunctionCode),
+    functions: Vec<(FuncId, &'a Function, FunctionCode)>,
 }
 
 fn compile<'a>(
     module: &'a Module,
     kernel: &'a Function,
-    variant: &Variant,
-    options: Options<'_>,
-) -> Result<Program<'a>, CodegenError> {
+    variant: &CodeVariant,
+    options: CompileOptions<'_>,
+) -> Result<EmittedProgram<'a>, CodegenError> {
     let code = unit::compile_kernel(module, kernel, variant, options)?;
     let mut pending = code.callees.clone();
-    let mut functions: Vec<(FuncId, &Function, Code)> = Vec::new();
+    let mut functions: Vec<(FuncId, &Function, FunctionCode)> = Vec::new();
     while let Some(id) = pending.pop() {
         if functions.iter().any(|(known, ..)| *known == id) {
             continue;
@@ -36,17 +36,17 @@ fn compile<'a>(
         pending.extend_from_slice(&code.callees);
         functions.push((id, function, code));
     }
-    Ok(Program { kernel: (kernel, code), functions })
+    Ok(EmittedProgram { kernel: (kernel, code), functions })
 }
 
 /// Assembly text.
 pub(super) fn assembly(
-    host: &Host,
+    host: &HostIsa,
     module: &Module,
     kernel: &Function,
-    variant: &Variant,
+    variant: &CodeVariant,
 ) -> Result<Vec<u8>, CodegenError> {
-    let options = Options { isa: &*host.isa, colocated: false, assembly: true };
+    let options = CompileOptions { isa: &*host.isa, colocated: false, assembly: true };
     let program = compile(module, kernel, variant, options)?;
     let mut text = String::new();
     let functions = program.functions.iter().map(|(_, function, code)| (*function, code));
@@ -60,13 +60,13 @@ pub(super) fn assembly(
 /// A relocatable object file. The kernel is a global symbol of its own name with the type of
 /// [`crate::abi::KernelEntry`]; functions of the C library it may need are undefined ones.
 pub(super) fn object(
-    host: &Host,
+    host: &HostIsa,
     module: &Module,
     kernel: &Function,
-    variant: &Variant,
+    variant: &CodeVariant,
 ) -> Result<Vec<u8>, CodegenError> {
     let isa = host::build_isa(host.features, host.effort, true)?;
-    let options = Options { isa: &*isa, colocated: true, assembly: false };
+    let options = CompileOptions { isa: &*isa, colocated: true, assembly: false };
     let program = compile(module, kernel, variant, options)?;
     let failed = |error: &dyn std::fmt::Display| CodegenError::new(format!("cannot write an object file: {error}"));
     let builder = ObjectBuilder::new(isa.clone(), &*kernel.name, cranelift_module::default_libcall_names())
@@ -88,8 +88,8 @@ pub(super) fn object(
         let mut relocations = Vec::with_capacity(code.relocations.len());
         for relocation in &code.relocations {
             let name = match relocation.target {
-                Target::Function(id) => ModuleRelocTarget::user(0, ids[&id].as_u32()),
-                Target::Host(function) => ModuleRelocTarget::LibCall(function.libcall()),
+                CodeTarget::Function(id) => ModuleRelocTarget::user(0, ids[&id].as_u32()),
+                CodeTarget::Host(function) => ModuleRelocTarget::LibCall(function.libcall()),
             };
             relocations.push(ModuleReloc {
                 offset: relocation.offset,

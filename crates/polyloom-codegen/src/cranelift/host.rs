@@ -13,30 +13,30 @@ use std::sync::LazyLock;
 const FORMAT: u32 = 1;
 
 /// Cranelift set up for this machine.
-pub(super) struct Host {
+pub(super) struct HostIsa {
     /// For code that is loaded into this process.
     pub(super) isa: OwnedTargetIsa,
-    /// What it was set up with.
-    pub(super) features: Features,
-    pub(super) effort: Effort,
+    /// Holds what it was set up with.
+    pub(super) features: HostFeatures,
+    pub(super) effort: CompileEffort,
     /// All that compiled code depends on beside the HIR.
     pub(super) fingerprint: String,
     /// The fingerprint's hash, which objects carry.
     pub(super) identity: [u8; 32],
 }
 
-/// Which instructions may be used.
+/// Says which instructions may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Features {
+pub(super) enum HostFeatures {
     /// All that the machine has.
     Native,
     /// Those every machine of its architecture has.
     Baseline,
 }
 
-/// How much time goes into code.
+/// Describes how much time goes into code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Effort {
+pub(super) enum CompileEffort {
     /// As much as pays where code is run for a while.
     Usual,
     /// As little as may be.
@@ -44,23 +44,23 @@ pub(super) enum Effort {
 }
 
 /// The host, looked at once per process.
-pub(super) fn host(features: Features, effort: Effort) -> Result<&'static Host, CodegenError> {
-    type Known = LazyLock<Result<Host, CodegenError>>;
-    static NATIVE: Known = LazyLock::new(|| Host::new(Features::Native, Effort::Usual));
-    static BASELINE: Known = LazyLock::new(|| Host::new(Features::Baseline, Effort::Usual));
-    static NATIVE_AT_LEAST: Known = LazyLock::new(|| Host::new(Features::Native, Effort::Least));
-    static BASELINE_AT_LEAST: Known = LazyLock::new(|| Host::new(Features::Baseline, Effort::Least));
+pub(super) fn host(features: HostFeatures, effort: CompileEffort) -> Result<&'static HostIsa, CodegenError> {
+    type Known = LazyLock<Result<HostIsa, CodegenError>>;
+    static NATIVE: Known = LazyLock::new(|| HostIsa::new(HostFeatures::Native, CompileEffort::Usual));
+    static BASELINE: Known = LazyLock::new(|| HostIsa::new(HostFeatures::Baseline, CompileEffort::Usual));
+    static NATIVE_AT_LEAST: Known = LazyLock::new(|| HostIsa::new(HostFeatures::Native, CompileEffort::Least));
+    static BASELINE_AT_LEAST: Known = LazyLock::new(|| HostIsa::new(HostFeatures::Baseline, CompileEffort::Least));
     let host = match (features, effort) {
-        (Features::Native, Effort::Usual) => &NATIVE,
-        (Features::Baseline, Effort::Usual) => &BASELINE,
-        (Features::Native, Effort::Least) => &NATIVE_AT_LEAST,
-        (Features::Baseline, Effort::Least) => &BASELINE_AT_LEAST,
+        (HostFeatures::Native, CompileEffort::Usual) => &NATIVE,
+        (HostFeatures::Baseline, CompileEffort::Usual) => &BASELINE,
+        (HostFeatures::Native, CompileEffort::Least) => &NATIVE_AT_LEAST,
+        (HostFeatures::Baseline, CompileEffort::Least) => &BASELINE_AT_LEAST,
     };
     host.as_ref().map_err(Clone::clone)
 }
 
-impl Host {
-    fn new(features: Features, effort: Effort) -> Result<Host, CodegenError> {
+impl HostIsa {
+    fn new(features: HostFeatures, effort: CompileEffort) -> Result<HostIsa, CodegenError> {
         let isa = build_isa(features, effort, false)?;
         let mut fingerprint = format!(
             "polyloom {} format {FORMAT}, cranelift {}, {}\n{}",
@@ -73,14 +73,14 @@ impl Host {
             fingerprint.push_str(&format!("{flag}\n"));
         }
         let identity = *blake3::hash(fingerprint.as_bytes()).as_bytes();
-        Ok(Host { isa, features, effort, fingerprint, identity })
+        Ok(HostIsa { isa, features, effort, fingerprint, identity })
     }
 }
 
 /// Cranelift for this machine; position independent, for object files, or for code placed at a known address.
 pub(super) fn build_isa(
-    features: Features,
-    effort: Effort,
+    features: HostFeatures,
+    effort: CompileEffort,
     position_independent: bool,
 ) -> Result<OwnedTargetIsa, CodegenError> {
     let unsupported =
@@ -91,8 +91,8 @@ pub(super) fn build_isa(
         // kernels with array arithmetic up to twice as fast; the single-pass register allocator saves as much time
         // again, and makes loops three to five times slower.
         let (opt_level, regalloc) = match effort {
-            Effort::Usual => ("speed", "backtracking"),
-            Effort::Least => ("none", "single_pass"),
+            CompileEffort::Usual => ("speed", "backtracking"),
+            CompileEffort::Least => ("none", "single_pass"),
         };
         flags.set("opt_level", opt_level)?;
         flags.set("regalloc_algorithm", regalloc)?;
@@ -107,7 +107,7 @@ pub(super) fn build_isa(
         Ok(flags)
     };
     let flags = configure().map_err(|e| unsupported(&e.to_string()))?;
-    let isa = cranelift_native::builder_with_options(features == Features::Native).map_err(unsupported)?;
+    let isa = cranelift_native::builder_with_options(features == HostFeatures::Native).map_err(unsupported)?;
     isa.finish(settings::Flags::new(flags)).map_err(|e| unsupported(&e.to_string()))
 }
 

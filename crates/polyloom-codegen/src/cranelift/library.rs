@@ -5,9 +5,9 @@
 //! Kernels refer to it by that hash. The table is bounded; past the bound functions still work, each kernel keeping its
 //! own.
 
-use super::host::{Host, HostFunction};
+use super::host::{HostFunction, HostIsa};
 use super::memory::ExecutableMemory;
-use super::unit::{self, Code, Options, Target};
+use super::unit::{self, CodeTarget, CompileOptions, FunctionCode};
 use crate::backend::CodegenError;
 use cranelift_codegen::binemit::Reloc;
 use polyloom_ir::canonical::CanonicalForm;
@@ -21,9 +21,9 @@ pub(super) type Key = [u8; 16];
 /// The most functions the table keeps.
 const MAX_KEPT: usize = 4096;
 
-/// What code refers to, independent of the module it came from.
+/// Describes what code refers to, independent of the module it came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reference {
+pub(super) enum LibraryReference {
     /// A function of scalars.
     Function(Key),
     /// A function of the host.
@@ -32,10 +32,10 @@ pub(super) enum Reference {
 
 /// A place in the code where a 64-bit address goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Patch {
+pub(super) struct AddressPatch {
     pub(super) offset: u32,
     pub(super) addend: i64,
-    pub(super) to: Reference,
+    pub(super) to: LibraryReference,
 }
 
 /// A function that can be written to an object and loaded.
@@ -47,7 +47,7 @@ pub(super) struct CompiledFunction {
     pub(super) key: Key,
     pub(super) align: u32,
     pub(super) code: Vec<u8>,
-    pub(super) patches: Vec<Patch>,
+    pub(super) patches: Vec<AddressPatch>,
 }
 
 /// A function in executable memory, with those it calls.
@@ -57,36 +57,36 @@ pub(super) struct LoadedFunction {
 }
 
 #[derive(Default)]
-struct Table {
+struct ReferenceTable {
     compiled: FxHashMap<Key, Arc<CompiledFunction>>,
     loaded: FxHashMap<Key, Arc<LoadedFunction>>,
 }
 
-fn table() -> MutexGuard<'static, Table> {
-    static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
+fn table() -> MutexGuard<'static, ReferenceTable> {
+    static TABLE: LazyLock<Mutex<ReferenceTable>> = LazyLock::new(Mutex::default);
     // Entries are inserted whole, so a panic elsewhere leaves the table in order.
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The functions of one module, as one compilation meets them.
-pub(super) struct Library<'a> {
+pub(super) struct FunctionLibrary<'a> {
     module: &'a Module,
-    host: &'a Host,
-    options: Options<'a>,
+    host: &'a HostIsa,
+    options: CompileOptions<'a>,
     /// `None` while the hash is being computed, to notice recursion.
     keys: FxHashMap<FuncId, Option<Key>>,
-    /// What the kernel needs so far, callees before callers.
+    /// Holds what the kernel needs so far, callees before callers.
     pub(super) functions: Vec<Arc<CompiledFunction>>,
 }
 
-impl<'a> Library<'a> {
+impl<'a> FunctionLibrary<'a> {
     /// `options` are to compile for `host`.
-    pub(super) fn new(module: &'a Module, host: &'a Host, options: Options<'a>) -> Library<'a> {
-        Library { module, host, options, keys: FxHashMap::default(), functions: Vec::new() }
+    pub(super) fn new(module: &'a Module, host: &'a HostIsa, options: CompileOptions<'a>) -> FunctionLibrary<'a> {
+        FunctionLibrary { module, host, options, keys: FxHashMap::default(), functions: Vec::new() }
     }
 
     /// Makes code independent of its module, compiling what it calls.
-    pub(super) fn link(&mut self, name: &str, key: Key, code: Code) -> Result<CompiledFunction, CodegenError> {
+    pub(super) fn link(&mut self, name: &str, key: Key, code: FunctionCode) -> Result<CompiledFunction, CodegenError> {
         for &callee in &code.callees {
             self.require(callee)?;
         }
@@ -96,15 +96,15 @@ impl<'a> Library<'a> {
                 return Err(CodegenError::new(format!("Cranelift made a relocation of kind {}", relocation.kind)));
             }
             let to = match relocation.target {
-                Target::Function(id) => Reference::Function(self.key(id)?),
-                Target::Host(function) => Reference::Host(function),
+                CodeTarget::Function(id) => LibraryReference::Function(self.key(id)?),
+                CodeTarget::Host(function) => LibraryReference::Host(function),
             };
-            patches.push(Patch { offset: relocation.offset, addend: relocation.addend, to });
+            patches.push(AddressPatch { offset: relocation.offset, addend: relocation.addend, to });
         }
         Ok(CompiledFunction { name: name.to_owned(), key, align: code.align, code: code.bytes, patches })
     }
 
-    /// Adds a function and all it calls to [`Library::functions`].
+    /// Adds a function and all it calls to [`FunctionLibrary::functions`].
     fn require(&mut self, id: FuncId) -> Result<(), CodegenError> {
         let key = self.key(id)?;
         if self.functions.iter().any(|f| f.key == key) {
@@ -133,7 +133,7 @@ impl<'a> Library<'a> {
 
     fn require_known_callees(&mut self, function: &CompiledFunction) -> Result<(), CodegenError> {
         for patch in &function.patches {
-            if let Reference::Function(key) = patch.to {
+            if let LibraryReference::Function(key) = patch.to {
                 // Hashing the caller hashed its callees.
                 let id = self.keys.iter().find(|(_, known)| **known == Some(key)).map(|(id, _)| *id);
                 match id {
@@ -206,8 +206,8 @@ pub(super) fn load_new(
     let mut callees = Vec::new();
     for patch in &function.patches {
         let address = match patch.to {
-            Reference::Host(host) => host.address(),
-            Reference::Function(key) => {
+            LibraryReference::Host(host) => host.address(),
+            LibraryReference::Function(key) => {
                 let callee = loaded
                     .get(&key)
                     .ok_or_else(|| CodegenError::new(format!("the object of `{}` lacks a callee", function.name)))?;
@@ -224,7 +224,7 @@ pub(super) fn load_new(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cranelift::host::{Effort, Features, host};
+    use crate::cranelift::host::{CompileEffort, HostFeatures, host};
     use polyloom_ir::{FileId, parse_module};
 
     const MODULE: &str = "
@@ -241,20 +241,20 @@ mod tests {
         }";
 
     /// The code of `@lowered` for the machine with these features.
-    fn lowered(features: Features) -> Arc<CompiledFunction> {
+    fn lowered(features: HostFeatures) -> Arc<CompiledFunction> {
         let module = parse_module(MODULE, FileId::from_u32(0)).expect("the text is HIR");
-        let host = host(features, Effort::Usual).expect("Cranelift knows the machine");
-        let options = Options { isa: &*host.isa, colocated: false, assembly: false };
-        let mut library = Library::new(&module, host, options);
+        let host = host(features, CompileEffort::Usual).expect("Cranelift knows the machine");
+        let options = CompileOptions { isa: &*host.isa, colocated: false, assembly: false };
+        let mut library = FunctionLibrary::new(&module, host, options);
         library.require(module.find("lowered").expect("it is in the text")).expect("it compiles");
         library.functions.pop().expect("it is there")
     }
 
     #[test]
     fn functions_for_one_machine_are_not_used_for_another() {
-        let (native, baseline) = (lowered(Features::Native), lowered(Features::Baseline));
-        let identity = |features| host(features, Effort::Usual).map(|host| host.identity);
-        if identity(Features::Native) == identity(Features::Baseline) {
+        let (native, baseline) = (lowered(HostFeatures::Native), lowered(HostFeatures::Baseline));
+        let identity = |features| host(features, CompileEffort::Usual).map(|host| host.identity);
+        if identity(HostFeatures::Native) == identity(HostFeatures::Baseline) {
             println!("skipped: this machine has nothing beyond its architecture's baseline");
             return;
         }

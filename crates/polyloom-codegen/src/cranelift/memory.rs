@@ -17,12 +17,12 @@ unsafe impl Send for ExecutableMemory {}
 unsafe impl Sync for ExecutableMemory {}
 
 impl ExecutableMemory {
-    /// Where the code starts.
+    /// Returns where the code starts.
     pub(super) fn address(&self) -> u64 {
         self.start.as_ptr() as usize as u64
     }
 
-    /// Where the code starts, to be called.
+    /// Returns where the code starts, to be called.
     pub(super) fn as_ptr(&self) -> *const u8 {
         self.start.as_ptr()
     }

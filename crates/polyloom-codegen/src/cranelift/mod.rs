@@ -17,19 +17,19 @@ mod object;
 mod unit;
 
 use crate::abi::KernelEntry;
-use crate::backend::{Backend, CodegenError, Emit, LoadedCode, Object, Variant};
+use crate::backend::{Backend, CodeObject, CodeVariant, CodegenError, LoadedCode, MachineForm};
 use crate::private::with_private_updates;
-use host::{Effort, Features, Host};
-use library::{Key, Library, LoadedFunction};
+use host::{CompileEffort, HostFeatures, HostIsa};
+use library::{FunctionLibrary, Key, LoadedFunction};
 use polyloom_ir::{FuncId, Function, Module};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use unit::Options;
+use unit::CompileOptions;
 
 /// The Cranelift back end for the machine the process runs on.
 #[derive(Clone, Copy)]
 pub struct CraneliftBackend {
-    host: &'static Host,
+    host: &'static HostIsa,
 }
 
 impl CraneliftBackend {
@@ -39,7 +39,7 @@ impl CraneliftBackend {
     ///
     /// When Cranelift does not know the machine.
     pub fn new() -> Result<CraneliftBackend, CodegenError> {
-        Ok(CraneliftBackend { host: host::host(Features::Native, Effort::Usual)? })
+        Ok(CraneliftBackend { host: host::host(HostFeatures::Native, CompileEffort::Usual)? })
     }
 
     /// The back end restricted to instructions that every machine of this architecture has: for code that is to run
@@ -49,7 +49,7 @@ impl CraneliftBackend {
     ///
     /// When Cranelift does not know the machine.
     pub fn baseline() -> Result<CraneliftBackend, CodegenError> {
-        Ok(CraneliftBackend { host: host::host(Features::Baseline, Effort::Usual)? })
+        Ok(CraneliftBackend { host: host::host(HostFeatures::Baseline, CompileEffort::Usual)? })
     }
 
     /// The back end with as little effort as may be, for code that is run once: it is made in half the time.
@@ -58,7 +58,7 @@ impl CraneliftBackend {
     ///
     /// When Cranelift does not know the machine.
     pub fn hasty(self) -> Result<CraneliftBackend, CodegenError> {
-        Ok(CraneliftBackend { host: host::host(self.host.features, Effort::Least)? })
+        Ok(CraneliftBackend { host: host::host(self.host.features, CompileEffort::Least)? })
     }
 }
 
@@ -68,9 +68,9 @@ const LONG_KERNEL: usize = 20_000;
 
 impl CraneliftBackend {
     /// The host, with the effort that a kernel of this length gets.
-    fn host_for(&self, kernel: &Function) -> Result<&'static Host, CodegenError> {
+    fn host_for(&self, kernel: &Function) -> Result<&'static HostIsa, CodegenError> {
         match kernel.insts.len() > LONG_KERNEL {
-            true => host::host(self.host.features, Effort::Least),
+            true => host::host(self.host.features, CompileEffort::Least),
             false => Ok(self.host),
         }
     }
@@ -93,18 +93,18 @@ impl Backend for CraneliftBackend {
         self.host.fingerprint.clone()
     }
 
-    fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError> {
+    fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError> {
         let module = &*with_private_updates(module, kernel, variant);
         let kernel = function(module, kernel)?;
         let host = self.host_for(kernel)?;
-        let options = Options { isa: &*host.isa, colocated: false, assembly: false };
+        let options = CompileOptions { isa: &*host.isa, colocated: false, assembly: false };
         let code = unit::compile_kernel(module, kernel, variant, options)?;
-        let mut library = Library::new(module, host, options);
+        let mut library = FunctionLibrary::new(module, host, options);
         let linked = library.link(&kernel.name, Key::default(), code)?;
-        Ok(Object { bytes: object::encode(&self.host.identity, &library.functions, &linked) })
+        Ok(CodeObject { bytes: object::encode(&self.host.identity, &library.functions, &linked) })
     }
 
-    fn load(&self, object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError> {
+    fn load(&self, object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         let functions = object::decode(&self.host.identity, &object.bytes)?;
         let mut loaded = FxHashMap::default();
         let Some((kernel, library)) = functions.split_last() else {
@@ -117,13 +117,19 @@ impl Backend for CraneliftBackend {
         Ok(Arc::new(LoadedKernel { code: library::load_new(kernel, &loaded)? }))
     }
 
-    fn emit(&self, module: &Module, kernel: FuncId, variant: &Variant, form: Emit) -> Result<Vec<u8>, CodegenError> {
+    fn emit(
+        &self,
+        module: &Module,
+        kernel: FuncId,
+        variant: &CodeVariant,
+        form: MachineForm,
+    ) -> Result<Vec<u8>, CodegenError> {
         let module = &*with_private_updates(module, kernel, variant);
         let kernel = function(module, kernel)?;
         match form {
-            Emit::Asm => emit::assembly(self.host_for(kernel)?, module, kernel, variant),
-            Emit::Obj => emit::object(self.host_for(kernel)?, module, kernel, variant),
-            Emit::LlvmIr | Emit::LlvmIrOptimized => {
+            MachineForm::Asm => emit::assembly(self.host_for(kernel)?, module, kernel, variant),
+            MachineForm::Obj => emit::object(self.host_for(kernel)?, module, kernel, variant),
+            MachineForm::LlvmIr | MachineForm::LlvmIrOptimized => {
                 Err(CodegenError::new("LLVM IR needs the LLVM back end: build Polyloom with the feature `llvm`"))
             }
         }

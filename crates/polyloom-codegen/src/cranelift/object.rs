@@ -5,7 +5,7 @@
 //! checksum guards against damage, not malice: whoever can write to the code cache can run code anyway.
 
 use super::host::HostFunction;
-use super::library::{CompiledFunction, Key, Patch, Reference};
+use super::library::{AddressPatch, CompiledFunction, Key, LibraryReference};
 use crate::backend::CodegenError;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ pub(super) fn encode(
             write_u32(&mut out, patch.offset);
             out.extend_from_slice(&patch.addend.to_le_bytes());
             match patch.to {
-                Reference::Function(key) => {
+                LibraryReference::Function(key) => {
                     out.push(0);
                     out.extend_from_slice(&key);
                 }
-                Reference::Host(function) => {
+                LibraryReference::Host(function) => {
                     out.push(1);
                     write_u32(&mut out, function as u32);
                 }
@@ -54,7 +54,7 @@ pub(super) fn encode(
 /// Reads what [`encode`] wrote: the functions, the kernel last.
 pub(super) fn decode(identity: &[u8; HASH_BYTES], bytes: &[u8]) -> Result<Vec<CompiledFunction>, CodegenError> {
     let damaged = || CodegenError::new("this is no compiled kernel of the Cranelift back end, or it is damaged");
-    let mut reader = Reader { rest: bytes };
+    let mut reader = ObjectReader { rest: bytes };
     if reader.take(MAGIC.len()) != Some(MAGIC) {
         return Err(damaged());
     }
@@ -77,11 +77,11 @@ fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-struct Reader<'a> {
+struct ObjectReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ObjectReader<'a> {
     fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(n)?;
         self.rest = rest;
@@ -124,14 +124,14 @@ impl<'a> Reader<'a> {
             let offset = self.u32()?;
             let addend = i64::from_le_bytes(self.array()?);
             let to = match self.array()? {
-                [0] => Reference::Function(self.array().filter(|key| known.contains(key))?),
-                [1] => Reference::Host(HostFunction::from_number(self.u32()?)?),
+                [0] => LibraryReference::Function(self.array().filter(|key| known.contains(key))?),
+                [1] => LibraryReference::Host(HostFunction::from_number(self.u32()?)?),
                 _ => return None,
             };
             if u64::from(offset) + 8 > code.len() as u64 {
                 return None;
             }
-            patches.push(Patch { offset, addend, to });
+            patches.push(AddressPatch { offset, addend, to });
         }
         Some(CompiledFunction { name, key, align, code, patches })
     }
@@ -149,9 +149,9 @@ mod tests {
             key: [1; 16],
             align: 16,
             code: vec![0x90; 40],
-            patches: vec![Patch { offset: 32, addend: -4, to: Reference::Host(HostFunction::FmaF32) }],
+            patches: vec![AddressPatch { offset: 32, addend: -4, to: LibraryReference::Host(HostFunction::FmaF32) }],
         };
-        let patch = Patch { offset: 3, addend: 0, to: Reference::Function([1; 16]) };
+        let patch = AddressPatch { offset: 3, addend: 0, to: LibraryReference::Function([1; 16]) };
         let kernel = CompiledFunction {
             name: "kernel".to_owned(),
             key: Key::default(),
@@ -184,7 +184,7 @@ mod tests {
         assert!(decode(&[8; HASH_BYTES], &bytes).is_err(), "another machine's");
     }
 
-    /// As [`encode`] does, after changing what it wrote: the checksum then says nothing.
+    /// As [`encode`] does, after changing what it wrote, so that the checksum then says nothing.
     fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
         let start = MAGIC.len() + HASH_BYTES;
         let hash = blake3::hash(&bytes[start..]);

@@ -4,7 +4,7 @@
 
 use super::host::HostFunction;
 use super::lower;
-use crate::backend::{CodegenError, Variant};
+use crate::backend::{CodeVariant, CodegenError};
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{self, ExtFuncData, ExternalName, FuncRef, UserExternalName};
@@ -19,9 +19,9 @@ use std::cell::RefCell;
 /// The one namespace of user external names: functions of the HIR module, by number.
 const MODULE: u32 = 0;
 
-/// What code refers to.
+/// Describes what code refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Target {
+pub(super) enum CodeTarget {
     /// A function of the HIR module it came from.
     Function(FuncId),
     /// A function of the host.
@@ -30,27 +30,27 @@ pub(super) enum Target {
 
 /// A place in the code where an address goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Relocation {
+pub(super) struct CodeRelocation {
     pub(super) kind: Reloc,
     pub(super) offset: u32,
     pub(super) addend: i64,
-    pub(super) target: Target,
+    pub(super) target: CodeTarget,
 }
 
 /// The code of one function.
-pub(super) struct Code {
+pub(super) struct FunctionCode {
     pub(super) bytes: Vec<u8>,
     pub(super) align: u32,
-    pub(super) relocations: Vec<Relocation>,
+    pub(super) relocations: Vec<CodeRelocation>,
     /// The module's functions it calls, each once.
     pub(super) callees: Vec<FuncId>,
     /// Assembly text, if asked for.
     pub(super) assembly: Option<String>,
 }
 
-/// How to compile.
+/// Describes how to compile.
 #[derive(Clone, Copy)]
-pub(super) struct Options<'a> {
+pub(super) struct CompileOptions<'a> {
     pub(super) isa: &'a dyn TargetIsa,
     /// Callees are linked into the same object file, so that calls may be relative.
     pub(super) colocated: bool,
@@ -59,13 +59,13 @@ pub(super) struct Options<'a> {
 }
 
 /// Declares in a function being built what it calls.
-pub(super) struct Linker {
+pub(super) struct CallLinker {
     colocated: bool,
     functions: FxHashMap<FuncId, FuncRef>,
     callees: Vec<FuncId>,
 }
 
-impl Linker {
+impl CallLinker {
     /// A reference to a function of the module.
     pub(super) fn import(
         &mut self,
@@ -91,9 +91,9 @@ impl Linker {
 pub(super) fn compile_kernel(
     module: &Module,
     kernel: &Function,
-    variant: &Variant,
-    options: Options<'_>,
-) -> Result<Code, CodegenError> {
+    variant: &CodeVariant,
+    options: CompileOptions<'_>,
+) -> Result<FunctionCode, CodegenError> {
     compile(options, |clif, context, linker| {
         lower::lower_kernel(module, kernel, variant, options.isa, clif, context, linker)
     })
@@ -103,8 +103,8 @@ pub(super) fn compile_kernel(
 pub(super) fn compile_function(
     module: &Module,
     function: &Function,
-    options: Options<'_>,
-) -> Result<Code, CodegenError> {
+    options: CompileOptions<'_>,
+) -> Result<FunctionCode, CodegenError> {
     compile(options, |clif, context, linker| {
         lower::lower_function(module, function, options.isa, clif, context, linker)
     })
@@ -116,9 +116,9 @@ thread_local! {
 }
 
 fn compile(
-    options: Options<'_>,
-    lower: impl FnOnce(&mut ir::Function, &mut FunctionBuilderContext, &mut Linker) -> Result<(), CodegenError>,
-) -> Result<Code, CodegenError> {
+    options: CompileOptions<'_>,
+    lower: impl FnOnce(&mut ir::Function, &mut FunctionBuilderContext, &mut CallLinker) -> Result<(), CodegenError>,
+) -> Result<FunctionCode, CodegenError> {
     CONTEXTS.with_borrow_mut(|(context, builder)| {
         context.clear();
         let result = compile_in(context, builder, options, lower);
@@ -133,10 +133,10 @@ fn compile(
 fn compile_in(
     context: &mut Context,
     builder: &mut FunctionBuilderContext,
-    options: Options<'_>,
-    lower: impl FnOnce(&mut ir::Function, &mut FunctionBuilderContext, &mut Linker) -> Result<(), CodegenError>,
-) -> Result<Code, CodegenError> {
-    let mut linker = Linker { colocated: options.colocated, functions: FxHashMap::default(), callees: Vec::new() };
+    options: CompileOptions<'_>,
+    lower: impl FnOnce(&mut ir::Function, &mut FunctionBuilderContext, &mut CallLinker) -> Result<(), CodegenError>,
+) -> Result<FunctionCode, CodegenError> {
+    let mut linker = CallLinker { colocated: options.colocated, functions: FxHashMap::default(), callees: Vec::new() };
     lower(&mut context.func, builder, &mut linker)?;
     context.set_disasm(options.assembly);
     let compiled = match context.compile(options.isa, &mut ControlPlane::default()) {
@@ -149,19 +149,19 @@ fn compile_in(
     for reloc in compiled.buffer.relocs() {
         let target = match &reloc.target {
             FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => {
-                Some(Target::Function(FuncId::new(names[*name].index as usize)))
+                Some(CodeTarget::Function(FuncId::new(names[*name].index as usize)))
             }
             FinalizedRelocTarget::ExternalName(ExternalName::LibCall(libcall)) => {
-                HostFunction::of_libcall(*libcall).map(Target::Host)
+                HostFunction::of_libcall(*libcall).map(CodeTarget::Host)
             }
             _ => None,
         };
         let Some(target) = target else {
             return Err(CodegenError::new(format!("Cranelift refers to something unknown: {:?}", reloc.target)));
         };
-        relocations.push(Relocation { kind: reloc.kind, offset: reloc.offset, addend: reloc.addend, target });
+        relocations.push(CodeRelocation { kind: reloc.kind, offset: reloc.offset, addend: reloc.addend, target });
     }
-    Ok(Code {
+    Ok(FunctionCode {
         bytes: compiled.code_buffer().to_vec(),
         align: compiled.buffer.alignment,
         relocations,

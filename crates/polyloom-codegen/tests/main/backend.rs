@@ -2,7 +2,7 @@
 
 use crate::conformance::prepare;
 use polyloom_codegen::conformance::launch;
-use polyloom_codegen::{Backend, CodegenError, CraneliftBackend, Emit, Facts, Object, Variant};
+use polyloom_codegen::{ArgFacts, Backend, CodeObject, CodeVariant, CodegenError, CraneliftBackend, MachineForm};
 use polyloom_ir::interp::BufferMemory;
 use polyloom_ir::{FuncId, Module, Scalar};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ fn backend() -> CraneliftBackend {
     CraneliftBackend::new().expect("Cranelift knows this machine")
 }
 
-fn variant(launch_rank: u8) -> Variant {
-    Variant { launch_rank, facts: Facts::default() }
+fn variant(launch_rank: u8) -> CodeVariant {
+    CodeVariant { launch_rank, facts: ArgFacts::default() }
 }
 
-fn compile(module: &Module) -> Result<Object, CodegenError> {
+fn compile(module: &Module) -> Result<CodeObject, CodegenError> {
     backend().compile(module, launch::kernel_of(module), &variant(1))
 }
 
@@ -59,7 +59,7 @@ fn run_calls(code: &Arc<dyn polyloom_codegen::LoadedCode>, module: &Module) -> (
     let input: Vec<u64> = (0..6).map(|x| f64::from(x).to_bits()).collect();
     let args =
         [launch::dense(&mut memory, Scalar::F64, &[6], &input), launch::dense(&mut memory, Scalar::U8, &[6], &[0; 6])];
-    let code = launch::Code::Machine(code.clone());
+    let code = launch::ReadyKernel::Machine(code.clone());
     launch::run(&code, kernel, &[6], &args, &mut memory, std::slice::from_ref(&(0..6)));
     let floats = memory.elements(Scalar::F64, args[0]).into_iter().map(f64::from_bits).collect();
     (floats, memory.elements(Scalar::U8, args[1]))
@@ -115,8 +115,8 @@ fn an_object_of_another_back_end_is_an_error() {
     let other = CraneliftBackend::baseline().expect("Cranelift knows this machine");
     assert_ne!(backend().fingerprint(), other.fingerprint());
     assert!(other.load(&object).is_err());
-    assert!(backend().load(&Object { bytes: b"\x7fELF and so on".to_vec() }).is_err());
-    assert!(backend().load(&Object { bytes: Vec::new() }).is_err());
+    assert!(backend().load(&CodeObject { bytes: b"\x7fELF and so on".to_vec() }).is_err());
+    assert!(backend().load(&CodeObject { bytes: Vec::new() }).is_err());
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn compiling_twice_gives_the_same_bytes() {
 #[test]
 fn assembly_names_the_kernel_and_its_callees() {
     let module = launch::module(CALLS);
-    let text = backend().emit(&module, launch::kernel_of(&module), &variant(1), Emit::Asm).expect("assembly");
+    let text = backend().emit(&module, launch::kernel_of(&module), &variant(1), MachineForm::Asm).expect("assembly");
     let text = String::from_utf8(text).expect("assembly is text");
     for name in ["calls:", "many:", "double:"] {
         assert!(text.contains(name), "{text}");
@@ -138,7 +138,7 @@ fn assembly_names_the_kernel_and_its_callees() {
 #[test]
 fn llvm_ir_needs_another_back_end() {
     let module = launch::module(SQUARES);
-    for form in [Emit::LlvmIr, Emit::LlvmIrOptimized] {
+    for form in [MachineForm::LlvmIr, MachineForm::LlvmIrOptimized] {
         let error = backend().emit(&module, FuncId::from_u32(0), &variant(1), form).expect_err("no LLVM here");
         assert!(error.message.contains("feature `llvm`"), "{error}");
     }
@@ -154,7 +154,8 @@ fn an_object_file_links_and_runs() {
     };
     assert!(version.status.success());
     let module = launch::module(CALLS);
-    let object = backend().emit(&module, launch::kernel_of(&module), &variant(1), Emit::Obj).expect("an object file");
+    let object =
+        backend().emit(&module, launch::kernel_of(&module), &variant(1), MachineForm::Obj).expect("an object file");
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let program = r#"
         #include <stdio.h>

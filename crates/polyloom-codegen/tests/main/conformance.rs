@@ -2,22 +2,22 @@
 //! own, Cranelift in haste, and the interpreter, in every float mode.
 
 use polyloom_codegen::CraneliftBackend;
-use polyloom_codegen::conformance::{Engine, Subject, random};
+use polyloom_codegen::conformance::{ConformanceEngine, EngineSubject, random};
 use polyloom_codegen::conformance_tests;
 use polyloom_ir::{FloatMode, FuncId, Module};
 use polyloom_passes::pipeline;
 
 pub(crate) fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
-    let options = pipeline::Options { checked, ..Default::default() };
+    let options = pipeline::PipelineOptions { checked, ..Default::default() };
     pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
 }
 
-fn run(backend: &CraneliftBackend, float_mode: FloatMode, suite: fn(&Subject<'_>)) {
-    suite(&Subject { engine: Engine::Backend(backend), prepare: &prepare, float_mode });
+fn run(backend: &CraneliftBackend, float_mode: FloatMode, suite: fn(&EngineSubject<'_>)) {
+    suite(&EngineSubject { engine: ConformanceEngine::Backend(backend), prepare: &prepare, float_mode });
 }
 
-fn interpret(float_mode: FloatMode, suite: fn(&Subject<'_>)) {
-    suite(&Subject { engine: Engine::Interpreter, prepare: &prepare, float_mode });
+fn interpret(float_mode: FloatMode, suite: fn(&EngineSubject<'_>)) {
+    suite(&EngineSubject { engine: ConformanceEngine::Interpreter, prepare: &prepare, float_mode });
 }
 
 fn host() -> CraneliftBackend {
@@ -49,6 +49,10 @@ fn many_random_programs() {
     let (first, last) = range.split_once("..").expect("seeds as FIRST..LAST");
     let seeds = first.parse().expect("a number")..last.parse().expect("a number");
     let backend = CraneliftBackend::new().expect("Cranelift knows this machine");
-    let subject = Subject { engine: Engine::Backend(&backend), prepare: &prepare, float_mode: FloatMode::Strict };
+    let subject = EngineSubject {
+        engine: ConformanceEngine::Backend(&backend),
+        prepare: &prepare,
+        float_mode: FloatMode::Strict,
+    };
     random::programs(&subject, seeds);
 }

@@ -1,11 +1,11 @@
 //! C++ text against the interpreter: the conformance suite, through a C++ compiler.
 
-use polyloom_codegen::conformance::text::{Compiler, check};
-use polyloom_codegen::conformance::{Subject, control, host, library, memory, ops, random};
-use polyloom_codegen::cpp::{self, LibraryTexts, Semantics, Target, emit};
+use polyloom_codegen::conformance::text::{CppCompiler, check};
+use polyloom_codegen::conformance::{EngineSubject, control, host, library, memory, ops, random};
+use polyloom_codegen::cpp::{self, LibraryTexts, TextSemantics, TextTarget, emit};
 use polyloom_ir::{FileId, FuncId, Function, Inst, Module, Op, Type, parse_module};
 use polyloom_passes::analysis::range::possibly_negative_indices;
-use polyloom_passes::pipeline::Options;
+use polyloom_passes::pipeline::PipelineOptions;
 use polyloom_passes::text::{definition, for_text};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Default)]
 struct Passes(LibraryTexts);
 
-impl Semantics for Passes {
+impl TextSemantics for Passes {
     fn definition(&self, op: Op, types: &[Type]) -> Option<Arc<Module>> {
         definition(op, types)
     }
@@ -29,13 +29,13 @@ impl Semantics for Passes {
 }
 
 fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
-    let options = Options { checked, ..Default::default() };
+    let options = PipelineOptions { checked, ..Default::default() };
     let text = for_text(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"));
     (text.module.into_owned(), text.kernel)
 }
 
 /// All suites but that of printing, which goes to the standard output.
-const SUITES: [fn(&Subject<'_>); 15] = [
+const SUITES: [fn(&EngineSubject<'_>); 15] = [
     ops::elementwise,
     ops::constant_operands,
     ops::casts,
@@ -54,7 +54,7 @@ const SUITES: [fn(&Subject<'_>); 15] = [
 ];
 
 fn suite(compiler: &str) {
-    match Compiler::find(compiler) {
+    match CppCompiler::find(compiler) {
         Some(compiler) => check(&compiler, &Passes::default(), &prepare, &SUITES),
         None => println!("skipped: no {compiler}"),
     }
@@ -93,7 +93,7 @@ fn sine(name: &str) -> Module {
 fn a_text_does_not_depend_on_those_before() {
     let text = |module: &Module, passes: &Passes| {
         let kernel = module.find("k").expect("it has a kernel `k`");
-        emit(module, kernel, None, Target::Cuda, &cpp::Options::default(), passes).expect("it has a text")
+        emit(module, kernel, None, TextTarget::Cuda, &cpp::CppOptions::default(), passes).expect("it has a text")
     };
     let shared = Passes::default();
     let plain = text(&sine("plain"), &shared);

@@ -3,19 +3,19 @@
 use polyloom::{Function, Inst, Region, Value};
 use rustc_hash::FxHashMap;
 
-/// Whether both regions of a branch do the same, and something.
+/// Returns true if both regions of a branch do the same, and something.
 pub(super) fn are_alike(function: &Function, arms: &[Region]) -> bool {
     let [a, b] = arms else { return false };
-    function.regions[*a].insts.len() > 1 && Matching { function, named: FxHashMap::default() }.regions(*a, *b)
+    function.regions[*a].insts.len() > 1 && CodeMatching { function, named: FxHashMap::default() }.regions(*a, *b)
 }
 
 /// A comparison of two pieces of code, by what the values of one are called in the other.
-struct Matching<'a> {
+struct CodeMatching<'a> {
     function: &'a Function,
     named: FxHashMap<Value, Value>,
 }
 
-impl Matching<'_> {
+impl CodeMatching<'_> {
     fn regions(&mut self, a: Region, b: Region) -> bool {
         let (a, b) = (&self.function.regions[a], &self.function.regions[b]);
         self.named.extend(a.params.iter().copied().zip(b.params.iter().copied()));
@@ -28,7 +28,7 @@ impl Matching<'_> {
         let (a, b) = (&self.function.insts[a], &self.function.insts[b]);
         let is_same = |(&a, &b): (&Value, &Value)| *self.named.get(&a).unwrap_or(&a) == b;
         let ty = |value: &Value| self.function.ty(*value);
-        // Jumps to loops inside are to two loops: what has these is taken for two things.
+        // Jumps to loops inside are to two loops, so that what has these is taken for two things.
         let is_alike = a.op == b.op
             && a.imm == b.imm
             && a.operands.len() == b.operands.len()

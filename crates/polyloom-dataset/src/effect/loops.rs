@@ -1,36 +1,36 @@
 //! Values that nothing reads, and values that a loop makes anew in each round although none of what they are made of
 //! changes in it.
 
-use super::{Finding, is_place};
+use super::{EffectFinding, is_place};
 use polyloom::{Function, Inst, InstData, Op, Region, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The first of them in the function.
-pub(super) fn find(function: &Function) -> Option<Finding> {
+pub(super) fn find(function: &Function) -> Option<EffectFinding> {
     let mut read = FxHashSet::default();
     function.walk(function.body, &mut |_, data| read.extend(data.operands.iter().copied()));
-    let mut search = Search { function, read, written: function.written_arrays(), depths: FxHashMap::default() };
+    let mut search = LoopSearch { function, read, written: function.written_arrays(), depths: FxHashMap::default() };
     search.region(function.body, 0)
 }
 
-struct Search<'a> {
+struct LoopSearch<'a> {
     function: &'a Function,
     /// The values that something reads.
     read: FxHashSet<Value>,
-    /// By parameter, whether it is an array that the function writes.
+    /// True for each parameter that is an array the function writes.
     written: Vec<bool>,
     /// In how many loops each value changes.
     depths: FxHashMap<Value, u32>,
 }
 
-impl Search<'_> {
-    fn region(&mut self, region: Region, depth: u32) -> Option<Finding> {
+impl LoopSearch<'_> {
+    fn region(&mut self, region: Region, depth: u32) -> Option<EffectFinding> {
         let region = &self.function.regions[region];
         self.depths.extend(region.params.iter().map(|&param| (param, depth)));
         region.insts.iter().find_map(|&inst| self.inst(inst, depth))
     }
 
-    fn inst(&mut self, inst: Inst, depth: u32) -> Option<Finding> {
+    fn inst(&mut self, inst: Inst, depth: u32) -> Option<EffectFinding> {
         let data = &self.function.insts[inst];
         let changes = self.depth(data, depth);
         self.depths.extend(data.results.iter().map(|&result| (result, changes)));
@@ -43,7 +43,7 @@ impl Search<'_> {
         if !data.op.info().is_pure() || is_place(data.op) || self.is_beginning(data) {
             return None;
         }
-        let finding = |what| Some(Finding { span: data.span, subject: name.to_owned(), what });
+        let finding = |what| Some(EffectFinding { span: data.span, subject: name.to_owned(), what });
         match self.read.contains(&result) {
             false => finding("is computed and not used"),
             true if changes < depth && !self.is_whole(result) => {
@@ -66,13 +66,13 @@ impl Search<'_> {
         }
     }
 
-    /// Whether it is an integer: where a thread reads is written next to where it does so.
+    /// Returns true if it is an integer, because where a thread reads is written next to where it does so.
     fn is_whole(&self, value: Value) -> bool {
         let ty = self.function.ty(value);
         ty.as_scalar().is_some_and(|scalar| !scalar.is_float())
     }
 
-    /// Whether it is what a variable or a member begins with.
+    /// Returns true if it is what a variable or a member begins with.
     fn is_beginning(&self, data: &InstData) -> bool {
         let is_number = |operand: &Value| self.function.as_const(*operand).is_some();
         data.op == Op::Const || (data.op == Op::Construct && data.operands.iter().all(is_number))

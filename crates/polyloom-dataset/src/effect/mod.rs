@@ -21,68 +21,68 @@ mod terms;
 mod walk;
 mod whole;
 
-use crate::generate::{Category, Input, Program};
-use crate::verify::{Reason, Reject};
-pub(crate) use observed::Observations;
-use polyloom::op::Group;
+use crate::generate::{Category, DatasetProgram, ProgramInput};
+use crate::verify::{Reason, RejectedProof};
+pub(crate) use observed::KernelObservations;
+use polyloom::op::OpGroup;
 use polyloom::{Kernel, Op, Span};
-use walk::Walk;
+use walk::EffectWalk;
 
-/// What is wrong with an operation, and where.
-struct Finding {
+/// Describes what is wrong with an operation, and where.
+struct EffectFinding {
     span: Span,
     /// The operation, or the variable it gives a value.
     subject: String,
     what: &'static str,
 }
 
-/// Whether each operation of a generated kernel has an effect, as far as can be told without running it.
+/// Tells whether each operation of a generated kernel has an effect, as far as can be told without running it.
 ///
 /// # Errors
 ///
 /// [`Reason::NoEffect`], with the first operation that has none.
-pub(crate) fn check(program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
+pub(crate) fn check(program: &DatasetProgram, kernel: &Kernel) -> Result<(), Box<RejectedProof>> {
     match is_looked_at(program) {
         true => every_operation(kernel, &program.inputs),
         false => Ok(()),
     }
 }
 
-fn is_looked_at(program: &Program) -> bool {
+fn is_looked_at(program: &DatasetProgram) -> bool {
     program.category != Category::Composite.name()
 }
 
-fn every_operation(kernel: &Kernel, inputs: &[Input]) -> Result<(), Box<Reject>> {
+fn every_operation(kernel: &Kernel, inputs: &[ProgramInput]) -> Result<(), Box<RejectedProof>> {
     let (module, id) = kernel.module();
     let function = &module.functions[id];
     let of_reads = || module.reachable(id).into_iter().find_map(|id| reads::find(&module.functions[id]));
-    let found = loops::find(function).or_else(of_reads).or_else(|| Walk::new(module).kernel(function, inputs));
+    let found = loops::find(function).or_else(of_reads).or_else(|| EffectWalk::new(module).kernel(function, inputs));
     found.map_or(Ok(()), |finding| Err(finding.reject(kernel)))
 }
 
-impl Finding {
-    fn reject(self, kernel: &Kernel) -> Box<Reject> {
-        let Finding { span, subject, what } = self;
+impl EffectFinding {
+    fn reject(self, kernel: &Kernel) -> Box<RejectedProof> {
+        let EffectFinding { span, subject, what } = self;
         let line = kernel.sources().locate(span).map_or(0, |(_, position)| position.line);
-        Reject::new(Reason::NoEffect, format!("line {line}: `{subject}` {what}"))
+        RejectedProof::new(Reason::NoEffect, format!("line {line}: `{subject}` {what}"))
     }
 }
 
-/// Whether it says where a thread is, or how large something is: what a kernel begins with, whether it needs all of it
-/// or not.
+/// Returns true if it says where a thread is, or how large something is: what a kernel begins with, whether it needs
+/// all of it or not.
 fn is_place(op: Op) -> bool {
-    matches!(op.info().group, Group::Index | Group::Gpu)
+    matches!(op.info().group, OpGroup::Index | OpGroup::Gpu)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::{Values, generate};
-    use crate::verify::Verifier;
+    use crate::generate::{InputValues, generate};
+    use crate::verify::KernelVerifier;
     use polyloom::Arch;
 
-    /// What is found in a kernel of these lines, which may call `turn` and `guarded`, whatever it is given.
-    fn found(lines: &str, inputs: &[Input]) -> String {
+    /// Returns what is found in a kernel of these lines, which may call `turn` and `guarded`, whatever it is given.
+    fn found(lines: &str, inputs: &[ProgramInput]) -> String {
         let lines = lines.lines().map(|line| format!("    {line}\n")).collect::<String>();
         let source = format!(
             "import polyloom as loom
@@ -111,7 +111,7 @@ def kernel(
     i = loom.tid()
 {lines}"
         );
-        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
         let kernel = verifier.compile("kernel", &source).expect("it compiles");
         every_operation(&kernel, inputs).err().map_or(String::new(), |reject| reject.detail)
     }
@@ -122,16 +122,16 @@ def kernel(
 
     /// The same, where `x` is from 0.1 to 2, `y` and the components of `v` are from -3 to 3, and `n` is from 2 to 9.
     fn check_given(lines: &str, expected: &str) {
-        let inputs = [(0.1, 2.0), (-3.0, 3.0), (-3.0, 3.0), (2.0, 9.0)].map(|(low, high)| Input {
+        let inputs = [(0.1, 2.0), (-3.0, 3.0), (-3.0, 3.0), (2.0, 9.0)].map(|(low, high)| ProgramInput {
             name: String::new(),
             dtype: String::new(),
             shape: Vec::new(),
-            values: Values::Between { low, high },
+            values: InputValues::Between { low, high },
         });
         check_of(lines, &inputs, expected);
     }
 
-    fn check_of(lines: &str, inputs: &[Input], expected: &str) {
+    fn check_of(lines: &str, inputs: &[ProgramInput], expected: &str) {
         let detail = found(lines, inputs);
         let what = detail.split_once(": ").map_or(detail.as_str(), |(_, what)| what);
         assert_eq!(what, expected, "{lines}");
@@ -139,7 +139,7 @@ def kernel(
 
     #[test]
     fn few_kernels_are_drafted_in_vain() {
-        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
         let (mut n, mut n_in_vain) = (0, 0);
         for &category in Category::ALL {
             for seed in 0..30 {
@@ -211,7 +211,7 @@ def kernel(
         );
         check("if i < 5:\n    out[i] = loom.max(4.0, float(i)) * x[i]", "`max` always gives the same one of the two");
         check("if i <= 5:\n    out[i] = loom.max(4.0, float(i)) * x[i]", "");
-        // What follows from a test holds no longer than it does.
+        // A consequence of a test holds no longer than the test does.
         check("if x[i] > 0.5:\n    out[i] = x[i] * x[i]\nelse:\n    out[i] = loom.abs(x[i] * 2.0)", "");
         check("if x[i] > 0.5:\n    out[i] = x[i] * 3.0 + x[i] * y[i]\nelse:\n    out[i] = loom.abs(x[i] * y[i])", "");
         check("if x[i] > 0.5:\n    out[i] = loom.sinh(x[i])\nout[i] = out[i] + loom.abs(loom.sinh(x[i]))", "");
@@ -388,7 +388,7 @@ def kernel(
         check("if loom.exp(x[i]) > -0.5:\n    out[i] = y[i]", "`gt` is always the same");
         check("out[i] = guarded(loom.abs(x[i]))", "`lt` is always the same");
         check("out[i] = guarded(x[i])", "");
-        // What one call has no use for another may have.
+        // An operation that one call has no use for may be of use to another.
         check("out[i] = guarded(loom.abs(x[i])) - guarded(y[i])", "");
         check("out[i] = guarded(loom.abs(x[i])) - guarded(y[i] * y[i])", "`lt` is always the same");
         check("for k in range(4):\n    if k < 4:\n        out[i] = out[i] + float(k)", "`lt` is always the same");

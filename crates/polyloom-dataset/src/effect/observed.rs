@@ -3,42 +3,42 @@
 //! Operations on values that come from data are looked at, where data is elements of arrays, random numbers and arguments
 //! that are no integers. Where a thread is and how large something is are what a kernel begins with.
 
-use super::{Finding, is_looked_at, is_place};
-use crate::generate::Program;
+use super::{EffectFinding, is_looked_at, is_place};
+use crate::generate::DatasetProgram;
 use crate::text::functions;
-use crate::verify::Reject;
-use polyloom::op::{Effect, Group};
-use polyloom::{Function, FunctionKind, Kernel, Observed, Observer, Op, Region, Span, Value};
+use crate::verify::RejectedProof;
+use polyloom::op::{OpEffect, OpGroup};
+use polyloom::{Function, FunctionKind, Kernel, LaunchObserver, ObservedOp, Op, Region, Span, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is seen less often than once in so many times is hardly ever seen.
+/// Fewer than one in this many counts as hardly ever.
 const RARE: u32 = 32;
 
 /// Fewer different operands than these say nothing.
 const FEWEST: u32 = 12;
 
-/// What the operations of a kernel have given since they were cleared, by where they are in its source.
+/// Describes what the operations of a kernel have given since they were cleared, by where they are in its source.
 #[derive(Default)]
-pub(crate) struct Observations(Mutex<FxHashMap<(Span, Op), Outcomes>>);
+pub(crate) struct KernelObservations(Mutex<FxHashMap<(Span, Op), OperationOutcomes>>);
 
-/// What an operation has given.
+/// Describes what an operation has given.
 #[derive(Default)]
-struct Outcomes {
+struct OperationOutcomes {
     n: u32,
-    /// How often its operands were not the same as the last time.
+    /// Number of times its operands were not the same as the last time.
     n_new: u32,
     last: SmallVec<[u64; 4]>,
     first_result: u64,
-    /// How often it gave something else than the first time.
+    /// Number of times it gave something else than the first time.
     n_other: u32,
-    /// How often it gave each of its operands.
+    /// Number of times it gave each of its operands.
     n_given: SmallVec<[u32; 4]>,
 }
 
-impl Outcomes {
-    fn add(&mut self, observed: &Observed<'_>) {
+impl OperationOutcomes {
+    fn add(&mut self, observed: &ObservedOp<'_>) {
         if self.n == 0 {
             self.first_result = observed.result;
             self.n_given = SmallVec::from_elem(0, observed.operands.len());
@@ -54,14 +54,16 @@ impl Outcomes {
         }
     }
 
-    /// What is wrong with the operation, if something is.
+    /// Returns what is wrong with the operation, if something is.
     fn fault(&self, op: Op) -> Option<&'static str> {
         let is_rare = |n: u32| n * RARE < self.n;
         let gave = |index: usize| self.n_given.get(index).copied().unwrap_or(0);
         match op {
             _ if self.n_new < FEWEST => None,
             _ if self.n_other == 0 => Some("gave one number in all runs"),
-            op if op.info().group == Group::Comparison && (is_rare(self.n_other) || is_rare(self.n - self.n_other)) => {
+            op if op.info().group == OpGroup::Comparison
+                && (is_rare(self.n_other) || is_rare(self.n - self.n_other)) =>
+            {
                 Some("hardly ever decided otherwise")
             }
             Op::Select if is_rare(self.n - gave(1)) || is_rare(self.n - gave(2)) => {
@@ -78,7 +80,7 @@ impl Outcomes {
     }
 }
 
-/// Whether it has an operand for which it is the identity.
+/// Returns true if it has an operand for which it is the identity.
 fn leaves_values(op: Op) -> bool {
     use Op::{Abs, BitAnd, BitOr, BitXor, Ceil, Copysign, Floor, Frac, Lshift, Mod, Rint, Round, Rshift, Trunc};
     matches!(
@@ -87,20 +89,20 @@ fn leaves_values(op: Op) -> bool {
     )
 }
 
-impl Observer for Observations {
+impl LaunchObserver for KernelObservations {
     fn watches(&self, op: Op) -> bool {
         let decides = matches!(op, Op::Select | Op::Min | Op::Max | Op::Clamp);
         let jumps = matches!(op, Op::Sign | Op::Step | Op::Nonzero | Op::Smoothstep | Op::FloorDiv | Op::Cast);
-        decides || jumps || leaves_values(op) || op.info().group == Group::Comparison
+        decides || jumps || leaves_values(op) || op.info().group == OpGroup::Comparison
     }
 
-    fn observe(&self, observed: &Observed<'_>) {
+    fn observe(&self, observed: &ObservedOp<'_>) {
         self.lock().entry((observed.span, observed.op)).or_default().add(observed);
     }
 }
 
-impl Observations {
-    fn lock(&self) -> MutexGuard<'_, FxHashMap<(Span, Op), Outcomes>> {
+impl KernelObservations {
+    fn lock(&self) -> MutexGuard<'_, FxHashMap<(Span, Op), OperationOutcomes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,17 +111,17 @@ impl Observations {
         self.lock().clear();
     }
 
-    /// Whether each operation of a generated kernel has had an effect in the runs that were observed.
+    /// Tells whether each operation of a generated kernel has had an effect in the runs that were observed.
     ///
     /// # Errors
     ///
     /// [`Reason::NoEffect`](crate::Reason::NoEffect), with the first operation that had none.
-    pub(crate) fn check(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
+    pub(crate) fn check(&self, program: &DatasetProgram, kernel: &Kernel) -> Result<(), Box<RejectedProof>> {
         if !is_looked_at(program) {
             return Ok(());
         }
         let outcomes = self.lock();
-        let mut finding: Option<Finding> = None;
+        let mut finding: Option<EffectFinding> = None;
         for function in functions(kernel) {
             let of_data = OfData::of(function, function.kind == FunctionKind::Func);
             function.walk(function.body, &mut |_, data| {
@@ -130,7 +132,7 @@ impl Observations {
                 if let Some(what) = known.and_then(|outcomes| outcomes.fault(data.op))
                     && finding.is_none()
                 {
-                    finding = Some(Finding { span: data.span, subject: data.op.name().to_owned(), what });
+                    finding = Some(EffectFinding { span: data.span, subject: data.op.name().to_owned(), what });
                 }
             });
         }
@@ -153,7 +155,7 @@ impl<'a> OfData<'a> {
         };
         let values = function.params().iter().copied().filter(is_data).collect();
         let mut found = OfData { function, values };
-        // What a loop carries may come from what is later in it.
+        // A carried value may come from a later part of the loop.
         loop {
             let n = found.values.len();
             found.region(function.body);
@@ -163,7 +165,7 @@ impl<'a> OfData<'a> {
         }
     }
 
-    /// Whether something is handed on from this region that comes from data.
+    /// Returns true if something is handed on from this region that comes from data.
     fn region(&mut self, region: Region) -> bool {
         let mut hands_on = false;
         for &inst in &self.function.regions[region].insts {
@@ -174,9 +176,9 @@ impl<'a> OfData<'a> {
             for &inner in &data.regions {
                 of_data_inside |= self.region(inner);
             }
-            hands_on |= of_data_inside || (info.effect == Effect::Terminator && of_data);
+            hands_on |= of_data_inside || (info.effect == OpEffect::Terminator && of_data);
             let is_source = !info.is_pure() && data.regions.is_empty() && !is_place(data.op);
-            if of_data || of_data_inside || is_source || info.group == Group::Random {
+            if of_data || of_data_inside || is_source || info.group == OpGroup::Random {
                 self.values.extend(&data.results);
                 // A loop counts as its ends say, whatever it carries.
                 let counts = data.op == Op::ForRange && !data.operands[..3].iter().any(|end| self.values.contains(end));
@@ -192,11 +194,11 @@ impl<'a> OfData<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::generate::{Extent, Input, Program, Values};
-    use crate::verify::Verifier;
+    use crate::generate::{DatasetProgram, InputValues, ProgramExtent, ProgramInput};
+    use crate::verify::KernelVerifier;
     use polyloom::Arch;
 
-    /// What is found in runs of a kernel of these lines, where `x` is from 0.1 to 2 and `y` from -3 to 3.
+    /// Finds the faults in runs of a kernel of these lines, where `x` is from 0.1 to 2 and `y` from -3 to 3.
     fn check(lines: &str, expected: &str) {
         let lines = lines.lines().map(|line| format!("    {line}\n")).collect::<String>();
         let source = format!(
@@ -213,23 +215,23 @@ def kernel(x: loom.array(dtype=float), y: loom.array(dtype=float), n: int, out: 
     i = loom.tid()
 {lines}"
         );
-        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
         let kernel = verifier.compile("kernel", &source).expect("it compiles");
-        let all = vec![Extent::Is(60)];
-        let input = |name: &str, dtype: &str, shape: &[Extent], values: Values| Input {
+        let all = vec![ProgramExtent::Is(60)];
+        let input = |name: &str, dtype: &str, shape: &[ProgramExtent], values: InputValues| ProgramInput {
             name: name.to_owned(),
             dtype: dtype.to_owned(),
             shape: shape.to_vec(),
             values,
         };
         let inputs = vec![
-            input("x", "float32", &all, Values::Between { low: 0.1, high: 2.0 }),
-            input("y", "float32", &all, Values::Between { low: -3.0, high: 3.0 }),
-            input("n", "int32", &[], Values::Between { low: 2.0, high: 9.0 }),
-            input("out", "float32", &all, Values::Zeros),
+            input("x", "float32", &all, InputValues::Between { low: 0.1, high: 2.0 }),
+            input("y", "float32", &all, InputValues::Between { low: -3.0, high: 3.0 }),
+            input("n", "int32", &[], InputValues::Between { low: 2.0, high: 9.0 }),
+            input("out", "float32", &all, InputValues::Zeros),
         ];
         let (name, category) = ("kernel".to_owned(), "arithmetic".into());
-        let program = Program { name, category, difficulty: 0, source, inputs, dim: all };
+        let program = DatasetProgram { name, category, difficulty: 0, source, inputs, dim: all };
         let found = verifier.run(&program, &kernel).err().map_or(String::new(), |reject| reject.detail);
         assert_eq!(found.split_once(": ").map_or(found.as_str(), |(_, what)| what), expected, "{lines}");
     }

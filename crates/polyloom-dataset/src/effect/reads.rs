@@ -1,33 +1,33 @@
 //! What of values is read: of a vector one component, of a number its size alone, of a bounded number whether it passes
 //! a number within the bounds.
 
-use super::Finding;
+use super::EffectFinding;
 use polyloom::{Composite, Function, Imm, InstData, Op, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// The first value in the function that is more than what is read of it.
-pub(super) fn find(function: &Function) -> Option<Finding> {
+pub(super) fn find(function: &Function) -> Option<EffectFinding> {
     let mut insts: Vec<&InstData> = Vec::new();
     function.walk(function.body, &mut |inst, _| insts.push(&function.insts[inst]));
-    let mut reads = Reads { function, readers: FxHashMap::default(), parts: FxHashMap::default() };
+    let mut reads = ElementReads { function, readers: FxHashMap::default(), parts: FxHashMap::default() };
     for data in insts.iter().rev() {
         reads.add(data);
     }
     insts.into_iter().find_map(|data| {
         let what = reads.fault(data)?;
-        Some(Finding { span: data.span, subject: reads.subject(data), what })
+        Some(EffectFinding { span: data.span, subject: reads.subject(data), what })
     })
 }
 
-struct Reads<'a> {
+struct ElementReads<'a> {
     function: &'a Function,
     readers: FxHashMap<Value, SmallVec<[&'a InstData; 2]>>,
     /// The components that are read of composites, a bit each.
     parts: FxHashMap<Value, u64>,
 }
 
-impl<'a> Reads<'a> {
+impl<'a> ElementReads<'a> {
     fn add(&mut self, data: &'a InstData) {
         let of_result = data.results.first().and_then(|result| self.parts.get(result)).copied().unwrap_or(0);
         let is_by_part = self.is_by_part(data);
@@ -64,20 +64,20 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// Whether it computes all components of a composite for themselves, or each from several.
+    /// Returns true if it computes all components of a composite for themselves, or each from several.
     fn is_of_parts(&self, data: &InstData) -> bool {
         let is_matrix = |value: &Value| matches!(self.composite(*value), Some(Composite::Matrix { .. }));
         let is_long = data.results.first().is_some_and(|&result| self.function.ty(result).as_composite().is_some());
         let is_number = |operand: &Value| self.function.as_const(*operand).is_some();
         match data.op {
-            // What a variable begins with.
+            // The value that a variable begins with.
             Op::Construct => is_long && !data.operands.iter().all(is_number),
             Op::Mul => is_long && (data.operands.iter().any(is_matrix) || self.is_by_part(data)),
             _ => is_long && self.is_by_part(data),
         }
     }
 
-    /// Whether each component of what it gives comes from the same of its operands.
+    /// Returns true if each component of what it gives comes from the same of its operands.
     fn is_by_part(&self, data: &InstData) -> bool {
         let Some(&result) = data.results.first() else { return false };
         let Some(composite) = self.composite(result) else { return false };
@@ -95,7 +95,7 @@ impl<'a> Reads<'a> {
         self.function.ty(value).as_composite()
     }
 
-    /// Whether everything that reads a number gives the same for minus the number.
+    /// Returns true if everything that reads a number gives the same for minus the number.
     fn loses_sign(&self, value: Value) -> bool {
         let Some(readers) = self.readers.get(&value) else { return false };
         self.function.ty(value).is_float()
@@ -106,8 +106,8 @@ impl<'a> Reads<'a> {
             })
     }
 
-    /// Whether a bounded number, or one that rises or falls with it, is compared with a number and nothing else: the bounds
-    /// have no say in that.
+    /// Returns true if a bounded number, or one that rises or falls with it, is compared with a number and nothing
+    /// else, so that the bounds have no say in that.
     fn is_only_compared(&self, data: &InstData, mut value: Value) -> bool {
         let is_number = |value: Value| self.function.as_const(value).is_some();
         let is_bounded = match data.op {

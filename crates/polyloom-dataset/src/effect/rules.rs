@@ -1,12 +1,12 @@
 //! Operations that have no effect on operands of which enough is known.
 
-use super::known::{Id, Origin, Sum, Table, square};
+use super::known::{LinearSum, NumberId, NumberTable, ValueOrigin, square};
 use super::results::is_of_warp;
-use super::whole::Whole;
+use super::whole::WholeNumber;
 use polyloom::Op;
 
-/// What is wrong with an operation on these values, if something is.
-pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static str> {
+/// Returns what is wrong with an operation on these values, if something is.
+pub(super) fn fault(table: &NumberTable, op: Op, operands: &[NumberId]) -> Option<&'static str> {
     let range = |index: usize| table.range(operands[index]);
     let number = |index: usize| table.as_number(operands[index]);
     let whole = |index: usize| table.get(operands[index]).facts.whole;
@@ -15,7 +15,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         a.constant == 0.0 && b.constant == 0.0 && a.ratio(b).is_some()
     };
     let made_by = |index: usize, ops: &[Op]| match &table.get(operands[index]).origin {
-        Origin::Op { op, .. } => ops.contains(op),
+        ValueOrigin::Op { op, .. } => ops.contains(op),
         _ => false,
     };
     let is_negated = |index: usize| {
@@ -29,7 +29,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         Op::Min | Op::Max if operands.len() == 2 => {
             let apart = table.difference(operands[0], operands[1]);
             let repeats = |index: usize, other: usize| match &table.get(operands[index]).origin {
-                Origin::Op { op: inner, operands: of, .. } => *inner == op && of.contains(&operands[other]),
+                ValueOrigin::Op { op: inner, operands: of, .. } => *inner == op && of.contains(&operands[other]),
                 _ => false,
             };
             let exceeds = |index: usize, other: usize| exceeds(table, operands[index], operands[other]);
@@ -63,7 +63,7 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
         Op::Mod => {
             let apart = table.difference(operands[1], operands[0]);
             let is_less = range(0).size() < range(1).abs().low || (range(0).low >= 0.0 && apart.low > 0.0);
-            // Of a number far below zero a divisor that is larger is smaller in size.
+            // Far below zero, a divisor that is larger is smaller in size.
             let is_told = apart.low > 0.0 && apart.low == apart.high && range(0).low > -0.5 * apart.low;
             (is_less || is_told || is_within(table, operands[0], operands[1])).then_some("leaves what it is given")
         }
@@ -114,8 +114,8 @@ pub(super) fn fault(table: &Table, op: Op, operands: &[Id]) -> Option<&'static s
     }
 }
 
-/// Of a value the one whose sign it has, and whether that is changed.
-fn sign(table: &Table, mut id: Id) -> (Id, bool) {
+/// Returns the value whose sign this value has, and whether the sign is changed.
+fn sign(table: &NumberTable, mut id: NumberId) -> (NumberId, bool) {
     use Op::{Asin, Asinh, Atan, Atanh, Cbrt, Erf, Erfinv, Expm1, Frac, Sinh, Tanh, Trunc};
     let mut is_changed = false;
     loop {
@@ -127,7 +127,7 @@ fn sign(table: &Table, mut id: Id) -> (Id, bool) {
             }
             (
                 _,
-                Origin::Op {
+                ValueOrigin::Op {
                     op: Asin | Asinh | Atan | Atanh | Cbrt | Erf | Erfinv | Expm1 | Frac | Sinh | Tanh | Trunc,
                     operands,
                     ..
@@ -138,55 +138,57 @@ fn sign(table: &Table, mut id: Id) -> (Id, bool) {
     }
 }
 
-/// Whether it is a float made of integers, whole however large these are.
-pub(super) fn is_of_integers(table: &Table, id: Id) -> bool {
+/// Returns true if it is a float made of integers, whole however large these are.
+pub(super) fn is_of_integers(table: &NumberTable, id: NumberId) -> bool {
     let known = table.get(id);
-    let is_of_integer = |&(term, _): &(Id, f64)| match &table.get(term).origin {
-        Origin::Op { op: Op::Cast, operands, .. } => table.get(operands[0]).facts.whole.is_some(),
+    let is_of_integer = |&(term, _): &(NumberId, f64)| match &table.get(term).origin {
+        ValueOrigin::Op { op: Op::Cast, operands, .. } => table.get(operands[0]).facts.whole.is_some(),
         _ => false,
     };
     known.facts.whole.is_some() && !known.sum.terms.is_empty() && known.sum.terms.iter().all(is_of_integer)
 }
 
-/// Whether it is another whole number with its bits moved.
-fn is_shifted(sum: &Sum) -> bool {
+/// Returns true if it is another whole number with its bits moved.
+fn is_shifted(sum: &LinearSum) -> bool {
     matches!(sum.terms[..], [(_, times)] if sum.constant == 0.0 && times > 1.0 && times.log2().fract() == 0.0)
 }
 
-/// Whether a mask takes no bit away that a number could have, or adds none that it has not.
-fn keeps(table: &Table, op: Op, id: Id, mask: f64) -> bool {
+/// Returns true if a mask takes no bit away that a number could have, or adds none that it has not.
+fn keeps(table: &NumberTable, op: Op, id: NumberId, mask: f64) -> bool {
     let facts = table.get(id).facts;
     match op {
         Op::BitAnd => facts.range.low >= 0.0 && facts.range.high <= mask && (mask + 1.0).log2().fract() == 0.0,
-        _ => facts.whole.and_then(|whole: Whole| whole.masked(mask as i64)).is_some_and(|bits| bits == mask as i64),
+        _ => {
+            facts.whole.and_then(|whole: WholeNumber| whole.masked(mask as i64)).is_some_and(|bits| bits == mask as i64)
+        }
     }
 }
 
-/// Whether it is another value times a number.
-fn is_scaled(sum: &Sum) -> bool {
+/// Returns true if it is another value times a number.
+fn is_scaled(sum: &LinearSum) -> bool {
     matches!(sum.terms[..], [(_, times)] if sum.constant == 0.0 && times != 1.0)
 }
 
-/// How many components two vectors have in common that are no numbers.
-fn n_shared(table: &Table, a: Id, b: Id) -> usize {
-    let parts = |id: Id| match &table.get(id).origin {
-        Origin::Op { op: Op::Construct, operands, .. } => &operands[..],
+/// Returns the number of components two vectors have in common that are no numbers.
+fn n_shared(table: &NumberTable, a: NumberId, b: NumberId) -> usize {
+    let parts = |id: NumberId| match &table.get(id).origin {
+        ValueOrigin::Op { op: Op::Construct, operands, .. } => &operands[..],
         _ => &[],
     };
-    let is_shared = |&(&a, &b): &(&Id, &Id)| a == b && table.as_number(a).is_none();
+    let is_shared = |&(&a, &b): &(&NumberId, &NumberId)| a == b && table.as_number(a).is_none();
     if parts(a).len() == parts(b).len() { parts(a).iter().zip(parts(b)).filter(is_shared).count() } else { 0 }
 }
 
-/// Whether the first value is the maximum of the second and another, or as large as its size.
-fn exceeds(table: &Table, value: Id, other: Id) -> bool {
+/// Returns true if the first value is the maximum of the second and another, or as large as its size.
+fn exceeds(table: &NumberTable, value: NumberId, other: NumberId) -> bool {
     is_made_of(table, value, Op::Max, |id| id == other) || is_within(table, other, value)
 }
 
-/// Whether a value is of no larger size than the bound: its magnitude and more, or that of a multiple of it, or its square
-/// and enough.
-fn is_within(table: &Table, value: Id, bound: Id) -> bool {
+/// Returns true if a value is of no larger size than the bound: its magnitude and more, or that of a multiple of it, or
+/// its square and enough.
+fn is_within(table: &NumberTable, value: NumberId, bound: NumberId) -> bool {
     let of = &table.get(value).sum;
-    let part_of = |id: Id| {
+    let part_of = |id: NumberId| {
         let whole = &table.get(id).sum;
         if value == id { Some(1.0) } else { of.ratio(whole).filter(|_| of.constant == 0.0 && whole.constant == 0.0) }
     };
@@ -196,7 +198,7 @@ fn is_within(table: &Table, value: Id, bound: Id) -> bool {
         let mut rest = sum.clone();
         rest.terms.remove(at);
         let least = table.range_of(&rest).low;
-        let is_reached = |id: Id, most: f64| part_of(id).is_some_and(|part| part.abs() <= most);
+        let is_reached = |id: NumberId, most: f64| part_of(id).is_some_and(|part| part.abs() <= most);
         // Twice the root of the product of `a` and `b` times `x` is at most the square of `x` times `a` and `b`.
         least >= 0.0
             && times > 0.0
@@ -205,14 +207,14 @@ fn is_within(table: &Table, value: Id, bound: Id) -> bool {
     })
 }
 
-fn is_made_of(table: &Table, id: Id, wanted: Op, is_meant: impl Fn(Id) -> bool) -> bool {
+fn is_made_of(table: &NumberTable, id: NumberId, wanted: Op, is_meant: impl Fn(NumberId) -> bool) -> bool {
     match &table.get(id).origin {
-        Origin::Op { op, operands, .. } => *op == wanted && operands.iter().any(|&id| is_meant(id)),
+        ValueOrigin::Op { op, operands, .. } => *op == wanted && operands.iter().any(|&id| is_meant(id)),
         _ => false,
     }
 }
 
-/// What gives vectors and quaternions of length 1.
+/// Holds what gives vectors and quaternions of length 1.
 const UNIT: &[Op] = &[
     Op::Normalize,
     Op::QuatFromEuler,

@@ -1,14 +1,14 @@
 //! The walk through a kernel and the functions it calls, in the order of execution.
 
-use super::known::{Facts, Id, Origin, Table, Text, meet, text};
-use super::learn::Compounds;
+use super::known::{NumberId, NumberTable, Text, ValueFacts, ValueOrigin, meet, text};
+use super::learn::CompoundConditions;
 use super::results::{self, exchanged, facts};
 use super::rules::{fault, is_of_integers};
-use super::terms::{self, Terms};
-use super::whole::Whole;
-use super::{Finding, arms, is_place};
-use crate::generate::{Input, Range, Values, within_type};
-use polyloom::op::Effect;
+use super::terms::{self, SumTerms};
+use super::whole::WholeNumber;
+use super::{EffectFinding, arms, is_place};
+use crate::generate::{InputValues, NumberRange, ProgramInput, within_type};
+use polyloom::op::OpEffect;
 use polyloom::{FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -16,50 +16,50 @@ use smallvec::SmallVec;
 /// The deepest calls that are followed.
 const MOST_CALLS: usize = 6;
 
-pub(super) struct Walk<'a> {
+pub(super) struct EffectWalk<'a> {
     module: &'a Module,
-    table: Table,
-    compounds: Compounds,
+    table: NumberTable,
+    compounds: CompoundConditions,
     /// Grows with everything that may write to memory.
     time: u32,
     /// The functions that are being executed, the kernel aside.
     calls: SmallVec<[FuncId; 4]>,
-    /// How often each function has been called.
+    /// Number of times each function has been called.
     n_calls: FxHashMap<FuncId, u32>,
-    /// What is wrong in functions in some call of them.
-    suspects: Vec<Suspect>,
-    /// What the kernel itself has computed wherever it is by now, the latest last.
-    computed: Vec<Id>,
-    is_computed: FxHashSet<Id>,
+    /// Holds what is wrong in functions in some call of them.
+    suspects: Vec<SuspectOperation>,
+    /// Holds what the kernel itself has computed wherever it is by now, the latest last.
+    computed: Vec<NumberId>,
+    is_computed: FxHashSet<NumberId>,
     /// Those of them that have a name.
-    is_named: FxHashSet<Id>,
-    /// What the elements of arrays are that the kernel does not write.
-    elements: FxHashMap<Id, Facts>,
-    found: Option<Finding>,
+    is_named: FxHashSet<NumberId>,
+    /// Holds what the elements of arrays are that the kernel does not write.
+    elements: FxHashMap<NumberId, ValueFacts>,
+    found: Option<EffectFinding>,
 }
 
-/// What is wrong in a function in some call of it.
-struct Suspect {
+/// Describes what is wrong in a function in some call of it.
+struct SuspectOperation {
     callee: FuncId,
-    finding: Finding,
+    finding: EffectFinding,
     /// In how many calls it was, and which was the last of them.
     n_calls: u32,
     last: u32,
 }
 
 /// A function that is being executed.
-struct Activation<'a> {
+struct EffectActivation<'a> {
     function: &'a Function,
-    values: FxHashMap<Value, Id>,
-    /// How many operations the text has for a value: none where it has a name.
+    values: FxHashMap<Value, NumberId>,
+    /// Number of operations the text has for a value: none where it has a name.
     lengths: FxHashMap<Value, u32>,
-    /// What is known of what it returns.
+    /// Holds what is known of what it returns.
     returned: Option<Returned>,
 }
 
-impl<'a> Activation<'a> {
-    fn new(function: &'a Function, values: FxHashMap<Value, Id>) -> Activation<'a> {
-        Activation { function, values, lengths: FxHashMap::default(), returned: None }
+impl<'a> EffectActivation<'a> {
+    fn new(function: &'a Function, values: FxHashMap<Value, NumberId>) -> EffectActivation<'a> {
+        EffectActivation { function, values, lengths: FxHashMap::default(), returned: None }
     }
 
     /// Notes how many operations the text has for what this one gives.
@@ -74,15 +74,15 @@ impl<'a> Activation<'a> {
     }
 }
 
-type Ids = SmallVec<[Id; 2]>;
-type Returned = SmallVec<[Facts; 2]>;
+type Ids = SmallVec<[NumberId; 2]>;
+type Returned = SmallVec<[ValueFacts; 2]>;
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(module: &'a Module) -> Walk<'a> {
-        Walk {
+impl<'a> EffectWalk<'a> {
+    pub(super) fn new(module: &'a Module) -> EffectWalk<'a> {
+        EffectWalk {
             module,
-            table: Table::default(),
-            compounds: Compounds::default(),
+            table: NumberTable::default(),
+            compounds: CompoundConditions::default(),
             time: 0,
             calls: SmallVec::new(),
             n_calls: FxHashMap::default(),
@@ -96,14 +96,14 @@ impl<'a> Walk<'a> {
     }
 
     /// The first operation of the kernel that has no effect, whatever of these its parameters are given.
-    pub(super) fn kernel(mut self, function: &'a Function, inputs: &[Input]) -> Option<Finding> {
-        let mut kernel = Activation::new(function, FxHashMap::default());
+    pub(super) fn kernel(mut self, function: &'a Function, inputs: &[ProgramInput]) -> Option<EffectFinding> {
+        let mut kernel = EffectActivation::new(function, FxHashMap::default());
         let written = function.written_arrays();
         for (index, &param) in function.params().iter().enumerate() {
             let ty = function.ty(param);
             let array = ty.as_any_array().filter(|_| !written[index]);
             let given = inputs.get(index).map(|input| input.values);
-            let id = self.table.unknown(Facts { is_uniform: true, ..self.given(ty, given) });
+            let id = self.table.unknown(ValueFacts { is_uniform: true, ..self.given(ty, given) });
             if let Some((elem, _)) = array {
                 let elem = self.given(elem, given);
                 self.elements.insert(id, elem);
@@ -111,29 +111,29 @@ impl<'a> Walk<'a> {
             kernel.values.insert(param, id);
         }
         self.region(&mut kernel, function.body);
-        // What a function does for one of its callers has an effect.
+        // A function's work for one of its callers is an effect of the function.
         let n_calls = self.n_calls;
-        let is_always = |suspect: &Suspect| n_calls.get(&suspect.callee) == Some(&suspect.n_calls);
+        let is_always = |suspect: &SuspectOperation| n_calls.get(&suspect.callee) == Some(&suspect.n_calls);
         self.found.or_else(|| self.suspects.into_iter().find(is_always).map(|suspect| suspect.finding))
     }
 
-    /// What is known of what a parameter is given.
-    fn given(&self, ty: Type, values: Option<Values>) -> Facts {
-        let facts = Facts::of_type(ty);
+    /// Returns what is known of what a parameter is given.
+    fn given(&self, ty: Type, values: Option<InputValues>) -> ValueFacts {
+        let facts = ValueFacts::of_type(ty);
         let range = match values {
-            Some(Values::Between { low, high }) => Range::new(low, high),
-            Some(Values::Unit) => Range::within(1.0),
-            Some(Values::Zeros) | None => facts.range,
+            Some(InputValues::Between { low, high }) => NumberRange::new(low, high),
+            Some(InputValues::Unit) => NumberRange::within(1.0),
+            Some(InputValues::Zeros) | None => facts.range,
         };
-        Facts { range, ..facts }
+        ValueFacts { range, ..facts }
     }
 
-    fn unknown(&mut self, ty: Type) -> Id {
-        self.table.unknown(Facts::of_type(ty))
+    fn unknown(&mut self, ty: Type) -> NumberId {
+        self.table.unknown(ValueFacts::of_type(ty))
     }
 
-    /// What the region yields, if it ends so.
-    fn region(&mut self, activation: &mut Activation<'a>, region: Region) -> Option<Ids> {
+    /// Returns what the region yields, if it ends so.
+    fn region(&mut self, activation: &mut EffectActivation<'a>, region: Region) -> Option<Ids> {
         let n_computed = self.computed.len();
         let mark = self.table.mark();
         let function = activation.function;
@@ -143,7 +143,7 @@ impl<'a> Walk<'a> {
                 return None;
             }
             let data = &function.insts[inst];
-            let operands: SmallVec<[Id; 4]> =
+            let operands: SmallVec<[NumberId; 4]> =
                 data.operands.iter().map(|operand| self.value(activation, *operand)).collect();
             match data.op {
                 Op::Yield => yielded = Some(Ids::from_slice(&operands)),
@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
         yielded
     }
 
-    fn value(&mut self, activation: &mut Activation<'a>, value: Value) -> Id {
+    fn value(&mut self, activation: &mut EffectActivation<'a>, value: Value) -> NumberId {
         if let Some(&id) = activation.values.get(&value) {
             return id;
         }
@@ -178,7 +178,7 @@ impl<'a> Walk<'a> {
         id
     }
 
-    fn branches(&mut self, activation: &mut Activation<'a>, data: &InstData, condition: Id) {
+    fn branches(&mut self, activation: &mut EffectActivation<'a>, data: &InstData, condition: NumberId) {
         let known = self.table.as_number(condition);
         if known.is_some() {
             self.find(data, "always goes the same way");
@@ -203,7 +203,7 @@ impl<'a> Walk<'a> {
             let id = match (of(&yes), of(&no)) {
                 (Some((yes, of_yes)), Some((no, of_no))) if yes != no => {
                     let facts = of_yes.or(of_no);
-                    let id = self.table.unknown(Facts { is_uniform: facts.is_uniform && is_uniform, ..facts });
+                    let id = self.table.unknown(ValueFacts { is_uniform: facts.is_uniform && is_uniform, ..facts });
                     self.compounds.note(&self.table, id, condition, yes, no);
                     id
                 }
@@ -225,7 +225,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A loop, of whose rounds nothing is known but the counter's range, or a block that may be left early.
-    fn repeated(&mut self, activation: &mut Activation<'a>, data: &InstData, operands: &[Id]) {
+    fn repeated(&mut self, activation: &mut EffectActivation<'a>, data: &InstData, operands: &[NumberId]) {
         self.time += 1;
         let function = activation.function;
         for &region in &data.regions {
@@ -248,7 +248,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn call(&mut self, activation: &mut Activation<'a>, data: &InstData, operands: &[Id]) {
+    fn call(&mut self, activation: &mut EffectActivation<'a>, data: &InstData, operands: &[NumberId]) {
         let callee = match data.imm {
             Imm::Func(id) if self.calls.len() < MOST_CALLS => Some(id),
             _ => None,
@@ -258,8 +258,8 @@ impl<'a> Walk<'a> {
         let is_pure = callee.is_some_and(|id| is_pure(&self.module.functions[id]));
         for (index, &result) in data.results.iter().enumerate() {
             let ty = activation.function.ty(result);
-            let facts = facts.as_ref().and_then(|all| all.get(index).copied()).unwrap_or(Facts::of_type(ty));
-            let origin = Origin::Op {
+            let facts = facts.as_ref().and_then(|all| all.get(index).copied()).unwrap_or(ValueFacts::of_type(ty));
+            let origin = ValueOrigin::Op {
                 op: data.op,
                 operands: operands.into(),
                 imm: text(&data.imm),
@@ -271,11 +271,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is known of what a function returns.
+    /// Returns what is known of what a function returns.
     ///
     /// A function is looked at by itself: what its parameters may be counts, and not what they have to do with each other,
     /// nor does what its result is made of count where it is called.
-    fn called(&mut self, id: FuncId, operands: &[Id]) -> Option<Returned> {
+    fn called(&mut self, id: FuncId, operands: &[NumberId]) -> Option<Returned> {
         let function = &self.module.functions[id];
         let mut values = FxHashMap::default();
         for (&param, &operand) in function.params().iter().zip(operands) {
@@ -283,7 +283,7 @@ impl<'a> Walk<'a> {
             let facts = self.table.get(operand).facts;
             values.insert(param, if is_told { operand } else { self.table.unknown(facts) });
         }
-        let mut callee = Activation::new(function, values);
+        let mut callee = EffectActivation::new(function, values);
         *self.n_calls.entry(id).or_default() += 1;
         self.calls.push(id);
         self.region(&mut callee, function.body);
@@ -291,7 +291,7 @@ impl<'a> Walk<'a> {
         callee.returned
     }
 
-    fn operation(&mut self, activation: &mut Activation<'a>, inst: Inst, data: &InstData, operands: &[Id]) {
+    fn operation(&mut self, activation: &mut EffectActivation<'a>, inst: Inst, data: &InstData, operands: &[NumberId]) {
         let info = data.op.info();
         let function = activation.function;
         if let Some(what) = fault(&self.table, data.op, operands) {
@@ -322,7 +322,7 @@ impl<'a> Walk<'a> {
                 (0, ..) => self.computes(data, operands, ty, &types),
                 _ => {
                     let origin = self.origin(data, operands, ty, index);
-                    self.table.atom(origin, Facts::of_type(ty), None)
+                    self.table.atom(origin, ValueFacts::of_type(ty), None)
                 }
             };
             activation.values.insert(result, id);
@@ -334,7 +334,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The value of an operation that gives one.
-    fn computes(&mut self, data: &InstData, operands: &[Id], ty: Type, types: &[Type]) -> Id {
+    fn computes(&mut self, data: &InstData, operands: &[NumberId], ty: Type, types: &[Type]) -> NumberId {
         let first = types.first().copied().unwrap_or(ty);
         if let Some(part) = terms::part(&mut self.table, data, operands, first) {
             return part;
@@ -348,7 +348,7 @@ impl<'a> Walk<'a> {
             false => facts(&self.table, data.op, operands, ty, types),
         };
         let range = facts.range;
-        if let Some(Terms { sum, what }) = terms::sum(&self.table, data.op, operands, ty) {
+        if let Some(SumTerms { sum, what }) = terms::sum(&self.table, data.op, operands, ty) {
             if let Some(what) = what {
                 self.find(data, what);
             }
@@ -382,17 +382,17 @@ impl<'a> Walk<'a> {
     fn multiplied(
         &mut self,
         data: &InstData,
-        operands: &[Id],
-        facts: Facts,
-        direction: Option<Id>,
+        operands: &[NumberId],
+        facts: ValueFacts,
+        direction: Option<NumberId>,
         ty: Type,
         types: &[Type],
-    ) -> Id {
+    ) -> NumberId {
         let (sign, factor) = match data.op {
             Op::Div => (-1, self.table.times(operands[0]) / self.table.times(operands[1])),
             _ => (1, self.table.times(operands[0]) * self.table.times(operands[1])),
         };
-        let bases: SmallVec<[Id; 4]> = operands.iter().map(|&id| self.table.base(id)).collect();
+        let bases: SmallVec<[NumberId; 4]> = operands.iter().map(|&id| self.table.base(id)).collect();
         let (factors, cancels) = self.table.product(bases[0], bases[1], sign);
         if cancels {
             self.find(data, "takes away a factor");
@@ -409,14 +409,14 @@ impl<'a> Walk<'a> {
         self.table.sum(sum, range, ty)
     }
 
-    /// What is known of an element of an array.
-    fn loaded(&self, operands: &[Id], ty: Type) -> Facts {
-        let facts = self.elements.get(&operands[0]).copied().unwrap_or(Facts::of_type(ty));
-        Facts { is_uniform: operands.iter().all(|&id| self.table.get(id).facts.is_uniform), ..facts }
+    /// Returns what is known of an element of an array.
+    fn loaded(&self, operands: &[NumberId], ty: Type) -> ValueFacts {
+        let facts = self.elements.get(&operands[0]).copied().unwrap_or(ValueFacts::of_type(ty));
+        ValueFacts { is_uniform: operands.iter().all(|&id| self.table.get(id).facts.is_uniform), ..facts }
     }
 
     /// The component of an element of an array that is read alone, as one of what the whole element is.
-    fn loaded_component(&mut self, data: &InstData, operands: &[Id], ty: Type, array: Type) -> Option<Id> {
+    fn loaded_component(&mut self, data: &InstData, operands: &[NumberId], ty: Type, array: Type) -> Option<NumberId> {
         let (elem, _) = array.as_any_array().filter(|_| is_load(data.op))?;
         let shape = elem.as_composite().filter(|_| ty.as_scalar().is_some())?.shape();
         let (element, places) = operands.split_at(operands.len().checked_sub(shape.len())?);
@@ -429,18 +429,18 @@ impl<'a> Walk<'a> {
         let whole = self.table.atom(origin, facts, None);
         let imm = text(&Imm::Component(at as u16));
         let origin =
-            Origin::Op { op: Op::Component, operands: SmallVec::from_slice(&[whole]), imm, time: 0, result: 0 };
+            ValueOrigin::Op { op: Op::Component, operands: SmallVec::from_slice(&[whole]), imm, time: 0, result: 0 };
         Some(self.table.atom(origin, facts, None))
     }
 
-    fn origin(&self, data: &InstData, operands: &[Id], ty: Type, result: usize) -> Origin {
+    fn origin(&self, data: &InstData, operands: &[NumberId], ty: Type, result: usize) -> ValueOrigin {
         let imm: Text = match data.op {
             Op::Cast | Op::Bitcast | Op::Construct => Some(format!("{ty:?}").into()),
             _ => text(&data.imm),
         };
         let is_kept = operands.first().is_some_and(|array| self.elements.contains_key(array));
         let time = if is_load(data.op) && !is_kept { self.time } else { 0 };
-        let mut operands: SmallVec<[Id; 4]> = operands.into();
+        let mut operands: SmallVec<[NumberId; 4]> = operands.into();
         let commutes = match data.op {
             Op::Min | Op::Max | Op::Dot | Op::CwMul | Op::BitAnd | Op::BitOr | Op::BitXor | Op::Eq | Op::Ne => true,
             Op::Mul => ty.as_composite().is_none(),
@@ -449,11 +449,11 @@ impl<'a> Walk<'a> {
         if commutes {
             operands.sort_unstable();
         }
-        Origin::Op { op: data.op, operands, imm, time, result: result as u32 }
+        ValueOrigin::Op { op: data.op, operands, imm, time, result: result as u32 }
     }
 
     /// Looks whether the kernel has computed this before.
-    fn repeats(&mut self, activation: &Activation<'a>, inst: Inst, operands: &[Id], length: u32) {
+    fn repeats(&mut self, activation: &EffectActivation<'a>, inst: Inst, operands: &[NumberId], length: u32) {
         let function = activation.function;
         let data = &function.insts[inst];
         let result = data.results[0];
@@ -481,20 +481,20 @@ impl<'a> Walk<'a> {
     }
 
     fn find(&mut self, data: &InstData, what: &'static str) {
-        let finding = || Finding { span: data.span, subject: data.op.name().to_owned(), what };
+        let finding = || EffectFinding { span: data.span, subject: data.op.name().to_owned(), what };
         let Some(&callee) = self.calls.last() else {
             self.found.get_or_insert_with(finding);
             return;
         };
         let call = self.n_calls[&callee];
-        let is_at = |suspect: &&mut Suspect| suspect.callee == callee && suspect.finding.span == data.span;
+        let is_at = |suspect: &&mut SuspectOperation| suspect.callee == callee && suspect.finding.span == data.span;
         match self.suspects.iter_mut().find(is_at) {
             Some(suspect) if suspect.last != call && suspect.finding.what == what => {
                 suspect.n_calls += 1;
                 suspect.last = call;
             }
             Some(_) => {}
-            None => self.suspects.push(Suspect { callee, finding: finding(), n_calls: 1, last: call }),
+            None => self.suspects.push(SuspectOperation { callee, finding: finding(), n_calls: 1, last: call }),
         }
     }
 }
@@ -503,19 +503,19 @@ fn is_load(op: Op) -> bool {
     matches!(op, Op::ArrayLoad | Op::LoadReadonly)
 }
 
-/// Whether what it gives depends on its parameters alone.
+/// Returns true if what it gives depends on its parameters alone.
 fn is_pure(function: &Function) -> bool {
     let is_of_memory =
-        |data: &InstData| matches!(data.op.info().effect, Effect::Read | Effect::Write | Effect::ReadWrite);
+        |data: &InstData| matches!(data.op.info().effect, OpEffect::Read | OpEffect::Write | OpEffect::ReadWrite);
     !function.insts.values().any(is_of_memory)
 }
 
-/// Whether it is a vector, which a scalar makes longer or shorter.
+/// Returns true if it is a vector, which a scalar makes longer or shorter.
 fn is_vector(ty: Type) -> bool {
     ty.as_composite().is_some_and(|composite| composite.shape().len() == 1)
 }
 
-/// What an operation adds to the length of a text.
+/// Returns what an operation adds to the length of a text.
 fn own_length(op: Op) -> u32 {
     match op {
         Op::Const | Op::Cast | Op::Construct | Op::Component | Op::ComponentAt | Op::ArrayLoad | Op::LoadReadonly => 0,
@@ -524,15 +524,15 @@ fn own_length(op: Op) -> u32 {
     }
 }
 
-/// What a counter may be.
-fn counted(table: &Table, operands: &[Id]) -> Facts {
+/// Returns what a counter may be.
+fn counted(table: &NumberTable, operands: &[NumberId]) -> ValueFacts {
     let number = |index: usize| table.as_number(operands[index]);
     let range = match (number(0), number(1), number(2)) {
-        (Some(low), Some(end), Some(1.0)) if low < end => Range::new(low, end - 1.0),
-        (Some(high), Some(end), Some(-1.0)) if end < high => Range::new(end + 1.0, high),
-        (Some(low), _, Some(step)) if step > 0.0 => Range::new(low, low.max(table.range(operands[1]).high - 1.0)),
-        _ => Range::ANY,
+        (Some(low), Some(end), Some(1.0)) if low < end => NumberRange::new(low, end - 1.0),
+        (Some(high), Some(end), Some(-1.0)) if end < high => NumberRange::new(end + 1.0, high),
+        (Some(low), _, Some(step)) if step > 0.0 => NumberRange::new(low, low.max(table.range(operands[1]).high - 1.0)),
+        _ => NumberRange::ANY,
     };
     let is_uniform = operands.iter().take(3).all(|&id| table.get(id).facts.is_uniform);
-    Facts { range, whole: Some(Whole::ANY), is_uniform }
+    ValueFacts { range, whole: Some(WholeNumber::ANY), is_uniform }
 }

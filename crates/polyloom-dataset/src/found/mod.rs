@@ -2,8 +2,8 @@
 
 mod inputs;
 
-use crate::generate::Program;
-use crate::verify::{Reason, Reject, Verifier};
+use crate::generate::DatasetProgram;
+use crate::verify::{KernelVerifier, Reason, RejectedProof};
 use polyloom::{Kernel, SourceFile, SourceUnit};
 use std::fs;
 use std::io;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Files with kernels, read once. A kernel's index is its place in them, in the order of names and then of the text.
-pub struct Source {
-    kernels: Vec<Found>,
+pub struct KernelFiles {
+    kernels: Vec<FoundKernel>,
     fingerprint: String,
 }
 
@@ -22,31 +22,31 @@ pub struct Source {
 pub struct SourceError {
     /// The file or folder.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Holds what is wrong.
     pub error: io::Error,
 }
 
 /// A kernel of a file, or a file that has none because it cannot be read.
-pub(crate) struct Found {
+pub(crate) struct FoundKernel {
     /// The file's name, from the folder that was given.
     file: Arc<str>,
-    text: Text,
+    text: FileText,
 }
 
-enum Text {
+enum FileText {
     Kernel { unit: Arc<SourceUnit>, function: usize },
     Unreadable(String),
 }
 
-impl Source {
+impl KernelFiles {
     /// The kernels of these files, and of all `.py` files in these folders and theirs, but not in those whose names
     /// begin with a dot. Files that are no Python are found as well, to be counted as rejected.
     ///
     /// # Errors
     ///
     /// If a folder or a file cannot be read.
-    pub fn read(paths: &[PathBuf]) -> Result<Source, SourceError> {
-        let mut source = Source { kernels: Vec::new(), fingerprint: String::new() };
+    pub fn read(paths: &[PathBuf]) -> Result<KernelFiles, SourceError> {
+        let mut source = KernelFiles { kernels: Vec::new(), fingerprint: String::new() };
         let mut hash = blake3::Hasher::new();
         for path in paths {
             let mut files = Vec::new();
@@ -75,67 +75,67 @@ impl Source {
             Err(error) => Err(format!("{file} is no text in UTF-8: {error}")),
         };
         match unit {
-            Ok(unit) => self.kernels.extend(
-                unit.kernels()
-                    .map(|function| Found { file: file.clone(), text: Text::Kernel { unit: unit.clone(), function } }),
-            ),
-            Err(what) => self.kernels.push(Found { file, text: Text::Unreadable(what) }),
+            Ok(unit) => self.kernels.extend(unit.kernels().map(|function| FoundKernel {
+                file: file.clone(),
+                text: FileText::Kernel { unit: unit.clone(), function },
+            })),
+            Err(what) => self.kernels.push(FoundKernel { file, text: FileText::Unreadable(what) }),
         }
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> u64 {
         self.kernels.len() as u64
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.kernels.is_empty()
     }
 
-    /// What tells it from other files, for a run's settings.
+    /// Returns what tells it from other files, for a run's settings.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    pub(crate) fn get(&self, index: u64) -> Option<&Found> {
+    pub(crate) fn get(&self, index: u64) -> Option<&FoundKernel> {
         self.kernels.get(usize::try_from(index).ok()?)
     }
 }
 
 /// A kernel that stands by itself.
-pub(crate) struct Excerpt {
+pub(crate) struct KernelExcerpt {
     pub(crate) name: String,
     pub(crate) source: String,
     pub(crate) kernel: Kernel,
 }
 
-impl Found {
+impl FoundKernel {
     /// The file, and the line that the kernel's definition begins in.
     pub(crate) fn origin(&self) -> String {
         match &self.text {
-            Text::Kernel { unit, function } => {
+            FileText::Kernel { unit, function } => {
                 let line = unit.functions().get(*function).map_or(0, |function| function.def_line);
                 format!("{}:{line}", self.file)
             }
-            Text::Unreadable(_) => self.file.to_string(),
+            FileText::Unreadable(_) => self.file.to_string(),
         }
     }
 
     /// The kernel with what it needs of its file, which is the same kernel by itself.
-    pub(crate) fn excerpt(&self, verifier: &Verifier) -> Result<Excerpt, Box<Reject>> {
+    pub(crate) fn excerpt(&self, verifier: &KernelVerifier) -> Result<KernelExcerpt, Box<RejectedProof>> {
         let (unit, function) = match &self.text {
-            Text::Kernel { unit, function } => (unit, *function),
-            Text::Unreadable(what) => return Err(Reject::new(Reason::Rejected, what)),
+            FileText::Kernel { unit, function } => (unit, *function),
+            FileText::Unreadable(what) => return Err(RejectedProof::new(Reason::Rejected, what)),
         };
         let in_file = verifier.compile_function(unit, function)?;
         let (name, source) = (in_file.name().to_owned(), unit.excerpt(function));
         let kernel = verifier.compile(&name, &source)?;
         if kernel.hash() != in_file.hash() {
             let detail = "what it needs of its file cannot be taken out: a name is bound more than once, or late";
-            return Err(Reject::new(Reason::Rejected, detail));
+            return Err(RejectedProof::new(Reason::Rejected, detail));
         }
-        Ok(Excerpt { name, source, kernel })
+        Ok(KernelExcerpt { name, source, kernel })
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn programs<'a>(
     source: &'a str,
     category: &'a str,
     kernel: &'a Kernel,
-) -> impl Iterator<Item = Program> + 'a {
+) -> impl Iterator<Item = DatasetProgram> + 'a {
     let difficulty = match source.lines().filter(|line| !line.trim().is_empty()).count() {
         0..8 => 0,
         8..16 => 1,
@@ -154,7 +154,7 @@ pub(crate) fn programs<'a>(
         28..48 => 3,
         _ => 4,
     };
-    inputs::choices(kernel).map(move |(inputs, dim)| Program {
+    inputs::choices(kernel).map(move |(inputs, dim)| DatasetProgram {
         name: name.to_owned(),
         category: category.to_owned().into(),
         difficulty,
@@ -164,7 +164,7 @@ pub(crate) fn programs<'a>(
     })
 }
 
-/// Whether other inputs may be what a kernel wants that was rejected for this.
+/// Returns true if other inputs may be what a kernel wants that was rejected for this.
 pub(crate) fn depends_on_inputs(reason: Reason) -> bool {
     match reason {
         Reason::Trap
@@ -185,8 +185,8 @@ pub(crate) fn depends_on_inputs(reason: Reason) -> bool {
     }
 }
 
-/// The `.py` files of a folder and those in it, or the file itself. Links to folders are not followed: they may lead
-/// round in a circle.
+/// The `.py` files of a folder and those in it, or the file itself. Links to folders are not followed, because they may
+/// lead round in a circle.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), SourceError> {
     let at = |error| SourceError { path: path.to_owned(), error };
     let kind = fs::metadata(path).map_err(at)?.file_type();

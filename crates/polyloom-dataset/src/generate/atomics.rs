@@ -1,15 +1,15 @@
 //! Kernels whose threads write to the same elements, so that the order makes no difference.
 
-use super::domain::Need;
+use super::domain::OperandNeed;
 use super::elementwise::begin;
-use super::expr::{Binding, Expr};
-use super::generator::{Generator, held_together};
-use super::program::{Category, Extent, Program};
-use super::range::Range;
+use super::expr::{BindingStrength, GeneratedExpr};
+use super::generator::{KernelGenerator, held_together};
+use super::program::{Category, DatasetProgram, ProgramExtent};
+use super::range::NumberRange;
 use polyloom::{Op, Random, Type};
 
 /// A kernel of atomics.
-pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::Atomic);
     g.parameters(difficulty);
     let goal = g.goal(difficulty);
@@ -38,7 +38,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::Atomic)
 }
 
-impl Generator {
+impl KernelGenerator {
     /// An update of an element that other threads update too.
     fn update_shared(&mut self, is_last: bool, difficulty: u8) {
         let kind = self.random.below(7);
@@ -50,15 +50,15 @@ impl Generator {
             _ => Some(self.bin(n_bins, difficulty)),
         };
         let (index, shape, at) = match (&place, two) {
-            (None, _) => ("0".to_owned(), vec![Extent::Is(1)], "over all threads".to_owned()),
+            (None, _) => ("0".to_owned(), vec![ProgramExtent::Is(1)], "over all threads".to_owned()),
             (Some(place), false) => {
                 let at = format!("in bin {} of {n_bins}", place.words);
-                (place.text.clone(), vec![Extent::Is(n_bins)], at)
+                (place.text.clone(), vec![ProgramExtent::Is(n_bins)], at)
             }
             (Some(place), true) => {
                 let second = self.bin(4, 0);
                 let at = format!("in the bin of row {} and column {} of {n_bins} by 4", place.words, second.words);
-                (format!("{}, {}", place.text, second.text), vec![Extent::Is(n_bins), Extent::Is(4)], at)
+                (format!("{}, {}", place.text, second.text), vec![ProgramExtent::Is(n_bins), ProgramExtent::Is(4)], at)
             }
         };
         let bins: &[&str] = match place {
@@ -77,7 +77,7 @@ impl Generator {
                         let value = self.with_unused(value);
                         self.as_count(value)
                     }
-                    false => Expr::int(1),
+                    false => GeneratedExpr::int(1),
                 };
                 let names: &[&str] = match (place.is_none(), step.is_constant()) {
                     (true, true) => &["count", "n_threads", "n_seen"],
@@ -97,16 +97,16 @@ impl Generator {
             2 | 3 => {
                 let value = self.computed(real, 1);
                 let value = if is_last { self.with_unused(value) } else { value };
-                // Of multiples of a half, a quarter and the like that are not too large, sums are exact in any order.
-                let value = self.constrain(value, Need::Finite);
-                let value = self.constrain(value, Need::Moderate);
+                // Sums of multiples of a half, a quarter and the like that are not too large are exact in any order.
+                let value = self.constrain(value, OperandNeed::Finite);
+                let value = self.constrain(value, OperandNeed::Moderate);
                 let value = self.short(value);
                 let parts = self.random.pick(&[8.0, 4.0, 16.0, 32.0, 2.0]);
                 let scaled = self.times(&value, parts);
                 let rounding = self.random.pick(&["floor", "ceil", "rint"]);
-                let whole = Expr::call(&self.builtin(rounding), &[&scaled], real, scaled.range);
+                let whole = GeneratedExpr::call(&self.builtin(rounding), &[&scaled], real, scaled.range);
                 let (sign, number) = if self.random.one_in(2) { ("*", 1.0 / parts) } else { ("/", parts) };
-                let step = Expr::binary(sign, &whole, &self.number(number), real, value.range);
+                let step = GeneratedExpr::binary(sign, &whole, &self.number(number), real, value.range);
                 let step = self.short(step);
                 let name = self.zeros_like(bins, real, &shape);
                 self.add(&name, &index, &step);
@@ -115,23 +115,23 @@ impl Generator {
             4 | 5 => {
                 let value = self.computed(real, 1);
                 let value = if is_last { self.with_unused(value) } else { value };
-                let value = self.constrain(value, Need::Finite);
+                let value = self.constrain(value, OperandNeed::Finite);
                 // The larger of it and zero would often be zero for all threads.
                 let value = match value.range.low < 0.0 {
                     true => {
                         let value = self.short(value);
                         let size = value.range.size();
                         match size <= 50.0 && self.random.one_in(2) {
-                            true => Expr::binary("*", &value, &value, real, value.range.squared()),
-                            false => Expr::call(&self.builtin("abs"), &[&value], real, value.range.abs()),
+                            true => GeneratedExpr::binary("*", &value, &value, real, value.range.squared()),
+                            false => GeneratedExpr::call(&self.builtin("abs"), &[&value], real, value.range.abs()),
                         }
                     }
                     false => value,
                 };
                 let largest = kind == 4;
-                let value = match largest || value.binding < Binding::Sum {
+                let value = match largest || value.binding < BindingStrength::Sum {
                     true => value,
-                    false => Expr::unary("-", &value, real, -value.range),
+                    false => GeneratedExpr::unary("-", &value, real, -value.range),
                 };
                 let value = self.short(value);
                 let names = if largest { ["highest", "peak", "largest"] } else { ["lowest", "smallest", "least"] };
@@ -165,7 +165,7 @@ impl Generator {
         }
     }
 
-    fn add(&mut self, name: &str, index: &str, step: &Expr) {
+    fn add(&mut self, name: &str, index: &str, step: &GeneratedExpr) {
         match self.random.below(3) {
             0 => self.line(&format!("{name}[{index}] += {}", step.text)),
             _ => {
@@ -176,7 +176,7 @@ impl Generator {
     }
 
     /// A fraction that is about to be made a whole number: rounded in some way, or cut off.
-    fn stepped(&mut self, value: Expr) -> Expr {
+    fn stepped(&mut self, value: GeneratedExpr) -> GeneratedExpr {
         let range = value.range.rising(f64::floor).or(value.range.rising(f64::ceil));
         match self.random.below(6) {
             0 => self.named_call(Op::Floor, &value, range),
@@ -192,19 +192,19 @@ impl Generator {
     }
 
     /// A small number of the type `int`, from 0 on.
-    fn as_count(&mut self, value: Expr) -> Expr {
+    fn as_count(&mut self, value: GeneratedExpr) -> GeneratedExpr {
         let value = match value.ty {
             Type::I32 => value,
             ty if ty == self.real => {
-                let value = self.constrain(value, Need::Moderate);
+                let value = self.constrain(value, OperandNeed::Moderate);
                 let value = self.short(value);
                 let steps = self.random.pick(&[8.0, 16.0, 32.0]);
                 let scaled = self.times(&value, steps);
                 let range = scaled.range.rising(f64::floor);
                 let inner = self.stepped(scaled);
-                Expr::call("int", &[&inner], Type::I32, range)
+                GeneratedExpr::call("int", &[&inner], Type::I32, range)
             }
-            _ => Expr::call("int", &[&value], Type::I32, value.range),
+            _ => GeneratedExpr::call("int", &[&value], Type::I32, value.range),
         };
         let value = self.short(value);
         let modulus = self.random.pick(&[7, 16, 31]);
@@ -212,24 +212,30 @@ impl Generator {
         if size.range.high < f64::from(modulus) {
             return size;
         }
-        Expr::binary("%", &size, &Expr::int(modulus), Type::I32, Range::new(0.0, f64::from(modulus - 1)))
+        GeneratedExpr::binary(
+            "%",
+            &size,
+            &GeneratedExpr::int(modulus),
+            Type::I32,
+            NumberRange::new(0.0, f64::from(modulus - 1)),
+        )
     }
 
     /// The absolute value of an `int`.
-    fn size_of_count(&self, value: Expr) -> Expr {
+    fn size_of_count(&self, value: GeneratedExpr) -> GeneratedExpr {
         match value.range.low >= 0.0 {
             true => value,
-            false => Expr::call(&self.builtin("abs"), &[&value], Type::I32, value.range.abs()),
+            false => GeneratedExpr::call(&self.builtin("abs"), &[&value], Type::I32, value.range.abs()),
         }
     }
 
     /// The number of a bin: an element of an array of them, or made of a value.
-    fn bin(&mut self, n_bins: u32, difficulty: u8) -> Expr {
+    fn bin(&mut self, n_bins: u32, difficulty: u8) -> GeneratedExpr {
         let real = self.real;
         let last = n_bins as i32 - 1;
-        let range = Range::new(0.0, last.into());
+        let range = NumberRange::new(0.0, last.into());
         if self.random.one_in(3) {
-            let dim: Vec<Extent> = (0..self.indices.len()).map(|axis| Extent::Free(axis as u8)).collect();
+            let dim: Vec<ProgramExtent> = (0..self.indices.len()).map(|axis| ProgramExtent::Free(axis as u8)).collect();
             let names = &["keys", "labels", "cluster", "target", "bucket", "owner", "group"];
             let name = self.array_like(names, Type::I32, &dim, 0.0, last.into());
             let text = format!("{name}[{}]", self.indices.join(", "));
@@ -238,28 +244,33 @@ impl Generator {
             return self.read(index);
         }
         let value = self.variable(real, usize::from(difficulty > 0));
-        let value = self.constrain(value, Need::Finite);
+        let value = self.constrain(value, OperandNeed::Finite);
         let value = self.short(value);
         let scale = self.random.pick(&[2.0, 4.0, 5.0, 8.0, 10.0]);
         let scaled = self.times(&value, scale);
-        let scaled = self.constrain(scaled, Need::Finite);
+        let scaled = self.constrain(scaled, OperandNeed::Finite);
         let range_of_whole = scaled.range.rising(f64::floor).or(scaled.range.rising(f64::ceil));
         let inner = self.stepped(scaled);
-        let whole = Expr::call("int", &[&inner], Type::I32, range_of_whole);
+        let whole = GeneratedExpr::call("int", &[&inner], Type::I32, range_of_whole);
         let whole = self.short(whole);
         let bin = match self.random.below(2) {
             0 => {
                 let size = self.size_of_count(whole);
                 match size.range.high < f64::from(n_bins) {
                     true => size,
-                    false => Expr::binary("%", &size, &Expr::int(n_bins as i32), Type::I32, range),
+                    false => GeneratedExpr::binary("%", &size, &GeneratedExpr::int(n_bins as i32), Type::I32, range),
                 }
             }
             _ if whole.range.lies_in(range) => whole,
             _ if whole.range.low >= 0.0 => {
-                Expr::call(&self.builtin("min"), &[&whole, &Expr::int(last)], Type::I32, range)
+                GeneratedExpr::call(&self.builtin("min"), &[&whole, &GeneratedExpr::int(last)], Type::I32, range)
             }
-            _ => Expr::call(&self.builtin("clamp"), &[&whole, &Expr::int(0), &Expr::int(last)], Type::I32, range),
+            _ => GeneratedExpr::call(
+                &self.builtin("clamp"),
+                &[&whole, &GeneratedExpr::int(0), &GeneratedExpr::int(last)],
+                Type::I32,
+                range,
+            ),
         };
         if bin.is_bare() {
             return bin;

@@ -1,15 +1,15 @@
 //! Kernels whose threads work together: shared memory and warps.
 
-use super::domain::Need;
+use super::domain::OperandNeed;
 use super::elementwise::begin;
-use super::expr::Expr;
-use super::generator::Generator;
-use super::program::{Category, Extent, Program};
-use super::range::Range;
+use super::expr::GeneratedExpr;
+use super::generator::KernelGenerator;
+use super::program::{Category, DatasetProgram, ProgramExtent};
+use super::range::NumberRange;
 use polyloom::{Random, Type};
 
 /// Blocks of this shape, and what threads read.
-struct Block {
+struct BlockShape {
     /// Threads of a block.
     n: u32,
     /// Threads of the launch.
@@ -21,7 +21,7 @@ struct Block {
 }
 
 /// A kernel of blocks of some size: its array, loaded and worked on.
-fn begin_block(g: &mut Generator, sizes: &[u32], ty: Type, difficulty: u8) -> (Block, usize, Vec<usize>) {
+fn begin_block(g: &mut KernelGenerator, sizes: &[u32], ty: Type, difficulty: u8) -> (BlockShape, usize, Vec<usize>) {
     let n = g.random.pick(sizes);
     let n_blocks = g.random.pick(&[2, 3, 4]);
     let total = n * n_blocks;
@@ -44,17 +44,17 @@ fn begin_block(g: &mut Generator, sizes: &[u32], ty: Type, difficulty: u8) -> (B
     g.indices = vec![index.clone()];
     let (low, high) = g.limits(ty);
     let names = ["data", "x", "values", "src", "signal", "samples", "field"];
-    let shape = [Extent::Is(total)];
+    let shape = [ProgramExtent::Is(total)];
     let source = g.array_like(&names, ty, &shape, low, high);
     let text = format!("{source}[{index}]");
     let element = match g.random.one_in(2) {
         true => {
-            let own = g.let_like(&["x", "v", "value", "own", "item"], &text, ty, Range::new(low, high));
+            let own = g.let_like(&["x", "v", "value", "own", "item"], &text, ty, NumberRange::new(low, high));
             let name = g.text(own);
             g.explain(format!("`{name}` is `{text}`."));
             own
         }
-        false => g.declare(text, format!("`{source}`"), ty, Range::new(low, high)),
+        false => g.declare(text, format!("`{source}`"), ty, NumberRange::new(low, high)),
     };
     let mut extras = Vec::new();
     for _ in 0..g.random.below(2 + usize::from(difficulty) / 2) {
@@ -65,10 +65,10 @@ fn begin_block(g: &mut Generator, sizes: &[u32], ty: Type, difficulty: u8) -> (B
             false => g.elements(real, low, high),
         });
     }
-    (Block { n, total, thread, index, ty }, element, extras)
+    (BlockShape { n, total, thread, index, ty }, element, extras)
 }
 
-fn type_of(g: &mut Generator) -> Type {
+fn type_of(g: &mut KernelGenerator) -> Type {
     let (real, whole) = (g.real, g.whole);
     match g.composites.first() {
         Some(&composite) if g.random.one_in(2) => composite.into(),
@@ -78,7 +78,7 @@ fn type_of(g: &mut Generator) -> Type {
 }
 
 /// A kernel with shared memory.
-pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::SharedMemory);
     let ty = type_of(&mut g);
     let (block, element, extras) = begin_block(&mut g, &[32, 64, 64, 128], ty, difficulty);
@@ -90,7 +90,7 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
     let square = n == 64 && g.random.one_in(2);
     let shape = if square { "(8, 8)".to_owned() } else { n.to_string() };
     g.line(&format!("{tile} = loom.shared_array(shape={shape}, dtype={dtype})"));
-    let range = Range::within(8.0);
+    let range = NumberRange::within(8.0);
     let own = if square {
         let (row, col) = (g.like(&["row", "ty", "r"]), g.like(&["col", "tcol", "c"]));
         g.line(&format!("{row} = {} // 8", block.thread));
@@ -118,8 +118,8 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::SharedMemory)
 }
 
-/// What threads read of a tile of 8 by 8.
-fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, range: Range) -> Vec<usize> {
+/// Returns what threads read of a tile of 8 by 8.
+fn on_square(g: &mut KernelGenerator, tile: &str, row: &str, col: &str, ty: Type, range: NumberRange) -> Vec<usize> {
     let mut found = Vec::new();
     let kinds = 1 + g.random.below(2);
     for _ in 0..kinds {
@@ -154,7 +154,7 @@ fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, rang
                     (false, true) => &["row_sum", "row_total"],
                     (false, false) => &["col_sum", "col_total"],
                 };
-                let total = g.mutable_like(names, &zero, Generator::many(range.or(-range), 8.0));
+                let total = g.mutable_like(names, &zero, KernelGenerator::many(range.or(-range), 8.0));
                 g.take_back_sentence();
                 let name = g.text(total);
                 let k = g.like(&["k", "m", "s"]);
@@ -167,7 +167,7 @@ fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, rang
                         false => format!("{name} += {tile}[{place}]"),
                     });
                 });
-                g.variables[total].range = Range::within(if product { 512.0 } else { 64.0 });
+                g.variables[total].range = NumberRange::within(if product { 512.0 } else { 64.0 });
                 let what = if by_row { "row" } else { "column" };
                 g.explain(match product {
                     true => format!("`{name}` is the dot product of the thread's row and its column."),
@@ -186,8 +186,8 @@ fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, rang
     found
 }
 
-/// What threads read of a line of elements, or make of it together.
-fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficulty: u8) -> Vec<usize> {
+/// Returns what threads read of a line of elements, or make of it together.
+fn on_line(g: &mut KernelGenerator, block: &BlockShape, tile: &str, range: NumberRange, difficulty: u8) -> Vec<usize> {
     let (n, t, ty) = (block.n, block.thread.clone(), block.ty);
     let is_number = ty.as_composite().is_none();
     match g.random.below(6) {
@@ -228,7 +228,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
             }
             let what = ["the sum", "the largest", "the smallest"][operation];
             let total = match operation {
-                0 => Generator::many(range, n.into()),
+                0 => KernelGenerator::many(range, n.into()),
                 _ => range,
             };
             let names =
@@ -263,7 +263,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                 g.line("loom.sync_threads()");
                 g.line(&format!("{distance} *= 2"));
             });
-            let range = if largest { range } else { Generator::many(range, n.into()) };
+            let range = if largest { range } else { KernelGenerator::many(range, n.into()) };
             let index = g.let_like(&["prefix", "running", "so_far"], &format!("{tile}[{t}]"), ty, range);
             let name = g.text(index);
             let what = if largest { "the largest" } else { "the sum" };
@@ -274,7 +274,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
         3 => {
             let k = g.like(&["k", "m", "other_t"]);
             let zero = g.zero(ty);
-            let total = g.mutable_like(&["total", "acc", "sum_of_all"], &zero, Range::of(0.0));
+            let total = g.mutable_like(&["total", "acc", "sum_of_all"], &zero, NumberRange::of(0.0));
             let name = g.text(total);
             g.taken(&[total]);
             let every = g.random.pick(&[1, 1, 2, 4]);
@@ -282,7 +282,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                 1 => format!("for {k} in range({n}):"),
                 every => format!("for {k} in range(0, {n}, {every}):"),
             });
-            let mut added = Range::of(0.0);
+            let mut added = NumberRange::of(0.0);
             let done = g.nested(|g| {
                 let other = g.let_like(&["other", "theirs", "y"], &format!("{tile}[{k}]"), ty, range);
                 let theirs = g.text(other);
@@ -294,7 +294,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                 g.line(&format!("{name} += {}", value.text));
                 g.say(format!("add {} to `{name}`", value.words));
             });
-            g.variables[total].range = Generator::many(added, f64::from(n));
+            g.variables[total].range = KernelGenerator::many(added, f64::from(n));
             g.explain(match every {
                 1 => format!("For each `{k}` below {n}: {done}."),
                 every => format!("For each `{k}` below {n} in steps of {every}: {done}."),
@@ -353,26 +353,28 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
     }
 }
 
-impl Generator {
+impl KernelGenerator {
     /// Writes a thread's result, or one for the block.
-    fn finish_block(&mut self, block: &Block, result: Expr) {
+    fn finish_block(&mut self, block: &BlockShape, result: GeneratedExpr) {
         self.gap();
         let names = ["out", "result", "dst", "output", "answer"];
-        let name = self.zeros_like(&names, block.ty, &[Extent::Is(block.total)]);
+        let name = self.zeros_like(&names, block.ty, &[ProgramExtent::Is(block.total)]);
         self.line(&format!("{name}[{}] = {}", block.index, result.text));
         self.say(format!("`{name}` is {}.", result.words));
     }
 }
 
 /// A kernel of warps.
-pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn warp(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::Warp);
     let ty = type_of(&mut g);
     let (block, element, extras) = begin_block(&mut g, &[32, 32, 64, 128], ty, difficulty);
     let depth = g.some_depth(difficulty);
     let value = g.moderate_weave(element, &extras, depth);
     let mut own = match value.binding {
-        super::expr::Binding::Atom if value.uses.len() == 1 && !value.text.contains(['(', '[']) => value.uses[0],
+        super::expr::BindingStrength::Atom if value.uses.len() == 1 && !value.text.contains(['(', '[']) => {
+            value.uses[0]
+        }
         _ => g.assign_new(value),
     };
     let mut seen: Vec<usize> = extras.clone();
@@ -384,7 +386,7 @@ pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
         g.gap();
         let next = exchange(&mut g, ty, own, &extras);
         seen.extend([own, next]);
-        // What the warp has in common does not tell lanes apart.
+        // Values that the warp has in common do not tell lanes apart.
         if next != own {
             let (a, b) = (g.read(own), g.read(next));
             let (operator, range) = match g.random.below(3) {
@@ -395,8 +397,8 @@ pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
             };
             let (a, b) = if g.random.one_in(2) { (a, b) } else { (b, a) };
             let range = if operator == "-" { range.or(-range) } else { range };
-            let both = Expr::binary(operator, &a, &b, ty, range);
-            let both = g.constrain(both, Need::Finite);
+            let both = GeneratedExpr::binary(operator, &a, &b, ty, range);
+            let both = g.constrain(both, OperandNeed::Finite);
             own = g.assign_new(both);
         }
         if g.random.one_in(2) {
@@ -416,8 +418,8 @@ pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::Warp)
 }
 
-/// What lanes give each other: a new variable.
-fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize {
+/// Returns what lanes give each other: a new variable.
+fn exchange(g: &mut KernelGenerator, ty: Type, own: usize, extras: &[usize]) -> usize {
     let is_number = ty.as_composite().is_none();
     let range = g.variables[own].range;
     let x = g.read(own);
@@ -468,8 +470,12 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
         }
         1 => {
             let total = g.random.pick(&["total", "warp_sum", "joint"]);
-            let index =
-                g.let_like(&[total], &format!("loom.warp_reduce_add({})", x.text), ty, Generator::many(range, 32.0));
+            let index = g.let_like(
+                &[total],
+                &format!("loom.warp_reduce_add({})", x.text),
+                ty,
+                KernelGenerator::many(range, 32.0),
+            );
             let name = g.text(index);
             g.explain(format!("`{name}` is the sum of {} over the warp.", x.words));
             index
@@ -484,7 +490,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                 (false, true) => &["running", "so_far"],
                 (false, false) => &["acc", "warp_total", "joint"],
             };
-            let sum = g.mutable_like(names, &x, Generator::many(range, 32.0));
+            let sum = g.mutable_like(names, &x, KernelGenerator::many(range, 32.0));
             g.take_back_sentence();
             let name = g.text(sum);
             g.taken(&[sum]);
@@ -545,7 +551,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
             match g.random.below(3) {
                 0 => {
                     let text = format!("{cast}(loom.bit_count(loom.ballot({test})))");
-                    let index = g.let_like(&["votes", "n_hot", "agreed"], &text, ty, Range::new(0.0, 32.0));
+                    let index = g.let_like(&["votes", "n_hot", "agreed"], &text, ty, NumberRange::new(0.0, 32.0));
                     let name = g.text(index);
                     g.explain(format!("`{name}` is the number of lanes with {words}."));
                     index
@@ -554,7 +560,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                     let call = g.random.pick(&["warp_any", "warp_all"]);
                     let (yes, no) = (g.number(2.0), g.number(0.5));
                     let text = format!("loom.where(loom.{call}({test}), {}, {})", yes.text, no.text);
-                    let index = g.let_like(&["mode", "setting", "level"], &text, ty, Range::new(0.5, 2.0));
+                    let index = g.let_like(&["mode", "setting", "level"], &text, ty, NumberRange::new(0.5, 2.0));
                     let name = g.text(index);
                     let who = if call == "warp_any" { "any lane has" } else { "all lanes have" };
                     g.explain(format!("`{name}` is 2.0 if {who} {words}, else 0.5."));
@@ -571,7 +577,7 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
                         below
                     });
                     let text = format!("{cast}(loom.bit_count({mask} & {below}))");
-                    let index = g.let_like(&rank, &text, ty, Range::new(0.0, 32.0));
+                    let index = g.let_like(&rank, &text, ty, NumberRange::new(0.0, 32.0));
                     let name = g.text(index);
                     g.explain(format!("`{name}` is the number of earlier lanes with {words}."));
                     index
@@ -581,23 +587,23 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
     }
 }
 
-/// How far off a lane or an element is.
+/// Returns how far off a lane or an element is.
 fn places(n: u32, way: &str) -> String {
     if n == 1 { format!("1 place {way}") } else { format!("{n} places {way}") }
 }
 
-impl Generator {
+impl KernelGenerator {
     /// The first lane writes for its warp.
-    fn one_per_warp(&mut self, block: &Block, result: Expr) {
+    fn one_per_warp(&mut self, block: &BlockShape, result: GeneratedExpr) {
         let n_warps = block.total / 32;
-        let result = self.constrain(result, Need::Finite);
+        let result = self.constrain(result, OperandNeed::Finite);
         let total = match block.ty.as_composite() {
             None if self.random.one_in(2) => "loom.warp_reduce_max",
             _ => "loom.warp_reduce_add",
         };
         let is_max = total.ends_with("max");
         let names: &[&str] = if is_max { &["per_warp", "peaks", "out"] } else { &["per_warp", "sums", "out"] };
-        let name = self.zeros_like(names, block.ty, &[Extent::Is(n_warps)]);
+        let name = self.zeros_like(names, block.ty, &[ProgramExtent::Is(n_warps)]);
         let index = self.let_like(
             if is_max { &["highest", "top"] } else { &["joined", "warp_total"] },
             &format!("{total}({})", result.text),

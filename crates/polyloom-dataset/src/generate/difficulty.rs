@@ -1,6 +1,6 @@
 //! How difficult a kernel is: what it is meant to be while it is written, and what it has become.
 
-use super::generator::Generator;
+use super::generator::KernelGenerator;
 use polyloom::Random;
 
 /// The most lines of a kernel with its functions.
@@ -42,7 +42,7 @@ pub(super) fn of_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Option<u8> {
     })
 }
 
-impl Generator {
+impl KernelGenerator {
     /// Lines of the kernel to be written for a difficulty.
     pub(super) fn goal(&mut self, difficulty: u8) -> usize {
         goal(&mut self.random, difficulty)

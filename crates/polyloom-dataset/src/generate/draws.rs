@@ -1,21 +1,21 @@
 //! Kernels with random numbers.
 
-use super::domain::Need;
+use super::domain::OperandNeed;
 use super::elementwise::begin;
-use super::expr::Expr;
-use super::generator::Generator;
-use super::program::{Category, Program};
-use super::range::Range;
+use super::expr::GeneratedExpr;
+use super::generator::KernelGenerator;
+use super::program::{Category, DatasetProgram};
+use super::range::NumberRange;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 
-/// What a draw is called, its type and what it may be.
-fn kinds() -> [(&'static str, Type, Range); 11] {
+/// Returns what a draw is called, its type and what it may be.
+fn kinds() -> [(&'static str, Type, NumberRange); 11] {
     let vec = |len| Type::Composite(Composite::Vector { elem: Scalar::F32, len });
-    let unit = Range::within(1.0);
+    let unit = NumberRange::within(1.0);
     [
-        ("randf", Type::F32, Range::new(0.0, 1.0)),
-        ("randn", Type::F32, Range::within(6.0)),
-        ("randf", Type::F32, Range::new(0.0, 1.0)),
+        ("randf", Type::F32, NumberRange::new(0.0, 1.0)),
+        ("randn", Type::F32, NumberRange::within(6.0)),
+        ("randf", Type::F32, NumberRange::new(0.0, 1.0)),
         ("sample_unit_ring", vec(2), unit),
         ("sample_unit_disk", vec(2), unit),
         ("sample_unit_square", vec(2), unit),
@@ -28,7 +28,7 @@ fn kinds() -> [(&'static str, Type, Range); 11] {
 }
 
 /// A kernel with random numbers.
-pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::Random);
     let kinds = kinds();
     for (_, ty, _) in kinds {
@@ -89,10 +89,10 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::Random)
 }
 
-impl Generator {
+impl KernelGenerator {
     /// A variable with a random value.
     fn draw(&mut self, state: &str) -> usize {
-        let fits: Vec<(&str, Type, Range)> = kinds()
+        let fits: Vec<(&str, Type, NumberRange)> = kinds()
             .into_iter()
             .filter(|(_, ty, _)| ty.as_composite().is_none_or(|composite| self.composites.contains(&composite)))
             .collect();
@@ -118,7 +118,7 @@ impl Generator {
                 &["roll", "choice", "pick", "drawn"],
                 &format!("{call}({state}, {low}, {high})"),
                 Type::I32,
-                Range::new(low as f64, high as f64),
+                NumberRange::new(low as f64, high as f64),
             );
             let roll = self.text(index);
             self.explain(format!("`{roll}` is a random whole number from {low} to {}.", high - 1));
@@ -128,7 +128,7 @@ impl Generator {
             let (low, high) = self.random.pick(&[(-1.0, 1.0), (0.5, 2.0), (-0.5, 0.5), (0.0, 4.0)]);
             args = format!("{state}, {low:?}, {high:?}");
             words = format!("a random number from {low:?} to {high:?}");
-            range = Range::new(low, high);
+            range = NumberRange::new(low, high);
         }
         let call = self.builtin(name);
         let names: &[&str] = match (name, ty.as_composite()) {
@@ -153,7 +153,7 @@ impl Generator {
         let zero = self.number(0.0);
         let counts = self.random.one_in(5);
         let names: &[&str] = if counts { &["n_below", "hits", "count"] } else { &["total", "acc", "drawn_sum"] };
-        let total = self.mutable_like(names, &zero, Range::within(8.0 * f64::from(n)));
+        let total = self.mutable_like(names, &zero, NumberRange::within(8.0 * f64::from(n)));
         let name = self.text(total);
         self.taken(&[total]);
         let index = self.like(&["s", "n", "trial", "k"]);
@@ -175,7 +175,7 @@ impl Generator {
                 false => g.variable(real, 1),
             });
             let value = g.with_unused_from(value, first);
-            let value = g.constrain(value, Need::Moderate);
+            let value = g.constrain(value, OperandNeed::Moderate);
             let value = g.short(value);
             if counts {
                 let limit = g.threshold(&value);
@@ -192,7 +192,7 @@ impl Generator {
         self.must_be_read(total);
         let sum = self.read(total);
         let count = self.number(n.into());
-        let mean = Expr::binary("/", &sum, &count, self.real, Range::within(8.0));
+        let mean = GeneratedExpr::binary("/", &sum, &count, self.real, NumberRange::within(8.0));
         let names: &[&str] = if counts { &["share", "fraction", "chance"] } else { &["mean", "average", "expected"] };
         self.assign_like(names, mean);
     }
@@ -200,7 +200,7 @@ impl Generator {
     /// Noise at a place.
     fn noise(&mut self, state: &str) {
         let name = self.random.pick(&["noise", "noise", "pnoise", "curlnoise"]);
-        // Of negative places real Warp's is not periodic.
+        // Real Warp's noise is not periodic at negative places.
         let name = if name == "pnoise" && self.is_shared() { "noise" } else { name };
         let real = self.real;
         let place = match self.composites.first().copied() {
@@ -208,17 +208,17 @@ impl Generator {
             _ => self.variable(real, 1),
         };
         let is_flat = place.ty.as_composite().is_none();
-        let place = if is_flat { self.constrain(place, Need::Finite) } else { place };
+        let place = if is_flat { self.constrain(place, OperandNeed::Finite) } else { place };
         let place = self.short(place);
         if name == "curlnoise" && is_flat {
             return;
         }
         let (ty, bound) = if name == "curlnoise" { (place.ty, 8.0) } else { (real, 1.0) };
-        let mut args = vec![Expr::atom(state, self.whole, Range::ANY), place.clone()];
+        let mut args = vec![GeneratedExpr::atom(state, self.whole, NumberRange::ANY), place.clone()];
         let n_axes = place.ty.as_composite().map_or(1, Composite::n_components);
         let noun = match name {
             "pnoise" => {
-                let period = Expr::int(self.random.pick(&[4, 8, 16]));
+                let period = GeneratedExpr::int(self.random.pick(&[4, 8, 16]));
                 args.extend(vec![period; n_axes]);
                 if n_axes > 1 {
                     "the noise of period {1} along each axis at {0}"
@@ -229,8 +229,9 @@ impl Generator {
             "curlnoise" => "the curl noise at {}",
             _ => "the noise at {}",
         };
-        let args: Vec<&Expr> = args.iter().collect();
-        let call = Expr::call(&self.builtin(name), &args, ty, Range::within(bound)).told(noun, &args[1..]);
+        let args: Vec<&GeneratedExpr> = args.iter().collect();
+        let call =
+            GeneratedExpr::call(&self.builtin(name), &args, ty, NumberRange::within(bound)).told(noun, &args[1..]);
         self.assign_new(call);
     }
 }

@@ -1,14 +1,14 @@
 //! Kernels of one thread for each element.
 
-use super::expr::{Expr, Parts};
-use super::generator::{Generator, name_of};
-use super::program::{Category, Program};
-use super::range::Range;
+use super::expr::{GeneratedExpr, SumParts};
+use super::generator::{KernelGenerator, name_of};
+use super::program::{Category, DatasetProgram};
+use super::range::NumberRange;
 use super::usage;
 use polyloom::{Composite, MAX_DIMS, Random, Scalar, Type};
 
 /// A kernel of straight lines.
-pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Option<Program> {
+pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, category);
     g.parameters(difficulty);
     let goal = g.goal(difficulty);
@@ -21,7 +21,7 @@ pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Optio
 }
 
 /// A kernel in the making, of the category's types.
-pub(super) fn begin(mut random: Random, category: Category) -> Generator {
+pub(super) fn begin(mut random: Random, category: Category) -> KernelGenerator {
     // Random numbers have 32 bits, and skeletons do not ask.
     let doubled = !matches!(category, Category::Random | Category::Composite) && random.one_in(10);
     let elem = if doubled { Scalar::F64 } else { Scalar::F32 };
@@ -81,13 +81,13 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
         }
         _ => vec![elem],
     };
-    let mut g = Generator::new(random, composites, scalars);
-    // What a line computes it says itself; of a skeleton's there is more to say.
+    let mut g = KernelGenerator::new(random, composites, scalars);
+    // A line says itself what it computes, so that only a skeleton's lines need words.
     g.comments &= category == Category::Composite;
     g
 }
 
-impl Generator {
+impl KernelGenerator {
     /// Parameters: arrays with an element for each thread, and numbers.
     pub(super) fn parameters(&mut self, difficulty: u8) {
         let n_axes = self.composites.iter().map(|composite| composite.shape().len()).max().unwrap_or(0);
@@ -95,7 +95,7 @@ impl Generator {
         self.threads(rank);
         let types: Vec<Type> = self.types();
         let n_arrays = 1 + self.random.below(2 + usize::from(difficulty) / 2);
-        // Of each type one, so that what a category is about occurs.
+        // One of each type, so that the subject of a category occurs.
         let mut elems: Vec<Type> = self.composites.iter().map(|&composite| composite.into()).collect();
         if elems.is_empty() {
             elems.push(types[0]);
@@ -143,7 +143,7 @@ impl Generator {
     }
 
     /// A value that is more than a variable under another name.
-    pub(super) fn computed(&mut self, ty: Type, depth: usize) -> Expr {
+    pub(super) fn computed(&mut self, ty: Type, depth: usize) -> GeneratedExpr {
         for _ in 0..4 {
             let value = self.variable(ty, depth);
             if !value.is_bare() {
@@ -155,7 +155,7 @@ impl Generator {
     }
 
     /// The value, or something made of it if it is a variable and nothing else.
-    pub(super) fn more_than_bare(&mut self, value: Expr) -> Expr {
+    pub(super) fn more_than_bare(&mut self, value: GeneratedExpr) -> GeneratedExpr {
         if !value.is_bare() {
             return value;
         }
@@ -173,22 +173,22 @@ impl Generator {
             _ => return value,
         };
         // A number beside one that is there already could be in it.
-        let Parts { is_moved, is_scaled, .. } = value.parts;
+        let SumParts { is_moved, is_scaled, .. } = value.parts;
         let is_moved = ty == elem && !is_moved && (is_scaled || self.random.one_in(3));
         let (operator, range) = match is_moved {
             true => (self.random.pick(&["+", "-"]), value.range + number.range.or(-number.range)),
             false => ("*", value.range * number.range),
         };
         match operator == "*" && self.random.one_in(2) {
-            true => Expr::binary(operator, &number, &value, ty, range),
-            false => Expr::binary(operator, &value, &number, ty, range),
+            true => GeneratedExpr::binary(operator, &number, &value, ty, range),
+            false => GeneratedExpr::binary(operator, &value, &number, ty, range),
         }
     }
 
     /// Writes outputs, the last of which takes in all that nothing has read.
     pub(super) fn outputs(&mut self, depth: usize) {
         let types = self.types();
-        // What a category is about comes last in the list.
+        // The subject of a category comes last in the list.
         let last = types[types.len() - 1];
         let mut outputs = vec![if self.random.one_in(3) { self.random.pick(&types) } else { last }];
         if self.random.one_in(4) {
@@ -205,8 +205,8 @@ impl Generator {
     }
 
     /// Writes a value to an element of an array of its own.
-    pub(super) fn store(&mut self, value: Expr) {
-        let Range { low, high } = value.range;
+    pub(super) fn store(&mut self, value: GeneratedExpr) {
+        let NumberRange { low, high } = value.range;
         let stored = if value.range.size() < 1e4 { self.stored_as(value.ty, low, high) } else { value.ty };
         let value = self.kept_as(value, stored);
         let (element, name) = self.output(stored);
@@ -219,22 +219,22 @@ impl Generator {
     }
 
     /// The value as an array of this type keeps it.
-    pub(super) fn kept_as(&self, value: Expr, ty: Type) -> Expr {
+    pub(super) fn kept_as(&self, value: GeneratedExpr, ty: Type) -> GeneratedExpr {
         if value.ty == ty {
             return value;
         }
-        let mut kept = Expr::call(&self.cast_name(ty), &[&value], ty, value.range);
+        let mut kept = GeneratedExpr::call(&self.cast_name(ty), &[&value], ty, value.range);
         kept.words = format!("{}, stored as {}", value.words, in_words(ty));
         kept
     }
 
     /// The value, and all that has not been read.
-    pub(super) fn with_unused(&mut self, value: Expr) -> Expr {
+    pub(super) fn with_unused(&mut self, value: GeneratedExpr) -> GeneratedExpr {
         self.with_unused_from(value, 0)
     }
 
     /// The same of the variables from a number on.
-    pub(super) fn with_unused_from(&mut self, mut value: Expr, first: usize) -> Expr {
+    pub(super) fn with_unused_from(&mut self, mut value: GeneratedExpr, first: usize) -> GeneratedExpr {
         self.review();
         for &index in &value.uses {
             let variable = &self.variables[index];
@@ -266,23 +266,23 @@ impl Generator {
                 (false, _) => ("*", a.range * b.range),
             };
             let ty = if a.ty.as_composite().is_some() { a.ty } else { b.ty };
-            value = Expr::binary(operator, &a, &b, ty, range);
+            value = GeneratedExpr::binary(operator, &a, &b, ty, range);
         }
     }
 
     /// The sum of two components of a composite.
-    fn components(&mut self, whole: &Expr) -> Expr {
+    fn components(&mut self, whole: &GeneratedExpr) -> GeneratedExpr {
         let first = self.component(whole);
         loop {
             let second = self.component(whole);
             if second.text != first.text {
-                return Expr::binary("+", &first, &second, first.ty, first.range + second.range);
+                return GeneratedExpr::binary("+", &first, &second, first.ty, first.range + second.range);
             }
         }
     }
 
     /// A value that can be added to, or multiplied with, what has this type.
-    fn converted(&mut self, value: Expr, to: Type) -> Expr {
+    fn converted(&mut self, value: GeneratedExpr, to: Type) -> GeneratedExpr {
         let elem = |ty: Type| ty.as_composite().map_or(ty, |composite| composite.elem().into());
         if value.ty == to {
             return value;
@@ -293,8 +293,8 @@ impl Generator {
                 if !value.is_of_one_length() && (is_made || self.random.one_in(2)) =>
             {
                 let len = value.ty.as_composite().map_or(1, Composite::n_components) as u8;
-                let range = Range::new(0.0, value.range.size() * f64::from(len).sqrt());
-                Expr::call(&self.builtin("length"), &[&value], elem(value.ty), range)
+                let range = NumberRange::new(0.0, value.range.size() * f64::from(len).sqrt());
+                GeneratedExpr::call(&self.builtin("length"), &[&value], elem(value.ty), range)
             }
             Some(_) if is_made => self.components(&value),
             Some(_) => self.component(&value),
@@ -311,12 +311,12 @@ impl Generator {
                     true => (self.int(1), self.int(0)),
                     false => (self.number_of(wanted, 1.0), self.number_of(wanted, 0.5)),
                 };
-                Expr::call(&self.builtin("where"), &[&value, &one, &none], wanted, Range::new(0.0, 1.0))
+                GeneratedExpr::call(&self.builtin("where"), &[&value, &one, &none], wanted, NumberRange::new(0.0, 1.0))
             }
             _ if wanted == self.whole && value.ty == self.real => self.as_whole(value),
             _ => {
-                let Range { low, high } = range;
-                Expr::call(&self.cast_name(wanted), &[&value], wanted, Range::new(low, high))
+                let NumberRange { low, high } = range;
+                GeneratedExpr::call(&self.cast_name(wanted), &[&value], wanted, NumberRange::new(low, high))
             }
         }
     }

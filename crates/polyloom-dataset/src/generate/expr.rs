@@ -1,15 +1,15 @@
 //! Expressions: text, with what is known of their values.
 
-use super::known::{self, Ask};
-use super::range::Range;
-use super::words::{self, Operand};
+use super::known::{self, ConditionTest};
+use super::range::NumberRange;
+use super::words::{self, OperandWords};
 use polyloom::{Op, Type};
 use smallvec::{SmallVec, smallvec};
 use std::rc::Rc;
 
-/// How tightly the outermost operator of an expression binds, loosest first.
+/// Describes how tightly the outermost operator of an expression binds, loosest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Binding {
+pub(super) enum BindingStrength {
     Conditional,
     Or,
     And,
@@ -28,51 +28,52 @@ pub(super) enum Binding {
 
 /// An expression of the kernel language.
 #[derive(Clone, Debug)]
-pub(super) struct Expr {
+pub(super) struct GeneratedExpr {
     pub(super) text: String,
     /// The same in words.
     pub(super) words: String,
-    pub(super) binding: Binding,
+    pub(super) binding: BindingStrength,
     pub(super) ty: Type,
-    pub(super) range: Range,
+    pub(super) range: NumberRange,
     /// The variables in it, by number.
     pub(super) uses: SmallVec<[usize; 4]>,
     /// The builtin that gives it.
     pub(super) head: Option<Op>,
-    /// What it is a sum of, and a product of.
-    pub(super) parts: Parts,
+    /// Holds what it is a sum of, and a product of.
+    pub(super) parts: SumParts,
     /// The tests that a condition is made of.
-    pub(super) asks: Vec<Ask>,
-    /// Of a product with a number that number, whether it comes first, and the other factor.
-    pub(super) scaled: Option<Rc<(f64, bool, Expr)>>,
+    pub(super) asks: Vec<ConditionTest>,
+    /// Factor of a product with a number, whether the number comes first, and the other factor.
+    pub(super) scaled: Option<Rc<(f64, bool, GeneratedExpr)>>,
 }
 
-/// What a value is a sum of, each part by the hash of its text and negative if it is taken away, and a product of.
+/// Describes what a value is a sum of, each part by the hash of its text and negative if it is taken away, and a
+/// product of.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct SumParts {
     pub(super) terms: SmallVec<[i64; 4]>,
     pub(super) factors: SmallVec<[i64; 4]>,
-    /// Whether a number is one of its terms.
+    /// True if a number is one of its terms.
     pub(super) is_moved: bool,
-    /// Whether a number is one of its factors.
+    /// True if a number is one of its factors.
     pub(super) is_scaled: bool,
-    /// Whether one of the two that it is the sum or the product of is a number.
+    /// True if one of the two that it is the sum or the product of is a number.
     pub(super) has_number: bool,
-    /// What it is a number times, with a number added perhaps.
+    /// Holds what it is a number times, with a number added perhaps.
     pub(super) multiple_of: Option<i64>,
 }
 
-impl Parts {
-    /// Of what has a name, or is an element.
-    pub(super) fn of(text: &str) -> Parts {
+impl SumParts {
+    /// Makes an expression that has a name, or is an element.
+    pub(super) fn of(text: &str) -> SumParts {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         let id = (hash >> 1) as i64;
-        Parts { terms: smallvec![id], factors: smallvec![id], multiple_of: Some(id), ..Parts::default() }
+        SumParts { terms: smallvec![id], factors: smallvec![id], multiple_of: Some(id), ..SumParts::default() }
     }
 
-    fn of_operator(operator: &str, a: &Parts, b: &Parts) -> Parts {
+    fn of_operator(operator: &str, a: &SumParts, b: &SumParts) -> SumParts {
         let (mut terms, mut factors) = (SmallVec::new(), SmallVec::new());
         match operator {
             "+" => terms.extend(a.terms.iter().chain(&b.terms).copied()),
@@ -81,12 +82,12 @@ impl Parts {
             "/" => factors.extend(a.factors.iter().copied()),
             _ => {}
         }
-        Parts { terms, factors, ..Parts::default() }
+        SumParts { terms, factors, ..SumParts::default() }
     }
 
-    /// Whether both are multiples of one value, but for a number that is added.
-    pub(super) fn doubles(&self, other: &Parts) -> bool {
-        let sorted = |parts: &Parts| {
+    /// Returns true if both are multiples of one value, but for a number that is added.
+    pub(super) fn doubles(&self, other: &SumParts) -> bool {
+        let sorted = |parts: &SumParts| {
             let mut terms = parts.terms.clone();
             terms.sort_unstable();
             terms
@@ -95,14 +96,14 @@ impl Parts {
         self.multiple_of.is_some() && self.multiple_of == other.multiple_of || is_same() || self.is_opposite(other)
     }
 
-    /// Whether something is added and taken away in the sum of both, or in the difference.
-    pub(super) fn cancel(&self, other: &Parts, is_sum: bool) -> bool {
+    /// Returns true if something is added and taken away in the sum of both, or in the difference.
+    pub(super) fn cancel(&self, other: &SumParts, is_sum: bool) -> bool {
         let sign = if is_sum { -1 } else { 1 };
         self.terms.iter().any(|term| other.terms.contains(&(sign * term)))
     }
 
-    /// Whether one is the other with the sign changed.
-    pub(super) fn is_opposite(&self, other: &Parts) -> bool {
+    /// Returns true if one is the other with the sign changed.
+    pub(super) fn is_opposite(&self, other: &SumParts) -> bool {
         let mut negated: SmallVec<[i64; 4]> = other.terms.iter().map(|term| -term).collect();
         let mut terms = self.terms.clone();
         negated.sort_unstable();
@@ -110,21 +111,21 @@ impl Parts {
         terms.len() > 1 && terms == negated
     }
 
-    /// Whether something is a factor of both.
-    pub(super) fn share(&self, other: &Parts) -> bool {
+    /// Returns true if something is a factor of both.
+    pub(super) fn share(&self, other: &SumParts) -> bool {
         self.factors.iter().any(|factor| other.factors.contains(factor))
     }
 }
 
-impl Expr {
+impl GeneratedExpr {
     /// A name.
-    pub(super) fn atom(text: impl Into<String>, ty: Type, range: Range) -> Expr {
+    pub(super) fn atom(text: impl Into<String>, ty: Type, range: NumberRange) -> GeneratedExpr {
         let text = text.into();
-        let (words, parts) = (format!("`{text}`"), Parts::of(&text));
-        Expr {
+        let (words, parts) = (format!("`{text}`"), SumParts::of(&text));
+        GeneratedExpr {
             words,
             text,
-            binding: Binding::Atom,
+            binding: BindingStrength::Atom,
             ty,
             range,
             uses: SmallVec::new(),
@@ -135,56 +136,56 @@ impl Expr {
         }
     }
 
-    fn number(text: String, negative: bool, ty: Type, range: Range) -> Expr {
-        let binding = if negative { Binding::Sign } else { Binding::Atom };
-        let (words, parts) = (text.clone(), Parts::default());
+    fn number(text: String, negative: bool, ty: Type, range: NumberRange) -> GeneratedExpr {
+        let binding = if negative { BindingStrength::Sign } else { BindingStrength::Atom };
+        let (words, parts) = (text.clone(), SumParts::default());
         let (uses, asks) = (SmallVec::new(), Vec::new());
-        Expr { words, text, binding, ty, range, uses, head: None, parts, asks, scaled: None }
+        GeneratedExpr { words, text, binding, ty, range, uses, head: None, parts, asks, scaled: None }
     }
 
-    pub(super) fn float(number: f64) -> Expr {
-        Expr::number(format!("{number:?}"), number < 0.0, Type::F32, Range::of(number))
+    pub(super) fn float(number: f64) -> GeneratedExpr {
+        GeneratedExpr::number(format!("{number:?}"), number < 0.0, Type::F32, NumberRange::of(number))
     }
 
-    pub(super) fn int(number: i32) -> Expr {
-        Expr::number(number.to_string(), number < 0, Type::I32, Range::of(number.into()))
+    pub(super) fn int(number: i32) -> GeneratedExpr {
+        GeneratedExpr::number(number.to_string(), number < 0, Type::I32, NumberRange::of(number.into()))
     }
 
     /// The words of an operand: of what is computed its formula.
-    fn operand(&self) -> Operand<'_> {
+    fn operand(&self) -> OperandWords<'_> {
         let inner = self.words.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
         match inner {
             // A place in an element, which has the element's indices.
-            Some(code) if code == self.text && code.contains('[') => Operand::Code(&self.text),
-            Some(name) if !name.contains('`') => Operand::Words(&self.words),
+            Some(code) if code == self.text && code.contains('[') => OperandWords::Code(&self.text),
+            Some(name) if !name.contains('`') => OperandWords::Words(&self.words),
             None if self.is_constant() && self.head.is_none() && !self.words.contains(' ') => {
-                Operand::Words(&self.words)
+                OperandWords::Words(&self.words)
             }
-            _ => Operand::Code(&self.text),
+            _ => OperandWords::Code(&self.text),
         }
     }
 
     /// The words of operands side by side: where one is a formula of elements, all elements have their indices.
-    fn operands<'a>(all: &[&'a Expr]) -> SmallVec<[Operand<'a>; 4]> {
-        let indexed = all.iter().any(|x| matches!(x.operand(), Operand::Code(code) if code.contains('[')));
-        let is_element = |x: &Expr| indexed && x.is_bare() && x.text.contains('[');
-        all.iter().map(|x| if is_element(x) { Operand::Code(&x.text) } else { x.operand() }).collect()
+    fn operands<'a>(all: &[&'a GeneratedExpr]) -> SmallVec<[OperandWords<'a>; 4]> {
+        let indexed = all.iter().any(|x| matches!(x.operand(), OperandWords::Code(code) if code.contains('[')));
+        let is_element = |x: &GeneratedExpr| indexed && x.is_bare() && x.text.contains('[');
+        all.iter().map(|x| if is_element(x) { OperandWords::Code(&x.text) } else { x.operand() }).collect()
     }
 
     /// The same with the builtin that it is a call of.
-    pub(super) fn by(mut self, op: Op) -> Expr {
+    pub(super) fn by(mut self, op: Op) -> GeneratedExpr {
         self.head = Some(op);
         self
     }
 
     /// The text where an operator binds this tightly.
-    fn within(&self, binding: Binding) -> String {
+    fn within(&self, binding: BindingStrength) -> String {
         let mut text = String::with_capacity(self.text.len() + 2);
         self.push_within(binding, &mut text);
         text
     }
 
-    fn push_within(&self, binding: Binding, text: &mut String) {
+    fn push_within(&self, binding: BindingStrength, text: &mut String) {
         let in_parentheses = self.binding < binding;
         if in_parentheses {
             text.push('(');
@@ -195,25 +196,32 @@ impl Expr {
         }
     }
 
-    fn of(parts: &[&Expr], text: String, words: String, binding: Binding, ty: Type, range: Range) -> Expr {
+    fn of(
+        parts: &[&GeneratedExpr],
+        text: String,
+        words: String,
+        binding: BindingStrength,
+        ty: Type,
+        range: NumberRange,
+    ) -> GeneratedExpr {
         let mut uses: SmallVec<[usize; 4]> = parts.iter().flat_map(|part| part.uses.iter().copied()).collect();
         uses.sort_unstable();
         uses.dedup();
-        let (parts, asks) = (Parts::default(), Vec::new());
-        Expr { text, words, binding, ty, range, uses, head: None, parts, asks, scaled: None }
+        let (parts, asks) = (SumParts::default(), Vec::new());
+        GeneratedExpr { text, words, binding, ty, range, uses, head: None, parts, asks, scaled: None }
     }
 
-    /// What this is minus of, if it is that.
-    pub(super) fn without_sign(&self) -> Option<Expr> {
+    /// Returns what this is minus of, if it is that.
+    pub(super) fn without_sign(&self) -> Option<GeneratedExpr> {
         let text = self.text.strip_prefix('-')?;
-        let is_product = self.binding == Binding::Product && !text.contains(['%', '@']) && !text.contains("//");
-        if self.binding != Binding::Sign && !is_product {
+        let is_product = self.binding == BindingStrength::Product && !text.contains(['%', '@']) && !text.contains("//");
+        if self.binding != BindingStrength::Sign && !is_product {
             return None;
         }
         let (text, binding) = match inside_parentheses(text).filter(|_| !is_product) {
-            Some(inside) => (inside, Binding::Conditional),
-            None if is_product => (text, Binding::Product),
-            None => (text, Binding::Atom),
+            Some(inside) => (inside, BindingStrength::Conditional),
+            None if is_product => (text, BindingStrength::Product),
+            None => (text, BindingStrength::Atom),
         };
         let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let words = match self.uses.is_empty() && !text.contains(['(', '*']) {
@@ -226,65 +234,71 @@ impl Expr {
         let (text, range) = (text.to_owned(), -self.range);
         let uses = self.uses.clone();
         let asks = Vec::new();
-        Some(Expr { text, words, binding, ty: self.ty, range, uses, head: None, parts, asks, scaled: None })
+        Some(GeneratedExpr { text, words, binding, ty: self.ty, range, uses, head: None, parts, asks, scaled: None })
     }
 
     /// `a OPERATOR b`.
-    pub(super) fn binary(operator: &str, a: &Expr, b: &Expr, ty: Type, range: Range) -> Expr {
+    pub(super) fn binary(
+        operator: &str,
+        a: &GeneratedExpr,
+        b: &GeneratedExpr,
+        ty: Type,
+        range: NumberRange,
+    ) -> GeneratedExpr {
         // A sign behind an operator is another operator.
         let opposite = if operator == "+" { "-" } else { "+" };
         if matches!(operator, "+" | "-")
             && let Some(plain) = b.without_sign()
         {
-            return Expr::binary(opposite, a, &plain, ty, range);
+            return GeneratedExpr::binary(opposite, a, &plain, ty, range);
         }
         if operator == "+"
             && !b.uses.is_empty()
             && let Some(plain) = a.without_sign()
         {
-            return Expr::binary("-", b, &plain, ty, range);
+            return GeneratedExpr::binary("-", b, &plain, ty, range);
         }
         let binding = match operator {
-            "or" => Binding::Or,
-            "and" => Binding::And,
-            "|" => Binding::BitOr,
-            "^" => Binding::BitXor,
-            "&" => Binding::BitAnd,
-            "<<" | ">>" => Binding::Shift,
-            "+" | "-" => Binding::Sum,
-            "*" | "/" | "//" | "%" | "@" => Binding::Product,
-            "**" => Binding::Power,
-            _ => Binding::Comparison,
+            "or" => BindingStrength::Or,
+            "and" => BindingStrength::And,
+            "|" => BindingStrength::BitOr,
+            "^" => BindingStrength::BitXor,
+            "&" => BindingStrength::BitAnd,
+            "<<" | ">>" => BindingStrength::Shift,
+            "+" | "-" => BindingStrength::Sum,
+            "*" | "/" | "//" | "%" | "@" => BindingStrength::Product,
+            "**" => BindingStrength::Power,
+            _ => BindingStrength::Comparison,
         };
         // Comparisons chain, and what stands on the right is computed first.
-        let tighter = |binding: Binding| match binding {
-            Binding::Comparison => Binding::BitOr,
-            Binding::Sum => Binding::Product,
-            Binding::Product => Binding::Sign,
-            Binding::Shift => Binding::Sum,
-            Binding::Power => Binding::Sign,
+        let tighter = |binding: BindingStrength| match binding {
+            BindingStrength::Comparison => BindingStrength::BitOr,
+            BindingStrength::Sum => BindingStrength::Product,
+            BindingStrength::Product => BindingStrength::Sign,
+            BindingStrength::Shift => BindingStrength::Sum,
+            BindingStrength::Power => BindingStrength::Sign,
             other => other,
         };
         let left = match binding {
-            Binding::Comparison => Binding::BitOr,
-            Binding::Power => Binding::Atom,
+            BindingStrength::Comparison => BindingStrength::BitOr,
+            BindingStrength::Power => BindingStrength::Atom,
             other => other,
         };
         // As formatters write it: powers of simple operands without spaces.
-        let is_simple = |x: &Expr| x.binding >= Binding::Sign && !x.text.contains(['(', '[']);
-        let gap = if binding == Binding::Power && is_simple(a) && is_simple(b) { "" } else { " " };
+        let is_simple = |x: &GeneratedExpr| x.binding >= BindingStrength::Sign && !x.text.contains(['(', '[']);
+        let gap = if binding == BindingStrength::Power && is_simple(a) && is_simple(b) { "" } else { " " };
         let mut text = String::with_capacity(a.text.len() + b.text.len() + 8);
         a.push_within(left, &mut text);
         for part in [gap, operator, gap] {
             text.push_str(part);
         }
         b.push_within(tighter(binding), &mut text);
-        let [first, second] = Expr::operands(&[a, b])[..] else { unreachable!("there are two") };
-        // Of whole numbers it is rounded.
+        let [first, second] = GeneratedExpr::operands(&[a, b])[..] else { unreachable!("there are two") };
+        // Integer division rounds the quotient.
         let is_whole = ty.as_scalar().is_some_and(|scalar| scalar.is_int());
         let words = words::binary(if operator == "/" && is_whole { "whole /" } else { operator }, first, second);
-        let mut parts = Parts::of_operator(operator, &a.parts, &b.parts);
-        let is_number = |x: &Expr| x.uses.is_empty();
+        let mut parts = SumParts::of_operator(operator, &a.parts, &b.parts);
+        let is_number = |x: &GeneratedExpr| x.uses.is_empty();
         parts.has_number = matches!(operator, "+" | "-" | "*") && (is_number(a) || is_number(b));
         match operator {
             "+" | "-" => {
@@ -314,18 +328,20 @@ impl Expr {
             ("*", false, true) => Some(Rc::new((b.range.low, false, a.clone()))),
             _ => None,
         };
-        Expr { parts, head, scaled, ..Expr::of(&[a, b], text, words, binding, ty, range) }
+        GeneratedExpr { parts, head, scaled, ..GeneratedExpr::of(&[a, b], text, words, binding, ty, range) }
     }
 
     /// `-x`, `~x`, `not x`.
-    pub(super) fn unary(operator: &str, x: &Expr, ty: Type, range: Range) -> Expr {
-        let (binding, gap) = if operator == "not" { (Binding::Not, " ") } else { (Binding::Sign, "") };
+    pub(super) fn unary(operator: &str, x: &GeneratedExpr, ty: Type, range: NumberRange) -> GeneratedExpr {
+        let (binding, gap) = if operator == "not" { (BindingStrength::Not, " ") } else { (BindingStrength::Sign, "") };
         // As formatters write it: a power has parentheses behind a sign.
-        let text =
-            format!("{operator}{gap}{}", x.within(if x.binding == Binding::Power { Binding::Atom } else { binding }));
+        let text = format!(
+            "{operator}{gap}{}",
+            x.within(if x.binding == BindingStrength::Power { BindingStrength::Atom } else { binding })
+        );
         let words =
             if operator == "not" { words::negated(&x.words, &text) } else { words::unary(operator, x.operand()) };
-        let mut expr = Expr::of(&[x], text, words, binding, ty, range);
+        let mut expr = GeneratedExpr::of(&[x], text, words, binding, ty, range);
         if operator == "not" {
             expr.head = Some(Op::Unot);
             expr.asks = known::negated(&x.asks);
@@ -340,7 +356,7 @@ impl Expr {
     }
 
     /// `NAME(args)`.
-    pub(super) fn call(name: &str, args: &[&Expr], ty: Type, range: Range) -> Expr {
+    pub(super) fn call(name: &str, args: &[&GeneratedExpr], ty: Type, range: NumberRange) -> GeneratedExpr {
         let length = args.iter().map(|arg| arg.text.len() + 2).sum::<usize>();
         let mut text = String::with_capacity(name.len() + length);
         text.push_str(name);
@@ -349,70 +365,75 @@ impl Expr {
             text.push_str(&arg.text);
         }
         text.push_str(if args.is_empty() { "()" } else { ")" });
-        let words = words::call(name, &Expr::operands(args), &text);
-        Expr::of(args, text, words, Binding::Atom, ty, range)
+        let words = words::call(name, &GeneratedExpr::operands(args), &text);
+        GeneratedExpr::of(args, text, words, BindingStrength::Atom, ty, range)
     }
 
     /// The same told by this noun, `{}` being what it is of.
-    pub(super) fn told(mut self, noun: &str, args: &[&Expr]) -> Expr {
-        self.words = words::fill(noun, &Expr::operands(args));
+    pub(super) fn told(mut self, noun: &str, args: &[&GeneratedExpr]) -> GeneratedExpr {
+        self.words = words::fill(noun, &GeneratedExpr::operands(args));
         self
     }
 
     /// `yes if condition else no`.
-    pub(super) fn conditional(condition: &Expr, yes: &Expr, no: &Expr, range: Range) -> Expr {
-        let [first, middle] = [yes, condition].map(|part| part.within(Binding::Or));
-        let text = format!("{first} if {middle} else {}", no.within(Binding::Or));
-        let words = match Expr::operands(&[yes, condition, no])[..] {
-            // Of elements in a formula there are no names without indices beside it.
-            [yes @ Operand::Code(_), _, no] | [yes, _, no @ Operand::Code(_)] => {
-                words::fill("{} if {}, else {}", &[yes, Operand::Code(&condition.text), no])
+    pub(super) fn conditional(
+        condition: &GeneratedExpr,
+        yes: &GeneratedExpr,
+        no: &GeneratedExpr,
+        range: NumberRange,
+    ) -> GeneratedExpr {
+        let [first, middle] = [yes, condition].map(|part| part.within(BindingStrength::Or));
+        let text = format!("{first} if {middle} else {}", no.within(BindingStrength::Or));
+        let words = match GeneratedExpr::operands(&[yes, condition, no])[..] {
+            // Elements in a formula have no names without indices beside them.
+            [yes @ OperandWords::Code(_), _, no] | [yes, _, no @ OperandWords::Code(_)] => {
+                words::fill("{} if {}, else {}", &[yes, OperandWords::Code(&condition.text), no])
             }
-            [yes, _, no] => words::fill("{} if {}, else {}", &[yes, Operand::Words(&condition.words), no]),
+            [yes, _, no] => words::fill("{} if {}, else {}", &[yes, OperandWords::Words(&condition.words), no]),
             _ => unreachable!("there are three"),
         };
-        Expr::of(&[condition, yes, no], text, words, Binding::Conditional, yes.ty, range)
+        GeneratedExpr::of(&[condition, yes, no], text, words, BindingStrength::Conditional, yes.ty, range)
     }
 
     /// The text as the right operand of a sum.
     pub(super) fn within_sum(&self) -> String {
-        self.within(Binding::Product)
+        self.within(BindingStrength::Product)
     }
 
     /// The text as an operand of a product.
     pub(super) fn within_product(&self) -> String {
-        self.within(Binding::Sign)
+        self.within(BindingStrength::Sign)
     }
 
     /// `x.NAME`, `x[0]`: `suffix` with what is before it.
-    pub(super) fn part(x: &Expr, suffix: &str, ty: Type) -> Expr {
-        let text = format!("{}{suffix}", x.within(Binding::Atom));
+    pub(super) fn part(x: &GeneratedExpr, suffix: &str, ty: Type) -> GeneratedExpr {
+        let text = format!("{}{suffix}", x.within(BindingStrength::Atom));
         // Behind the name alone of an array it would be another of its elements.
         let words = match x.is_bare() && x.text.contains('[') && suffix.starts_with('[') {
             true => format!("`{text}`"),
             false => words::part(suffix, x.operand(), &text),
         };
-        let parts = Parts::of(&text);
-        Expr { parts, ..Expr::of(&[x], text, words, Binding::Atom, ty, x.range) }
+        let parts = SumParts::of(&text);
+        GeneratedExpr { parts, ..GeneratedExpr::of(&[x], text, words, BindingStrength::Atom, ty, x.range) }
     }
 
-    /// Whether it is a variable, or an element, and nothing else.
+    /// Returns true if it is a variable, or an element, and nothing else.
     pub(super) fn is_bare(&self) -> bool {
-        self.uses.len() == 1 && self.binding == Binding::Atom && !self.text.contains('(')
+        self.uses.len() == 1 && self.binding == BindingStrength::Atom && !self.text.contains('(')
     }
 
-    /// Whether it is a direction: its length says nothing.
+    /// Returns true if it is a direction, because its length says nothing.
     pub(super) fn is_of_one_length(&self) -> bool {
         matches!(self.head, Some(Op::Normalize | Op::QuatFromEuler | Op::QuatRpy))
     }
 
-    /// Whether it is a number.
+    /// Returns true if it is a number.
     pub(super) fn is_constant(&self) -> bool {
         self.uses.is_empty() && self.range.low == self.range.high
     }
 }
 
-/// What a pair of parentheses around all of a text has in it.
+/// Returns what a pair of parentheses around all of a text has in it.
 fn inside_parentheses(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('(')?.strip_suffix(')')?;
     let mut depth = 0;
@@ -429,17 +450,23 @@ mod tests {
 
     #[test]
     fn signs_behind_operators_become_operators() {
-        let x = |name: &str| Expr { uses: smallvec![0], ..Expr::atom(name, Type::F32, Range::within(1.0)) };
-        let binary = |sign: &str, a: &Expr, b: &Expr| Expr::binary(sign, a, b, Type::F32, Range::within(2.0));
-        let minus = |a: &Expr| Expr::unary("-", a, Type::F32, Range::within(1.0));
+        let x = |name: &str| GeneratedExpr {
+            uses: smallvec![0],
+            ..GeneratedExpr::atom(name, Type::F32, NumberRange::within(1.0))
+        };
+        let binary = |sign: &str, a: &GeneratedExpr, b: &GeneratedExpr| {
+            GeneratedExpr::binary(sign, a, b, Type::F32, NumberRange::within(2.0))
+        };
+        let minus = |a: &GeneratedExpr| GeneratedExpr::unary("-", a, Type::F32, NumberRange::within(1.0));
         let (a, b, c) = (x("a"), x("b"), x("c"));
-        let check = |expr: Expr, text: &str, words: &str| assert_eq!((&*expr.text, &*expr.words), (text, words));
+        let check =
+            |expr: GeneratedExpr, text: &str, words: &str| assert_eq!((&*expr.text, &*expr.words), (text, words));
         check(binary("+", &a, &minus(&b)), "a - b", "the difference of `a` and `b`");
         check(binary("-", &a, &minus(&b)), "a + b", "the sum of `a` and `b`");
         check(binary("+", &minus(&a), &b), "b - a", "the difference of `b` and `a`");
         check(binary("-", &a, &minus(&binary("-", &b, &c))), "a + (b - c)", "the sum of `a` and `b - c`");
         check(binary("+", &a, &binary("*", &minus(&b), &c)), "a - b * c", "the difference of `a` and `b * c`");
-        check(binary("+", &a, &Expr::float(-0.5)), "a - 0.5", "the difference of `a` and 0.5");
+        check(binary("+", &a, &GeneratedExpr::float(-0.5)), "a - 0.5", "the difference of `a` and 0.5");
         let rest = binary("%", &minus(&b), &c);
         assert_eq!(binary("+", &a, &rest).text, "a + -b % c");
     }

@@ -1,26 +1,26 @@
 //! Functions that kernels call.
 
-use super::domain::Need;
-use super::expr::Expr;
-use super::generator::Generator;
-use super::names::{self, Role};
-use super::program::{Category, Program};
-use super::range::Range;
+use super::domain::OperandNeed;
+use super::expr::GeneratedExpr;
+use super::generator::KernelGenerator;
+use super::names::{self, NameRole};
+use super::program::{Category, DatasetProgram};
+use super::range::NumberRange;
 use polyloom::{Op, Random, Type};
 
 /// A function of one result.
 #[derive(Clone, Debug)]
-pub(super) struct Function {
+pub(super) struct GeneratedFunction {
     name: String,
     params: Vec<Type>,
     result: Type,
-    /// What it gives for parameters in their [range](Generator::param_range).
-    range: Range,
+    /// Holds what it gives for parameters in their [range](KernelGenerator::param_range).
+    range: NumberRange,
     is_called: bool,
 }
 
 /// A kernel whose work is done by functions.
-pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = super::elementwise::begin(random, Category::Function);
     let n_functions = match difficulty {
         0 | 1 => 1,
@@ -49,10 +49,10 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::Function)
 }
 
-impl Generator {
-    /// What parameters of functions are given: [`Generator::constrain`] brings numbers there.
-    fn param_range(&self, ty: Type) -> Range {
-        Range::within(if ty == self.whole { 127.0 } else { 8.0 })
+impl KernelGenerator {
+    /// Returns what parameters of functions are given: [`KernelGenerator::constrain`] brings numbers there.
+    fn param_range(&self, ty: Type) -> NumberRange {
+        NumberRange::within(if ty == self.whole { 127.0 } else { 8.0 })
     }
 
     /// Writes a function; those that are there may be called by it.
@@ -63,10 +63,10 @@ impl Generator {
         let params: Vec<Type> =
             (0..n_params).map(|index| if index == 0 { result } else { self.random.pick(&types) }).collect();
         let generic = self.random.one_in(8) && params.iter().all(|&param| param == result);
-        let mut range = Range::of(0.0);
+        let mut range = NumberRange::of(0.0);
         let (name, mut outer) = ("helper", None);
-        let names: Vec<String> = params.iter().map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
-        let annotated = |g: &Generator, ty| if generic { "Any".to_owned() } else { g.type_name(ty) };
+        let names: Vec<String> = params.iter().map(|_| self.names.draw(&mut self.random, NameRole::Local)).collect();
+        let annotated = |g: &KernelGenerator, ty| if generic { "Any".to_owned() } else { g.type_name(ty) };
         let heads: Vec<(String, String)> =
             names.iter().zip(&params).map(|(name, &ty)| (name.clone(), annotated(self, ty))).collect();
         if generic {
@@ -83,7 +83,7 @@ impl Generator {
             let is_simple = result.as_composite().is_none() && g.random.one_in(4);
             if is_simple {
                 let early = g.variable(result, 1);
-                let early = g.constrain(early, Need::Finite);
+                let early = g.constrain(early, OperandNeed::Finite);
                 let condition = g.condition(0);
                 range = range.or(early.range);
                 g.line(&format!("if {}:", condition.text));
@@ -93,7 +93,7 @@ impl Generator {
             }
             let value = g.variable(result, 2);
             let value = g.with_unused(value);
-            let value = g.constrain(value, Need::Finite);
+            let value = g.constrain(value, OperandNeed::Finite);
             range = range.or(value.range);
             outer = value.head.filter(|_| !is_simple);
             g.line(&format!("return {}", value.text));
@@ -102,7 +102,7 @@ impl Generator {
         });
         let name = self.function_name(name, outer);
         self.explain(told.sentence(&format!("{name}({})", names.join(", "))));
-        self.functions.push(Function { name, params, result, range, is_called: false });
+        self.functions.push(GeneratedFunction { name, params, result, range, is_called: false });
     }
 
     /// Gives the function that was written last a name by what its result comes from.
@@ -118,13 +118,13 @@ impl Generator {
     }
 
     /// A call of a function that gives this type, if there is one.
-    pub(super) fn call_of_function(&mut self, ty: Type, depth: usize) -> Option<Expr> {
+    pub(super) fn call_of_function(&mut self, ty: Type, depth: usize) -> Option<GeneratedExpr> {
         let fits: Vec<usize> = (0..self.functions.len()).filter(|&index| self.functions[index].result == ty).collect();
         let index = (!fits.is_empty()).then(|| self.random.pick(&fits))?;
         Some(self.call_function(index, depth))
     }
 
-    /// Which functions are called.
+    /// Returns which functions are called.
     pub(super) fn calls(&self) -> Vec<bool> {
         self.functions.iter().map(|function| function.is_called).collect()
     }
@@ -136,15 +136,15 @@ impl Generator {
         }
     }
 
-    fn call_function(&mut self, index: usize, depth: usize) -> Expr {
-        let Function { name, params, result, range, .. } = self.functions[index].clone();
+    fn call_function(&mut self, index: usize, depth: usize) -> GeneratedExpr {
+        let GeneratedFunction { name, params, result, range, .. } = self.functions[index].clone();
         self.functions[index].is_called = true;
-        let args: Vec<Expr> = params
+        let args: Vec<GeneratedExpr> = params
             .into_iter()
             .map(|param| {
                 let arg = self.argument(param, depth.saturating_sub(1));
                 let (arg, _) = self.with_sign(arg);
-                let arg = self.constrain(arg, Need::Moderate);
+                let arg = self.constrain(arg, OperandNeed::Moderate);
                 self.short(arg)
             })
             .collect();
@@ -154,17 +154,17 @@ impl Generator {
             let seen = (0..self.variables.len()).find(|&at| self.variables[at].visible && self.variables[at].ty == ty);
             if let Some(seen) = seen {
                 let value = self.read(seen);
-                let value = self.constrain(value, Need::Moderate);
+                let value = self.constrain(value, OperandNeed::Moderate);
                 args[0] = self.short(value);
             }
         }
-        let refs: Vec<&Expr> = args.iter().collect();
-        Expr::call(&name, &refs, result, range)
+        let refs: Vec<&GeneratedExpr> = args.iter().collect();
+        GeneratedExpr::call(&name, &refs, result, range)
     }
 
-    /// Arguments of which none is another: given one twice, a function of two is one of one.
-    fn apart(&mut self, mut args: Vec<Expr>) -> Vec<Expr> {
-        let is_new = |args: &[Expr], at: usize| args[..at].iter().all(|arg| arg.text != args[at].text);
+    /// Arguments of which none is another, because given one twice, a function of two is one of one.
+    fn apart(&mut self, mut args: Vec<GeneratedExpr>) -> Vec<GeneratedExpr> {
+        let is_new = |args: &[GeneratedExpr], at: usize| args[..at].iter().all(|arg| arg.text != args[at].text);
         for at in 1..args.len() {
             for _ in 0..6 {
                 if is_new(&args, at) {
@@ -175,21 +175,21 @@ impl Generator {
                     false => self.argument(args[at].ty, 0),
                 };
                 let (changed, _) = self.with_sign(changed);
-                let changed = self.constrain(changed, Need::Moderate);
+                let changed = self.constrain(changed, OperandNeed::Moderate);
                 args[at] = self.short(changed);
             }
             if args[at].ty == self.real && !is_new(&args, at) {
                 let part = self.number([0.5, 0.25, 0.75][at % 3]);
                 let range = part.range * args[at].range;
-                args[at] = Expr::binary("*", &part, &args[at], self.real, range);
+                args[at] = GeneratedExpr::binary("*", &part, &args[at], self.real, range);
             }
         }
         args
     }
 
-    /// What a function is given, which takes numbers of both signs: rather such that are.
-    fn argument(&mut self, ty: Type, depth: usize) -> Expr {
-        let is_of_both_signs = |arg: &Expr| arg.range.low < -0.6 && arg.range.high > 0.6;
+    /// Returns what a function is given, which takes numbers of both signs: rather such that are.
+    fn argument(&mut self, ty: Type, depth: usize) -> GeneratedExpr {
+        let is_of_both_signs = |arg: &GeneratedExpr| arg.range.low < -0.6 && arg.range.high > 0.6;
         let mut arg = self.variable(ty, depth);
         for _ in 0..4 {
             if is_of_both_signs(&arg) || ty != self.real {
@@ -202,29 +202,29 @@ impl Generator {
             return arg;
         }
         let sign = if middle > 0.0 { "-" } else { "+" };
-        let range = arg.range - Range::of(middle);
+        let range = arg.range - NumberRange::of(middle);
         let arg = self.short(arg);
-        Expr::binary(sign, &arg, &self.number(middle.abs()), ty, range)
+        GeneratedExpr::binary(sign, &arg, &self.number(middle.abs()), ty, range)
     }
 
     /// A function of two results: its name, and the type and range of each.
-    fn function_of_two(&mut self) -> (String, [(Type, Range); 2]) {
+    fn function_of_two(&mut self) -> (String, [(Type, NumberRange); 2]) {
         let types = self.types();
         let (first, second) = (self.random.pick(&types), self.random.pick(&types));
         let name = self.like(&["pair", "split", "both_parts", "resolve"]);
-        let params: Vec<String> = (0..2).map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
+        let params: Vec<String> = (0..2).map(|_| self.names.draw(&mut self.random, NameRole::Local)).collect();
         let heads: Vec<(String, String)> =
             params.iter().zip([first, second]).map(|(name, ty)| (name.clone(), self.type_name(ty))).collect();
-        let mut ranges = [Range::ANY; 2];
+        let mut ranges = [NumberRange::ANY; 2];
         let told = self.item(&name, &heads, |g| {
             for (name, ty) in params.iter().zip([first, second]) {
                 g.declare(name.clone(), format!("`{name}`"), ty, g.param_range(ty));
             }
             let a = g.variable(first, 2);
-            let a = g.constrain(a, Need::Finite);
+            let a = g.constrain(a, OperandNeed::Finite);
             let b = g.variable(second, 1);
             let b = g.with_unused(b);
-            let b = g.constrain(b, Need::Finite);
+            let b = g.constrain(b, OperandNeed::Finite);
             ranges = [a.range, b.range];
             g.line(&format!("return {}, {}", a.text, b.text));
             g.say(a.words);
@@ -236,18 +236,18 @@ impl Generator {
         (name, [(first, ranges[0]), (second, ranges[1])])
     }
 
-    fn call_for_two(&mut self, (name, results): &(String, [(Type, Range); 2])) {
-        let args: Vec<Expr> = results
+    fn call_for_two(&mut self, (name, results): &(String, [(Type, NumberRange); 2])) {
+        let args: Vec<GeneratedExpr> = results
             .iter()
             .map(|&(ty, _)| {
                 let arg = self.argument(ty, 1);
                 let (arg, _) = self.with_sign(arg);
-                let arg = self.constrain(arg, Need::Moderate);
+                let arg = self.constrain(arg, OperandNeed::Moderate);
                 self.short(arg)
             })
             .collect();
         let args: Vec<String> = self.apart(args).into_iter().map(|arg| arg.text).collect();
-        let names: Vec<String> = results.iter().map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
+        let names: Vec<String> = results.iter().map(|_| self.names.draw(&mut self.random, NameRole::Local)).collect();
         let args = args.join(", ");
         self.line(&format!("{} = {name}({args})", names.join(", ")));
         self.explain(format!("`{}` are the results of `{name}({args})`.", names.join("` and `")));

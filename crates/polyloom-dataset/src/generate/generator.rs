@@ -3,17 +3,17 @@
 mod finish;
 mod parameters;
 
-use super::constrain::Tamed;
-use super::docstring::{self, FunctionSummary, Sentence};
-use super::expr::{Binding, Expr, Parts};
-use super::function::Function;
+use super::constrain::BoundedValue;
+use super::docstring::{self, DocSentence, FunctionSummary};
+use super::expr::{BindingStrength, GeneratedExpr, SumParts};
+use super::function::GeneratedFunction;
 use super::hoist;
-use super::known::{Known, Roots};
-use super::names::{Names, Role};
-use super::program::{Extent, Input};
-use super::range::Range;
+use super::known::{KnownTest, Roots};
+use super::names::{KernelNames, NameRole};
+use super::program::{ProgramExtent, ProgramInput};
+use super::range::NumberRange;
 use super::usage::{self, NameUsage, repeats};
-use super::values::{Choices, OVERLOADS, is_in_warp};
+use super::values::{OVERLOADS, TypeChoices, is_in_warp};
 use super::words;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use smallvec::smallvec;
@@ -22,52 +22,53 @@ use std::rc::Rc;
 
 /// Something an expression can read.
 #[derive(Clone, Debug)]
-pub(super) struct Variable {
+pub(super) struct GeneratedVariable {
     /// Its name, or the element of an array.
     pub(super) text: String,
     words: String,
     pub(super) ty: Type,
-    pub(super) range: Range,
-    /// Whether something reads it.
+    pub(super) range: NumberRange,
+    /// True if something reads it.
     pub(super) used: bool,
     /// The line from which on it has to be read.
     since: usize,
     /// The same, once something has been found to read it since.
     found_since: Option<usize>,
-    /// Whether threads see different values.
+    /// True if threads see different values.
     pub(super) varies: bool,
-    /// What it begins with, of a variable that statements change.
-    pub(super) start: Range,
-    /// Whether nothing need read it.
+    /// Holds what it begins with, of a variable that statements change.
+    pub(super) start: NumberRange,
+    /// True if nothing need read it.
     pub(super) is_free: bool,
-    /// Whether it is in scope.
+    /// True if it is in scope.
     pub(super) visible: bool,
-    /// What is known of the value that it was given.
+    /// Holds what is known of the value that it was given.
     pub(super) head: Option<Op>,
-    pub(super) parts: Parts,
+    pub(super) parts: SumParts,
     /// The text of the value that it was given, if there is one.
     pub(super) value: String,
-    /// Whether it has another value in each round of a loop around.
+    /// True if it has another value in each round of a loop around.
     pub(super) moves: bool,
-    /// Whether a loop counts it.
+    /// True if a loop counts it.
     pub(super) counts: bool,
-    /// Whether nothing but numbers is in it.
+    /// True if nothing but numbers is in it.
     pub(super) is_of_numbers: bool,
-    /// What its value comes from.
+    /// Holds what its value comes from.
     pub(super) roots: Roots,
-    /// Whether statements change it from here on.
+    /// True if statements change it from here on.
     pub(super) changes: bool,
-    /// What they have made of it.
-    pub(super) becomes: Option<Range>,
+    /// Holds what they have made of it.
+    pub(super) becomes: Option<NumberRange>,
 }
 
-impl Variable {
-    /// Whether it is a vector or the like that the kernel computes: of one component alone that would do.
+impl GeneratedVariable {
+    /// Returns true if it is a vector or the like that the kernel computes, because of one component alone that would
+    /// do.
     pub(super) fn is_made_whole(&self) -> bool {
         self.ty.as_composite().is_some() && !self.text.contains(['[', '.'])
     }
 
-    /// Of an element that sentences call by its array, both names.
+    /// Returns both names of an element that sentences call by its array.
     fn element(&self) -> Option<(&str, &str)> {
         let name = self.words.strip_prefix('`')?.strip_suffix('`')?;
         // One that is stored as another type is converted where it is read.
@@ -79,22 +80,22 @@ impl Variable {
 }
 
 /// A parameter as it is written, and what is passed for it: of a struct a record for each leaf.
-struct Parameter {
+struct GeneratedParameter {
     text: String,
-    inputs: Vec<Input>,
+    inputs: Vec<ProgramInput>,
 }
 
 /// A kernel in the making.
-pub(super) struct Generator {
+pub(super) struct KernelGenerator {
     pub(super) random: Random,
-    pub(super) names: Names,
-    /// How the text names the package.
+    pub(super) names: KernelNames,
+    /// Says how the text names the package.
     package: &'static str,
-    pub(super) variables: Vec<Variable>,
-    /// Which of [`OVERLOADS`] this kernel may call.
+    pub(super) variables: Vec<GeneratedVariable>,
+    /// Says which of [`OVERLOADS`] this kernel may call.
     pub(super) kept: Vec<bool>,
-    /// What gives the types that have been asked for.
-    pub(super) choices: Vec<(Type, Rc<Choices>)>,
+    /// Holds what gives the types that have been asked for.
+    pub(super) choices: Vec<(Type, Rc<TypeChoices>)>,
     /// The types of its values.
     pub(super) composites: Vec<Composite>,
     pub(super) scalars: Vec<Scalar>,
@@ -103,52 +104,52 @@ pub(super) struct Generator {
     /// The type of its whole numbers.
     pub(super) whole: Type,
     /// The functions that its expressions may call.
-    pub(super) functions: Vec<Function>,
-    /// How often of a hundred an operation is plain arithmetic.
+    pub(super) functions: Vec<GeneratedFunction>,
+    /// Number of times of a hundred an operation is plain arithmetic.
     pub(super) arithmetic: usize,
-    /// Whether products of matrices are written with `@`.
+    /// True if products of matrices are written with `@`.
     pub(super) at_sign: bool,
-    /// Whether powers are written as calls.
+    /// True if powers are written as calls.
     pub(super) powers_called: bool,
-    /// Whether components of vectors are named.
+    /// True if components of vectors are named.
     pub(super) named_components: bool,
-    /// Whether no statement can stand before the one that is being written.
+    /// True if no statement can stand before the one that is being written.
     pub(super) inline: bool,
-    /// Whether computations have comments now and then in place of sentences in the docstring.
+    /// True if computations have comments now and then in place of sentences in the docstring.
     pub(super) comments: bool,
-    /// Whether the docstring says `` `x` is `` rather than `` let `x` be ``.
+    /// True if the docstring says `` `x` is `` rather than `` let `x` be ``.
     states: bool,
     /// The first line of the docstring, if something says it better than the category.
     summary: Option<String>,
-    /// Whether threads go along columns.
+    /// True if threads go along columns.
     pub(super) by_column: bool,
-    /// What the last result comes from.
+    /// Holds what the last result comes from.
     pub(super) outer: Option<Op>,
-    /// What has been brought to a size.
-    pub(super) tamed: Vec<Tamed>,
+    /// Holds what has been brought to a size.
+    pub(super) tamed: Vec<BoundedValue>,
     /// The outcomes of tests that are known.
-    pub(super) known: Vec<Known>,
+    pub(super) known: Vec<KnownTest>,
     lines: Vec<String>,
     reads: NameUsage,
     indent: usize,
-    params: Vec<Parameter>,
-    dim: Vec<Extent>,
-    doc: Vec<Sentence>,
+    params: Vec<GeneratedParameter>,
+    dim: Vec<ProgramExtent>,
+    doc: Vec<DocSentence>,
     pub(super) indices: Vec<String>,
-    /// What stands before the kernel: structs and functions.
+    /// Holds what stands before the kernel: structs and functions.
     items: Vec<String>,
-    /// What is imported before the package.
+    /// Holds what is imported before the package.
     imports: Vec<&'static str>,
     block_dim: Option<u32>,
-    /// Whether a function has a line for nothing.
+    /// True if a function has a line for nothing.
     is_idle: bool,
     /// The parameters that have a name for any number.
     pub(super) numbers: Vec<String>,
 }
 
-impl Generator {
+impl KernelGenerator {
     /// A kernel of these values, with some of the builtins.
-    pub(super) fn new(mut random: Random, composites: Vec<Composite>, scalars: Vec<Scalar>) -> Generator {
+    pub(super) fn new(mut random: Random, composites: Vec<Composite>, scalars: Vec<Scalar>) -> KernelGenerator {
         // A kernel that may call all of them calls each seldom: swarm testing's subsets.
         let share = random.pick(&[2, 3, 5, 8]);
         let shared = !random.one_in(6);
@@ -167,9 +168,9 @@ impl Generator {
         let (comments, states) = (random.one_in(5), random.one_in(2));
         let of = |fits: fn(Scalar) -> bool, other| scalars.iter().copied().find(|&s| fits(s)).unwrap_or(other).into();
         let (real, whole) = (of(Scalar::is_float, Scalar::F32), of(Scalar::is_int, Scalar::I32));
-        Generator {
+        KernelGenerator {
             random,
-            names: Names::default(),
+            names: KernelNames::default(),
             package: if shared { "wp" } else { "loom" },
             variables: Vec::new(),
             kept,
@@ -211,16 +212,16 @@ impl Generator {
         format!("{}.{name}", self.package)
     }
 
-    /// Whether there is a variable of the type.
+    /// Returns true if there is a variable of the type.
     pub(super) fn has(&self, ty: Type) -> bool {
         self.variables.iter().any(|variable| variable.visible && variable.ty == ty)
     }
 
     /// Reads a variable.
-    pub(super) fn read(&mut self, index: usize) -> Expr {
+    pub(super) fn read(&mut self, index: usize) -> GeneratedExpr {
         let variable = &mut self.variables[index];
         variable.used = true;
-        let mut expr = Expr::atom(variable.text.clone(), variable.ty, variable.range);
+        let mut expr = GeneratedExpr::atom(variable.text.clone(), variable.ty, variable.range);
         expr.words.clone_from(&variable.words);
         expr.uses.push(index);
         expr.head = variable.head;
@@ -232,8 +233,8 @@ impl Generator {
     }
 
     /// Something that expressions may read from here on.
-    pub(super) fn declare(&mut self, text: String, words: String, ty: Type, range: Range) -> usize {
-        self.variables.push(Variable {
+    pub(super) fn declare(&mut self, text: String, words: String, ty: Type, range: NumberRange) -> usize {
+        self.variables.push(GeneratedVariable {
             text,
             words,
             ty,
@@ -246,7 +247,7 @@ impl Generator {
             is_free: false,
             visible: true,
             head: None,
-            parts: Parts::default(),
+            parts: SumParts::default(),
             value: String::new(),
             moves: false,
             counts: false,
@@ -259,7 +260,7 @@ impl Generator {
     }
 
     /// The same under a name, which need not be read: a loop's index.
-    pub(super) fn declare_index(&mut self, name: &str, ty: Type, range: Range) -> usize {
+    pub(super) fn declare_index(&mut self, name: &str, ty: Type, range: NumberRange) -> usize {
         let index = self.declare(name.to_owned(), format!("`{name}`"), ty, range);
         self.variables[index].is_free = true;
         self.variables[index].used = true;
@@ -269,18 +270,18 @@ impl Generator {
     }
 
     /// A number of the type of fractions.
-    pub(super) fn number(&self, number: f64) -> Expr {
+    pub(super) fn number(&self, number: f64) -> GeneratedExpr {
         self.number_of(self.real, number)
     }
 
     /// A number of this type of fractions.
-    pub(super) fn number_of(&self, ty: Type, number: f64) -> Expr {
-        let plain = Expr::float(number);
+    pub(super) fn number_of(&self, ty: Type, number: f64) -> GeneratedExpr {
+        let plain = GeneratedExpr::float(number);
         if ty == Type::F32 {
             return plain;
         }
         let words = plain.words.clone();
-        let mut typed = Expr::call(&self.cast_name(ty), &[&plain], ty, plain.range);
+        let mut typed = GeneratedExpr::call(&self.cast_name(ty), &[&plain], ty, plain.range);
         typed.words = words;
         typed
     }
@@ -291,13 +292,13 @@ impl Generator {
     }
 
     /// A whole number.
-    pub(super) fn int(&self, number: i32) -> Expr {
-        let plain = Expr::int(number);
+    pub(super) fn int(&self, number: i32) -> GeneratedExpr {
+        let plain = GeneratedExpr::int(number);
         if self.whole == Type::I32 {
             return plain;
         }
         let words = plain.words.clone();
-        let mut typed = Expr::call(&self.cast_name(self.whole), &[&plain], self.whole, plain.range);
+        let mut typed = GeneratedExpr::call(&self.cast_name(self.whole), &[&plain], self.whole, plain.range);
         typed.words = words;
         typed
     }
@@ -311,7 +312,7 @@ impl Generator {
         }
     }
 
-    /// What the type is called in the program.
+    /// Returns what the type is called in the program.
     pub(super) fn type_name(&self, ty: Type) -> String {
         match ty {
             Type::F32 => "float".to_owned(),
@@ -358,7 +359,7 @@ impl Generator {
         *item = text;
     }
 
-    /// Whether the function that was written last has the name inside.
+    /// Returns true if the function that was written last has the name inside.
     pub(super) fn item_has(&self, name: &str) -> bool {
         self.items.last().is_some_and(|item| words::places(item, name).next().is_some())
     }
@@ -375,13 +376,13 @@ impl Generator {
         self.reads = NameUsage::default();
     }
 
-    /// Whether a line from this one on reads the name.
+    /// Returns true if a line from this one on reads the name.
     pub(super) fn is_read_from(&self, at: usize, name: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         self.lines[at..].iter().any(|line| line.split(|c| !is_part(c)).any(|word| word == name))
     }
 
-    /// Whether a line from this one on reads the name for a value or a test.
+    /// Returns true if a line from this one on reads the name for a value or a test.
     pub(super) fn is_read_in_values(&self, at: usize, name: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         self.lines[at..].iter().any(|line| {
@@ -414,7 +415,7 @@ impl Generator {
         self.lines.push(line);
     }
 
-    /// Finds out what is read: expressions that were given up have read nothing.
+    /// Finds out what is read, because expressions that were given up have read nothing.
     pub(super) fn review(&mut self) {
         self.reads.scan(&self.lines);
         for variable in &mut self.variables {
@@ -438,7 +439,7 @@ impl Generator {
         }
     }
 
-    /// From here on it has to be read: what has changed it does not count.
+    /// From here on it has to be read, because what has changed it does not count.
     pub(super) fn must_be_read(&mut self, index: usize) {
         self.variables[index].since = self.lines.len();
         self.variables[index].is_free = false;
@@ -450,7 +451,7 @@ impl Generator {
         self.variables[index].used = false;
     }
 
-    /// Whether something branches, chooses or repeats.
+    /// Returns true if something branches, chooses or repeats.
     pub(super) fn has_control_flow(&self) -> bool {
         let words = ["if ", "while ", "for ", " if ", " and ", " or ", "where("];
         self.lines.iter().map(|line| line.trim_start()).any(|line| {
@@ -470,32 +471,32 @@ impl Generator {
 
     /// Adds a sentence to the docstring.
     pub(super) fn say(&mut self, text: impl Into<String>) {
-        self.doc.push(Sentence { text: text.into(), is_detail: false, is_comment: false });
+        self.doc.push(DocSentence { text: text.into(), is_detail: false, is_comment: false });
     }
 
-    /// Takes back the sentence about what has been declared last: another says what it is in the end.
+    /// Takes back the sentence about what has been declared last, because another says what it is in the end.
     pub(super) fn take_back_sentence(&mut self) {
         self.doc.pop();
     }
 
     /// Adds one before what has been said since there were so many.
     pub(super) fn say_at(&mut self, at: usize, text: String) {
-        self.doc.insert(at, Sentence { text, is_detail: false, is_comment: false });
+        self.doc.insert(at, DocSentence { text, is_detail: false, is_comment: false });
     }
 
-    /// Whether a line has one of these texts.
+    /// Returns true if a line has one of these texts.
     pub(super) fn has_line_with(&self, texts: &[&str]) -> bool {
         self.lines.iter().any(|line| texts.iter().any(|text| line.contains(text)))
     }
 
     /// Adds one that says how something is computed.
     pub(super) fn explain(&mut self, text: String) {
-        self.doc.push(Sentence { text, is_detail: true, is_comment: false });
+        self.doc.push(DocSentence { text, is_detail: true, is_comment: false });
     }
 
     /// Adds one that a comment says, too.
     pub(super) fn explain_comment(&mut self, text: String) {
-        self.doc.push(Sentence { text, is_detail: true, is_comment: true });
+        self.doc.push(DocSentence { text, is_detail: true, is_comment: true });
     }
 
     /// Puts a comment before the last line.
@@ -506,28 +507,29 @@ impl Generator {
     }
 
     /// A variable with this value.
-    pub(super) fn name(&mut self, expr: Expr) -> Expr {
+    pub(super) fn name(&mut self, expr: GeneratedExpr) -> GeneratedExpr {
         let index = self.assign_new(expr);
         self.read(index)
     }
 
     /// The same under one of these names.
-    pub(super) fn assign_like(&mut self, names: &[&str], expr: Expr) -> usize {
+    pub(super) fn assign_like(&mut self, names: &[&str], expr: GeneratedExpr) -> usize {
         let name = self.like(names);
         self.assign_as(name, expr)
     }
 
     /// The same, not read yet.
-    pub(super) fn assign_new(&mut self, expr: Expr) -> usize {
+    pub(super) fn assign_new(&mut self, expr: GeneratedExpr) -> usize {
         // Another name for a variable says nothing.
         let is_name = expr.text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if is_name && expr.is_bare() {
             return expr.uses[0];
         }
-        // What has a name already needs no other.
+        // A value with a name needs no other.
         let is_pure = expr.head.is_some_and(|op| op.info().is_pure());
         if is_pure && !expr.uses.iter().any(|&index| self.variables[index].changes) {
-            let has_it = |variable: &Variable| variable.visible && !variable.changes && variable.value == expr.text;
+            let has_it =
+                |variable: &GeneratedVariable| variable.visible && !variable.changes && variable.value == expr.text;
             if let Some(index) = self.variables.iter().position(has_it) {
                 return index;
             }
@@ -536,7 +538,7 @@ impl Generator {
         self.assign_as(name, expr)
     }
 
-    fn assign_as(&mut self, name: String, expr: Expr) -> usize {
+    fn assign_as(&mut self, name: String, expr: GeneratedExpr) -> usize {
         let is_pure = expr.head.is_some_and(|op| op.info().is_pure());
         let words = if expr.ty == Type::BOOL { format!("whether {}", expr.words) } else { expr.words.clone() };
         match self.states {
@@ -557,7 +559,7 @@ impl Generator {
         index
     }
 
-    fn roots_of_new(&self, expr: &Expr, index: usize) -> Roots {
+    fn roots_of_new(&self, expr: &GeneratedExpr, index: usize) -> Roots {
         let roots = self.roots(expr);
         if roots.is_empty() { smallvec![index as i64] } else { roots }
     }
@@ -569,30 +571,31 @@ impl Generator {
         self.doc.truncate(n_sentences);
     }
 
-    /// How much has been written.
+    /// Returns how much has been written.
     pub(super) fn so_far(&self) -> (usize, usize, usize) {
         (self.lines.len(), self.variables.len(), self.doc.len())
     }
 
-    /// Whether the value is not the same for all threads.
-    pub(super) fn differs(&self, expr: &Expr) -> bool {
+    /// Returns true if the value is not the same for all threads.
+    pub(super) fn differs(&self, expr: &GeneratedExpr) -> bool {
         expr.uses.iter().any(|&index| self.variables[index].varies)
     }
 
-    /// A variable that statements change and that stays in a range: of numbers Warp wants this written out.
-    pub(super) fn mutable(&mut self, expr: &Expr, range: Range) -> usize {
-        let name = self.names.draw(&mut self.random, Role::Changing);
+    /// A variable that statements change and that stays in a range, because Warp wants this of numbers written out.
+    pub(super) fn mutable(&mut self, expr: &GeneratedExpr, range: NumberRange) -> usize {
+        let name = self.names.draw(&mut self.random, NameRole::Changing);
         self.mutable_as(name, expr, range)
     }
 
     /// The same under one of these names.
-    pub(super) fn mutable_like(&mut self, names: &[&str], expr: &Expr, range: Range) -> usize {
+    pub(super) fn mutable_like(&mut self, names: &[&str], expr: &GeneratedExpr, range: NumberRange) -> usize {
         let name = self.like(names);
         self.mutable_as(name, expr, range)
     }
 
-    fn mutable_as(&mut self, name: String, expr: &Expr, range: Range) -> usize {
-        let plain = expr.binding == Binding::Atom && !expr.text.contains(['[', '(', '.']) || expr.uses.is_empty();
+    fn mutable_as(&mut self, name: String, expr: &GeneratedExpr, range: NumberRange) -> usize {
+        let plain =
+            expr.binding == BindingStrength::Atom && !expr.text.contains(['[', '(', '.']) || expr.uses.is_empty();
         let value = match expr.ty {
             Type::F32 | Type::I32 if plain => format!("{}({})", self.cast_name(expr.ty), expr.text),
             ty if ty.as_composite().is_none() && !expr.text.ends_with(')') => {
@@ -612,12 +615,12 @@ impl Generator {
     }
 
     /// Statements one level deeper; what they declare is not seen after them. What they do, in words.
-    pub(super) fn nested(&mut self, body: impl FnOnce(&mut Generator)) -> String {
+    pub(super) fn nested(&mut self, body: impl FnOnce(&mut KernelGenerator)) -> String {
         self.collected(|g| g.indented(body))
     }
 
-    /// What is said meanwhile, in one sentence.
-    pub(super) fn collected(&mut self, body: impl FnOnce(&mut Generator)) -> String {
+    /// Returns what is said meanwhile, in one sentence.
+    pub(super) fn collected(&mut self, body: impl FnOnce(&mut KernelGenerator)) -> String {
         let n_sentences = self.doc.len();
         body(self);
         let clauses: Vec<String> = self.doc.drain(n_sentences..).map(|sentence| as_clause(&sentence.text)).collect();
@@ -625,7 +628,7 @@ impl Generator {
     }
 
     /// The same, of which the docstring speaks as of others.
-    pub(super) fn indented(&mut self, body: impl FnOnce(&mut Generator)) {
+    pub(super) fn indented(&mut self, body: impl FnOnce(&mut KernelGenerator)) {
         let n_variables = self.variables.len();
         self.indent += 1;
         body(self);
@@ -636,7 +639,7 @@ impl Generator {
     }
 
     /// Expressions inside read these variables alone.
-    pub(super) fn only<T>(&mut self, seen: &[usize], body: impl FnOnce(&mut Generator) -> T) -> T {
+    pub(super) fn only<T>(&mut self, seen: &[usize], body: impl FnOnce(&mut KernelGenerator) -> T) -> T {
         let before: Vec<bool> = self.variables.iter().map(|variable| variable.visible).collect();
         for (index, variable) in self.variables.iter_mut().enumerate() {
             variable.visible = seen.contains(&index);
@@ -653,7 +656,7 @@ impl Generator {
         &mut self,
         name: &str,
         params: &[(String, String)],
-        body: impl FnOnce(&mut Generator) -> String,
+        body: impl FnOnce(&mut KernelGenerator) -> String,
     ) -> FunctionSummary {
         let names = self.names.clone();
         let (states, comments) = (self.states, self.comments);
@@ -694,7 +697,7 @@ impl Generator {
         if let Some(spelled) = spelled {
             return spelled;
         }
-        let (steps, results): (Vec<Sentence>, Vec<Sentence>) =
+        let (steps, results): (Vec<DocSentence>, Vec<DocSentence>) =
             sentences.into_iter().partition(|sentence| sentence.is_detail);
         FunctionSummary {
             steps: steps.iter().map(|sentence| as_clause(&sentence.text)).collect(),
@@ -718,7 +721,7 @@ impl Generator {
     pub(super) fn in_blocks(&mut self, block_dim: u32, n_threads: u32) {
         self.package = "loom";
         self.block_dim = Some(block_dim);
-        self.dim = vec![Extent::Is(n_threads)];
+        self.dim = vec![ProgramExtent::Is(n_threads)];
     }
 
     /// Kernels that real Warp does not take.
@@ -726,7 +729,7 @@ impl Generator {
         self.package = "loom";
     }
 
-    /// Whether real Warp is to take the kernel.
+    /// Returns true if real Warp is to take the kernel.
     pub(super) fn is_shared(&self) -> bool {
         self.package == "wp"
     }
@@ -737,8 +740,8 @@ impl Generator {
     }
 }
 
-/// What is done in a case, or in a round: in brackets if it is more than one thing, or if what is behind it would seem to
-/// be of a loop in it.
+/// Returns what is done in a case, or in a round: in brackets if it is more than one thing, or if what is behind it
+/// would seem to be of a loop in it.
 pub(super) fn held_together(done: &str) -> String {
     match docstring::has_parts(done) || done.contains(": ") {
         true => format!("({done})"),
@@ -754,7 +757,7 @@ fn joined(clauses: &[String]) -> String {
     }
 }
 
-/// What the package calls a type.
+/// Returns what the package calls a type.
 pub(super) fn name_of(ty: Type) -> String {
     let spatial = |elem: Scalar, stem: &str| {
         let suffix = Composite::SUFFIXES.iter().find(|(scalar, _)| *scalar == elem).map_or("", |(_, suffix)| suffix);
@@ -787,7 +790,7 @@ pub(super) fn capitalised(text: &str) -> String {
     chars.next().map(|first| format!("{}{}", first.to_ascii_uppercase(), chars.as_str())).unwrap_or_default()
 }
 
-/// What no kernel is without.
+/// Returns what no kernel is without.
 fn is_basic(op: polyloom::Op) -> bool {
     use polyloom::Op::{Add, Mul, Sub};
     matches!(op, Add | Sub | Mul)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// What gives another value each time, waits, or reads what other threads write.
+/// Holds what gives another value each time, waits, or reads what other threads write.
 const IMPURE: [&str; 10] =
     [".rand", ".sample_", "atomic_", "shuffle", ".warp_", ".ballot", "shared_array", ".mma", "async_", "sync_"];
 
@@ -21,7 +21,8 @@ pub(super) fn out_of_loops(lines: &mut Vec<String>) -> Vec<String> {
     moved
 }
 
-/// Whether rounds of a loop compute a quotient or the result of a function that is the same in each, inside of what is not.
+/// Returns true if rounds of a loop compute a quotient or the result of a function that is the same in each, inside of
+/// what is not.
 pub(super) fn recomputes(lines: &[String]) -> bool {
     (0..lines.len()).filter(|&head| is_loop(&lines[head])).any(|head| {
         let body = &lines[head..end_of_loop(lines, head)];
@@ -60,7 +61,7 @@ fn costly(statement: &str) -> Vec<&str> {
         let before = &statement[..at - left.len()];
         let right = atom(&statement[at + sign.len()..]);
         let is_number = right.starts_with(|c: char| c.is_ascii_digit());
-        // What is itself a part of a product is no operand.
+        // A part of a product is no operand, because the whole product is moved.
         if !left.is_empty()
             && !is_number
             && ![" * ", " / ", " % ", "// ", " @ ", "**"].iter().any(|sign| before.ends_with(sign))
@@ -92,7 +93,7 @@ fn atom(code: &str) -> &str {
     &code[..code.find(is_outside).unwrap_or(code.len())]
 }
 
-/// How far it is to behind the bracket that closes.
+/// Returns how far it is to behind the bracket that closes.
 fn closing(code: &str) -> usize {
     let mut depth = 0;
     let closes = |c: char| {
@@ -102,7 +103,7 @@ fn closing(code: &str) -> usize {
     code.find(closes).map_or(code.len(), |at| at + 1)
 }
 
-/// Where the body of a loop ends.
+/// Returns where the body of a loop ends.
 fn end_of_loop(lines: &[String], head: usize) -> usize {
     let depth = indent(&lines[head]);
     let after = |line: &String| !line.is_empty() && indent(line) <= depth;
@@ -111,7 +112,7 @@ fn end_of_loop(lines: &[String], head: usize) -> usize {
 
 /// The head of a loop, and a line of its body that could stand before it.
 fn next_constant(lines: &[String]) -> Option<(usize, usize)> {
-    // Of loops in each other the inner one begins later.
+    // The inner one of two nested loops begins later.
     (0..lines.len()).rev().filter(|&head| is_loop(&lines[head])).find_map(|head| {
         let depth = indent(&lines[head]);
         let end = end_of_loop(lines, head);
@@ -138,7 +139,8 @@ fn next_constant(lines: &[String]) -> Option<(usize, usize)> {
     })
 }
 
-/// Whether a loop begins here whose body only counts decide to run: in others a test may have to come first.
+/// Returns true if a loop begins here whose body only counts decide to run, because in others a test may have to come
+/// first.
 fn is_loop(line: &str) -> bool {
     let text = line.trim_start();
     text.starts_with("for ") || text.starts_with("while ") && !text.contains(" and ")
@@ -148,7 +150,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// What lines of a loop give new values, its own head among them.
+/// Returns what lines of a loop give new values, its own head among them.
 fn changed(body: &[String]) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for line in body {

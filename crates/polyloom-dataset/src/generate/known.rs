@@ -1,67 +1,67 @@
 //! What the tests around a statement have decided, so that nothing is asked twice.
 
-use super::expr::{Expr, Parts};
-use super::generator::Generator;
-use super::range::Range;
+use super::expr::{GeneratedExpr, SumParts};
+use super::generator::KernelGenerator;
+use super::range::NumberRange;
 use smallvec::{SmallVec, smallvec};
 
 /// A comparison of a value with a number.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Bound {
-    /// Whether the value is less, or at most this.
+pub(super) struct ValueBound {
+    /// True if the value is less, or at most this.
     pub(super) is_below: bool,
-    /// Whether the number itself is out.
+    /// True if the number itself is out.
     pub(super) is_strict: bool,
     pub(super) at: f64,
-    /// Whether the value is a variable and nothing else.
+    /// True if the value is a variable and nothing else.
     pub(super) is_bare: bool,
 }
 
-impl Bound {
-    fn negated(self) -> Bound {
-        Bound { is_below: !self.is_below, is_strict: !self.is_strict, ..self }
+impl ValueBound {
+    fn negated(self) -> ValueBound {
+        ValueBound { is_below: !self.is_below, is_strict: !self.is_strict, ..self }
     }
 
-    /// What is left of numbers for which it holds.
-    fn narrowed(self, range: Range, is_whole: bool) -> Range {
+    /// Returns what is left of numbers for which it holds.
+    fn narrowed(self, range: NumberRange, is_whole: bool) -> NumberRange {
         let step = if is_whole && self.is_strict { 1.0 } else { 0.0 };
         match self.is_below {
-            true => Range::new(range.low, range.high.min(self.at - step)),
-            false => Range::new(range.low.max(self.at + step), range.high),
+            true => NumberRange::new(range.low, range.high.min(self.at - step)),
+            false => NumberRange::new(range.low.max(self.at + step), range.high),
         }
     }
 }
 
 /// One of the tests that a condition is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
-    /// What the tested value comes from.
+pub(super) struct ConditionTest {
+    /// Holds what the tested value comes from.
     roots: Roots,
-    bound: Option<Bound>,
+    bound: Option<ValueBound>,
     /// The variable that it is on.
     of: Option<usize>,
-    /// Whether the ranges of its operands leave one answer.
+    /// True if the ranges of its operands leave one answer.
     is_plain: bool,
 }
 
-/// Where values come from: variables by number, components by the hash of their text.
+/// Says where values come from: variables by number, components by the hash of their text.
 pub(super) type Roots = SmallVec<[i64; 4]>;
 
 /// A test whose outcome is known.
-pub(super) struct Known {
+pub(super) struct KnownTest {
     roots: Roots,
     /// The variable whose range it has narrowed, and what that was.
-    narrowed: Option<(usize, Range)>,
+    narrowed: Option<(usize, NumberRange)>,
 }
 
-impl Generator {
-    /// What a value comes from.
-    pub(super) fn roots(&self, expr: &Expr) -> Roots {
+impl KernelGenerator {
+    /// Returns what a value comes from.
+    pub(super) fn roots(&self, expr: &GeneratedExpr) -> Roots {
         if let [index] = expr.uses[..]
             && expr.is_bare()
             && expr.text != self.variables[index].text
         {
-            return smallvec![Parts::of(&expr.text).terms[0]];
+            return smallvec![SumParts::of(&expr.text).terms[0]];
         }
         let mut roots: Roots =
             expr.uses.iter().flat_map(|&index| self.variables[index].roots.iter().copied()).collect();
@@ -71,7 +71,7 @@ impl Generator {
     }
 
     /// `a OPERATOR b` as a test.
-    pub(super) fn ask(&self, operator: &str, a: &Expr, b: &Expr) -> Ask {
+    pub(super) fn ask(&self, operator: &str, a: &GeneratedExpr, b: &GeneratedExpr) -> ConditionTest {
         let mut roots = self.roots(a);
         roots.extend(self.roots(b));
         roots.sort_unstable();
@@ -86,15 +86,15 @@ impl Generator {
             ">" | "<=" => is_less(b.range.high, a.range.low) || a.range.high <= b.range.low,
             _ => false,
         };
-        // Of two whole numbers that are left a comparison asks which it is in a roundabout way.
+        // A comparison of the last two whole numbers asks in a roundabout way which it is.
         let is_plain = is_plain || a.ty == self.whole && b.is_constant() && a.range.high - a.range.low < 2.0;
         let bounds = b.is_constant() && matches!(operator, "<" | ">" | "<=" | ">=");
-        let bound = bounds.then_some(Bound { is_below, is_strict, at: b.range.low, is_bare: of.is_some() });
-        Ask { roots, bound, of, is_plain }
+        let bound = bounds.then_some(ValueBound { is_below, is_strict, at: b.range.low, is_bare: of.is_some() });
+        ConditionTest { roots, bound, of, is_plain }
     }
 
-    /// Whether the answer to one of a condition's tests follows from what is known.
-    pub(super) fn is_decided(&self, condition: &Expr) -> bool {
+    /// Returns true if the answer to one of a condition's tests follows from what is known.
+    pub(super) fn is_decided(&self, condition: &GeneratedExpr) -> bool {
         match condition.asks.is_empty() {
             true => self.follows(&self.roots(condition), None),
             false => condition.asks.iter().any(|ask| ask.is_plain || self.follows(&ask.roots, ask.of)),
@@ -102,18 +102,18 @@ impl Generator {
     }
 
     fn follows(&self, roots: &Roots, of: Option<usize>) -> bool {
-        // Of a variable with a known range the next test takes account of that.
-        let is_other = |known: &&Known| known.narrowed.is_none_or(|(index, _)| Some(index) != of);
+        // The next test takes account of a variable's known range.
+        let is_other = |known: &&KnownTest| known.narrowed.is_none_or(|(index, _)| Some(index) != of);
         let others = || self.known.iter().filter(is_other);
         let alone = |root: &i64| others().any(|known| known.roots[..] == [*root]);
         !roots.is_empty() && (others().any(|known| known.roots == *roots) || roots.iter().all(alone))
     }
 
     /// From here on the condition holds, or does not.
-    pub(super) fn learn(&mut self, condition: &Expr, holds: bool) {
+    pub(super) fn learn(&mut self, condition: &GeneratedExpr, holds: bool) {
         if condition.asks.is_empty() {
             let roots = self.roots(condition);
-            self.known.push(Known { roots, narrowed: None });
+            self.known.push(KnownTest { roots, narrowed: None });
         }
         let is_one = condition.asks.len() == 1;
         for ask in &condition.asks {
@@ -131,12 +131,12 @@ impl Generator {
                 }
                 _ => None,
             };
-            self.known.push(Known { roots: ask.roots.clone(), narrowed });
+            self.known.push(KnownTest { roots: ask.roots.clone(), narrowed });
         }
     }
 
-    /// What is learnt inside is not known after.
-    pub(super) fn learning<T>(&mut self, body: impl FnOnce(&mut Generator) -> T) -> T {
+    /// Forgets after the body what is learnt in it.
+    pub(super) fn learning<T>(&mut self, body: impl FnOnce(&mut KernelGenerator) -> T) -> T {
         let n_known = self.known.len();
         let done = body(self);
         for known in self.known.drain(n_known..).rev() {
@@ -149,6 +149,6 @@ impl Generator {
 }
 
 /// The tests of a condition that does not hold.
-pub(super) fn negated(asks: &[Ask]) -> Vec<Ask> {
-    asks.iter().map(|ask| Ask { bound: ask.bound.map(Bound::negated), ..ask.clone() }).collect()
+pub(super) fn negated(asks: &[ConditionTest]) -> Vec<ConditionTest> {
+    asks.iter().map(|ask| ConditionTest { bound: ask.bound.map(ValueBound::negated), ..ask.clone() }).collect()
 }

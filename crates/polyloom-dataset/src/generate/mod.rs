@@ -34,17 +34,17 @@ mod weave;
 mod words;
 
 pub(crate) use domain::{elem, n_components, numbers_of, result, within_type};
-pub use program::{Category, Extent, Input, Program, UnknownCategory, Values};
-pub(crate) use range::Range;
+pub use program::{Category, DatasetProgram, InputValues, ProgramExtent, ProgramInput, UnknownCategory};
+pub(crate) use range::NumberRange;
 
 use polyloom::Random;
 
 /// The kernel of a category with this seed; the same on every machine.
-pub fn generate(category: Category, seed: u64) -> Program {
+pub fn generate(category: Category, seed: u64) -> DatasetProgram {
     let mut random = Random::new(seed);
     loop {
         let difficulty = match category {
-            // Of the longest skeletons many come out too long.
+            // Many of the longest skeletons come out too long.
             Category::Composite => random.pick(&[0, 1, 1, 2, 2, 2, 3, 3, 4, 4]),
             _ => random.pick(&[0, 0, 1, 1, 1, 2, 2, 3, 4]),
         };
@@ -55,7 +55,7 @@ pub fn generate(category: Category, seed: u64) -> Program {
 }
 
 /// A kernel, if its lines come out short enough.
-fn draft(category: Category, difficulty: u8, random: Random) -> Option<Program> {
+fn draft(category: Category, difficulty: u8, random: Random) -> Option<DatasetProgram> {
     match category {
         Category::Arithmetic | Category::Math | Category::Vector | Category::Matrix => {
             elementwise::draft(random, category, difficulty)

@@ -1,6 +1,6 @@
 //! What a programmer would call things.
 
-use super::expr::Parts;
+use super::expr::SumParts;
 use super::program::Category;
 use polyloom::{Op, Random, Type};
 
@@ -116,7 +116,7 @@ const INTEGER_ARRAYS: [&str; 14] = [
     "steps",
 ];
 
-/// Of one word in two forms a kernel has one.
+/// Pairs of words of which a kernel has one alone.
 const OUTPUTS: [&[&str]; 8] = [
     &["out", "output", "outputs"],
     &["result", "results"],
@@ -128,20 +128,20 @@ const OUTPUTS: [&[&str]; 8] = [
     &["computed"],
 ];
 
-/// What says nothing of a value.
+/// Holds what says nothing of a value.
 const LOCALS: [&str; 21] =
     ["a", "b", "c", "d", "e", "f", "g", "h", "m", "p", "q", "r", "s", "t", "term", "u", "v", "val", "w", "y", "z"];
 
-/// What statements change.
+/// Holds what statements change.
 const CHANGING: [&str; 12] = ["acc", "cur", "val", "res", "value", "state_val", "r", "s", "v", "w", "y", "z"];
 
 /// The names of a kernel: each once, and none that Python or the package has another meaning for.
 #[derive(Clone, Default)]
-pub(super) struct Names(Vec<String>);
+pub(super) struct KernelNames(Vec<String>);
 
-/// What a name is for.
+/// Describes what a name is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
+pub(super) enum NameRole {
     /// A parameter that is no array.
     Scalar,
     /// The same of whole numbers.
@@ -153,22 +153,22 @@ pub(super) enum Role {
     Changing,
 }
 
-impl Names {
+impl KernelNames {
     /// A new name.
-    pub(super) fn draw(&mut self, random: &mut Random, role: Role) -> String {
+    pub(super) fn draw(&mut self, random: &mut Random, role: NameRole) -> String {
         for attempt in 0.. {
             let mut name = match role {
-                Role::Scalar => random.pick(&SCALARS).to_owned(),
-                Role::Whole => random.pick(&WHOLE_SCALARS).to_owned(),
-                Role::Output => {
+                NameRole::Scalar => random.pick(&SCALARS).to_owned(),
+                NameRole::Whole => random.pick(&WHOLE_SCALARS).to_owned(),
+                NameRole::Output => {
                     let is_free = |words: &&&[&str]| !words.iter().any(|word| self.0.iter().any(|known| known == word));
                     let free: Vec<&[&str]> = OUTPUTS.iter().filter(is_free).copied().collect();
                     let words = random.pick(if free.is_empty() { &OUTPUTS } else { &free });
                     random.pick(words).to_owned()
                 }
-                Role::Local => random.pick(&LOCALS).to_owned(),
-                Role::Changing => random.pick(&CHANGING).to_owned(),
-                Role::Array(elem) => random.pick(arrays_of(elem)).to_owned(),
+                NameRole::Local => random.pick(&LOCALS).to_owned(),
+                NameRole::Changing => random.pick(&CHANGING).to_owned(),
+                NameRole::Array(elem) => random.pick(arrays_of(elem)).to_owned(),
             };
             // All of a list may be taken.
             if attempt >= 8 {
@@ -182,9 +182,9 @@ impl Names {
     }
 
     /// A name for what this operation gives, or one that says nothing.
-    pub(super) fn draw_of(&mut self, random: &mut Random, op: Option<Op>, parts: &Parts) -> String {
+    pub(super) fn draw_of(&mut self, random: &mut Random, op: Option<Op>, parts: &SumParts) -> String {
         let fits = op.map_or(&[][..], |op| names_of(op, parts));
-        // Of two words for one thing beside each other a reader asks what tells them apart.
+        // Two words for one thing beside each other make a reader ask what tells them apart.
         let is_used = fits.iter().any(|name| self.0.iter().any(|known| known == name));
         if !fits.is_empty() && !is_used && random.below(10) < 8 {
             let first = random.below(fits.len());
@@ -195,7 +195,7 @@ impl Names {
                 }
             }
         }
-        self.draw(random, Role::Local)
+        self.draw(random, NameRole::Local)
     }
 
     /// Takes this name; false if it is taken, or if Python has another meaning for it.
@@ -216,13 +216,13 @@ const BUILTINS: [&str; 46] = [
     "sum", "type", "zip",
 ];
 
-/// Whether Python has the name for something of its own.
+/// Returns true if Python has the name for something of its own.
 pub(super) fn is_builtin(name: &str) -> bool {
     BUILTINS.binary_search(&name).is_ok()
 }
 
-/// What a value that comes from this operation is called.
-fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
+/// Returns what a value that comes from this operation is called.
+fn names_of(op: Op, parts: &SumParts) -> &'static [&'static str] {
     match op {
         Op::Add | Op::Sub if parts.has_number => &["shifted", "moved", "biased"],
         Op::Add => &["total", "combined", "joint", "both"],
@@ -271,8 +271,8 @@ fn names_of(op: Op, parts: &Parts) -> &'static [&'static str] {
     }
 }
 
-/// What a kernel does, by its category and, where its result is computed of the array itself, the operation that the
-/// result comes from.
+/// Returns what a kernel does, by its category and, where its result is computed of the array itself, the operation
+/// that the result comes from.
 pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static str] {
     match category {
         Category::Reduction => &["reduce", "summarize", "aggregate", "pool", "collapse", "fold"],
@@ -289,7 +289,7 @@ pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static
     }
 }
 
-/// What a function may be called by what its result comes from.
+/// Returns what a function may be called by what its result comes from.
 pub(super) fn functions(outer: Option<Op>) -> &'static [&'static str] {
     match outer {
         Some(Op::Add) => &["combine", "join", "add_up"],
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn no_name_is_a_builtin_of_python() {
         assert!(BUILTINS.is_sorted());
-        let mut names = Names::default();
+        let mut names = KernelNames::default();
         assert!(!names.take("round") && !names.take("bin") && names.take("rounded") && !names.take("rounded"));
     }
 }

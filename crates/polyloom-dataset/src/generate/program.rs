@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 macro_rules! categories {
     ($($(#[doc = $doc:literal])+ $category:ident = $name:literal,)+) => {
-        /// What a kernel is an example of.
+        /// Describes what a kernel is an example of.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         pub enum Category {
             $($(#[doc = $doc])+ $category,)+
@@ -95,38 +95,38 @@ impl FromStr for Category {
 /// An extent of an array or of a launch. Its text is a number, or `n0` and the like.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub enum Extent {
+pub enum ProgramExtent {
     /// This one.
     Is(u32),
     /// Any: the same wherever the number recurs.
     Free(u8),
 }
 
-impl From<Extent> for String {
-    fn from(extent: Extent) -> String {
+impl From<ProgramExtent> for String {
+    fn from(extent: ProgramExtent) -> String {
         match extent {
-            Extent::Is(extent) => extent.to_string(),
-            Extent::Free(name) => format!("n{name}"),
+            ProgramExtent::Is(extent) => extent.to_string(),
+            ProgramExtent::Free(name) => format!("n{name}"),
         }
     }
 }
 
-impl TryFrom<String> for Extent {
+impl TryFrom<String> for ProgramExtent {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Extent, String> {
+    fn try_from(text: String) -> Result<ProgramExtent, String> {
         let extent = match text.strip_prefix('n') {
-            Some(name) => name.parse().ok().map(Extent::Free),
-            None => text.parse().ok().map(Extent::Is),
+            Some(name) => name.parse().ok().map(ProgramExtent::Free),
+            None => text.parse().ok().map(ProgramExtent::Is),
         };
         extent.ok_or_else(|| format!("`{text}` is no extent"))
     }
 }
 
-/// What a parameter may be given.
+/// Describes what a parameter may be given.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Values {
+pub enum InputValues {
     /// Numbers from `low` to `high`, whole ones for integers.
     Between {
         /// The least.
@@ -136,37 +136,37 @@ pub enum Values {
     },
     /// Directions and rotations: vectors of length one.
     Unit,
-    /// Zeros: the kernel writes here.
+    /// Zeros, because the kernel writes here.
     Zeros,
 }
 
-/// What a parameter of a kernel takes, or a leaf of one that is a struct.
+/// Describes what a parameter of a kernel takes, or a leaf of one that is a struct.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct ProgramInput {
     /// Its name: `p.mass` of a field.
     pub name: String,
     /// Its type, or that of its elements, as Python spells it.
     pub dtype: String,
-    /// Of an array, its extents; empty for what is no array.
-    pub shape: Vec<Extent>,
-    /// What it may be given.
-    pub values: Values,
+    /// Extents of an array; empty for other parameters.
+    pub shape: Vec<ProgramExtent>,
+    /// Holds what it may be given.
+    pub values: InputValues,
 }
 
 /// A kernel, generated or found in a file.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Program {
+pub struct DatasetProgram {
     /// The kernel's name.
     pub name: String,
-    /// What it is an example of: the name of a [`Category`], or what kernels of files are called.
+    /// Holds what it is an example of: the name of a [`Category`], or what kernels of files are called.
     pub category: Cow<'static, str>,
     /// From 0, a line or two, to 4.
     pub difficulty: u8,
     /// The file: an import, functions, the kernel.
     pub source: String,
     /// The parameters of the kernel's HIR.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<ProgramInput>,
     /// The threads of a launch along each axis.
-    pub dim: Vec<Extent>,
+    pub dim: Vec<ProgramExtent>,
 }

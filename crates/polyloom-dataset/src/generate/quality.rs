@@ -7,7 +7,7 @@ use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kernels of all categories.
-fn kernels(n: u64) -> impl Iterator<Item = Program> {
+fn kernels(n: u64) -> impl Iterator<Item = DatasetProgram> {
     Category::ALL.iter().flat_map(move |&category| (0..n).map(move |seed| generate(category, 77_000 + seed)))
 }
 
@@ -57,7 +57,7 @@ fn docstrings_introduce_what_is_no_parameter() {
         let text = told(&doc);
         let sentences: Vec<&str> = text.split_inclusive(". ").map(str::trim).collect();
         for sentence in &sentences {
-            assert!(known.take_in(&docstring::names::Mentions::of(sentence)), "{sentence}\n{}", program.source);
+            assert!(known.take_in(&docstring::names::NameMentions::of(sentence)), "{sentence}\n{}", program.source);
         }
     }
 }
@@ -135,7 +135,7 @@ fn nothing_cancels() {
             }
         }
     }
-    // What an expression is made of later may bring two signs together.
+    // A later expression may bring two signs together.
     assert!(n_found.values().sum::<usize>() <= 5, "{n_found:?}");
 }
 
@@ -179,13 +179,13 @@ fn difficulty_orders_kernels_by_length() {
     }
 }
 
-/// What a docstring says, as if none of it were a list.
+/// Returns what a docstring says, as if none of it were a list.
 fn told(doc: &str) -> String {
     let mut text = String::new();
     for line in doc.lines() {
         let words = line.trim_start();
         match words.strip_prefix("- ") {
-            // Of what is a part of a sentence before.
+            // The subject is a part of a sentence before.
             Some(item) if line.len() - words.len() > 4 => {
                 if text.ends_with('.') {
                     text.pop();
@@ -297,7 +297,7 @@ fn composite_kernels_say_what_they_write_and_what_takes_part() {
     for seed in 0..1000 {
         let program = generate(Category::Composite, seed);
         let (doc, _) = parts(&program.source);
-        let is_output = |input: &&Input| matches!(input.values, Values::Zeros);
+        let is_output = |input: &&ProgramInput| matches!(input.values, InputValues::Zeros);
         let outputs: Vec<&str> = program.inputs.iter().filter(is_output).map(|input| input.name.as_str()).collect();
         let text = told(&doc);
         let (_, rest) = text.split_once(". ").unwrap_or_default();
@@ -322,7 +322,7 @@ fn first_lines_name_what_they_speak_of() {
                 .iter()
                 .fold(named, |text, end| text.split_once(end).map_or(text, |(before, _)| before));
             for name in named.split('`').skip(1).step_by(2) {
-                let fits = |input: &Input| match category {
+                let fits = |input: &ProgramInput| match category {
                     Category::Struct => input.name.starts_with(&format!("{name}.")),
                     _ => input.name == name && input.shape.len() > 1,
                 };
@@ -363,11 +363,11 @@ fn docstrings_say_what_each_output_becomes() {
         for wrong in ["on the way", "what comes of that", "one after the other", "updated in place"] {
             assert!(!text.contains(wrong), "{wrong}\n{}", program.source);
         }
-        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+        for input in program.inputs.iter().filter(|input| matches!(input.values, InputValues::Zeros)) {
             let name = input.name.split('.').next().unwrap_or(&input.name);
             // A line alone may say what each element is.
             assert!(!doc.contains('\n') || text.contains(&format!("`{name}")), "{name}\n{}", program.source);
-            // Of few it says no more than what they are computed from.
+            // A value computed from few says no more than these.
             n += 1;
             let said = text
                 .split(". ")
@@ -439,7 +439,7 @@ fn no_test_asks_what_those_around_it_have_decided() {
 #[test]
 fn factors_stand_alone() {
     let (mut n, mut n_chained) = (0, 0);
-    let others = |program: &Program| !matches!(&*program.category, "composite" | "atomic" | "tensor_core");
+    let others = |program: &DatasetProgram| !matches!(&*program.category, "composite" | "atomic" | "tensor_core");
     for program in kernels(100).filter(others) {
         let (_, code) = parts(&program.source);
         let is_number = |part: &str| part.trim_matches(['(', ')']).parse::<f64>().is_ok();
@@ -458,6 +458,6 @@ fn factors_stand_alone() {
             })
         }));
     }
-    // Of whole numbers made of fractions some are left.
+    // Some fractions that were made whole are left.
     assert!(n_chained * 40 <= n, "{n_chained} of {n}");
 }

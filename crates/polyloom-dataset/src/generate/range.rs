@@ -4,26 +4,26 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// Numbers from `low` to `high`. Of a vector or a matrix, its components.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Range {
+pub(crate) struct NumberRange {
     pub(crate) low: f64,
     pub(crate) high: f64,
 }
 
-impl Range {
+impl NumberRange {
     /// Nothing is known.
-    pub(crate) const ANY: Range = Range { low: f64::NEG_INFINITY, high: f64::INFINITY };
+    pub(crate) const ANY: NumberRange = NumberRange { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
-    pub(crate) const fn new(low: f64, high: f64) -> Range {
-        Range { low, high }
+    pub(crate) const fn new(low: f64, high: f64) -> NumberRange {
+        NumberRange { low, high }
     }
 
-    pub(crate) const fn of(number: f64) -> Range {
-        Range { low: number, high: number }
+    pub(crate) const fn of(number: f64) -> NumberRange {
+        NumberRange { low: number, high: number }
     }
 
     /// From minus to plus this.
-    pub(crate) const fn within(bound: f64) -> Range {
-        Range { low: -bound, high: bound }
+    pub(crate) const fn within(bound: f64) -> NumberRange {
+        NumberRange { low: -bound, high: bound }
     }
 
     /// The largest absolute value.
@@ -31,118 +31,118 @@ impl Range {
         self.low.abs().max(self.high.abs())
     }
 
-    pub(crate) fn lies_in(self, other: Range) -> bool {
+    pub(crate) fn lies_in(self, other: NumberRange) -> bool {
         self.low >= other.low && self.high <= other.high
     }
 
-    /// Whether no number is closer to zero than this.
+    /// Returns true if no number is closer to zero than this.
     pub(crate) fn avoids_zero(self, distance: f64) -> bool {
         self.low >= distance || self.high <= -distance
     }
 
     /// The least range with both.
-    pub(crate) fn or(self, other: Range) -> Range {
-        Range::new(self.low.min(other.low), self.high.max(other.high))
+    pub(crate) fn or(self, other: NumberRange) -> NumberRange {
+        NumberRange::new(self.low.min(other.low), self.high.max(other.high))
     }
 
-    pub(crate) fn abs(self) -> Range {
+    pub(crate) fn abs(self) -> NumberRange {
         let least = if self.low <= 0.0 && self.high >= 0.0 { 0.0 } else { self.low.abs().min(self.high.abs()) };
-        Range::new(least, self.size())
+        NumberRange::new(least, self.size())
     }
 
-    pub(crate) fn squared(self) -> Range {
+    pub(crate) fn squared(self) -> NumberRange {
         let least = self.abs().low;
-        Range::new(least * least, self.size() * self.size())
+        NumberRange::new(least * least, self.size() * self.size())
     }
 
-    pub(crate) fn min(self, other: Range) -> Range {
-        Range::new(self.low.min(other.low), self.high.min(other.high))
+    pub(crate) fn min(self, other: NumberRange) -> NumberRange {
+        NumberRange::new(self.low.min(other.low), self.high.min(other.high))
     }
 
-    pub(crate) fn max(self, other: Range) -> Range {
-        Range::new(self.low.max(other.low), self.high.max(other.high))
+    pub(crate) fn max(self, other: NumberRange) -> NumberRange {
+        NumberRange::new(self.low.max(other.low), self.high.max(other.high))
     }
 
     /// The numbers of both.
-    pub(crate) fn and(self, other: Range) -> Range {
-        self.max(Range::of(other.low)).min(Range::of(other.high))
+    pub(crate) fn and(self, other: NumberRange) -> NumberRange {
+        self.max(NumberRange::of(other.low)).min(NumberRange::of(other.high))
     }
 
-    /// What is no larger than this, with the sign of these numbers.
-    pub(crate) fn of_sign(self, bound: f64) -> Range {
+    /// Returns what is no larger than this, with the sign of these numbers.
+    pub(crate) fn of_sign(self, bound: f64) -> NumberRange {
         let (low, high) = (if self.low >= 0.0 { 0.0 } else { -bound }, if self.high <= 0.0 { 0.0 } else { bound });
-        Range::new(low, high)
+        NumberRange::new(low, high)
     }
 
     /// Under a function that does not fall.
-    pub(crate) fn rising(self, f: impl Fn(f64) -> f64) -> Range {
-        Range::new(f(self.low), f(self.high))
+    pub(crate) fn rising(self, f: impl Fn(f64) -> f64) -> NumberRange {
+        NumberRange::new(f(self.low), f(self.high))
     }
 
-    /// The same of a function whose last digits are not the same in every mathematical library: what kernels are written
-    /// must not depend on these. It is rounded to seven bits and widened by as much.
-    pub(crate) fn rising_about(self, f: impl Fn(f64) -> f64) -> Range {
+    /// The same of a function whose last digits are not the same in every mathematical library, because what kernels
+    /// are written must not depend on these. It is rounded to seven bits and widened by as much.
+    pub(crate) fn rising_about(self, f: impl Fn(f64) -> f64) -> NumberRange {
         const KEPT: u64 = !((1 << 45) - 1);
         let about = |x: f64| if x.is_finite() { f64::from_bits((x.to_bits() + (1 << 44)) & KEPT) } else { x };
         let (low, high) = (about(f(self.low)), about(f(self.high)));
-        Range::new(low - low.abs() / 64.0, high + high.abs() / 64.0)
+        NumberRange::new(low - low.abs() / 64.0, high + high.abs() / 64.0)
     }
 
-    fn of_products(products: [f64; 4]) -> Range {
+    fn of_products(products: [f64; 4]) -> NumberRange {
         // Zero times infinity.
         let known = |number: &f64| !number.is_nan();
         match products.iter().all(known) {
-            true => Range::new(
+            true => NumberRange::new(
                 products.into_iter().fold(f64::INFINITY, f64::min),
                 products.into_iter().fold(f64::NEG_INFINITY, f64::max),
             ),
-            false => Range::ANY,
+            false => NumberRange::ANY,
         }
     }
 }
 
-impl Add for Range {
-    type Output = Range;
+impl Add for NumberRange {
+    type Output = NumberRange;
 
-    fn add(self, other: Range) -> Range {
-        Range::new(self.low + other.low, self.high + other.high)
+    fn add(self, other: NumberRange) -> NumberRange {
+        NumberRange::new(self.low + other.low, self.high + other.high)
     }
 }
 
-impl Sub for Range {
-    type Output = Range;
+impl Sub for NumberRange {
+    type Output = NumberRange;
 
-    fn sub(self, other: Range) -> Range {
+    fn sub(self, other: NumberRange) -> NumberRange {
         self + -other
     }
 }
 
-impl Neg for Range {
-    type Output = Range;
+impl Neg for NumberRange {
+    type Output = NumberRange;
 
-    fn neg(self) -> Range {
-        Range::new(-self.high, -self.low)
+    fn neg(self) -> NumberRange {
+        NumberRange::new(-self.high, -self.low)
     }
 }
 
-impl Mul for Range {
-    type Output = Range;
+impl Mul for NumberRange {
+    type Output = NumberRange;
 
-    fn mul(self, other: Range) -> Range {
+    fn mul(self, other: NumberRange) -> NumberRange {
         let products = [self.low * other.low, self.low * other.high, self.high * other.low, self.high * other.high];
-        Range::of_products(products)
+        NumberRange::of_products(products)
     }
 }
 
-impl Div for Range {
-    type Output = Range;
+impl Div for NumberRange {
+    type Output = NumberRange;
 
-    fn div(self, other: Range) -> Range {
+    fn div(self, other: NumberRange) -> NumberRange {
         if !other.avoids_zero(f64::MIN_POSITIVE) {
-            return Range::ANY;
+            return NumberRange::ANY;
         }
         let quotients = [self.low / other.low, self.low / other.high, self.high / other.low, self.high / other.high];
-        Range::of_products(quotients)
+        NumberRange::of_products(quotients)
     }
 }
 
@@ -152,14 +152,19 @@ mod tests {
 
     #[test]
     fn arithmetic_covers_every_pair() {
-        assert_eq!((Range::new(0.0, 49.0) / Range::of(49.0)).high, 1.0);
-        let ranges = [Range::new(-2.0, 3.0), Range::new(0.5, 1.0), Range::new(-4.0, -1.0), Range::of(0.0)];
-        let numbers = |range: Range| [range.low, range.high, 0.5 * (range.low + range.high)];
+        assert_eq!((NumberRange::new(0.0, 49.0) / NumberRange::of(49.0)).high, 1.0);
+        let ranges = [
+            NumberRange::new(-2.0, 3.0),
+            NumberRange::new(0.5, 1.0),
+            NumberRange::new(-4.0, -1.0),
+            NumberRange::of(0.0),
+        ];
+        let numbers = |range: NumberRange| [range.low, range.high, 0.5 * (range.low + range.high)];
         for a in ranges {
             for b in ranges {
                 for x in numbers(a) {
                     for y in numbers(b) {
-                        let covers = |range: Range, number: f64| range.low <= number && number <= range.high;
+                        let covers = |range: NumberRange, number: f64| range.low <= number && number <= range.high;
                         assert!(covers(a + b, x + y) && covers(a - b, x - y) && covers(a * b, x * y));
                         assert!(covers(a.min(b), x.min(y)) && covers(a.max(b), x.max(y)) && covers(a.abs(), x.abs()));
                         assert!(y == 0.0 || covers(a / b, x / y), "{a:?} / {b:?}");

@@ -2,12 +2,12 @@
 //!
 //! Parameters have names before anything reads them, so a name that does not fit is another in the finished kernel.
 
-use super::generator::Generator;
+use super::generator::KernelGenerator;
 use super::words;
 
-/// What a number is to what stands beside it.
+/// Describes what a number is to what stands beside it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Use {
+enum NumberUse {
     Factor,
     Divisor,
     Term,
@@ -27,7 +27,7 @@ const DIVISORS: [&str; 3] = ["width", "period", "span"];
 pub(super) const PLAIN: [&str; 12] =
     ["alpha", "beta", "gamma", "kappa", "lam", "mu", "nu", "omega", "rho", "sigma", "tau", "theta"];
 
-impl Generator {
+impl KernelGenerator {
     /// Renames numbers whose names promise another use than the lines make of them.
     pub(super) fn name_by_use(&mut self) {
         for name in std::mem::take(&mut self.numbers) {
@@ -35,12 +35,14 @@ impl Generator {
             if promised(&name).is_none_or(|promised| fits(&uses, promised)) {
                 continue;
             }
-            let wanted = [Use::Factor, Use::Term, Use::Limit, Use::Divisor].into_iter().find(|&use_| fits(&uses, use_));
+            let wanted = [NumberUse::Factor, NumberUse::Term, NumberUse::Limit, NumberUse::Divisor]
+                .into_iter()
+                .find(|&use_| fits(&uses, use_));
             let names: &[&str] = match wanted {
-                Some(Use::Factor) => &FACTORS[..4],
-                Some(Use::Term) => &TERMS,
-                Some(Use::Limit) => &LIMITS,
-                Some(Use::Divisor) => &DIVISORS[..1],
+                Some(NumberUse::Factor) => &FACTORS[..4],
+                Some(NumberUse::Term) => &TERMS,
+                Some(NumberUse::Limit) => &LIMITS,
+                Some(NumberUse::Divisor) => &DIVISORS[..1],
                 _ => &PLAIN,
             };
             let first = self.random.below(names.len());
@@ -52,40 +54,44 @@ impl Generator {
     }
 }
 
-fn promised(name: &str) -> Option<Use> {
-    let lists: [(&[&str], Use); 4] =
-        [(&FACTORS, Use::Factor), (&TERMS, Use::Term), (&LIMITS, Use::Limit), (&DIVISORS, Use::Divisor)];
+fn promised(name: &str) -> Option<NumberUse> {
+    let lists: [(&[&str], NumberUse); 4] = [
+        (&FACTORS, NumberUse::Factor),
+        (&TERMS, NumberUse::Term),
+        (&LIMITS, NumberUse::Limit),
+        (&DIVISORS, NumberUse::Divisor),
+    ];
     lists.into_iter().find(|(names, _)| names.contains(&name)).map(|(_, promised)| promised)
 }
 
-/// Whether a name that promises this is true of these uses.
-fn fits(uses: &[Use], promised: Use) -> bool {
-    uses.contains(&promised) && uses.iter().all(|&found| found == promised || found == Use::Other)
+/// Returns true if a name that promises this is true of these uses.
+fn fits(uses: &[NumberUse], promised: NumberUse) -> bool {
+    uses.contains(&promised) && uses.iter().all(|&found| found == promised || found == NumberUse::Other)
 }
 
-/// What lines do with a number.
-fn uses(lines: &[String], name: &str) -> Vec<Use> {
+/// Returns what lines do with a number.
+fn uses(lines: &[String], name: &str) -> Vec<NumberUse> {
     let mut found = Vec::new();
     for line in lines.iter().filter(|line| !line.trim_start().starts_with('#')) {
         for at in words::places(line, name) {
             let (before, after) = beside(line, at, at + name.len());
             let (before, is_negative) = without_minus(before);
             found.push(match () {
-                () if before.ends_with("**") || after.starts_with("**") => Use::Exponent,
-                () if before.ends_with('%') || before.ends_with('/') => Use::Divisor,
-                () if before.ends_with('*') || after.starts_with(['*', '/', '%']) => Use::Factor,
-                () if ["<", ">", "<=", ">=", "==", "!="].iter().any(|sign| before.ends_with(sign)) => Use::Limit,
-                () if ["<", ">", "==", "!="].iter().any(|sign| after.starts_with(sign)) => Use::Limit,
-                () if before.ends_with(['+', '-']) || after.starts_with(['+', '-']) => Use::Term,
-                () if is_negative => Use::Other,
-                () => Use::Other,
+                () if before.ends_with("**") || after.starts_with("**") => NumberUse::Exponent,
+                () if before.ends_with('%') || before.ends_with('/') => NumberUse::Divisor,
+                () if before.ends_with('*') || after.starts_with(['*', '/', '%']) => NumberUse::Factor,
+                () if ["<", ">", "<=", ">=", "==", "!="].iter().any(|sign| before.ends_with(sign)) => NumberUse::Limit,
+                () if ["<", ">", "==", "!="].iter().any(|sign| after.starts_with(sign)) => NumberUse::Limit,
+                () if before.ends_with(['+', '-']) || after.starts_with(['+', '-']) => NumberUse::Term,
+                () if is_negative => NumberUse::Other,
+                () => NumberUse::Other,
             });
         }
     }
     found
 }
 
-/// What stands before a name past a minus that is its own sign, and whether there is one.
+/// Returns what stands before a name past a minus that is its own sign, and whether there is one.
 fn without_minus(before: &str) -> (&str, bool) {
     let Some(rest) = before.strip_suffix('-').map(str::trim_end) else { return (before, false) };
     let is_sign = rest.is_empty()
@@ -94,7 +100,7 @@ fn without_minus(before: &str) -> (&str, bool) {
     if is_sign { (rest, true) } else { (before, false) }
 }
 
-/// What stands before a name and behind it, past its conversion to another type.
+/// Returns what stands before a name and behind it, past its conversion to another type.
 fn beside(line: &str, start: usize, end: usize) -> (&str, &str) {
     let (before, after) = (line[..start].trim_end(), line[end..].trim_start());
     let is_cast = ["float(", "float64(", "int("].iter().any(|cast| before.ends_with(cast));
@@ -113,21 +119,23 @@ mod tests {
 
     #[test]
     fn uses_are_told_apart() {
-        let check = |line: &str, expected: &[Use]| assert_eq!(uses(&[line.to_owned()], "g"), expected, "{line}");
-        check("a = g * b", &[Use::Factor]);
-        check("a = b + g", &[Use::Term]);
-        check("a = (g - b) * c", &[Use::Term]);
-        check("if b > g:", &[Use::Limit]);
-        check("if b == g:", &[Use::Limit]);
-        check("if g != b:", &[Use::Limit]);
-        check("if b > -g:", &[Use::Limit]);
-        check("a = b * -g", &[Use::Factor]);
-        check("a = wp.sin(-g)", &[Use::Other]);
-        check("a = -g", &[Use::Other]);
-        check("a = b % g", &[Use::Divisor]);
-        check("a = wp.float64(g) * b", &[Use::Factor]);
-        check("a = wp.sin(g) + gg", &[Use::Other]);
+        let check = |line: &str, expected: &[NumberUse]| assert_eq!(uses(&[line.to_owned()], "g"), expected, "{line}");
+        check("a = g * b", &[NumberUse::Factor]);
+        check("a = b + g", &[NumberUse::Term]);
+        check("a = (g - b) * c", &[NumberUse::Term]);
+        check("if b > g:", &[NumberUse::Limit]);
+        check("if b == g:", &[NumberUse::Limit]);
+        check("if g != b:", &[NumberUse::Limit]);
+        check("if b > -g:", &[NumberUse::Limit]);
+        check("a = b * -g", &[NumberUse::Factor]);
+        check("a = wp.sin(-g)", &[NumberUse::Other]);
+        check("a = -g", &[NumberUse::Other]);
+        check("a = b % g", &[NumberUse::Divisor]);
+        check("a = wp.float64(g) * b", &[NumberUse::Factor]);
+        check("a = wp.sin(g) + gg", &[NumberUse::Other]);
         check("# g * g", &[]);
-        assert!(fits(&[Use::Term, Use::Other], Use::Term) && !fits(&[Use::Other], Use::Term));
+        assert!(
+            fits(&[NumberUse::Term, NumberUse::Other], NumberUse::Term) && !fits(&[NumberUse::Other], NumberUse::Term)
+        );
     }
 }

@@ -1,29 +1,29 @@
 //! Kernels that go along the rows of an array: reductions and scans.
 
-use super::domain::Need;
+use super::domain::OperandNeed;
 use super::elementwise::begin;
-use super::expr::Expr;
-use super::generator::Generator;
-use super::program::{Category, Extent, Program};
-use super::range::Range;
+use super::expr::GeneratedExpr;
+use super::generator::KernelGenerator;
+use super::program::{Category, DatasetProgram, ProgramExtent};
+use super::range::NumberRange;
 use polyloom::{Random, Type};
 
 /// Rows are not longer than this.
 const LONGEST: f64 = 32.0;
 
-/// What a thread goes along.
-struct Row {
+/// Describes what a thread goes along.
+struct ThreadLine {
     /// The name of the index, and what it counts to.
     index: String,
     extent: String,
     /// The arrays, with the element at the index.
     elements: Vec<String>,
     types: Vec<Type>,
-    ranges: Vec<Range>,
+    ranges: Vec<NumberRange>,
 }
 
 /// Arrays whose last, or first, axis threads go along.
-fn rows(g: &mut Generator, difficulty: u8) -> Row {
+fn rows(g: &mut KernelGenerator, difficulty: u8) -> ThreadLine {
     let rank = g.random.pick(&[2, 2, 2, 3]);
     let outer = rank - 1;
     let first_axis = rank == 2 && g.random.one_in(4);
@@ -32,11 +32,12 @@ fn rows(g: &mut Generator, difficulty: u8) -> Row {
         1 => g.random.pick(&[&["i"], &["row"], &["r"], &["b"]]),
         _ => g.random.pick(&[&["i", "j"], &["b", "row"]]),
     };
-    let dim: Vec<Extent> = (0..outer).map(|axis| Extent::Free(axis as u8)).collect();
+    let dim: Vec<ProgramExtent> = (0..outer).map(|axis| ProgramExtent::Free(axis as u8)).collect();
     g.threads_over(&dim, names);
-    let last = Extent::Free(outer as u8);
+    let last = ProgramExtent::Free(outer as u8);
     g.by_column = first_axis;
-    let shape: Vec<Extent> = if first_axis { vec![last, dim[0]] } else { dim.iter().copied().chain([last]).collect() };
+    let shape: Vec<ProgramExtent> =
+        if first_axis { vec![last, dim[0]] } else { dim.iter().copied().chain([last]).collect() };
     let index = g.like(if first_axis { &["k", "r", "row", "n", "m"] } else { &["j", "k", "c", "col", "n", "m"] });
     let indices = match first_axis {
         true => format!("{index}, {}", g.indices[0]),
@@ -45,7 +46,7 @@ fn rows(g: &mut Generator, difficulty: u8) -> Row {
     let n = 1 + g.random.below(2) * g.random.below(2) + usize::from(difficulty > 2);
     let real = g.real;
     let names: &[&str] = &["x", "values", "samples", "scores", "weights", "logits", "signal", "matrix", "data"];
-    let mut row = Row { index, extent: String::new(), elements: vec![], types: vec![], ranges: vec![] };
+    let mut row = ThreadLine { index, extent: String::new(), elements: vec![], types: vec![], ranges: vec![] };
     for at in 0..n {
         let ty = match g.composites.first() {
             Some(&composite) if at == 0 && g.random.one_in(2) => composite.into(),
@@ -72,7 +73,7 @@ fn rows(g: &mut Generator, difficulty: u8) -> Row {
         }
         row.elements.push(element);
         row.types.push(ty);
-        row.ranges.push(Range::new(low, high));
+        row.ranges.push(NumberRange::new(low, high));
     }
     if g.random.one_in(3) {
         let name = g.like(&[if first_axis { "n_rows" } else { "n_cols" }, "length", "n_items"]);
@@ -82,9 +83,9 @@ fn rows(g: &mut Generator, difficulty: u8) -> Row {
     row
 }
 
-impl Row {
+impl ThreadLine {
     /// The elements as variables of a loop's body: the first with a name, often.
-    fn loaded(&self, g: &mut Generator) -> Vec<usize> {
+    fn loaded(&self, g: &mut KernelGenerator) -> Vec<usize> {
         let mut found = Vec::new();
         for ((element, &ty), &range) in self.elements.iter().zip(&self.types).zip(&self.ranges) {
             let index = match g.random.one_in(2) {
@@ -118,13 +119,13 @@ impl Row {
 }
 
 /// A value of an element, all elements read: what is reduced.
-fn term(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, goal: usize) -> Expr {
+fn term(g: &mut KernelGenerator, row: &ThreadLine, extras: &[usize], difficulty: u8, goal: usize) -> GeneratedExpr {
     let mark = g.mark();
     let loaded = row.loaded(g);
     let mut seen: Vec<usize> = loaded.clone();
     seen.extend(extras);
     if g.random.one_in(4) {
-        seen.push(g.declare_index(&row.index.clone(), Type::I32, Range::new(0.0, LONGEST)));
+        seen.push(g.declare_index(&row.index.clone(), Type::I32, NumberRange::new(0.0, LONGEST)));
     }
     let n = match difficulty {
         0 => 0,
@@ -136,12 +137,12 @@ fn term(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, goal: us
     let depth = g.some_depth(difficulty).max(g.random.below(3).min(1));
     let value = g.weave(loaded[0], &seen, depth);
     let value = g.with_unused_from(value, mark);
-    let value = g.constrain(value, Need::Moderate);
+    let value = g.constrain(value, OperandNeed::Moderate);
     g.short(value)
 }
 
 /// Rows to numbers.
-pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn reduction(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::Reduction);
     let row = rows(&mut g, difficulty);
     let mut extras = g.extras(difficulty);
@@ -163,11 +164,11 @@ pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
     let depth = g.some_depth(difficulty.max(1));
     let value = g.concluded(base, &extras, depth);
     if g.random.one_in(6) && value.ty == g.real {
-        let name = g.zeros_like(&["highest", "peak", "largest"], value.ty, &[Extent::Is(1)]);
+        let name = g.zeros_like(&["highest", "peak", "largest"], value.ty, &[ProgramExtent::Is(1)]);
         let (line, first) = (if row.is_column() { "column" } else { "row" }, row.first());
         g.sum_up(format!("Reduce each {line} of `{first}` and keep the largest result in `{name}`."));
         let call = g.builtin("atomic_max");
-        let value = g.constrain(value, Need::NotNegative);
+        let value = g.constrain(value, OperandNeed::NotNegative);
         g.line(&format!("{call}({name}, 0, {})", value.text));
         g.say(format!("`{name}` is raised to {} if that is larger, over all threads.", value.words));
     } else {
@@ -176,7 +177,7 @@ pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::Reduction)
 }
 
-fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: usize) -> usize {
+fn reduce(g: &mut KernelGenerator, row: &ThreadLine, extras: &[usize], difficulty: u8, at: usize) -> usize {
     let ty = row.types[0];
     let is_number = ty.as_composite().is_none();
     let (real, whole) = (g.real, g.whole);
@@ -191,12 +192,12 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
                 start = g.int(if largest { -1000 } else { 1000 });
             }
             let names = if largest { ["highest", "best", "top"] } else { ["lowest", "least", "bottom"] };
-            let best = g.mutable_like(&names, &start, Range::within(8.0));
+            let best = g.mutable_like(&names, &start, NumberRange::within(8.0));
             let name = g.text(best);
             let with_place = g.random.one_in(2);
             let place = with_place.then(|| {
-                let zero = Expr::int(0);
-                g.mutable_like(&["place", "at", "where_found"], &zero, Range::new(0.0, LONGEST))
+                let zero = GeneratedExpr::int(0);
+                g.mutable_like(&["place", "at", "where_found"], &zero, NumberRange::new(0.0, LONGEST))
             });
             g.taken(&[best]);
             g.line(&head);
@@ -205,7 +206,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
                 let (sign, call) = if largest { (">", "max") } else { ("<", "min") };
                 let place = place.map(|place| g.text(place));
                 if let Some(place) = &place {
-                    let value = if value.binding == super::expr::Binding::Atom && value.text.len() < 10 {
+                    let value = if value.binding == super::expr::BindingStrength::Atom && value.text.len() < 10 {
                         value
                     } else {
                         g.name(value)
@@ -244,10 +245,10 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
                 None => best,
             }
         }
-        // How many.
+        // Number of rows.
         3 => {
-            let zero = Expr::int(0);
-            let count = g.mutable_like(&["count", "n_found", "n_hits"], &zero, Range::new(0.0, LONGEST));
+            let zero = GeneratedExpr::int(0);
+            let count = g.mutable_like(&["count", "n_found", "n_hits"], &zero, NumberRange::new(0.0, LONGEST));
             let name = g.text(count);
             g.taken(&[count]);
             g.line(&head);
@@ -277,13 +278,13 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
             let line = if row.is_column() { "column" } else { "row" };
             g.explain(format!("Divide `{name}` by the length of the {line}."));
             let zero = g.zero(real);
-            // All arrays enter into it: what others have beside the deviation are its weights.
+            // All arrays enter into it, because what others have beside the deviation are its weights.
             let others = row.elements[1..].to_vec();
             let (names, low): (&[&str], f64) = match others.is_empty() {
                 true => (&["spread", "deviation", "scatter"], 0.0),
                 false => (&["moment", "covariance", "joint"], -256.0 * LONGEST),
             };
-            let spread = g.mutable_like(names, &zero, Range::new(low, 256.0 * LONGEST));
+            let spread = g.mutable_like(names, &zero, NumberRange::new(low, 256.0 * LONGEST));
             let total = g.text(spread);
             g.taken(&[spread]);
             g.line(&head);
@@ -318,13 +319,13 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
         // A product of factors near one.
         5 if ty == real => {
             let one = g.number(1.0);
-            let product = g.mutable_like(&["growth", "compounded", "factor_so_far"], &one, Range::new(0.0, 30.0));
+            let product = g.mutable_like(&["growth", "compounded", "factor_so_far"], &one, NumberRange::new(0.0, 30.0));
             let name = g.text(product);
             g.taken(&[product]);
             g.line(&head);
             let done = g.nested(|g| {
                 let value = term(g, row, extras, difficulty, 0);
-                let value = g.constrain(value, Need::Unit);
+                let value = g.constrain(value, OperandNeed::Unit);
                 let value = g.short(value);
                 let (one, small) = (g.real(1.0), g.pick_number(&[0.1, 0.05, 0.02]));
                 g.line(&format!("{name} *= {one} + {} * {}", small.text, value.within_product()));
@@ -342,9 +343,9 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
 }
 
 /// The sum of the elements.
-fn plain_sum(g: &mut Generator, row: &Row) -> usize {
+fn plain_sum(g: &mut KernelGenerator, row: &ThreadLine) -> usize {
     let zero = g.zero(row.types[0]);
-    let total = g.mutable_like(&["mean", "average"], &zero, Range::within(8.0 * LONGEST));
+    let total = g.mutable_like(&["mean", "average"], &zero, NumberRange::within(8.0 * LONGEST));
     g.taken(&[total]);
     let name = g.text(total);
     g.line(&row.head());
@@ -355,7 +356,7 @@ fn plain_sum(g: &mut Generator, row: &Row) -> usize {
 }
 
 /// The sum of terms.
-fn sum(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, name: &str) -> usize {
+fn sum(g: &mut KernelGenerator, row: &ThreadLine, extras: &[usize], difficulty: u8, name: &str) -> usize {
     let ty = row.types[0];
     let zero = g.zero(ty);
     let name = g.like(&[name]);
@@ -365,13 +366,13 @@ fn sum(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, name: &st
         _ => zero.text.clone(),
     };
     g.line(&format!("{name} = {start}"));
-    let total = g.declare(name.clone(), format!("`{name}`"), ty, Range::within(8.0 * LONGEST));
+    let total = g.declare(name.clone(), format!("`{name}`"), ty, NumberRange::within(8.0 * LONGEST));
     g.taken(&[total]);
     let head = row.head();
     g.line(&head);
     let done = g.nested(|g| {
         if g.random.one_in(6) {
-            let Range { low, high } = row.ranges[0];
+            let NumberRange { low, high } = row.ranges[0];
             let limits: Vec<f64> = [0.0, 0.5, -0.5, 1.0].into_iter().filter(|x| *x > low && *x < high).collect();
             if row.types[0] == g.real && !limits.is_empty() {
                 let limit = g.pick_number(&limits);
@@ -392,7 +393,7 @@ fn sum(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, name: &st
 }
 
 /// Rows to rows, each element of what came before it.
-pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn scan(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::Scan);
     let row = rows(&mut g, difficulty);
     let extras = g.extras(difficulty);
@@ -406,7 +407,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
     };
     let goal = g.goal(difficulty);
     let reverse = g.random.one_in(4);
-    // What is carried along the row.
+    // Values carried along the row.
     let mut carried = Vec::new();
     for _ in 0..n {
         let n_kinds = if is_number { 5 } else { 2 };
@@ -431,14 +432,14 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
             4 if ty != g.whole => &["growth", "running_prod", "compounded"],
             _ => &["running", "acc", "carry", "so_far"],
         };
-        let index = g.mutable_like(names, &start, Range::within(if kind == 1 { 80.0 } else { 8.0 * LONGEST }));
+        let index = g.mutable_like(names, &start, NumberRange::within(if kind == 1 { 80.0 } else { 8.0 * LONGEST }));
         g.taken(&[index]);
         carried.push((kind, index));
     }
     let second = ty == real && g.random.one_in(4);
     let previous = second.then(|| {
         let zero = g.zero(ty);
-        let index = g.mutable_like(&["previous", "last", "before"], &zero, Range::within(8.0));
+        let index = g.mutable_like(&["previous", "last", "before"], &zero, NumberRange::within(8.0));
         g.taken(&[index]);
         index
     });
@@ -446,8 +447,8 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
     let (element, name) = {
         let element = row.elements[0].clone();
         let inside = element.split_once('[').map(|(_, inside)| inside.trim_end_matches(']').to_owned())?;
-        let mut shape: Vec<Extent> = (0..g.indices.len()).map(|axis| Extent::Free(axis as u8)).collect();
-        let last = Extent::Free(g.indices.len() as u8);
+        let mut shape: Vec<ProgramExtent> = (0..g.indices.len()).map(|axis| ProgramExtent::Free(axis as u8)).collect();
+        let last = ProgramExtent::Free(g.indices.len() as u8);
         if inside.starts_with(&format!("{at},")) {
             shape.insert(0, last)
         } else {
@@ -476,7 +477,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
                 let value = g.name(value);
                 let before = g.read(previous);
                 let sign = g.random.pick(&["+", "-"]);
-                let both = Expr::binary(sign, &value, &before, value.ty, value.range + before.range);
+                let both = GeneratedExpr::binary(sign, &value, &before, value.ty, value.range + before.range);
                 let both = g.name(both);
                 g.line(&format!("{} = {}", before.text, value.text));
                 g.say(format!("keep {} as {}", value.words, before.words));
@@ -506,7 +507,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
 }
 
 /// One step of what is carried.
-fn advance(g: &mut Generator, kind: usize, index: usize, value: &Expr) {
+fn advance(g: &mut KernelGenerator, kind: usize, index: usize, value: &GeneratedExpr) {
     let (name, ty) = (g.text(index), value.ty);
     let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
     let is_whole = ty == g.whole;
@@ -525,7 +526,7 @@ fn advance(g: &mut Generator, kind: usize, index: usize, value: &Expr) {
             g.say(format!("`{name}` becomes the {word} of itself and {}", value.words));
         }
         4 if !is_whole => {
-            let value = g.constrain(value.clone(), Need::Unit);
+            let value = g.constrain(value.clone(), OperandNeed::Unit);
             let value = g.short(value);
             let (one, small) = (g.real(1.0), g.pick_number(&[0.1, 0.05, 0.02]));
             g.line(&format!("{name} *= {one} + {} * {}", small.text, value.within_product()));
@@ -542,18 +543,18 @@ fn advance(g: &mut Generator, kind: usize, index: usize, value: &Expr) {
 }
 
 /// Writes what is carried.
-fn write(g: &mut Generator, seen: &[usize], element: &str, name: &str, difficulty: u8) {
+fn write(g: &mut KernelGenerator, seen: &[usize], element: &str, name: &str, difficulty: u8) {
     let depth = g.some_depth(difficulty);
     let first = seen[0];
     let value = g.weave(first, seen, depth);
     let value = with_carried(g, value, seen);
-    let value = g.constrain(value, Need::Finite);
+    let value = g.constrain(value, OperandNeed::Finite);
     g.line(&format!("{element} = {}", value.text));
     g.say(format!("`{name}` there is {}", value.words));
 }
 
 /// The value, and what else is carried.
-fn with_carried(g: &mut Generator, mut value: Expr, seen: &[usize]) -> Expr {
+fn with_carried(g: &mut KernelGenerator, mut value: GeneratedExpr, seen: &[usize]) -> GeneratedExpr {
     for &index in seen {
         if value.uses.contains(&index) || g.variables[index].ty != value.ty {
             continue;
@@ -564,7 +565,7 @@ fn with_carried(g: &mut Generator, mut value: Expr, seen: &[usize]) -> Expr {
             let other = g.read(index);
             let value_short = g.short(value);
             let range = value_short.range + other.range;
-            value = Expr::binary("+", &value_short, &other, value_short.ty, range);
+            value = GeneratedExpr::binary("+", &value_short, &other, value_short.ty, range);
         }
     }
     value

@@ -1,17 +1,17 @@
 //! Operations that no programmer would write: what cancels, what changes nothing, what is known beforehand.
 
-use super::expr::Expr;
-use super::range::Range;
+use super::expr::GeneratedExpr;
+use super::range::NumberRange;
 use polyloom::Op;
 
-/// Whether it is seldom what a program computes.
+/// Returns true if it is seldom what a program computes.
 pub(super) fn is_rare(op: Op) -> bool {
     use Op::{Degrees, Erfc, Erfcinv, Erfinv, NormHuber, NormPseudoHuber, Radians, SmoothNormalize};
     matches!(op, Degrees | Erfc | Erfcinv | Erfinv | NormHuber | NormPseudoHuber | Radians | SmoothNormalize)
 }
 
-/// Whether it takes the value as an angle although it is none.
-pub(super) fn mistakes_angle(op: Op, value: &Expr) -> bool {
+/// Returns true if it takes the value as an angle although it is none.
+pub(super) fn mistakes_angle(op: Op, value: &GeneratedExpr) -> bool {
     let is_given = || ["angle", "theta", "phase", "heading", "phi"].iter().any(|name| value.text.starts_with(name));
     let is_computed = || matches!(value.head, Some(Op::Asin | Op::Acos | Op::Atan | Op::Atan2));
     match op {
@@ -21,21 +21,21 @@ pub(super) fn mistakes_angle(op: Op, value: &Expr) -> bool {
     }
 }
 
-/// Whether it maps many numbers to one: seldom what a program wants.
+/// Returns true if it maps many numbers to one: seldom what a program wants.
 pub(super) fn is_flat(op: Op) -> bool {
     use Op::{Ceil, Floor, FloorDiv, Nonzero, Rint, Round, Sign, Step, Trunc};
     matches!(op, Ceil | Floor | FloorDiv | Nonzero | Rint | Round | Sign | Step | Trunc | Op::Not | Op::BitAnd)
 }
 
-/// Whether the operation says nothing, or says it in a roundabout way.
-pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
+/// Returns true if the operation says nothing, or says it in a roundabout way.
+pub(super) fn is_pointless(op: Op, args: &[GeneratedExpr]) -> bool {
     let [a, rest @ ..] = args else { return false };
     if args.iter().all(|arg| arg.uses.is_empty()) || a.head.is_some_and(|inner| undoes(op, inner)) {
         return true;
     }
-    let one_sign = |range: Range| range.low >= 0.0 || range.high <= 0.0;
-    let neutral = |x: &Expr, number: f64| x.is_constant() && x.range.low == number;
-    let same = |b: &Expr| a.text == b.text;
+    let one_sign = |range: NumberRange| range.low >= 0.0 || range.high <= 0.0;
+    let neutral = |x: &GeneratedExpr, number: f64| x.is_constant() && x.range.low == number;
+    let same = |b: &GeneratedExpr| a.text == b.text;
     let is_power = matches!(op, Op::Mul | Op::CwMul | Op::Dot | Op::Ddot | Op::SpatialDot | Op::Select | Op::Fma);
     if !is_power && rest.first().is_some_and(same) {
         return true;
@@ -61,11 +61,11 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
             let repeats = !is_sum && b.is_bare() && a.text.contains(b.text.as_str());
             let signed = b.text.starts_with('-') || b.head == Some(Op::Neg);
             let idle = neutral(b, 0.0) || is_sum && neutral(a, 0.0);
-            let inverts = |x: &Expr| matches!(x.head, Some(Op::Invert | Op::Neg));
+            let inverts = |x: &GeneratedExpr| matches!(x.head, Some(Op::Invert | Op::Neg));
             let opposite = a.uses == b.uses && a.uses.len() == 1 && (inverts(a) || inverts(b));
             let moves_twice = a.uses.is_empty() && b.parts.is_moved || b.uses.is_empty() && a.parts.is_moved;
             // Two products of the same could be one.
-            let is_product = |x: &Expr| x.head == Some(Op::Mul) && x.uses.len() > 1;
+            let is_product = |x: &GeneratedExpr| x.head == Some(Op::Mul) && x.uses.len() > 1;
             let twice = is_product(a) && is_product(b) && a.uses == b.uses;
             idle || opposite
                 || moves_twice
@@ -104,7 +104,7 @@ pub(super) fn is_pointless(op: Op, args: &[Expr]) -> bool {
     }
 }
 
-/// Whether one builtin takes back what the other has done, or has nothing left to do behind it.
+/// Returns true if one builtin takes back what the other has done, or has nothing left to do behind it.
 fn undoes(outer: Op, inner: Op) -> bool {
     use Op::{
         Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Ceil, Clamp, Copysign, Cos, Cosh, Degrees, Diag, Erf, Erfc,

@@ -1,15 +1,15 @@
 //! Kernels over the neighbours of an element.
 
 use super::elementwise::begin;
-use super::expr::Expr;
-use super::generator::Generator;
-use super::program::{Category, Extent, Program};
-use super::range::Range;
+use super::expr::GeneratedExpr;
+use super::generator::KernelGenerator;
+use super::program::{Category, DatasetProgram, ProgramExtent};
+use super::range::NumberRange;
 use polyloom::{Random, Type};
 
-/// What happens at the edges.
+/// Describes what happens at the edges.
 #[derive(Clone, Copy, PartialEq)]
-enum Edge {
+enum StencilEdge {
     /// Threads there copy the element, and leave.
     Return,
     /// Threads inside do the work, the others copy.
@@ -23,10 +23,10 @@ enum Edge {
 }
 
 /// A kernel over neighbours.
-pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::Stencil);
     let rank = g.random.pick(&[1, 1, 2, 2, 2, 3]);
-    let dim: Vec<Extent> = (0..rank).map(|axis| Extent::Free(axis as u8)).collect();
+    let dim: Vec<ProgramExtent> = (0..rank).map(|axis| ProgramExtent::Free(axis as u8)).collect();
     let names: &[&str] = match rank {
         1 => g.random.pick(&[&["i"], &["x"], &["cell"]]),
         2 => g.random.pick(&[&["i", "j"], &["row", "col"], &["y", "x"]]),
@@ -41,14 +41,20 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let (low, high) = g.limits(ty);
     let fields: &[&str] = &["field", "u", "grid", "height", "temperature", "density", "phi", "pressure", "image"];
     let source = g.array_like(fields, ty, &dim, low, high);
-    let edge = g.random.pick(&[Edge::Return, Edge::Inside, Edge::Clamped, Edge::Periodic, Edge::Padded]);
+    let edge = g.random.pick(&[
+        StencilEdge::Return,
+        StencilEdge::Inside,
+        StencilEdge::Clamped,
+        StencilEdge::Periodic,
+        StencilEdge::Padded,
+    ]);
     let radius = if rank == 1 { g.random.pick(&[1, 1, 2]) } else { 1 };
     let extents: Vec<String> = (0..rank).map(|axis| format!("{source}.shape[{axis}]")).collect();
     let mut extras = g.extras(difficulty);
-    let range = Range::new(low, high);
-    let stencil = Stencil { source, edge, radius, rank, extents, ty, range };
+    let range = NumberRange::new(low, high);
+    let stencil = StencilKernel { source, edge, radius, rank, extents, ty, range };
     match edge {
-        Edge::Return | Edge::Inside => stencil.guarded(&mut g, &mut extras, difficulty),
+        StencilEdge::Return | StencilEdge::Inside => stencil.guarded(&mut g, &mut extras, difficulty),
         _ => {
             let value = stencil.value(&mut g, &mut extras, difficulty);
             g.store(value);
@@ -58,28 +64,28 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::Stencil)
 }
 
-struct Stencil {
+struct StencilKernel {
     source: String,
-    edge: Edge,
+    edge: StencilEdge,
     radius: usize,
     rank: usize,
     extents: Vec<String>,
     ty: Type,
-    range: Range,
+    range: NumberRange,
 }
 
-impl Stencil {
-    fn here(&self, g: &Generator) -> String {
+impl StencilKernel {
+    fn here(&self, g: &KernelGenerator) -> String {
         format!("{}[{}]", self.source, g.indices.join(", "))
     }
 
     /// The work under a condition, and a copy elsewhere.
-    fn guarded(&self, g: &mut Generator, extras: &mut Vec<usize>, difficulty: u8) -> Option<()> {
+    fn guarded(&self, g: &mut KernelGenerator, extras: &mut Vec<usize>, difficulty: u8) -> Option<()> {
         let radius = self.radius;
         let here = self.here(g);
         let (element, name) = g.output(self.ty);
         let indices = g.indices.clone();
-        let is_return = self.edge == Edge::Return;
+        let is_return = self.edge == StencilEdge::Return;
         let tests: Vec<String> = indices
             .iter()
             .zip(&self.extents)
@@ -118,13 +124,13 @@ impl Stencil {
         Some(())
     }
 
-    /// What is computed of the neighbours.
-    fn value(&self, g: &mut Generator, extras: &mut Vec<usize>, difficulty: u8) -> Expr {
+    /// Returns what is computed of the neighbours.
+    fn value(&self, g: &mut KernelGenerator, extras: &mut Vec<usize>, difficulty: u8) -> GeneratedExpr {
         let here = self.here(g);
         let center = g.let_like(&["center", "here", "c", "mid"], &here, self.ty, self.range);
         let middle = g.text(center);
         g.explain(format!("`{middle}` is the element itself."));
-        if self.rank == 1 && g.random.one_in(4) && self.edge != Edge::Padded {
+        if self.rank == 1 && g.random.one_in(4) && self.edge != StencilEdge::Padded {
             let total = self.looped(g);
             extras.extend([center, total]);
             let depth = g.some_depth(difficulty);
@@ -140,9 +146,9 @@ impl Stencil {
         seen.push(center);
         let real = g.real;
         let words = match self.edge {
-            Edge::Clamped => "Neighbours beyond the edge are the nearest elements.",
-            Edge::Periodic => "The grid is periodic.",
-            Edge::Padded => "Elements beyond the edge are zero.",
+            StencilEdge::Clamped => "Neighbours beyond the edge are the nearest elements.",
+            StencilEdge::Periodic => "The grid is periodic.",
+            StencilEdge::Padded => "Elements beyond the edge are zero.",
             _ => "",
         };
         if !words.is_empty() {
@@ -155,7 +161,7 @@ impl Stencil {
                 let n = names.len() as f64;
                 let elem = self.ty.as_composite().map_or(self.ty, |composite| composite.elem().into());
                 let sum = names.join(" + ");
-                let range = Generator::many(self.range, 2.0 * n);
+                let range = KernelGenerator::many(self.range, 2.0 * n);
                 let (text, words) = match g.random.below(3) {
                     0 => {
                         let count = g.number_of(elem, n).text;
@@ -205,8 +211,8 @@ impl Stencil {
         g.concluded(base, &seen, depth)
     }
 
-    /// How far the neighbours are from the element, all in all.
-    fn unevenness(&self, g: &mut Generator, center: usize, neighbours: &[usize]) -> usize {
+    /// Returns how far the neighbours are from the element, all in all.
+    fn unevenness(&self, g: &mut KernelGenerator, center: usize, neighbours: &[usize]) -> usize {
         let (middle, n, size) = (g.text(center), neighbours.len() as f64, 2.0 * self.range.size());
         let (abs, max, zero) = (g.builtin("abs"), g.builtin("max"), g.number_of(self.ty, 0.0).text);
         let kind = g.random.below(3);
@@ -225,20 +231,20 @@ impl Stencil {
             ("the sum of the squared differences to the neighbours", n * size * size),
             ("the sum of what the neighbours are greater by", n * size),
         ][kind];
-        let index = g.let_like(&["variation", "unevenness", "activity"], &text, self.ty, Range::new(0.0, high));
+        let index = g.let_like(&["variation", "unevenness", "activity"], &text, self.ty, NumberRange::new(0.0, high));
         let name = g.text(index);
         g.explain(format!("`{name}` is {what}."));
         index
     }
 
     /// Central differences along the axes, or what is made of them.
-    fn differences(&self, g: &mut Generator, neighbours: &[usize]) -> Option<usize> {
+    fn differences(&self, g: &mut KernelGenerator, neighbours: &[usize]) -> Option<usize> {
         let [across, along, through] = self.sides(g);
         let pairs: [([&str; 2], &[&str]); 3] =
             [(across, &["dx", "slope_x"]), (along, &["dy", "slope_y"]), (through, &["dz", "slope_z"])];
         let elem = self.ty.as_composite().map_or(self.ty, |composite| composite.elem().into());
         let half = g.number_of(elem, 0.5).text;
-        let has = |g: &Generator, name: &str| neighbours.iter().any(|&index| g.variables[index].text == name);
+        let has = |g: &KernelGenerator, name: &str| neighbours.iter().any(|&index| g.variables[index].text == name);
         let mut found = Vec::new();
         for ([low, high], names) in pairs {
             if has(g, low) && has(g, high) {
@@ -277,20 +283,22 @@ impl Stencil {
         } else {
             what
         };
-        let index = g.let_like(&["steepness", "edge", "roughness", "grad_size"], &text, self.ty, Range::new(0.0, high));
+        let index =
+            g.let_like(&["steepness", "edge", "roughness", "grad_size"], &text, self.ty, NumberRange::new(0.0, high));
         let name = g.text(index);
         g.explain(format!("`{name}` is {what}."));
         Some(index)
     }
 
-    /// What neighbours are called along each axis, the last first: rows of a table are counted downwards.
-    fn sides(&self, g: &Generator) -> [[&'static str; 2]; 3] {
+    /// Returns what neighbours are called along each axis, the last first, because rows of a table are counted
+    /// downwards.
+    fn sides(&self, g: &KernelGenerator) -> [[&'static str; 2]; 3] {
         let is_upwards = g.indices.iter().any(|index| index == "y");
         [["left", "right"], if is_upwards { ["down", "up"] } else { ["above", "below"] }, ["back", "front"]]
     }
 
     /// Neighbours as variables, and where they are.
-    fn neighbours(&self, g: &mut Generator, difficulty: u8) -> Vec<(usize, String)> {
+    fn neighbours(&self, g: &mut KernelGenerator, difficulty: u8) -> Vec<(usize, String)> {
         let names = self.sides(g);
         let indices = g.indices.clone();
         let mut steps: Vec<Vec<i32>> = Vec::new();
@@ -315,14 +323,16 @@ impl Stencil {
         }
         // Indices beside the thread's own, once for each axis.
         let mut beside: Vec<[String; 2]> = Vec::new();
-        if matches!(self.edge, Edge::Clamped | Edge::Periodic) {
+        if matches!(self.edge, StencilEdge::Clamped | StencilEdge::Periodic) {
             for axis in 0..self.rank {
                 let (index, extent) = (&indices[axis], &self.extents[axis]);
                 let needs = |sign: i32| steps.iter().any(|step| step[axis] * sign > 0);
                 let names = [format!("{index}m"), format!("{index}p")];
                 let (max, min) = (g.builtin("max"), g.builtin("min"));
                 let texts = match self.edge {
-                    Edge::Clamped => [format!("{max}({index} - 1, 0)"), format!("{min}({index} + 1, {extent} - 1)")],
+                    StencilEdge::Clamped => {
+                        [format!("{max}({index} - 1, 0)"), format!("{min}({index} + 1, {extent} - 1)")]
+                    }
                     _ => [format!("({index} + {extent} - 1) % {extent}"), format!("({index} + 1) % {extent}")],
                 };
                 for ((name, text), sign) in names.iter().zip(&texts).zip([-1, 1]) {
@@ -346,7 +356,7 @@ impl Stencil {
                     (0, _) => indices[axis].clone(),
                     (-1, Some(names)) => names[0].clone(),
                     (1, Some(names)) => names[1].clone(),
-                    (_, Some(_)) if self.edge == Edge::Clamped => {
+                    (_, Some(_)) if self.edge == StencilEdge::Clamped => {
                         let call = g.builtin("clamp");
                         format!(
                             "{call}({} {} {}, 0, {} - 1)",
@@ -372,7 +382,7 @@ impl Stencil {
                 (_, 1) => g.like(&[names[self.rank - 1 - axis][usize::from(step[axis] > 0)]]),
                 _ => g.like(&[["far_left", "far_right"][usize::from(step[axis] > 0)]]),
             };
-            if self.edge == Edge::Padded {
+            if self.edge == StencilEdge::Padded {
                 let plain = if self.ty == Type::F32 { format!("float({})", zero.text) } else { zero.text.clone() };
                 g.line(&format!("{name} = {plain}"));
                 let tests: Vec<String> = step
@@ -390,7 +400,7 @@ impl Stencil {
             } else {
                 g.line(&format!("{name} = {text}"));
             }
-            let range = self.range.or(Range::of(0.0));
+            let range = self.range.or(NumberRange::of(0.0));
             let moved = step.iter().zip(&indices).filter(|(step, _)| **step != 0);
             let place: Vec<String> =
                 moved.map(|(&step, index)| format!("{index} {} {}", sign(step), step.abs())).collect();
@@ -400,15 +410,15 @@ impl Stencil {
     }
 
     /// A sum over neighbours with weights from an array.
-    fn looped(&self, g: &mut Generator) -> usize {
+    fn looped(&self, g: &mut KernelGenerator) -> usize {
         let radius = g.random.pick(&[1, 2, 3]);
         let elem = self.ty.as_composite().map_or(self.ty, |composite| composite.elem().into());
         let n = 2 * radius + 1;
-        let weights = g.array_like(&["weights", "taps", "stencil", "coefs"], elem, &[Extent::Is(n)], -0.5, 1.0);
+        let weights = g.array_like(&["weights", "taps", "stencil", "coefs"], elem, &[ProgramExtent::Is(n)], -0.5, 1.0);
         let zero = g.zero(self.ty);
-        let range = Generator::many(self.range.or(-self.range), f64::from(n));
+        let range = KernelGenerator::many(self.range.or(-self.range), f64::from(n));
         let total = g.mutable_like(&["total", "weighted", "acc"], &zero, range);
-        // What it is in the end says what it begins with.
+        // The final value says what it begins with.
         g.take_back_sentence();
         let name = g.text(total);
         let (k, at) = (g.like(&["k", "tap", "s"]), g.like(&["at", "src", "pos"]));
@@ -417,13 +427,14 @@ impl Stencil {
         g.nested(|g| {
             let moved = format!("{index} + {k} - {radius}");
             let text = match self.edge {
-                Edge::Periodic => format!("({moved} + {n} * {extent}) % {extent}"),
+                StencilEdge::Periodic => format!("({moved} + {n} * {extent}) % {extent}"),
                 _ => format!("{}({moved}, 0, {extent} - 1)", g.builtin("clamp")),
             };
             g.line(&format!("{at} = {text}"));
             g.line(&format!("{name} += {weights}[{k}] * {}[{at}]", self.source));
         });
-        let edge = if self.edge == Edge::Periodic { "round the grid" } else { "the elements at the edges repeated" };
+        let edge =
+            if self.edge == StencilEdge::Periodic { "round the grid" } else { "the elements at the edges repeated" };
         g.say(format!(
             "`{name}` is the sum of the {n} elements from {radius} before to {radius} after, {edge}, weighted by `{weights}`."
         ));

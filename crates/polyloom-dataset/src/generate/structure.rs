@@ -1,11 +1,11 @@
 //! Kernels over structs.
 
-use super::domain::Need;
+use super::domain::OperandNeed;
 use super::elementwise::begin;
-use super::expr::Expr;
-use super::generator::{Generator, name_of};
-use super::program::{Category, Extent, Input, Program, Values};
-use super::range::Range;
+use super::expr::GeneratedExpr;
+use super::generator::{KernelGenerator, name_of};
+use super::program::{Category, DatasetProgram, InputValues, ProgramExtent, ProgramInput};
+use super::range::NumberRange;
 use super::roles;
 use polyloom::{Composite, Random, Type};
 
@@ -45,30 +45,30 @@ const COUNTS: [&str; 6] = ["kind", "count", "level", "rank", "group", "state"];
 
 /// A struct of the program.
 #[derive(Clone)]
-struct Struct {
+struct GeneratedStruct {
     name: String,
-    fields: Vec<Field>,
+    fields: Vec<GeneratedField>,
 }
 
 #[derive(Clone)]
-struct Field {
+struct GeneratedField {
     name: String,
     /// `None` of a field that is a struct.
     ty: Option<Type>,
-    inner: Option<Box<Struct>>,
-    range: Range,
+    inner: Option<Box<GeneratedStruct>>,
+    range: NumberRange,
 }
 
 /// A field that is no struct, or one of a field's: its path.
 #[derive(Clone)]
-struct Leaf {
+struct GeneratedLeaf {
     path: String,
     ty: Type,
-    range: Range,
+    range: NumberRange,
 }
 
-impl Struct {
-    fn leaves(&self) -> Vec<Leaf> {
+impl GeneratedStruct {
+    fn leaves(&self) -> Vec<GeneratedLeaf> {
         let mut all = Vec::new();
         for field in &self.fields {
             match (&field.inner, field.ty) {
@@ -76,9 +76,9 @@ impl Struct {
                     inner
                         .leaves()
                         .into_iter()
-                        .map(|leaf| Leaf { path: format!("{}.{}", field.name, leaf.path), ..leaf }),
+                        .map(|leaf| GeneratedLeaf { path: format!("{}.{}", field.name, leaf.path), ..leaf }),
                 ),
-                (None, Some(ty)) => all.push(Leaf { path: field.name.clone(), ty, range: field.range }),
+                (None, Some(ty)) => all.push(GeneratedLeaf { path: field.name.clone(), ty, range: field.range }),
                 (None, None) => {}
             }
         }
@@ -87,16 +87,16 @@ impl Struct {
 }
 
 /// A kernel over structs.
-pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::Struct);
     let inner = (difficulty > 1 && g.random.one_in(2)).then(|| g.structure(None));
     let main = g.structure(inner);
     let (_, names) = NAMES.iter().find(|(name, _)| *name == main.name)?;
     let index = g.random.pick(&["i", "tid", "idx"]);
-    g.threads_over(&[Extent::Free(0)], &[index]);
+    g.threads_over(&[ProgramExtent::Free(0)], &[index]);
     let whole_name = g.like(&names[..1]);
     let in_place = g.random.one_in(3);
-    g.struct_param(&whole_name, &main, &[Extent::Free(0)]);
+    g.struct_param(&whole_name, &main, &[ProgramExtent::Free(0)]);
     let index = g.indices[0].clone();
     let leaves = main.leaves();
     // The element under a name, or its fields one by one.
@@ -137,9 +137,9 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     g.finish(Category::Struct)
 }
 
-impl Generator {
+impl KernelGenerator {
     /// A struct with a name of its own, defined before the kernel.
-    fn structure(&mut self, inner: Option<Struct>) -> Struct {
+    fn structure(&mut self, inner: Option<GeneratedStruct>) -> GeneratedStruct {
         let first = self.random.below(NAMES.len());
         let name = (0..NAMES.len())
             .map(|at| NAMES[(first + at) % NAMES.len()].0)
@@ -147,30 +147,30 @@ impl Generator {
             .unwrap_or("Record")
             .to_owned();
         let n = 2 + self.random.below(3);
-        let mut fields: Vec<Field> = Vec::new();
+        let mut fields: Vec<GeneratedField> = Vec::new();
         let elem = match self.real {
             Type::Scalar(scalar) => scalar,
             _ => polyloom::Scalar::F32,
         };
         for at in 0..n {
-            let (list, ty, range): (&[&str], Type, Range) = match self.random.below(6) {
-                0 if at > 0 => (&COUNTS, Type::I32, Range::new(0.0, 9.0)),
+            let (list, ty, range): (&[&str], Type, NumberRange) = match self.random.below(6) {
+                0 if at > 0 => (&COUNTS, Type::I32, NumberRange::new(0.0, 9.0)),
                 1 | 2 => {
                     let len = self.random.pick(&[2, 3, 3, 3, 4]);
-                    (&VECTORS, Composite::Vector { elem, len }.into(), Range::within(2.0))
+                    (&VECTORS, Composite::Vector { elem, len }.into(), NumberRange::within(2.0))
                 }
-                _ => (&NUMBERS, self.real, Range::new(0.1, 3.0)),
+                _ => (&NUMBERS, self.real, NumberRange::new(0.1, 3.0)),
             };
             let start = self.random.below(list.len());
             let fresh = (0..list.len())
                 .map(|step| list[(start + step) % list.len()])
                 .find(|name| fields.iter().all(|field| field.name != *name));
             let Some(fresh) = fresh else { continue };
-            fields.push(Field { name: fresh.to_owned(), ty: Some(ty), inner: None, range });
+            fields.push(GeneratedField { name: fresh.to_owned(), ty: Some(ty), inner: None, range });
         }
         if let Some(inner) = inner {
             let name = inner.name.to_lowercase();
-            fields.push(Field { name, ty: None, inner: Some(Box::new(inner)), range: Range::ANY });
+            fields.push(GeneratedField { name, ty: None, inner: Some(Box::new(inner)), range: NumberRange::ANY });
         }
         let lines: Vec<String> = fields
             .iter()
@@ -192,18 +192,18 @@ impl Generator {
                 self.composites.push(composite);
             }
         }
-        Struct { name, fields }
+        GeneratedStruct { name, fields }
     }
 
-    fn struct_param(&mut self, name: &str, of: &Struct, shape: &[Extent]) {
+    fn struct_param(&mut self, name: &str, of: &GeneratedStruct, shape: &[ProgramExtent]) {
         let inputs = of
             .leaves()
             .into_iter()
-            .map(|leaf| Input {
+            .map(|leaf| ProgramInput {
                 name: format!("{name}.{}", leaf.path),
                 dtype: name_of(leaf.ty),
                 shape: shape.to_vec(),
-                values: Values::Between { low: leaf.range.low, high: leaf.range.high },
+                values: InputValues::Between { low: leaf.range.low, high: leaf.range.high },
             })
             .collect();
         let annotation = self.annotation(&of.name, shape.len());
@@ -211,7 +211,7 @@ impl Generator {
     }
 
     /// The fields of a struct as variables.
-    fn fields(&mut self, base: &str, leaves: &[Leaf]) -> Vec<usize> {
+    fn fields(&mut self, base: &str, leaves: &[GeneratedLeaf]) -> Vec<usize> {
         leaves
             .iter()
             .map(|leaf| {
@@ -222,7 +222,7 @@ impl Generator {
     }
 
     /// A function of the struct, and a variable with what it gives.
-    fn method(&mut self, of: &Struct, base: &str, difficulty: u8) -> usize {
+    fn method(&mut self, of: &GeneratedStruct, base: &str, difficulty: u8) -> usize {
         let names = ["measure", "evaluate", "assess", "rate_item", "appraise", "score"];
         let name = self.like(&names);
         let param = of.name.to_lowercase();
@@ -235,7 +235,7 @@ impl Generator {
             heads.push((more.clone(), self.type_name(real)));
         }
         let arrow = if self.random.one_in(2) { self.type_name(real) } else { String::new() };
-        let mut range = Range::ANY;
+        let mut range = NumberRange::ANY;
         let leaves = of.leaves();
         let told = self.item(&name, &heads, |g| {
             let fields = g.fields(&param, &leaves);
@@ -243,7 +243,7 @@ impl Generator {
                 g.variables[field].is_free = true;
             }
             if with_more {
-                g.declare(more.clone(), format!("`{more}`"), real, Range::within(4.0));
+                g.declare(more.clone(), format!("`{more}`"), real, NumberRange::within(4.0));
             }
             let n = g.random.below(1 + usize::from(difficulty));
             g.statements(n, 1);
@@ -251,12 +251,12 @@ impl Generator {
             g.review();
             let is_read = |field: &usize| g.variables[*field].used || value.uses.contains(field);
             if !fields.iter().any(is_read) {
-                // What the function is of must matter to it.
+                // The function must depend on what it is of.
                 let field = g.random.pick(&fields);
                 g.variables[field].is_free = false;
             }
             let value = g.with_unused(value);
-            let value = g.constrain(value, Need::Finite);
+            let value = g.constrain(value, OperandNeed::Finite);
             range = value.range;
             g.line(&format!("return {}", value.text));
             g.say(value.words);
@@ -268,7 +268,7 @@ impl Generator {
         let mut call = format!("{name}({base})");
         if with_more {
             let arg = self.variable(real, 1);
-            let arg = self.constrain(arg, Need::Unit);
+            let arg = self.constrain(arg, OperandNeed::Unit);
             let arg = self.short(arg);
             call = format!("{name}({base}, {})", arg.text);
         }
@@ -279,19 +279,20 @@ impl Generator {
     }
 
     /// New values of some fields of the element itself.
-    fn update(&mut self, whole: &str, base: &str, leaves: &[Leaf], named: bool, difficulty: u8) -> Option<()> {
+    fn update(&mut self, whole: &str, base: &str, leaves: &[GeneratedLeaf], named: bool, difficulty: u8) -> Option<()> {
         let index = self.indices[0].clone();
         let known = self.types();
         let n = 1 + self.random.below(2);
-        let fits: Vec<&Leaf> = leaves.iter().filter(|leaf| known.contains(&leaf.ty)).collect();
+        let fits: Vec<&GeneratedLeaf> = leaves.iter().filter(|leaf| known.contains(&leaf.ty)).collect();
         let first = self.random.below(fits.len().max(1));
-        let chosen: Vec<Leaf> = (0..n.min(fits.len())).map(|at| fits[(first + at) % fits.len()].clone()).collect();
-        // New values come first: the fields may be read by each other's.
+        let chosen: Vec<GeneratedLeaf> =
+            (0..n.min(fits.len())).map(|at| fits[(first + at) % fits.len()].clone()).collect();
+        // New values come first, because the fields may be read by each other's.
         let (mut lines, mut told) = (Vec::new(), Vec::new());
         for (at, leaf) in chosen.iter().enumerate() {
             let value = self.variable(leaf.ty, 1 + usize::from(difficulty > 1));
             let value = if at + 1 == chosen.len() { self.with_unused(value) } else { value };
-            let value = self.constrain(value, Need::Finite);
+            let value = self.constrain(value, OperandNeed::Finite);
             let value = self.short(value);
             let target = match named {
                 true => format!("{base}.{}", leaf.path),
@@ -308,7 +309,7 @@ impl Generator {
         if lines.len() > 1 && lines[1].1.text.contains(&lines[0].0) {
             return None;
         }
-        // What the old values are of use for is told before.
+        // The use of the old values is told before.
         told.into_iter().for_each(|sentence| self.say(sentence));
         for (target, value) in &lines {
             let self_update = format!("{target} + ");
@@ -324,7 +325,7 @@ impl Generator {
     }
 
     /// A new struct for each element, in an array of its own.
-    fn new_struct(&mut self, of: &Struct, leaves: &[Leaf], base: &str) -> Option<()> {
+    fn new_struct(&mut self, of: &GeneratedStruct, leaves: &[GeneratedLeaf], base: &str) -> Option<()> {
         if of.fields.iter().any(|field| field.inner.is_some()) {
             return None;
         }
@@ -332,11 +333,11 @@ impl Generator {
         let out = self.like(&["moved", "updated", "results", "next_state"]);
         let inputs = leaves
             .iter()
-            .map(|leaf| Input {
+            .map(|leaf| ProgramInput {
                 name: format!("{out}.{}", leaf.path),
                 dtype: name_of(leaf.ty),
-                shape: vec![Extent::Free(0)],
-                values: Values::Zeros,
+                shape: vec![ProgramExtent::Free(0)],
+                values: InputValues::Zeros,
             })
             .collect();
         let annotation = self.annotation(&of.name, 1);
@@ -345,14 +346,14 @@ impl Generator {
         self.line(&format!("{fresh} = {}()", of.name));
         let n = leaves.iter().rposition(|leaf| known.contains(&leaf.ty))? + 1;
         for (at, leaf) in leaves.iter().enumerate() {
-            let value: Expr = if known.contains(&leaf.ty) && (at + 1 == n || self.random.one_in(2)) {
+            let value: GeneratedExpr = if known.contains(&leaf.ty) && (at + 1 == n || self.random.one_in(2)) {
                 let value = self.computed(leaf.ty, 1);
                 let value = if at + 1 == n { self.with_unused(value) } else { value };
-                let value = self.constrain(value, Need::Finite);
+                let value = self.constrain(value, OperandNeed::Finite);
                 self.short(value)
             } else {
                 let text = format!("{base}.{}", leaf.path);
-                Expr::atom(text, leaf.ty, leaf.range)
+                GeneratedExpr::atom(text, leaf.ty, leaf.range)
             };
             self.line(&format!("{fresh}.{} = {}", leaf.path, value.text));
             self.say(format!("`{out}.{}` is {}.", leaf.path, value.words));

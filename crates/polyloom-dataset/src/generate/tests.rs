@@ -1,11 +1,11 @@
 use super::*;
 use crate::produce::drafts;
-use crate::verify::{Reason, Verifier};
-use polyloom::op::Spelling;
+use crate::verify::{KernelVerifier, Reason};
+use polyloom::op::OpSpelling;
 use polyloom::{Arch, Kernel, Op, Session, SourceFile, SourceUnit};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-fn compile(session: &Session, program: &Program) -> Kernel {
+fn compile(session: &Session, program: &DatasetProgram) -> Kernel {
     let file = SourceFile::new("generated.py", program.source.as_str(), 1);
     let compiled = SourceUnit::parse(file).and_then(|unit| session.compile_file_kernel(&unit, &program.name));
     compiled.unwrap_or_else(|error| panic!("{}\n{error}", program.source))
@@ -70,7 +70,7 @@ fn kernels_compile_and_differ_in_structure() {
 
 #[test]
 fn most_kernels_pass_and_none_finds_a_fault() {
-    let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+    let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
     for &category in Category::ALL {
         let n = 60;
         let (mut n_rejected, mut n_idle) = (0, 0);
@@ -104,7 +104,7 @@ fn every_builtin_occurs() {
         missing.retain(|&op| {
             let called = source.contains(&format!(".{}(", op.name()));
             let written = match op.info().spelling {
-                Spelling::Operator(operator) => source.contains(&format!("{operator} ")) || source.contains(operator),
+                OpSpelling::Operator(operator) => source.contains(&format!("{operator} ")) || source.contains(operator),
                 _ => false,
             };
             !called && !written

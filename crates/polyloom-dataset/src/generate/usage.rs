@@ -12,7 +12,7 @@ pub(super) struct NameUsage {
     n_lines: usize,
 }
 
-/// What is a hash already.
+/// Describes what is a hash already.
 #[derive(Default)]
 struct AsItIs(u64);
 
@@ -35,7 +35,7 @@ impl NameUsage {
     pub(super) fn scan(&mut self, lines: &[String]) {
         for (at, line) in lines.iter().enumerate().skip(self.n_lines) {
             let line = line.trim_start();
-            // What is assigned is not read, even if it is added to.
+            // A target of an assignment is not read, even if it is added to.
             let rest = match assignment(line) {
                 Some((_, value)) => value,
                 None if line.starts_with('#') => "",
@@ -51,7 +51,7 @@ impl NameUsage {
                 if hash != EMPTY && !is_part {
                     self.last.insert(hash, at);
                 }
-                // What is behind a dot is no name: `b[i].y` does not read `y`.
+                // A field's name is no name of a variable, so that `b[i].y` does not read `y`.
                 is_part = byte == b'.' && (hash == EMPTY || is_part);
                 hash = if byte == b'.' && hash != EMPTY && !is_part { with(hash, byte) } else { EMPTY };
             }
@@ -64,7 +64,7 @@ impl NameUsage {
         self.last.get(&name.bytes().fold(EMPTY, with)).copied()
     }
 
-    /// Whether one of these lines, which have been taken in, computes what no other reads, or nothing new.
+    /// Returns true if one of these lines, which have been taken in, computes what no other reads, or nothing new.
     pub(super) fn finds_idle(&self, lines: &[String]) -> bool {
         lines.iter().filter_map(|line| assignment(line.trim_start())).any(|(target, value)| {
             let mut names = target.trim_end_matches([' ', '+', '-', '*', '/']).split(", ");
@@ -80,8 +80,8 @@ fn with(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
-/// Whether two lines in a row of them give the same value two names, or leave it in two arrays that are not their own:
-/// what they leave in tiles of shared memory is read again.
+/// Returns true if two lines in a row of them give the same value two names, or leave it in two arrays that are not
+/// their own, because what they leave in tiles of shared memory is read again.
 pub(super) fn repeats(lines: &[String]) -> bool {
     let tile =
         |line: &String| Some(line.split_once(" = ").filter(|(_, made)| made.contains("shared_array"))?.0.to_owned());
@@ -108,7 +108,7 @@ pub(super) fn repeats(lines: &[String]) -> bool {
         let text = line.trim_start();
         let depth = line.len() - text.len();
         known.retain(|(at, ..)| *at <= depth);
-        // What is changed is not known any more.
+        // A variable that changes is not known any more.
         if let Some((targets, _)) = text.split_once(" = ").or_else(|| text.split_once("= ")) {
             let target = targets.split(['[', '.', ' ', ',']).next().unwrap_or(targets);
             let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -129,7 +129,7 @@ pub(super) fn repeats(lines: &[String]) -> bool {
     false
 }
 
-/// Whether lines read a composite as a whole, or more than one of its components.
+/// Returns true if lines read a composite as a whole, or more than one of its components.
 pub(super) fn reads_whole(lines: &[String], name: &str) -> bool {
     let mut component: Option<&str> = None;
     for line in lines {

@@ -1,12 +1,12 @@
 //! Expressions of a given type over the op table.
 
-use super::domain::{Need, expected, n_components, need, within_type};
-use super::expr::{Binding, Expr};
-use super::generator::{Generator, Variable, name_of};
-use super::known::Ask;
-use super::range::Range;
+use super::domain::{OperandNeed, expected, n_components, need, within_type};
+use super::expr::{BindingStrength, GeneratedExpr};
+use super::generator::{GeneratedVariable, KernelGenerator, name_of};
+use super::known::ConditionTest;
+use super::range::NumberRange;
 use super::sense::{is_flat, is_pointless, is_rare, mistakes_angle};
-use polyloom::op::{Choose, Group, Signature, Spelling, TypeClass};
+use polyloom::op::{OpGroup, OpSpelling, ResultChoice, Signature, TypeClass};
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -18,25 +18,25 @@ const LONG: usize = 34;
 
 /// A builtin that gives one value and does nothing else.
 #[derive(Clone, Copy)]
-pub(super) struct Overload {
+pub(super) struct BuiltinOverload {
     pub(super) op: Op,
     signature: &'static Signature,
 }
 
-/// What of all that a kernel gives a type.
-pub(super) struct Choices {
+/// Describes what of all that a kernel gives a type.
+pub(super) struct TypeChoices {
     ops: Vec<Op>,
     /// Those of them that are plain arithmetic.
     common: Vec<Op>,
     /// The overloads, those of an op beside each other.
-    overloads: Vec<Overload>,
+    overloads: Vec<BuiltinOverload>,
 }
 
 /// All of them, as the op table has them.
-pub(super) static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
-    use Group::{Arithmetic, Bits, Comparison, Core, Math, Vector};
+pub(super) static OVERLOADS: LazyLock<Vec<BuiltinOverload>> = LazyLock::new(|| {
+    use OpGroup::{Arithmetic, Bits, Comparison, Core, Math, Vector};
     let is_value = |info: &&'static polyloom::op::OpInfo| {
-        // Of finite numbers the answer is always the same, and `pos` does nothing.
+        // All finite numbers give the same answer, so that `pos` does nothing.
         let is_dull = matches!(info.op, Op::IsNan | Op::IsInf | Op::IsFinite | Op::Pos | Op::Unot);
         let group = matches!(info.group, Arithmetic | Bits | Comparison | Math | Vector) || info.op == Op::Select;
         info.is_builtin() && info.is_pure() && (group && info.group != Core || info.op == Op::Select) && !is_dull
@@ -45,7 +45,7 @@ pub(super) static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
         let plain = |signature: &&'static Signature| {
             signature.results.len() == 1 && signature.params.iter().all(|param| !param.inout)
         };
-        info.signatures.iter().filter(plain).map(|signature| Overload { op: info.op, signature })
+        info.signatures.iter().filter(plain).map(|signature| BuiltinOverload { op: info.op, signature })
     };
     Op::all().filter(is_value).flat_map(of).collect()
 });
@@ -70,7 +70,7 @@ pub(super) fn is_in_warp(op: Op) -> bool {
     )
 }
 
-/// Whether real Warp takes operands of these types.
+/// Returns true if real Warp takes operands of these types.
 fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
     let first = types[0].as_composite();
     let moves = types.iter().any(|ty| matches!(ty.as_composite(), Some(Composite::Transform { .. })));
@@ -78,7 +78,7 @@ fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
         // Transformations are added, and multiplied by numbers and each other.
         Op::Neg | Op::Div | Op::CwMul | Op::CwDiv if moves => false,
         Op::CwMul | Op::CwDiv => !matches!(first, Some(Composite::Quaternion { .. })),
-        // Of `float32` alone there.
+        // Warp has `float32` alone there.
         Op::SmoothNormalize
         | Op::NormHuber
         | Op::NormPseudoHuber
@@ -97,21 +97,21 @@ fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
     }
 }
 
-/// Whether something is divided by a rotation, component by component: that means nothing.
+/// Returns true if something is divided by a rotation, component by component, because that means nothing.
 fn divides_by_rotation(op: Op, types: &[Type]) -> bool {
     let is_rotation =
         |ty: &Type| matches!(ty.as_composite(), Some(Composite::Quaternion { .. } | Composite::Transform { .. }));
     matches!(op, Op::Div | Op::CwDiv) && types.get(1).is_some_and(is_rotation)
 }
 
-/// What an overload leaves open is taken from the types of the kernel.
+/// Describes what an overload leaves open is taken from the types of the kernel.
 struct OfKernel<'a> {
     random: &'a mut Random,
     composites: &'a [Composite],
     scalars: &'a [Scalar],
 }
 
-impl Choose for OfKernel<'_> {
+impl ResultChoice for OfKernel<'_> {
     fn scalar(&mut self, class: TypeClass) -> Option<Scalar> {
         let fits: Vec<Scalar> = self.scalars.iter().copied().filter(|&scalar| class.contains(scalar)).collect();
         (!fits.is_empty()).then(|| self.random.pick(&fits))
@@ -132,9 +132,9 @@ fn is_matrix(ty: Type) -> bool {
     matches!(ty.as_composite(), Some(Composite::Matrix { .. }))
 }
 
-impl Generator {
+impl KernelGenerator {
     /// An expression of this type, so many operations deep at most.
-    pub(super) fn value(&mut self, ty: Type, depth: usize) -> Expr {
+    pub(super) fn value(&mut self, ty: Type, depth: usize) -> GeneratedExpr {
         if depth == 0 || self.random.one_in(8) {
             return self.leaf(ty);
         }
@@ -147,8 +147,9 @@ impl Generator {
     }
 
     /// The variable that has this value already, if there is one.
-    fn by_name(&mut self, expr: Expr) -> Expr {
-        let has_it = |variable: &Variable| variable.visible && !variable.changes && variable.value == expr.text;
+    fn by_name(&mut self, expr: GeneratedExpr) -> GeneratedExpr {
+        let has_it =
+            |variable: &GeneratedVariable| variable.visible && !variable.changes && variable.value == expr.text;
         let changes = expr.uses.iter().any(|&index| self.variables[index].changes);
         match self.variables.iter().position(has_it).filter(|_| !changes) {
             Some(index) => self.read(index),
@@ -157,12 +158,12 @@ impl Generator {
     }
 
     /// A condition that depends on something.
-    pub(super) fn condition(&mut self, depth: usize) -> Expr {
+    pub(super) fn condition(&mut self, depth: usize) -> GeneratedExpr {
         self.open_condition(depth).unwrap_or_else(|| self.any_condition(0))
     }
 
     /// One that nothing has decided yet.
-    pub(super) fn open_condition(&mut self, depth: usize) -> Option<Expr> {
+    pub(super) fn open_condition(&mut self, depth: usize) -> Option<GeneratedExpr> {
         for at in 0..8 {
             let before = self.so_far();
             let called = self.calls();
@@ -176,43 +177,53 @@ impl Generator {
         None
     }
 
-    fn any_condition(&mut self, depth: usize) -> Expr {
-        let truth = Range::new(0.0, 1.0);
+    fn any_condition(&mut self, depth: usize) -> GeneratedExpr {
+        let truth = NumberRange::new(0.0, 1.0);
         match self.random.below(12) {
             0..=2 if depth > 0 => {
                 let (a, b) = (self.any_condition(depth - 1), self.any_condition(0));
                 let operator = self.random.pick(&["and", "or"]);
                 let first = a.asks.clone();
-                let asks: Vec<Ask> = a.asks.iter().chain(&b.asks).cloned().collect();
+                let asks: Vec<ConditionTest> = a.asks.iter().chain(&b.asks).cloned().collect();
                 let (a, b) = (self.short(a), self.short(b));
                 // Two conditions on one variable hold seldom together, or always one of them.
                 let (of_a, of_b) = (self.roots(&a), self.roots(&b));
                 let overlap = of_a.iter().any(|root| of_b.contains(root)) && (of_a.len() == 1 || of_b.len() == 1);
                 let overlap = overlap || a.uses.iter().any(|index| b.uses.contains(index));
                 return match overlap {
-                    true => Expr { asks: first, ..a },
-                    false => Expr { asks, ..Expr::binary(operator, &a, &b, Type::BOOL, truth) },
+                    true => GeneratedExpr { asks: first, ..a },
+                    false => GeneratedExpr { asks, ..GeneratedExpr::binary(operator, &a, &b, Type::BOOL, truth) },
                 };
             }
             3 if depth > 0 => {
                 let x = self.any_condition(depth);
-                // Of one comparison the opposite is another one.
-                return if x.binding <= Binding::And { Expr::unary("not", &x, Type::BOOL, truth) } else { x };
+                // The opposite of one comparison is another comparison.
+                return if x.binding <= BindingStrength::And {
+                    GeneratedExpr::unary("not", &x, Type::BOOL, truth)
+                } else {
+                    x
+                };
             }
             4 if self.has(self.whole) => {
                 let x = self.variable(self.whole, 0);
-                // Of what a loop counts the rest may be one alone.
+                // The remainder of a loop's counter may be one value alone.
                 let counts = x.uses.iter().any(|&index| self.variables[index].counts);
                 if counts {
                     return self.comparison(depth);
                 }
                 let modulus = self.random.pick(&[2, 2, 3, 4, 5]);
-                let rest = Expr::binary("%", &x, &self.int(modulus), x.ty, Range::within(f64::from(modulus - 1)));
+                let rest = GeneratedExpr::binary(
+                    "%",
+                    &x,
+                    &self.int(modulus),
+                    x.ty,
+                    NumberRange::within(f64::from(modulus - 1)),
+                );
                 let wanted = self.random.below(modulus as usize) as i32;
                 let wanted = self.int(wanted);
                 let operator = self.random.pick(&["==", "!=", "=="]);
                 let asks = vec![self.ask(operator, &rest, &wanted)];
-                return Expr { asks, ..Expr::binary(operator, &rest, &wanted, Type::BOOL, truth) };
+                return GeneratedExpr { asks, ..GeneratedExpr::binary(operator, &rest, &wanted, Type::BOOL, truth) };
             }
             _ => {}
         }
@@ -220,14 +231,14 @@ impl Generator {
     }
 
     /// A condition on which of two values is the larger.
-    fn comparison(&mut self, depth: usize) -> Expr {
-        let truth = Range::new(0.0, 1.0);
+    fn comparison(&mut self, depth: usize) -> GeneratedExpr {
+        let truth = NumberRange::new(0.0, 1.0);
         let whole = self.whole;
         let has_whole = self.variables.iter().any(|known| known.visible && known.varies && known.ty == whole);
         let ty = if has_whole && self.random.one_in(3) { self.whole } else { self.real };
         let mut a = self.variable(ty, depth);
         for _ in 0..3 {
-            // What a number has been added to could be compared with another number.
+            // A sum with a number could be compared with another number.
             let is_plain = a.is_bare() || !a.parts.is_moved && !a.parts.is_scaled;
             // Nor do bounds change on which side of a number between them a value is.
             let is_plain = is_plain && !matches!(a.head, Some(Op::Clamp | Op::Min | Op::Max));
@@ -248,18 +259,18 @@ impl Generator {
         let b = if overlap { self.threshold(&a) } else { b };
         let (a, b) = (self.short(a), self.short(b));
         let asks = vec![self.ask(operator, &a, &b)];
-        Expr { asks, ..Expr::binary(operator, &a, &b, Type::BOOL, truth) }
+        GeneratedExpr { asks, ..GeneratedExpr::binary(operator, &a, &b, Type::BOOL, truth) }
     }
 
     /// A number within what the expression may be.
-    pub(super) fn threshold(&mut self, of: &Expr) -> Expr {
+    pub(super) fn threshold(&mut self, of: &GeneratedExpr) -> GeneratedExpr {
         // Much of a wide range is never reached.
-        let Range { low, high } = of.range;
+        let NumberRange { low, high } = of.range;
         let (low, high) =
             if of.ty == self.whole { (low.max(-4.0), high.min(20.0)) } else { (low.max(-1.5), high.min(1.5)) };
         let (low, high) = match low < high {
             true => (low, high),
-            // Of what is far from zero a part near there.
+            // A value far from zero takes a part near there.
             false if of.range.low > 0.0 => (of.range.low.min(1e3), of.range.high.min(of.range.low.min(1e3) * 2.0)),
             false => (of.range.low.max(of.range.high.max(-1e3) * 2.0), of.range.high.max(-1e3)),
         };
@@ -272,7 +283,7 @@ impl Generator {
     }
 
     /// An expression with a variable in it.
-    pub(super) fn variable(&mut self, ty: Type, depth: usize) -> Expr {
+    pub(super) fn variable(&mut self, ty: Type, depth: usize) -> GeneratedExpr {
         for _ in 0..4 {
             let expr = self.value(ty, depth);
             if !expr.uses.is_empty() {
@@ -282,24 +293,24 @@ impl Generator {
         self.leaf_of_variable(ty).unwrap_or_else(|| self.leaf(ty))
     }
 
-    fn choices_for(&mut self, ty: Type) -> Rc<Choices> {
+    fn choices_for(&mut self, ty: Type) -> Rc<TypeChoices> {
         if let Some((_, known)) = self.choices.iter().find(|(known, _)| *known == ty) {
             return Rc::clone(known);
         }
-        let mut overloads: Vec<Overload> =
+        let mut overloads: Vec<BuiltinOverload> =
             giving(ty).iter().filter(|&&at| self.kept[at]).map(|&at| OVERLOADS[at]).collect();
         overloads.sort_by_key(|overload| overload.op);
         let mut ops: Vec<Op> = overloads.iter().map(|overload| overload.op).collect();
         ops.dedup();
         let is_common = |op: &Op| matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div);
         let common = ops.iter().copied().filter(is_common).collect();
-        let choices = Rc::new(Choices { ops, common, overloads });
+        let choices = Rc::new(TypeChoices { ops, common, overloads });
         self.choices.push((ty, Rc::clone(&choices)));
         choices
     }
 
     /// A call of a builtin that gives this type.
-    fn operation(&mut self, ty: Type, depth: usize) -> Option<Expr> {
+    fn operation(&mut self, ty: Type, depth: usize) -> Option<GeneratedExpr> {
         if !self.functions.is_empty()
             && self.random.one_in(3)
             && let Some(call) = self.call_of_function(ty, depth)
@@ -339,16 +350,16 @@ impl Generator {
     }
 
     /// This builtin of operands of these types.
-    fn call(&mut self, op: Op, types: &[Type], ty: Type, depth: usize) -> Option<Expr> {
-        let mut args: Vec<Expr> = Vec::with_capacity(types.len());
+    fn call(&mut self, op: Op, types: &[Type], ty: Type, depth: usize) -> Option<GeneratedExpr> {
+        let mut args: Vec<GeneratedExpr> = Vec::with_capacity(types.len());
         let first_axis = if types.len() == 4 { self.random.below(3) as i32 } else { 0 };
         for (index, &operand) in types.iter().enumerate() {
             let arg = match (op, operand) {
-                // Bounds are numbers, which [`Generator::bounds`] puts in order.
+                // Bounds are numbers, which [`KernelGenerator::bounds`] puts in order.
                 (Op::Clamp | Op::Smoothstep, _) if index > 0 => self.constant(operand),
                 (Op::Select, Type::BOOL) => self.condition(depth - 1),
                 // Axes, each once.
-                (Op::QuatFromEuler | Op::QuatToEuler, Type::I32) => Expr::int((first_axis + index as i32) % 3),
+                (Op::QuatFromEuler | Op::QuatToEuler, Type::I32) => GeneratedExpr::int((first_axis + index as i32) % 3),
                 _ => self.operand(operand, need(op, index), index == 0, depth - 1),
             };
             args.push(arg);
@@ -359,45 +370,46 @@ impl Generator {
         if (op == Op::Clamp || op == Op::Smoothstep) && !self.bounds(op, &mut args) {
             return None;
         }
-        let range = |args: &[Expr]| {
-            let ranges: SmallVec<[Range; 4]> = args.iter().map(|arg| arg.range).collect();
+        let range = |args: &[GeneratedExpr]| {
+            let ranges: SmallVec<[NumberRange; 4]> = args.iter().map(|arg| arg.range).collect();
             let is_same = args.len() == 2 && args[0].text == args[1].text;
             match op {
                 Op::Mul if is_same && types[0].as_composite().is_none() => ranges[0].squared(),
                 Op::CwMul if is_same => ranges[0].squared(),
-                Op::Dot | Op::Ddot if is_same => ranges[0].squared() * Range::of(n_components(types) as f64),
+                Op::Dot | Op::Ddot if is_same => ranges[0].squared() * NumberRange::of(n_components(types) as f64),
                 _ => expected(op, &ranges, ty, types),
             }
         };
         // Sums and products of whole numbers are kept from wrapping around.
-        let wraps = |args: &[Expr]| ty == self.whole && within_type(range(args), ty) != range(args).rising(f64::trunc);
+        let wraps =
+            |args: &[GeneratedExpr]| ty == self.whole && within_type(range(args), ty) != range(args).rising(f64::trunc);
         if matches!(op, Op::Add | Op::Sub | Op::Mul) && wraps(&args) {
-            args = args.into_iter().map(|arg| self.constrain(arg, Need::Moderate)).collect();
+            args = args.into_iter().map(|arg| self.constrain(arg, OperandNeed::Moderate)).collect();
             if is_pointless(op, &args) {
                 return None;
             }
         }
         let range = within_type(range(&args), ty);
-        let args: Vec<Expr> = args.into_iter().map(|arg| self.short(arg)).collect();
-        let refs: Vec<&Expr> = args.iter().collect();
+        let args: Vec<GeneratedExpr> = args.into_iter().map(|arg| self.short(arg)).collect();
+        let refs: Vec<&GeneratedExpr> = args.iter().collect();
         Some(match (op.info().spelling, &refs[..]) {
-            (Spelling::Operator("**"), [a, b]) if self.powers_called => {
-                Expr::call(&self.builtin(op.name()), &[a, b], ty, range)
+            (OpSpelling::Operator("**"), [a, b]) if self.powers_called => {
+                GeneratedExpr::call(&self.builtin(op.name()), &[a, b], ty, range)
             }
-            (Spelling::Operator(operator), [a, b]) => {
+            (OpSpelling::Operator(operator), [a, b]) => {
                 let is_product = op == Op::Mul && is_matrix(a.ty) && b.ty.as_composite().is_some();
-                Expr::binary(if is_product && self.at_sign { "@" } else { operator }, a, b, ty, range)
+                GeneratedExpr::binary(if is_product && self.at_sign { "@" } else { operator }, a, b, ty, range)
             }
-            (Spelling::Operator(operator), [x]) => Expr::unary(operator, x, ty, range).by(op),
-            _ => Expr::call(&self.builtin(op.name()), &refs, ty, range).by(op),
+            (OpSpelling::Operator(operator), [x]) => GeneratedExpr::unary(operator, x, ty, range).by(op),
+            _ => GeneratedExpr::call(&self.builtin(op.name()), &refs, ty, range).by(op),
         })
     }
 
     /// An operand as it is needed: rather one of which it is known than one that is made so.
-    fn operand(&mut self, ty: Type, need: Need, varies: bool, depth: usize) -> Expr {
+    fn operand(&mut self, ty: Type, need: OperandNeed, varies: bool, depth: usize) -> GeneratedExpr {
         // A branch on nothing, bounds without a value between them: operands that vary come first.
         let arg = if varies { self.variable(ty, depth) } else { self.value(ty, depth) };
-        if need == Need::Finite || need.is_met_by(arg.range) {
+        if need == OperandNeed::Finite || need.is_met_by(arg.range) {
             return self.constrain(arg, need);
         }
         let simple = if varies { self.variable(ty, 0) } else { self.leaf(ty) };
@@ -406,7 +418,7 @@ impl Generator {
     }
 
     /// Makes the bounds among the operands constants in order, with room between them for what is bounded, if it has any.
-    fn bounds(&mut self, op: Op, args: &mut [Expr]) -> bool {
+    fn bounds(&mut self, op: Op, args: &mut [GeneratedExpr]) -> bool {
         let [a, b, c] = args else { return false };
         let is_whole = a.ty == self.whole;
         // Much of a wide range is never reached.
@@ -436,7 +448,7 @@ impl Generator {
     }
 
     /// A variable of the type or a number.
-    pub(super) fn leaf(&mut self, ty: Type) -> Expr {
+    pub(super) fn leaf(&mut self, ty: Type) -> GeneratedExpr {
         let wants_number = ty.as_scalar().is_some() && self.random.one_in(4);
         match if wants_number { None } else { self.leaf_of_variable(ty) } {
             Some(leaf) => leaf,
@@ -445,7 +457,7 @@ impl Generator {
     }
 
     /// A variable of the type, or made of one; what has not been used comes first.
-    pub(super) fn leaf_of_variable(&mut self, ty: Type) -> Option<Expr> {
+    pub(super) fn leaf_of_variable(&mut self, ty: Type) -> Option<GeneratedExpr> {
         let of_type = self.candidates(|known| known == ty);
         if of_type > 0 && !self.random.one_in(6) {
             return self.candidate(of_type, |known| known == ty);
@@ -488,7 +500,7 @@ impl Generator {
         None
     }
 
-    /// How many variables there are to choose among: what has not been used comes first.
+    /// Returns the number of variables there are to choose among, because what has not been used comes first.
     fn candidates(&self, fits: impl Fn(Type) -> bool) -> usize {
         let (mut all, mut unused) = (0, 0);
         for variable in self.variables.iter().filter(|variable| variable.visible && fits(variable.ty)) {
@@ -499,11 +511,11 @@ impl Generator {
     }
 
     /// One of so many.
-    fn candidate(&mut self, count: usize, fits: impl Fn(Type) -> bool) -> Option<Expr> {
+    fn candidate(&mut self, count: usize, fits: impl Fn(Type) -> bool) -> Option<GeneratedExpr> {
         if count == 0 {
             return None;
         }
-        let of = |variable: &&Variable| variable.visible && fits(variable.ty);
+        let of = |variable: &&GeneratedVariable| variable.visible && fits(variable.ty);
         let is_unused = self.variables.iter().filter(of).any(|variable| !variable.used);
         let at = self.random.below(count);
         let mut places = (0..self.variables.len()).filter(|&index| {
@@ -515,30 +527,30 @@ impl Generator {
     }
 
     /// The value in another type of numbers.
-    pub(super) fn cast(&mut self, value: Expr, ty: Type) -> Expr {
+    pub(super) fn cast(&mut self, value: GeneratedExpr, ty: Type) -> GeneratedExpr {
         if value.ty == ty {
             return value;
         }
         let range = value.range;
-        Expr::call(&self.cast_name(ty), &[&value], ty, range).by(Op::Cast)
+        GeneratedExpr::call(&self.cast_name(ty), &[&value], ty, range).by(Op::Cast)
     }
 
     /// A fraction as a whole number, in steps so small that it tells values apart.
-    pub(super) fn as_whole(&mut self, value: Expr) -> Expr {
+    pub(super) fn as_whole(&mut self, value: GeneratedExpr) -> GeneratedExpr {
         let steps = match value.head {
-            // Of what has been whole a multiple is so, too.
+            // A multiple of a whole number is whole, too.
             Some(Op::Cast) => self.random.pick(&[0.5, 1.5, 2.5, 0.25]),
             _ => self.random.pick(&[10.0, 16.0, 32.0, 64.0, 100.0]),
         };
-        // What is bounded after it is scaled has few values left.
-        let need = if value.range.size() * steps > 1e5 { Need::Moderate } else { Need::Finite };
+        // A value that is bounded after it is scaled has few values left.
+        let need = if value.range.size() * steps > 1e5 { OperandNeed::Moderate } else { OperandNeed::Finite };
         let mut value = self.constrain(value, need);
         if self.whole.as_scalar().is_some_and(Scalar::is_unsigned_int) && value.range.low < 0.0 {
             value = self.named_call(Op::Abs, &value, value.range.abs());
         }
         let value = self.short(value);
         let scaled = self.times(&value, steps);
-        let scaled = self.constrain(scaled, Need::Finite);
+        let scaled = self.constrain(scaled, OperandNeed::Finite);
         let (floor, ceil) = (scaled.range.rising(f64::floor), scaled.range.rising(f64::ceil));
         let inner = match self.random.below(8) {
             0 => self.named_call(Op::Floor, &scaled, floor),
@@ -547,11 +559,11 @@ impl Generator {
             3 if self.real == Type::F32 || !self.is_shared() => self.named_call(Op::Rint, &scaled, floor.or(ceil)),
             _ => scaled,
         };
-        Expr::call(&self.cast_name(self.whole), &[&inner], self.whole, floor.or(ceil))
+        GeneratedExpr::call(&self.cast_name(self.whole), &[&inner], self.whole, floor.or(ceil))
     }
 
-    /// The value so many times: a number that it is multiplied with already takes that in.
-    pub(super) fn times(&mut self, value: &Expr, number: f64) -> Expr {
+    /// The value so many times, because a number that it is multiplied with already takes that in.
+    pub(super) fn times(&mut self, value: &GeneratedExpr, number: f64) -> GeneratedExpr {
         let first = self.random.one_in(2);
         let (number, first, value) = match value.scaled.as_deref() {
             Some((known, first, value)) => ((known * number * 1e4).round() / 1e4, *first, value),
@@ -562,17 +574,17 @@ impl Generator {
         }
         let number = self.number_of(value.ty, number);
         let (a, b) = if first { (&number, value) } else { (value, &number) };
-        Expr::binary("*", a, b, value.ty, a.range * b.range)
+        GeneratedExpr::binary("*", a, b, value.ty, a.range * b.range)
     }
 
     /// A component of a composite.
-    pub(super) fn component(&mut self, whole: &Expr) -> Expr {
+    pub(super) fn component(&mut self, whole: &GeneratedExpr) -> GeneratedExpr {
         let Some(composite) = whole.ty.as_composite() else { return whole.clone() };
         let elem = Type::Scalar(composite.elem());
         match composite.shape()[..] {
             [len @ 2..=4] if self.named_components => {
                 let at = self.random.below(len.into());
-                Expr::part(whole, [".x", ".y", ".z", ".w"][at], elem)
+                GeneratedExpr::part(whole, [".x", ".y", ".z", ".w"][at], elem)
             }
             [rows, cols] => {
                 let (row, mut col) = (self.random.below(rows.into()), self.random.below(cols.into()));
@@ -582,33 +594,33 @@ impl Generator {
                     Some(Op::Skew) if col == row => col = (row + 1) % usize::from(cols),
                     _ => {}
                 }
-                Expr::part(whole, &format!("[{row}, {col}]"), elem)
+                GeneratedExpr::part(whole, &format!("[{row}, {col}]"), elem)
             }
             _ => {
                 let at = self.random.below(composite.n_components());
-                Expr::part(whole, &format!("[{at}]"), elem)
+                GeneratedExpr::part(whole, &format!("[{at}]"), elem)
             }
         }
     }
 
     /// A composite of scalars.
-    fn built(&mut self, ty: Type) -> Option<Expr> {
+    fn built(&mut self, ty: Type) -> Option<GeneratedExpr> {
         let composite = ty.as_composite()?;
         let Composite::Vector { elem, len: len @ 2..=4 } = composite else { return None };
         let elem = Type::Scalar(elem);
-        let parts: Vec<Expr> =
+        let parts: Vec<GeneratedExpr> =
             (0..len).map(|_| self.leaf_of_variable(elem).unwrap_or_else(|| self.constant(elem))).collect();
         let mut parts = parts;
         if parts.iter().all(|part| part.text == parts[0].text) {
             parts[1] = self.constant(elem);
         }
         let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
-        let refs: Vec<&Expr> = parts.iter().collect();
-        Some(Expr::call(&self.builtin(&name_of(composite.into())), &refs, ty, range))
+        let refs: Vec<&GeneratedExpr> = parts.iter().collect();
+        Some(GeneratedExpr::call(&self.builtin(&name_of(composite.into())), &refs, ty, range))
     }
 
     /// A number, or a composite of numbers.
-    pub(super) fn constant(&mut self, ty: Type) -> Expr {
+    pub(super) fn constant(&mut self, ty: Type) -> GeneratedExpr {
         const FLOATS: [f64; 18] =
             [0.5, 2.0, 0.25, 1.5, 0.1, 3.0, 0.75, 1.0, 4.0, 0.2, 0.3, 0.05, 2.5, 0.8, 0.6, 1.2, 0.01, 10.0];
         match ty {
@@ -627,34 +639,34 @@ impl Generator {
             Type::BOOL => self.condition(0),
             Type::Scalar(scalar) => {
                 let number = if scalar.is_float() {
-                    Expr::float(self.random.pick(&FLOATS))
+                    GeneratedExpr::float(self.random.pick(&FLOATS))
                 } else {
-                    Expr::int(1 + self.random.below(9) as i32)
+                    GeneratedExpr::int(1 + self.random.below(9) as i32)
                 };
                 let range = number.range;
-                Expr::call(&self.cast_name(ty), &[&number], ty, range)
+                GeneratedExpr::call(&self.cast_name(ty), &[&number], ty, range)
             }
             _ => match ty.as_composite() {
                 Some(composite) => {
-                    let parts: Vec<Expr> =
+                    let parts: Vec<GeneratedExpr> =
                         (0..composite.n_components()).map(|_| self.constant(Type::Scalar(composite.elem()))).collect();
-                    let refs: Vec<&Expr> = parts.iter().collect();
+                    let refs: Vec<&GeneratedExpr> = parts.iter().collect();
                     let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
-                    Expr::call(&self.builtin(&name_of(composite.into())), &refs, ty, range)
+                    GeneratedExpr::call(&self.builtin(&name_of(composite.into())), &refs, ty, range)
                 }
-                None => Expr::int(1),
+                None => GeneratedExpr::int(1),
             },
         }
     }
 
     /// The expression, or a new variable if a line with an assignment of it would be long.
-    pub(super) fn fitting(&mut self, expr: Expr) -> Expr {
+    pub(super) fn fitting(&mut self, expr: GeneratedExpr) -> GeneratedExpr {
         if expr.text.len() > 62 && !self.inline { self.name(expr) } else { expr }
     }
 
     /// The expression, or a new variable that has its value if its text is long.
-    pub(super) fn short(&mut self, expr: Expr) -> Expr {
-        let is_long = expr.text.len() > LONG || expr.binding == Binding::Atom && expr.text.len() > LONG + 8;
+    pub(super) fn short(&mut self, expr: GeneratedExpr) -> GeneratedExpr {
+        let is_long = expr.text.len() > LONG || expr.binding == BindingStrength::Atom && expr.text.len() > LONG + 8;
         if !is_long || self.inline { expr } else { self.name(expr) }
     }
 }

@@ -1,14 +1,14 @@
 //! What kernels grown from a skeleton are woven of: named values, and expressions that depend on what they must.
 
-use super::domain::Need;
-use super::expr::Expr;
-use super::generator::Generator;
-use super::range::Range;
+use super::domain::OperandNeed;
+use super::expr::GeneratedExpr;
+use super::generator::KernelGenerator;
+use super::range::NumberRange;
 use polyloom::Type;
 
-impl Generator {
+impl KernelGenerator {
     /// A variable under one of these names with a value given as text.
-    pub(super) fn let_like(&mut self, names: &[&str], value: &str, ty: Type, range: Range) -> usize {
+    pub(super) fn let_like(&mut self, names: &[&str], value: &str, ty: Type, range: NumberRange) -> usize {
         let name = self.like(names);
         self.line(&format!("{name} = {value}"));
         self.declare(name.clone(), format!("`{name}`"), ty, range)
@@ -20,7 +20,7 @@ impl Generator {
     }
 
     /// An expression that depends on `base`, and on some of the others perhaps.
-    pub(super) fn weave(&mut self, base: usize, others: &[usize], depth: usize) -> Expr {
+    pub(super) fn weave(&mut self, base: usize, others: &[usize], depth: usize) -> GeneratedExpr {
         let ty = self.variables[base].ty;
         if depth == 0 {
             return self.read(base);
@@ -31,7 +31,7 @@ impl Generator {
             let n_lines = g.n_lines();
             for _ in 0..4 {
                 let value = g.computed(ty, depth);
-                // What has been given a name is read by the rest.
+                // A value with a name is read by the rest.
                 if value.uses.contains(&base) || g.n_lines() > n_lines {
                     return g.on(base, value);
                 }
@@ -41,13 +41,13 @@ impl Generator {
     }
 
     /// The value, and `base` if it is not in it.
-    fn on(&mut self, base: usize, value: Expr) -> Expr {
+    fn on(&mut self, base: usize, value: GeneratedExpr) -> GeneratedExpr {
         if value.uses.contains(&base) {
             return value;
         }
         let base = self.read(base);
         let range = base.range + value.range;
-        Expr::binary("+", &base, &value, base.ty, range)
+        GeneratedExpr::binary("+", &base, &value, base.ty, range)
     }
 
     /// A depth that differs from kernel to kernel.
@@ -92,10 +92,10 @@ impl Generator {
     }
 
     /// A value for an output: it takes in `base`, and all that has not been read.
-    pub(super) fn concluded(&mut self, base: usize, others: &[usize], depth: usize) -> Expr {
+    pub(super) fn concluded(&mut self, base: usize, others: &[usize], depth: usize) -> GeneratedExpr {
         let value = self.weave(base, others, depth);
         let value = self.with_unused(value);
-        self.constrain(value, Need::Finite)
+        self.constrain(value, OperandNeed::Finite)
     }
 
     /// Tells that statements of the skeleton read the variables.
@@ -110,21 +110,21 @@ impl Generator {
         self.variables.len()
     }
 
-    /// A finite value of moderate size, woven as [`Generator::weave`] does.
-    pub(super) fn moderate_weave(&mut self, base: usize, others: &[usize], depth: usize) -> Expr {
+    /// A finite value of moderate size, woven as [`KernelGenerator::weave`] does.
+    pub(super) fn moderate_weave(&mut self, base: usize, others: &[usize], depth: usize) -> GeneratedExpr {
         let value = self.weave(base, others, depth);
-        let value = self.constrain(value, Need::Moderate);
+        let value = self.constrain(value, OperandNeed::Moderate);
         self.short(value)
     }
 
     /// A number and its place among those of a kind.
-    pub(super) fn pick_number(&mut self, list: &[f64]) -> Expr {
+    pub(super) fn pick_number(&mut self, list: &[f64]) -> GeneratedExpr {
         let number = self.random.pick(list);
         self.number(number)
     }
 
     /// The range of sums of so many of these.
-    pub(super) fn many(range: Range, n: f64) -> Range {
-        Range::new((range.low * n).min(0.0), (range.high * n).max(0.0))
+    pub(super) fn many(range: NumberRange, n: f64) -> NumberRange {
+        NumberRange::new((range.low * n).min(0.0), (range.high * n).max(0.0))
     }
 }

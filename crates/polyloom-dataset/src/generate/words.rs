@@ -2,16 +2,16 @@
 
 /// An operand: words, or code that stands in backticks.
 #[derive(Clone, Copy)]
-pub(super) enum Operand<'a> {
+pub(super) enum OperandWords<'a> {
     Words(&'a str),
     Code(&'a str),
 }
 
-impl Operand<'_> {
+impl OperandWords<'_> {
     fn push_to(self, text: &mut String) {
         match self {
-            Operand::Words(words) => text.push_str(words),
-            Operand::Code(code) => {
+            OperandWords::Words(words) => text.push_str(words),
+            OperandWords::Code(code) => {
                 text.push('`');
                 text.push_str(code);
                 text.push('`');
@@ -20,7 +20,7 @@ impl Operand<'_> {
     }
 }
 
-/// What functions give, `{}` being their operands.
+/// Holds what functions give, `{}` being their operands.
 const NOUNS: [(&str, &str); 70] = [
     ("abs", "the absolute value of {}"),
     ("acos", "the inverse cosine of {}"),
@@ -95,7 +95,7 @@ const NOUNS: [(&str, &str); 70] = [
 ];
 
 /// `a OPERATOR b`.
-pub(super) fn binary(operator: &str, a: Operand<'_>, b: Operand<'_>) -> String {
+pub(super) fn binary(operator: &str, a: OperandWords<'_>, b: OperandWords<'_>) -> String {
     let noun = match operator {
         "+" => "the sum of {} and {}",
         "-" => "the difference of {} and {}",
@@ -122,7 +122,8 @@ pub(super) fn binary(operator: &str, a: Operand<'_>, b: Operand<'_>) -> String {
         _ => "{} with {}",
     };
     match (operator, a, b) {
-        ("*", Operand::Words(first), Operand::Words(second)) | ("*", Operand::Code(first), Operand::Code(second))
+        ("*", OperandWords::Words(first), OperandWords::Words(second))
+        | ("*", OperandWords::Code(first), OperandWords::Code(second))
             if first == second =>
         {
             fill("the square of {}", &[a])
@@ -132,7 +133,7 @@ pub(super) fn binary(operator: &str, a: Operand<'_>, b: Operand<'_>) -> String {
 }
 
 /// `OPERATOR x`.
-pub(super) fn unary(operator: &str, x: Operand<'_>) -> String {
+pub(super) fn unary(operator: &str, x: OperandWords<'_>) -> String {
     match operator {
         "-" => fill("minus {}", &[x]),
         "~" => fill("the bitwise complement of {}", &[x]),
@@ -152,7 +153,7 @@ pub(super) fn negated(condition: &str, text: &str) -> String {
 
 /// Code in a sentence.
 pub(super) fn formula(text: &str) -> String {
-    fill("{}", &[Operand::Code(text)])
+    fill("{}", &[OperandWords::Code(text)])
 }
 
 /// A sentence without the names by which its code calls the package.
@@ -163,7 +164,7 @@ pub(super) fn without_package(sentence: &str) -> String {
     sentence.to_owned()
 }
 
-/// Where code has the name.
+/// Returns where code has the name.
 pub(super) fn places<'a>(code: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     code.match_indices(name).map(|(at, _)| at).filter(move |&at| {
@@ -184,7 +185,7 @@ pub(super) fn renamed(code: &str, name: &str, fresh: &str) -> String {
     text
 }
 
-/// The sentence with another name in place of one wherever it stands as code: in prose it is a word.
+/// The sentence with another name in place of one wherever it stands as code, because in prose it is a word.
 pub(super) fn renamed_in_prose(sentence: &str, name: &str, fresh: &str) -> String {
     let is_aside = |c: char| matches!(c, '\u{2}' | '\u{3}');
     let mut text = String::with_capacity(sentence.len() + 8);
@@ -219,7 +220,7 @@ pub(super) fn with_one_form(sentence: &mut String, name: &str, element: &str) {
 }
 
 /// `NAME(args)`, of which `text` is the code.
-pub(super) fn call(name: &str, args: &[Operand<'_>], text: &str) -> String {
+pub(super) fn call(name: &str, args: &[OperandWords<'_>], text: &str) -> String {
     let name = name.rsplit('.').next().unwrap_or(name);
     if name == "where"
         && let &[condition, yes, no] = args
@@ -233,16 +234,16 @@ pub(super) fn call(name: &str, args: &[Operand<'_>], text: &str) -> String {
 }
 
 /// A component, of which `text` is the code.
-pub(super) fn part(suffix: &str, x: Operand<'_>, text: &str) -> String {
+pub(super) fn part(suffix: &str, x: OperandWords<'_>, text: &str) -> String {
     match x {
-        Operand::Words(words) if words.ends_with('`') => format!("{}{suffix}`", words.trim_end_matches('`')),
-        Operand::Code(_) => formula(text),
-        Operand::Words(words) => format!("component `{suffix}` of {words}"),
+        OperandWords::Words(words) if words.ends_with('`') => format!("{}{suffix}`", words.trim_end_matches('`')),
+        OperandWords::Code(_) => formula(text),
+        OperandWords::Words(words) => format!("component `{suffix}` of {words}"),
     }
 }
 
 /// The noun with operands in place of `{}`, or of `{0}` and the like.
-pub(super) fn fill(noun: &str, args: &[Operand<'_>]) -> String {
+pub(super) fn fill(noun: &str, args: &[OperandWords<'_>]) -> String {
     let mut text = String::with_capacity(noun.len() + 48);
     let mut rest = noun;
     let mut next = 0;
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn calls_read_as_sentences() {
-        use Operand::{Code, Words};
+        use OperandWords::{Code, Words};
         assert_eq!(call("wp.sin", &[Words("`x`")], "wp.sin(x)"), "the sine of `x`");
         assert_eq!(call("wp.quat_rotate", &[Words("`q`"), Words("`v`")], ""), "`v` rotated by `q`");
         assert_eq!(call("wp.unheard_of", &[Words("`a`")], "wp.unheard_of(a)"), "`wp.unheard_of(a)`");

@@ -1,16 +1,16 @@
 //! The files of a chunk: rows by split, what was rejected, and the keys by which rows are told from those to come.
 
-use super::journal::{Journal, JournalBatch, JournalRow};
-use super::manifest::{Chunk, FileRecord, Manifest, TemporaryFile, read_file};
-use super::settings::{Dedup, Format, Settings};
-use super::sink::Sink;
-use super::work::{Done, Key, Made, Outcome, Rejected};
+use super::journal::{ChunkJournal, JournalBatch, JournalRow};
+use super::manifest::{ChunkFiles, DatasetManifest, FileRecord, TemporaryFile, read_file};
+use super::settings::{DedupKey, FileFormat, ProduceSettings};
+use super::sink::RowSink;
+use super::work::{IndexOutcome, IndexResult, Key, MadeRow, RejectedKernel};
 use super::{DUPLICATE, GIVEN_UP};
-use crate::Hashes;
-use crate::generate::Program;
-use crate::row::{Row, Selected};
+use crate::KernelHashes;
+use crate::generate::DatasetProgram;
+use crate::row::{Row, SelectedColumns};
 use crate::similarity::Bands;
-use crate::statistics::{OpCounts, Statistics};
+use crate::statistics::{OpCounts, RowStatistics};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Write as _};
@@ -22,14 +22,15 @@ pub(crate) const FOLDERS: [&str; 3] = ["data", "rejects", "keys"];
 /// Parts of a data set, and how many of a hundred structures are in each.
 pub(crate) const SPLITS: [(&str, u128); 3] = [("train", 90), ("validation", 5), ("test", 5)];
 
-/// Whether a path is that of a file of a chunk.
+/// Returns true if a path is that of a file of a chunk.
 pub(crate) fn is_file_name(path: &str) -> bool {
     let Some((folder, name)) = path.split_once('/') else { return false };
     let Some((stem, extension)) = name.split_once('.') else { return false };
     let number = match folder {
         "data" => {
-            let is_known =
-                [Format::Jsonl, Format::JsonlZstd, Format::Parquet].iter().any(|f| f.extension() == extension);
+            let is_known = [FileFormat::Jsonl, FileFormat::JsonlZstd, FileFormat::Parquet]
+                .iter()
+                .any(|f| f.extension() == extension);
             let mut numbers = SPLITS.iter().filter_map(|(split, _)| stem.strip_prefix(split)?.strip_prefix('-'));
             numbers.next().filter(|_| is_known)
         }
@@ -42,30 +43,35 @@ pub(crate) fn is_file_name(path: &str) -> bool {
 /// A chunk that is being written.
 pub(crate) struct OpenChunk<'a> {
     folder: PathBuf,
-    settings: &'a Settings,
+    settings: &'a ProduceSettings,
     number: u64,
-    chunk: Chunk,
-    splits: [Option<Sink>; SPLITS.len()],
-    rejects: Option<Sink>,
+    chunk: ChunkFiles,
+    splits: [Option<RowSink>; SPLITS.len()],
+    rejects: Option<RowSink>,
     keys: TemporaryFile,
-    statistics: Statistics,
+    statistics: RowStatistics,
     op_counts: OpCounts,
-    journal: Option<Journal>,
-    /// What was added since the last batch went to the journal.
+    journal: Option<ChunkJournal>,
+    /// Holds what was added since the last batch went to the journal.
     batch: JournalBatch,
 }
 
 impl<'a> OpenChunk<'a> {
-    pub(crate) fn new(folder: &Path, settings: &'a Settings, number: u64, first: u64) -> io::Result<OpenChunk<'a>> {
+    pub(crate) fn new(
+        folder: &Path,
+        settings: &'a ProduceSettings,
+        number: u64,
+        first: u64,
+    ) -> io::Result<OpenChunk<'a>> {
         Ok(OpenChunk {
             folder: folder.to_owned(),
             settings,
             number,
-            chunk: Chunk { first, ..Chunk::default() },
+            chunk: ChunkFiles { first, ..ChunkFiles::default() },
             splits: [const { None }; SPLITS.len()],
             rejects: None,
             keys: TemporaryFile::create(folder, &format!("keys/{number:05}.bin"))?,
-            statistics: Statistics::default(),
+            statistics: RowStatistics::default(),
             op_counts: OpCounts::default(),
             journal: None,
             batch: JournalBatch { first, end: first, ..JournalBatch::default() },
@@ -76,13 +82,13 @@ impl<'a> OpenChunk<'a> {
     /// keys of those rows.
     pub(super) fn with_journal(
         folder: &Path,
-        settings: &'a Settings,
+        settings: &'a ProduceSettings,
         number: u64,
         first: u64,
-        mut take: impl FnMut(&Keys),
+        mut take: impl FnMut(&RowKeys),
     ) -> io::Result<OpenChunk<'a>> {
         let mut open = OpenChunk::new(folder, settings, number, first)?;
-        let (journal, batches) = Journal::open(folder, number, first)?;
+        let (journal, batches) = ChunkJournal::open(folder, number, first)?;
         for batch in batches {
             open = open.with_nvrtc(batch.nvrtc.as_deref());
             for record in &batch.rejects {
@@ -106,7 +112,7 @@ impl<'a> OpenChunk<'a> {
         self.batch.end
     }
 
-    /// How many rows it has.
+    /// Returns the number of rows it has.
     pub(super) fn rows(&self) -> u64 {
         self.chunk.rows
     }
@@ -130,43 +136,43 @@ impl<'a> OpenChunk<'a> {
         self
     }
 
-    /// Which chunk of the data set it is.
+    /// Returns which chunk of the data set it is.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
     /// Adds what came of an index; `refused` says why its row is not taken.
-    pub(super) fn add(&mut self, done: &Done, refused: Option<&'static str>) -> io::Result<()> {
+    pub(super) fn add(&mut self, done: &IndexResult, refused: Option<&'static str>) -> io::Result<()> {
         self.add_index(done, refused)?;
         self.chunk.end = done.index + 1;
         self.batch.end = self.chunk.end;
-        if self.journal.as_ref().is_some_and(Journal::is_due) { self.save() } else { Ok(()) }
+        if self.journal.as_ref().is_some_and(ChunkJournal::is_due) { self.save() } else { Ok(()) }
     }
 
-    fn add_index(&mut self, done: &Done, refused: Option<&'static str>) -> io::Result<()> {
+    fn add_index(&mut self, done: &IndexResult, refused: Option<&'static str>) -> io::Result<()> {
         let index = done.index;
         for rejected in &done.rejects {
             self.reject(&RejectRecord::of_kernel(index, rejected))?;
         }
         let dedup = self.settings.dedup;
         match (&done.outcome, refused) {
-            (Outcome::Row(made), None) => {
-                let Made { row, keys, op_counts } = &**made;
-                let line = serde_json::to_vec(&Selected { row, columns: &self.settings.columns })?;
+            (IndexOutcome::Row(made), None) => {
+                let MadeRow { row, keys, op_counts } = &**made;
+                let line = serde_json::to_vec(&SelectedColumns { row, columns: &self.settings.columns })?;
                 self.count(row, op_counts);
                 return self.add_line(keys, &line);
             }
-            (Outcome::Row(made), Some(DUPLICATE)) => {
+            (IndexOutcome::Row(made), Some(DUPLICATE)) => {
                 return self.reject(&RejectRecord::duplicate(index, made.keys.key(dedup)));
             }
-            (Outcome::Known(key) | Outcome::Failed(key, _), Some(_)) => {
+            (IndexOutcome::Known(key) | IndexOutcome::Failed(key, _), Some(_)) => {
                 return self.reject(&RejectRecord::duplicate(index, *key));
             }
             (_, Some(reason)) => return self.reject(&RejectRecord::of_index(index, reason)),
-            (Outcome::Failed(_, rejected), None) => self.reject(&RejectRecord::of_kernel(index, rejected))?,
-            (Outcome::Known(_) | Outcome::Nothing, None) => {}
+            (IndexOutcome::Failed(_, rejected), None) => self.reject(&RejectRecord::of_kernel(index, rejected))?,
+            (IndexOutcome::Known(_) | IndexOutcome::Nothing, None) => {}
         }
-        // A kernel of a file has said already why it is rejected: there is no other for its index.
+        // A kernel of a file has said already why it is rejected, so that there is no other for its index.
         match self.settings.source {
             Some(_) => Ok(()),
             None => self.reject(&RejectRecord::of_index(index, GIVEN_UP)),
@@ -178,7 +184,9 @@ impl<'a> OpenChunk<'a> {
         let (folder, number) = (&self.folder, self.number);
         let writer = match &mut self.rejects {
             Some(writer) => writer,
-            none => none.insert(Sink::create(folder, &format!("rejects/{number:05}.jsonl"), Format::Jsonl, &[])?),
+            none => {
+                none.insert(RowSink::create(folder, &format!("rejects/{number:05}.jsonl"), FileFormat::Jsonl, &[])?)
+            }
         };
         *self.chunk.rejects.entry(record.reason.clone()).or_default() += 1;
         if self.journal.is_some() {
@@ -188,16 +196,16 @@ impl<'a> OpenChunk<'a> {
     }
 
     /// Adds a row that is written already.
-    pub(crate) fn add_line(&mut self, keys: &Keys, line: &[u8]) -> io::Result<()> {
+    pub(crate) fn add_line(&mut self, keys: &RowKeys, line: &[u8]) -> io::Result<()> {
         let split = keys.split();
         let (name, _) = SPLITS[split];
         let (folder, number) = (&self.folder, self.number);
         let writer = match &mut self.splits[split] {
             Some(writer) => writer,
             none => {
-                let Settings { format, columns, .. } = self.settings;
+                let ProduceSettings { format, columns, .. } = self.settings;
                 let path = format!("data/{name}-{number:05}.{}", format.extension());
-                none.insert(Sink::create(folder, &path, *format, columns)?)
+                none.insert(RowSink::create(folder, &path, *format, columns)?)
             }
         };
         writer.line(line)?;
@@ -225,18 +233,18 @@ impl<'a> OpenChunk<'a> {
     }
 
     /// Gives the files their names and lists them.
-    pub(crate) fn finish(self, manifest: &mut Manifest, is_last: bool) -> io::Result<()> {
+    pub(crate) fn finish(self, manifest: &mut DatasetManifest, is_last: bool) -> io::Result<()> {
         let mut chunk = self.chunk;
         let mut statistics = self.statistics;
         statistics.add_ops(&self.op_counts);
         let sinks = self.splits.into_iter().flatten().chain(self.rejects);
-        chunk.files = sinks.map(Sink::finish).collect::<io::Result<_>>()?;
+        chunk.files = sinks.map(RowSink::finish).collect::<io::Result<_>>()?;
         chunk.files.push(FileRecord { rows: chunk.rows, ..self.keys.finish()? });
         manifest.statistics.merge(&statistics);
         manifest.chunks.push(chunk);
         manifest.is_finished = is_last;
         manifest.write(&self.folder)?;
-        self.journal.map_or(Ok(()), Journal::remove)
+        self.journal.map_or(Ok(()), ChunkJournal::remove)
     }
 }
 
@@ -246,7 +254,7 @@ impl<'a> OpenChunk<'a> {
 pub(crate) struct RejectRecord {
     pub(crate) index: u64,
     pub(crate) reason: String,
-    /// What tells the kernel from others, if it is a duplicate: its hash, as hexadecimal digits.
+    /// Holds what tells the kernel from others, if it is a duplicate: its hash, as hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -278,8 +286,8 @@ impl RejectRecord {
         RejectRecord { key: Some(format!("{key:032x}")), ..RejectRecord::of_index(index, DUPLICATE) }
     }
 
-    fn of_kernel(index: u64, rejected: &Rejected) -> RejectRecord {
-        let Rejected { category, origin, source, reject } = rejected;
+    fn of_kernel(index: u64, rejected: &RejectedKernel) -> RejectRecord {
+        let RejectedKernel { category, origin, source, reject } = rejected;
         RejectRecord {
             category: Some(category.to_string()),
             origin: origin.clone(),
@@ -289,13 +297,13 @@ impl RejectRecord {
         }
     }
 
-    /// Whether it is of this kernel.
-    pub(crate) fn is_of(&self, program: &Program) -> bool {
+    /// Returns true if it is of this kernel.
+    pub(crate) fn is_of(&self, program: &DatasetProgram) -> bool {
         let (category, source) = (self.category.as_deref(), self.python_source.as_deref());
         (category, source) == (Some(&*program.category), Some(&*program.source))
     }
 
-    /// What tells the kernel from others, if it is a duplicate.
+    /// Returns what tells the kernel from others, if it is a duplicate.
     pub(crate) fn key(&self) -> Option<Key> {
         Key::from_str_radix(self.key.as_deref()?, 16).ok()
     }
@@ -320,7 +328,7 @@ pub(crate) fn split_name(structure: &str) -> &'static str {
 
 /// By which a row is told from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Keys {
+pub(crate) struct RowKeys {
     pub(super) exact: Key,
     pub(super) alpha: Key,
     pub(super) structure: Key,
@@ -328,26 +336,26 @@ pub(crate) struct Keys {
     pub(crate) index: u64,
 }
 
-impl Keys {
+impl RowKeys {
     const BYTES: usize = 88;
 
-    pub(crate) fn of(hashes: &Hashes, bands: Bands, index: u64) -> Keys {
+    pub(crate) fn of(hashes: &KernelHashes, bands: Bands, index: u64) -> RowKeys {
         let key = |digits: &str| Key::from_str_radix(digits, 16).unwrap_or_default();
-        let Hashes { exact, alpha, structure } = hashes;
-        Keys { exact: key(exact), alpha: key(alpha), structure: key(structure), bands, index }
+        let KernelHashes { exact, alpha, structure } = hashes;
+        RowKeys { exact: key(exact), alpha: key(alpha), structure: key(structure), bands, index }
     }
 
-    /// Which part of the data set the row belongs to.
+    /// Returns which part of the data set the row belongs to.
     pub(crate) fn split(&self) -> usize {
         split(self.structure)
     }
 
     /// The one that counts.
-    pub(crate) fn key(&self, dedup: Dedup) -> Key {
+    pub(crate) fn key(&self, dedup: DedupKey) -> Key {
         match dedup {
-            Dedup::Exact => self.exact,
-            Dedup::Alpha => self.alpha,
-            Dedup::Structure => self.structure,
+            DedupKey::Exact => self.exact,
+            DedupKey::Alpha => self.alpha,
+            DedupKey::Structure => self.structure,
         }
     }
 
@@ -356,7 +364,7 @@ impl Keys {
         hashes.chain(self.bands.into_iter().chain([self.index]).flat_map(u64::to_le_bytes)).collect()
     }
 
-    fn from_bytes(bytes: &[u8; Keys::BYTES]) -> Keys {
+    fn from_bytes(bytes: &[u8; RowKeys::BYTES]) -> RowKeys {
         let (hashes, bands) = bytes.split_at(48);
         let mut hashes = hashes.as_chunks::<16>().0.iter().map(|bytes| Key::from_le_bytes(*bytes));
         let mut hash = || hashes.next().unwrap_or_default();
@@ -364,37 +372,37 @@ impl Keys {
         let mut number = || numbers.next().unwrap_or_default();
         let (exact, alpha, structure) = (hash(), hash(), hash());
         let bands = [number(), number(), number(), number()];
-        Keys { exact, alpha, structure, bands, index: number() }
+        RowKeys { exact, alpha, structure, bands, index: number() }
     }
 }
 
 /// Hands over the keys of all rows of a folder.
-pub(super) fn read_keys(manifest: &Manifest, folder: &Path, mut take: impl FnMut(Keys)) -> io::Result<()> {
+pub(super) fn read_keys(manifest: &DatasetManifest, folder: &Path, mut take: impl FnMut(RowKeys)) -> io::Result<()> {
     for chunk in &manifest.chunks {
         read_chunk_keys(chunk, folder)?.into_iter().for_each(&mut take);
     }
     Ok(())
 }
 
-/// How many keys the files of a chunk hold.
-pub(crate) fn count_chunk_keys(chunk: &Chunk, folder: &Path) -> io::Result<u64> {
+/// Returns the number of keys the files of a chunk hold.
+pub(crate) fn count_chunk_keys(chunk: &ChunkFiles, folder: &Path) -> io::Result<u64> {
     let bytes = key_files(chunk).map(|file| Ok(fs::metadata(folder.join(&file.path))?.len()));
-    Ok(bytes.sum::<io::Result<u64>>()? / Keys::BYTES as u64)
+    Ok(bytes.sum::<io::Result<u64>>()? / RowKeys::BYTES as u64)
 }
 
-fn key_files(chunk: &Chunk) -> impl Iterator<Item = &FileRecord> {
+fn key_files(chunk: &ChunkFiles) -> impl Iterator<Item = &FileRecord> {
     chunk.files.iter().filter(|file| file.path.starts_with("keys/"))
 }
 
 /// The keys of the rows of a chunk, in order.
-pub(crate) fn read_chunk_keys(chunk: &Chunk, folder: &Path) -> io::Result<Vec<Keys>> {
+pub(crate) fn read_chunk_keys(chunk: &ChunkFiles, folder: &Path) -> io::Result<Vec<RowKeys>> {
     let mut keys = Vec::new();
     for file in key_files(chunk) {
         let bytes = read_file(&folder.join(&file.path))?;
-        if blake3::hash(&bytes).to_hex().as_str() != file.blake3 || bytes.len() % Keys::BYTES != 0 {
+        if blake3::hash(&bytes).to_hex().as_str() != file.blake3 || bytes.len() % RowKeys::BYTES != 0 {
             return Err(file.changed());
         }
-        keys.extend(bytes.as_chunks::<{ Keys::BYTES }>().0.iter().map(Keys::from_bytes));
+        keys.extend(bytes.as_chunks::<{ RowKeys::BYTES }>().0.iter().map(RowKeys::from_bytes));
     }
     Ok(keys)
 }

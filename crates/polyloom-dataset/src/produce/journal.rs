@@ -5,16 +5,16 @@
 //! frames, each a length, a BLAKE3 hash and a compressed batch, because a frame that was cut off must not be taken for a
 //! whole one. Batches are written only after [`PERIOD`], so that fast runs, which finish a chunk sooner, pay nothing.
 
-use super::chunk::{Keys, RejectRecord};
+use super::chunk::{RejectRecord, RowKeys};
 use super::manifest::TEMPORARY;
-use crate::statistics::Statistics;
+use crate::statistics::RowStatistics;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a batch grows. A run that is killed loses what was made since the last one was written.
+/// Says how long a batch grows. A run that is killed loses what was made since the last one was written.
 const PERIOD: Duration = Duration::from_secs(10);
 /// The level of compression: a journal is short-lived, so speed counts.
 const ZSTD_LEVEL: i32 = 1;
@@ -22,7 +22,7 @@ const ZSTD_LEVEL: i32 = 1;
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 const HASH_BYTES: usize = 32;
 
-/// What was added to a chunk between two indices.
+/// Describes what was added to a chunk between two indices.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct JournalBatch {
     /// The first index.
@@ -33,27 +33,27 @@ pub(super) struct JournalBatch {
     pub(super) nvrtc: Option<String>,
     pub(super) rows: Vec<JournalRow>,
     pub(super) rejects: Vec<RejectRecord>,
-    /// Of the rows, their ops included.
-    pub(super) statistics: Statistics,
+    /// Statistics of the rows, their ops included.
+    pub(super) statistics: RowStatistics,
 }
 
 /// A row as it was written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct JournalRow {
-    pub(super) keys: Keys,
+    pub(super) keys: RowKeys,
     /// A line of JSON.
     pub(super) line: String,
 }
 
 /// The journal of one chunk.
-pub(super) struct Journal {
+pub(super) struct ChunkJournal {
     path: PathBuf,
     /// Present once a batch was written or found.
     file: Option<File>,
     last_write: Instant,
 }
 
-impl Journal {
+impl ChunkJournal {
     /// The path of the journal of a chunk, in the data set's folder. It ends as temporary files do, since it never
     /// becomes a part of the data set.
     pub(super) fn path_of(number: u64) -> String {
@@ -62,16 +62,16 @@ impl Journal {
 
     /// The journal of a chunk that begins with the index `first`, with the batches that an earlier run has left in it.
     /// What comes after the last whole batch is cut off.
-    pub(super) fn open(folder: &Path, number: u64, first: u64) -> io::Result<(Journal, Vec<JournalBatch>)> {
-        let path = folder.join(Journal::path_of(number));
-        let mut journal = Journal { path, file: None, last_write: Instant::now() };
+    pub(super) fn open(folder: &Path, number: u64, first: u64) -> io::Result<(ChunkJournal, Vec<JournalBatch>)> {
+        let path = folder.join(ChunkJournal::path_of(number));
+        let mut journal = ChunkJournal { path, file: None, last_write: Instant::now() };
         let is_file = match fs::symlink_metadata(&journal.path) {
             Ok(found) => found.is_file(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((journal, Vec::new())),
             Err(error) => return Err(error),
         };
         if !is_file {
-            return Err(io::Error::other(format!("{} is no file that a run writes", Journal::path_of(number))));
+            return Err(io::Error::other(format!("{} is no file that a run writes", ChunkJournal::path_of(number))));
         }
         let mut file = OpenOptions::new().read(true).write(true).open(&journal.path)?;
         let mut reader = BufReader::new(&mut file);
@@ -148,15 +148,15 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("polyloom-journal-{}", std::process::id()));
         fs::create_dir_all(folder.join("keys")).expect("it can be made");
         let ends = |first| -> Vec<u64> {
-            let (_, batches) = Journal::open(&folder, 0, first).expect("it can be read");
+            let (_, batches) = ChunkJournal::open(&folder, 0, first).expect("it can be read");
             batches.iter().map(|batch| batch.end).collect()
         };
         assert!(ends(5).is_empty());
-        let (mut journal, _) = Journal::open(&folder, 0, 5).expect("it can be made");
+        let (mut journal, _) = ChunkJournal::open(&folder, 0, 5).expect("it can be made");
         for (first, end) in [(5, 9), (9, 12), (12, 20)] {
             journal.write(&batch(first, end)).expect("it can be written");
         }
-        let path = folder.join(Journal::path_of(0));
+        let path = folder.join(ChunkJournal::path_of(0));
         let bytes = fs::read(&path).expect("it is there");
         assert_eq!(ends(5), [9, 12, 20]);
         // Cut anywhere, or with a byte changed, it has the batches before.

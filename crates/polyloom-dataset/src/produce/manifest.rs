@@ -4,9 +4,9 @@
 //! What is not listed was not finished and is removed when the run goes on, so that a run may be killed at any moment.
 
 use super::chunk::{FOLDERS, SPLITS, is_file_name};
-use super::journal::Journal;
-use super::settings::Settings;
-use crate::statistics::{Histogram, Statistics};
+use super::journal::ChunkJournal;
+use super::settings::ProduceSettings;
+use crate::statistics::{Histogram, RowStatistics};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
@@ -15,32 +15,32 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub(crate) const NAME: &str = "manifest.json";
-/// How the names of files end that are not complete.
+/// Says how the names of files end that are not complete.
 pub(super) const TEMPORARY: &str = ".tmp";
 
 /// The list of what is finished.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
-    /// What the run was asked for.
-    pub settings: Settings,
-    /// What the rows of all chunks are made of.
-    pub statistics: Statistics,
-    /// The chunks, in order. There may be thousands, and the file is written anew for each: they hold little.
-    pub chunks: Vec<Chunk>,
-    /// Whether the run is finished.
+pub struct DatasetManifest {
+    /// Holds what the run was asked for.
+    pub settings: ProduceSettings,
+    /// Holds what the rows of all chunks are made of.
+    pub statistics: RowStatistics,
+    /// The chunks, in order. There may be thousands, and the file is written anew for each, so that they hold little.
+    pub chunks: Vec<ChunkFiles>,
+    /// True if the run is finished.
     pub is_finished: bool,
 }
 
 /// The files of a range of indices.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Chunk {
+pub struct ChunkFiles {
     /// The first index.
     pub first: u64,
     /// The index after the last.
     pub end: u64,
-    /// How many rows it has.
+    /// Number of rows it has.
     pub rows: u64,
     /// The files.
     pub files: Vec<FileRecord>,
@@ -57,7 +57,7 @@ pub struct Chunk {
 pub struct FileRecord {
     /// Its path in the folder.
     pub path: String,
-    /// How many rows or records it has.
+    /// Number of rows or records it has.
     pub rows: u64,
     /// Its length.
     pub bytes: u64,
@@ -65,24 +65,24 @@ pub struct FileRecord {
     pub blake3: String,
 }
 
-impl Manifest {
+impl DatasetManifest {
     /// The manifest of a folder, if it has one.
     ///
     /// # Errors
     ///
     /// If it cannot be read, or is not one.
-    pub fn read(folder: &Path) -> io::Result<Option<Manifest>> {
+    pub fn read(folder: &Path) -> io::Result<Option<DatasetManifest>> {
         let text = match read_file(&folder.join(NAME)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let manifest: Manifest = serde_json::from_slice(&text)?;
+        let manifest: DatasetManifest = serde_json::from_slice(&text)?;
         manifest.make_sense()?;
         Ok(Some(manifest))
     }
 
-    /// A manifest may be anybody's: whoever reads one relies on what is checked here.
+    /// A manifest may be anybody's, because whoever reads one relies on what is checked here.
     fn make_sense(&self) -> io::Result<()> {
         let refuse = |what: String| Err(io::Error::other(format!("is no manifest: {what}")));
         if self.settings.indices_per_chunk == 0 || self.settings.shard.is_some_and(|shard| shard.number >= shard.of) {
@@ -101,9 +101,9 @@ impl Manifest {
     }
 
     /// A data set without rows, which is in the folder.
-    pub(crate) fn begun(settings: &Settings, folder: &Path) -> io::Result<Manifest> {
-        let (settings, statistics) = (settings.clone(), Statistics::default());
-        let manifest = Manifest { settings, statistics, chunks: Vec::new(), is_finished: false };
+    pub(crate) fn begun(settings: &ProduceSettings, folder: &Path) -> io::Result<DatasetManifest> {
+        let (settings, statistics) = (settings.clone(), RowStatistics::default());
+        let manifest = DatasetManifest { settings, statistics, chunks: Vec::new(), is_finished: false };
         manifest.write(folder)?;
         Ok(manifest)
     }
@@ -130,7 +130,7 @@ impl Manifest {
         self.write(folder)
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows there are.
     pub fn rows(&self) -> u64 {
         self.chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.rows))
     }
@@ -161,7 +161,7 @@ impl Manifest {
     ///
     /// If a folder cannot be read or a file not removed.
     pub(crate) fn clean(&self, folder: &Path, resumed: Option<u64>) -> io::Result<()> {
-        let kept = resumed.map(Journal::path_of);
+        let kept = resumed.map(ChunkJournal::path_of);
         for path in self.unlisted(folder)? {
             let name = path.strip_suffix(TEMPORARY).unwrap_or(&path);
             let is_journal = name.strip_suffix(".journal").is_some_and(|stem| is_file_name(&format!("{stem}.bin")));
@@ -172,7 +172,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// What is in the folders for files and is not listed.
+    /// Returns what is in the folders for files and is not listed.
     ///
     /// # Errors
     ///
@@ -244,7 +244,7 @@ impl FileRecord {
 /// The longest text that a file beside the rows may be.
 const LONGEST_TEXT: u64 = 1 << 28;
 
-/// What a file holds that is one, and no pipe or device, and not longer than any that a run writes beside rows.
+/// Returns what a file holds that is one, and no pipe or device, and not longer than any that a run writes beside rows.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     match found.is_file() && found.len() <= LONGEST_TEXT {
@@ -253,7 +253,7 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What is in a folder; nothing if there is none.
+/// Returns what is in a folder; nothing if there is none.
 pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -263,18 +263,18 @@ pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// How long a run waits for another that may be about to end, as one that was killed is.
+/// Says how long a run waits for another that may be about to end, as one that was killed is.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A folder that one run writes to, as long as this is there.
-pub(crate) struct Lock {
+pub(crate) struct FolderLock {
     _held: Option<File>,
 }
 
-impl Lock {
+impl FolderLock {
     /// Nothing if another run writes to the folder and goes on with that. Where folders cannot be locked, nobody is kept
     /// out.
-    pub(crate) fn of(folder: &Path) -> Option<Lock> {
+    pub(crate) fn of(folder: &Path) -> Option<FolderLock> {
         let file = File::open(folder.join(FOLDERS[0])).ok();
         let begun = Instant::now();
         while let Some(Err(TryLockError::WouldBlock)) = file.as_ref().map(File::try_lock) {
@@ -283,7 +283,7 @@ impl Lock {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Some(Lock { _held: file })
+        Some(FolderLock { _held: file })
     }
 }
 

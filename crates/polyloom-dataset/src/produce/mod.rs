@@ -8,25 +8,27 @@ mod settings;
 mod sink;
 mod work;
 
-pub use manifest::{Chunk, FileRecord, Manifest};
-pub use settings::{Dedup, Format, Settings, Shard, SourceSettings};
+pub use manifest::{ChunkFiles, DatasetManifest, FileRecord};
+pub use settings::{DedupKey, FileFormat, ProduceSettings, ShardNumber, SourceSettings};
 
-pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, count_chunk_keys, read_chunk_keys, split_name};
+pub(crate) use chunk::{
+    FOLDERS, OpenChunk, RejectRecord, RowKeys, SPLITS, count_chunk_keys, read_chunk_keys, split_name,
+};
 pub(crate) use manifest::{NAME as MANIFEST, read_file};
-pub(crate) use sink::{Encoder, Lines, read_lines};
+pub(crate) use sink::{Lines, RowEncoder, read_lines};
 pub(crate) use work::{Key, drafts};
 
-use crate::card::{Summary, UniqueRatios, card};
-use crate::found::Source;
+use crate::card::{DatasetSummary, UniqueRatios, card};
+use crate::found::KernelFiles;
 use crate::generate::Category;
 use crate::repeats::{Located, n_different};
 use crate::row::Row;
-use crate::similarity::Sketch;
-use crate::text::{Device, Texts};
-use crate::tools::{Emitter, Tools, wants_warp};
-use crate::verify::Verifier;
+use crate::similarity::BandSketch;
+use crate::text::{DeviceColumns, KernelTexts};
+use crate::tools::{ColumnTools, WarpEmitter, wants_warp};
+use crate::verify::KernelVerifier;
 use chunk::read_keys;
-use manifest::{Lock, replace};
+use manifest::{FolderLock, replace};
 use polyloom::{Arch, SessionError};
 use std::collections::HashSet;
 use std::io;
@@ -34,7 +36,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use work::{Done, Outcome, Work};
+use work::{IndexOutcome, IndexResult, WorkShared};
 
 /// Why a run ended before it was done. What was finished before stays, and can be gone on with.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +52,7 @@ pub enum ProduceError {
     Exists {
         /// The folder.
         folder: PathBuf,
-        /// How many rows it has.
+        /// Number of rows it has.
         rows: u64,
     },
     /// The folder holds a data set that was begun with other settings.
@@ -66,7 +68,7 @@ pub enum ProduceError {
     InTheWay {
         /// The folder.
         folder: PathBuf,
-        /// What is there.
+        /// Holds what is there.
         what: String,
     },
     /// Another run writes to the folder.
@@ -77,7 +79,7 @@ pub enum ProduceError {
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         error: io::Error,
     },
     /// A file cannot be written while rows are made.
@@ -85,7 +87,7 @@ pub enum ProduceError {
     Stopped {
         /// The folder.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         error: io::Error,
     },
     /// Whoever was told how far the run is ended it.
@@ -100,7 +102,7 @@ pub enum ProduceError {
              something is wrong; the data set ends with {rows} rows"
     )]
     Barren {
-        /// What became of the last one.
+        /// Holds what became of the last one.
         why: String,
         /// The rows.
         rows: u64,
@@ -108,9 +110,9 @@ pub enum ProduceError {
     /// No kernel of the files that kernels are found in became a row.
     #[error("none of the kernels became a row: {} says why of {rejects}", path.display())]
     NoRows {
-        /// Where it stands.
+        /// The place where it stands.
         path: PathBuf,
-        /// How many were rejected.
+        /// Says how many were rejected.
         rejects: u64,
     },
     /// A back end does not work here.
@@ -118,7 +120,7 @@ pub enum ProduceError {
     Session(#[from] SessionError),
 }
 
-/// What stands beside the rows.
+/// Holds what stands beside the rows.
 pub(crate) const DESCRIPTION: [&str; 2] = [README, STATS];
 const README: &str = "README.md";
 pub(crate) const STATS: &str = "stats.json";
@@ -126,39 +128,39 @@ pub(crate) const STATS: &str = "stats.json";
 /// After so many indices without a row, a run that is to reach a number of rows ends.
 pub(crate) const MOST_BARREN: u64 = 1000;
 
-/// How far a run is.
+/// Describes how far a run is.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
+pub struct RunProgress {
     /// Rows there are, those of earlier runs among them.
     pub rows: u64,
     /// Rows that this run has made.
     pub made: u64,
-    /// How many rows there will be, if that is known.
+    /// Number of rows there will be, if that is known.
     pub wanted: Option<u64>,
     /// Attempts that were rejected.
     pub rejects: u64,
     /// Rows that were there before.
     pub duplicates: u64,
-    /// Whether NVRTC compiles the CUDA C++ of every row.
+    /// True if NVRTC compiles the CUDA C++ of every row.
     pub is_with_nvrtc: bool,
     /// Since the run began.
     pub time: Duration,
 }
 
-/// How a run is carried out, which has no bearing on what it writes.
-pub struct How<'a> {
-    /// How many threads make rows.
+/// Describes how a run is carried out, which has no bearing on what it writes.
+pub struct RunOptions<'a> {
+    /// Number of threads that make rows.
     pub jobs: usize,
-    /// Whether to go on with what the folder holds.
+    /// True if to go on with what the folder holds.
     pub resume: bool,
-    /// Structures that no row may have: [`Settings::excluded`] tells which they are.
+    /// Structures that no row may have: [`ProduceSettings::excluded`] tells which they are.
     pub excluded: &'a HashSet<u128>,
-    /// The files that kernels are found in: [`Settings::source`] tells which they are.
-    pub source: Option<&'a Source>,
-    /// What gives the columns of Warp's code.
-    pub emitter: Option<Emitter<'a>>,
+    /// The files that kernels are found in: [`ProduceSettings::source`] tells which they are.
+    pub source: Option<&'a KernelFiles>,
+    /// Holds what gives the columns of Warp's code.
+    pub emitter: Option<WarpEmitter<'a>>,
     /// Is told how far the run is, about ten times a second, and may end it.
-    pub observe: &'a mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    pub observe: &'a mut dyn FnMut(&RunProgress) -> ControlFlow<()>,
 }
 
 /// Writes a data set to a folder.
@@ -166,22 +168,26 @@ pub struct How<'a> {
 /// # Errors
 ///
 /// [`ProduceError`].
-pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Manifest, Progress), ProduceError> {
+pub fn produce(
+    settings: &ProduceSettings,
+    folder: &Path,
+    how: RunOptions<'_>,
+) -> Result<(DatasetManifest, RunProgress), ProduceError> {
     let started = Instant::now();
     let texts = texts(settings)?;
     if wants_warp(&settings.columns) && how.emitter.is_none() {
         let message = "Warp's columns are made in Python alone: polyloom.synth.produce(…, emitter=\"warp\")";
         return Err(ProduceError::Setting(message.to_owned()));
     }
-    let tools = Tools::find(settings, &texts, settings.nvrtc, how.emitter).map_err(ProduceError::Setting)?;
-    let settings = &Settings { tools: tools.versions().map_err(ProduceError::Setting)?, ..settings.clone() };
+    let tools = ColumnTools::find(settings, &texts, settings.nvrtc, how.emitter).map_err(ProduceError::Setting)?;
+    let settings = &ProduceSettings { tools: tools.versions().map_err(ProduceError::Setting)?, ..settings.clone() };
     settings.check().map_err(ProduceError::Setting)?;
     let categories = if how.source.is_some() { Vec::new() } else { categories(settings)? };
     let (_lock, found) = claimed(folder)?;
     let mut manifest = begin(settings, folder, found, how.resume)?;
     manifest.clean(folder, Some(manifest.next() / settings.indices_per_chunk)).map_err(at(folder))?;
-    // What a part of a data set has too many of, only the whole can tell.
-    let mut sketch = settings.most_alike.zip(settings.count).map(|(most, count)| Sketch::new(most, count));
+    // Only the whole data set can tell which rows a part has too many of.
+    let mut sketch = settings.most_alike.zip(settings.count).map(|(most, count)| BandSketch::new(most, count));
     let mut known = HashSet::new();
     let mut after_last_row = settings.first;
     read_keys(&manifest, folder, |keys| {
@@ -193,14 +199,14 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     })
     .map_err(at(folder))?;
     let nvrtc = tools.nvrtc_version().map(str::to_owned);
-    let mut progress = Progress {
+    let mut progress = RunProgress {
         rows: manifest.rows(),
         wanted: settings.count,
         is_with_nvrtc: nvrtc.is_some(),
-        ..Progress::default()
+        ..RunProgress::default()
     };
     if manifest.is_finished {
-        // What comes last may not have been written.
+        // The last lines may not have been written.
         if !folder.join(STATS).exists() {
             describe(&manifest, folder, progress.made, progress.time)?;
         } else if !folder.join(README).exists() {
@@ -226,7 +232,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     }
     let next = chunk.as_ref().map_or(manifest.next(), OpenChunk::end);
     let known = RwLock::new(known);
-    let work = Work {
+    let work = WorkShared {
         settings,
         tools,
         categories,
@@ -236,18 +242,18 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         excluded: how.excluded,
     };
     let verifier = |_| match &settings.source {
-        Some(_) => Verifier::of_strangers(work.texts.arch),
-        None => Verifier::new(work.texts.arch),
+        Some(_) => KernelVerifier::of_strangers(work.texts.arch),
+        None => KernelVerifier::new(work.texts.arch),
     };
     let verifiers = (0..how.jobs.clamp(1, work::AHEAD)).map(verifier).collect::<Result<Vec<_>, _>>()?;
 
     let mut told = started;
     let mut barren = next.saturating_sub(after_last_row);
     let mut barren_since = None;
-    let is_enough = |progress: &Progress| settings.count.is_some_and(|count| progress.rows >= count);
+    let is_enough = |progress: &RunProgress| settings.count.is_some_and(|count| progress.rows >= count);
     let is_already_enough = is_enough(&progress);
-    let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
-    let mut take = |done: Done| {
+    let mut selection = DedupSelection { dedup: settings.dedup, known: &known, sketch };
+    let mut take = |done: IndexResult| {
         let number = done.index / settings.indices_per_chunk;
         if let Some(full) = chunk.take_if(|open| open.number() != number) {
             full.finish(&mut manifest, false).map_err(stopped(folder))?;
@@ -262,13 +268,13 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         };
         progress.rejects += done.rejects.len() as u64;
         let refused = match &done.outcome {
-            Outcome::Row(made) => selection.refuses(&made.keys),
-            Outcome::Known(_) => Some(DUPLICATE),
-            Outcome::Failed(key, _) => selection.knows(*key).then_some(DUPLICATE),
-            Outcome::Nothing => None,
+            IndexOutcome::Row(made) => selection.refuses(&made.keys),
+            IndexOutcome::Known(_) => Some(DUPLICATE),
+            IndexOutcome::Failed(key, _) => selection.knows(*key).then_some(DUPLICATE),
+            IndexOutcome::Nothing => None,
         };
-        let is_new = matches!(done.outcome, Outcome::Row(_)) && refused.is_none();
-        progress.rejects += u64::from(matches!(done.outcome, Outcome::Failed(..)) && refused.is_none());
+        let is_new = matches!(done.outcome, IndexOutcome::Row(_)) && refused.is_none();
+        progress.rejects += u64::from(matches!(done.outcome, IndexOutcome::Failed(..)) && refused.is_none());
         progress.duplicates += u64::from(refused.is_some());
         progress.rows += u64::from(is_new);
         progress.made += u64::from(is_new);
@@ -303,19 +309,19 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     finished(manifest, folder, progress, barren_since)
 }
 
-/// Whether a run may come to where it finds no more: indices are endless where a number of rows is to be reached, unless
-/// they are those of files.
-fn may_be_barren(settings: &Settings) -> bool {
+/// Returns true if a run may come to where it finds no more, because indices are endless where a number of rows is to
+/// be reached, unless they are those of files.
+fn may_be_barren(settings: &ProduceSettings) -> bool {
     settings.count.is_some() && settings.end.is_none() && settings.source.is_none()
 }
 
-/// What a run that is finished comes to, each time it is gone on with. `barren` says why it found no more.
+/// Returns what a run that is finished comes to, each time it is gone on with. `barren` says why it found no more.
 fn finished(
-    manifest: Manifest,
+    manifest: DatasetManifest,
     folder: &Path,
-    progress: Progress,
+    progress: RunProgress,
     barren: Option<String>,
-) -> Result<(Manifest, Progress), ProduceError> {
+) -> Result<(DatasetManifest, RunProgress), ProduceError> {
     let settings = &manifest.settings;
     match barren {
         Some(why) => Err(ProduceError::Barren { why, rows: progress.rows }),
@@ -327,10 +333,15 @@ fn finished(
 }
 
 /// Writes what stands beside the rows of a finished data set, of which so many were made in so long.
-pub(crate) fn describe(manifest: &Manifest, folder: &Path, made: u64, time: Duration) -> Result<(), ProduceError> {
+pub(crate) fn describe(
+    manifest: &DatasetManifest,
+    folder: &Path,
+    made: u64,
+    time: Duration,
+) -> Result<(), ProduceError> {
     let written = || -> io::Result<()> {
         let unique = unique_ratios(manifest, folder)?;
-        let summary = Summary::new(manifest, unique, made, time.as_secs_f64());
+        let summary = DatasetSummary::new(manifest, unique, made, time.as_secs_f64());
         let text = serde_json::to_string_pretty(&summary).map_err(io::Error::other)?;
         replace(folder, STATS, format!("{text}\n").as_bytes())
     };
@@ -338,7 +349,7 @@ pub(crate) fn describe(manifest: &Manifest, folder: &Path, made: u64, time: Dura
     write_card(manifest, folder)
 }
 
-fn write_card(manifest: &Manifest, folder: &Path) -> Result<(), ProduceError> {
+fn write_card(manifest: &DatasetManifest, folder: &Path) -> Result<(), ProduceError> {
     let written = || replace(folder, README, card(manifest, unique_ratios(manifest, folder)?).as_bytes());
     written().map_err(stopped(folder))
 }
@@ -350,21 +361,21 @@ pub(crate) const DUPLICATE: &str = "duplicate";
 /// Why a row is not taken that too many are nearly like.
 pub(crate) const NEARLY_ALIKE: &str = "nearly_alike";
 
-/// Which rows are taken: those that are not known, and of those that are nearly alike so many.
-struct Selection<'a> {
-    dedup: Dedup,
+/// Says which rows are taken: those that are not known, and of those that are nearly alike so many.
+struct DedupSelection<'a> {
+    dedup: DedupKey,
     known: &'a RwLock<HashSet<Key>>,
-    sketch: Option<Sketch>,
+    sketch: Option<BandSketch>,
 }
 
-impl Selection<'_> {
-    /// Whether a row with this key is taken.
+impl DedupSelection<'_> {
+    /// Returns true if a row with this key is taken.
     fn knows(&self, key: Key) -> bool {
         self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&key)
     }
 
     /// Why a row is not taken. One that is taken is known from now on.
-    fn refuses(&mut self, keys: &Keys) -> Option<&'static str> {
+    fn refuses(&mut self, keys: &RowKeys) -> Option<&'static str> {
         let key = keys.key(self.dedup);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.contains(&key) {
@@ -384,7 +395,7 @@ impl Selection<'_> {
 ///
 /// If the folder holds none; of rows, if a file cannot be read or is damaged.
 pub fn rows(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<Row>>> {
-    let manifest = Manifest::read(folder)?.ok_or_else(|| io::Error::other("there is no data set here"))?;
+    let manifest = DatasetManifest::read(folder)?.ok_or_else(|| io::Error::other("there is no data set here"))?;
     let format = manifest.settings.format;
     let folder = folder.to_owned();
     let files = manifest.chunks.into_iter().flat_map(|chunk| chunk.files);
@@ -396,14 +407,18 @@ pub fn rows(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<Row>>> 
     }))
 }
 
-/// How many kernels are different.
-pub(crate) fn unique_ratios(manifest: &Manifest, folder: &Path) -> io::Result<UniqueRatios> {
+/// Returns the number of kernels that are different.
+pub(crate) fn unique_ratios(manifest: &DatasetManifest, folder: &Path) -> io::Result<UniqueRatios> {
     let chunks: Vec<Located<'_>> = manifest.chunks.iter().map(|chunk| (folder, chunk)).collect();
-    let ratio = |dedup: Dedup| -> io::Result<f64> {
+    let ratio = |dedup: DedupKey| -> io::Result<f64> {
         let n = n_different(&chunks, dedup).map_err(|(_, error)| error)?;
         Ok(n as f64 / manifest.rows().max(1) as f64)
     };
-    Ok(UniqueRatios { exact: ratio(Dedup::Exact)?, alpha: ratio(Dedup::Alpha)?, structure: ratio(Dedup::Structure)? })
+    Ok(UniqueRatios {
+        exact: ratio(DedupKey::Exact)?,
+        alpha: ratio(DedupKey::Alpha)?,
+        structure: ratio(DedupKey::Structure)?,
+    })
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
@@ -418,14 +433,14 @@ fn stopped(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
 
 /// A folder for this run alone, with the folders for files in it, and the manifest that it holds. Where it holds none,
 /// nothing may be in the way of what will be written.
-pub(crate) fn claimed(folder: &Path) -> Result<(Lock, Option<Manifest>), ProduceError> {
+pub(crate) fn claimed(folder: &Path) -> Result<(FolderLock, Option<DatasetManifest>), ProduceError> {
     if folder.as_os_str().is_empty() {
         return Err(ProduceError::Setting("the folder to write to has no name".to_owned()));
     }
     let busy = || ProduceError::Busy(folder.to_owned());
-    let read = || Manifest::read(folder).map_err(at(&folder.join(manifest::NAME)));
+    let read = || DatasetManifest::read(folder).map_err(at(&folder.join(manifest::NAME)));
     if read()?.is_none() {
-        Lock::of(folder).ok_or_else(busy)?;
+        FolderLock::of(folder).ok_or_else(busy)?;
         if let Some(around) = data_set_around(folder) {
             let what = format!("the data set {}, of which it is a part,", around.display());
             return Err(ProduceError::InTheWay { folder: folder.to_owned(), what });
@@ -443,7 +458,7 @@ pub(crate) fn claimed(folder: &Path) -> Result<(Lock, Option<Manifest>), Produce
         let path = folder.join(inner);
         std::fs::create_dir_all(&path).map_err(at(&path))?;
     }
-    let lock = Lock::of(folder).ok_or_else(busy)?;
+    let lock = FolderLock::of(folder).ok_or_else(busy)?;
     // Another run may have been there meanwhile.
     Ok((lock, read()?))
 }
@@ -458,9 +473,14 @@ fn data_set_around(folder: &Path) -> Option<PathBuf> {
 }
 
 /// The manifest to begin with, which is in the folder.
-fn begin(settings: &Settings, folder: &Path, found: Option<Manifest>, resume: bool) -> Result<Manifest, ProduceError> {
+fn begin(
+    settings: &ProduceSettings,
+    folder: &Path,
+    found: Option<DatasetManifest>,
+    resume: bool,
+) -> Result<DatasetManifest, ProduceError> {
     let Some(found) = found else {
-        return Manifest::begun(settings, folder).map_err(at(folder));
+        return DatasetManifest::begun(settings, folder).map_err(at(folder));
     };
     if !resume {
         return Err(ProduceError::Exists { folder: folder.to_owned(), rows: found.rows() });
@@ -473,7 +493,7 @@ fn begin(settings: &Settings, folder: &Path, found: Option<Manifest>, resume: bo
     Ok(found)
 }
 
-pub(crate) fn categories(settings: &Settings) -> Result<Vec<Category>, ProduceError> {
+pub(crate) fn categories(settings: &ProduceSettings) -> Result<Vec<Category>, ProduceError> {
     let all: Result<Vec<Category>, _> = settings.categories.iter().map(|name| name.parse()).collect();
     match all {
         Ok(all) if all.is_empty() => Err(ProduceError::Setting("no category is asked for".to_owned())),
@@ -482,11 +502,11 @@ pub(crate) fn categories(settings: &Settings) -> Result<Vec<Category>, ProduceEr
     }
 }
 
-pub(crate) fn texts(settings: &Settings) -> Result<Texts, ProduceError> {
-    let device: Device = settings.device.parse().map_err(ProduceError::Setting)?;
+pub(crate) fn texts(settings: &ProduceSettings) -> Result<KernelTexts, ProduceError> {
+    let device: DeviceColumns = settings.device.parse().map_err(ProduceError::Setting)?;
     let arch: Arch =
         settings.arch.parse().map_err(|error: polyloom::UnknownArch| ProduceError::Setting(error.to_string()))?;
-    Ok(Texts { device, arch, columns: settings.columns.clone() })
+    Ok(KernelTexts { device, arch, columns: settings.columns.clone() })
 }
 
 #[cfg(test)]
@@ -494,22 +514,23 @@ mod tests {
     use super::*;
     use crate::repeats::repeats;
 
-    fn made(settings: &Settings, folder: &Path) -> Result<(Manifest, Progress), ProduceError> {
-        let observe = &mut |_: &Progress| ControlFlow::Continue(());
-        let how = How { jobs: 2, resume: false, excluded: &HashSet::new(), observe, emitter: None, source: None };
+    fn made(settings: &ProduceSettings, folder: &Path) -> Result<(DatasetManifest, RunProgress), ProduceError> {
+        let observe = &mut |_: &RunProgress| ControlFlow::Continue(());
+        let how =
+            RunOptions { jobs: 2, resume: false, excluded: &HashSet::new(), observe, emitter: None, source: None };
         produce(settings, folder, how)
     }
 
     /// Rows of which no two may be nearly alike.
-    fn few_alike() -> Settings {
+    fn few_alike() -> ProduceSettings {
         let columns = ["id", "kernel_name", "category", "python_source", "metadata"];
-        Settings {
+        ProduceSettings {
             most_alike: Some(1),
-            verify: crate::verify::Level::Parse,
+            verify: crate::verify::ProofLevel::Parse,
             columns: columns.map(str::to_owned).to_vec(),
             categories: vec!["tensor_core".to_owned()],
             indices_per_chunk: 60,
-            ..Settings::new(200, 3)
+            ..ProduceSettings::new(200, 3)
         }
     }
 
@@ -519,8 +540,12 @@ mod tests {
         let whole = few_alike();
         let (expected, progress) = made(&whole, &folder.join("whole")).expect("there are so many");
         assert!(progress.duplicates > 0, "nothing is nearly alike");
-        let shard =
-            |number| Settings { count: None, end: Some(600), shard: Some(Shard { number, of: 2 }), ..whole.clone() };
+        let shard = |number| ProduceSettings {
+            count: None,
+            end: Some(600),
+            shard: Some(ShardNumber { number, of: 2 }),
+            ..whole.clone()
+        };
         let shards = [0, 1].map(|number| {
             let path = folder.join(format!("shard-{number}"));
             made(&shard(number), &path).expect("it is made");
@@ -529,20 +554,21 @@ mod tests {
         let (merged, _) = crate::merge(&shards, &folder.join("merged"), Some(200), &mut |_| ControlFlow::Continue(()))
             .expect("they fit");
         // However few keys are in memory at a time, the same rows repeat others.
-        let found = shards.each_ref().map(|path| Manifest::read(path).expect("it can be read").expect("it is there"));
+        let found =
+            shards.each_ref().map(|path| DatasetManifest::read(path).expect("it can be read").expect("it is there"));
         let chunks: Vec<Located<'_>> = shards
             .iter()
             .zip(&found)
             .flat_map(|(path, manifest)| manifest.chunks.iter().map(move |chunk| (path.as_path(), chunk)))
             .collect();
         let twice = [&chunks[..], &chunks].concat();
-        let all_at_once = repeats(&twice, Dedup::Structure, 1 << 20).expect("it can be read");
-        assert!(all_at_once.len() as u64 >= found.iter().map(Manifest::rows).sum());
+        let all_at_once = repeats(&twice, DedupKey::Structure, 1 << 20).expect("it can be read");
+        assert!(all_at_once.len() as u64 >= found.iter().map(DatasetManifest::rows).sum());
         for n_keys in [1, 7, 100] {
-            assert_eq!(repeats(&twice, Dedup::Structure, n_keys).expect("it can be read"), all_at_once);
+            assert_eq!(repeats(&twice, DedupKey::Structure, n_keys).expect("it can be read"), all_at_once);
         }
         let _ = std::fs::remove_dir_all(&folder);
-        let files = |manifest: &Manifest| -> Vec<String> {
+        let files = |manifest: &DatasetManifest| -> Vec<String> {
             let files = manifest.chunks.iter().flat_map(|chunk| &chunk.files);
             files.map(|file| format!("{} {}", file.path, file.blake3)).collect()
         };
@@ -552,14 +578,14 @@ mod tests {
     #[test]
     fn ranges_of_indices_keep_what_is_nearly_alike() {
         let folder = std::env::temp_dir().join(format!("polyloom-alike-ranges-{}", std::process::id()));
-        let range = |first, end| Settings { first, end: Some(end), count: None, ..few_alike() };
+        let range = |first, end| ProduceSettings { first, end: Some(end), count: None, ..few_alike() };
         let (whole, _) = made(&range(0, 120), &folder.join("whole")).expect("it is made");
         let parts = [(0, 50), (50, 120)].map(|(first, end)| {
             let path = folder.join(format!("from-{first}"));
             made(&range(first, end), &path).expect("it is made");
             path
         });
-        let observe = &mut |_: &Progress| ControlFlow::Continue(());
+        let observe = &mut |_: &RunProgress| ControlFlow::Continue(());
         let (merged, _) = crate::merge(&parts, &folder.join("merged"), None, observe).expect("they fit");
         let _ = std::fs::remove_dir_all(&folder);
         assert_eq!((merged.chunks, merged.settings), (whole.chunks, whole.settings));
@@ -567,17 +593,17 @@ mod tests {
 
     #[test]
     fn what_no_data_set_is_made_by_is_refused() {
-        let refused = |settings: Settings| settings.check().err().unwrap_or_default();
-        assert_eq!(refused(Settings::new(1, 0)), "");
-        let mut part = Settings::new(0, 0);
-        part.take_part(Shard { number: 0, of: 2 });
+        let refused = |settings: ProduceSettings| settings.check().err().unwrap_or_default();
+        assert_eq!(refused(ProduceSettings::new(1, 0)), "");
+        let mut part = ProduceSettings::new(0, 0);
+        part.take_part(ShardNumber { number: 0, of: 2 });
         assert!(refused(part).starts_with("there are no indices from 0 on before 0"));
-        let mut part = Settings::new(u64::MAX, 0);
-        part.take_part(Shard { number: 0, of: 2 });
+        let mut part = ProduceSettings::new(u64::MAX, 0);
+        part.take_part(ShardNumber { number: 0, of: 2 });
         assert_eq!((part.end, refused(part)), (Some(u64::MAX), String::new()));
-        let wrong = Settings { indices_per_chunk: 0, ..Settings::new(1, 0) };
+        let wrong = ProduceSettings { indices_per_chunk: 0, ..ProduceSettings::new(1, 0) };
         assert!(refused(wrong).starts_with("0 indices cannot be finished together"));
-        let wrong = Settings { columns: vec!["score".to_owned()], ..Settings::new(1, 0) };
+        let wrong = ProduceSettings { columns: vec!["score".to_owned()], ..ProduceSettings::new(1, 0) };
         assert_eq!(refused(wrong), "there is no column `score`");
     }
 
@@ -585,17 +611,17 @@ mod tests {
     fn a_run_that_finds_nothing_ends() {
         let folder = std::env::temp_dir().join(format!("polyloom-barren-{}", std::process::id()));
         // No kernel is taken, however many are tried.
-        let settings = Settings {
+        let settings = ProduceSettings {
             most_alike: Some(0),
-            verify: crate::verify::Level::Parse,
+            verify: crate::verify::ProofLevel::Parse,
             columns: vec!["id".to_owned()],
             categories: vec!["arithmetic".to_owned()],
-            ..Settings::new(5, 1)
+            ..ProduceSettings::new(5, 1)
         };
         let error = made(&settings, &folder).err().map(|error| error.to_string()).unwrap_or_default();
         // Going on with it finds no more.
-        let observe = &mut |_: &Progress| ControlFlow::Continue(());
-        let how = How { jobs: 2, resume: true, excluded: &HashSet::new(), observe, emitter: None, source: None };
+        let observe = &mut |_: &RunProgress| ControlFlow::Continue(());
+        let how = RunOptions { jobs: 2, resume: true, excluded: &HashSet::new(), observe, emitter: None, source: None };
         let again = produce(&settings, &folder, how).err().map(|error| error.to_string()).unwrap_or_default();
         let _ = std::fs::remove_dir_all(&folder);
         assert!(again.starts_with("the last 1000 indices gave no row"), "{again}");

@@ -21,10 +21,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a row group: one is shown by a viewer at a time, and in memory while it is written.
+/// Rows of a row group, since one is shown by a viewer at a time, and in memory while it is written.
 const ROWS_PER_GROUP: usize = 1000;
 
-/// The columns' types. What is `metadata` follows [`crate::Metadata`].
+/// The columns' types. What is `metadata` follows [`crate::RowMetadata`].
 fn schema(columns: &[String]) -> io::Result<TypePtr> {
     let mut text = String::from("message row {\n");
     for name in all_columns().filter(|name| columns.iter().any(|column| column == name)) {
@@ -95,7 +95,7 @@ fn failure(error: ParquetError) -> io::Error {
 
 /// Values and levels of a leaf.
 #[derive(Default)]
-struct Leaf {
+struct ParquetLeaf {
     values: Vec<Value>,
     definition: Vec<i16>,
     repetition: Vec<i16>,
@@ -105,7 +105,7 @@ struct Leaf {
 pub(crate) struct ParquetWriter<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     schema: TypePtr,
-    leaves: Vec<Leaf>,
+    leaves: Vec<ParquetLeaf>,
     n_rows: usize,
 }
 
@@ -118,7 +118,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             .set_created_by(concat!("polyloom ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
         let writer = SerializedFileWriter::new(file, schema.clone(), Arc::new(properties)).map_err(failure)?;
-        let leaves = (0..n_leaves(&schema)).map(|_| Leaf::default()).collect();
+        let leaves = (0..n_leaves(&schema)).map(|_| ParquetLeaf::default()).collect();
         Ok(ParquetWriter { writer, schema, leaves, n_rows: 0 })
     }
 
@@ -126,7 +126,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     pub(super) fn row(&mut self, row: &Value) -> io::Result<()> {
         let mut leaf = 0;
         for field in self.schema.clone().get_fields() {
-            take_apart(field, row.get(field.name()), Levels::default(), &mut self.leaves, &mut leaf)?;
+            take_apart(field, row.get(field.name()), PathLevels::default(), &mut self.leaves, &mut leaf)?;
         }
         self.n_rows += 1;
         if self.n_rows == ROWS_PER_GROUP { self.write_group() } else { Ok(()) }
@@ -139,7 +139,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         self.n_rows = 0;
         let mut group = self.writer.next_row_group().map_err(failure)?;
         for leaf in &mut self.leaves {
-            let Leaf { values, definition, repetition } = std::mem::take(leaf);
+            let ParquetLeaf { values, definition, repetition } = std::mem::take(leaf);
             let Some(mut column) = group.next_column().map_err(failure)? else { break };
             let (definition, repetition) = (Some(&definition[..]), Some(&repetition[..]));
             match column.untyped() {
@@ -152,7 +152,7 @@ impl<W: Write + Send> ParquetWriter<W> {
                     writer.write_batch(&bools, definition, repetition)
                 }
                 ColumnWriter::Int64ColumnWriter(writer) => {
-                    // A seed has no sign: the column's annotation says so.
+                    // A seed has no sign, because the column's annotation says so.
                     let ints: Vec<i64> = values.iter().map(|value| value.as_u64().unwrap_or_default() as i64).collect();
                     writer.write_batch(&ints, definition, repetition)
                 }
@@ -180,9 +180,9 @@ fn n_leaves(ty: &Type) -> usize {
     if ty.is_primitive() { 1 } else { ty.get_fields().iter().map(|field| n_leaves(field)).sum() }
 }
 
-/// How much of the path is there, how many lists it goes through, and at which of them it begins anew.
+/// Describes how much of the path is there, how many lists it goes through, and at which of them it begins anew.
 #[derive(Clone, Copy, Default)]
-struct Levels {
+struct PathLevels {
     definition: i16,
     lists: i16,
     repetition: i16,
@@ -192,8 +192,8 @@ struct Levels {
 fn take_apart(
     ty: &Type,
     value: Option<&Value>,
-    mut levels: Levels,
-    leaves: &mut [Leaf],
+    mut levels: PathLevels,
+    leaves: &mut [ParquetLeaf],
     leaf: &mut usize,
 ) -> io::Result<()> {
     let value = value.filter(|value| !value.is_null());
@@ -231,7 +231,7 @@ fn take_apart(
                 *leaf += n_leaves(ty);
                 return Ok(());
             }
-            let mut inner = Levels { definition: levels.definition + 1, lists: levels.lists + 1, ..levels };
+            let mut inner = PathLevels { definition: levels.definition + 1, lists: levels.lists + 1, ..levels };
             for value in elements {
                 *leaf = first;
                 take_apart(element, Some(value), inner, leaves, leaf)?;
@@ -260,7 +260,7 @@ pub(crate) fn read(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Va
     }))
 }
 
-/// Reads something: the library panics at some files that are damaged.
+/// Reads something, because the library panics at some files that are damaged.
 fn guarded<T>(read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let read = catch_unwind(AssertUnwindSafe(read));
     read.unwrap_or_else(|_| Err(io::Error::other("it is damaged")))

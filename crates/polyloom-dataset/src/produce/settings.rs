@@ -1,20 +1,20 @@
 //! What a run is asked for.
 
-use crate::found::Source;
+use crate::found::KernelFiles;
 use crate::generate::Category;
 use crate::row::{COLUMNS, all_columns};
 use crate::text::GENERATOR;
-use crate::verify::Level;
+use crate::verify::ProofLevel;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The keys of a chunk are in memory at a time.
 const MOST_INDICES_PER_CHUNK: u64 = 1_000_000;
 
-/// What decides which rows a run writes, byte for byte. Two runs of equal settings write the same files.
+/// Describes what decides which rows a run writes, byte for byte. Two runs of equal settings write the same files.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct ProduceSettings {
     /// The compiler's version.
     pub polyloom: String,
     /// The generator's version.
@@ -25,20 +25,20 @@ pub struct Settings {
     pub first: u64,
     /// The index after the last; none if there are as many as it takes.
     pub end: Option<u64>,
-    /// How many rows are wanted; none if it is as many as the indices give, as it is of a shard.
+    /// Number of rows that are wanted; none if it is as many as the indices give, as it is of a shard.
     pub count: Option<u64>,
     /// The categories, dealt out in turn.
     pub categories: Vec<String>,
     /// The level that a row must pass.
-    pub verify: Level,
+    pub verify: ProofLevel,
     /// Whether, at the highest level, NVRTC compiles the CUDA C++ of every row, where it is installed. Chunks say whether
     /// it was.
     #[serde(default)]
     pub nvrtc: bool,
-    /// What tells rows from each other: `exact`, `alpha` or `structure`.
-    pub dedup: Dedup,
-    /// How many kernels that are nearly alike are taken, where so many rows are wanted; none if there is no limit. Of runs
-    /// of some indices, whatever they give, merging takes so many, if it is to give so many rows.
+    /// Holds what tells rows from each other: `exact`, `alpha` or `structure`.
+    pub dedup: DedupKey,
+    /// Number of kernels that are nearly alike are taken, where so many rows are wanted; none if there is no limit. Of
+    /// runs of some indices, whatever they give, merging takes so many, if it is to give so many rows.
     pub most_alike: Option<u8>,
     /// `cuda`, `cpu` or `both`.
     pub device: String,
@@ -51,25 +51,25 @@ pub struct Settings {
     pub tools: BTreeMap<String, String>,
     /// Indices of a chunk: of the files that are finished together.
     pub indices_per_chunk: u64,
-    /// Which chunks the run makes, if others make the rest.
-    pub shard: Option<Shard>,
+    /// Says which chunks the run makes, if others make the rest.
+    pub shard: Option<ShardNumber>,
     /// The BLAKE3 hash of the structures that no row may have, if there are any.
     pub excluded: Option<String>,
     /// The files that kernels are found in; none if they are generated.
     #[serde(default)]
     pub source: Option<SourceSettings>,
-    /// Whether rows say how long they took to make, in which no two runs are alike.
+    /// True if rows say how long they took to make, in which no two runs are alike.
     #[serde(default)]
     pub timings: bool,
     /// The format of the files.
-    pub format: Format,
+    pub format: FileFormat,
 }
 
-/// Where kernels are found, and what rows say of that.
+/// Says where kernels are found, and what rows say of that.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSettings {
-    /// The BLAKE3 hash of the files: [`Source::fingerprint`](crate::Source::fingerprint).
+    /// The BLAKE3 hash of the files: [`KernelFiles::fingerprint`](crate::KernelFiles::fingerprint).
     pub fingerprint: String,
     /// The category of all rows.
     pub category: String,
@@ -80,17 +80,17 @@ pub struct SourceSettings {
 /// One of several runs that make a data set together: that of the chunks `number`, `number + of` and so on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shard {
-    /// Which run, from 0.
+pub struct ShardNumber {
+    /// Says which run, from 0.
     pub number: u64,
-    /// How many runs there are.
+    /// Number of runs there are.
     pub of: u64,
 }
 
-/// What tells rows from each other.
+/// Describes what tells rows from each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Dedup {
+pub enum DedupKey {
     /// The text.
     Exact,
     /// The code, whatever its names are.
@@ -102,7 +102,7 @@ pub enum Dedup {
 /// The format of the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Format {
+pub enum FileFormat {
     /// Lines of JSON.
     Jsonl,
     /// The same, compressed by zstd.
@@ -112,21 +112,21 @@ pub enum Format {
     Parquet,
 }
 
-impl Format {
-    /// How the names of its files end.
+impl FileFormat {
+    /// Returns how the names of its files end.
     pub fn extension(self) -> &'static str {
         match self {
-            Format::Jsonl => "jsonl",
-            Format::JsonlZstd => "jsonl.zst",
-            Format::Parquet => "parquet",
+            FileFormat::Jsonl => "jsonl",
+            FileFormat::JsonlZstd => "jsonl.zst",
+            FileFormat::Parquet => "parquet",
         }
     }
 }
 
-impl Settings {
+impl ProduceSettings {
     /// So many rows of all categories from this seed, verified to the highest level.
-    pub fn new(count: u64, seed: u64) -> Settings {
-        Settings {
+    pub fn new(count: u64, seed: u64) -> ProduceSettings {
+        ProduceSettings {
             polyloom: env!("CARGO_PKG_VERSION").to_owned(),
             generator: GENERATOR,
             seed,
@@ -134,9 +134,9 @@ impl Settings {
             end: None,
             count: Some(count),
             categories: Category::ALL.iter().map(|category| category.name().to_owned()).collect(),
-            verify: Level::ALL[Level::ALL.len() - 1],
+            verify: ProofLevel::ALL[ProofLevel::ALL.len() - 1],
             nvrtc: true,
-            dedup: Dedup::Structure,
+            dedup: DedupKey::Structure,
             most_alike: Some(50),
             device: "both".to_owned(),
             arch: polyloom::Arch::DEFAULT.to_string(),
@@ -147,7 +147,7 @@ impl Settings {
             excluded: None,
             source: None,
             timings: false,
-            format: Format::Jsonl,
+            format: FileFormat::Jsonl,
         }
     }
 
@@ -170,7 +170,7 @@ impl Settings {
             let n = self.indices_per_chunk;
             return Err(format!("{n} indices cannot be finished together: it is from 1 to {MOST_INDICES_PER_CHUNK}"));
         }
-        if let Some(Shard { number, of }) = self.shard.filter(|shard| shard.number >= shard.of) {
+        if let Some(ShardNumber { number, of }) = self.shard.filter(|shard| shard.number >= shard.of) {
             return Err(format!("there is no shard {number} of {of}: the first is 0"));
         }
         if let Some(column) = self.columns.iter().find(|column| !all_columns().any(|name| name == column.as_str())) {
@@ -190,14 +190,14 @@ impl Settings {
 
     /// Makes one of several parts. So many indices as there are rows wanted in all give as many, with room for those that
     /// are known already; merging takes no more than are wanted.
-    pub fn take_part(&mut self, shard: Shard) {
+    pub fn take_part(&mut self, shard: ShardNumber) {
         let n_indices = |count: u64| count.saturating_add(count / 4).checked_next_multiple_of(self.indices_per_chunk);
         self.end = self.count.take().map(|count| n_indices(count).unwrap_or(u64::MAX));
         self.shard = Some(shard);
     }
 
     /// Takes kernels from files instead of generating them.
-    pub fn take_from(&mut self, source: &Source, category: &str, license: &str) {
+    pub fn take_from(&mut self, source: &KernelFiles, category: &str, license: &str) {
         let fingerprint = source.fingerprint().to_owned();
         self.source = Some(SourceSettings { fingerprint, category: category.to_owned(), license: license.to_owned() });
         self.categories.clear();
@@ -213,7 +213,7 @@ impl Settings {
     /// The first index of the run that is not before `from`.
     pub(crate) fn next_index(&self, from: u64) -> Option<u64> {
         let from = from.max(self.first);
-        let ahead = self.shard.map_or(0, |Shard { number, of }| {
+        let ahead = self.shard.map_or(0, |ShardNumber { number, of }| {
             let behind = from / self.indices_per_chunk % of;
             if behind <= number { number - behind } else { of - behind + number }
         });
@@ -225,8 +225,8 @@ impl Settings {
     }
 
     /// The settings that are not the same in both, each with both values.
-    pub fn differences(&self, other: &Settings) -> Vec<String> {
-        let fields = |settings: &Settings| match serde_json::to_value(settings) {
+    pub fn differences(&self, other: &ProduceSettings) -> Vec<String> {
+        let fields = |settings: &ProduceSettings| match serde_json::to_value(settings) {
             Ok(serde_json::Value::Object(fields)) => fields,
             _ => serde_json::Map::new(),
         };

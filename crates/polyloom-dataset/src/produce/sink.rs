@@ -2,7 +2,7 @@
 
 use super::manifest::{FileRecord, TemporaryFile};
 use super::parquet::{self, ParquetWriter};
-use super::settings::Format;
+use super::settings::FileFormat;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Write};
 use std::path::Path;
@@ -11,52 +11,52 @@ use std::path::Path;
 const ZSTD_LEVEL: i32 = 6;
 
 /// Rows on their way to bytes.
-pub(crate) enum Encoder<W: Write + Send> {
+pub(crate) enum RowEncoder<W: Write + Send> {
     Jsonl(W),
     JsonlZstd(Box<zstd::Encoder<'static, W>>),
     Parquet(Box<ParquetWriter<W>>),
 }
 
-impl<W: Write + Send> Encoder<W> {
+impl<W: Write + Send> RowEncoder<W> {
     /// Writes rows with these columns in a format.
-    pub(crate) fn new(to: W, format: Format, columns: &[String]) -> io::Result<Encoder<W>> {
+    pub(crate) fn new(to: W, format: FileFormat, columns: &[String]) -> io::Result<RowEncoder<W>> {
         Ok(match format {
-            Format::Jsonl => Encoder::Jsonl(to),
-            Format::JsonlZstd => Encoder::JsonlZstd(Box::new(zstd::Encoder::new(to, ZSTD_LEVEL)?)),
-            Format::Parquet => Encoder::Parquet(Box::new(ParquetWriter::new(to, columns)?)),
+            FileFormat::Jsonl => RowEncoder::Jsonl(to),
+            FileFormat::JsonlZstd => RowEncoder::JsonlZstd(Box::new(zstd::Encoder::new(to, ZSTD_LEVEL)?)),
+            FileFormat::Parquet => RowEncoder::Parquet(Box::new(ParquetWriter::new(to, columns)?)),
         })
     }
 
     /// Adds a line of JSON.
     pub(crate) fn line(&mut self, line: &[u8]) -> io::Result<()> {
         match self {
-            Encoder::Jsonl(to) => to.write_all(line).and_then(|()| to.write_all(b"\n")),
-            Encoder::JsonlZstd(encoder) => encoder.write_all(line).and_then(|()| encoder.write_all(b"\n")),
-            Encoder::Parquet(writer) => writer.row(&serde_json::from_slice(line)?),
+            RowEncoder::Jsonl(to) => to.write_all(line).and_then(|()| to.write_all(b"\n")),
+            RowEncoder::JsonlZstd(encoder) => encoder.write_all(line).and_then(|()| encoder.write_all(b"\n")),
+            RowEncoder::Parquet(writer) => writer.row(&serde_json::from_slice(line)?),
         }
     }
 
     /// Writes what is left.
     pub(crate) fn finish(self) -> io::Result<W> {
         match self {
-            Encoder::Jsonl(to) => Ok(to),
-            Encoder::JsonlZstd(encoder) => encoder.finish(),
-            Encoder::Parquet(writer) => writer.finish(),
+            RowEncoder::Jsonl(to) => Ok(to),
+            RowEncoder::JsonlZstd(encoder) => encoder.finish(),
+            RowEncoder::Parquet(writer) => writer.finish(),
         }
     }
 }
 
 /// A file of rows that is being written.
-pub(super) struct Sink {
-    encoder: Encoder<TemporaryFile>,
+pub(super) struct RowSink {
+    encoder: RowEncoder<TemporaryFile>,
     rows: u64,
 }
 
-impl Sink {
+impl RowSink {
     /// A file of this format with these columns.
-    pub(super) fn create(folder: &Path, path: &str, format: Format, columns: &[String]) -> io::Result<Sink> {
-        let encoder = Encoder::new(TemporaryFile::create(folder, path)?, format, columns)?;
-        Ok(Sink { encoder, rows: 0 })
+    pub(super) fn create(folder: &Path, path: &str, format: FileFormat, columns: &[String]) -> io::Result<RowSink> {
+        let encoder = RowEncoder::new(TemporaryFile::create(folder, path)?, format, columns)?;
+        Ok(RowSink { encoder, rows: 0 })
     }
 
     /// Adds a line of JSON.
@@ -75,18 +75,18 @@ impl Sink {
 pub(crate) type Lines = Box<dyn Iterator<Item = io::Result<Vec<u8>>>>;
 
 /// The rows of a file, as lines of JSON.
-pub(crate) fn read_lines(path: &Path, format: Format) -> io::Result<Lines> {
+pub(crate) fn read_lines(path: &Path, format: FileFormat) -> io::Result<Lines> {
     let file = File::open(path)?;
     Ok(match format {
-        Format::Jsonl => Box::new(lines(BufReader::new(file))),
-        Format::JsonlZstd => Box::new(lines(BufReader::new(zstd::Decoder::new(file)?))),
-        Format::Parquet => {
+        FileFormat::Jsonl => Box::new(lines(BufReader::new(file))),
+        FileFormat::JsonlZstd => Box::new(lines(BufReader::new(zstd::Decoder::new(file)?))),
+        FileFormat::Parquet => {
             Box::new(parquet::read(path)?.map(|row| serde_json::to_vec(&row?).map_err(io::Error::other)))
         }
     })
 }
 
-/// The longest line: a row is a hundredth of that. What is compressed may be far longer than its file.
+/// The longest line, since a row is a hundredth of that. What is compressed may be far longer than its file.
 const LONGEST_LINE: u64 = 1 << 26;
 
 fn lines(mut reader: impl BufRead) -> impl Iterator<Item = io::Result<Vec<u8>>> {

@@ -1,109 +1,110 @@
 //! The kernel of an index, verified and written out, by as many threads as are asked for, in order.
 
-use super::chunk::Keys;
-use super::settings::{Settings, SourceSettings};
-use crate::found::{Excerpt, Found, Source, depends_on_inputs, programs};
-use crate::generate::{Category, Program, generate};
+use super::chunk::RowKeys;
+use super::settings::{ProduceSettings, SourceSettings};
+use crate::found::{FoundKernel, KernelExcerpt, KernelFiles, depends_on_inputs, programs};
+use crate::generate::{Category, DatasetProgram, generate};
 use crate::row::Row;
 use crate::similarity::{Bands, bands};
 use crate::statistics::OpCounts;
-use crate::text::{GpuCode, Place, Texts, hashes};
-use crate::tools::Tools;
-use crate::verify::{Level, Reason, Reject, Verifier, caught};
-use crate::{Hashes, effect};
+use crate::text::{GpuCode, KernelTexts, RowOrigin, hashes};
+use crate::tools::ColumnTools;
+use crate::verify::{KernelVerifier, ProofLevel, Reason, RejectedProof, caught};
+use crate::{KernelHashes, effect};
 use polyloom::{Kernel, Random, gpu_available};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-/// How often a kernel is drawn anew before an index is given up.
+/// Number of times a kernel is drawn anew before an index is given up.
 const ATTEMPTS: usize = 50;
-/// How far ahead of the last row taken threads may work, and so how many may have something to do.
+/// Says how far ahead of the last row taken threads may work, and so how many may have something to do.
 pub(super) const AHEAD: usize = 256;
 
 /// A structural hash, or another that tells rows from each other.
 pub(crate) type Key = u128;
 
-/// What came of an index.
-pub(super) struct Done {
+/// Describes what came of an index.
+pub(super) struct IndexResult {
     pub(super) index: u64,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: IndexOutcome,
     /// The attempts that were rejected before.
-    pub(super) rejects: Vec<Rejected>,
+    pub(super) rejects: Vec<RejectedKernel>,
 }
 
-/// What the first kernel of an index that is proved right comes to.
-pub(super) enum Outcome {
+/// Describes what the first kernel of an index that is proved right comes to.
+pub(super) enum IndexOutcome {
     /// A row.
-    Row(Box<Made>),
+    Row(Box<MadeRow>),
     /// A row with its key was taken before.
     Known(Key),
     /// A column cannot be made. It is a duplicate all the same, if a row with its key is taken: whether that was known in
     /// time does not depend on the seed alone.
-    Failed(Key, Box<Rejected>),
+    Failed(Key, Box<RejectedKernel>),
     /// None is proved right.
     Nothing,
 }
 
-impl Done {
+impl IndexResult {
     /// The attempt that was rejected last.
-    pub(super) fn last_reject(&self) -> Option<&Rejected> {
+    pub(super) fn last_reject(&self) -> Option<&RejectedKernel> {
         match &self.outcome {
-            Outcome::Failed(_, rejected) => Some(rejected),
+            IndexOutcome::Failed(_, rejected) => Some(rejected),
             _ => self.rejects.last(),
         }
     }
 }
 
 /// A row, and by what it is told from others.
-pub(super) struct Made {
+pub(super) struct MadeRow {
     pub(super) row: Row,
-    pub(super) keys: Keys,
+    pub(super) keys: RowKeys,
     pub(super) op_counts: OpCounts,
 }
 
 /// A kernel that was not taken.
-pub(super) struct Rejected {
+pub(super) struct RejectedKernel {
     pub(super) category: Cow<'static, str>,
     pub(super) origin: Option<String>,
     pub(super) source: Option<String>,
-    pub(super) reject: Box<Reject>,
+    pub(super) reject: Box<RejectedProof>,
 }
 
-impl Rejected {
-    fn program(program: Program, reject: Box<Reject>) -> Rejected {
-        Rejected { category: program.category, origin: None, source: Some(program.source), reject }
+impl RejectedKernel {
+    fn program(program: DatasetProgram, reject: Box<RejectedProof>) -> RejectedKernel {
+        RejectedKernel { category: program.category, origin: None, source: Some(program.source), reject }
     }
 }
 
-/// What threads make rows by.
-pub(super) struct Work<'a> {
-    pub(super) settings: &'a Settings,
+/// Describes what threads make rows by.
+pub(super) struct WorkShared<'a> {
+    pub(super) settings: &'a ProduceSettings,
     pub(super) categories: Vec<Category>,
-    /// Where kernels are found that are not generated.
-    pub(super) source: Option<(&'a SourceSettings, &'a Source)>,
-    pub(super) texts: Texts,
-    pub(super) tools: Tools<'a>,
+    /// The place where kernels are found that are not generated.
+    pub(super) source: Option<(&'a SourceSettings, &'a KernelFiles)>,
+    pub(super) texts: KernelTexts,
+    pub(super) tools: ColumnTools<'a>,
     /// The keys of the rows that have been taken.
     pub(super) known: &'a RwLock<HashSet<Key>>,
     /// Structures that no row may have.
     pub(super) excluded: &'a HashSet<Key>,
 }
 
-impl Work<'_> {
-    /// What comes of an index. It depends on nothing else, but that a row which is known need not be written out.
-    fn index(&self, verifier: &Verifier, index: u64) -> Done {
+impl WorkShared<'_> {
+    /// Returns what comes of an index. It depends on nothing else, but that a row which is known need not be written
+    /// out.
+    fn index(&self, verifier: &KernelVerifier, index: u64) -> IndexResult {
         let started = Instant::now();
-        // What is wrong with a kernel is caught where it is known. That nothing else panics, the run does not rely on.
+        // Faults of a kernel are caught where they are known. The run does not rely on nothing else panicking.
         let mut done = caught(|| Ok(self.untimed(verifier, index))).unwrap_or_else(|reject| {
             let category = self.categories.get(index as usize % self.categories.len().max(1));
             let category = category.map_or(Cow::Borrowed(""), |category| category.name().into());
-            let rejects = vec![Rejected { category, origin: None, source: None, reject }];
-            Done { index, outcome: Outcome::Nothing, rejects }
+            let rejects = vec![RejectedKernel { category, origin: None, source: None, reject }];
+            IndexResult { index, outcome: IndexOutcome::Nothing, rejects }
         });
         if self.settings.timings
-            && let Outcome::Row(made) = &mut done.outcome
+            && let IndexOutcome::Row(made) = &mut done.outcome
             && let Some(metadata) = &mut made.row.metadata
         {
             metadata.generation_time_ms = Some(started.elapsed().as_secs_f64() * 1e3);
@@ -112,7 +113,7 @@ impl Work<'_> {
         done
     }
 
-    fn untimed(&self, verifier: &Verifier, index: u64) -> Done {
+    fn untimed(&self, verifier: &KernelVerifier, index: u64) -> IndexResult {
         if let Some((settings, source)) = self.source
             && let Some(found) = source.get(index)
         {
@@ -127,26 +128,33 @@ impl Work<'_> {
                 self.made(verifier, &program, (&kernel, code), hashes, index, None)
             });
             match (made, proved) {
-                (Ok(outcome), _) => return Done { index, outcome, rejects },
+                (Ok(outcome), _) => return IndexResult { index, outcome, rejects },
                 (Err(reject), Some(key)) => {
-                    let outcome = Outcome::Failed(key, Box::new(Rejected::program(program, reject)));
-                    return Done { index, outcome, rejects };
+                    let outcome = IndexOutcome::Failed(key, Box::new(RejectedKernel::program(program, reject)));
+                    return IndexResult { index, outcome, rejects };
                 }
-                (Err(reject), None) => rejects.push(Rejected::program(program, reject)),
+                (Err(reject), None) => rejects.push(RejectedKernel::program(program, reject)),
             }
         }
-        Done { index, outcome: Outcome::Nothing, rejects }
+        IndexResult { index, outcome: IndexOutcome::Nothing, rejects }
     }
 
-    /// What comes of a kernel of a file. One that is rejected is rejected once, with all inputs that were tried.
-    fn found(&self, verifier: &Verifier, settings: &SourceSettings, found: &Found, index: u64) -> Done {
+    /// Returns what comes of a kernel of a file. One that is rejected is rejected once, with all inputs that were
+    /// tried.
+    fn found(
+        &self,
+        verifier: &KernelVerifier,
+        settings: &SourceSettings,
+        found: &FoundKernel,
+        index: u64,
+    ) -> IndexResult {
         let (mut text, mut proved) = (None, None);
         let made = caught(|| {
-            let Excerpt { name, source, kernel } = found.excerpt(verifier)?;
+            let KernelExcerpt { name, source, kernel } = found.excerpt(verifier)?;
             text = Some(source.clone());
             let hashes = hashes(&source, &kernel);
             self.is_allowed(&hashes)?;
-            let mut last = Reject::new(Reason::Failed, "no inputs are known for it");
+            let mut last = RejectedProof::new(Reason::Failed, "no inputs are known for it");
             for program in programs(&name, &source, &settings.category, &kernel) {
                 match self.proved(verifier, &program, &kernel) {
                     Ok(code) => {
@@ -161,36 +169,44 @@ impl Work<'_> {
         });
         let rejected = |reject| {
             let (category, origin) = (settings.category.clone().into(), Some(found.origin()));
-            Rejected { category, origin, source: text, reject }
+            RejectedKernel { category, origin, source: text, reject }
         };
         match (made, proved) {
-            (Ok(outcome), _) => Done { index, outcome, rejects: Vec::new() },
-            (Err(reject), Some(key)) => {
-                Done { index, outcome: Outcome::Failed(key, Box::new(rejected(reject))), rejects: Vec::new() }
+            (Ok(outcome), _) => IndexResult { index, outcome, rejects: Vec::new() },
+            (Err(reject), Some(key)) => IndexResult {
+                index,
+                outcome: IndexOutcome::Failed(key, Box::new(rejected(reject))),
+                rejects: Vec::new(),
+            },
+            (Err(reject), None) => {
+                IndexResult { index, outcome: IndexOutcome::Nothing, rejects: vec![rejected(reject)] }
             }
-            (Err(reject), None) => Done { index, outcome: Outcome::Nothing, rejects: vec![rejected(reject)] },
         }
     }
 
-    /// What tells a kernel from others.
-    fn key(&self, hashes: &Hashes) -> Key {
-        Keys::of(hashes, Bands::default(), 0).key(self.settings.dedup)
+    /// Returns what tells a kernel from others.
+    fn key(&self, hashes: &KernelHashes) -> Key {
+        RowKeys::of(hashes, Bands::default(), 0).key(self.settings.dedup)
     }
 
-    fn is_allowed(&self, hashes: &Hashes) -> Result<(), Box<Reject>> {
-        match self.excluded.contains(&Keys::of(hashes, Bands::default(), 0).structure) {
-            true => Err(Reject::new(Reason::Excluded, "its structure is among those to leave out")),
+    fn is_allowed(&self, hashes: &KernelHashes) -> Result<(), Box<RejectedProof>> {
+        match self.excluded.contains(&RowKeys::of(hashes, Bands::default(), 0).structure) {
+            true => Err(RejectedProof::new(Reason::Excluded, "its structure is among those to leave out")),
             false => Ok(()),
         }
     }
 
-    /// The program's kernel, proved right. That other rows are like it has no bearing on this: what an index gives
-    /// depends on nothing but the seed.
-    fn verified(&self, verifier: &Verifier, program: &Program) -> Result<(Kernel, GpuCode, Hashes), Box<Reject>> {
+    /// The program's kernel, proved right. That other rows are like it has no bearing on this, because what an index
+    /// gives depends on nothing but the seed.
+    fn verified(
+        &self,
+        verifier: &KernelVerifier,
+        program: &DatasetProgram,
+    ) -> Result<(Kernel, GpuCode, KernelHashes), Box<RejectedProof>> {
         let kernel = verifier.compile(&program.name, &program.source)?;
         let hashes = hashes(&program.source, &kernel);
         self.is_allowed(&hashes)?;
-        if self.settings.verify >= Level::Compile {
+        if self.settings.verify >= ProofLevel::Compile {
             effect::check(program, &kernel)?;
         }
         let code = self.proved(verifier, program, &kernel)?;
@@ -198,7 +214,12 @@ impl Work<'_> {
     }
 
     /// The kernel's GPU code, once it is proved right.
-    fn proved(&self, verifier: &Verifier, program: &Program, kernel: &Kernel) -> Result<GpuCode, Box<Reject>> {
+    fn proved(
+        &self,
+        verifier: &KernelVerifier,
+        program: &DatasetProgram,
+        kernel: &Kernel,
+    ) -> Result<GpuCode, Box<RejectedProof>> {
         let level = self.settings.verify;
         verifier.verify(program, kernel, level, || self.texts.gpu_code(kernel, level))
     }
@@ -206,29 +227,29 @@ impl Work<'_> {
     /// The row of a kernel that is proved right, unless it is known.
     fn made(
         &self,
-        verifier: &Verifier,
-        program: &Program,
+        verifier: &KernelVerifier,
+        program: &DatasetProgram,
         (kernel, code): (&Kernel, GpuCode),
-        hashes: Hashes,
+        hashes: KernelHashes,
         index: u64,
         origin: Option<String>,
-    ) -> Result<Outcome, Box<Reject>> {
-        let keys = Keys::of(&hashes, bands(kernel), index);
+    ) -> Result<IndexOutcome, Box<RejectedProof>> {
+        let keys = RowKeys::of(&hashes, bands(kernel), index);
         let key = keys.key(self.settings.dedup);
         if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&key) {
-            return Ok(Outcome::Known(key));
+            return Ok(IndexOutcome::Known(key));
         }
-        let place = Place { seed: self.settings.seed, index, source: self.settings.source.as_ref(), origin };
+        let place = RowOrigin { seed: self.settings.seed, index, source: self.settings.source.as_ref(), origin };
         let mut row = self.texts.row(program, kernel, code, hashes, self.settings.verify, place)?;
         self.tools.fill(&mut row, program, self.texts.arch)?;
-        if self.settings.verify >= Level::Full {
+        if self.settings.verify >= ProofLevel::Full {
             verifier.simulate_columns(program, kernel, &row)?;
         }
         self.tools.prove(kernel, &row, self.texts.arch)?;
         if let Some(metadata) = &mut row.metadata {
             metadata.cuda_compiler = self.tools.cuda_compiler().map(str::to_owned);
         }
-        Ok(Outcome::Row(Box::new(Made { row, keys, op_counts: OpCounts::of(kernel) })))
+        Ok(IndexOutcome::Row(Box::new(MadeRow { row, keys, op_counts: OpCounts::of(kernel) })))
     }
 
     /// Works on indices from `first`, and hands what comes of them to `take` in their order, until that is false or
@@ -240,11 +261,11 @@ impl Work<'_> {
     pub(super) fn in_order<E>(
         &self,
         first: u64,
-        verifiers: Vec<Verifier>,
-        mut take: impl FnMut(Done) -> Result<bool, E>,
+        verifiers: Vec<KernelVerifier>,
+        mut take: impl FnMut(IndexResult) -> Result<bool, E>,
     ) -> Result<(), E> {
         let indices = || self.settings.indices(first).fuse();
-        let queue = Queue::new(indices());
+        let queue = WorkQueue::new(indices());
         std::thread::scope(|scope| {
             for verifier in verifiers {
                 let queue = &queue;
@@ -266,7 +287,7 @@ impl Work<'_> {
 }
 
 /// The kernels that are tried for an index, one after the other.
-pub(crate) fn drafts(categories: &[Category], seed: u64, index: u64) -> impl Iterator<Item = Program> {
+pub(crate) fn drafts(categories: &[Category], seed: u64, index: u64) -> impl Iterator<Item = DatasetProgram> {
     let category = categories[(index % categories.len() as u64) as usize];
     // Streams that begin at neighbours of one another would have their numbers in common.
     let of_seed = Random::new(seed).bits();
@@ -275,18 +296,18 @@ pub(crate) fn drafts(categories: &[Category], seed: u64, index: u64) -> impl Ite
 }
 
 /// Indices to work on and what has come of them.
-struct Queue<I> {
-    state: Mutex<State<I>>,
-    /// What is waited for in the taking is there.
+struct WorkQueue<I> {
+    state: Mutex<WorkState<I>>,
+    /// Signals that the result that is waited for has arrived.
     arrived: Condvar,
     /// Threads may go on with further indices, or end.
     has_room: Condvar,
 }
 
-struct State<I> {
+struct WorkState<I> {
     indices: I,
-    done: BTreeMap<u64, Done>,
-    /// How many have been drawn and not taken yet.
+    done: BTreeMap<u64, IndexResult>,
+    /// Says how many have been drawn and not taken yet.
     n_ahead: usize,
     /// The index that is waited for in the taking.
     wanted: Option<u64>,
@@ -295,13 +316,14 @@ struct State<I> {
     is_over: bool,
 }
 
-impl<I: Iterator<Item = u64>> Queue<I> {
-    fn new(indices: I) -> Queue<I> {
-        let state = State { indices, done: BTreeMap::new(), n_ahead: 0, wanted: None, n_waiting: 0, is_over: false };
-        Queue { state: Mutex::new(state), arrived: Condvar::new(), has_room: Condvar::new() }
+impl<I: Iterator<Item = u64>> WorkQueue<I> {
+    fn new(indices: I) -> WorkQueue<I> {
+        let state =
+            WorkState { indices, done: BTreeMap::new(), n_ahead: 0, wanted: None, n_waiting: 0, is_over: false };
+        WorkQueue { state: Mutex::new(state), arrived: Condvar::new(), has_room: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<I>> {
+    fn lock(&self) -> MutexGuard<'_, WorkState<I>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -321,7 +343,7 @@ impl<I: Iterator<Item = u64>> Queue<I> {
         Some(index)
     }
 
-    fn give(&self, done: Done) {
+    fn give(&self, done: IndexResult) {
         let mut state = self.lock();
         // Waking a thread costs as much as a small part of a row does, even if none waits.
         let is_wanted = state.wanted == Some(done.index);
@@ -332,8 +354,8 @@ impl<I: Iterator<Item = u64>> Queue<I> {
         }
     }
 
-    /// What has come of an index, once it is there: the threads work on all of them.
-    fn take(&self, index: u64) -> Done {
+    /// Returns what has come of an index, once it is there, since the threads work on all of them.
+    fn take(&self, index: u64) -> IndexResult {
         let mut state = self.lock();
         loop {
             if let Some(done) = state.done.remove(&index) {
@@ -351,7 +373,7 @@ impl<I: Iterator<Item = u64>> Queue<I> {
 }
 
 /// However the taking ends, the threads end.
-struct StopWhenDropped<'a, I: Iterator<Item = u64>>(&'a Queue<I>);
+struct StopWhenDropped<'a, I: Iterator<Item = u64>>(&'a WorkQueue<I>);
 
 impl<I: Iterator<Item = u64>> Drop for StopWhenDropped<'_, I> {
     fn drop(&mut self) {

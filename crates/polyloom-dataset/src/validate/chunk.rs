@@ -1,62 +1,63 @@
 //! The files of a chunk: each is what the manifest lists, and together they are what a run leaves. Every index of the
 //! chunk has a row or a reason for having none, keys are those of the rows, and no row is like an earlier one.
 
-use super::row::{Looked, look_at};
-use super::{Finding, Quality};
+use super::row::{ExaminedRow, look_at};
+use super::{ValidationFinding, ValidationReport};
 use crate::produce::{
-    Chunk, DUPLICATE, Encoder, FOLDERS, FileRecord, Format, GIVEN_UP, Keys, Lines, MANIFEST, MOST_BARREN, Manifest,
-    NEARLY_ALIKE, RejectRecord, SPLITS, Settings, categories, drafts, read_chunk_keys, read_lines, split_name,
+    ChunkFiles, DUPLICATE, DatasetManifest, FOLDERS, FileFormat, FileRecord, GIVEN_UP, Lines, MANIFEST, MOST_BARREN,
+    NEARLY_ALIKE, ProduceSettings, RejectRecord, RowEncoder, RowKeys, SPLITS, categories, drafts, read_chunk_keys,
+    read_lines, split_name,
 };
 use crate::repeats::{KEYS_AT_A_TIME, Located, repeats};
-use crate::similarity::Sketch;
-use crate::statistics::{Histogram, OpCounts, Statistics};
-use crate::tools::Tools;
-use crate::verify::{Level, Reason, Verifier};
+use crate::similarity::BandSketch;
+use crate::statistics::{Histogram, OpCounts, RowStatistics};
+use crate::tools::ColumnTools;
+use crate::verify::{KernelVerifier, ProofLevel, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// How many rows are in memory at a time, and so how many threads may have something to do.
+/// Number of rows that are in memory at a time, and so how many threads may have something to do.
 pub(super) const BATCH: usize = 256;
 
-/// How many of many findings of a kind are told one by one.
+/// Says how many of many findings of a kind are told one by one.
 const TOLD: usize = 100;
 
 /// Looks at one chunk after the other.
-pub(super) struct Examiner<'a> {
+pub(super) struct ChunkExaminer<'a> {
     pub(super) folder: &'a Path,
-    pub(super) manifest: &'a Manifest,
-    pub(super) tools: Tools<'a>,
-    pub(super) verifiers: Vec<Verifier>,
+    pub(super) manifest: &'a DatasetManifest,
+    pub(super) tools: ColumnTools<'a>,
+    pub(super) verifiers: Vec<KernelVerifier>,
     /// Is told how many rows have been looked at, and of how many.
     pub(super) observe: &'a mut dyn FnMut(u64, u64),
-    /// Which rows a run would have taken that leaves out what too many are nearly like.
-    pub(super) sketch: Option<Sketch>,
-    pub(super) quality: Quality,
-    pub(super) statistics: Statistics,
+    /// Says which rows a run would have taken that leaves out what too many are nearly like.
+    pub(super) sketch: Option<BandSketch>,
+    pub(super) quality: ValidationReport,
+    pub(super) statistics: RowStatistics,
     pub(super) op_counts: OpCounts,
     /// The index after the last that has a row.
     pub(super) after_last_row: u64,
 }
 
-/// What the files of a chunk have told so far.
+/// Describes what the files of a chunk have told so far.
 #[derive(Default)]
-struct Seen {
+struct SeenRows {
     /// Keys of rows that have not been seen, by part of the data set, the next one last; none if they cannot be held
     /// against rows.
-    keys: Option<[Vec<Keys>; SPLITS.len()]>,
+    keys: Option<[Vec<RowKeys>; SPLITS.len()]>,
     /// Indices that have a row, with the number of the kernel that it is of those that the index gives.
     rows: BTreeMap<u64, Option<usize>>,
     /// Indices that have a reason for having none.
     without: BTreeSet<u64>,
-    /// How many kernels of an index were rejected.
+    /// Number of kernels of an index were rejected.
     rejected: BTreeMap<u64, usize>,
     n_rows: u64,
     reasons: Histogram,
 }
 
-impl Examiner<'_> {
+impl ChunkExaminer<'_> {
     /// Looks at all chunks.
     pub(super) fn chunks(&mut self) {
         let mut next = self.manifest.settings.first;
@@ -73,8 +74,8 @@ impl Examiner<'_> {
         }
     }
 
-    /// Whether a chunk ends with its files, or with the run.
-    fn ends_well(&self, chunk: &Chunk, is_last: bool) -> bool {
+    /// Returns true if a chunk ends with its files, or with the run.
+    fn ends_well(&self, chunk: &ChunkFiles, is_last: bool) -> bool {
         let settings = &self.manifest.settings;
         let n = settings.indices_per_chunk;
         chunk.first < chunk.end
@@ -83,9 +84,9 @@ impl Examiner<'_> {
             && (is_last || chunk.end.is_multiple_of(n))
     }
 
-    /// Whether a finished run has all that it was asked for, or has found no more.
+    /// Returns true if a finished run has all that it was asked for, or has found no more.
     pub(super) fn is_whole(&self) -> bool {
-        let Manifest { settings, .. } = self.manifest;
+        let DatasetManifest { settings, .. } = self.manifest;
         let next = self.manifest.next();
         let is_barren = settings.end.is_none() && next.saturating_sub(self.after_last_row) >= MOST_BARREN;
         settings.next_index(next).is_none()
@@ -93,17 +94,17 @@ impl Examiner<'_> {
     }
 
     /// Looks at all there is in the files of a chunk.
-    fn chunk(&mut self, chunk: &Chunk) {
+    fn chunk(&mut self, chunk: &ChunkFiles) {
         let settings = &self.manifest.settings;
         let of = format!("of indices {} to {}", chunk.first, last(chunk));
-        if chunk.nvrtc.is_some() && !(settings.nvrtc && settings.verify == Level::Full) {
+        if chunk.nvrtc.is_some() && !(settings.nvrtc && settings.verify == ProofLevel::Full) {
             self.found(MANIFEST, "says that NVRTC compiled rows that it did not".to_owned());
         }
         let names = self.names(chunk.first / settings.indices_per_chunk);
         let files: Vec<&FileRecord> = chunk.files.iter().filter(|file| self.is_listed(file, &names)).collect();
         let can_be_read = files.len() == chunk.files.len();
         let keys = can_be_read.then(|| read_chunk_keys(chunk, self.folder).ok()).flatten();
-        let mut seen = Seen { keys: keys.as_deref().map(by_part), ..Seen::default() };
+        let mut seen = SeenRows { keys: keys.as_deref().map(by_part), ..SeenRows::default() };
         if let Some(keys) = &keys {
             if !keys.is_sorted_by_key(|keys| keys.index) {
                 self.found(MANIFEST, format!("keys {of} are not in order"));
@@ -125,8 +126,8 @@ impl Examiner<'_> {
         }
     }
 
-    /// What is wrong with what files have told of a chunk, taken together.
-    fn together(&mut self, chunk: &Chunk, seen: &Seen, of: &str) {
+    /// Finds faults of a chunk's files taken together.
+    fn together(&mut self, chunk: &ChunkFiles, seen: &SeenRows, of: &str) {
         let left = seen.keys.iter().flatten().map(Vec::len).sum::<usize>();
         if left > 0 {
             self.found(MANIFEST, format!("{left} keys {of} are of no row"));
@@ -164,8 +165,8 @@ impl Examiner<'_> {
         }
     }
 
-    /// Whether a run that leaves out what too many are nearly like would have taken all rows.
-    fn likeness(&mut self, keys: &[Keys], of: &str) {
+    /// Checks that a run that limits nearly alike rows would have taken all of these.
+    fn likeness(&mut self, keys: &[RowKeys], of: &str) {
         let Some(sketch) = &mut self.sketch else { return };
         let refused: Vec<u64> = keys.iter().filter(|keys| !sketch.take(&keys.bands)).map(|keys| keys.index).collect();
         if let [index, ..] = refused[..] {
@@ -174,7 +175,7 @@ impl Examiner<'_> {
         }
     }
 
-    /// Whether a file is there to be read. That it is called otherwise, or its bytes are others, is found.
+    /// Returns true if a file is there to be read. That it is called otherwise, or its bytes are others, is found.
     fn is_listed(&mut self, file: &FileRecord, names: &[String]) -> bool {
         let path = self.folder.join(&file.path);
         let length = path.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
@@ -200,7 +201,7 @@ impl Examiner<'_> {
         true
     }
 
-    /// What the files of a chunk are called.
+    /// Returns what the files of a chunk are called.
     fn names(&self, number: u64) -> Vec<String> {
         let [data, rejects, keys] = FOLDERS;
         let extension = self.manifest.settings.format.extension();
@@ -209,12 +210,12 @@ impl Examiner<'_> {
     }
 
     /// Looks at the rows of a file.
-    fn rows(&mut self, file: &FileRecord, seen: &mut Seen) {
+    fn rows(&mut self, file: &FileRecord, seen: &mut SeenRows) {
         let split = SPLITS.iter().position(|(split, _)| file.path.starts_with(&format!("data/{split}-")));
         let split = split.unwrap_or_default();
         let mut n_rows = 0;
         let settings = &self.manifest.settings;
-        let mut again = Encoder::new(blake3::Hasher::new(), settings.format, &settings.columns);
+        let mut again = RowEncoder::new(blake3::Hasher::new(), settings.format, &settings.columns);
         for batch in batches(read_lines(&self.folder.join(&file.path), self.manifest.settings.format)) {
             let batch = match batch {
                 Ok(batch) => batch,
@@ -240,17 +241,17 @@ impl Examiner<'_> {
         self.written_again(file, again);
     }
 
-    /// Whether a file is what a run makes of the lines in it, where nothing else is wrong with it.
-    fn written_again(&mut self, file: &FileRecord, again: io::Result<Encoder<blake3::Hasher>>) {
-        let hash = again.and_then(Encoder::finish).map(|hash| hash.finalize().to_hex());
+    /// Checks that a file is what a run makes of the lines in it, where nothing else is wrong with it.
+    fn written_again(&mut self, file: &FileRecord, again: io::Result<RowEncoder<blake3::Hasher>>) {
+        let hash = again.and_then(RowEncoder::finish).map(|hash| hash.finalize().to_hex());
         let is_same = hash.is_ok_and(|hash| hash.as_str() == file.blake3);
         if !is_same && !self.quality.findings.iter().any(|found| found.file == file.path) {
             self.found(&file.path, "is not what a run writes of these lines".to_owned());
         }
     }
 
-    fn row(&mut self, file: &FileRecord, line: u64, split: usize, looked: Looked, seen: &mut Seen) {
-        let Looked { row, mut wrong, gives, draft } = looked;
+    fn row(&mut self, file: &FileRecord, line: u64, split: usize, looked: ExaminedRow, seen: &mut SeenRows) {
+        let ExaminedRow { row, mut wrong, gives, draft } = looked;
         let quality = &mut self.quality;
         quality.rows += 1;
         *quality.categories.entry(row.category.clone()).or_default() += 1;
@@ -280,12 +281,12 @@ impl Examiner<'_> {
             }
         }
         for what in wrong {
-            quality.add(Finding { file: file.path.clone(), line, id: row.id.clone(), what });
+            quality.add(ValidationFinding { file: file.path.clone(), line, id: row.id.clone(), what });
         }
     }
 
     /// Looks at why kernels are no rows.
-    fn rejects(&mut self, file: &FileRecord, chunk: &Chunk, seen: &mut Seen) {
+    fn rejects(&mut self, file: &FileRecord, chunk: &ChunkFiles, seen: &mut SeenRows) {
         match self.read_rejects(file, chunk, seen) {
             Ok(n) if n == file.rows => {}
             Ok(n) => self.found(&file.path, format!("has {n} records, the manifest says {}", file.rows)),
@@ -293,14 +294,14 @@ impl Examiner<'_> {
         }
     }
 
-    fn read_rejects(&mut self, file: &FileRecord, chunk: &Chunk, seen: &mut Seen) -> io::Result<u64> {
-        let Settings { source, excluded, seed, .. } = &self.manifest.settings;
+    fn read_rejects(&mut self, file: &FileRecord, chunk: &ChunkFiles, seen: &mut SeenRows) -> io::Result<u64> {
+        let ProduceSettings { source, excluded, seed, .. } = &self.manifest.settings;
         let categories = if source.is_none() { categories(&self.manifest.settings).ok() } else { None };
         let (mut n, mut before) = (0, chunk.first);
         // The kernels of the index that is looked at.
         let mut kernels = None;
-        let mut again = Encoder::new(blake3::Hasher::new(), Format::Jsonl, &[])?;
-        for line in read_lines(&self.folder.join(&file.path), Format::Jsonl)? {
+        let mut again = RowEncoder::new(blake3::Hasher::new(), FileFormat::Jsonl, &[])?;
+        for line in read_lines(&self.folder.join(&file.path), FileFormat::Jsonl)? {
             let line = line?;
             again.line(&line)?;
             let record: RejectRecord = serde_json::from_slice(&line)?;
@@ -345,7 +346,7 @@ impl Examiner<'_> {
 
     /// Finds rows that are like earlier ones, by their keys.
     pub(super) fn repeats(&mut self) -> io::Result<()> {
-        let Settings { dedup, format, .. } = self.manifest.settings;
+        let ProduceSettings { dedup, format, .. } = self.manifest.settings;
         let chunks: Vec<Located<'_>> = self.manifest.chunks.iter().map(|chunk| (self.folder, chunk)).collect();
         let repeats: BTreeMap<u64, u64> =
             repeats(&chunks, dedup, KEYS_AT_A_TIME).map_err(|(_, error)| error)?.into_iter().collect();
@@ -355,7 +356,7 @@ impl Examiner<'_> {
         for (repeat, first) in told {
             if let (Some((path, line)), Some((of, at))) = (places.get(&repeat), places.get(&first)) {
                 let what = format!("is the same as row {at} of {of}");
-                self.quality.add(Finding { file: path.clone(), line: *line, id: String::new(), what });
+                self.quality.add(ValidationFinding { file: path.clone(), line: *line, id: String::new(), what });
             }
         }
         if repeats.len() > TOLD {
@@ -366,17 +367,17 @@ impl Examiner<'_> {
 
     /// Notes what is wrong with a file as a whole.
     pub(super) fn found(&mut self, file: &str, what: String) {
-        self.quality.add(Finding { file: file.to_owned(), line: 0, id: String::new(), what });
+        self.quality.add(ValidationFinding { file: file.to_owned(), line: 0, id: String::new(), what });
     }
 }
 
 /// The last index of a chunk.
-fn last(chunk: &Chunk) -> u64 {
+fn last(chunk: &ChunkFiles) -> u64 {
     chunk.end.saturating_sub(1)
 }
 
 /// The keys of the rows in each part of the data set, the first one last.
-fn by_part(keys: &[Keys]) -> [Vec<Keys>; SPLITS.len()] {
+fn by_part(keys: &[RowKeys]) -> [Vec<RowKeys>; SPLITS.len()] {
     let mut parts = [const { Vec::new() }; SPLITS.len()];
     for keys in keys.iter().rev() {
         parts[keys.split()].push(*keys);
@@ -385,7 +386,11 @@ fn by_part(keys: &[Keys]) -> [Vec<Keys>; SPLITS.len()] {
 }
 
 /// The files and the lines of rows, by their numbers in the order of all indices.
-fn places(chunks: &[Located<'_>], format: Format, wanted: &BTreeSet<u64>) -> io::Result<BTreeMap<u64, (String, u64)>> {
+fn places(
+    chunks: &[Located<'_>],
+    format: FileFormat,
+    wanted: &BTreeSet<u64>,
+) -> io::Result<BTreeMap<u64, (String, u64)>> {
     let mut places = BTreeMap::new();
     let mut number = 0;
     for (folder, chunk) in chunks {

@@ -7,14 +7,14 @@ mod chunk;
 mod row;
 
 use crate::card::UniqueRatios;
-use crate::card::{Summary, card};
-use crate::produce::{DESCRIPTION, MANIFEST, Manifest, STATS, Settings, read_file, unique_ratios};
-use crate::similarity::Sketch;
-use crate::statistics::{Histogram, OpCounts, Statistics};
-use crate::text::{GENERATOR, Texts};
-use crate::tools::{Emitter, Tools, WARP_VERSION, wants_warp};
-use crate::verify::{Level, Verifier};
-use chunk::{BATCH, Examiner};
+use crate::card::{DatasetSummary, card};
+use crate::produce::{DESCRIPTION, DatasetManifest, MANIFEST, ProduceSettings, STATS, read_file, unique_ratios};
+use crate::similarity::BandSketch;
+use crate::statistics::{Histogram, OpCounts, RowStatistics};
+use crate::text::{GENERATOR, KernelTexts};
+use crate::tools::{ColumnTools, WARP_VERSION, WarpEmitter, wants_warp};
+use crate::verify::{KernelVerifier, ProofLevel};
+use chunk::{BATCH, ChunkExaminer};
 use polyloom::{Arch, SessionError};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -24,28 +24,28 @@ use std::path::{Path, PathBuf};
 /// The columns that a row is proved right by.
 const NEEDED: [&str; 6] = ["id", "kernel_name", "category", "python_source", "device", "metadata"];
 
-/// What is wrong with a data set.
+/// Describes what is wrong with a data set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Finding {
+pub struct ValidationFinding {
     /// The file.
     pub file: String,
     /// The line, from 1; 0 for the file as a whole.
     pub line: u64,
     /// The row's `id`, where it has one.
     pub id: String,
-    /// What is wrong with it.
+    /// Holds what is wrong with it.
     pub what: String,
 }
 
-/// What validation found.
+/// Describes what validation found.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Quality {
+pub struct ValidationReport {
     /// Rows that were looked at.
     pub rows: u64,
     /// Rows by category.
     pub categories: BTreeMap<String, u64>,
     /// Rows by the level they have passed again.
-    pub levels: BTreeMap<Level, u64>,
+    pub levels: BTreeMap<ProofLevel, u64>,
     /// Rows with a backward kernel.
     pub with_backward: u64,
     /// The version of NVRTC that has compiled the CUDA C++ of all rows, if it has.
@@ -55,16 +55,16 @@ pub struct Quality {
     /// Rows by what compiled or checked their CUDA C++ when they were made, as they say.
     pub cuda_compilers: BTreeMap<String, u64>,
     /// Metrics of the rows; none if files of the data set are wrong.
-    pub metrics: Option<Metrics>,
-    /// What is wrong, the first thousand findings.
-    pub findings: Vec<Finding>,
-    /// How many more there are.
+    pub metrics: Option<DatasetMetrics>,
+    /// Holds what is wrong, the first thousand findings.
+    pub findings: Vec<ValidationFinding>,
+    /// Number of more there are.
     pub further_findings: u64,
 }
 
 /// Metrics of a data set, counted from its rows.
 #[derive(Clone, Debug, Serialize)]
-pub struct Metrics {
+pub struct DatasetMetrics {
     /// The share of rows that differ from all others by their text.
     pub unique_exact: f64,
     /// The same with names taken out.
@@ -85,15 +85,15 @@ pub struct Metrics {
     pub mean_backward_lines: f64,
 }
 
-impl Metrics {
-    fn of(statistics: &Statistics, unique: UniqueRatios) -> Metrics {
+impl DatasetMetrics {
+    fn of(statistics: &RowStatistics, unique: UniqueRatios) -> DatasetMetrics {
         let rows = statistics.rows.max(1) as f64;
         let mean = |histogram: &Histogram| {
             let sum: f64 = histogram.iter().filter_map(|(name, &n)| Some(name.parse::<f64>().ok()? * n as f64)).sum();
             sum / rows
         };
         let histograms = &statistics.histograms;
-        Metrics {
+        DatasetMetrics {
             unique_exact: unique.exact,
             unique_alpha: unique.alpha,
             unique_structure: unique.structure,
@@ -107,11 +107,11 @@ impl Metrics {
     }
 }
 
-impl Quality {
+impl ValidationReport {
     const MOST_FINDINGS: usize = 1000;
 
-    fn add(&mut self, finding: Finding) {
-        match self.findings.len() < Quality::MOST_FINDINGS {
+    fn add(&mut self, finding: ValidationFinding) {
+        match self.findings.len() < ValidationReport::MOST_FINDINGS {
             true => self.findings.push(finding),
             false => self.further_findings += 1,
         }
@@ -129,7 +129,7 @@ pub enum ValidateError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Holds what is wrong.
         error: io::Error,
     },
     /// The data set was made by another version of the compiler, whose code this one cannot know.
@@ -163,11 +163,11 @@ pub fn validate(
     folder: &Path,
     jobs: usize,
     nvrtc: bool,
-    emitter: Result<Emitter<'_>, String>,
+    emitter: Result<WarpEmitter<'_>, String>,
     observe: &mut dyn FnMut(u64, u64),
-) -> Result<Quality, ValidateError> {
+) -> Result<ValidationReport, ValidateError> {
     let at = |path: PathBuf| move |error| ValidateError::File { path, error };
-    let manifest = Manifest::read(folder).map_err(at(folder.join(MANIFEST)))?;
+    let manifest = DatasetManifest::read(folder).map_err(at(folder.join(MANIFEST)))?;
     let manifest = manifest.ok_or_else(|| ValidateError::NoManifest(folder.to_owned()))?;
     let settings = &manifest.settings;
     if settings.polyloom != env!("CARGO_PKG_VERSION") || settings.generator != GENERATOR {
@@ -178,7 +178,7 @@ pub fn validate(
     if !missing.is_empty() {
         return Err(ValidateError::MissingColumns(missing));
     }
-    let mut quality = Quality::default();
+    let mut quality = ValidationReport::default();
     let emitter = wants_warp(&settings.columns).then(|| usable(emitter, settings));
     let emitter = emitter.and_then(|usable| usable.map_err(|why| quality.warp_unchecked = Some(why)).ok());
     let tools = tools(settings, nvrtc, emitter).map_err(ValidateError::Tool)?;
@@ -189,26 +189,26 @@ pub fn validate(
     {
         versions.insert(WARP_VERSION.to_owned(), version.clone());
     }
-    let here = Settings { tools: versions, ..settings.clone() };
+    let here = ProduceSettings { tools: versions, ..settings.clone() };
     let differences = here.differences(settings);
     if !differences.is_empty() {
         return Err(ValidateError::Tool(differences.join(", ")));
     }
     let arch: Arch = settings.arch.parse().map_err(|error| ValidateError::Tool(format!("{error}")))?;
     let verifier = |_| match settings.source {
-        Some(_) => Verifier::of_strangers(arch),
-        None => Verifier::new(arch),
+        Some(_) => KernelVerifier::of_strangers(arch),
+        None => KernelVerifier::new(arch),
     };
     let verifiers = (0..jobs.clamp(1, BATCH)).map(verifier).collect::<Result<Vec<_>, _>>()?;
-    let mut examiner = Examiner {
+    let mut examiner = ChunkExaminer {
         folder,
         manifest: &manifest,
         tools,
         verifiers,
         observe,
-        sketch: settings.most_alike.zip(settings.count).map(|(most, count)| Sketch::new(most, count)),
+        sketch: settings.most_alike.zip(settings.count).map(|(most, count)| BandSketch::new(most, count)),
         quality,
-        statistics: Statistics::default(),
+        statistics: RowStatistics::default(),
         op_counts: OpCounts::default(),
         after_last_row: settings.first,
     };
@@ -225,13 +225,13 @@ pub fn validate(
     for path in manifest.unlisted(folder).map_err(at(folder.to_owned()))? {
         examiner.found(&path, "is not in the manifest".to_owned());
     }
-    // What follows is said of what the manifest lists, and is wrong itself where that is.
+    // These findings are about the entries of the manifest, and are wrong themselves where it is.
     if examiner.quality.findings.is_empty() {
         examiner.repeats().map_err(at(folder.to_owned()))?;
-        let Examiner { statistics, op_counts, quality, .. } = &mut examiner;
+        let ChunkExaminer { statistics, op_counts, quality, .. } = &mut examiner;
         statistics.add_ops(op_counts);
         if let Ok(unique) = unique_ratios(&manifest, folder) {
-            quality.metrics = Some(Metrics::of(statistics, unique));
+            quality.metrics = Some(DatasetMetrics::of(statistics, unique));
         }
         if *statistics != manifest.statistics {
             examiner.found(MANIFEST, "the statistics are not those of the rows".to_owned());
@@ -250,9 +250,9 @@ pub fn columns_to_validate_by(columns: &[String]) -> Vec<&'static str> {
     NEEDED.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect()
 }
 
-/// What is wrong with the files beside the rows, with their names.
-fn description(manifest: &Manifest, folder: &Path) -> Vec<(&'static str, String)> {
-    // Without the keys that it takes, nothing is known: they are found to be wrong themselves.
+/// Returns what is wrong with the files beside the rows, with their names.
+fn description(manifest: &DatasetManifest, folder: &Path) -> Vec<(&'static str, String)> {
+    // Without the keys that it takes, nothing is known, because they are found to be wrong themselves.
     let Ok(unique) = unique_ratios(manifest, folder) else { return Vec::new() };
     let json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text);
     let without_time = |mut value: serde_json::Value| {
@@ -261,7 +261,7 @@ fn description(manifest: &Manifest, folder: &Path) -> Vec<(&'static str, String)
         }
         value
     };
-    let expected = serde_json::to_vec(&Summary::new(manifest, unique, 0, 0.0)).and_then(|text| json(&text));
+    let expected = serde_json::to_vec(&DatasetSummary::new(manifest, unique, 0, 0.0)).and_then(|text| json(&text));
     let is_stats = |text: &[u8]| match (json(text), &expected) {
         (Ok(there), Ok(expected)) => without_time(there) == without_time(expected.clone()),
         _ => false,
@@ -283,14 +283,18 @@ fn in_words(columns: &[&str]) -> String {
     }
 }
 
-/// What makes columns again that the compiler alone does not make.
-fn tools<'a>(settings: &Settings, nvrtc: bool, emitter: Option<Emitter<'a>>) -> Result<Tools<'a>, String> {
+/// Returns what makes columns again that the compiler alone does not make.
+fn tools<'a>(
+    settings: &ProduceSettings,
+    nvrtc: bool,
+    emitter: Option<WarpEmitter<'a>>,
+) -> Result<ColumnTools<'a>, String> {
     let (device, arch) = (settings.device.parse()?, settings.arch.parse().unwrap_or(Arch::DEFAULT));
-    Tools::find(settings, &Texts { device, arch, columns: settings.columns.clone() }, nvrtc, emitter)
+    ColumnTools::find(settings, &KernelTexts { device, arch, columns: settings.columns.clone() }, nvrtc, emitter)
 }
 
 /// The emitter, if it is the one that made the data set.
-fn usable<'a>(emitter: Result<Emitter<'a>, String>, settings: &Settings) -> Result<Emitter<'a>, String> {
+fn usable<'a>(emitter: Result<WarpEmitter<'a>, String>, settings: &ProduceSettings) -> Result<WarpEmitter<'a>, String> {
     if settings.source.is_some() {
         return Err("they are of kernels of files, which are not run".to_owned());
     }

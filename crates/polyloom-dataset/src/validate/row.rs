@@ -2,37 +2,37 @@
 
 use crate::effect;
 use crate::found::programs;
-use crate::generate::{Category, Program};
-use crate::produce::{Format, Keys, Manifest, Settings, categories, drafts};
-use crate::row::{Row, Selected, all_columns};
+use crate::generate::{Category, DatasetProgram};
+use crate::produce::{DatasetManifest, FileFormat, ProduceSettings, RowKeys, categories, drafts};
+use crate::row::{Row, SelectedColumns, all_columns};
 use crate::similarity::bands;
 use crate::statistics::OpCounts;
-use crate::text::{Device, Place, Texts, hashes};
-use crate::tools::{Tools, WARP};
-use crate::verify::{Level, Reject, Verifier, caught};
+use crate::text::{DeviceColumns, KernelTexts, RowOrigin, hashes};
+use crate::tools::{ColumnTools, WARP};
+use crate::verify::{KernelVerifier, ProofLevel, RejectedProof, caught};
 use polyloom::Arch;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A row and what is wrong with it.
-pub(super) struct Looked {
+pub(super) struct ExaminedRow {
     pub(super) row: Row,
     pub(super) wrong: Vec<String>,
-    /// What its text gives that stands in other files; none if it does not compile.
-    pub(super) gives: Option<(Keys, OpCounts)>,
-    /// Which of the kernels that its index gives it is, from 0: those before it were rejected.
+    /// Holds what its text gives that stands in other files; none if it does not compile.
+    pub(super) gives: Option<(RowKeys, OpCounts)>,
+    /// Says which of the kernels that its index gives it is, from 0: those before it were rejected.
     pub(super) draft: Option<usize>,
 }
 
-/// What is to be said of each line, by a thread for each verifier.
+/// Returns what is to be said of each line, by a thread for each verifier.
 pub(super) fn look_at(
     lines: &[Vec<u8>],
-    manifest: &Manifest,
-    tools: &Tools<'_>,
-    verifiers: &mut [Verifier],
-) -> Vec<Looked> {
+    manifest: &DatasetManifest,
+    tools: &ColumnTools<'_>,
+    verifiers: &mut [KernelVerifier],
+) -> Vec<ExaminedRow> {
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Looked)>> = Mutex::new(Vec::with_capacity(lines.len()));
+    let done: Mutex<Vec<(usize, ExaminedRow)>> = Mutex::new(Vec::with_capacity(lines.len()));
     std::thread::scope(|scope| {
         for verifier in verifiers {
             let (next, done) = (&next, &done);
@@ -51,14 +51,14 @@ pub(super) fn look_at(
     done.into_iter().map(|(_, looked)| looked).collect()
 }
 
-fn look(line: &[u8], manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier) -> Looked {
-    let mut looked = Looked { row: Row::default(), wrong: Vec::new(), gives: None, draft: None };
+fn look(line: &[u8], manifest: &DatasetManifest, tools: &ColumnTools<'_>, verifier: &KernelVerifier) -> ExaminedRow {
+    let mut looked = ExaminedRow { row: Row::default(), wrong: Vec::new(), gives: None, draft: None };
     let compared = match serde_json::from_slice(line) {
         Ok(row) => {
             looked.row = row;
-            let Settings { columns, format, .. } = &manifest.settings;
-            let written = serde_json::to_vec(&Selected { row: &looked.row, columns });
-            if *format != Format::Parquet && !written.is_ok_and(|written| written == line) {
+            let ProduceSettings { columns, format, .. } = &manifest.settings;
+            let written = serde_json::to_vec(&SelectedColumns { row: &looked.row, columns });
+            if *format != FileFormat::Parquet && !written.is_ok_and(|written| written == line) {
                 looked.wrong.push("is not written as a run writes it".to_owned());
             }
             caught(|| Ok(compare(&mut looked, manifest, tools, verifier)))
@@ -71,13 +71,18 @@ fn look(line: &[u8], manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier
 }
 
 /// Compiles the row's text anew and compares all it holds.
-fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier) -> Result<(), String> {
-    let Looked { row, wrong, gives, draft } = looked;
+fn compare(
+    looked: &mut ExaminedRow,
+    manifest: &DatasetManifest,
+    tools: &ColumnTools<'_>,
+    verifier: &KernelVerifier,
+) -> Result<(), String> {
+    let ExaminedRow { row, wrong, gives, draft } = looked;
     let row = &*row;
     let metadata = row.metadata.as_ref().ok_or("has no metadata")?;
-    let device: Device = row.device.parse()?;
+    let device: DeviceColumns = row.device.parse()?;
     let arch: Arch = metadata.arch.parse().map_err(|error| format!("{error}"))?;
-    let program = Program {
+    let program = DatasetProgram {
         name: row.kernel_name.clone(),
         category: row.category.clone().into(),
         difficulty: metadata.difficulty,
@@ -102,14 +107,12 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     if !is_timed || metadata.cuda_available_at_generation.is_some() != settings.timings {
         wrong.push("does not say how long it took to make as the manifest has it".to_owned());
     }
-    if metadata
-        .cuda_compiler
-        .as_deref()
-        .is_some_and(|name| metadata.verified < Level::Full || !settings.nvrtc || !Tools::is_cuda_compiler(name))
-    {
+    if metadata.cuda_compiler.as_deref().is_some_and(|name| {
+        metadata.verified < ProofLevel::Full || !settings.nvrtc || !ColumnTools::is_cuda_compiler(name)
+    }) {
         wrong.push("names a compiler of its CUDA C++ that the run did not ask".to_owned());
     }
-    let text = |reject: Box<Reject>| reject.to_string();
+    let text = |reject: Box<RejectedProof>| reject.to_string();
     let source = settings.source.as_ref();
     if source.is_none() {
         row.category.parse::<Category>().map_err(|error| error.to_string())?;
@@ -120,7 +123,7 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
         }
     }
     let kernel = verifier.compile(&program.name, &program.source).map_err(text)?;
-    if source.is_none() && metadata.verified >= Level::Compile {
+    if source.is_none() && metadata.verified >= ProofLevel::Compile {
         effect::check(&program, &kernel).map_err(text)?;
     }
     if let Some(source) = source {
@@ -132,16 +135,16 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
         }
     }
     let wants = |name: &str| manifest.settings.columns.iter().any(|column| column == name);
-    let texts = Texts { device, arch, columns: settings.columns.clone() };
+    let texts = KernelTexts { device, arch, columns: settings.columns.clone() };
     let code = texts.gpu_code(&kernel, metadata.verified).map_err(text)?;
     let hashes = hashes(&program.source, &kernel);
-    *gives = Some((Keys::of(&hashes, bands(&kernel), metadata.index), OpCounts::of(&kernel)));
-    // Where a kernel was found is not known here.
-    let place = Place { seed: metadata.seed, index: metadata.index, source, origin: metadata.origin.clone() };
+    *gives = Some((RowKeys::of(&hashes, bands(&kernel), metadata.index), OpCounts::of(&kernel)));
+    // The place where a kernel was found is not known here.
+    let place = RowOrigin { seed: metadata.seed, index: metadata.index, source, origin: metadata.origin.clone() };
     let row_of = texts.row(&program, &kernel, code.clone(), hashes, metadata.verified, place);
     let mut expected = row_of.map_err(text)?;
     tools.fill_nvidia(&mut expected, arch).map_err(text)?;
-    // Warp runs a row's text: nothing but the generator's own.
+    // Warp runs a row's text, because nothing but the generator's own.
     let asks_warp = tools.has_warp() && wrong.is_empty();
     if asks_warp {
         tools.fill_warp(&mut expected, &program).map_err(text)?;
@@ -152,7 +155,7 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     };
     let (mut have, mut want) = (fields(row), fields(&expected));
     for fields in [&mut have, &mut want] {
-        // Of the machine that made the row nothing can be known here.
+        // Facts about the machine that made the row cannot be known here.
         if let Some(serde_json::Value::Object(metadata)) = fields.get_mut("metadata") {
             for name in ["generation_time_ms", "cuda_available_at_generation", "cuda_compiler"] {
                 metadata.remove(name);
@@ -168,18 +171,18 @@ fn compare(looked: &mut Looked, manifest: &Manifest, tools: &Tools<'_>, verifier
     for name in all_columns().filter(|name| !wants(name) && have.get(*name).is_some_and(|value| !value.is_null())) {
         wrong.push(format!("{name} is there, and the data set has no such column"));
     }
-    // What is not what a run made is not run: it may ask for any memory.
+    // A text that no run made is not run, because it may ask for any memory.
     if !wrong.is_empty() {
         return Ok(());
     }
     verifier.verify(&program, &kernel, metadata.verified, || Ok(code)).map_err(text)?;
-    if metadata.verified >= Level::Full {
+    if metadata.verified >= ProofLevel::Full {
         verifier.simulate_columns(&program, &kernel, row).map_err(text)?;
     }
     tools.prove(&kernel, row, arch).map_err(text)
 }
 
-/// Where a column first differs from what it should be.
+/// Returns where a column first differs from what it should be.
 fn difference(name: &str, have: Option<&serde_json::Value>, want: Option<&serde_json::Value>) -> String {
     match (have, want) {
         (Some(serde_json::Value::String(have)), Some(serde_json::Value::String(want))) => {

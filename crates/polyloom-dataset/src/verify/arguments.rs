@@ -1,6 +1,6 @@
 //! What a kernel is launched with: numbers and arrays drawn from what its parameters may be given.
 
-use crate::generate::{Extent, Program, Values};
+use crate::generate::{DatasetProgram, InputValues, ProgramExtent};
 use polyloom::{ArgBlock, ArgError, Composite, Kernel, Random, Scalar, Type, scalar_bits};
 
 /// The extents that stand for the free ones.
@@ -8,14 +8,14 @@ pub(super) type Extents = [u64; 4];
 
 /// The arguments of a launch, one for each parameter of the kernel's HIR.
 #[derive(Clone)]
-pub(super) struct Arguments {
+pub(super) struct VerifyArguments {
     pub(super) dim: Vec<u64>,
-    pub(super) all: Vec<Argument>,
+    pub(super) all: Vec<VerifyArgument>,
 }
 
 /// A number, the components of a composite, or an array of either, in row-major order.
 #[derive(Clone, PartialEq)]
-pub(super) struct Argument {
+pub(super) struct VerifyArgument {
     elem: Scalar,
     /// The extents of an array and then those of its elements' components; none of what is no array.
     shape: Option<Vec<u64>>,
@@ -23,26 +23,26 @@ pub(super) struct Argument {
     words: Vec<u64>,
 }
 
-impl Arguments {
-    /// The same for every engine: everything is drawn from the seed in the same order.
-    pub(super) fn draw(program: &Program, kernel: &Kernel, extents: &Extents, seed: u64) -> Arguments {
+impl VerifyArguments {
+    /// The same for every engine, because everything is drawn from the seed in the same order.
+    pub(super) fn draw(program: &DatasetProgram, kernel: &Kernel, extents: &Extents, seed: u64) -> VerifyArguments {
         let mut random = Random::new(seed);
-        let resolve = |extent: &Extent| match *extent {
-            Extent::Is(extent) => u64::from(extent),
-            Extent::Free(name) => extents[usize::from(name) % extents.len()],
+        let resolve = |extent: &ProgramExtent| match *extent {
+            ProgramExtent::Is(extent) => u64::from(extent),
+            ProgramExtent::Free(name) => extents[usize::from(name) % extents.len()],
         };
         let all = program.inputs.iter().zip(kernel.types()).map(|(input, &ty)| {
             let outer: Vec<u64> = input.shape.iter().map(resolve).collect();
             let elem = ty.as_any_array().map_or(ty, |(elem, _)| elem);
-            Argument::draw(&mut random, elem, (!outer.is_empty()).then_some(outer), &input.values)
+            VerifyArgument::draw(&mut random, elem, (!outer.is_empty()).then_some(outer), &input.values)
         });
-        Arguments { all: all.collect(), dim: program.dim.iter().map(resolve).collect() }
+        VerifyArguments { all: all.collect(), dim: program.dim.iter().map(resolve).collect() }
     }
 }
 
-impl Arguments {
+impl VerifyArguments {
     /// The same but for the last digits of floats.
-    pub(super) fn nudged(&self) -> Arguments {
+    pub(super) fn nudged(&self) -> VerifyArguments {
         let mut nudged = self.clone();
         for argument in &mut nudged.all {
             let step = 2.0 * argument.epsilon();
@@ -57,7 +57,7 @@ impl Arguments {
 /// A block of arguments for a launch of the kernel, which reads and writes their memory.
 pub(super) fn block<'a>(
     kernel: &Kernel,
-    arguments: impl IntoIterator<Item = &'a mut Argument>,
+    arguments: impl IntoIterator<Item = &'a mut VerifyArgument>,
 ) -> Result<ArgBlock, ArgError> {
     let mut block = ArgBlock::new();
     let params = kernel.params();
@@ -79,20 +79,20 @@ pub(super) fn block<'a>(
     Ok(block)
 }
 
-impl Argument {
+impl VerifyArgument {
     /// An array of zeros.
-    pub(super) fn zeros(elem: Scalar, shape: &[u64]) -> Argument {
+    pub(super) fn zeros(elem: Scalar, shape: &[u64]) -> VerifyArgument {
         let n: u64 = shape.iter().product();
         let n_words = (n * u64::from(elem.bytes())).div_ceil(8).max(1);
-        Argument { elem, shape: Some(shape.to_vec()), n: n as usize, words: vec![0; n_words as usize] }
+        VerifyArgument { elem, shape: Some(shape.to_vec()), n: n as usize, words: vec![0; n_words as usize] }
     }
 
     /// An `int32`.
-    pub(super) fn int(value: u64) -> Argument {
-        Argument { elem: Scalar::I32, shape: None, n: 1, words: vec![value] }
+    pub(super) fn int(value: u64) -> VerifyArgument {
+        VerifyArgument { elem: Scalar::I32, shape: None, n: 1, words: vec![value] }
     }
 
-    fn draw(random: &mut Random, ty: Type, outer: Option<Vec<u64>>, values: &Values) -> Argument {
+    fn draw(random: &mut Random, ty: Type, outer: Option<Vec<u64>>, values: &InputValues) -> VerifyArgument {
         let composite = ty.as_composite();
         let components: Vec<u64> =
             composite.map(Composite::shape).unwrap_or_default().iter().map(|&extent| extent.into()).collect();
@@ -101,18 +101,18 @@ impl Argument {
         let n: u64 = outer.iter().flatten().product::<u64>() * n_components;
         let is_array = outer.is_some();
         let shape = [outer.unwrap_or_default(), components].concat();
-        let mut argument = Argument::zeros(elem, &shape);
+        let mut argument = VerifyArgument::zeros(elem, &shape);
         if !is_array {
             argument.shape = None;
         }
         match *values {
-            Values::Zeros => {}
-            Values::Between { low, high } => {
+            InputValues::Zeros => {}
+            InputValues::Between { low, high } => {
                 for index in 0..n as usize {
                     argument.set(index, number(random, elem, low, high));
                 }
             }
-            Values::Unit => {
+            InputValues::Unit => {
                 for first in (0..n as usize).step_by(n_components as usize) {
                     let drawn: Vec<f64> = (0..n_components).map(|_| fraction(random) * 2.0 - 1.0).collect();
                     let length = drawn.iter().map(|x| x * x).sum::<f64>().sqrt().max(1e-3);
@@ -130,12 +130,12 @@ impl Argument {
         self.shape.as_deref()
     }
 
-    /// How many numbers it has.
+    /// Returns the number of numbers it has.
     pub(super) fn len(&self) -> usize {
         self.n
     }
 
-    /// How far apart floats of its type are at 1.
+    /// Returns how far apart floats of its type are at 1.
     pub(super) fn epsilon(&self) -> f64 {
         match self.elem {
             Scalar::BF16 => f64::exp2(-7.0),
@@ -145,8 +145,8 @@ impl Argument {
         }
     }
 
-    /// Whether it differs by more than rounding may make of numbers that cancel.
-    pub(super) fn is_moved_from(&self, other: &Argument) -> bool {
+    /// Returns true if it differs by more than rounding may make of numbers that cancel.
+    pub(super) fn is_moved_from(&self, other: &VerifyArgument) -> bool {
         let rounding = if self.elem.is_float() { ROUNDING * self.epsilon() } else { 0.0 };
         let moves = |index: usize| {
             let (a, b) = (self.number(index), other.number(index));
@@ -161,21 +161,21 @@ impl Argument {
         (0..n).map(|index| self.number(index)).collect()
     }
 
-    /// Sets what [`Argument::numbers`] gives.
+    /// Sets what [`VerifyArgument::numbers`] gives.
     pub(super) fn set_numbers(&mut self, numbers: &[f64]) {
         for (index, &number) in numbers.iter().enumerate() {
             self.set(index, scalar_bits::from_f64(self.elem, number));
         }
     }
 
-    /// What its adjoint is: as an array is, and of a number an array of one.
-    pub(super) fn adjoint(&self, numbers: &[f64], ty: Type) -> Argument {
+    /// Returns what its adjoint is: as an array is, and of a number an array of one.
+    pub(super) fn adjoint(&self, numbers: &[f64], ty: Type) -> VerifyArgument {
         let mut adjoint = match &self.shape {
-            Some(shape) => Argument::zeros(self.elem, shape),
+            Some(shape) => VerifyArgument::zeros(self.elem, shape),
             None => {
                 let components = ty.as_composite().map(Composite::shape).unwrap_or_default();
                 let components = components.iter().map(|&extent| u64::from(extent));
-                Argument::zeros(self.elem, &std::iter::once(1).chain(components).collect::<Vec<_>>())
+                VerifyArgument::zeros(self.elem, &std::iter::once(1).chain(components).collect::<Vec<_>>())
             }
         };
         adjoint.set_numbers(numbers);

@@ -4,21 +4,21 @@
 //! of a derivative instead of two. Where the two modes agree on the kernel itself and on its double, and the double's
 //! with differences, what is compiled is the derivative.
 
-use super::arguments::{Argument, Arguments};
+use super::arguments::{VerifyArgument, VerifyArguments};
 use super::run::{launch_over as launch, sets, simulate_over};
-use super::{Reason, Reject};
-use crate::generate::Program;
+use super::{Reason, RejectedProof};
+use crate::generate::DatasetProgram;
 use crate::text::backward;
-use polyloom::{Backward, Kernel, Random, Scalar, Session, SimKernel, TapeLimits};
+use polyloom::{BackwardKernel, Kernel, Random, Scalar, Session, SimKernel, TapeLimits};
 
 /// Steps of differences.
 const COARSE: f64 = 1e-4;
 const FINE: f64 = 1e-5;
-/// A step so small that rounding leaves four digits: by it teeth are found that are finer than other steps.
+/// A step so small that rounding leaves four digits, since by it teeth are found that are finer than other steps.
 const FINEST: f64 = 1e-8;
-/// How far differences of the two steps may be apart, over their size, where a kernel is called smooth.
+/// Says how far differences of the two steps may be apart, over their size, where a kernel is called smooth.
 const SMOOTH: f64 = 1e-5;
-/// How far the two modes may be apart, over their size, in double precision.
+/// Says how far the two modes may be apart, over their size, in double precision.
 const DOUBLE: f64 = 1e-8;
 /// Derivatives beyond this are no use to anybody, and differences do not resolve what is beside them.
 const LARGE: f64 = 1e6;
@@ -28,11 +28,11 @@ const LIMITS: TapeLimits = TapeLimits { bytes: 1 << 20, n_cores: Some(1) };
 /// Numbers for each parameter that has derivatives, and none for others.
 type Numbers = Vec<Vec<f64>>;
 
-type Checked<T> = Result<T, Box<Reject>>;
+type Checked<T> = Result<T, Box<RejectedProof>>;
 
-/// What both modes find: what a step in `directions` does to what the kernel leaves, and what a change of its `weights`
-/// comes from.
-struct Found {
+/// Describes what both modes find: what a step in `directions` does to what the kernel leaves, and what a change of its
+/// `weights` comes from.
+struct DirectionalChange {
     directions: Numbers,
     tangents: Numbers,
     weights: Numbers,
@@ -40,7 +40,7 @@ struct Found {
 }
 
 impl WayBack<'_> {
-    fn launch<'a>(&self, dim: &[u64], all: impl IntoIterator<Item = &'a mut Argument>) -> Checked<()> {
+    fn launch<'a>(&self, dim: &[u64], all: impl IntoIterator<Item = &'a mut VerifyArgument>) -> Checked<()> {
         match self.simulated {
             Some(simulated) => simulate_over(self.kernel, simulated, dim, all),
             None => launch(self.kernel, dim, all),
@@ -48,9 +48,9 @@ impl WayBack<'_> {
     }
 }
 
-impl Found {
-    /// What the weighted sum of what is left changes by if the arguments move in the directions: by forward mode, by reverse
-    /// mode, and the size of the terms that these are sums of.
+impl DirectionalChange {
+    /// Returns what the weighted sum of what is left changes by if the arguments move in the directions: by forward
+    /// mode, by reverse mode, and the size of the terms that these are sums of.
     fn changes(&self) -> (f64, f64, f64) {
         let (mut forward, mut reverse, mut size) = (0.0, 0.0, 0.0);
         for (weight, tangent) in self.weights.iter().flatten().zip(self.tangents.iter().flatten()) {
@@ -64,9 +64,9 @@ impl Found {
         (forward, reverse, size)
     }
 
-    /// Whether a change of the arguments in their last digits moves the derivatives to about as far as the two modes may be
-    /// apart: then what they are apart by is rounding.
-    fn moves_to(&self, nudged: &Found) -> bool {
+    /// Returns true if a change of the arguments in their last digits moves the derivatives to about as far as the two
+    /// modes may be apart: then what they are apart by is rounding.
+    fn moves_to(&self, nudged: &DirectionalChange) -> bool {
         let ((forward, reverse, size), (nudged_forward, nudged_reverse, _)) = (self.changes(), nudged.changes());
         let moved = (forward - nudged_forward).abs().max((reverse - nudged_reverse).abs());
         moved > 0.1 * DOUBLE * size.max(1e-3)
@@ -76,7 +76,7 @@ impl Found {
 /// A way back, and on what it is gone: the backward kernel, and the one that finds the lengths of its loops.
 #[derive(Clone, Copy)]
 struct WayBack<'a> {
-    backward: &'a Backward,
+    backward: &'a BackwardKernel,
     kernel: &'a Kernel,
     /// Its PTX on the simulator, if that runs it.
     simulated: Option<&'a SimKernel>,
@@ -87,7 +87,7 @@ struct WayBack<'a> {
 /// compared with each other and, in double precision, with differences; what machine code finds, with that, as far as the
 /// sums that the session `magnitudes` finds tell them apart.
 pub(super) fn check(
-    program: &Program,
+    program: &DatasetProgram,
     kernel: &Kernel,
     interpreted: &Kernel,
     session: &Session,
@@ -95,7 +95,7 @@ pub(super) fn check(
 ) -> Checked<()> {
     let Some(compiled) = backward(kernel)? else { return Ok(()) };
     let (extents, seed) = sets(program, kernel)[0];
-    let arguments = Arguments::draw(program, kernel, &extents, seed);
+    let arguments = VerifyArguments::draw(program, kernel, &extents, seed);
     let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
     let way_back = WayBack { backward: &compiled, kernel: &back, simulated: None, sizes: sizes.as_ref() };
     let found = derivatives(interpreted, &way_back, &arguments)?;
@@ -106,26 +106,26 @@ pub(super) fn check(
         adjoints(interpreted, &summing, &arguments, &found.weights)
     };
     engines_agree(program, &arguments, &found, &quick, sums)?;
-    // Of noise, which has no form in double precision, differences tell nothing.
+    // Differences tell nothing about noise, because it has no form in double precision.
     let Some(double) = interpreted.in_double() else { return agree };
-    let arguments = Arguments::draw(program, &double, &extents, seed);
+    let arguments = VerifyArguments::draw(program, &double, &extents, seed);
     let Some(back) = backward(&double)? else { return agree };
     let way_back = WayBack { backward: &back, kernel: &back.kernel, simulated: None, sizes: back.sizes.as_ref() };
     let found = derivatives(&double, &way_back, &arguments)?;
     if let Err(reject) = modes_agree(&found, DOUBLE) {
         let nudged = derivatives(&double, &way_back, &arguments.nudged())?;
         let reason = if found.moves_to(&nudged) { Reason::GradientInexact } else { Reason::Gradient };
-        return Err(Reject::new(reason, reject.detail));
+        return Err(RejectedProof::new(reason, reject.detail));
     }
     differences_agree(program, &double, &arguments, &found)?;
-    // In double precision they are the derivative: what they differ by is rounding of steps that cancel.
-    agree.map_err(|reject| Reject::new(Reason::GradientInexact, reject.detail))
+    // In double precision they are the derivative, because what they differ by is rounding of steps that cancel.
+    agree.map_err(|reject| RejectedProof::new(Reason::GradientInexact, reject.detail))
 }
 
 /// Compares PTX of the backward kernel, on the simulator, with what the interpreter finds in `session`, as far as the sums
 /// that the session `magnitudes` finds tell them apart.
 pub(super) fn simulate(
-    program: &Program,
+    program: &DatasetProgram,
     kernel: &Kernel,
     session: &Session,
     magnitudes: &Session,
@@ -134,7 +134,7 @@ pub(super) fn simulate(
     let Some(compiled) = backward(kernel)? else { return Ok(()) };
     let interpreted = kernel.on(session);
     let (extents, seed) = sets(program, kernel)[0];
-    let arguments = Arguments::draw(program, kernel, &extents, seed);
+    let arguments = VerifyArguments::draw(program, kernel, &extents, seed);
     let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
     let way_back = WayBack { backward: &compiled, kernel: &back, simulated: None, sizes: sizes.as_ref() };
     let expected = derivatives(&interpreted, &way_back, &arguments)?;
@@ -148,8 +148,8 @@ pub(super) fn simulate(
     engines_agree(program, &arguments, &expected, &found, sums)
 }
 
-fn wrong(detail: String) -> Box<Reject> {
-    Reject::new(Reason::Gradient, detail)
+fn wrong(detail: String) -> Box<RejectedProof> {
+    RejectedProof::new(Reason::Gradient, detail)
 }
 
 /// A number at which most functions are smooth and of a fair size.
@@ -159,8 +159,8 @@ fn fair(random: &mut Random) -> f64 {
 }
 
 /// Fair numbers in place of those that may have derivatives, rounded as the kernel sees them.
-fn drawn(arguments: &Arguments, random: &mut Random) -> Numbers {
-    let of = |argument: &Argument| {
+fn drawn(arguments: &VerifyArguments, random: &mut Random) -> Numbers {
+    let of = |argument: &VerifyArgument| {
         let numbers: Vec<f64> = argument.numbers().iter().map(|_| fair(random)).collect();
         let mut rounded = argument.clone();
         rounded.set_numbers(&numbers);
@@ -169,8 +169,8 @@ fn drawn(arguments: &Arguments, random: &mut Random) -> Numbers {
     arguments.all.iter().map(of).collect()
 }
 
-/// What the kernel leaves in these arrays.
-fn left(kernel: &Kernel, arguments: &Arguments, which: &[usize]) -> Checked<Vec<Argument>> {
+/// Returns what the kernel leaves in these arrays.
+fn left(kernel: &Kernel, arguments: &VerifyArguments, which: &[usize]) -> Checked<Vec<VerifyArgument>> {
     if which.is_empty() {
         return Ok(Vec::new());
     }
@@ -179,29 +179,34 @@ fn left(kernel: &Kernel, arguments: &Arguments, which: &[usize]) -> Checked<Vec<
     Ok(which.iter().map(|&index| after.all[index].clone()).collect())
 }
 
-fn derivatives(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &Arguments) -> Checked<Found> {
+fn derivatives(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &VerifyArguments) -> Checked<DirectionalChange> {
     let mut random = Random::new(0xd1ff);
     let (directions, mut weights) = (drawn(arguments, &mut random), drawn(arguments, &mut random));
     let tangents = forward(kernel, arguments, &directions)?;
     for (index, argument) in arguments.all.iter().enumerate() {
-        // Of a number nothing is left that could be weighted.
+        // A number has nothing left that could be weighted.
         if argument.shape().is_none() {
             weights[index].fill(0.0);
         }
     }
     let adjoints = adjoints(kernel, way_back, arguments, &weights)?;
-    let found = Found { directions, tangents, weights, adjoints };
+    let found = DirectionalChange { directions, tangents, weights, adjoints };
     let all = found.tangents.iter().chain(&found.adjoints).flatten();
     match all.into_iter().find(|number| !number.is_finite()) {
-        Some(number) => Err(Reject::new(Reason::GradientNotFinite, format!("a derivative is {number}"))),
+        Some(number) => Err(RejectedProof::new(Reason::GradientNotFinite, format!("a derivative is {number}"))),
         None => Ok(found),
     }
 }
 
-/// What a change of a weighted sum of what the kernel leaves comes from.
-fn adjoints(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &Arguments, weights: &[Vec<f64>]) -> Checked<Numbers> {
+/// Returns what a change of a weighted sum of what the kernel leaves comes from.
+fn adjoints(
+    kernel: &Kernel,
+    way_back: &WayBack<'_>,
+    arguments: &VerifyArguments,
+    weights: &[Vec<f64>],
+) -> Checked<Numbers> {
     let needs = &way_back.backward.needs;
-    let mut all: Vec<Argument> = arguments.all.clone();
+    let mut all: Vec<VerifyArgument> = arguments.all.clone();
     let of = |&index: &usize| arguments.all[index].adjoint(&weights[index], kernel.types()[index]);
     all.extend(needs.adjoints.iter().map(of));
     all.extend(left(kernel, arguments, &needs.after)?);
@@ -213,11 +218,11 @@ fn adjoints(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &Arguments, weig
     Ok(adjoints)
 }
 
-/// What a step in these directions does to what the kernel leaves.
-fn forward(kernel: &Kernel, arguments: &Arguments, directions: &Numbers) -> Checked<Numbers> {
+/// Returns what a step in these directions does to what the kernel leaves.
+fn forward(kernel: &Kernel, arguments: &VerifyArguments, directions: &Numbers) -> Checked<Numbers> {
     let request = crate::text::request(kernel);
     let tangent = kernel.tangent(&request)?;
-    let mut all: Vec<Argument> = Vec::new();
+    let mut all: Vec<VerifyArgument> = Vec::new();
     all.extend(arguments.all.iter().cloned());
     for &index in &tangent.tangents {
         let mut moving = arguments.all[index].clone();
@@ -238,7 +243,7 @@ fn forward(kernel: &Kernel, arguments: &Arguments, directions: &Numbers) -> Chec
 }
 
 /// Launches a backward kernel: the kernel's arguments, adjoints and arrays as they are left, in this order.
-fn reverse(way_back: &WayBack<'_>, arguments: &Arguments, all: &mut [Argument]) -> Checked<()> {
+fn reverse(way_back: &WayBack<'_>, arguments: &VerifyArguments, all: &mut [VerifyArgument]) -> Checked<()> {
     let (dim, needs) = (&arguments.dim, &way_back.backward.needs);
     if !needs.takes_part() {
         return way_back.launch(dim, all);
@@ -246,19 +251,20 @@ fn reverse(way_back: &WayBack<'_>, arguments: &Arguments, all: &mut [Argument]) 
     let mut lengths: Vec<u32> = needs.lengths.iter().map(|length| length.unwrap_or(0)).collect();
     if let Some(sizes) = way_back.sizes {
         let mut given = arguments.all.clone();
-        given.push(Argument::zeros(Scalar::I32, &[lengths.len() as u64]));
+        given.push(VerifyArgument::zeros(Scalar::I32, &[lengths.len() as u64]));
         launch(sizes, dim, &mut given)?;
         let found = &given[arguments.all.len()];
         lengths.iter_mut().enumerate().for_each(|(index, length)| *length = found.bits(index) as u32);
     }
     let n_threads: u64 = dim.iter().product();
     let plan = way_back.backward.plan(&lengths, n_threads, LIMITS);
-    let mut more: Vec<Argument> = plan.tapes.iter().map(|(shape, elem)| Argument::zeros(*elem, shape)).collect();
-    more.extend(plan.segments.iter().map(|&segment| Argument::int(segment)));
+    let mut more: Vec<VerifyArgument> =
+        plan.tapes.iter().map(|(shape, elem)| VerifyArgument::zeros(*elem, shape)).collect();
+    more.extend(plan.segments.iter().map(|&segment| VerifyArgument::int(segment)));
     let first_thread = more.len();
-    more.extend(std::iter::once(&0).chain(&dim[1..]).map(|&extent| Argument::int(extent)));
+    more.extend(std::iter::once(&0).chain(&dim[1..]).map(|&extent| VerifyArgument::int(extent)));
     for first in (0..n_threads).step_by(plan.n_places as usize) {
-        more[first_thread] = Argument::int(first);
+        more[first_thread] = VerifyArgument::int(first);
         let part = [plan.n_places.min(n_threads - first)];
         way_back.launch(&part, all.iter_mut().chain(&mut more))?;
     }
@@ -266,7 +272,7 @@ fn reverse(way_back: &WayBack<'_>, arguments: &Arguments, all: &mut [Argument]) 
 }
 
 /// A weighted sum of what is left moves as much by one mode as by the other.
-fn modes_agree(found: &Found, tolerance: f64) -> Checked<()> {
+fn modes_agree(found: &DirectionalChange, tolerance: f64) -> Checked<()> {
     let (forward, reverse, size) = found.changes();
     match (forward - reverse).abs() <= tolerance * size.max(1e-3) {
         true => Ok(()),
@@ -277,9 +283,9 @@ fn modes_agree(found: &Found, tolerance: f64) -> Checked<()> {
 /// Machine code finds what the interpreter finds. Where it does not, what threads have added in another order tells how
 /// far they may be apart: `sums` gives the sums of the magnitudes of these terms.
 fn engines_agree(
-    program: &Program,
-    arguments: &Arguments,
-    expected: &Found,
+    program: &DatasetProgram,
+    arguments: &VerifyArguments,
+    expected: &DirectionalChange,
     found: &Numbers,
     sums: impl FnOnce() -> Checked<Numbers>,
 ) -> Checked<()> {
@@ -297,32 +303,37 @@ fn engines_agree(
     let n_threads = arguments.dim.iter().product::<u64>() as f64;
     for (param, index) in places {
         let (want, have) = (expected.adjoints[param][index], found[param][index]);
-        // What is there to begin with is a term, too, with its sign.
+        // The initial value is a term, too, with its sign.
         let size = sums[param][index].abs() + 2.0 * expected.weights[param][index].abs();
         // Two sums of n terms are apart by 2 (n - 1) units of rounding of the sum of their magnitudes at most (Higham,
         // Accuracy and Stability of Numerical Algorithms, §4.2).
         if (want - have).abs() > n_threads * arguments.all[param].epsilon() * size {
             let name = &program.inputs[param].name;
             let detail = format!("derivative of {name}[{index}]: {have:e}, the interpreter says {want:e}");
-            return Err(Reject::new(Reason::Disagreement, detail));
+            return Err(RejectedProof::new(Reason::Disagreement, detail));
         }
     }
     Ok(())
 }
 
-/// What the kernel leaves if all its arguments move so far in their directions.
-fn moved(kernel: &Kernel, arguments: &Arguments, directions: &Numbers, step: f64) -> Checked<Numbers> {
+/// Returns what the kernel leaves if all its arguments move so far in their directions.
+fn moved(kernel: &Kernel, arguments: &VerifyArguments, directions: &Numbers, step: f64) -> Checked<Numbers> {
     let mut moved = arguments.clone();
     for (argument, directions) in moved.all.iter_mut().zip(directions) {
         let numbers: Vec<f64> = argument.numbers().iter().zip(directions).map(|(x, d)| x + step * d).collect();
         argument.set_numbers(&numbers);
     }
     launch(kernel, &arguments.dim, &mut moved.all)?;
-    Ok(moved.all.iter().map(Argument::numbers).collect())
+    Ok(moved.all.iter().map(VerifyArgument::numbers).collect())
 }
 
 /// Tangents are what differences say, wherever those of two steps agree.
-fn differences_agree(program: &Program, kernel: &Kernel, arguments: &Arguments, found: &Found) -> Checked<()> {
+fn differences_agree(
+    program: &DatasetProgram,
+    kernel: &Kernel,
+    arguments: &VerifyArguments,
+    found: &DirectionalChange,
+) -> Checked<()> {
     let around = |step: f64| -> Checked<(Numbers, Numbers)> {
         let ahead = moved(kernel, arguments, &found.directions, step)?;
         Ok((ahead, moved(kernel, arguments, &found.directions, -step)?))
@@ -342,10 +353,10 @@ fn differences_agree(program: &Program, kernel: &Kernel, arguments: &Arguments, 
             };
             let ((coarse, coarse_bend), (fine, fine_bend)) = (of(&coarse, COARSE), of(&fine, FINE));
             let size = coarse.abs().max(fine.abs()).max(1e-3);
-            // What rounding makes of a difference of numbers of this size.
+            // Rounding error of a difference of numbers of this size.
             let noise = 1e-15 * here[param][index].abs() / FINE;
             let is_close = (coarse - fine).abs() <= SMOOTH * size;
-            // A kink at the place itself: the two sides' differences stay apart.
+            // A kink at the place itself, since the two sides' differences stay apart.
             let is_kink = fine_bend > 10.0 * noise && fine_bend > SMOOTH * size && coarse_bend < 3.0 * fine_bend;
             if !is_close || is_kink || noise > SMOOTH * size || size > LARGE {
                 continue;

@@ -4,8 +4,8 @@ mod arguments;
 mod gradient;
 mod run;
 
-use crate::effect::Observations;
-use crate::generate::Program;
+use crate::effect::KernelObservations;
+use crate::generate::DatasetProgram;
 use crate::row::Row;
 use crate::text::GpuCode;
 use polyloom::{
@@ -19,10 +19,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// How far a kernel has been proved right.
+/// Describes how far a kernel has been proved right.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum ProofLevel {
     /// It is Python, and kernels are found in it.
     Parse,
     /// All columns that are asked for can be written.
@@ -36,46 +36,47 @@ pub enum Level {
     Full,
 }
 
-impl Level {
+impl ProofLevel {
     /// All of them, the least first.
-    pub const ALL: [Level; 5] = [Level::Parse, Level::Compile, Level::Run, Level::Grad, Level::Full];
+    pub const ALL: [ProofLevel; 5] =
+        [ProofLevel::Parse, ProofLevel::Compile, ProofLevel::Run, ProofLevel::Grad, ProofLevel::Full];
 
     /// Its name in data sets and on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Level::Parse => "parse",
-            Level::Compile => "compile",
-            Level::Run => "run",
-            Level::Grad => "grad",
-            Level::Full => "full",
+            ProofLevel::Parse => "parse",
+            ProofLevel::Compile => "compile",
+            ProofLevel::Run => "run",
+            ProofLevel::Grad => "grad",
+            ProofLevel::Full => "full",
         }
     }
 
-    /// What a row of a data set has passed: `is_generated` says whether its kernel is no one's, `has_ptx_backward` whether
-    /// it has PTX of the backward kernel.
+    /// Returns what a row of a data set has passed: `is_generated` says whether its kernel is no one's,
+    /// `has_ptx_backward` whether it has PTX of the backward kernel.
     pub(crate) fn description(self, is_generated: bool, has_ptx_backward: bool) -> &'static str {
         match self {
-            Level::Parse => "it is Python, and its kernel is found",
-            Level::Compile if is_generated => {
+            ProofLevel::Parse => "it is Python, and its kernel is found",
+            ProofLevel::Compile if is_generated => {
                 "every column is made of it, and none of its operations, unless it is a composite, is seen to be \
                  without effect"
             }
-            Level::Compile => "every column is made of it",
-            Level::Run if is_generated => {
+            ProofLevel::Compile => "every column is made of it",
+            ProofLevel::Run if is_generated => {
                 "interpreter and machine code leave the same bits on three sets of arguments, which all matter, and no \
                  clamp, extremum, remainder or comparison, unless of a composite, hardly ever does anything there"
             }
-            Level::Run => {
+            ProofLevel::Run => {
                 "interpreter and machine code leave the same bits on three sets of arguments, which all matter"
             }
-            Level::Grad => {
+            ProofLevel::Grad => {
                 "its backward kernel agrees with forward mode, and that with differences in double precision"
             }
-            Level::Full if has_ptx_backward => {
+            ProofLevel::Full if has_ptx_backward => {
                 "the PTX, forward and backward, leaves what the interpreter does on a simulator that checks bounds, \
                  races, barriers and uninitialised reads"
             }
-            Level::Full => {
+            ProofLevel::Full => {
                 "the forward PTX leaves what the interpreter does on a simulator that checks bounds, races, barriers \
                  and uninitialised reads"
             }
@@ -83,18 +84,18 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for ProofLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Level {
+impl FromStr for ProofLevel {
     type Err = String;
 
-    fn from_str(name: &str) -> Result<Level, String> {
-        let known = Level::ALL.map(Level::name).join(", ");
-        let level = Level::ALL.into_iter().find(|level| level.name() == name);
+    fn from_str(name: &str) -> Result<ProofLevel, String> {
+        let known = ProofLevel::ALL.map(ProofLevel::name).join(", ");
+        let level = ProofLevel::ALL.into_iter().find(|level| level.name() == name);
         level.ok_or_else(|| format!("there is no level `{name}`; there are {known}"))
     }
 }
@@ -115,7 +116,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// Whether a reason has this name.
+            /// Returns true if a reason has this name.
             pub(crate) fn is_name(name: &str) -> bool {
                 [$($name),+].contains(&name)
             }
@@ -159,38 +160,38 @@ reasons! {
 
 /// A kernel that is not taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reject {
+pub struct RejectedProof {
     /// Why.
     pub reason: Reason,
-    /// What there is to say of it.
+    /// Holds what there is to say of it.
     pub detail: String,
 }
 
-impl Reject {
-    pub(crate) fn new(reason: Reason, detail: impl fmt::Display) -> Box<Reject> {
-        Box::new(Reject { reason, detail: detail.to_string() })
+impl RejectedProof {
+    pub(crate) fn new(reason: Reason, detail: impl fmt::Display) -> Box<RejectedProof> {
+        Box::new(RejectedProof { reason, detail: detail.to_string() })
     }
 }
 
-impl fmt::Display for Reject {
+impl fmt::Display for RejectedProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.reason.name(), self.detail)
     }
 }
 
-impl From<CompileError> for Box<Reject> {
-    fn from(error: CompileError) -> Box<Reject> {
-        Reject::new(Reason::Rejected, error)
+impl From<CompileError> for Box<RejectedProof> {
+    fn from(error: CompileError) -> Box<RejectedProof> {
+        RejectedProof::new(Reason::Rejected, error)
     }
 }
 
-/// A fault of the compiler must not end a long run: it is a reject like others.
-pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Box<Reject>>) -> Result<T, Box<Reject>> {
+/// A fault of the compiler must not end a long run, so that it is a reject like others.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Box<RejectedProof>>) -> Result<T, Box<RejectedProof>> {
     let done = catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic))))
+    done.unwrap_or_else(|panic| Err(RejectedProof::new(Reason::Panic, message(&*panic))))
 }
 
-/// What a panic says.
+/// Returns what a panic says.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic that says nothing")
@@ -200,45 +201,45 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 const MOST_STEPS: u64 = 1 << 16;
 
 /// The engines that kernels are run on. Each thread has its own.
-pub struct Verifier {
+pub struct KernelVerifier {
     /// The interpreter. It finds indices out of bounds by itself, and of kernels that somebody else wrote, whatever else
     /// checks find.
     reference: Session,
-    /// What the reference's operations have given, of generated kernels.
-    observations: Option<Arc<Observations>>,
+    /// Holds what the reference's operations have given, of generated kernels.
+    observations: Option<Arc<KernelObservations>>,
     /// The interpreter as a GPU would add: what the simulator is compared with.
     flushing: Session,
     /// The interpreter that adds magnitudes: how far sums in another order may be from each other.
     magnitudes: Session,
     /// Machine code without checks, which derivatives are launched as.
     quick: Session,
-    /// Machine code with checks, which kernels are launched as: it finds divisions of integers by zero.
+    /// Machine code with checks, which kernels are launched as, since it finds divisions of integers by zero.
     checked: Session,
-    /// Whether it is known of kernels that they end, whatever they are given.
+    /// True if it is known of kernels that they end, whatever they are given.
     they_end: bool,
     arch: Arch,
 }
 
-impl Verifier {
+impl KernelVerifier {
     /// The engines of this build, the simulator one of GPUs of this architecture.
     ///
     /// # Errors
     ///
     /// If one does not work here.
-    pub fn new(arch: Arch) -> Result<Verifier, SessionError> {
-        Verifier::with(arch, None)
+    pub fn new(arch: Arch) -> Result<KernelVerifier, SessionError> {
+        KernelVerifier::with(arch, None)
     }
 
     /// The same for kernels of which nobody knows whether they end.
     ///
     /// # Errors
     ///
-    /// As [`Verifier::new`].
-    pub fn of_strangers(arch: Arch) -> Result<Verifier, SessionError> {
-        Verifier::with(arch, Some(MOST_STEPS))
+    /// As [`KernelVerifier::new`].
+    pub fn of_strangers(arch: Arch) -> Result<KernelVerifier, SessionError> {
+        KernelVerifier::with(arch, Some(MOST_STEPS))
     }
 
-    fn with(arch: Arch, most_steps: Option<u64>) -> Result<Verifier, SessionError> {
+    fn with(arch: Arch, most_steps: Option<u64>) -> Result<KernelVerifier, SessionError> {
         let device = |tier| -> Result<CpuDevice, SessionError> {
             let device = Session::passing_device()?.with_policy(TierPolicy::Always(tier))?;
             Ok(match most_steps {
@@ -247,7 +248,7 @@ impl Verifier {
             })
         };
         let they_end = most_steps.is_none();
-        let observations = they_end.then(|| Arc::new(Observations::default()));
+        let observations = they_end.then(|| Arc::new(KernelObservations::default()));
         let reference = device(Tier::Interpreter)?;
         let reference = Session::on(match &observations {
             Some(observations) => reference.with_observer(observations.clone()),
@@ -258,7 +259,7 @@ impl Verifier {
         let (flushing, magnitudes) = (summing(GlobalSums::Flushed)?, summing(GlobalSums::Magnitudes)?);
         let [quick, checked] = [Session::on(device(Tier::Quick)?)?, Session::on(device(Tier::Quick)?)?];
         checked.set_defaults(Defaults { check: true, ..checked.defaults() });
-        Ok(Verifier { reference, observations, flushing, magnitudes, quick, checked, they_end, arch })
+        Ok(KernelVerifier { reference, observations, flushing, magnitudes, quick, checked, they_end, arch })
     }
 
     /// Compiles the kernel of this name in a text.
@@ -266,7 +267,7 @@ impl Verifier {
     /// # Errors
     ///
     /// [`Reason::Rejected`].
-    pub fn compile(&self, name: &str, source: &str) -> Result<Kernel, Box<Reject>> {
+    pub fn compile(&self, name: &str, source: &str) -> Result<Kernel, Box<RejectedProof>> {
         let file = SourceFile::new(format!("{name}.py"), source, 1);
         Ok(self.quick.compile_file_kernel(&SourceUnit::parse(file)?, name)?)
     }
@@ -276,20 +277,25 @@ impl Verifier {
     /// # Errors
     ///
     /// [`Reason::Rejected`].
-    pub fn compile_function(&self, unit: &Arc<SourceUnit>, function: usize) -> Result<Kernel, Box<Reject>> {
+    pub fn compile_function(&self, unit: &Arc<SourceUnit>, function: usize) -> Result<Kernel, Box<RejectedProof>> {
         Ok(self.quick.compile_file_function(unit, function)?)
     }
 
-    /// Runs the program's kernel, which [`Verifier::compile`] has made, and looks at what it leaves.
+    /// Runs the program's kernel, which [`KernelVerifier::compile`] has made, and looks at what it leaves.
     ///
     /// # Errors
     ///
     /// What is wrong with the kernel or with the compiler.
-    pub fn run(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
+    pub fn run(&self, program: &DatasetProgram, kernel: &Kernel) -> Result<(), Box<RejectedProof>> {
         self.check(program, &kernel.on(&self.reference), kernel).map(drop)
     }
 
-    fn check(&self, program: &Program, reference: &Kernel, kernel: &Kernel) -> Result<Vec<run::Ran>, Box<Reject>> {
+    fn check(
+        &self,
+        program: &DatasetProgram,
+        reference: &Kernel,
+        kernel: &Kernel,
+    ) -> Result<Vec<run::Ran>, Box<RejectedProof>> {
         if let Some(observations) = &self.observations {
             observations.clear();
         }
@@ -311,7 +317,7 @@ impl Verifier {
     /// # Errors
     ///
     /// What the simulator finds.
-    pub fn simulate(&self, program: &Program, kernel: &Kernel, ptx: &str) -> Result<(), Box<Reject>> {
+    pub fn simulate(&self, program: &DatasetProgram, kernel: &Kernel, ptx: &str) -> Result<(), Box<RejectedProof>> {
         self.simulate_against(program, &kernel.on(&self.flushing), kernel, ptx, &[])
     }
 
@@ -320,15 +326,25 @@ impl Verifier {
     /// # Errors
     ///
     /// What the simulator finds.
-    pub fn simulate_backward(&self, program: &Program, kernel: &Kernel, ptx: &str) -> Result<(), Box<Reject>> {
+    pub fn simulate_backward(
+        &self,
+        program: &DatasetProgram,
+        kernel: &Kernel,
+        ptx: &str,
+    ) -> Result<(), Box<RejectedProof>> {
         let load = |backward: &Kernel| {
-            backward.load_on_simulator(self.arch, ptx).map_err(|error| Reject::new(Reason::Failed, error))
+            backward.load_on_simulator(self.arch, ptx).map_err(|error| RejectedProof::new(Reason::Failed, error))
         };
         gradient::simulate(program, kernel, &self.flushing, &self.magnitudes, load)
     }
 
-    /// Runs what NVRTC has made for columns of a row, as [`Verifier::simulate`] and [`Verifier::simulate_backward`] do.
-    pub(crate) fn simulate_columns(&self, program: &Program, kernel: &Kernel, row: &Row) -> Result<(), Box<Reject>> {
+    /// Runs what NVRTC has made for columns of a row, as [`KernelVerifier::simulate`] and [`KernelVerifier::simulate_backward`] do.
+    pub(crate) fn simulate_columns(
+        &self,
+        program: &DatasetProgram,
+        kernel: &Kernel,
+        row: &Row,
+    ) -> Result<(), Box<RejectedProof>> {
         if let Some(ptx) = &row.nvrtc_ptx_forward {
             self.simulate(program, kernel, ptx)?;
         }
@@ -340,14 +356,14 @@ impl Verifier {
 
     fn simulate_against(
         &self,
-        program: &Program,
+        program: &DatasetProgram,
         reference: &Kernel,
         kernel: &Kernel,
         ptx: &str,
         ran: &[run::Ran],
-    ) -> Result<(), Box<Reject>> {
+    ) -> Result<(), Box<RejectedProof>> {
         let simulated = kernel.load_on_simulator(self.arch, ptx);
-        let simulated = simulated.map_err(|error| Reject::new(Reason::Failed, error))?;
+        let simulated = simulated.map_err(|error| RejectedProof::new(Reason::Failed, error))?;
         run::simulate(program, reference, kernel, &simulated, ran)
     }
 
@@ -359,27 +375,27 @@ impl Verifier {
     /// What keeps it from that.
     pub fn verify(
         &self,
-        program: &Program,
+        program: &DatasetProgram,
         kernel: &Kernel,
-        level: Level,
-        code: impl FnOnce() -> Result<GpuCode, Box<Reject>>,
-    ) -> Result<GpuCode, Box<Reject>> {
-        if level < Level::Run {
+        level: ProofLevel,
+        code: impl FnOnce() -> Result<GpuCode, Box<RejectedProof>>,
+    ) -> Result<GpuCode, Box<RejectedProof>> {
+        if level < ProofLevel::Run {
             return code();
         }
         let reference = kernel.on(&self.reference);
         let ran = self.check(program, &reference, kernel)?;
-        let flushing = (level >= Level::Grad && run::may_flush(kernel)).then(|| kernel.on(&self.flushing));
+        let flushing = (level >= ProofLevel::Grad && run::may_flush(kernel)).then(|| kernel.on(&self.flushing));
         let interpreted = flushing.as_ref().unwrap_or(&reference);
-        if level >= Level::Grad {
+        if level >= ProofLevel::Grad {
             gradient::check(program, kernel, interpreted, &self.flushing, &self.magnitudes)?;
         }
         let code = code()?;
-        if let (Level::Full, Some(ptx)) = (level, &code.ptx) {
+        if let (ProofLevel::Full, Some(ptx)) = (level, &code.ptx) {
             let ran = if flushing.is_some() { &[] } else { &ran[..] };
             self.simulate_against(program, interpreted, kernel, ptx, ran)?;
         }
-        if let (Level::Full, Some(ptx)) = (level, &code.ptx_backward) {
+        if let (ProofLevel::Full, Some(ptx)) = (level, &code.ptx_backward) {
             self.simulate_backward(program, kernel, ptx)?;
         }
         Ok(code)
@@ -389,11 +405,11 @@ impl Verifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::{Category, Extent, Input, Values, generate};
+    use crate::generate::{Category, InputValues, ProgramExtent, ProgramInput, generate};
 
     #[test]
     fn functions_divide_by_no_zero() {
-        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
         for seed in 0..120 {
             let program = generate(Category::Function, seed);
             let kernel = verifier.compile(&program.name, &program.source).expect("it compiles");
@@ -414,18 +430,19 @@ def scale(x: loom.array(dtype=float), factor: float, out: loom.array(dtype=float
     i = loom.tid()
     out[i] = x[i] * factor
 ";
-        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
         let kernel = verifier.compile("scale", source).expect("it compiles");
         for n in [2858, 2866, 2872] {
-            let all = vec![Extent::Is(n)];
-            let (x, factor) = (Values::Between { low: -2.0, high: 2.0 }, Values::Between { low: -1.0, high: 1.0 });
+            let all = vec![ProgramExtent::Is(n)];
+            let (x, factor) =
+                (InputValues::Between { low: -2.0, high: 2.0 }, InputValues::Between { low: -1.0, high: 1.0 });
             let inputs = vec![
                 input("x", "float32", &all, x),
                 input("factor", "float32", &[], factor),
-                input("out", "float32", &all, Values::Zeros),
+                input("out", "float32", &all, InputValues::Zeros),
             ];
             let program = program("scale", source, inputs, all);
-            let done = verifier.verify(&program, &kernel, Level::Grad, || Ok(GpuCode::default()));
+            let done = verifier.verify(&program, &kernel, ProofLevel::Grad, || Ok(GpuCode::default()));
             assert!(done.is_ok(), "{n}: {done:?}");
         }
     }
@@ -442,17 +459,17 @@ def invert(a: loom.array(dtype=loom.mat22d), s: loom.array(dtype=loom.float64), 
     m = loom.cw_div(a[i], a[i] * s[i])
     out[i] = loom.inverse(m)[0, 0]
 ";
-        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
         let kernel = verifier.compile("invert", source).expect("it compiles");
-        let all = vec![Extent::Is(7)];
-        let between = Values::Between { low: 0.3, high: 1.7 };
+        let all = vec![ProgramExtent::Is(7)];
+        let between = InputValues::Between { low: 0.3, high: 1.7 };
         let inputs = vec![
             input("a", "mat22d", &all, between),
             input("s", "float64", &all, between),
-            input("out", "float64", &all, Values::Zeros),
+            input("out", "float64", &all, InputValues::Zeros),
         ];
         let program = program("invert", source, inputs, all);
-        let done = verifier.verify(&program, &kernel, Level::Grad, || Ok(GpuCode::default()));
+        let done = verifier.verify(&program, &kernel, ProofLevel::Grad, || Ok(GpuCode::default()));
         assert_eq!(done.err().map(|reject| reject.reason), Some(Reason::GradientInexact));
     }
 
@@ -467,14 +484,14 @@ def comb(x: loom.array(dtype=float), z: loom.array(dtype=float), out: loom.array
     i = loom.tid()
     out[i] = 5.0 * z[i] + 0.1 * (x[i] % 0.0000001)
 ";
-        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        let verifier = KernelVerifier::new(Arch::DEFAULT).expect("the back ends work here");
         let kernel = verifier.compile("comb", source).expect("it compiles");
-        let all = vec![Extent::Is(3000)];
-        let between = Values::Between { low: 0.3, high: 1.7 };
+        let all = vec![ProgramExtent::Is(3000)];
+        let between = InputValues::Between { low: 0.3, high: 1.7 };
         let inputs = vec![
             input("x", "float32", &all, between),
             input("z", "float32", &all, between),
-            input("out", "float32", &all, Values::Zeros),
+            input("out", "float32", &all, InputValues::Zeros),
         ];
         let (arguments, ran) = (program("comb", source, inputs, all), &verifier.flushing);
         let done = gradient::check(&arguments, &kernel, &kernel.on(ran), ran, &verifier.magnitudes);
@@ -501,12 +518,12 @@ def kernel(x: loom.array(dtype=int), out: loom.array(dtype=int)):
     {lines}
 "
             );
-            let all = vec![Extent::Is(7)];
-            // Of seven numbers one is 0, and one is too large for an index.
-            let x = input("x", "int32", &all, Values::Between { low: 0.0, high: 3.0 });
-            let out = input("out", "int32", &all, Values::Zeros);
+            let all = vec![ProgramExtent::Is(7)];
+            // Seven numbers hold one 0 and one that is too large for an index.
+            let x = input("x", "int32", &all, InputValues::Between { low: 0.0, high: 3.0 });
+            let out = input("out", "int32", &all, InputValues::Zeros);
             let program = program("kernel", &source, vec![x, out], all);
-            for verifier in [Verifier::new(Arch::DEFAULT), Verifier::of_strangers(Arch::DEFAULT)] {
+            for verifier in [KernelVerifier::new(Arch::DEFAULT), KernelVerifier::of_strangers(Arch::DEFAULT)] {
                 let verifier = verifier.expect("the back ends work here");
                 let kernel = verifier.compile("kernel", &source).expect("it compiles");
                 let found = verifier.run(&program, &kernel).err().map(|reject| reject.reason);
@@ -515,13 +532,13 @@ def kernel(x: loom.array(dtype=int), out: loom.array(dtype=int)):
         }
     }
 
-    fn input(name: &str, dtype: &str, shape: &[Extent], values: Values) -> Input {
+    fn input(name: &str, dtype: &str, shape: &[ProgramExtent], values: InputValues) -> ProgramInput {
         let (name, dtype) = (name.to_owned(), dtype.to_owned());
-        Input { name, dtype, shape: shape.to_vec(), values }
+        ProgramInput { name, dtype, shape: shape.to_vec(), values }
     }
 
-    fn program(name: &str, source: &str, inputs: Vec<Input>, dim: Vec<Extent>) -> Program {
+    fn program(name: &str, source: &str, inputs: Vec<ProgramInput>, dim: Vec<ProgramExtent>) -> DatasetProgram {
         let (name, source) = (name.to_owned(), source.to_owned());
-        Program { name, category: "arithmetic".into(), difficulty: 0, source, inputs, dim }
+        DatasetProgram { name, category: "arithmetic".into(), difficulty: 0, source, inputs, dim }
     }
 }

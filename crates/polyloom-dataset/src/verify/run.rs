@@ -1,15 +1,15 @@
 //! Runs of a kernel: every engine leaves the same bits, finite ones, that depend on every argument.
 
-use super::arguments::{Argument, Arguments, Extents, block};
-use super::{Reason, Reject};
-use crate::generate::{Program, Values};
+use super::arguments::{Extents, VerifyArgument, VerifyArguments, block};
+use super::{Reason, RejectedProof};
+use crate::generate::{DatasetProgram, InputValues};
 use polyloom::ptx::Sanitizers;
 use polyloom::{Kernel, LaunchError, LaunchOptions, Op, SimKernel, SimOptions, without_prints};
 
 /// The sets of arguments that a kernel is run on: extents, and a seed. The generator has seen the first two; what it might
 /// have fitted a kernel to is not in the third. Where threads work together they fill whole blocks; else more of them
 /// than a warp has would tell nothing, over several axes no more than there have to be.
-pub(super) fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
+pub(super) fn sets(program: &DatasetProgram, kernel: &Kernel) -> [(Extents, u64); 3] {
     let [first, second, third] = match program.dim.len() {
         _ if kernel.needs_blocks() => [1, 2, 3].map(|n_blocks| n_blocks * kernel.block_size()),
         1 => [7, 12, 39],
@@ -19,18 +19,21 @@ pub(super) fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
     [([first, 5, 3, 2], 1), ([second, 4, 6, 3], 2), ([third, 9, 2, 5], 0x0bad_cafe)]
 }
 
-/// What a kernel is given, and what it leaves.
-pub(super) type Ran = (Arguments, Arguments);
+/// Describes what a kernel is given, and what it leaves.
+pub(super) type Ran = (VerifyArguments, VerifyArguments);
 
-/// What the interpreter, which is the definition, leaves.
-pub(super) fn interpreted(program: &Program, reference: &Kernel) -> Result<Vec<Ran>, Box<Reject>> {
+/// Returns what the interpreter, which is the definition, leaves.
+pub(super) fn interpreted(program: &DatasetProgram, reference: &Kernel) -> Result<Vec<Ran>, Box<RejectedProof>> {
     if program.inputs.len() != reference.types().len() {
         let (given, wanted) = (program.inputs.len(), reference.types().len());
-        return Err(Reject::new(Reason::Failed, format!("{given} inputs are known of a kernel that takes {wanted}")));
+        return Err(RejectedProof::new(
+            Reason::Failed,
+            format!("{given} inputs are known of a kernel that takes {wanted}"),
+        ));
     }
     let mut left = Vec::new();
     for (extents, seed) in sets(program, reference) {
-        let given = Arguments::draw(program, reference, &extents, seed);
+        let given = VerifyArguments::draw(program, reference, &extents, seed);
         let mut expected = given.clone();
         launch(reference, &mut expected)?;
         left.push((given, expected));
@@ -39,7 +42,7 @@ pub(super) fn interpreted(program: &Program, reference: &Kernel) -> Result<Vec<R
 }
 
 /// Compares machine code with that.
-pub(super) fn agree(program: &Program, code: &Kernel, left: &[Ran]) -> Result<(), Box<Reject>> {
+pub(super) fn agree(program: &DatasetProgram, code: &Kernel, left: &[Ran]) -> Result<(), Box<RejectedProof>> {
     for (given, expected) in left {
         let mut got = given.clone();
         launch(code, &mut got)?;
@@ -48,9 +51,9 @@ pub(super) fn agree(program: &Program, code: &Kernel, left: &[Ran]) -> Result<()
     Ok(())
 }
 
-/// Whether these runs left finite numbers that depend on every argument. `explorer` is an engine that is safe on arguments
-/// that none has been given.
-pub(super) fn depend(program: &Program, explorer: &Kernel, left: &[Ran]) -> Result<(), Box<Reject>> {
+/// Tells whether these runs left finite numbers that depend on every argument. `explorer` is an engine that is safe on
+/// arguments that none has been given.
+pub(super) fn depend(program: &DatasetProgram, explorer: &Kernel, left: &[Ran]) -> Result<(), Box<RejectedProof>> {
     // By parameter of its HIR, as inputs are: those of a launch are more, where a composite is one.
     let written = explorer.function().written_arrays();
     for (index, input) in program.inputs.iter().enumerate().filter(|(index, _)| written[*index]) {
@@ -58,12 +61,12 @@ pub(super) fn depend(program: &Program, explorer: &Kernel, left: &[Ran]) -> Resu
         writes_numbers(&input.name, index, explorer, left)?;
     }
     if !written.contains(&true) {
-        return Err(Reject::new(Reason::Constant, "it writes to no array"));
+        return Err(RejectedProof::new(Reason::Constant, "it writes to no array"));
     }
     matters(program, explorer, &written, left)
 }
 
-/// Whether a GPU may leave other sums than the CPU: see [`polyloom::GlobalSums`].
+/// Returns true if a GPU may leave other sums than the CPU: see [`polyloom::GlobalSums`].
 pub(super) fn may_flush(kernel: &Kernel) -> bool {
     let function = kernel.function();
     let mut may_flush = false;
@@ -75,17 +78,17 @@ pub(super) fn may_flush(kernel: &Kernel) -> bool {
 
 /// Compares the simulator with the interpreter, where it adds as a GPU does. `ran`: what that has left, as far as known.
 pub(super) fn simulate(
-    program: &Program,
+    program: &DatasetProgram,
     reference: &Kernel,
     kernel: &Kernel,
     simulated: &SimKernel,
     ran: &[Ran],
-) -> Result<(), Box<Reject>> {
+) -> Result<(), Box<RejectedProof>> {
     for (number, (extents, seed)) in sets(program, kernel).into_iter().enumerate() {
         let (mut got, expected) = match ran.get(number) {
             Some(ran) => ran.clone(),
             None => {
-                let given = Arguments::draw(program, reference, &extents, seed);
+                let given = VerifyArguments::draw(program, reference, &extents, seed);
                 let mut expected = given.clone();
                 launch(reference, &mut expected)?;
                 (given, expected)
@@ -98,7 +101,7 @@ pub(super) fn simulate(
     Ok(())
 }
 
-fn launch(kernel: &Kernel, arguments: &mut Arguments) -> Result<(), Box<Reject>> {
+fn launch(kernel: &Kernel, arguments: &mut VerifyArguments) -> Result<(), Box<RejectedProof>> {
     let dim = arguments.dim.clone();
     launch_over(kernel, &dim, &mut arguments.all)
 }
@@ -107,9 +110,9 @@ fn launch(kernel: &Kernel, arguments: &mut Arguments) -> Result<(), Box<Reject>>
 pub(super) fn launch_over<'a>(
     kernel: &Kernel,
     dim: &[u64],
-    all: impl IntoIterator<Item = &'a mut Argument>,
-) -> Result<(), Box<Reject>> {
-    let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
+    all: impl IntoIterator<Item = &'a mut VerifyArgument>,
+) -> Result<(), Box<RejectedProof>> {
+    let block = block(kernel, all).map_err(|error| RejectedProof::new(Reason::Failed, error))?;
     let done = without_prints(|| {
         // An index that is outside is reported by the check that fails, with the values of its thread.
         let options = LaunchOptions { unchecked: true, ..LaunchOptions::default() };
@@ -119,9 +122,9 @@ pub(super) fn launch_over<'a>(
         unsafe { kernel.launch(dim, &block, &options) }
     });
     done.map_err(|error| match error {
-        LaunchError::Trap(trap) => Reject::new(Reason::Trap, kernel.explain(&trap).message),
-        LaunchError::StepLimit { .. } => Reject::new(Reason::Endless, error),
-        error => Reject::new(Reason::Failed, error),
+        LaunchError::Trap(trap) => RejectedProof::new(Reason::Trap, kernel.explain(&trap).message),
+        LaunchError::StepLimit { .. } => RejectedProof::new(Reason::Endless, error),
+        error => RejectedProof::new(Reason::Failed, error),
     })
 }
 
@@ -140,39 +143,43 @@ pub(super) fn simulate_over<'a>(
     kernel: &Kernel,
     simulated: &SimKernel,
     dim: &[u64],
-    all: impl IntoIterator<Item = &'a mut Argument>,
-) -> Result<(), Box<Reject>> {
+    all: impl IntoIterator<Item = &'a mut VerifyArgument>,
+) -> Result<(), Box<RejectedProof>> {
     let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1, cooperative: false };
-    let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
+    let block = block(kernel, all).map_err(|error| RejectedProof::new(Reason::Failed, error))?;
     // SAFETY: as in `launch_over`; the simulator checks every address.
     let done = without_prints(|| unsafe { simulated.launch(dim, &block, &LaunchOptions::default(), &sim) });
     done.map(drop).map_err(|error| match error {
-        LaunchError::Simulator(fault) => Reject::new(Reason::Sanitizer, without_addresses(&fault.to_string())),
-        error => Reject::new(Reason::Failed, error),
+        LaunchError::Simulator(fault) => RejectedProof::new(Reason::Sanitizer, without_addresses(&fault.to_string())),
+        error => RejectedProof::new(Reason::Failed, error),
     })
 }
 
-fn compare(program: &Program, expected: &Arguments, got: &Arguments) -> Result<(), Box<Reject>> {
+fn compare(
+    program: &DatasetProgram,
+    expected: &VerifyArguments,
+    got: &VerifyArguments,
+) -> Result<(), Box<RejectedProof>> {
     for ((input, expected), got) in program.inputs.iter().zip(&expected.all).zip(&got.all) {
         for index in 0..expected.len() {
             let (want, have) = (expected.number(index), got.number(index));
             if expected.bits(index) != got.bits(index) && !(want.is_nan() && have.is_nan()) {
                 let detail = format!("{}[{index}] is {have:e}, the interpreter says {want:e}", input.name);
-                return Err(Reject::new(Reason::Disagreement, detail));
+                return Err(RejectedProof::new(Reason::Disagreement, detail));
             }
         }
     }
     Ok(())
 }
 
-/// What the kernel leaves in this array is finite, and not the same throughout in at least two runs.
-fn varies(name: &str, index: usize, runs: &[Ran]) -> Result<(), Box<Reject>> {
+/// Refuses an array in which the kernel leaves infinities or NaNs, or the same number throughout in all runs but one.
+fn varies(name: &str, index: usize, runs: &[Ran]) -> Result<(), Box<RejectedProof>> {
     let mut n_varied = 0;
     let mut firsts = Vec::new();
     for (_, left) in runs {
         let array = &left.all[index];
         if let Some(at) = (0..array.len()).find(|&at| !array.number(at).is_finite()) {
-            return Err(Reject::new(Reason::NotFinite, format!("{name}[{at}] is {}", array.number(at))));
+            return Err(RejectedProof::new(Reason::NotFinite, format!("{name}[{at}] is {}", array.number(at))));
         }
         let first = array.bits(0);
         firsts.push(first);
@@ -180,12 +187,12 @@ fn varies(name: &str, index: usize, runs: &[Ran]) -> Result<(), Box<Reject>> {
     }
     // A sum is one number, another each time.
     let differ = firsts.windows(2).all(|pair| pair[0] != pair[1]);
-    if n_varied >= 2 || differ { Ok(()) } else { Err(Reject::new(Reason::Constant, name)) }
+    if n_varied >= 2 || differ { Ok(()) } else { Err(RejectedProof::new(Reason::Constant, name)) }
 }
 
-/// What the kernel leaves in this array is not one number wherever it writes and something else where it does not, as in
-/// an array that is longer than the launch.
-fn writes_numbers(name: &str, index: usize, kernel: &Kernel, runs: &[Ran]) -> Result<(), Box<Reject>> {
+/// Refuses an array in which the kernel leaves one number wherever it writes and something else where it does not, as in an
+/// array that is longer than the launch.
+fn writes_numbers(name: &str, index: usize, kernel: &Kernel, runs: &[Ran]) -> Result<(), Box<RejectedProof>> {
     let changed = |(given, left): &Ran| -> Vec<u64> {
         let (given, left) = (&given.all[index], &left.all[index]);
         (0..left.len()).filter(|&at| left.bits(at) != given.bits(at)).map(|at| left.bits(at)).collect()
@@ -195,35 +202,41 @@ fn writes_numbers(name: &str, index: usize, kernel: &Kernel, runs: &[Ran]) -> Re
     if rest.iter().any(|bits| bits != first) {
         return Ok(());
     }
-    // Numbers that are left as they were may have been written, too: those that are the same again, whatever was there.
+    // Numbers that are left as they were may have been written, too, since those that are the same again, whatever was
+    // there.
     let mut other = given.clone();
     other.all[index].invert();
     launch(kernel, &mut other)?;
     let (left, other) = (&left.all[index], &other.all[index]);
     match (0..left.len()).any(|at| left.bits(at) == other.bits(at) && left.bits(at) != *first) {
         true => Ok(()),
-        false => Err(Reject::new(Reason::Constant, name)),
+        false => Err(RejectedProof::new(Reason::Constant, name)),
     }
 }
 
-/// How often a parameter is moved in each of the runs before it is said to make no difference.
+/// Number of times a parameter is moved in each of the runs before it is said to make no difference.
 const MOVES: u64 = 4;
 
 /// Every parameter makes a difference to what is left, in one of the runs.
-fn matters(program: &Program, kernel: &Kernel, written: &[bool], runs: &[Ran]) -> Result<(), Box<Reject>> {
+fn matters(
+    program: &DatasetProgram,
+    kernel: &Kernel,
+    written: &[bool],
+    runs: &[Ran],
+) -> Result<(), Box<RejectedProof>> {
     let makes_difference = |index: usize, attempt: u64, run: &Ran, (extents, seed): (Extents, u64)| {
         let (given, left) = run;
-        let other = Arguments::draw(program, kernel, &extents, !(seed + (attempt << 32)));
+        let other = VerifyArguments::draw(program, kernel, &extents, !(seed + (attempt << 32)));
         let mut moved = given.clone();
         moved.all[index] = other.all[index].clone();
         launch(kernel, &mut moved)?;
         let differs = |at: usize| at != index && moved.all[at].is_moved_from(&left.all[at]);
         // What it writes itself differs where that is not what it was given.
         let own = written[index] && given.all[index] != left.all[index];
-        Ok::<bool, Box<Reject>>((0..program.inputs.len()).any(differs) || own)
+        Ok::<bool, Box<RejectedProof>>((0..program.inputs.len()).any(differs) || own)
     };
     'inputs: for (index, input) in program.inputs.iter().enumerate() {
-        if input.values == Values::Zeros {
+        if input.values == InputValues::Zeros {
             continue;
         }
         for attempt in 0..MOVES {
@@ -233,7 +246,7 @@ fn matters(program: &Program, kernel: &Kernel, written: &[bool], runs: &[Ran]) -
                 }
             }
         }
-        return Err(Reject::new(Reason::Unused, &input.name));
+        return Err(RejectedProof::new(Reason::Unused, &input.name));
     }
     Ok(())
 }

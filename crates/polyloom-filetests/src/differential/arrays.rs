@@ -1,35 +1,35 @@
 //! Arrays: parameters of the kernel, parts of them, and arrays of a thread's own.
 
-use super::generate::{COORDINATES, Generator, Variable};
-use super::program::{Access, ArrayParam};
-use polyloom_ir::op::{Group, TyPattern};
+use super::generate::{COORDINATES, ProgramGenerator, ProgramVariable};
+use super::program::{ArrayParam, ArrayUse};
+use polyloom_ir::op::{OpGroup, TyPattern};
 use polyloom_ir::{Composite, Op, Scalar, Type};
 
 /// A name for a part of an array, or for an array of the thread's own.
 #[derive(Clone)]
-pub(super) struct Part {
+pub(super) struct NamedPart {
     pub(super) name: String,
     pub(super) elem: Type,
     pub(super) ndim: usize,
-    /// How many of the thread's coordinates chose the part, if the array is one of which a thread has one element.
+    /// Says how many of the thread's coordinates chose the part, if the array is one of which a thread has one element.
     n_chosen: Option<usize>,
     pub(super) is_writable: bool,
-    /// Whether it is an array of the thread's own.
+    /// True if it is an array of the thread's own.
     pub(super) is_local: bool,
 }
 
-impl Part {
-    /// Whether this thread may read all of it.
+impl NamedPart {
+    /// Returns true if this thread may read all of it.
     pub(super) fn is_free(&self) -> bool {
         self.n_chosen.is_none()
     }
 }
 
-impl Generator {
-    /// Whether a parameter is a one-dimensional array with such elements that nobody stores to.
+impl ProgramGenerator {
+    /// Returns true if a parameter is a one-dimensional array with such elements that nobody stores to.
     pub(super) fn is_row_of(&self, array: usize, elem: Type) -> bool {
         let array = &self.arrays[array];
-        array.access == Access::Read && array.ndim == 1 && array.elem == elem
+        array.access == ArrayUse::Read && array.ndim == 1 && array.elem == elem
     }
 
     /// `b, v, c = a0, x, a1`: names of arrays among variables.
@@ -48,7 +48,7 @@ impl Generator {
                 values.push(self.pinned_of(ty, 2));
                 let name = self.name("v");
                 targets.push(name.clone());
-                variables.push(Variable::new(name, ty));
+                variables.push(ProgramVariable::new(name, ty));
             }
         }
         self.line(&format!("{} = {}", targets.join(", "), values.join(", ")));
@@ -81,7 +81,7 @@ impl Generator {
 
     /// A loop that reads and overwrites rows of the thread's own. False if there is no array of such.
     pub(super) fn rows(&mut self, depth: usize) -> bool {
-        let is_row = |a: &ArrayParam| a.access == Access::Own && a.ndim > self.rank && a.elem == Scalar::F64.into();
+        let is_row = |a: &ArrayParam| a.access == ArrayUse::Own && a.ndim > self.rank && a.elem == Scalar::F64.into();
         let arrays: Vec<usize> = (0..self.arrays.len()).filter(|&a| is_row(&self.arrays[a])).collect();
         if arrays.is_empty() || !self.in_kernel {
             return false;
@@ -91,7 +91,7 @@ impl Generator {
         self.line(&format!("for {counter} in range({n}):"));
         self.loops += 1;
         self.indent += 1;
-        self.scope.push(Variable::fixed(counter, Scalar::I32));
+        self.scope.push(ProgramVariable::fixed(counter, Scalar::I32));
         for _ in 0..1 + self.random.below(2) {
             let [to, from, other] = [(); 3].map(|()| *self.random.pick(&arrays));
             let in_inner = self.random.chance(60);
@@ -99,13 +99,13 @@ impl Generator {
                 let extent = format!("a{}.shape[{}]", self.random.pick(&arrays), self.rank);
                 self.line(&format!("for {inner} in range({extent}):"));
                 self.indent += 1;
-                self.scope.push(Variable::fixed(inner.clone(), Scalar::I32));
+                self.scope.push(ProgramVariable::fixed(inner.clone(), Scalar::I32));
             }
             let [to, from, other] = [to, from, other].map(|a| {
                 let (name, ndim) = (self.array_name(a), self.arrays[a].ndim);
                 format!("{name}[{}]", self.own_index(&name, ndim))
             });
-            // Nothing that grows from iteration to iteration: what then shrinks again, differences do not see.
+            // Nothing that grows from iteration to iteration, since what then shrinks again, differences do not see.
             let value = match self.random.below(3) {
                 0 => format!("0.5 * loom.sin({from}) * loom.cos({other}) + 0.3"),
                 1 => format!("0.9 * {from} + 0.1 * {other}"),
@@ -139,7 +139,7 @@ impl Generator {
         let op = *self.random.pick(&atomics);
         let value = self.pinned_of(elem, 2);
         let operands = match (op, elem) {
-            // A literal: which NaN a NaN is, engines need not agree on.
+            // A literal, since which NaN a NaN is, engines need not agree on.
             (Op::AtomicCas, Type::Scalar(scalar)) => {
                 format!("loom.{}({}), {value}", scalar.python_name(), self.literal(scalar))
             }
@@ -147,13 +147,13 @@ impl Generator {
         };
         let old = self.name("v");
         self.line(&format!("{old} = loom.{}({array}, {index}, {operands})", op.name()));
-        self.scope.push(Variable::new(old, elem));
+        self.scope.push(ProgramVariable::new(old, elem));
         true
     }
 
     /// An atomic on an element that other threads touch too; nobody looks at its old value.
     pub(super) fn atomic(&mut self) {
-        let shared = self.arrays.iter().position(|a| a.access == Access::Shared);
+        let shared = self.arrays.iter().position(|a| a.access == ArrayUse::Shared);
         let Some(array) = shared else { return self.declare() };
         let elem = self.arrays[array].elem;
         let index = self.index(array);
@@ -177,7 +177,7 @@ impl Generator {
 
     /// `b = a0[i]`, `b = loom.zeros(shape=(3,), dtype=float)`.
     pub(super) fn declare_part(&mut self) {
-        let with_parts = |a: &usize| self.arrays[*a].ndim > 1 && self.arrays[*a].access != Access::Shared;
+        let with_parts = |a: &usize| self.arrays[*a].ndim > 1 && self.arrays[*a].access != ArrayUse::Shared;
         let arrays: Vec<usize> = (0..self.arrays.len()).filter(|a| self.in_kernel && with_parts(a)).collect();
         let name = self.name("b");
         if arrays.is_empty() || self.random.chance(40) {
@@ -195,13 +195,13 @@ impl Generator {
             };
             self.line(&format!("{name} = loom.zeros(shape={shape_text}, dtype={made})"));
             let ndim = shape.len();
-            self.parts.push(Part { name, elem, ndim, n_chosen: None, is_writable: true, is_local: true });
+            self.parts.push(NamedPart { name, elem, ndim, n_chosen: None, is_writable: true, is_local: true });
             return;
         }
         let array = *self.random.pick(&arrays);
         let ArrayParam { elem, ndim, access, .. } = self.arrays[array].clone();
         let n = 1 + self.random.below(ndim - 1);
-        let is_own = access == Access::Own;
+        let is_own = access == ArrayUse::Own;
         let n = if is_own { n.min(self.rank) } else { n };
         let index = if is_own { COORDINATES[..n].join(", ") } else { self.index_of(&format!("a{array}"), n) };
         let index =
@@ -209,12 +209,12 @@ impl Generator {
         let of = self.array(array);
         self.line(&format!("{name} = {of}[{index}]"));
         let n_chosen = is_own.then_some(n);
-        self.parts.push(Part { name, elem, ndim: ndim - n, n_chosen, is_writable: is_own, is_local: false });
+        self.parts.push(NamedPart { name, elem, ndim: ndim - n, n_chosen, is_writable: is_own, is_local: false });
     }
 
     /// Stores to a part of an array. False if there is none to store to.
     pub(super) fn store_part(&mut self) {
-        let parts: Vec<Part> = self.parts.iter().filter(|part| part.is_writable).cloned().collect();
+        let parts: Vec<NamedPart> = self.parts.iter().filter(|part| part.is_writable).cloned().collect();
         if parts.is_empty() {
             return self.declare_part();
         }
@@ -236,7 +236,7 @@ impl Generator {
     }
 
     /// An index of an element of a part that this thread may read.
-    fn part_index(&mut self, part: &Part) -> String {
+    fn part_index(&mut self, part: &NamedPart) -> String {
         match part.n_chosen {
             Some(n) => self.own_index_from(&part.name, n, part.ndim),
             None if part.is_local && self.random.chance(8) => {
@@ -250,7 +250,7 @@ impl Generator {
 
     /// An element of a part of an array.
     fn load_part(&mut self, ty: Type) -> Option<String> {
-        let parts: Vec<Part> = self.parts.iter().filter(|part| part.elem == ty).cloned().collect();
+        let parts: Vec<NamedPart> = self.parts.iter().filter(|part| part.elem == ty).cloned().collect();
         if parts.is_empty() {
             return None;
         }
@@ -274,14 +274,14 @@ impl Generator {
             return Some(leaf);
         }
         let fits: Vec<usize> = (0..self.arrays.len())
-            .filter(|&a| self.arrays[a].elem == ty && self.arrays[a].access != Access::Shared)
+            .filter(|&a| self.arrays[a].elem == ty && self.arrays[a].access != ArrayUse::Shared)
             .collect();
         if fits.is_empty() {
             return None;
         }
         let array = *self.random.pick(&fits);
         let index = match self.arrays[array].access {
-            Access::Own => self.own_index(&format!("a{array}"), self.arrays[array].ndim),
+            ArrayUse::Own => self.own_index(&format!("a{array}"), self.arrays[array].ndim),
             _ => self.index(array),
         };
         let array = self.array(array);
@@ -302,7 +302,7 @@ fn atomics_of(elem: Type) -> Vec<Op> {
         })
     };
     Op::all()
-        .filter(|info| info.group == Group::Atomic && !info.needs_blocks() && takes(info.op))
+        .filter(|info| info.group == OpGroup::Atomic && !info.needs_blocks() && takes(info.op))
         .map(|info| info.op)
         .collect()
 }

@@ -5,16 +5,16 @@
 //! arrays, or all threads update them by one commutative atomic. Kernels with warp operations are launched over whole
 //! warps, for what a lane gets from one that has exited is not defined.
 
-use super::generate::{Generator, Variable};
-use super::program::{Access, ArrayParam};
+use super::generate::{ProgramGenerator, ProgramVariable};
+use super::program::{ArrayParam, ArrayUse};
 use polyloom_ir::{Composite, Scalar, Type};
 
-/// What a kernel has for its threads to work together.
+/// Describes what a kernel has for its threads to work together.
 #[derive(Clone, Default)]
-pub(super) struct Block {
+pub(super) struct BlockNeeds {
     /// Threads of a block.
     pub(super) size: usize,
-    /// Whether it has warp operations.
+    /// True if it has warp operations.
     warps: bool,
     /// Shared arrays: names and types of elements.
     shared: Vec<(String, Type)>,
@@ -23,7 +23,7 @@ pub(super) struct Block {
 /// Bytes of dynamic shared memory that kernels ask for.
 const DYNAMIC_BYTES: usize = 2048;
 
-impl Generator {
+impl ProgramGenerator {
     /// Decides whether the kernel has threads work together, and gives what its decorator says of that.
     pub(super) fn draw_block(&mut self) -> Option<String> {
         if self.checked || self.smooth || !self.random.chance(25) {
@@ -31,24 +31,24 @@ impl Generator {
         }
         let warps = self.random.chance(70);
         let size = if warps { 32 * (1 + self.random.below(4)) } else { *self.random.pick(&[1, 7, 20, 32, 64, 100]) };
-        self.in_blocks = Some(Block { size, warps, shared: Vec::new() });
+        self.in_blocks = Some(BlockNeeds { size, warps, shared: Vec::new() });
         Some(format!("block_dim={size}, shared_bytes={DYNAMIC_BYTES}"))
     }
 
     /// The beginning of such a kernel: its coordinates and shared arrays.
     pub(super) fn begin_block(&mut self) {
-        let Some(Block { size, warps, .. }) = self.in_blocks else { return };
-        let own = self.arrays.iter().position(|array| array.access == Access::Own).unwrap_or(0);
+        let Some(BlockNeeds { size, warps, .. }) = self.in_blocks else { return };
+        let own = self.arrays.iter().position(|array| array.access == ArrayUse::Own).unwrap_or(0);
         self.line("t = loom.thread_idx()");
         self.line("b = loom.block_idx()");
-        // How many threads of the block there are.
+        // Number of threads of the block.
         self.line(&format!("live = loom.min({size}, a{own}.shape[0] - b * loom.block_dim())"));
         if warps {
             self.line("lane = loom.lane_id()");
-            self.scope.push(Variable::fixed("lane".to_owned(), Scalar::I32));
+            self.scope.push(ProgramVariable::fixed("lane".to_owned(), Scalar::I32));
         }
         for name in ["t", "b", "live"] {
-            self.scope.push(Variable::fixed(name.to_owned(), Scalar::I32));
+            self.scope.push(ProgramVariable::fixed(name.to_owned(), Scalar::I32));
         }
         for _ in 0..1 + self.random.below(2) {
             let elem = match self.any_composite() {
@@ -112,7 +112,7 @@ impl Generator {
     }
 
     /// Each thread stores its own element, then reads another's.
-    fn exchange(&mut self, block: &Block) {
+    fn exchange(&mut self, block: &BlockNeeds) {
         let (array, elem) = self.random.pick(&block.shared).clone();
         let value = self.pinned_of(elem, 2);
         self.line(&format!("{array}[t] = {value}"));
@@ -125,11 +125,11 @@ impl Generator {
     fn read_shared(&mut self, element: &str, elem: Type) {
         let name = self.name("v");
         self.line(&format!("{name} = {element}"));
-        self.scope.push(Variable::new(name, elem));
+        self.scope.push(ProgramVariable::new(name, elem));
     }
 
     /// Threads update shared elements by a commutative atomic.
-    fn count(&mut self, block: &Block) {
+    fn count(&mut self, block: &BlockNeeds) {
         let integers = [Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64];
         let is_counter = |(_, elem): &&(String, Type)| elem.as_scalar().is_some_and(|ty| integers.contains(&ty));
         let Some((array, elem)) = block.shared.iter().find(is_counter).cloned() else { return self.exchange(block) };
@@ -165,7 +165,7 @@ impl Generator {
     /// Threads up to a limit store their elements, alone between two barriers.
     fn behind_a_condition(&mut self) {
         let is_integer =
-            |array: &ArrayParam| array.access == Access::Read && array.elem == Type::I32 && array.ndim == 1;
+            |array: &ArrayParam| array.access == ArrayUse::Read && array.elem == Type::I32 && array.ndim == 1;
         let mut limits = vec!["live // 2".to_owned(), "b + 3".to_owned(), "5".to_owned(), "live - 1".to_owned()];
         limits.extend((0..self.arrays.len()).filter(|&a| is_integer(&self.arrays[a])).map(|a| format!("a{a}[0]")));
         let limit = self.random.pick(&limits).clone();
@@ -174,11 +174,11 @@ impl Generator {
         if self.random.chance(50) {
             let name = self.name("v");
             self.line(&format!("{name} = {cond}"));
-            self.scope.push(Variable::fixed(name.clone(), Scalar::Bool));
+            self.scope.push(ProgramVariable::fixed(name.clone(), Scalar::Bool));
             cond = name;
         }
         self.line("loom.sync_threads()");
-        let own: Vec<usize> = (0..self.arrays.len()).filter(|&a| self.arrays[a].access == Access::Own).collect();
+        let own: Vec<usize> = (0..self.arrays.len()).filter(|&a| self.arrays[a].access == ArrayUse::Own).collect();
         self.line(&format!("if {cond}:"));
         self.indent += 1;
         let array = *self.random.pick(&own);
@@ -194,7 +194,7 @@ impl Generator {
         let (way, ty) = *self.random.pick(&[("and", Scalar::Bool), ("or", Scalar::Bool), ("count", Scalar::I32)]);
         let name = self.name("v");
         self.line(&format!("{name} = loom.sync_threads_{way}({cond})"));
-        self.scope.push(Variable::new(name, ty));
+        self.scope.push(ProgramVariable::new(name, ty));
     }
 
     /// A condition that is the same for all threads of the block.
@@ -217,7 +217,7 @@ impl Generator {
         let counter = self.name("n");
         let bounds = *self.random.pick(&["2", "1, 4", "b % 3", "3, 0, -1", "live % 3"]);
         self.line(&format!("for {counter} in range({bounds}):"));
-        self.scope.push(Variable::fixed(counter, Scalar::I32));
+        self.scope.push(ProgramVariable::fixed(counter, Scalar::I32));
         self.nested_together(depth);
         self.scope.pop();
     }
@@ -239,9 +239,9 @@ impl Generator {
     }
 
     /// Asynchronous copies to shared memory, and reads that need no order.
-    fn copy_behind(&mut self, block: &Block) {
+    fn copy_behind(&mut self, block: &BlockNeeds) {
         let readable =
-            |array: &ArrayParam, elem: Type| array.access == Access::Read && array.elem == elem && array.ndim == 1;
+            |array: &ArrayParam, elem: Type| array.access == ArrayUse::Read && array.elem == elem && array.ndim == 1;
         for (array, elem) in block.shared.clone() {
             let Some(source) = (0..self.arrays.len()).find(|&a| readable(&self.arrays[a], elem)) else { continue };
             let Some(scalar) = elem.as_scalar() else { continue };
@@ -249,7 +249,7 @@ impl Generator {
             if !matches!(scalar.bytes(), 4 | 8) {
                 let name = self.name("v");
                 self.line(&format!("{name} = loom.load_readonly(a{source}, {index})"));
-                self.scope.push(Variable::new(name, elem));
+                self.scope.push(ProgramVariable::new(name, elem));
                 return;
             }
             self.line(&format!("loom.async_copy({array}[t], a{source}[{index}])"));
@@ -264,8 +264,8 @@ impl Generator {
         self.exchange(block);
     }
 
-    /// What has no result that could differ.
-    fn order(&mut self, block: &Block) {
+    /// A call without a result that could differ.
+    fn order(&mut self, block: &BlockNeeds) {
         let calls = [
             "loom.thread_fence()",
             "loom.thread_fence(scope=\"block\")",
@@ -320,7 +320,7 @@ impl Generator {
             }
         };
         self.line(&format!("{name} = {value}"));
-        self.scope.push(Variable::new(name, ty));
+        self.scope.push(ProgramVariable::new(name, ty));
     }
 
     /// A type of integers that the program draws from.

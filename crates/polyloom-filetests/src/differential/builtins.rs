@@ -2,9 +2,11 @@
 //!
 //! What there is to call and with what is read off the op table, so a new builtin is covered the day it is added.
 
-use super::generate::{Generator, Variable};
-use super::program::Access;
-use polyloom_ir::op::{Effect, Extent, Group, OpInfo, Param, Signature, Spelling, TyPattern, TypeClass};
+use super::generate::{ProgramGenerator, ProgramVariable};
+use super::program::ArrayUse;
+use polyloom_ir::op::{
+    ExtentPattern, OpEffect, OpGroup, OpInfo, OpSpelling, Signature, SignatureParam, TyPattern, TypeClass,
+};
 use polyloom_ir::{Composite, CompositeKind, Op, Scalar, Type};
 use std::sync::LazyLock;
 
@@ -24,20 +26,21 @@ const LIMITS: [(Op, &str, &str); 4] = [
 
 /// An overload that kernels can call.
 #[derive(Clone, Copy)]
-struct Overload {
+struct CallableOverload {
     op: Op,
     signature: &'static Signature,
 }
 
-static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
-    // Atomics depend on what other threads do: `arrays` has them.
-    let is_callable = |info: &&OpInfo| info.is_builtin() && !matches!(info.group, Group::Atomic | Group::Gpu);
-    let of = |info: &'static OpInfo| info.signatures.iter().map(|signature| Overload { op: info.op, signature });
+static OVERLOADS: LazyLock<Vec<CallableOverload>> = LazyLock::new(|| {
+    // Atomics depend on what other threads do, so that `arrays` has them.
+    let is_callable = |info: &&OpInfo| info.is_builtin() && !matches!(info.group, OpGroup::Atomic | OpGroup::Gpu);
+    let of =
+        |info: &'static OpInfo| info.signatures.iter().map(|signature| CallableOverload { op: info.op, signature });
     Op::all().filter(is_callable).flat_map(of).collect()
 });
 
-impl Overload {
-    /// Whether a call can stand where a value is wanted.
+impl CallableOverload {
+    /// Returns true if a call can stand where a value is wanted.
     fn is_value(&self) -> bool {
         self.signature.results.len() == 1
     }
@@ -47,16 +50,16 @@ impl Overload {
     }
 }
 
-/// What the variables of a signature stand for.
+/// Describes what the variables of a signature stand for.
 #[derive(Clone, Default)]
-struct Bound {
+struct BoundVariables {
     var: Option<Scalar>,
     var2: Option<Scalar>,
     composite: Option<Composite>,
     extents: Vec<(char, i128)>,
 }
 
-impl Bound {
+impl BoundVariables {
     /// Makes `pattern` stand for `ty`; false if it cannot.
     fn bind(&mut self, pattern: TyPattern, ty: Type) -> bool {
         let composite = match ty {
@@ -89,14 +92,14 @@ impl Bound {
         }
     }
 
-    fn bind_extent(&mut self, extent: Extent, given: i128) -> bool {
+    fn bind_extent(&mut self, extent: ExtentPattern, given: i128) -> bool {
         self.extent(extent, || given) == given
     }
 
-    fn extent(&mut self, extent: Extent, otherwise: impl FnOnce() -> i128) -> i128 {
+    fn extent(&mut self, extent: ExtentPattern, otherwise: impl FnOnce() -> i128) -> i128 {
         match extent {
-            Extent::Is(extent) => extent.into(),
-            Extent::Var(name) => match self.extents.iter().find(|(known, _)| *known == name) {
+            ExtentPattern::Is(extent) => extent.into(),
+            ExtentPattern::Var(name) => match self.extents.iter().find(|(known, _)| *known == name) {
                 Some(&(_, extent)) => extent,
                 None => {
                     let extent = otherwise();
@@ -108,28 +111,30 @@ impl Bound {
     }
 }
 
-impl Generator {
+impl ProgramGenerator {
     /// A call of a builtin, or an operator, that gives a value of this type.
     pub(super) fn builtin(&mut self, result: Type, depth: usize) -> Option<String> {
         let smooth = self.smooth;
-        let bound = |overload: &Overload| {
+        let bound = |overload: &CallableOverload| {
             if smooth && is_decomposition(overload.op) {
                 return None;
             }
-            let mut bound = Bound::default();
+            let mut bound = BoundVariables::default();
             let [pattern] = overload.signature.results[..] else { return None };
-            let is_value = overload.is_value() && overload.op.info().effect != Effect::ReadWrite;
+            let is_value = overload.is_value() && overload.op.info().effect != OpEffect::ReadWrite;
             (is_value && bound.bind(pattern, result) && fits_classes(overload.signature, &bound)).then_some(bound)
         };
-        let fits: Vec<(Overload, Bound)> = OVERLOADS.iter().filter_map(|o| Some((*o, bound(o)?))).collect();
-        // Few overloads give scalars, many composites: an op each, then one of its overloads.
+        let fits: Vec<(CallableOverload, BoundVariables)> =
+            OVERLOADS.iter().filter_map(|o| Some((*o, bound(o)?))).collect();
+        // Few overloads give scalars, many composites, so that an op is chosen first, then one of its overloads.
         let mut ops: Vec<Op> = fits.iter().map(|(overload, _)| overload.op).collect();
         ops.dedup();
         if ops.is_empty() {
             return None;
         }
         let op = *self.random.pick(&ops);
-        let of_op: Vec<(Overload, Bound)> = fits.into_iter().filter(|(overload, _)| overload.op == op).collect();
+        let of_op: Vec<(CallableOverload, BoundVariables)> =
+            fits.into_iter().filter(|(overload, _)| overload.op == op).collect();
         let (overload, bound) = self.random.pick(&of_op).clone();
         self.call_builtin(overload, bound, depth, Vec::new())
     }
@@ -139,27 +144,28 @@ impl Generator {
     pub(super) fn builtin_statement(&mut self) -> bool {
         let any = self.random.chance(40);
         let smooth = self.smooth;
-        let is_statement =
-            |o: &&Overload| (any || !o.is_value() || o.changes_variables()) && !(smooth && is_decomposition(o.op));
-        let statements: Vec<Overload> = OVERLOADS.iter().filter(is_statement).copied().collect();
+        let is_statement = |o: &&CallableOverload| {
+            (any || !o.is_value() || o.changes_variables()) && !(smooth && is_decomposition(o.op))
+        };
+        let statements: Vec<CallableOverload> = OVERLOADS.iter().filter(is_statement).copied().collect();
         let mut ops: Vec<Op> = statements.iter().map(|overload| overload.op).collect();
         ops.dedup();
         let op = *self.random.pick(&ops);
-        let of_op: Vec<Overload> = statements.into_iter().filter(|overload| overload.op == op).collect();
+        let of_op: Vec<CallableOverload> = statements.into_iter().filter(|overload| overload.op == op).collect();
         let overload = *self.random.pick(&of_op);
         self.statement_of(overload).is_some()
     }
 
     /// A search in an array that a thread may read. False if there is none.
     pub(super) fn search(&mut self) -> bool {
-        let searches: Vec<Overload> = OVERLOADS.iter().filter(|o| o.op == Op::LowerBound).copied().collect();
+        let searches: Vec<CallableOverload> = OVERLOADS.iter().filter(|o| o.op == Op::LowerBound).copied().collect();
         let overload = *self.random.pick(&searches);
         self.statement_of(overload).is_some()
     }
 
-    fn statement_of(&mut self, overload: Overload) -> Option<()> {
+    fn statement_of(&mut self, overload: CallableOverload) -> Option<()> {
         let signature = overload.signature;
-        let mut bound = Bound::default();
+        let mut bound = BoundVariables::default();
         if signature.var.is_some() {
             bound.var = Some(self.elem_in(signature)?);
         }
@@ -181,7 +187,7 @@ impl Generator {
             };
             let name = self.name("s");
             self.line(&format!("{name} = {value}"));
-            self.scope.push(Variable { name: name.clone(), ty, assignable: true });
+            self.scope.push(ProgramVariable { name: name.clone(), ty, assignable: true });
             changed.push(name);
         }
         let results: Vec<Type> =
@@ -194,7 +200,7 @@ impl Generator {
             self.line(&format!("{} = {call}", names.join(", ")));
         }
         for (name, ty) in names.into_iter().zip(results) {
-            self.scope.push(Variable { name, ty, assignable: true });
+            self.scope.push(ProgramVariable { name, ty, assignable: true });
         }
         Some(())
     }
@@ -203,8 +209,8 @@ impl Generator {
     /// find variables in scope.
     fn call_builtin(
         &mut self,
-        overload: Overload,
-        mut bound: Bound,
+        overload: CallableOverload,
+        mut bound: BoundVariables,
         depth: usize,
         changed: Vec<String>,
     ) -> Option<String> {
@@ -251,7 +257,7 @@ impl Generator {
             });
         }
         let info = overload.op.info();
-        if let Spelling::Operator(operator) = info.spelling
+        if let OpSpelling::Operator(operator) = info.spelling
             && self.random.chance(70)
         {
             match &args[..] {
@@ -272,10 +278,10 @@ impl Generator {
     }
 
     /// An array of numbers that a builtin reads.
-    fn searched_array(&mut self, pattern: TyPattern, bound: &mut Bound) -> Option<String> {
+    fn searched_array(&mut self, pattern: TyPattern, bound: &mut BoundVariables) -> Option<String> {
         let elem = |array: usize| self.arrays[array].elem.as_scalar();
         let fits = |&array: &usize| {
-            let read = self.arrays[array].access == Access::Read && self.arrays[array].ndim == 1;
+            let read = self.arrays[array].access == ArrayUse::Read && self.arrays[array].ndim == 1;
             read && match (pattern, elem(array)) {
                 (TyPattern::ArrayOf(wanted), Some(elem)) => wanted == elem,
                 (TyPattern::ListOfVar, Some(elem)) => {
@@ -298,8 +304,8 @@ impl Generator {
     /// The builtins that give a value of this type for so many of this type: what a function that takes functions may
     /// be given.
     pub(super) fn endomorphisms(&self, ty: Type, n_params: usize) -> Vec<String> {
-        let fits = |overload: &&Overload| {
-            let mut bound = Bound::default();
+        let fits = |overload: &&CallableOverload| {
+            let mut bound = BoundVariables::default();
             let Signature { params, results, .. } = overload.signature;
             let patterns = params.iter().map(|param| param.ty).chain(results.iter().copied());
             let plain = overload.op.info().is_pure() && !overload.changes_variables() && overload.is_value();
@@ -324,9 +330,9 @@ impl Generator {
     }
 
     /// A type that a pattern can stand for, given what is bound.
-    fn resolve(&mut self, pattern: TyPattern, bound: &mut Bound) -> Option<Type> {
+    fn resolve(&mut self, pattern: TyPattern, bound: &mut BoundVariables) -> Option<Type> {
         let elem = bound.var;
-        let mut extent = |extent: Extent| bound.extent(extent, || 2 + self.random.below(3) as i128);
+        let mut extent = |extent: ExtentPattern| bound.extent(extent, || 2 + self.random.below(3) as i128);
         let composite = match pattern {
             TyPattern::Var => return elem.map(Type::Scalar),
             TyPattern::Is(scalar) => return Some(Type::Scalar(scalar)),
@@ -352,18 +358,19 @@ impl Generator {
     }
 }
 
-fn is_array(param: &Param) -> bool {
+fn is_array(param: &SignatureParam) -> bool {
     matches!(param.ty, TyPattern::ListOfVar | TyPattern::ArrayOf(_))
 }
 
-fn fits_classes(signature: &Signature, bound: &Bound) -> bool {
+fn fits_classes(signature: &Signature, bound: &BoundVariables) -> bool {
     let fits = |scalar: Option<Scalar>, class: Option<TypeClass>| {
         scalar.is_none_or(|scalar| class.is_some_and(|class| class.contains(scalar)))
     };
     fits(bound.var, signature.var) && fits(bound.var2, signature.var2)
 }
 
-/// Decompositions, whose derivatives are those of a matrix nearby where values are equal: not the same in both modes.
+/// Decompositions, whose derivatives are those of a matrix nearby where values are equal, since not the same in both
+/// modes.
 fn is_decomposition(op: Op) -> bool {
     matches!(op, Op::Svd2 | Op::Svd3 | Op::Qr3 | Op::Eig3)
 }

@@ -1,7 +1,7 @@
 //! Running a generated kernel on every engine and comparing what it leaves in memory.
 
-use super::program::{Access, Program};
-use super::random::Random;
+use super::program::{ArrayUse, RandomProgram};
+use super::random::SeededChoices;
 use polyloom::{
     Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, GlobalSums, Kernel, LaunchError, LaunchOptions,
     PrintSink, Scalar, Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type,
@@ -18,14 +18,14 @@ const EXTENTS: [u64; 3] = [70, 9, 5];
 const LONG_EXTENTS: [u64; 3] = [600, 30, 11];
 
 /// The engines that are compared.
-pub struct Engines {
+pub struct EngineSet {
     /// The interpreter comes first.
-    engines: Vec<Engine>,
+    engines: Vec<ComparedEngine>,
     /// The interpreter as a GPU would add, which the simulator is compared with.
     flushing: Session,
 }
 
-pub(super) struct Engine {
+pub(super) struct ComparedEngine {
     pub(super) name: &'static str,
     pub(super) session: Session,
     /// The architecture, if it is the simulator.
@@ -41,7 +41,7 @@ pub enum Disagreement {
     Failed {
         /// The engine.
         engine: &'static str,
-        /// What it says.
+        /// Holds what it says.
         error: LaunchError,
     },
     /// Two engines leave different bits.
@@ -63,9 +63,9 @@ pub enum Disagreement {
     Trapped {
         /// The engine.
         engine: &'static str,
-        /// What it reports.
+        /// Holds what it reports.
         got: Box<Trap>,
-        /// What the interpreter makes of that thread alone.
+        /// Holds what the interpreter makes of that thread alone.
         expected: Result<(), LaunchError>,
     },
     /// The kernel cannot be split at its barriers.
@@ -117,15 +117,15 @@ impl fmt::Display for Disagreement {
     }
 }
 
-impl Engines {
+impl EngineSet {
     /// The engines of this build.
     ///
     /// # Errors
     ///
     /// If a back end does not work here.
-    pub fn new() -> Result<Engines, SessionError> {
+    pub fn new() -> Result<EngineSet, SessionError> {
         static COLLECT: Once = Once::new();
-        COLLECT.call_once(|| set_print_sink(Arc::new(Collected)));
+        COLLECT.call_once(|| set_print_sink(Arc::new(CollectedPrints)));
         let mut engines = Vec::new();
         let tiers = [("interpreter", Tier::Interpreter), ("cranelift", Tier::Quick), ("llvm", Tier::Optimized)];
         for (name, tier) in tiers {
@@ -133,31 +133,31 @@ impl Engines {
                 continue;
             }
             let session = Session::on(device()?.with_policy(TierPolicy::Always(tier))?)?;
-            engines.push(Engine { name, session, simulated: None });
+            engines.push(ComparedEngine { name, session, simulated: None });
         }
         if polyloom::has_compute() {
             let session = Session::on(device()?)?;
-            engines.push(Engine { name: "simulator", session, simulated: Some(Arch::DEFAULT) });
+            engines.push(ComparedEngine { name: "simulator", session, simulated: Some(Arch::DEFAULT) });
         }
         let interpreter = device()?.with_policy(TierPolicy::Always(Tier::Interpreter))?;
         let flushing = Session::on(interpreter.with_interpreted_sums(GlobalSums::Flushed))?;
-        Ok(Engines { engines, flushing })
+        Ok(EngineSet { engines, flushing })
     }
 
     /// The same engines, where the simulator is one of GPUs of this architecture.
     #[must_use]
-    pub fn with_arch(mut self, arch: Arch) -> Engines {
+    pub fn with_arch(mut self, arch: Arch) -> EngineSet {
         self.engines.iter_mut().filter_map(|engine| engine.simulated.as_mut()).for_each(|known| *known = arch);
         self
     }
 
-    /// What the engine leaves that others are compared with.
-    pub(super) fn reference(&self, program: &Program, seed: u64) -> Result<Outcome, Box<Disagreement>> {
-        run(&self.engines[0].session, program, seed, How::Launch(None))
+    /// Returns what the engine leaves that others are compared with.
+    pub(super) fn reference(&self, program: &RandomProgram, seed: u64) -> Result<LaunchOutcome, Box<Disagreement>> {
+        run(&self.engines[0].session, program, seed, RunMode::Launch(None))
     }
 
     /// The engines, the interpreter first.
-    pub(super) fn all(&self) -> &[Engine] {
+    pub(super) fn all(&self) -> &[ComparedEngine] {
         &self.engines
     }
 
@@ -173,15 +173,15 @@ impl Engines {
     /// The first disagreement with the interpreter. Where a check fails, every engine must report one; which thread's
     /// is up to it, but that thread must be one that the interpreter stops at the same check with the same values. If
     /// there is but one thread, what it stored and printed before is compared as well.
-    pub fn check(&self, program: &Program, seed: u64) -> Result<(), Box<Disagreement>> {
+    pub fn check(&self, program: &RandomProgram, seed: u64) -> Result<(), Box<Disagreement>> {
         let exact = self.reference(program, seed)?;
         let adds = ["atomic_add", "atomic_sub", "+=", "-="].iter().any(|sum| program.text.contains(sum));
-        for Engine { name: engine, session, simulated } in &self.engines[1..] {
-            let got = run(session, program, seed, How::Launch(*simulated))?;
+        for ComparedEngine { name: engine, session, simulated } in &self.engines[1..] {
+            let got = run(session, program, seed, RunMode::Launch(*simulated))?;
             let flushed;
             let (interpreter, expected) = match simulated {
                 Some(_) if adds => {
-                    flushed = run(&self.flushing, program, seed, How::Launch(None))?;
+                    flushed = run(&self.flushing, program, seed, RunMode::Launch(None))?;
                     (&self.flushing, &flushed)
                 }
                 _ => (&self.engines[0].session, &exact),
@@ -196,8 +196,8 @@ impl Engines {
                     compare(engine, expected, &got)?;
                 }
                 (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(trap))) => {
-                    // What is stored and printed depends on where the other threads stop.
-                    let expected = run(interpreter, program, seed, How::Thread(&trap.thread))?.done;
+                    // Stores and prints depend on where the other threads stop.
+                    let expected = run(interpreter, program, seed, RunMode::Thread(&trap.thread))?.done;
                     if !matches!(&expected, Err(LaunchError::Trap(alone)) if alone == trap) {
                         return Err(Box::new(Disagreement::Trapped { engine, got: trap.clone(), expected }));
                     }
@@ -212,33 +212,33 @@ impl Engines {
     }
 }
 
-/// What a launch leaves.
-pub(super) struct Outcome {
+/// Describes what a launch leaves.
+pub(super) struct LaunchOutcome {
     pub(super) done: Result<(), LaunchError>,
-    buffers: Vec<Buffer>,
+    buffers: Vec<GuardedBuffer>,
     /// `None` if it cannot be compared.
     printed: Option<String>,
     n_threads: u64,
 }
 
-impl Outcome {
-    /// What a launch that ran to its end left in memory. What it printed cannot be compared.
-    pub(super) fn of_buffers(buffers: Vec<Buffer>, n_threads: u64) -> Outcome {
-        Outcome { done: Ok(()), buffers, printed: None, n_threads }
+impl LaunchOutcome {
+    /// Returns what a launch that ran to its end left in memory. What it printed cannot be compared.
+    pub(super) fn of_buffers(buffers: Vec<GuardedBuffer>, n_threads: u64) -> LaunchOutcome {
+        LaunchOutcome { done: Ok(()), buffers, printed: None, n_threads }
     }
 }
 
-/// What a program is launched with.
-pub(super) struct Arguments {
+/// Describes what a program is launched with.
+pub(super) struct ProgramArguments {
     pub(super) dim: Vec<u64>,
     pub(super) scalars: Vec<u64>,
-    pub(super) buffers: Vec<Buffer>,
+    pub(super) buffers: Vec<GuardedBuffer>,
 }
 
-impl Arguments {
+impl ProgramArguments {
     /// The same arguments for every engine: everything is drawn from the seed in the same order.
-    pub(super) fn draw(program: &Program, seed: u64) -> Arguments {
-        let mut random = Random::new(seed ^ 0x005e_ed0f_a7f5);
+    pub(super) fn draw(program: &RandomProgram, seed: u64) -> ProgramArguments {
+        let mut random = SeededChoices::new(seed ^ 0x005e_ed0f_a7f5);
         // Now and then a row long enough for compiled code to align what it stores.
         let most = match random.below(100) {
             0..12 => LONG_EXTENTS,
@@ -252,11 +252,11 @@ impl Arguments {
             dim[0] = dim[0].next_multiple_of(32);
         }
         let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
-        let mut buffers: Vec<Buffer> = Vec::new();
+        let mut buffers: Vec<GuardedBuffer> = Vec::new();
         let mut shape = Vec::new();
         for array in &program.arrays {
             shape = match array.access {
-                Access::Own => {
+                ArrayUse::Own => {
                     let rows =
                         (dim.len()..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64);
                     dim.iter().copied().chain(rows).collect()
@@ -264,15 +264,15 @@ impl Arguments {
                 _ if array.same_shape => shape,
                 _ => (0..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64).collect(),
             };
-            buffers.push(Buffer::new(&mut random, array.elem, &shape));
+            buffers.push(GuardedBuffer::new(&mut random, array.elem, &shape));
         }
-        Arguments { dim, scalars, buffers }
+        ProgramArguments { dim, scalars, buffers }
     }
 }
 
-/// How a program is run.
+/// Describes how a program is run.
 #[derive(Clone, Copy)]
-enum How<'a> {
+enum RunMode<'a> {
     /// As any launch, on the CPU or on a simulated GPU.
     Launch(Option<Arch>),
     /// Only the thread with these coordinates, by the interpreter.
@@ -283,7 +283,7 @@ enum How<'a> {
 pub(super) fn argument_block(
     kernel: &Kernel,
     scalars: &[u64],
-    buffers: &mut [Buffer],
+    buffers: &mut [GuardedBuffer],
 ) -> Result<ArgBlock, LaunchError> {
     let mut block = ArgBlock::new();
     let (mut scalars, mut arrays) = (scalars.iter().copied(), buffers.iter_mut());
@@ -302,7 +302,12 @@ pub(super) fn argument_block(
 }
 
 /// Runs a program with arguments drawn from `seed`.
-fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<Outcome, Box<Disagreement>> {
+fn run(
+    session: &Session,
+    program: &RandomProgram,
+    seed: u64,
+    how: RunMode<'_>,
+) -> Result<LaunchOutcome, Box<Disagreement>> {
     let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
     let file = SourceFile::new("generated.py", program.text.as_str(), 1);
     let unit = SourceUnit::parse(file).map_err(rejected)?;
@@ -313,23 +318,23 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
         return Err(Box::new(Disagreement::Interpreted));
     }
 
-    let Arguments { dim, scalars, mut buffers } = Arguments::draw(program, seed);
+    let ProgramArguments { dim, scalars, mut buffers } = ProgramArguments::draw(program, seed);
     let n_threads = dim.iter().product();
     let block = match argument_block(&kernel, &scalars, &mut buffers) {
         Ok(block) => block,
-        Err(error) => return Ok(Outcome { done: Err(error), buffers, printed: None, n_threads }),
+        Err(error) => return Ok(LaunchOutcome { done: Err(error), buffers, printed: None, n_threads }),
     };
     PRINTED.set(Some(String::new()));
     // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say; generated kernels
     // keep their indices in bounds or have them checked.
     let done = unsafe {
         match how {
-            How::Launch(None) => kernel.launch(&dim, &block, &LaunchOptions::default()),
-            How::Launch(Some(arch)) => {
+            RunMode::Launch(None) => kernel.launch(&dim, &block, &LaunchOptions::default()),
+            RunMode::Launch(Some(arch)) => {
                 let (options, sim) = (LaunchOptions::default(), SimOptions::default());
                 kernel.launch_on_simulator(arch, &dim, &block, &options, &sim).map(|_| ())
             }
-            How::Thread(coordinates) => {
+            RunMode::Thread(coordinates) => {
                 let thread = dim.iter().zip(coordinates).fold(0, |index, (extent, &at)| index * extent + at);
                 kernel.interpret_thread(&dim, &block, thread)
             }
@@ -343,19 +348,19 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
         printed = lines.join("\n");
     }
     // On a GPU threads print in any order, and floats with other digits.
-    let is_simulated = matches!(how, How::Launch(Some(_)));
+    let is_simulated = matches!(how, RunMode::Launch(Some(_)));
     let printed = Some(printed).filter(|_| !is_simulated);
-    Ok(Outcome { done, buffers, printed, n_threads })
+    Ok(LaunchOutcome { done, buffers, printed, n_threads })
 }
 
-/// A device whose code nobody keeps: programs made at random are no use to anybody's code cache on disk.
+/// A device whose code nobody keeps, because programs made at random are no use to anybody's code cache on disk.
 pub(super) fn device() -> Result<CpuDevice, SessionError> {
     Ok(Session::default_device()?.with_cache(CodeCache::in_memory()))
 }
 
 /// An array's memory with room around it, so that a stray store shows.
 #[derive(Clone)]
-pub(super) struct Buffer {
+pub(super) struct GuardedBuffer {
     elem: Scalar,
     words: Vec<u64>,
     offset: usize,
@@ -363,8 +368,8 @@ pub(super) struct Buffer {
     pub(super) strides: Vec<i64>,
 }
 
-impl Buffer {
-    fn new(random: &mut Random, elem: Type, outer_shape: &[u64]) -> Buffer {
+impl GuardedBuffer {
+    fn new(random: &mut SeededChoices, elem: Type, outer_shape: &[u64]) -> GuardedBuffer {
         let mut shape = outer_shape.to_vec();
         let components = elem.as_composite().map(Composite::shape).unwrap_or_default();
         shape.extend(components.iter().map(|&extent| u64::from(extent)));
@@ -387,7 +392,7 @@ impl Buffer {
             strides[0] = -strides[0];
         }
         let n_words = ((span + 2 * margin) as usize).div_ceil(8) + 8;
-        let mut buffer = Buffer { elem, words: vec![0; n_words], offset: offset as usize, shape, strides };
+        let mut buffer = GuardedBuffer { elem, words: vec![0; n_words], offset: offset as usize, shape, strides };
         let n = n_words * 8 / elem.bytes() as usize;
         for index in 0..n {
             let bits = value(random, elem);
@@ -399,21 +404,21 @@ impl Buffer {
     }
 
     /// A dense array of zeros.
-    pub(super) fn dense(elem: Scalar, shape: &[u64]) -> Buffer {
+    pub(super) fn dense(elem: Scalar, shape: &[u64]) -> GuardedBuffer {
         let mut strides = vec![0i64; shape.len()];
         let mut stride = i64::from(elem.bytes());
         for (axis, &extent) in shape.iter().enumerate().rev() {
             strides[axis] = stride;
             stride *= extent as i64;
         }
-        Buffer { elem, words: vec![0; (stride as usize).div_ceil(8)], offset: 0, shape: shape.to_vec(), strides }
+        GuardedBuffer { elem, words: vec![0; (stride as usize).div_ceil(8)], offset: 0, shape: shape.to_vec(), strides }
     }
 
     pub(super) fn elem(&self) -> Scalar {
         self.elem
     }
 
-    /// Where elements are, in row-major order, counted in elements from the beginning of the memory.
+    /// Returns where elements are, in row-major order, counted in elements from the beginning of the memory.
     fn places(&self) -> Vec<usize> {
         let mut places = vec![self.offset as i64];
         for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
@@ -428,7 +433,7 @@ impl Buffer {
         places.into_iter().map(|place| f64::from_bits(self.get(place))).collect()
     }
 
-    /// Sets the elements that [`Buffer::numbers`] gives.
+    /// Sets the elements that [`GuardedBuffer::numbers`] gives.
     pub(super) fn set_numbers(&mut self, numbers: &[f64]) {
         let places = if self.elem == Scalar::F64 { self.places() } else { Vec::new() };
         for (place, number) in places.into_iter().zip(numbers) {
@@ -460,7 +465,11 @@ impl Buffer {
 }
 
 /// All of memory is compared, what lies between and around the elements too. Any NaN equals any NaN.
-pub(super) fn compare(engine: &'static str, expected: &Outcome, got: &Outcome) -> Result<(), Box<Disagreement>> {
+pub(super) fn compare(
+    engine: &'static str,
+    expected: &LaunchOutcome,
+    got: &LaunchOutcome,
+) -> Result<(), Box<Disagreement>> {
     for (array, (expected, buffer)) in expected.buffers.iter().zip(&got.buffers).enumerate() {
         let elem = expected.elem;
         for element in 0..expected.words.len() * 8 / elem.bytes() as usize {
@@ -501,14 +510,14 @@ pub(super) fn silently<T>(work: impl FnOnce() -> T) -> T {
 }
 
 thread_local! {
-    /// What the launches of this thread print, while a program runs.
+    /// Holds what the launches of this thread print, while a program runs.
     static PRINTED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Keeps what generated kernels print; a launch prints on the thread that called it.
-struct Collected;
+struct CollectedPrints;
 
-impl PrintSink for Collected {
+impl PrintSink for CollectedPrints {
     fn write(&self, text: &str) {
         let kept = PRINTED.with_borrow_mut(|printed| printed.as_mut().map(|printed| printed.push_str(text)).is_some());
         if !kept {
@@ -518,7 +527,7 @@ impl PrintSink for Collected {
 }
 
 /// A value of a type: often small, sometimes at an edge.
-fn value(random: &mut Random, scalar: Scalar) -> u64 {
+fn value(random: &mut SeededChoices, scalar: Scalar) -> u64 {
     if scalar == Scalar::Bool {
         return random.next() & 1;
     }
@@ -562,8 +571,8 @@ mod tests {
 
     #[test]
     fn random_programs_stay_out_of_the_users_code_cache() {
-        let engines = Engines::new().expect("the back ends work here");
-        for Engine { name, session, .. } in &engines.engines {
+        let engines = EngineSet::new().expect("the back ends work here");
+        for ComparedEngine { name, session, .. } in &engines.engines {
             assert_eq!(session.device().cache().directory(), None, "{name}");
         }
     }

@@ -1,10 +1,10 @@
 //! Vectors, matrices, quaternions and transforms in random kernels.
 
-use super::generate::{Generator, Variable};
-use super::program::{Access, ArrayParam};
+use super::generate::{ProgramGenerator, ProgramVariable};
+use super::program::{ArrayParam, ArrayUse};
 use polyloom_ir::{Composite, CompositeKind, Scalar, Type};
 
-impl Generator {
+impl ProgramGenerator {
     /// Composites that this program draws from; often none.
     pub(super) fn draw_composites(&mut self) {
         if self.random.chance(40) {
@@ -16,7 +16,7 @@ impl Generator {
                 elem if elem.is_float() || self.random.chance(60) => elem,
                 _ => Scalar::F32,
             };
-            let extent = |this: &mut Generator| 2 + this.random.below(3) as i128;
+            let extent = |this: &mut ProgramGenerator| 2 + this.random.below(3) as i128;
             let (kind, shape) = match self.random.below(9) {
                 0 if elem.is_float() => (CompositeKind::Quaternion, vec![]),
                 1 if elem.is_float() => (CompositeKind::Transform, vec![]),
@@ -49,7 +49,7 @@ impl Generator {
         };
         let name = composite.python_name();
         let elem = composite.elem().python_name();
-        // What generic code says of its own types depends on the call: it has no name.
+        // Generic code that names its own types has no name, because it depends on the call.
         let is_generic = self.stand_in == Some(composite.elem());
         let maker = match name.split_once('(') {
             Some((maker, _)) => maker,
@@ -113,8 +113,8 @@ impl Generator {
 
     /// Several components of a variable: `v[1:3]`, `m[0]`, `m[:, -1]`, `m[0:2, 1:]`.
     fn slice(&mut self, wanted: Composite) -> Option<String> {
-        let of_elem = |v: &&Variable| v.ty.as_composite().is_some_and(|c| c.elem() == wanted.elem());
-        let variables: Vec<Variable> = self.scope.iter().filter(of_elem).cloned().collect();
+        let of_elem = |v: &&ProgramVariable| v.ty.as_composite().is_some_and(|c| c.elem() == wanted.elem());
+        let variables: Vec<ProgramVariable> = self.scope.iter().filter(of_elem).cloned().collect();
         let mut slices = Vec::new();
         for variable in variables {
             let Some(shape) = variable.ty.as_composite().map(Composite::shape) else { continue };
@@ -168,7 +168,7 @@ impl Generator {
             2..=3 => self.make(ty, depth),
             1 if fills => format!("{name}({})", self.pinned(elem, depth)),
             _ => {
-                let of_components = |this: &mut Generator| {
+                let of_components = |this: &mut ProgramGenerator| {
                     let shallow = if this.random.chance(80) { 0 } else { depth };
                     this.pinned(elem, shallow)
                 };
@@ -182,9 +182,10 @@ impl Generator {
     fn make(&mut self, ty: Composite, depth: usize) -> String {
         let elem = ty.elem();
         let dtype = format!("dtype=loom.{}", elem.python_name());
-        let components =
-            |this: &mut Generator| (0..ty.n_components()).map(|_| this.pinned(elem, 0)).collect::<Vec<_>>().join(", ");
-        let of_vectors = |this: &mut Generator, n: u16, len: u16| {
+        let components = |this: &mut ProgramGenerator| {
+            (0..ty.n_components()).map(|_| this.pinned(elem, 0)).collect::<Vec<_>>().join(", ")
+        };
+        let of_vectors = |this: &mut ProgramGenerator, n: u16, len: u16| {
             let vector = Composite::Vector { elem, len };
             (0..n).map(|_| this.composite(vector, depth.min(1))).collect::<Vec<_>>().join(", ")
         };
@@ -222,7 +223,7 @@ impl Generator {
 
     /// A component of a variable.
     pub(super) fn component(&mut self, elem: Scalar) -> Option<String> {
-        let of_elem = |v: &&Variable| v.ty.as_composite().is_some_and(|composite| composite.elem() == elem);
+        let of_elem = |v: &&ProgramVariable| v.ty.as_composite().is_some_and(|composite| composite.elem() == elem);
         let fits: Vec<(String, Option<Composite>)> =
             self.scope.iter().filter(of_elem).map(|v| (v.name.clone(), v.ty.as_composite())).collect();
         if fits.is_empty() {
@@ -233,7 +234,7 @@ impl Generator {
         Some(format!("{name}{place}"))
     }
 
-    /// What selects a component: `[1]`, `[-1, 0]`, `.x`, an index computed at run time.
+    /// Returns what selects a component: `[1]`, `[-1, 0]`, `.x`, an index computed at run time.
     fn place(&mut self, ty: Composite) -> String {
         let letters = ["x", "y", "z", "w"];
         if let Composite::Vector { len: len @ 1..=4, .. } = ty
@@ -267,16 +268,16 @@ impl Generator {
                 let value = self.composite(ty, 3);
                 let name = self.name("v");
                 self.line(&format!("{name} = {value}"));
-                self.scope.push(Variable { name, ty: Type::Composite(ty), assignable: true });
+                self.scope.push(ProgramVariable { name, ty: Type::Composite(ty), assignable: true });
             }
             3 => return self.store_component(),
             _ => {
-                let targets: Vec<Variable> =
+                let targets: Vec<ProgramVariable> =
                     self.scope.iter().filter(|v| v.assignable && v.ty.as_composite().is_some()).cloned().collect();
                 if targets.is_empty() {
                     return false;
                 }
-                let Variable { name, ty, .. } = self.random.pick(&targets).clone();
+                let ProgramVariable { name, ty, .. } = self.random.pick(&targets).clone();
                 let Some(ty) = ty.as_composite() else { return false };
                 self.assign_composite(&name, ty);
             }
@@ -315,10 +316,10 @@ impl Generator {
         }
     }
 
-    /// What selects several components, and what they are together: a row, a column, a slice.
+    /// Returns what selects several components, and what they are together: a row, a column, a slice.
     fn several(&mut self, ty: Composite) -> (String, Composite) {
         let elem = ty.elem();
-        let length = |this: &mut Generator, extent: u16| 1 + this.random.below(usize::from(extent)) as u16;
+        let length = |this: &mut ProgramGenerator, extent: u16| 1 + this.random.below(usize::from(extent)) as u16;
         match ty.shape()[..] {
             [rows, cols] => {
                 let (n_rows, n_cols) = (length(self, rows), length(self, cols));
@@ -350,7 +351,7 @@ impl Generator {
     fn store_component(&mut self) -> bool {
         let own = |&a: &usize| {
             let array = &self.arrays[a];
-            self.in_kernel && array.access == Access::Own && array.elem.as_composite().is_some()
+            self.in_kernel && array.access == ArrayUse::Own && array.elem.as_composite().is_some()
         };
         let arrays: Vec<usize> = (0..self.arrays.len()).filter(own).collect();
         if arrays.is_empty() {

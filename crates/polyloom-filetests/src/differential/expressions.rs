@@ -1,9 +1,9 @@
 //! Expressions whose values are scalars.
 
-use super::generate::{Generator, scalar_overloads};
+use super::generate::{ProgramGenerator, scalar_overloads};
 use polyloom_ir::{Op, Scalar, Type};
 
-impl Generator {
+impl ProgramGenerator {
     /// An expression whose type is `ty` whatever surrounds it.
     pub(super) fn pinned(&mut self, ty: Scalar, depth: usize) -> String {
         let value = self.expr(ty, depth);
@@ -88,7 +88,7 @@ impl Generator {
                 2 => format!("({a} - {b})"),
                 3..=4 => format!("({a} * {b})"),
                 5 => format!("({a} / {b})"),
-                // Of large numbers these are steps and teeth so fine that differences do not see them.
+                // Large numbers make steps and teeth so fine that differences do not see them.
                 6 | 7 if self.smooth => format!("({a} / {b})"),
                 6 => format!("({a} // {b})"),
                 7 => format!("({a} % {b})"),

@@ -3,9 +3,9 @@
 //! A random kernel is launched over more or fewer threads than it was made for. If the launch is refused, the thread that
 //! it names has to fail a check when it runs alone.
 
-use super::compare::{Arguments, argument_block, device};
-use super::program::Program;
-use super::random::Random;
+use super::compare::{ProgramArguments, argument_block, device};
+use super::program::RandomProgram;
+use super::random::SeededChoices;
 use polyloom::{
     CompileError, Defaults, Kernel, LaunchError, LaunchOptions, Session, SessionError, SourceFile, SourceUnit, Tier,
     TierPolicy, without_prints,
@@ -17,7 +17,7 @@ pub struct ExtentFuzzer {
     checked: Session,
 }
 
-/// What became of a launch.
+/// Describes what became of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ExtentComparison {
     /// It was refused, and the thread fails the check of the very index.
@@ -48,12 +48,12 @@ impl ExtentFuzzer {
     /// # Errors
     ///
     /// What was refused wrongly.
-    pub fn check(&self, program: &Program, seed: u64) -> Result<ExtentComparison, String> {
+    pub fn check(&self, program: &RandomProgram, seed: u64) -> Result<ExtentComparison, String> {
         let text = program.text.replace("(check=True)", "");
         let kernel = compile(&self.plain, &text).map_err(|error| error.to_string())?;
         let checked = compile(&self.checked, &text).map_err(|error| error.to_string())?;
-        let mut random = Random::new(seed ^ 0x00e7_7e47);
-        let Arguments { mut dim, scalars, mut buffers } = Arguments::draw(program, seed);
+        let mut random = SeededChoices::new(seed ^ 0x00e7_7e47);
+        let ProgramArguments { mut dim, scalars, mut buffers } = ProgramArguments::draw(program, seed);
         for extent in &mut dim {
             match random.below(4) {
                 0 => *extent += random.below(*extent as usize + 2) as u64,

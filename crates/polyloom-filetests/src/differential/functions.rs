@@ -1,6 +1,6 @@
 //! Functions with parameters of one type each.
 
-use super::generate::{Generator, Variable};
+use super::generate::{ProgramGenerator, ProgramVariable};
 use polyloom_ir::{Scalar, Type};
 
 /// A function that the text defines.
@@ -10,7 +10,7 @@ pub(super) struct UserFunction {
     pub(super) results: Vec<Type>,
 }
 
-impl Generator {
+impl ProgramGenerator {
     pub(super) fn function(&mut self) {
         let name = self.name("f");
         let params: Vec<Type> = (0..1 + self.random.below(3)).map(|_| self.value_type()).collect();
@@ -18,7 +18,7 @@ impl Generator {
         let list: Vec<String> =
             params.iter().enumerate().map(|(n, &ty)| format!("x{n}: {}", self.type_name(ty))).collect();
         self.begin_function(&format!("def {name}({}):", list.join(", ")));
-        self.scope = params.iter().enumerate().map(|(n, &ty)| Variable::new(format!("x{n}"), ty)).collect();
+        self.scope = params.iter().enumerate().map(|(n, &ty)| ProgramVariable::new(format!("x{n}"), ty)).collect();
         self.function_body();
         if self.random.chance(30) {
             let cond = self.expr(Scalar::Bool, 2);
@@ -64,7 +64,7 @@ impl Generator {
         let names: Vec<String> = results.iter().map(|_| self.name("v")).collect();
         self.line(&format!("{} = {call}", names.join(", ")));
         for (name, ty) in names.into_iter().zip(results) {
-            self.scope.push(Variable::new(name, ty));
+            self.scope.push(ProgramVariable::new(name, ty));
         }
     }
 

@@ -6,81 +6,81 @@
 //! value it ignores. Indices are within the array, negative ones included, but for some of kernels with checks, and
 //! loops are short.
 
-use super::arrays::Part;
-use super::blocks::Block;
+use super::arrays::NamedPart;
+use super::blocks::BlockNeeds;
 use super::functions::UserFunction;
-use super::generics::Generic;
+use super::generics::GenericFunction;
 use super::names::NameSource;
-use super::program::{Access, ArrayParam, Program};
-use super::random::Random;
-use super::structs::Structs;
-use polyloom_ir::op::{Group, Signature, Spelling, TyPattern};
+use super::program::{ArrayParam, ArrayUse, RandomProgram};
+use super::random::SeededChoices;
+use super::structs::ProgramStructs;
+use polyloom_ir::op::{OpGroup, OpSpelling, Signature, TyPattern};
 use polyloom_ir::{Composite, Op, Scalar, Type};
 use std::fmt::Write as _;
 
 /// The kernel of a seed.
-pub fn generate(seed: u64) -> Program {
-    Generator::new(seed, false).program()
+pub fn generate(seed: u64) -> RandomProgram {
+    ProgramGenerator::new(seed, false).program()
 }
 
 /// A kernel that mostly has derivatives: over `float64`, with threads that do not work together.
-pub fn generate_smooth(seed: u64) -> Program {
-    Generator::new(seed, true).program()
+pub fn generate_smooth(seed: u64) -> RandomProgram {
+    ProgramGenerator::new(seed, true).program()
 }
 
 #[derive(Clone)]
-pub(super) struct Variable {
+pub(super) struct ProgramVariable {
     pub(super) name: String,
     pub(super) ty: Type,
     /// Loop counters and guards are read, never assigned.
     pub(super) assignable: bool,
 }
 
-impl Variable {
-    pub(super) fn new(name: String, ty: impl Into<Type>) -> Variable {
-        Variable { name, ty: ty.into(), assignable: true }
+impl ProgramVariable {
+    pub(super) fn new(name: String, ty: impl Into<Type>) -> ProgramVariable {
+        ProgramVariable { name, ty: ty.into(), assignable: true }
     }
 
-    pub(super) fn fixed(name: String, ty: impl Into<Type>) -> Variable {
-        Variable { assignable: false, ..Variable::new(name, ty) }
+    pub(super) fn fixed(name: String, ty: impl Into<Type>) -> ProgramVariable {
+        ProgramVariable { assignable: false, ..ProgramVariable::new(name, ty) }
     }
 }
 
-pub(super) struct Generator {
-    pub(super) random: Random,
+pub(super) struct ProgramGenerator {
+    pub(super) random: SeededChoices,
     /// Scalar types this program draws from: a few per program, so that values of one type meet.
     pub(super) palette: Vec<Scalar>,
     pub(super) math: Vec<Op>,
     /// Composites this program draws from.
     pub(super) composites: Vec<Composite>,
-    /// How many more expressions may be of composites: each is many of scalars.
+    /// Number of more expressions that may be of composites, since each is many of scalars.
     pub(super) composite_budget: i32,
-    /// How types without a name are made; the text calls them `T0`, `T1`, ….
+    /// Says how types without a name are made; the text calls them `T0`, `T1`, ….
     pub(super) named_types: Vec<String>,
-    pub(super) structs: Structs,
+    pub(super) structs: ProgramStructs,
     pub(super) functions: Vec<UserFunction>,
-    pub(super) generics: Vec<Generic>,
+    pub(super) generics: Vec<GenericFunction>,
     /// The type that stands for that of the parameters in the body of a generic function.
     pub(super) stand_in: Option<Scalar>,
     pub(super) arrays: Vec<ArrayParam>,
     /// Other names of arrays, each with the array.
     pub(super) aliases: Vec<(String, usize)>,
     /// Parts of arrays, and arrays of the thread's own, in scope.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<NamedPart>,
     pub(super) rank: usize,
-    pub(super) scope: Vec<Variable>,
+    pub(super) scope: Vec<ProgramVariable>,
     pub(super) text: String,
     pub(super) indent: usize,
     names: NameSource,
     /// Loops around the current statement in this function.
     pub(super) loops: usize,
     pub(super) in_kernel: bool,
-    /// Whether the kernel is to be differentiated.
+    /// True if the kernel is to be differentiated.
     pub(super) smooth: bool,
-    /// Whether the kernel is compiled with checks.
+    /// True if the kernel is compiled with checks.
     pub(super) checked: bool,
-    /// What threads of a block share, if the kernel has them work together.
-    pub(super) in_blocks: Option<Block>,
+    /// Holds what threads of a block share, if the kernel has them work together.
+    pub(super) in_blocks: Option<BlockNeeds>,
     pub(super) budget: i32,
 }
 
@@ -89,9 +89,9 @@ const CONSTANTS: &str = "K0 = 3\nK1 = 0.5\n";
 
 pub(super) const COORDINATES: [&str; 3] = ["i", "j", "k"];
 
-impl Generator {
-    fn new(seed: u64, smooth: bool) -> Generator {
-        let mut random = Random::new(seed);
+impl ProgramGenerator {
+    fn new(seed: u64, smooth: bool) -> ProgramGenerator {
+        let mut random = SeededChoices::new(seed);
         let n_types = 2 + random.below(3);
         let palette: Vec<Scalar> = (0..n_types)
             .map(|_| if random.chance(40) { Scalar::F32 } else { *random.pick(&Scalar::ALL) })
@@ -102,22 +102,22 @@ impl Generator {
         let unary_float = |op: &Op| {
             let info = op.info();
             let fits = |s: &Signature| s.results == [TyPattern::Var] && s.params.iter().all(|p| p.ty == TyPattern::Var);
-            info.group == Group::Math
-                && info.spelling != Spelling::Internal
+            info.group == OpGroup::Math
+                && info.spelling != OpSpelling::Internal
                 && scalar_overloads(*op).next().is_some()
                 && scalar_overloads(*op).all(fits)
         };
         let all: Vec<Op> = Op::all().map(|info| info.op).filter(unary_float).collect();
         // Swarm: each program uses a few of the functions, so that each gets its share of attention.
         let math = (0..4).map(|_| *random.pick(&all)).collect();
-        let mut generator = Generator {
+        let mut generator = ProgramGenerator {
             random,
             palette,
             math,
             composites: Vec::new(),
             composite_budget: 0,
             named_types: Vec::new(),
-            structs: Structs::default(),
+            structs: ProgramStructs::default(),
             functions: Vec::new(),
             generics: Vec::new(),
             stand_in: None,
@@ -141,7 +141,7 @@ impl Generator {
         generator
     }
 
-    fn program(&mut self) -> Program {
+    fn program(&mut self) -> RandomProgram {
         self.checked = !self.smooth && self.random.chance(20);
         for _ in 0..self.random.below(3) {
             self.function();
@@ -152,19 +152,19 @@ impl Generator {
         self.rank = if in_blocks.is_some() { 1 } else { 1 + self.random.below(3) };
         let scalars: Vec<Scalar> = (0..self.random.below(3)).map(|_| self.ty()).collect();
         let composites: Vec<Composite> = self.any_composite().into_iter().filter(|_| self.random.chance(40)).collect();
-        for access in [Access::Read, Access::Own, Access::Read, Access::Own, Access::Shared] {
+        for access in [ArrayUse::Read, ArrayUse::Own, ArrayUse::Read, ArrayUse::Own, ArrayUse::Shared] {
             if self.arrays.len() >= 2 && self.random.chance(40) {
                 continue;
             }
             let ndim = match access {
                 // A row for each thread.
-                Access::Own if self.smooth && self.rank < 3 && self.random.chance(50) => self.rank + 1,
-                Access::Own => self.rank,
+                ArrayUse::Own if self.smooth && self.rank < 3 && self.random.chance(50) => self.rank + 1,
+                ArrayUse::Own => self.rank,
                 _ => 1 + self.random.below(3),
             };
-            let elem = if access == Access::Shared && self.smooth {
+            let elem = if access == ArrayUse::Shared && self.smooth {
                 Type::Scalar(Scalar::F64)
-            } else if access == Access::Shared {
+            } else if access == ArrayUse::Shared {
                 let integers = [Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64, Scalar::I16, Scalar::U8];
                 let of_integers = |c: &Composite| c.elem().is_int() && ndim + c.shape().len() <= 4;
                 let composites: Vec<Composite> = self.composites.iter().copied().filter(of_integers).collect();
@@ -176,9 +176,9 @@ impl Generator {
                 self.element(ndim)
             };
             self.arrays.push(ArrayParam { elem, ndim, access, same_shape: false });
-            if access == Access::Own && ndim == self.rank && self.random.chance(35) {
+            if access == ArrayUse::Own && ndim == self.rank && self.random.chance(35) {
                 let elem = self.element(ndim);
-                self.arrays.push(ArrayParam { elem, ndim, access: Access::Read, same_shape: true });
+                self.arrays.push(ArrayParam { elem, ndim, access: ArrayUse::Read, same_shape: true });
             }
         }
         let mut params: Vec<String> =
@@ -204,14 +204,14 @@ impl Generator {
         let coordinates = COORDINATES[..self.rank].join(", ");
         self.line(&format!("{coordinates} = loom.tid()"));
         for name in &COORDINATES[..self.rank] {
-            self.scope.push(Variable::fixed((*name).to_owned(), Scalar::I32));
+            self.scope.push(ProgramVariable::fixed((*name).to_owned(), Scalar::I32));
         }
         for (n, &ty) in scalars.iter().enumerate() {
             let assignable = self.random.chance(50);
-            self.scope.push(Variable { assignable, ..Variable::new(format!("p{n}"), ty) });
+            self.scope.push(ProgramVariable { assignable, ..ProgramVariable::new(format!("p{n}"), ty) });
         }
         for (n, &composite) in composites.iter().enumerate() {
-            self.scope.push(Variable::fixed(format!("c{n}"), Type::Composite(composite)));
+            self.scope.push(ProgramVariable::fixed(format!("c{n}"), Type::Composite(composite)));
         }
         self.budget = 8 + self.random.below(28) as i32;
         let n = 3 + self.random.below(5);
@@ -224,7 +224,7 @@ impl Generator {
         }
         self.block(n, 0);
         for array in 0..self.arrays.len() {
-            if self.arrays[array].access == Access::Own {
+            if self.arrays[array].access == ArrayUse::Own {
                 self.store_own(array);
             }
         }
@@ -241,7 +241,7 @@ impl Generator {
         let components = composites.iter().flat_map(|c| std::iter::repeat_n(c.elem(), c.n_components()));
         let scalars = scalars.into_iter().chain(components).chain(of_structs).collect();
         let arrays = self.arrays.iter().cloned().chain(struct_arrays).collect();
-        Program { text, scalars, arrays, rank: self.rank }
+        RandomProgram { text, scalars, arrays, rank: self.rank }
     }
 
     /// The type of an array's elements. An array has at most four dimensions, its elements' included.
@@ -294,7 +294,7 @@ impl Generator {
     }
 
     fn statement(&mut self, depth: usize) {
-        let own: Vec<usize> = (0..self.arrays.len()).filter(|&a| self.arrays[a].access == Access::Own).collect();
+        let own: Vec<usize> = (0..self.arrays.len()).filter(|&a| self.arrays[a].access == ArrayUse::Own).collect();
         if self.random.chance(20) && self.struct_statement() {
             return;
         }

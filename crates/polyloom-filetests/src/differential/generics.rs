@@ -1,17 +1,17 @@
 //! Generic functions, and functions that take functions, types and arrays, in random kernels.
 
-use super::generate::{Generator, Variable};
+use super::generate::{ProgramGenerator, ProgramVariable};
 use polyloom_ir::{CompositeKind, Scalar, Type};
 
 /// A generic function that the text defines.
-pub(super) struct Generic {
+pub(super) struct GenericFunction {
     name: String,
-    takes: Takes,
+    takes: GenericCall,
 }
 
-/// What a generic function is called with, for a result of some type.
+/// Describes what a generic function is called with, for a result of some type.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum GenericCall {
     /// So many values of the result's type, which is an integer or, if so, a float.
     Scalars { n: usize, float: bool },
     /// One of those in [`WRITTEN`].
@@ -20,7 +20,7 @@ enum Takes {
 
 /// Types that a written function is right for.
 #[derive(Clone, Copy)]
-enum Class {
+enum TypeClass {
     Any,
     Number,
     NumberOrComposite,
@@ -30,81 +30,83 @@ enum Class {
 
 /// Functions written down here. Of an argument, `x` stands for a value of the result's type, `f` and `g` for functions
 /// of one and two of those, `t` for the type, `u` for any scalar, `a` for an array and `w` for one of the thread's own.
-const WRITTEN: [(&str, Class, &str, &str); 10] = [
-    ("twice(f, x)", Class::Any, "fx", "    return f(f(x))\n"),
+const WRITTEN: [(&str, TypeClass, &str, &str); 10] = [
+    ("twice(f, x)", TypeClass::Any, "fx", "    return f(f(x))\n"),
     (
         "fold(f: Callable, x: Any, y)",
-        Class::Any,
+        TypeClass::Any,
         "gxx",
         "    for n in range(3):\n        x = f(x, y)\n        if x == y:\n            break\n    return x\n",
     ),
-    ("convert(T, x)", Class::Scalar, "tu", "    return T(x)\n"),
+    ("convert(T, x)", TypeClass::Scalar, "tu", "    return T(x)\n"),
     (
         "blend(x: Any, y: Any)",
-        Class::NumberOrComposite,
+        TypeClass::NumberOrComposite,
         "xx",
         "    z = x - y\n    if x == y:\n        z = x + y\n    return z\n",
     ),
     (
         "choose(x, y)",
-        Class::Any,
+        TypeClass::Any,
         "xx",
         "    if type(x) == loom.float32:\n        return x * 0.5 + y\n    return x if x != y else y\n",
     ),
     (
         "unroll(x: loom.Scalar)",
-        Class::Number,
+        TypeClass::Number,
         "x",
         "    for n in range(3):\n        x += type(x)(loom.static(2 * n + 1))\n    return x\n",
     ),
     (
         "last(a: loom.array(dtype=Any), x)",
-        Class::Any,
+        TypeClass::Any,
         "ax",
         "    for n in range(loom.min(len(a), 5)):\n        if a[n] != x:\n            x = a[n]\n    return x\n",
     ),
     (
         "put(a: loom.array(dtype=Any), x)",
-        Class::Any,
+        TypeClass::Any,
         "wx",
         "    a[len(a) - 1] = x\n    y = a[0]\n    a[0] = x if y != x else a[-1]\n    return y\n",
     ),
     (
         "total(x: loom.types.vector(length=Any, dtype=loom.Float))",
-        Class::FloatVector,
+        TypeClass::FloatVector,
         "x",
         "    s = x.dtype(0.0)\n    for n in range(len(x)):\n        s += x[n]\n    return x * s\n",
     ),
     (
         "kept(f, x)",
-        Class::Any,
+        TypeClass::Any,
         "fx",
         "    b = loom.zeros(shape=(2,), dtype=type(x))\n    b[1] = f(x)\n    return b[1] if b[1] != b[0] else x\n",
     ),
 ];
 
-impl Class {
+impl TypeClass {
     fn contains(self, ty: Type) -> bool {
         let number = ty.as_scalar().is_some_and(|scalar| scalar != Scalar::Bool);
         let composite = ty.as_composite();
         match self {
-            Class::Any => true,
-            Class::Number => number,
-            Class::NumberOrComposite => number || composite.is_some_and(|c| c.elem() != Scalar::Bool),
-            Class::Scalar => ty.as_scalar().is_some(),
-            Class::FloatVector => composite.is_some_and(|c| c.kind() == CompositeKind::Vector && c.elem().is_float()),
+            TypeClass::Any => true,
+            TypeClass::Number => number,
+            TypeClass::NumberOrComposite => number || composite.is_some_and(|c| c.elem() != Scalar::Bool),
+            TypeClass::Scalar => ty.as_scalar().is_some(),
+            TypeClass::FloatVector => {
+                composite.is_some_and(|c| c.kind() == CompositeKind::Vector && c.elem().is_float())
+            }
         }
     }
 }
 
-impl Generator {
+impl ProgramGenerator {
     /// Defines a generic function, sometimes.
     pub(super) fn generic(&mut self) {
         match self.random.below(3) {
             0 => self.generic_of_scalars(),
             1 => {
                 let index = self.random.below(WRITTEN.len());
-                let takes = Takes::Written(index);
+                let takes = GenericCall::Written(index);
                 if self.generics.iter().any(|known| known.takes == takes) {
                     return;
                 }
@@ -114,14 +116,14 @@ impl Generator {
                 self.line(&format!("def {head}:"));
                 self.text.push_str(body);
                 let name = head.split('(').next().unwrap_or_default().to_owned();
-                self.generics.push(Generic { name, takes });
+                self.generics.push(GenericFunction { name, takes });
             }
             _ => {}
         }
     }
 
-    /// A function with a random body, right for all floats or for all integers: it is made for one type and then says
-    /// `type(x0)` in its place.
+    /// A function with a random body, right for all floats or for all integers, since it is made for one type and then
+    /// says `type(x0)` in its place.
     fn generic_of_scalars(&mut self) {
         let float = self.random.chance(60);
         // No builtin and no other function names these types, and what is right for them is right for larger ones.
@@ -138,7 +140,7 @@ impl Generator {
         self.stand_in = Some(stands);
         let n_before = self.text.len();
         self.begin_function(&format!("def {name}({}):", params.join(", ")));
-        self.scope = (0..n).map(|index| Variable::new(format!("x{index}"), stands)).collect();
+        self.scope = (0..n).map(|index| ProgramVariable::new(format!("x{index}"), stands)).collect();
         self.function_body();
         let value = self.pinned(stands, 3);
         self.line(&format!("return {value}"));
@@ -148,26 +150,26 @@ impl Generator {
         (self.functions, self.generics, self.composites, self.palette) = (functions, generics, composites, palette);
         self.structs.show(definitions);
         self.stand_in = None;
-        self.generics.push(Generic { name, takes: Takes::Scalars { n, float } });
+        self.generics.push(GenericFunction { name, takes: GenericCall::Scalars { n, float } });
     }
 
     /// A call of a generic function that gives a value of this type.
     pub(super) fn generic_call(&mut self, ty: Type, depth: usize) -> Option<String> {
-        let fits = |generic: &&Generic| match generic.takes {
-            Takes::Scalars { float, .. } => {
+        let fits = |generic: &&GenericFunction| match generic.takes {
+            GenericCall::Scalars { float, .. } => {
                 ty.as_scalar().is_some_and(|scalar| if float { scalar.is_float() } else { scalar.is_int() })
             }
-            Takes::Written(index) => WRITTEN[index].1.contains(ty),
+            GenericCall::Written(index) => WRITTEN[index].1.contains(ty),
         };
-        let fitting: Vec<(String, Takes)> =
+        let fitting: Vec<(String, GenericCall)> =
             self.generics.iter().filter(fits).map(|generic| (generic.name.clone(), generic.takes)).collect();
         if fitting.is_empty() {
             return None;
         }
         let (name, takes) = self.random.pick(&fitting).clone();
         let kinds = match takes {
-            Takes::Scalars { n, .. } => &"xx"[..n],
-            Takes::Written(index) => WRITTEN[index].2,
+            GenericCall::Scalars { n, .. } => &"xx"[..n],
+            GenericCall::Written(index) => WRITTEN[index].2,
         };
         let mut arguments = Vec::new();
         for kind in kinds.chars() {

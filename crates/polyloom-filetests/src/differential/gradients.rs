@@ -1,20 +1,21 @@
 //! Derivatives of generated kernels: reverse mode against forward mode against differences, on every engine.
 
-use super::compare::{Arguments, Buffer, Disagreement, Engine, Engines, silently};
-use super::program::Program;
-use super::random::Random;
+use super::compare::{ComparedEngine, Disagreement, EngineSet, GuardedBuffer, ProgramArguments, silently};
+use super::program::RandomProgram;
+use super::random::SeededChoices;
 use polyloom::{
-    Access, ArgBlock, Backward, Composite, DerivativeLaunch, DerivativeRequest, Kernel, LaunchArgument, LaunchError,
-    LaunchOptions, OverwritingLaunches, Scalar, SimOptions, SourceFile, SourceUnit, Tangent, TapeLimits, Type,
+    AdjointAccess, ArgBlock, BackwardKernel, Composite, DerivativeLaunch, DerivativeRequest, Kernel, LaunchArgument,
+    LaunchError, LaunchOptions, OverwritingLaunches, Scalar, SimOptions, SourceFile, SourceUnit, TangentKernel,
+    TapeLimits, Type,
 };
 use polyloom_ir::Code;
 
-/// What became of a program whose derivatives were to be checked.
+/// Describes what became of a program whose derivatives were to be checked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Derivatives {
+pub enum GradientOutcome {
     /// They agree.
     Agree,
-    /// They agree, but differences do not tell what they should be: the program is not smooth there.
+    /// They agree, but differences do not tell what they should be, because the program is not smooth there.
     AgreeNotSmooth,
     /// There is none, says the compiler.
     Refused,
@@ -27,52 +28,52 @@ pub enum Derivatives {
 /// Directional differences are trusted where those of two steps are so close, relative to the largest.
 const SMOOTH: f64 = 1e-5;
 
-/// Of what moves faster, differences do not see the steps: `ceil` of it has derivative zero.
+/// Numbers that move faster hide steps from differences, since `ceil` of them has derivative zero.
 const LARGE: f64 = 1e6;
 
 /// Tapes may take little, so that launches are in parts.
 const LIMITS: TapeLimits = TapeLimits { bytes: 4096, n_cores: Some(1) };
 
-/// How far parameters move. Differences of what rounding or a step has made multiples of some number agree where the
-/// quotient of the two steps is that of small integers, however wrong both are: this one, 3 plus the golden ratio, is
-/// as far from such as numbers are.
+/// Says how far parameters move. Differences of what rounding or a step has made multiples of some number agree where
+/// the quotient of the two steps is that of small integers, however wrong both are: this one, 3 plus the golden ratio,
+/// is as far from such as numbers are.
 const COARSE: f64 = 1e-5;
 const FINE: f64 = COARSE / 4.618_033_988_749_895;
 
 /// One of so many programs has gradients written rather than added to as well.
 const OVERWRITTEN: u64 = 3;
 
-/// Steps for what neither of these moves: a large number that an argument is added to may have swallowed them. A step
-/// function of numbers of a fair size, `floor` or `sign`, is moved by the near ones, and not by their own length, a
-/// large number that swallows `COARSE` perhaps by the wide or far ones alone.
+/// Steps for what neither of these moves, since a large number that an argument is added to may have swallowed them. A
+/// step function of numbers of a fair size, `floor` or `sign`, is moved by the near ones, and not by their own length,
+/// a large number that swallows `COARSE` perhaps by the wide or far ones alone.
 const NEAR: [f64; 3] = [0.0131, 0.117, 0.731];
 const WIDE: f64 = 731.3;
 const FAR: [f64; 2] = [1e10, 1e20];
 
-/// How close, relatively, the movement by a near or wide step is to the tangent if a large number has swallowed smaller
-/// ones: it rounds the step.
+/// Says how close, relatively, the movement by a near or wide step is to the tangent if a large number has swallowed
+/// smaller ones, since it rounds the step.
 const SWALLOWED: f64 = 1e-2;
 
-/// Smaller numbers are compared as this one is: they may be what is left of larger ones, added in another order.
+/// Smaller numbers are compared as this one is, since they may be what is left of larger ones, added in another order.
 const SMALL: f64 = 1e-5;
 
-/// How far the modes may be apart, in multiples of what moves if arguments do by a few units in the last place.
+/// Says how far the modes may be apart, in multiples of what moves if arguments do by a few units in the last place.
 const NOISE: f64 = 10.0;
 
-impl Engines {
+impl EngineSet {
     /// Differentiates a program in both modes, with arguments drawn from `seed`, and compares.
     ///
     /// # Errors
     ///
     /// The first disagreement: between engines, between the modes, or with central differences.
-    pub fn check_gradients(&self, program: &Program, seed: u64) -> Result<Derivatives, Box<Disagreement>> {
+    pub fn check_gradients(&self, program: &RandomProgram, seed: u64) -> Result<GradientOutcome, Box<Disagreement>> {
         silently(|| self.gradients(program, seed))
     }
 
-    fn gradients(&self, program: &Program, seed: u64) -> Result<Derivatives, Box<Disagreement>> {
-        let mut first: Option<Found> = None;
+    fn gradients(&self, program: &RandomProgram, seed: u64) -> Result<GradientOutcome, Box<Disagreement>> {
+        let mut first: Option<LaunchDerivatives> = None;
         for engine in self.all() {
-            let run = Run::new(engine, program, seed)?;
+            let run = EngineRun::new(engine, program, seed)?;
             let found = match run.derivatives()? {
                 Ok(found) => found,
                 Err(other) => return Ok(other),
@@ -80,7 +81,7 @@ impl Engines {
             let Some(expected) = &first else {
                 found.check(&run)?;
                 if !found.is_finite() {
-                    return Ok(Derivatives::NotFinite);
+                    return Ok(GradientOutcome::NotFinite);
                 }
                 first = Some(found);
                 continue;
@@ -94,8 +95,8 @@ impl Engines {
                 }
             }
         }
-        let Some(found) = first else { return Ok(Derivatives::Refused) };
-        let run = Run::new(&self.all()[1], program, seed)?;
+        let Some(found) = first else { return Ok(GradientOutcome::Refused) };
+        let run = EngineRun::new(&self.all()[1], program, seed)?;
         run.check_differences(&found)
     }
 }
@@ -108,25 +109,25 @@ fn disagreement(message: String) -> Box<Disagreement> {
 type Numbers = Vec<Vec<f64>>;
 
 /// Derivatives of one launch.
-struct Found {
+struct LaunchDerivatives {
     /// The direction in which every parameter moves.
     directions: Numbers,
-    /// How what the kernel leaves in every parameter then moves.
+    /// Says how what the kernel leaves in every parameter then moves.
     tangents: Numbers,
-    /// What the kernel leaves counts so much.
+    /// Holds what the kernel leaves counts so much.
     weights: Numbers,
     /// The gradient of the weighted sum.
     adjoints: Numbers,
 }
 
-impl Found {
+impl LaunchDerivatives {
     fn is_finite(&self) -> bool {
         let all = [&self.tangents, &self.adjoints];
         all.into_iter().flatten().flatten().all(|number| number.is_finite() && number.abs() < 1e100)
     }
 
     /// The weighted sum moves as much by one mode as by the other, but for what rounding makes of it.
-    fn check(&self, run: &Run<'_>) -> Result<(), Box<Disagreement>> {
+    fn check(&self, run: &EngineRun<'_>) -> Result<(), Box<Disagreement>> {
         if !self.is_finite() {
             return Ok(());
         }
@@ -139,7 +140,7 @@ impl Found {
         Ok(())
     }
 
-    /// How the weighted sum moves by forward and by reverse mode, and the sum of its terms' magnitudes.
+    /// Returns how the weighted sum moves by forward and by reverse mode, and the sum of its terms' magnitudes.
     fn movements(&self) -> [(f64, f64); 2] {
         [(&self.weights, &self.tangents), (&self.adjoints, &self.directions)].map(|(a, b)| {
             let terms = a.iter().flatten().zip(b.iter().flatten()).map(|(a, b)| a * b);
@@ -162,35 +163,39 @@ fn apart(a: &Numbers, b: &Numbers, tolerance: f64) -> Option<String> {
 }
 
 /// A program on an engine.
-struct Run<'a> {
-    engine: &'a Engine,
+struct EngineRun<'a> {
+    engine: &'a ComparedEngine,
     kernel: Kernel,
-    program: &'a Program,
+    program: &'a RandomProgram,
     seed: u64,
-    /// What all numbers among the arguments are multiplied by.
+    /// Holds what all numbers among the arguments are multiplied by.
     scale: f64,
 }
 
-/// What a parameter of HIR is given.
-enum Given {
+/// Describes what a parameter of HIR is given.
+enum ParamValue {
     /// One, or the components of a composite.
     Scalars(Scalar, Vec<u64>),
-    Array(Buffer),
+    Array(GuardedBuffer),
 }
 
-impl<'a> Run<'a> {
-    fn new(engine: &'a Engine, program: &'a Program, seed: u64) -> Result<Run<'a>, Box<Disagreement>> {
+impl<'a> EngineRun<'a> {
+    fn new(
+        engine: &'a ComparedEngine,
+        program: &'a RandomProgram,
+        seed: u64,
+    ) -> Result<EngineRun<'a>, Box<Disagreement>> {
         let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
         let file = SourceFile::new("generated.py", program.text.as_str(), 1);
         let unit = SourceUnit::parse(file).map_err(rejected)?;
         let kernel = engine.session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
-        Ok(Run { engine, kernel, program, seed, scale: 1.0 })
+        Ok(EngineRun { engine, kernel, program, seed, scale: 1.0 })
     }
 
     /// The arguments, a value for each parameter of the kernel's HIR.
-    fn arguments(&self) -> (Vec<u64>, Vec<Given>) {
-        let Arguments { dim, scalars, buffers } = Arguments::draw(self.program, self.seed);
-        let mut random = Random::new(self.seed ^ 0x5eed);
+    fn arguments(&self) -> (Vec<u64>, Vec<ParamValue>) {
+        let ProgramArguments { dim, scalars, buffers } = ProgramArguments::draw(self.program, self.seed);
+        let mut random = SeededChoices::new(self.seed ^ 0x5eed);
         let (mut scalars, mut buffers) = (scalars.into_iter(), buffers.into_iter());
         let mut given = Vec::new();
         for &ty in self.kernel.types() {
@@ -201,7 +206,7 @@ impl<'a> Run<'a> {
                         buffer.numbers().iter().map(|_| self.scale * smooth_number(&mut random)).collect::<Vec<_>>();
                     buffer.set_numbers(&numbers);
                 }
-                given.push(Given::Array(buffer));
+                given.push(ParamValue::Array(buffer));
             } else {
                 let n = ty.as_composite().map_or(1, Composite::n_components);
                 let mut values: Vec<u64> = scalars.by_ref().take(n).collect();
@@ -209,7 +214,7 @@ impl<'a> Run<'a> {
                 if elem == Scalar::F64 {
                     values.iter_mut().for_each(|bits| *bits = (self.scale * smooth_number(&mut random)).to_bits());
                 }
-                given.push(Given::Scalars(elem, values));
+                given.push(ParamValue::Scalars(elem, values));
             }
         }
         (dim, given)
@@ -221,15 +226,15 @@ impl<'a> Run<'a> {
         DerivativeRequest { checkpoints, rows, ..DerivativeRequest::new(active, self.program.rank as u8) }
     }
 
-    fn derivatives(&self) -> Result<Result<Found, Derivatives>, Box<Disagreement>> {
+    fn derivatives(&self) -> Result<Result<LaunchDerivatives, GradientOutcome>, Box<Disagreement>> {
         let request = self.request();
         let refused =
             |error: polyloom::CompileError| match error.diagnostics.iter().all(|d| d.code == Code::NotDifferentiable) {
-                true => Ok(Err(Derivatives::Refused)),
+                true => Ok(Err(GradientOutcome::Refused)),
                 false => Err(Box::new(Disagreement::Rejected(Box::new(error)))),
             };
         let (dim, given) = self.arguments();
-        let arguments: Vec<LaunchArgument> = given.iter().map(Given::known).collect();
+        let arguments: Vec<LaunchArgument> = given.iter().map(ParamValue::known).collect();
         let launch = DerivativeLaunch { dim: &dim, arguments: &arguments };
         let backward = self.kernel.backward(&request).and_then(|backward| backward.check(&launch).map(|()| backward));
         let backward = match backward {
@@ -241,33 +246,33 @@ impl<'a> Run<'a> {
             Ok(tangent) => tangent,
             Err(error) => return refused(error),
         };
-        let mut random = Random::new(self.seed ^ 0xd1ff);
+        let mut random = SeededChoices::new(self.seed ^ 0xd1ff);
         let directions = self.numbers_like(&given, &mut random);
         let mut weights = self.numbers_like(&given, &mut random);
         let (Some(tangents), Some(adjoints)) =
             (self.forward(&tangent, &directions)?, self.reverse(&backward, &weights)?)
         else {
-            return Ok(Err(Derivatives::Trapped));
+            return Ok(Err(GradientOutcome::Trapped));
         };
-        // Of a scalar nothing is left that could be weighted.
+        // A scalar has nothing left that could be weighted.
         for (weights, given) in weights.iter_mut().zip(&given) {
-            if let Given::Scalars(..) = given {
+            if let ParamValue::Scalars(..) = given {
                 weights.fill(0.0);
             }
         }
-        Ok(Ok(Found { directions, tangents, weights, adjoints }))
+        Ok(Ok(LaunchDerivatives { directions, tangents, weights, adjoints }))
     }
 
-    /// How what the kernel leaves moves if its parameters move in these directions, unless it fails a check.
-    fn forward(&self, tangent: &Tangent, directions: &Numbers) -> Result<Option<Numbers>, Box<Disagreement>> {
+    /// Returns how what the kernel leaves moves if its parameters move in these directions, unless it fails a check.
+    fn forward(&self, tangent: &TangentKernel, directions: &Numbers) -> Result<Option<Numbers>, Box<Disagreement>> {
         let (dim, mut args) = self.arguments();
         let (_, mut moving) = self.arguments();
         for (moving, directions) in moving.iter_mut().zip(directions) {
             moving.set_numbers(directions);
         }
         let Ok(mut left) = self.left(&tangent.after, &dim)? else { return Ok(None) };
-        let is_moving = |&(index, _): &(usize, &mut Given)| tangent.tangents.contains(&index);
-        let mut all: Vec<&mut Given> = args.iter_mut().collect();
+        let is_moving = |&(index, _): &(usize, &mut ParamValue)| tangent.tangents.contains(&index);
+        let mut all: Vec<&mut ParamValue> = args.iter_mut().collect();
         all.extend(moving.iter_mut().enumerate().filter(is_moving).map(|(_, given)| given));
         all.extend(left.iter_mut());
         if self.launch(&tangent.kernel, &dim, &mut all, &mut [])?.is_err() {
@@ -277,15 +282,15 @@ impl<'a> Run<'a> {
         for &index in &tangent.tangents {
             // A scalar moves where it comes from, and nothing is left in it.
             match &moving[index] {
-                Given::Array(buffer) => tangents[index] = buffer.numbers(),
-                Given::Scalars(..) => tangents[index].fill(0.0),
+                ParamValue::Array(buffer) => tangents[index] = buffer.numbers(),
+                ParamValue::Scalars(..) => tangents[index].fill(0.0),
             }
         }
         Ok(Some(tangents))
     }
 
     /// The gradient of what the kernel leaves, weighted so, unless it fails a check.
-    fn reverse(&self, backward: &Backward, weights: &Numbers) -> Result<Option<Numbers>, Box<Disagreement>> {
+    fn reverse(&self, backward: &BackwardKernel, weights: &Numbers) -> Result<Option<Numbers>, Box<Disagreement>> {
         let gradient = self.adjoints(backward, weights, false)?;
         if self.seed.is_multiple_of(OVERWRITTEN)
             && !backward.needs.takes_part()
@@ -295,15 +300,15 @@ impl<'a> Run<'a> {
             for (&index, access) in backward.needs.adjoints.iter().zip(&backward.needs.accesses) {
                 let is_array = self.kernel.types()[index].as_any_array().is_some();
                 match access {
-                    // What is added to began with the weights, and the adjoint of a number with zero.
-                    Access::Reads if is_array => {
+                    // Sums began with the weights, and the adjoint of a number with zero.
+                    AdjointAccess::Reads if is_array => {
                         written[index].iter_mut().zip(&weights[index]).for_each(|(number, began)| *number += began);
                     }
-                    Access::Writes if written[index] != weights[index] => {
+                    AdjointAccess::Writes if written[index] != weights[index] => {
                         let name = self.engine.name;
                         return Err(disagreement(format!("{name}: the adjoint of parameter {index} changes")));
                     }
-                    Access::Writes => written[index].clone_from(&gradient[index]),
+                    AdjointAccess::Writes => written[index].clone_from(&gradient[index]),
                     _ => {}
                 }
             }
@@ -315,34 +320,34 @@ impl<'a> Run<'a> {
         Ok(gradient)
     }
 
-    /// What the backward kernel leaves in the adjoints, which begin with the weights; where it `overwrites`, what it
-    /// writes there if they begin so.
+    /// Returns what the backward kernel leaves in the adjoints, which begin with the weights; where it `overwrites`,
+    /// what it writes there if they begin so.
     fn adjoints(
         &self,
-        backward: &Backward,
+        backward: &BackwardKernel,
         weights: &Numbers,
         overwrites: bool,
     ) -> Result<Option<Numbers>, Box<Disagreement>> {
         let (dim, mut args) = self.arguments();
         let (_, like) = self.arguments();
         let adjoint = |&index: &usize| match &like[index] {
-            Given::Array(buffer) => {
+            ParamValue::Array(buffer) => {
                 let mut buffer = buffer.clone();
                 buffer.set_numbers(&weights[index]);
-                Given::Array(buffer)
+                ParamValue::Array(buffer)
             }
-            Given::Scalars(_, values) => {
+            ParamValue::Scalars(_, values) => {
                 let inner = self.kernel.types()[index].as_composite().map(Composite::shape).unwrap_or_default();
                 let shape: Vec<u64> = std::iter::once(1).chain(inner.iter().map(|&n| u64::from(n))).collect();
-                let mut buffer = Buffer::dense(Scalar::F64, &shape);
+                let mut buffer = GuardedBuffer::dense(Scalar::F64, &shape);
                 buffer.set_numbers(&vec![0.0; values.len()]);
-                Given::Array(buffer)
+                ParamValue::Array(buffer)
             }
         };
         let which = &backward.needs.adjoints;
-        let mut adjoints: Vec<Given> = which.iter().map(adjoint).collect();
+        let mut adjoints: Vec<ParamValue> = which.iter().map(adjoint).collect();
         let Ok(mut left) = self.left(&backward.needs.after, &dim)? else { return Ok(None) };
-        let mut all: Vec<&mut Given> = args.iter_mut().chain(adjoints.iter_mut()).chain(left.iter_mut()).collect();
+        let mut all: Vec<&mut ParamValue> = args.iter_mut().chain(adjoints.iter_mut()).chain(left.iter_mut()).collect();
         if self.launch_backward(backward, &dim, &mut all, overwrites)?.is_err() {
             return Ok(None);
         }
@@ -354,39 +359,39 @@ impl<'a> Run<'a> {
     }
 
     /// Random numbers for every parameter that has derivatives.
-    fn numbers_like(&self, given: &[Given], random: &mut Random) -> Numbers {
+    fn numbers_like(&self, given: &[ParamValue], random: &mut SeededChoices) -> Numbers {
         given.iter().map(|given| given.numbers().iter().map(|_| smooth_number(random)).collect()).collect()
     }
 
-    /// What the kernel leaves in these arrays.
-    fn left(&self, arrays: &[usize], dim: &[u64]) -> Result<Result<Vec<Given>, LaunchError>, Box<Disagreement>> {
+    /// Returns what the kernel leaves in these arrays.
+    fn left(&self, arrays: &[usize], dim: &[u64]) -> Result<Result<Vec<ParamValue>, LaunchError>, Box<Disagreement>> {
         if arrays.is_empty() {
             return Ok(Ok(Vec::new()));
         }
         let (_, mut args) = self.arguments();
-        let mut all: Vec<&mut Given> = args.iter_mut().collect();
+        let mut all: Vec<&mut ParamValue> = args.iter_mut().collect();
         if let Err(error) =
             self.launch(self.kernel.strict().map_or(&self.kernel, |strict| strict), dim, &mut all, &mut [])?
         {
             return Ok(Err(error));
         }
-        let mut args: Vec<Option<Given>> = args.into_iter().map(Some).collect();
+        let mut args: Vec<Option<ParamValue>> = args.into_iter().map(Some).collect();
         Ok(Ok(arrays.iter().filter_map(|&index| args[index].take()).collect()))
     }
 
     /// Launches a backward kernel, with tapes if it has any.
     fn launch_backward(
         &self,
-        backward: &Backward,
+        backward: &BackwardKernel,
         dim: &[u64],
-        given: &mut [&mut Given],
+        given: &mut [&mut ParamValue],
         overwrites: bool,
     ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
-        let number = |extent: u64| Given::Scalars(Scalar::I32, vec![extent]);
+        let number = |extent: u64| ParamValue::Scalars(Scalar::I32, vec![extent]);
         if !backward.needs.takes_part() {
             let adjoints = given[self.kernel.types().len()..].iter().map(|given| match given {
-                Given::Array(buffer) => Some(&buffer.shape[..]),
-                Given::Scalars(..) => None,
+                ParamValue::Array(buffer) => Some(&buffer.shape[..]),
+                ParamValue::Scalars(..) => None,
             });
             let adjoints: Vec<_> = adjoints.take(backward.needs.adjoints.len()).collect();
             let found = match overwrites {
@@ -405,7 +410,7 @@ impl<'a> Run<'a> {
                 given[first + number].set_numbers(&nothing);
             }
             for launch in found.launches {
-                let mut extents: Vec<Given> = launch.extents.iter().copied().map(number).collect();
+                let mut extents: Vec<ParamValue> = launch.extents.iter().copied().map(number).collect();
                 let done = self.launch(backward.kernel_of(launch.part), &launch.dim, given, &mut extents)?;
                 if done.is_err() {
                     return Ok(done);
@@ -419,19 +424,19 @@ impl<'a> Run<'a> {
         let mut lengths: Vec<u32> = backward.needs.lengths.iter().map(|length| length.unwrap_or(0)).collect();
         if let Some(sizes) = &backward.sizes {
             let (_, mut args) = self.arguments();
-            let mut found = vec![Given::Array(Buffer::dense(Scalar::I32, &[lengths.len() as u64]))];
-            let mut all: Vec<&mut Given> = args.iter_mut().collect();
+            let mut found = vec![ParamValue::Array(GuardedBuffer::dense(Scalar::I32, &[lengths.len() as u64]))];
+            let mut all: Vec<&mut ParamValue> = args.iter_mut().collect();
             if let Err(error) = self.launch(sizes, dim, &mut all, &mut found)? {
                 return Ok(Err(error));
             }
-            if let Given::Array(found) = &found[0] {
+            if let ParamValue::Array(found) = &found[0] {
                 lengths.iter_mut().enumerate().for_each(|(index, length)| *length = found.get(index) as u32);
             }
         }
         let n_threads: u64 = dim.iter().product();
         let plan = backward.plan(&lengths, n_threads, LIMITS);
-        let tapes = plan.tapes.iter().map(|(shape, elem)| Given::Array(Buffer::dense(*elem, shape)));
-        let mut more: Vec<Given> = tapes.chain(plan.segments.iter().copied().map(number)).collect();
+        let tapes = plan.tapes.iter().map(|(shape, elem)| ParamValue::Array(GuardedBuffer::dense(*elem, shape)));
+        let mut more: Vec<ParamValue> = tapes.chain(plan.segments.iter().copied().map(number)).collect();
         let first_thread = more.len();
         more.extend(std::iter::once(0).chain(dim[1..].iter().copied()).map(number));
         for first in (0..n_threads).step_by(plan.n_places as usize) {
@@ -449,14 +454,14 @@ impl<'a> Run<'a> {
         &self,
         kernel: &Kernel,
         dim: &[u64],
-        given: &mut [&mut Given],
-        more: &mut [Given],
+        given: &mut [&mut ParamValue],
+        more: &mut [ParamValue],
     ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
         let mut block = ArgBlock::new();
         let mut types = kernel.params().types().iter();
         for given in given.iter_mut().map(|given| &mut **given).chain(more) {
             match given {
-                Given::Scalars(_, values) => {
+                ParamValue::Scalars(_, values) => {
                     for &bits in values.iter() {
                         let Some(Type::Scalar(scalar)) = types.next() else {
                             return Err(disagreement("parameters".into()));
@@ -465,7 +470,7 @@ impl<'a> Run<'a> {
                         filled.map_err(|error| self.failed(error.into()))?;
                     }
                 }
-                Given::Array(buffer) => {
+                ParamValue::Array(buffer) => {
                     types.next();
                     let (elem, shape, strides) = (buffer.elem(), buffer.shape.clone(), buffer.strides.clone());
                     let filled = block.array(kernel.params(), elem, buffer.base(), &shape, &strides);
@@ -493,25 +498,25 @@ impl<'a> Run<'a> {
         Box::new(Disagreement::Failed { engine: self.engine.name, error })
     }
 
-    /// What the kernel leaves if every parameter moves so far in its direction.
+    /// Returns what the kernel leaves if every parameter moves so far in its direction.
     fn moved(&self, directions: &Numbers, step: f64) -> Result<Numbers, Box<Disagreement>> {
         let (dim, mut args) = self.arguments();
         for (arg, directions) in args.iter_mut().zip(directions) {
             let numbers: Vec<f64> = arg.numbers().iter().zip(directions).map(|(x, d)| x + step * d).collect();
             arg.set_numbers(&numbers);
         }
-        let mut all: Vec<&mut Given> = args.iter_mut().collect();
+        let mut all: Vec<&mut ParamValue> = args.iter_mut().collect();
         let _ = self.launch(&self.kernel, &dim, &mut all, &mut [])?;
-        Ok(args.iter().map(Given::numbers).collect())
+        Ok(args.iter().map(ParamValue::numbers).collect())
     }
 
-    /// How far the weighted sum's movement is from the one found if the arguments are a few units in the last place
-    /// from what they were: as far as rounding may bring it, where large terms cancel within the derivatives.
-    fn noise(&self, found: &Found) -> Result<f64, Box<Disagreement>> {
+    /// Returns how far the weighted sum's movement is from the one found if the arguments are a few units in the last
+    /// place from what they were: as far as rounding may bring it, where large terms cancel within the derivatives.
+    fn noise(&self, found: &LaunchDerivatives) -> Result<f64, Box<Disagreement>> {
         let mut noise: f64 = 0.0;
         for n_units in [1, 2, 3, 4, 7, 12, 20, 33] {
             let scale = 1.0 + f64::from(n_units) * f64::EPSILON;
-            let run = Run { scale, ..Run::new(self.engine, self.program, self.seed)? };
+            let run = EngineRun { scale, ..EngineRun::new(self.engine, self.program, self.seed)? };
             let Ok(moved) = run.derivatives()? else { continue };
             for ((before, _), (after, _)) in found.movements().into_iter().zip(moved.movements()) {
                 noise = noise.max((after - before).abs());
@@ -520,12 +525,12 @@ impl<'a> Run<'a> {
         Ok(noise)
     }
 
-    /// Whether a large number may have swallowed the steps of differences, none of which has moved this number: one of
-    /// the near steps moves it by what the tangent says (the longer ones what rounds the step, the shorter ones
+    /// Tells whether a large number may have swallowed the steps of differences, none of which has moved this number:
+    /// one of the near steps moves it by what the tangent says (the longer ones what rounds the step, the shorter ones
     /// what bends), or, if none moves it, the wide one does, or a far one moves it at all.
     fn swallows_steps(
         &self,
-        found: &Found,
+        found: &LaunchDerivatives,
         here: &Numbers,
         (param, index): (usize, usize),
     ) -> Result<bool, Box<Disagreement>> {
@@ -558,11 +563,11 @@ impl<'a> Run<'a> {
         Ok(false)
     }
 
-    fn check_differences(&self, found: &Found) -> Result<Derivatives, Box<Disagreement>> {
+    fn check_differences(&self, found: &LaunchDerivatives) -> Result<GradientOutcome, Box<Disagreement>> {
         let (_, given) = self.arguments();
         let here = self.moved(&found.directions, 0.0)?;
-        let around = |step: f64| -> Result<Around, Box<Disagreement>> {
-            Ok(Around {
+        let around = |step: f64| -> Result<SidePoints, Box<Disagreement>> {
+            Ok(SidePoints {
                 ahead: self.moved(&found.directions, step)?,
                 behind: self.moved(&found.directions, -step)?,
                 step,
@@ -571,7 +576,7 @@ impl<'a> Run<'a> {
         let (coarse, fine) = (around(COARSE)?, around(FINE)?);
         let mut is_smooth = true;
         for (param, given) in given.iter().enumerate() {
-            if matches!(given, Given::Scalars(..)) {
+            if matches!(given, ParamValue::Scalars(..)) {
                 continue;
             }
             for (index, tangent) in found.tangents[param].iter().enumerate() {
@@ -579,7 +584,7 @@ impl<'a> Run<'a> {
                 let bends = [&coarse, &fine].map(|around| around.bend(here[param][index], place));
                 let [coarse, fine] = [&coarse, &fine].map(|around| around.difference(place));
                 let size = coarse.abs().max(fine.abs()).max(1e-3);
-                // What rounding makes of a difference of numbers of this size.
+                // Rounding error of a difference of numbers of this size.
                 let noise = 1e-15 * here[param][index].abs() / FINE;
                 let is_close = (coarse - fine).abs() <= SMOOTH * size;
                 // A kink at the place itself, or a jump to it and back, where rounding decides a comparison of equals.
@@ -598,35 +603,35 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        Ok(if is_smooth { Derivatives::Agree } else { Derivatives::AgreeNotSmooth })
+        Ok(if is_smooth { GradientOutcome::Agree } else { GradientOutcome::AgreeNotSmooth })
     }
 }
 
-/// What a kernel leaves on both sides of a place.
-struct Around {
+/// Describes what a kernel leaves on both sides of a place.
+struct SidePoints {
     ahead: Numbers,
     behind: Numbers,
     step: f64,
 }
 
-impl Around {
-    /// How a number moves.
+impl SidePoints {
+    /// Returns how a number moves.
     fn difference(&self, (param, index): (usize, usize)) -> f64 {
         (self.ahead[param][index] - self.behind[param][index]) / (2.0 * self.step)
     }
 
-    /// How far the differences to both sides are apart: less in a smaller step where it is smooth, as much at a kink,
-    /// and more where it is elsewhere at the very place.
+    /// Returns how far the differences to both sides are apart: less in a smaller step where it is smooth, as much at a
+    /// kink, and more where it is elsewhere at the very place.
     fn bend(&self, here: f64, (param, index): (usize, usize)) -> f64 {
         ((self.ahead[param][index] - here) - (here - self.behind[param][index])).abs() / self.step
     }
 }
 
-impl Given {
-    /// What of it decides about races.
+impl ParamValue {
+    /// Returns what of it decides about races.
     fn known(&self) -> LaunchArgument {
         match self {
-            Given::Scalars(scalar, values) if scalar.is_int() && values.len() == 1 => {
+            ParamValue::Scalars(scalar, values) if scalar.is_int() && values.len() == 1 => {
                 let unused = 64 - scalar.bits();
                 let bits = values[0] << unused;
                 match scalar.is_signed_int() {
@@ -634,26 +639,26 @@ impl Given {
                     false => i64::try_from(bits >> unused).map_or(LaunchArgument::Other, LaunchArgument::Number),
                 }
             }
-            Given::Scalars(..) => LaunchArgument::Other,
-            Given::Array(buffer) => LaunchArgument::Extents(buffer.shape.clone()),
+            ParamValue::Scalars(..) => LaunchArgument::Other,
+            ParamValue::Array(buffer) => LaunchArgument::Extents(buffer.shape.clone()),
         }
     }
 
     /// The numbers that have derivatives.
     fn numbers(&self) -> Vec<f64> {
         match self {
-            Given::Scalars(Scalar::F64, values) => values.iter().map(|&bits| f64::from_bits(bits)).collect(),
-            Given::Scalars(..) => Vec::new(),
-            Given::Array(buffer) => buffer.numbers(),
+            ParamValue::Scalars(Scalar::F64, values) => values.iter().map(|&bits| f64::from_bits(bits)).collect(),
+            ParamValue::Scalars(..) => Vec::new(),
+            ParamValue::Array(buffer) => buffer.numbers(),
         }
     }
 
     fn set_numbers(&mut self, numbers: &[f64]) {
         match self {
-            Given::Scalars(_, values) => {
+            ParamValue::Scalars(_, values) => {
                 values.iter_mut().zip(numbers).for_each(|(bits, number)| *bits = number.to_bits())
             }
-            Given::Array(buffer) => buffer.set_numbers(numbers),
+            ParamValue::Array(buffer) => buffer.set_numbers(numbers),
         }
     }
 }
@@ -666,7 +671,7 @@ fn elem_of(ty: Type) -> Option<Scalar> {
 }
 
 /// A number at which most functions are smooth and of a fair size.
-fn smooth_number(random: &mut Random) -> f64 {
+fn smooth_number(random: &mut SeededChoices) -> f64 {
     let size = 0.1 + 1.7 * (random.next() >> 11) as f64 / (1u64 << 53) as f64;
     if random.chance(30) { -size } else { size }
 }

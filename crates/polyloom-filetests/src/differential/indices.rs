@@ -4,8 +4,8 @@
 //! the array has the launch's shape, also by `int32` arithmetic that wraps. With checks, and into what a thread has to
 //! itself, an index may now and then be outside.
 
-use super::generate::{COORDINATES, Generator, Variable};
-use super::program::Access;
+use super::generate::{COORDINATES, ProgramGenerator, ProgramVariable};
+use super::program::ArrayUse;
 use polyloom_ir::{Scalar, Type};
 
 /// Ways to write the thread's own index along an axis: `{c}` is the coordinate, `{n}` the extent.
@@ -35,7 +35,7 @@ const OTHERS: [&str; 12] = [
     "loom.where({c} > 1, {c} - 2, {c})",
 ];
 
-impl Generator {
+impl ProgramGenerator {
     /// The index of an element that is the thread's own of the array of this name. In axes beyond the launch's it is any.
     pub(super) fn own_index(&mut self, array: &str, ndim: usize) -> String {
         self.own_index_from(array, 0, ndim)
@@ -69,10 +69,10 @@ impl Generator {
         self.index_of(&name, ndim)
     }
 
-    /// Whether a parameter that nobody stores to has the launch's shape.
+    /// Returns true if a parameter that nobody stores to has the launch's shape.
     fn has_launch_shape(&self, array: usize) -> bool {
         let array = &self.arrays[array];
-        self.in_kernel && array.access == Access::Read && array.same_shape
+        self.in_kernel && array.access == ArrayUse::Read && array.same_shape
     }
 
     /// An index into the array of this name, clamped to it; with checks not always.
@@ -109,7 +109,7 @@ impl Generator {
     /// constants outside are rejected.
     pub(super) fn stray(&mut self) -> Option<String> {
         // The counter of an unrolled loop is a constant.
-        let is_variable = |v: &&Variable| v.assignable || COORDINATES.contains(&v.name.as_str());
+        let is_variable = |v: &&ProgramVariable| v.assignable || COORDINATES.contains(&v.name.as_str());
         let integers = self.scope.iter().filter(|v| v.ty == Type::I32);
         let variables: Vec<String> = integers.filter(is_variable).map(|v| v.name.clone()).collect();
         if variables.is_empty() {
@@ -152,7 +152,7 @@ impl Generator {
         self.line(&format!("{sum} = a{array}[{first}]"));
         self.line(&format!("for {counter} in range(-1, 1):"));
         self.line(&format!("    {sum} += a{array}[{}]", index.join(", ")));
-        self.scope.push(Variable::new(sum, self.arrays[array].elem));
+        self.scope.push(ProgramVariable::new(sum, self.arrays[array].elem));
         true
     }
 }

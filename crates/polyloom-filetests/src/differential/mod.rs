@@ -1,6 +1,6 @@
 //! Differential fuzzing: random kernels through every engine, compared bit for bit.
 //!
-//! [`generate`] makes a kernel from a seed, [`Engines::check`] runs it on the interpreter, Cranelift and, where the
+//! [`generate`] makes a kernel from a seed, [`EngineSet::check`] runs it on the interpreter, Cranelift and, where the
 //! build has it, LLVM, with arguments from the same seed, and compares every element of every array. [`shrink`] makes a
 //! disagreement small enough to read. [`TextEngine`] does the same for C++ text, many kernels at a time. Programs that
 //! once disagreed are kept under `tests/filetests/differential` and run with the tests.
@@ -25,11 +25,11 @@ mod statements;
 mod structs;
 mod text;
 
-pub use compare::{Disagreement, Engines};
+pub use compare::{Disagreement, EngineSet};
 pub use extents::{ExtentComparison, ExtentFuzzer};
 pub use generate::{generate, generate_smooth};
-pub use gradients::Derivatives;
-pub use program::{Access, ArrayParam, Program};
+pub use gradients::GradientOutcome;
+pub use program::{ArrayParam, ArrayUse, RandomProgram};
 pub use shrink::shrink;
 pub use text::TextEngine;
 pub(crate) use text::{launch, written};

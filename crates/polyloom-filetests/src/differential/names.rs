@@ -3,9 +3,9 @@
 //! In most programs they are short and numbered. In some they are words that mean something in C++, CUDA or the texts
 //! that kernels become, because such a name must neither hide what the text calls nor fail to compile.
 
-use super::random::Random;
+use super::random::SeededChoices;
 use polyloom_ir::Op;
-use polyloom_ir::op::Spelling;
+use polyloom_ir::op::OpSpelling;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -32,7 +32,7 @@ const ENDINGS: [&str; 8] = ["", "_2", "_3", "_f32", "_f64", "_i32", "_2_2", "_re
 pub(super) struct NameSource {
     next_number: u32,
     /// Picks words, in programs that have them for names.
-    words: Option<Random>,
+    words: Option<SeededChoices>,
     used: HashSet<String>,
 }
 
@@ -40,7 +40,7 @@ impl NameSource {
     /// The names of the program of a seed.
     pub(super) fn new(seed: u64) -> NameSource {
         // A source of its own, so that what else a program is does not depend on its names.
-        let words = seed.is_multiple_of(4).then(|| Random::new(seed ^ 0x6e61_6d65));
+        let words = seed.is_multiple_of(4).then(|| SeededChoices::new(seed ^ 0x6e61_6d65));
         NameSource { next_number: 0, words, used: HashSet::new() }
     }
 
@@ -61,7 +61,7 @@ impl NameSource {
 }
 
 static WORDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let builtins = Op::all().filter(|info| info.spelling != Spelling::Internal).map(|info| info.name);
+    let builtins = Op::all().filter(|info| info.spelling != OpSpelling::Internal).map(|info| info.name);
     // Programs call `range` as Python's.
     FOREIGN.split_whitespace().chain(OWN.split_whitespace()).chain(builtins).filter(|&word| word != "range").collect()
 });

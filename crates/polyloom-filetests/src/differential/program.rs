@@ -10,16 +10,16 @@ pub struct ArrayParam {
     pub elem: Type,
     /// Number of dimensions.
     pub ndim: usize,
-    /// What the kernel does with it.
-    pub access: Access,
-    /// Whether its shape is that of the array before: both are leaves of the same array of structs, or of the launch's
-    /// shape.
+    /// Holds what the kernel does with it.
+    pub access: ArrayUse,
+    /// True if its shape is that of the array before, since both are leaves of the same array of structs, or of the
+    /// launch's shape.
     pub same_shape: bool,
 }
 
-/// How a generated kernel uses an array.
+/// Describes how a generated kernel uses an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum ArrayUse {
     /// Loads from anywhere.
     Read,
     /// Loads from and stores to the thread's own element, or its own row where the launch has fewer axes.
@@ -30,7 +30,7 @@ pub enum Access {
 
 /// A generated kernel: its text and what it takes.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct RandomProgram {
     /// The source; the kernel is called `kernel`.
     pub text: String,
     /// Scalar parameters, then the components of composite ones; they come first.
@@ -41,23 +41,23 @@ pub struct Program {
     pub rank: usize,
 }
 
-impl Program {
-    /// Whether the kernel is compiled with checks.
+impl RandomProgram {
+    /// Returns true if the kernel is compiled with checks.
     pub(super) fn is_checked(&self) -> bool {
         self.text.contains("(check=True)")
     }
 
-    /// Whether its threads work together in blocks.
+    /// Returns true if its threads work together in blocks.
     pub(super) fn is_in_blocks(&self) -> bool {
         self.text.contains("(block_dim=")
     }
 
-    /// Whether it may be launched over whole warps alone.
+    /// Returns true if it may be launched over whole warps alone.
     pub(super) fn needs_whole_warps(&self) -> bool {
         self.text.contains("loom.lane_id()")
     }
 
-    /// The comment line that says what the program takes, for a file that [`Program::from_text`] reads back.
+    /// The comment line that says what the program takes, for a file that [`RandomProgram::from_text`] reads back.
     pub fn header(&self) -> String {
         let scalars: Vec<&str> = self.scalars.iter().map(|s| s.name()).collect();
         let array = |a: &ArrayParam| {
@@ -68,12 +68,12 @@ impl Program {
         format!("# rank {} | {} | {}", self.rank, scalars.join(" "), arrays.join(" "))
     }
 
-    /// A program kept in a file, with a line that [`Program::header`] made.
+    /// A program kept in a file, with a line that [`RandomProgram::header`] made.
     ///
     /// # Errors
     ///
     /// What is wrong with that line.
-    pub fn from_text(text: String) -> Result<Program, String> {
+    pub fn from_text(text: String) -> Result<RandomProgram, String> {
         let header =
             text.lines().find_map(|line| line.strip_prefix("# rank ")).ok_or("no line starts with `# rank`")?;
         let scalar = |name: &str| Scalar::from_name(name).ok_or_else(|| format!("`{name}` is no scalar type"));
@@ -89,11 +89,11 @@ impl Program {
             let ndim = ndim.parse().map_err(|_| format!("`{ndim}` is no rank"))?;
             let same_shape = access.ends_with('+');
             let access = access.trim_end_matches('+');
-            let access = Access::ALL.into_iter().find(|a| a.name() == access);
+            let access = ArrayUse::ALL.into_iter().find(|a| a.name() == access);
             Ok(ArrayParam { elem: element_from_name(elem)?, ndim, access: access.ok_or("no such access")?, same_shape })
         };
         let arrays = arrays.split_whitespace().map(array).collect::<Result<_, _>>()?;
-        Ok(Program { text, scalars, arrays, rank })
+        Ok(RandomProgram { text, scalars, arrays, rank })
     }
 }
 
@@ -122,14 +122,14 @@ fn element_from_name(name: &str) -> Result<Type, String> {
     Composite::new(kind, elem, &shape).map(Type::Composite)
 }
 
-impl Access {
-    const ALL: [Access; 3] = [Access::Read, Access::Own, Access::Shared];
+impl ArrayUse {
+    const ALL: [ArrayUse; 3] = [ArrayUse::Read, ArrayUse::Own, ArrayUse::Shared];
 
     fn name(self) -> &'static str {
         match self {
-            Access::Read => "read",
-            Access::Own => "own",
-            Access::Shared => "shared",
+            ArrayUse::Read => "read",
+            ArrayUse::Own => "own",
+            ArrayUse::Shared => "shared",
         }
     }
 }

@@ -3,12 +3,12 @@
 use polyloom_ir::generate;
 
 /// A seeded source of random choices.
-pub(super) struct Random(generate::Random);
+pub(super) struct SeededChoices(generate::Random);
 
-impl Random {
+impl SeededChoices {
     /// The source of a seed.
-    pub(super) fn new(seed: u64) -> Random {
-        Random(generate::Random::new(seed))
+    pub(super) fn new(seed: u64) -> SeededChoices {
+        SeededChoices(generate::Random::new(seed))
     }
 
     /// 64 random bits.

@@ -1,10 +1,14 @@
 //! Making a failing program small: statements are taken out as long as it still fails.
 
-use super::program::Program;
+use super::program::RandomProgram;
 
 /// A smaller program for which `fails` still holds, as far as taking out lines, and lines with the blocks under them,
 /// goes. `fails` is not asked more than `attempts` times.
-pub fn shrink(program: &Program, attempts: usize, mut fails: impl FnMut(&Program) -> bool) -> Program {
+pub fn shrink(
+    program: &RandomProgram,
+    attempts: usize,
+    mut fails: impl FnMut(&RandomProgram) -> bool,
+) -> RandomProgram {
     let mut best = program.clone();
     let mut left = attempts;
     loop {
@@ -21,7 +25,7 @@ pub fn shrink(program: &Program, attempts: usize, mut fails: impl FnMut(&Program
                 left -= 1;
                 let mut text: Vec<&str> = lines[..start].iter().map(String::as_str).collect();
                 text.extend(lines[end..].iter().map(String::as_str));
-                let candidate = Program { text: text.join("\n") + "\n", ..best.clone() };
+                let candidate = RandomProgram { text: text.join("\n") + "\n", ..best.clone() };
                 if fails(&candidate) {
                     smaller = Some(candidate);
                     break;
@@ -38,7 +42,7 @@ pub fn shrink(program: &Program, attempts: usize, mut fails: impl FnMut(&Program
     }
 }
 
-/// Whether this line is what makes a `while` loop end: without it the program would run for ever.
+/// Returns true if this line is what makes a `while` loop end: without it the program would run for ever.
 fn is_loop_guard(line: &str) -> bool {
     line.trim_start().starts_with('w') && line.ends_with("+= 1")
 }

@@ -1,9 +1,9 @@
 //! Statements about scalars, and control flow.
 
-use super::generate::{Generator, Variable};
+use super::generate::{ProgramGenerator, ProgramVariable};
 use polyloom_ir::{Scalar, Type};
 
-impl Generator {
+impl ProgramGenerator {
     pub(super) fn declare(&mut self) {
         let ty = self.ty();
         let value = self.expr(ty, 3);
@@ -14,16 +14,16 @@ impl Generator {
         } else {
             self.line(&format!("{name} = loom.{}({value})", ty.python_name()));
         }
-        self.scope.push(Variable::new(name, ty));
+        self.scope.push(ProgramVariable::new(name, ty));
     }
 
-    pub(super) fn assignable(&mut self) -> Option<Variable> {
-        let found: Vec<Variable> = self.scope.iter().filter(|v| v.assignable).cloned().collect();
+    pub(super) fn assignable(&mut self) -> Option<ProgramVariable> {
+        let found: Vec<ProgramVariable> = self.scope.iter().filter(|v| v.assignable).cloned().collect();
         if found.is_empty() { None } else { Some(self.random.pick(&found).clone()) }
     }
 
     pub(super) fn assign(&mut self) {
-        let Some(Variable { name, ty, .. }) = self.assignable() else { return self.declare() };
+        let Some(ProgramVariable { name, ty, .. }) = self.assignable() else { return self.declare() };
         let ty = match ty {
             Type::Scalar(scalar) => scalar,
             Type::Composite(composite) => return self.assign_composite(&name, composite),
@@ -44,7 +44,7 @@ impl Generator {
 
     pub(super) fn swap(&mut self) {
         let Some(a) = self.assignable() else { return };
-        let same: Vec<Variable> =
+        let same: Vec<ProgramVariable> =
             self.scope.iter().filter(|v| v.assignable && v.ty == a.ty && v.name != a.name).cloned().collect();
         if same.is_empty() {
             return self.assign();
@@ -97,7 +97,7 @@ impl Generator {
         self.indent -= 1;
     }
 
-    /// A loop over constants whose counter static expressions name: its body is compiled once for each.
+    /// A loop over constants whose counter static expressions name, so that its body is compiled once for each.
     fn unrolled(&mut self, counter: &str, depth: usize) {
         let n = 1 + self.random.below(4);
         self.line(&format!("for {counter} in range({n}):"));
@@ -114,9 +114,9 @@ impl Generator {
             self.line(&format!("    {word}"));
         }
         self.indent -= 1;
-        self.scope.push(Variable::new(value, ty));
-        self.scope.push(Variable::fixed(counter.to_owned(), Scalar::I32));
-        // What leaves it depends on static conditions alone.
+        self.scope.push(ProgramVariable::new(value, ty));
+        self.scope.push(ProgramVariable::fixed(counter.to_owned(), Scalar::I32));
+        // Exits from it depend on static conditions alone.
         let loops = std::mem::take(&mut self.loops);
         self.nested(depth + 1);
         self.loops = loops;
@@ -143,7 +143,7 @@ impl Generator {
         };
         self.line(&format!("for {counter} in range({bounds}):"));
         self.loops += 1;
-        self.scope.push(Variable::fixed(counter, Scalar::I32));
+        self.scope.push(ProgramVariable::fixed(counter, Scalar::I32));
         self.nested(depth);
         self.scope.pop();
         self.loops -= 1;
@@ -159,7 +159,7 @@ impl Generator {
         self.loops += 1;
         self.indent += 1;
         self.line(&format!("{guard} += 1"));
-        self.scope.push(Variable::fixed(guard, Scalar::I32));
+        self.scope.push(ProgramVariable::fixed(guard, Scalar::I32));
         self.indent -= 1;
         self.nested(depth);
         self.loops -= 1;

@@ -3,21 +3,21 @@
 //! The leaves of a struct variable, its fields and the fields of those that are structs, are variables with a point in
 //! their names to the rest of the generator: it reads and assigns them as any other.
 
-use super::generate::{Generator, Variable};
-use super::program::{Access, ArrayParam};
+use super::generate::{ProgramGenerator, ProgramVariable};
+use super::program::{ArrayParam, ArrayUse};
 use polyloom_ir::{Scalar, Type};
 use std::fmt::Write as _;
 
-enum Field {
+enum StructMember {
     Value(Type),
     Struct(usize),
 }
 
 /// The structs of a program and what is there of them.
 #[derive(Default)]
-pub(super) struct Structs {
+pub(super) struct ProgramStructs {
     /// Their fields, `f0`, `f1`, …; the structs are called `S0`, `S1`, ….
-    definitions: Vec<Vec<Field>>,
+    definitions: Vec<Vec<StructMember>>,
     /// Kernel parameters `e0`, `e1`, … that are arrays of structs.
     arrays: Vec<StructArray>,
     /// Variables in scope, with their structs.
@@ -29,17 +29,17 @@ pub(super) struct Structs {
 struct StructArray {
     definition: usize,
     ndim: usize,
-    access: Access,
+    access: ArrayUse,
 }
 
-impl Structs {
+impl ProgramStructs {
     /// The leaves of a struct: their paths, each with a point before it, and types.
     fn leaves(&self, definition: usize) -> Vec<(String, Type)> {
         let mut leaves = Vec::new();
         for (index, field) in self.definitions[definition].iter().enumerate() {
             match *field {
-                Field::Value(ty) => leaves.push((format!(".f{index}"), ty)),
-                Field::Struct(inner) => {
+                StructMember::Value(ty) => leaves.push((format!(".f{index}"), ty)),
+                StructMember::Struct(inner) => {
                     leaves.extend(self.leaves(inner).into_iter().map(|(path, ty)| (format!(".f{index}{path}"), ty)));
                 }
             }
@@ -47,18 +47,18 @@ impl Structs {
         leaves
     }
 
-    /// How many struct variables are in scope, for [`Structs::leave_scope`].
+    /// Returns the number of struct variables that are in scope, for [`ProgramStructs::leave_scope`].
     pub(super) fn n_in_scope(&self) -> usize {
         self.variables.len()
     }
 
-    /// Makes the program have no structs until [`Structs::show`].
-    pub(super) fn hide(&mut self) -> Structs {
+    /// Makes the program have no structs until [`ProgramStructs::show`].
+    pub(super) fn hide(&mut self) -> ProgramStructs {
         std::mem::take(self)
     }
 
-    /// Undoes [`Structs::hide`].
-    pub(super) fn show(&mut self, hidden: Structs) {
+    /// Undoes [`ProgramStructs::hide`].
+    pub(super) fn show(&mut self, hidden: ProgramStructs) {
         *self = hidden;
     }
 
@@ -78,7 +78,7 @@ impl Structs {
     }
 }
 
-impl Generator {
+impl ProgramGenerator {
     /// Structs that this program has; mostly none.
     pub(super) fn draw_structs(&mut self) {
         if self.random.chance(75) {
@@ -86,10 +86,10 @@ impl Generator {
         }
         for definition in 0..1 + self.random.below(2) {
             let n_fields = 1 + self.random.below(3);
-            let field = |this: &mut Generator| match definition {
-                0 => Field::Value(this.value_type()),
-                _ if this.random.chance(60) => Field::Value(this.value_type()),
-                _ => Field::Struct(this.random.below(definition)),
+            let field = |this: &mut ProgramGenerator| match definition {
+                0 => StructMember::Value(this.value_type()),
+                _ if this.random.chance(60) => StructMember::Value(this.value_type()),
+                _ => StructMember::Struct(this.random.below(definition)),
             };
             let fields = (0..n_fields).map(|_| field(self)).collect();
             self.structs.definitions.push(fields);
@@ -103,8 +103,8 @@ impl Generator {
             let _ = write!(text, "\n@loom.struct\nclass S{index}:\n");
             for (n, field) in fields.into_iter().enumerate() {
                 let name = match field {
-                    Field::Value(ty) => self.type_name(ty),
-                    Field::Struct(inner) => format!("S{inner}"),
+                    StructMember::Value(ty) => self.type_name(ty),
+                    StructMember::Struct(inner) => format!("S{inner}"),
                 };
                 let _ = writeln!(text, "    f{n}: {name}");
             }
@@ -132,9 +132,9 @@ impl Generator {
     /// Declares parameters of kernels. Gives their text and the scalars they consist of.
     pub(super) fn struct_params(&mut self, rank: usize) -> (Vec<String>, Vec<Scalar>) {
         let (mut params, mut scalars) = (Vec::new(), Vec::new());
-        for access in [Access::Read, Access::Own] {
+        for access in [ArrayUse::Read, ArrayUse::Own] {
             let Some(definition) = self.any_struct() else { return (params, scalars) };
-            let ndim = if access == Access::Own { rank } else { 1 + self.random.below(2) };
+            let ndim = if access == ArrayUse::Own { rank } else { 1 + self.random.below(2) };
             let leaf_rank = |ty: Type| ty.as_composite().map_or(0, |composite| composite.shape().len());
             if self.structs.leaves(definition).iter().all(|&(_, ty)| ndim + leaf_rank(ty) <= 4) {
                 params.push(format!("e{}: loom.array(dtype=S{definition}, ndim={ndim})", self.structs.arrays.len()));
@@ -158,7 +158,7 @@ impl Generator {
 
     fn declare_struct(&mut self, name: String, definition: usize, assignable: bool) {
         for (path, ty) in self.structs.leaves(definition) {
-            self.scope.push(Variable { name: format!("{name}{path}"), ty, assignable });
+            self.scope.push(ProgramVariable { name: format!("{name}{path}"), ty, assignable });
         }
         if assignable {
             self.structs.variables.push((name, definition));
@@ -197,8 +197,8 @@ impl Generator {
         let mut values = Vec::new();
         for index in 0..self.structs.definitions[definition].len() {
             let value = match self.structs.definitions[definition][index] {
-                Field::Value(ty) => self.pinned_of(ty, depth.min(1)),
-                Field::Struct(inner) => self.struct_value(inner, depth.saturating_sub(1)),
+                StructMember::Value(ty) => self.pinned_of(ty, depth.min(1)),
+                StructMember::Struct(inner) => self.struct_value(inner, depth.saturating_sub(1)),
             };
             values.push(if index > 0 { format!("f{index}={value}") } else { value });
         }
@@ -209,7 +209,7 @@ impl Generator {
     fn struct_element(&mut self, array: usize) -> String {
         let StructArray { ndim, access, .. } = self.structs.arrays[array];
         let name = format!("e{array}");
-        let index = if access == Access::Own { self.own_index(&name, ndim) } else { self.index_of(&name, ndim) };
+        let index = if access == ArrayUse::Own { self.own_index(&name, ndim) } else { self.index_of(&name, ndim) };
         format!("{name}[{index}]")
     }
 
@@ -230,7 +230,7 @@ impl Generator {
     /// A statement about structs. False if none came to mind.
     pub(super) fn struct_statement(&mut self) -> bool {
         let Some(definition) = self.any_struct() else { return false };
-        let own = self.structs.arrays.iter().position(|array| array.access == Access::Own);
+        let own = self.structs.arrays.iter().position(|array| array.access == ArrayUse::Own);
         match self.random.below(4) {
             0 if self.in_kernel && own.is_some() => self.store_own_structs(),
             1 if !self.structs.variables.is_empty() => {
@@ -252,7 +252,7 @@ impl Generator {
     pub(super) fn store_own_structs(&mut self) {
         for array in 0..self.structs.arrays.len() {
             let StructArray { definition, access, .. } = self.structs.arrays[array];
-            if access != Access::Own {
+            if access != ArrayUse::Own {
                 continue;
             }
             let element = self.struct_element(array);

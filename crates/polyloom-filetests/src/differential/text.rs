@@ -1,15 +1,15 @@
 //! Random kernels as C++ text, through a C++ compiler: many in one file, since it takes long to start.
 
-use super::compare::{Arguments, Disagreement, Engines, Outcome, compare};
-use super::program::Program;
+use super::compare::{Disagreement, EngineSet, LaunchOutcome, ProgramArguments, compare};
+use super::program::RandomProgram;
 use polyloom::{LaunchError, TextOptions, TextTarget, write_text};
 use polyloom_codegen::LaunchContext;
 use polyloom_codegen::LoadedCode as _;
-use polyloom_codegen::conformance::text::{BLOCK_WORDS, Batch, Compiler, Entry, Library};
-use polyloom_frontend::{FileEnvironment, Options as Defaults, SourceUnit, compile_kernel};
-use polyloom_ir::interp::Grid;
+use polyloom_codegen::conformance::text::{BLOCK_WORDS, CompiledTexts, CppCompiler, KernelBatch, TextEntry};
+use polyloom_frontend::{FileEnvironment, FrontendOptions as Defaults, SourceUnit, compile_kernel};
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, SourceFile, Type};
-use polyloom_passes::Options;
+use polyloom_passes::PipelineOptions;
 use polyloom_passes::text::for_text;
 use std::ffi::c_void;
 use std::path::PathBuf;
@@ -19,22 +19,22 @@ const NAME: &str = "C++ text";
 
 /// C++ text as an engine.
 pub struct TextEngine {
-    compiler: Compiler,
+    compiler: CppCompiler,
     folder: PathBuf,
 }
 
 impl TextEngine {
     /// The engine with this compiler, which leaves its files in `folder`; `None` if there is no such compiler.
     pub fn new(compiler: &str, folder: PathBuf) -> Option<TextEngine> {
-        let compiler = Compiler::find(compiler)?.without_warnings();
+        let compiler = CppCompiler::find(compiler)?.without_warnings();
         Some(TextEngine { compiler, folder })
     }
 
     /// Runs programs with arguments drawn from their seeds and compares them with the interpreter. Gives the numbers of
     /// those that differ.
-    pub fn check(&self, engines: &Engines, programs: &[(u64, Program)]) -> Vec<(usize, Box<Disagreement>)> {
+    pub fn check(&self, engines: &EngineSet, programs: &[(u64, RandomProgram)]) -> Vec<(usize, Box<Disagreement>)> {
         let mut found = Vec::new();
-        let mut batch = Batch::default();
+        let mut batch = KernelBatch::default();
         let mut texts = Vec::new();
         for (index, (_, program)) in programs.iter().enumerate() {
             match text_of(program) {
@@ -60,12 +60,12 @@ impl TextEngine {
 
     fn compare(
         &self,
-        engines: &Engines,
-        program: &Program,
+        engines: &EngineSet,
+        program: &RandomProgram,
         seed: u64,
         text: &str,
         function: &Function,
-        library: &Library,
+        library: &CompiledTexts,
     ) -> Result<(), Box<Disagreement>> {
         let expected = engines.reference(program, seed)?;
         let alone;
@@ -73,7 +73,7 @@ impl TextEngine {
             Some(entry) => entry,
             None => {
                 // Something in its file does not compile: perhaps not this.
-                let mut batch = Batch::default();
+                let mut batch = KernelBatch::default();
                 batch.add(text, function);
                 let compiled = batch.compile(&self.compiler, &self.folder);
                 alone = compiled.map_err(|error| Box::new(Disagreement::Text(error)))?;
@@ -81,7 +81,7 @@ impl TextEngine {
                 alone.get(text).ok_or_else(missing)?
             }
         };
-        let Arguments { dim, scalars, mut buffers } = Arguments::draw(program, seed);
+        let ProgramArguments { dim, scalars, mut buffers } = ProgramArguments::draw(program, seed);
         let mut block: Vec<u64> = Vec::new();
         let (mut scalars, mut arrays) = (scalars.into_iter(), buffers.iter_mut());
         for &param in function.params() {
@@ -100,14 +100,14 @@ impl TextEngine {
         let n_threads: u64 = dim.iter().product();
         let grid = program.is_in_blocks().then(|| {
             let metadata = &function.metadata;
-            Grid::of_threads(n_threads, metadata.block(), metadata.shared_bytes.unwrap_or(0))
+            LaunchConfig::of_threads(n_threads, metadata.block(), metadata.shared_bytes.unwrap_or(0))
         });
         // SAFETY: the block is laid out as the function's parameters say and its arrays outlive the call; the
         // interpreter has run the same program with the same arguments.
         let trapped = unsafe { launch(&entry, block, &dim, grid) };
         match (&expected.done, trapped) {
-            (Ok(()), false) => compare(NAME, &expected, &Outcome::of_buffers(buffers, n_threads)),
-            // What is stored depends on where the other threads stop.
+            (Ok(()), false) => compare(NAME, &expected, &LaunchOutcome::of_buffers(buffers, n_threads)),
+            // Stored values depend on where the other threads stop.
             (Err(LaunchError::Trap(_)), true) => Ok(()),
             (Ok(()), true) => Err(Box::new(Disagreement::Text("reports a failed check".to_owned()))),
             (Err(LaunchError::Trap(trap)), false) => {
@@ -126,7 +126,7 @@ extern "C" fn trap(context: *const LaunchContext, _: u32, _: i64, _: i64, _: u64
 extern "C" fn print(_: *const LaunchContext, _: u32, _: *const u64) {}
 
 /// A program's text, and the function it is of. What it prints is not compared, and left out.
-fn text_of(program: &Program) -> Result<(String, Function), Box<Disagreement>> {
+fn text_of(program: &RandomProgram) -> Result<(String, Function), Box<Disagreement>> {
     let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
     let file = SourceFile::new("generated.py", program.text.as_str(), 1);
     let unit = SourceUnit::parse(file).map_err(rejected)?;
@@ -136,7 +136,7 @@ fn text_of(program: &Program) -> Result<(String, Function), Box<Disagreement>> {
     let function = FileEnvironment::new(&unit).function(index);
     let compiled = compile_kernel(&function, &Defaults::default()).map_err(rejected)?;
     let checked = compiled.module.functions[compiled.kernel].metadata.check;
-    let options = Options { checked, gpu: false };
+    let options = PipelineOptions { checked, gpu: false };
     let written = written(&compiled.module, compiled.kernel, &options);
     written.map_err(|message| Box::new(Disagreement::Text(message)))
 }
@@ -146,7 +146,11 @@ fn text_of(program: &Program) -> Result<(String, Function), Box<Disagreement>> {
 /// # Errors
 ///
 /// Why there is no such text.
-pub(crate) fn written(module: &Module, kernel: FuncId, options: &Options) -> Result<(String, Function), String> {
+pub(crate) fn written(
+    module: &Module,
+    kernel: FuncId,
+    options: &PipelineOptions,
+) -> Result<(String, Function), String> {
     let text = write_text(module, kernel, options, TextTarget::Cpp, &TextOptions::default())
         .map_err(|error| error.to_string())?;
     let written = for_text(module, kernel, options)
@@ -167,7 +171,7 @@ pub(crate) fn written(module: &Module, kernel: FuncId, options: &Options) -> Res
 /// # Safety
 ///
 /// The block must be laid out as the kernel's parameters say, and its arrays must hold what the kernel accesses.
-pub(crate) unsafe fn launch(entry: &Entry, mut block: Vec<u64>, dim: &[u64], grid: Option<Grid>) -> bool {
+pub(crate) unsafe fn launch(entry: &TextEntry, mut block: Vec<u64>, dim: &[u64], grid: Option<LaunchConfig>) -> bool {
     let mut n_steps = dim.iter().product();
     if let Some(grid) = grid {
         n_steps = grid.n_blocks();

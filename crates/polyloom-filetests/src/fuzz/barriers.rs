@@ -2,12 +2,13 @@
 //! barriers is what they compute as written.
 
 use crate::split::launch_split;
-use polyloom_frontend::{FileEnvironment, Options as Defaults, SourceUnit, compile_kernel};
+use polyloom_frontend::{FileEnvironment, FrontendOptions as Defaults, SourceUnit, compile_kernel};
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::generate::Random;
-use polyloom_ir::interp::{Arg, BufferMemory, Grid, InterpError, Interpreter, Printed};
+use polyloom_ir::interp::{BufferMemory, InterpArg, InterpError, Interpreter, PrintingHost};
 use polyloom_ir::{Scalar, SourceFile};
 use polyloom_passes::transform::blocks::split_blocks;
-use polyloom_passes::{Options, prepared};
+use polyloom_passes::{PipelineOptions, prepared};
 use std::fmt::Write;
 
 /// Enough for any of these kernels.
@@ -19,7 +20,7 @@ const MAX_STEPS: u64 = 3_000_000;
 ///
 /// If it computes something else when it is split.
 pub fn barriers(seed: u64) -> bool {
-    let mut writer = Writer { random: Random::new(seed), text: String::new(), depth: 1, n_loops: 0 };
+    let mut writer = BarrierWriter { random: Random::new(seed), text: String::new(), depth: 1, n_loops: 0 };
     let block = writer.random.pick(&["32", "64", "40", "7", "(8, 6)", "(5, 4, 3)"]);
     writer.kernel(block);
     let text = writer.text;
@@ -33,17 +34,17 @@ pub fn barriers(seed: u64) -> bool {
     let threads = module.functions[kernel].metadata.workgroup_size.unwrap_or([1; 3]);
     let size = u64::from(threads.iter().product::<u32>());
     let n_threads = 2 * size - writer.random.below(size as usize) as u64;
-    let grid = Grid::of_threads(n_threads, threads, 0);
+    let grid = LaunchConfig::of_threads(n_threads, threads, 0);
     let n = writer.random.below(5) as u64;
     let memory = || {
         let mut memory = BufferMemory::default();
         let elements: Vec<u64> = (0..n_threads).map(|i| i * 7 % 13).collect();
         let array = memory.add_array(Scalar::I32, &[n_threads as usize], &elements);
         let counts = memory.add_array(Scalar::I32, &[4], &[0; 4]);
-        (memory, [array, counts, Arg::Scalar(n)])
+        (memory, [array, counts, InterpArg::Scalar(n)])
     };
     let (mut expected, arguments) = memory();
-    let mut printed = Printed::default();
+    let mut printed = PrintingHost::default();
     let Ok(interpreter) = Interpreter::new(module, kernel) else { return false };
     let interpreter = interpreter.with_max_steps(MAX_STEPS);
     let blocks = 0..grid.n_blocks();
@@ -52,7 +53,7 @@ pub fn barriers(seed: u64) -> bool {
         done => done.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}\n{module}")),
     }
     for checked in [false, true] {
-        let Ok((mut copy, id)) = prepared(module, kernel, &Options { checked, ..Default::default() }) else {
+        let Ok((mut copy, id)) = prepared(module, kernel, &PipelineOptions { checked, ..Default::default() }) else {
             return false;
         };
         let whole = copy.to_string();
@@ -60,7 +61,7 @@ pub fn barriers(seed: u64) -> bool {
             panic!("seed {seed}: it cannot be split\n{text}\n{whole}");
         };
         let (mut found, arguments) = memory();
-        let mut also_printed = Printed::default();
+        let mut also_printed = PrintingHost::default();
         let (split, over) = ((&copy, id, &plan), (&[n_threads][..], grid));
         launch_split(split, over, &arguments, &mut found, &mut also_printed, u64::MAX)
             .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}\n{whole}\n{copy}"));
@@ -74,28 +75,28 @@ pub fn barriers(seed: u64) -> bool {
 }
 
 /// The lines printed. Between two barriers it is open which thread prints first.
-fn sorted(printed: &Printed) -> Vec<&str> {
+fn sorted(printed: &PrintingHost) -> Vec<&str> {
     let mut lines: Vec<&str> = printed.0.lines().collect();
     lines.sort_unstable();
     lines
 }
 
-/// What a statement may be here: which threads reach it together.
+/// Describes what a statement may be here: which threads reach it together.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Together {
+enum StatementScope {
     Nobody,
     Warp,
     Block,
 }
 
-struct Writer {
+struct BarrierWriter {
     random: Random,
     text: String,
     depth: usize,
     n_loops: usize,
 }
 
-impl Writer {
+impl BarrierWriter {
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.text, "{}{text}", "    ".repeat(self.depth));
     }
@@ -122,19 +123,19 @@ impl Writer {
         ] {
             self.line(line);
         }
-        self.statements(Together::Block, 3, false);
+        self.statements(StatementScope::Block, 3, false);
         if self.random.one_in(2) {
             let cond = self.cond();
             self.line(&format!("if {cond}:"));
             self.line("    a[i] = x1");
             self.line("    return");
-            self.statements(Together::Nobody, 1, false);
+            self.statements(StatementScope::Nobody, 1, false);
         }
         self.line("a[i] = x0 + x1 * 3 + x2 * 5 + u0 * 7");
     }
 
     /// Statements, of which the last may leave the loop around them.
-    fn statements(&mut self, together: Together, budget: usize, in_loop: bool) {
+    fn statements(&mut self, together: StatementScope, budget: usize, in_loop: bool) {
         let n = 1 + self.random.below(4);
         for _ in 0..n {
             self.statement(together, budget, in_loop);
@@ -143,29 +144,29 @@ impl Writer {
             let cond = self.cond();
             self.line(&format!("if {cond}:"));
             self.line("    continue");
-            self.statement(Together::Nobody, 0, false);
+            self.statement(StatementScope::Nobody, 0, false);
         }
     }
 
-    fn statement(&mut self, together: Together, budget: usize, in_loop: bool) {
+    fn statement(&mut self, together: StatementScope, budget: usize, in_loop: bool) {
         let x = self.variable();
         let value = self.value();
         match self.random.below(if budget > 0 { 13 } else { 9 }) {
             0 => self.line(&format!("{x} = {value}")),
-            1 if together == Together::Block => {
+            1 if together == StatementScope::Block => {
                 let value = self.random.pick(&["u0 + 1", "u1 - u0", "u0 & 3", "n * 2 - u1"]);
                 let u = self.random.pick(&["u0", "u1"]);
                 self.line(&format!("{u} = {value}"));
             }
             1 => self.line(&format!("tile[t] = {value}")),
-            2 if together == Together::Block && self.random.one_in(2) => {
+            2 if together == StatementScope::Block && self.random.one_in(2) => {
                 let by = self.random.pick(&["1", "5", "u0 + 3", "x0 & 31"]);
                 self.line(&format!("tile[t] = {value}"));
                 self.line("loom.sync_threads()");
                 self.line(&format!("{x} = tile[(t + ({by})) & 63]"));
                 self.line("loom.sync_threads()");
             }
-            4 if together == Together::Block => {
+            4 if together == StatementScope::Block => {
                 let cond = self.cond();
                 let vote = self.random.pick(&[
                     "x2 = loom.sync_threads_count(COND)",
@@ -175,15 +176,15 @@ impl Writer {
                 ]);
                 self.line(&vote.replace("COND", &cond));
             }
-            // Which thread updates first is open, and so is what the updates give.
+            // The order of the threads' updates is open, and so is what the updates give.
             2 => self.line(&format!("loom.atomic_add(sums, {}, {value})", self.n_loops % 4)),
-            3 if together == Together::Block => {
+            3 if together == StatementScope::Block => {
                 self.line("loom.sync_threads()");
                 self.line(&format!("{x} += sums[{} & 3]", self.n_loops));
                 self.line("loom.sync_threads()");
             }
             3 | 4 => self.line(&format!("{x} ^= {value}")),
-            5..=7 if together >= Together::Warp => {
+            5..=7 if together >= StatementScope::Warp => {
                 let cond = self.cond();
                 let by = self.random.pick(&["1", "16", "u0 & 7", "lane & 3", "x1"]);
                 let call = self.random.pick(&[
@@ -211,9 +212,9 @@ impl Writer {
             7 => self.line(&format!("print({x})")),
             8 if in_loop => {
                 let cond = match together {
-                    Together::Block => "u0 > 2".to_owned(),
-                    Together::Warp => "w == 1".to_owned(),
-                    Together::Nobody => self.cond(),
+                    StatementScope::Block => "u0 > 2".to_owned(),
+                    StatementScope::Warp => "w == 1".to_owned(),
+                    StatementScope::Nobody => self.cond(),
                 };
                 let out = self.random.pick(&["break", "continue"]);
                 self.line(&format!("if {cond}:"));
@@ -234,7 +235,7 @@ impl Writer {
                     0 => ("u0 & 3", together),
                     1 => ("t, t + 3", together),
                     2 => ("w + 1", together.min_warp()),
-                    _ => ("x0 & 3", Together::Nobody),
+                    _ => ("x0 & 3", StatementScope::Nobody),
                 };
                 self.n_loops += 1;
                 let counter = format!("k{}", self.n_loops);
@@ -245,18 +246,18 @@ impl Writer {
         }
     }
 
-    fn inside(&mut self, together: Together, budget: usize, in_loop: bool) {
+    fn inside(&mut self, together: StatementScope, budget: usize, in_loop: bool) {
         self.depth += 1;
         self.statements(together, budget - 1, in_loop);
         self.depth -= 1;
     }
 
     /// A condition, and which threads are together where it holds.
-    fn branch(&mut self, together: Together) -> (String, Together) {
+    fn branch(&mut self, together: StatementScope) -> (String, StatementScope) {
         match self.random.below(3) {
             0 => (self.random.pick(&["u0 > 1", "n != u1", "u0 == u1"]).to_owned(), together),
             1 => (self.random.pick(&["w == 0", "w > u0"]).to_owned(), together.min_warp()),
-            _ => (self.cond(), Together::Nobody),
+            _ => (self.cond(), StatementScope::Nobody),
         }
     }
 
@@ -277,8 +278,8 @@ impl Writer {
     }
 }
 
-impl Together {
-    fn min_warp(self) -> Together {
-        if self == Together::Block { Together::Warp } else { self }
+impl StatementScope {
+    fn min_warp(self) -> StatementScope {
+        if self == StatementScope::Block { StatementScope::Warp } else { self }
     }
 }

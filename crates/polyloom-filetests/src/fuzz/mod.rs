@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// An input that takes longer than this hangs the compiler: what ends at all ends in milliseconds.
+/// An input that takes longer than this hangs the compiler, since what ends at all ends in milliseconds.
 const HANG: Duration = Duration::from_secs(120);
 
 /// The texts of all inputs with this extension.

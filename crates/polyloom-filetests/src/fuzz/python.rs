@@ -1,7 +1,7 @@
 //! What must hold for any Python source.
 
 use super::targets::assert_verified;
-use polyloom_frontend::{CompileError, FileEnvironment, Options, SourceUnit, check_file, compile_kernel};
+use polyloom_frontend::{CompileError, FileEnvironment, FrontendOptions, SourceUnit, check_file, compile_kernel};
 use polyloom_ir::{Diagnostic, Severity, SourceFile, SourceMap, diagnostic};
 use polyloom_passes::prepared;
 use std::path::Path;
@@ -13,13 +13,13 @@ pub fn python_source(text: &str) {
         Ok(unit) => unit,
         Err(error) => return check_rejection(&error),
     };
-    match check_file(&unit, &Options::default()) {
+    match check_file(&unit, &FrontendOptions::default()) {
         Ok(checked) => check_diagnostics(&checked.warnings, &checked.sources),
         Err(error) => check_rejection(&error),
     }
     let environment = FileEnvironment::new(&unit);
     for index in unit.kernels() {
-        match compile_kernel(&environment.function(index), &Options::default()) {
+        match compile_kernel(&environment.function(index), &FrontendOptions::default()) {
             Err(error) => check_rejection(&error),
             Ok(compiled) => {
                 check_diagnostics(&compiled.warnings, &compiled.sources);
@@ -29,7 +29,7 @@ pub fn python_source(text: &str) {
                     match prepared(
                         &compiled.module,
                         compiled.kernel,
-                        &polyloom_passes::Options { checked, ..Default::default() },
+                        &polyloom_passes::PipelineOptions { checked, ..Default::default() },
                     ) {
                         Ok((module, _)) => assert_verified(&module, "prepare"),
                         Err(errors) => check_diagnostics(&errors, &compiled.sources),

@@ -22,7 +22,8 @@ pub fn random_module(seed: u64) -> Module {
         attributes(&mut random, &mut func);
         let values = func.params().to_vec();
         let b = Builder::new(&mut func);
-        let mut generator = Generator { random: &mut random, module: &module, b, values, exits: Vec::new(), results };
+        let mut generator =
+            ModuleGenerator { random: &mut random, module: &module, b, values, exits: Vec::new(), results };
         generator.code(4);
         let results = generator.any_of_types(&generator.results.clone());
         generator.b.return_(&results);
@@ -57,11 +58,11 @@ fn param_type(random: &mut Random) -> Type {
     Type::array(random.pick(&Scalar::ALL), 1 + random.below(MAX_DIMS) as u8)
 }
 
-struct Generator<'a, 'f> {
+struct ModuleGenerator<'a, 'f> {
     random: &'a mut Random,
     module: &'a Module,
     b: Builder<'f>,
-    /// What is in scope.
+    /// Holds what is in scope.
     values: Vec<Value>,
     /// Enclosing instructions that can be left, with their result types, and whether they are loops.
     exits: Vec<(Inst, Vec<Type>, bool)>,
@@ -69,7 +70,7 @@ struct Generator<'a, 'f> {
     results: Vec<Type>,
 }
 
-impl Generator<'_, '_> {
+impl ModuleGenerator<'_, '_> {
     /// Instructions, no terminator.
     fn code(&mut self, depth: usize) {
         for _ in 0..1 + self.random.below(6) {
@@ -135,8 +136,9 @@ impl Generator<'_, '_> {
     fn table_op(&mut self) {
         use op::TyPattern;
         let special = [Op::Cast, Op::Bitcast, Op::Tid, Op::WrapIndex, Op::Assert, Op::Check];
-        let ops = Op::all()
-            .filter(|info| !info.signatures.is_empty() && !special.contains(&info.op) && info.group != op::Group::Gpu);
+        let ops = Op::all().filter(|info| {
+            !info.signatures.is_empty() && !special.contains(&info.op) && info.group != op::OpGroup::Gpu
+        });
         let ops: Vec<&op::OpInfo> = ops.collect();
         let info = self.random.pick(&ops);
         let signature = &info.signatures[self.random.below(info.signatures.len())];

@@ -1,8 +1,8 @@
 //! The promises a fuzzer checks.
 
-use polyloom_ir::interp::{InterpError, Trap};
+use polyloom_ir::interp::{InterpError, InterpTrap};
 use polyloom_ir::{CheckKind, FileId, FuncId, FunctionKind, Imm, Module, generate, parse_module, verify_module};
-use polyloom_passes::{Context, Options, PASSES, prepared};
+use polyloom_passes::{PASSES, PassContext, PipelineOptions, prepared};
 
 /// Takes any text; panics if the compiler breaks a promise about it.
 pub type Target = fn(&str);
@@ -29,7 +29,7 @@ fn passes(module: &Module) {
             let mut copy = module.clone();
             let functions: Vec<FuncId> = copy.functions.keys().collect();
             for id in functions {
-                if (pass.run)(&mut copy, id, &Context { checked }).is_err() {
+                if (pass.run)(&mut copy, id, &PassContext { checked }).is_err() {
                     break;
                 }
                 assert_verified(&copy, pass.name);
@@ -37,7 +37,7 @@ fn passes(module: &Module) {
         }
         for (id, function) in &module.functions {
             if function.kind == FunctionKind::Kernel
-                && let Ok((copy, _)) = prepared(module, id, &Options { checked, ..Default::default() })
+                && let Ok((copy, _)) = prepared(module, id, &PipelineOptions { checked, ..Default::default() })
             {
                 assert_verified(&copy, "prepare");
             }
@@ -58,7 +58,7 @@ pub(super) fn assert_verified(module: &Module, pass: &str) {
 ///
 /// If one of them leaves other memory.
 pub fn program(seed: u64) {
-    let program = generate::program(seed, generate::Options::default());
+    let program = generate::program(seed, generate::GenerateOptions::default());
     let (module, kernel) = (&program.module, program.kernel);
     assert_verified(module, "making it");
     let expected = match program.interpret(module, kernel) {
@@ -85,18 +85,18 @@ pub fn program(seed: u64) {
         for pass in PASSES {
             let mut copy = module.clone();
             let functions: Vec<FuncId> = copy.functions.keys().collect();
-            if functions.iter().all(|&id| (pass.run)(&mut copy, id, &Context { checked }).is_ok()) {
+            if functions.iter().all(|&id| (pass.run)(&mut copy, id, &PassContext { checked }).is_ok()) {
                 compare(&copy, kernel, pass.name);
             }
         }
-        match prepared(module, kernel, &Options { checked, ..Default::default() }) {
+        match prepared(module, kernel, &PipelineOptions { checked, ..Default::default() }) {
             Ok((copy, id)) => compare(&copy, id, "prepare"),
             Err(errors) => panic!("seed {seed}: cannot be prepared: {}\n{module}", errors[0].message),
         }
     }
 }
 
-fn is_division(module: &Module, trap: &Trap) -> bool {
+fn is_division(module: &Module, trap: &InterpTrap) -> bool {
     let function = trap.site.func.map(|func| &module.functions[func]);
     function.is_some_and(|function| function.insts[trap.site.inst].imm == Imm::Check(CheckKind::Division))
 }

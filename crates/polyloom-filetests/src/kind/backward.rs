@@ -1,23 +1,23 @@
 //! `test backward`: the backward kernel of every kernel, as HIR.
 
 use super::python;
-use crate::case::Case;
+use crate::case::TestCase;
 use polyloom_ir::FunctionKind;
-use polyloom_passes::autodiff::{self, Request};
+use polyloom_passes::autodiff::{self, DerivativeRequest};
 
 /// The backward kernels with respect to all parameters; with the option `checkpoints` or `rows` those with checkpoints,
 /// with `stages` the stages as well, and with `overwriting` all where gradients are written rather than added to.
-pub(super) fn backward(case: &Case) -> Result<String, String> {
+pub(super) fn backward(case: &TestCase) -> Result<String, String> {
     let mut texts = Vec::new();
     for module in python::modules(case)? {
         let kernels = module.functions.iter().filter(|(_, function)| function.kind == FunctionKind::Kernel);
         for (id, function) in kernels {
             let rank = autodiff::natural_rank(function);
             let rows = case.has_option("rows");
-            let request = Request {
+            let request = DerivativeRequest {
                 checkpoints: rows || case.has_option("checkpoints"),
                 rows,
-                ..Request::new(vec![true; function.params().len()], rank)
+                ..DerivativeRequest::new(vec![true; function.params().len()], rank)
             };
             let made = autodiff::backward(&module, id, &request).map_err(|errors| case.render(&errors))?;
             let first = made.needs.replayed.len();

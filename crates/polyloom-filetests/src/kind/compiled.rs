@@ -3,22 +3,22 @@
 
 use super::differential;
 use super::python;
-use super::run::Directive;
-use super::value::Reader;
-use crate::case::{Case, find_inputs};
-use crate::differential::{Engines, TextEngine, launch, written};
-use polyloom_codegen::conformance::text::{Batch, Compiler, Entry};
-use polyloom_ir::interp::{Arg, BufferMemory, Interpreter};
+use super::run::RunDirective;
+use super::value::ValueReader;
+use crate::case::{TestCase, find_inputs};
+use crate::differential::{EngineSet, TextEngine, launch, written};
+use polyloom_codegen::conformance::text::{CppCompiler, KernelBatch, TextEntry};
+use polyloom_ir::interp::{BufferMemory, InterpArg, Interpreter};
 use polyloom_ir::{FunctionKind, Module};
-use polyloom_passes::Options;
+use polyloom_passes::PipelineOptions;
 use polyloom_passes::transform::scalarise::scalarise;
 use std::path::Path;
 
 /// A launch of a file test.
-struct Launch {
+struct TestLaunch {
     /// The file and the line.
     place: String,
-    directive: Directive,
+    directive: RunDirective,
     /// The module with composites taken apart, to which the directive refers.
     module: Module,
     text: String,
@@ -31,16 +31,16 @@ struct Launch {
 ///
 /// What differs from what the files say, a text for each.
 pub fn run_texts(root: &Path, compiler: &str, folder: &Path) -> Option<Result<usize, Vec<String>>> {
-    let found = Compiler::find(compiler)?;
+    let found = CppCompiler::find(compiler)?;
     // Beside the libraries of the launches, which stay loaded.
     let engine = TextEngine::new(compiler, folder.join("programs"))?;
     let (mut failures, mut launches, mut programs) = (Vec::new(), Vec::new(), Vec::new());
     let made = std::fs::create_dir_all(folder.join("programs"));
     failures.extend(made.err().map(|error| format!("{}: {error}", folder.display())));
-    let mut batch = Batch::default();
+    let mut batch = KernelBatch::default();
     for path in find_inputs(root).0 {
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-        let done = Case::read(&path, &name).and_then(|case| match case.test.as_str() {
+        let done = TestCase::read(&path, &name).and_then(|case| match case.test.as_str() {
             "run" => collect(&case, &name, &mut batch, &mut launches),
             "differential" => differential::program(&case).map(|program| programs.push(program)),
             _ => Ok(()),
@@ -57,7 +57,7 @@ pub fn run_texts(root: &Path, compiler: &str, folder: &Path) -> Option<Result<us
         }
         Err(message) => failures.push(message),
     }
-    match Engines::new() {
+    match EngineSet::new() {
         Ok(engines) => {
             let found = engine.check(&engines, &programs);
             failures.extend(found.into_iter().map(|(index, error)| format!("{error}\n{}", programs[index].1.text)));
@@ -68,30 +68,30 @@ pub fn run_texts(root: &Path, compiler: &str, folder: &Path) -> Option<Result<us
 }
 
 /// Writes the texts of the kernels that a file launches.
-fn collect(case: &Case, name: &str, batch: &mut Batch, launches: &mut Vec<Launch>) -> Result<(), String> {
+fn collect(case: &TestCase, name: &str, batch: &mut KernelBatch, launches: &mut Vec<TestLaunch>) -> Result<(), String> {
     let hir = if case.is_python() { None } else { Some(case.module(true)?) };
     for (line, text) in case.directives("run:") {
         let module = match &hir {
             Some(module) => module.clone(),
-            None => python::module(case, &Reader::new(text).function_name()?)?,
+            None => python::module(case, &ValueReader::new(text).function_name()?)?,
         };
         let mut flat = module.clone();
         scalarise(&mut flat);
-        let directive = Directive::parse(text, &flat)?;
+        let directive = RunDirective::parse(text, &flat)?;
         if flat.functions[directive.func].kind != FunctionKind::Kernel || !directive.leaves_arrays() {
             continue;
         }
-        let options = Options { checked: module.functions[directive.func].metadata.check, gpu: false };
+        let options = PipelineOptions { checked: module.functions[directive.func].metadata.check, gpu: false };
         let (text, function) =
             written(&module, directive.func, &options).map_err(|message| format!("line {line}: {message}"))?;
         batch.add(&text, &function);
-        launches.push(Launch { place: format!("{name}, line {line}"), directive, module: flat, text });
+        launches.push(TestLaunch { place: format!("{name}, line {line}"), directive, module: flat, text });
     }
     Ok(())
 }
 
-impl Launch {
-    fn check(&self, entry: &Entry) -> Result<(), String> {
+impl TestLaunch {
+    fn check(&self, entry: &TextEntry) -> Result<(), String> {
         let func = self.directive.func;
         let interpreter = Interpreter::new(&self.module, func).map_err(|error| error.to_string())?;
         let mut memory = BufferMemory::default();
@@ -99,8 +99,8 @@ impl Launch {
         let mut block: Vec<u64> = Vec::new();
         for (argument, &param) in arguments.iter().zip(self.module.functions[func].params()) {
             match *argument {
-                Arg::Scalar(bits) => block.push(bits),
-                Arg::Array(array) => {
+                InterpArg::Scalar(bits) => block.push(bits),
+                InterpArg::Array(array) => {
                     let ndim =
                         self.module.functions[func].ty(param).as_array().map_or(0, |(_, ndim)| usize::from(ndim));
                     let buffer = &mut memory.buffers[array.buffer as usize];

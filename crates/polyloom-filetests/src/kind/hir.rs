@@ -1,9 +1,9 @@
 //! `test parse` and `test verify`: the text form and the verifier.
 
-use crate::case::Case;
+use crate::case::TestCase;
 use polyloom_ir::{parse_module, verify_module};
 
-pub(super) fn parse(case: &Case) -> Result<String, String> {
+pub(super) fn parse(case: &TestCase) -> Result<String, String> {
     let (_, file) = case.sources();
     let module = match parse_module(&case.text, file) {
         Ok(module) => module,
@@ -17,7 +17,7 @@ pub(super) fn parse(case: &Case) -> Result<String, String> {
     }
 }
 
-pub(super) fn verify(case: &Case) -> Result<String, String> {
+pub(super) fn verify(case: &TestCase) -> Result<String, String> {
     match verify_module(&case.module(false)?) {
         Ok(()) => Ok("verified\n".to_owned()),
         Err(errors) => Ok(case.render(&errors)),

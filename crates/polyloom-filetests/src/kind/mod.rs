@@ -12,7 +12,7 @@ mod value;
 
 pub use compiled::run_texts;
 
-use crate::case::Case;
+use crate::case::TestCase;
 use polyloom::TextTarget;
 
 /// The output to compare with the expectation, or `None` for a test that carries its own.
@@ -23,7 +23,7 @@ type Output = Result<Option<String>, String>;
 /// # Errors
 ///
 /// What is wrong besides the output.
-pub fn run(case: &Case) -> Output {
+pub fn run(case: &TestCase) -> Output {
     match case.test.as_str() {
         "parse" => hir::parse(case).map(Some),
         "backward" => backward::backward(case).map(Some),

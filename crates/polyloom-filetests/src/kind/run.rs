@@ -20,33 +20,33 @@
 //! in blocks is also split at barriers after it is prepared, and must be such that it can be.
 
 use super::python;
-use super::value::{Reader, Value, matches_value};
-use crate::case::Case;
+use super::value::{TestValue, ValueReader, matches_value};
+use crate::case::TestCase;
 use crate::split::launch_split;
 use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::function::CheckKind;
-use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
+use polyloom_ir::interp::{BufferMemory, InterpArg, InterpError, Interpreter, PrintingHost};
 use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Module, Type};
 use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::scalarise::scalarise;
-use polyloom_passes::{Options, prepared};
+use polyloom_passes::{PipelineOptions, prepared};
 
 /// Enough for any test, and soon over.
 const MAX_STEPS: u64 = 10_000_000;
 
-pub(super) fn run(case: &Case) -> Result<(), String> {
+pub(super) fn run(case: &TestCase) -> Result<(), String> {
     let hir = if case.is_python() { None } else { Some(case.module(true)?) };
     let mut n_runs = 0;
     for (line, text) in case.directives("run:") {
         n_runs += 1;
         let compiled = match &hir {
             Some(_) => None,
-            None => Some(python::module(case, &Reader::new(text).function_name()?)?),
+            None => Some(python::module(case, &ValueReader::new(text).function_name()?)?),
         };
         let Some(module) = compiled.as_ref().or(hir.as_ref()) else { continue };
         let mut module = module.clone();
         scalarise(&mut module);
-        Directive::parse(text, &module)
+        RunDirective::parse(text, &module)
             .and_then(|directive| directive.check(&module))
             .map_err(|message| format!("line {line}: {text}\n  {message}"))?;
     }
@@ -54,31 +54,31 @@ pub(super) fn run(case: &Case) -> Result<(), String> {
 }
 
 /// One `; run:` line.
-pub(super) struct Directive {
+pub(super) struct RunDirective {
     pub(super) func: FuncId,
     /// Empty for a call.
     pub(super) shape: Vec<u64>,
-    arguments: Vec<Value>,
-    expected: Expected,
+    arguments: Vec<TestValue>,
+    expected: ExpectedValue,
 }
 
 #[derive(Default)]
-struct Expected {
+struct ExpectedValue {
     /// `None` leaves one out.
-    values: Vec<Option<Value>>,
+    values: Vec<Option<TestValue>>,
     printed: Option<String>,
     failure: Option<String>,
 }
 
-/// What a run came to.
-struct Outcome {
-    values: Vec<Value>,
+/// Describes what a run came to.
+struct RunOutcome {
+    values: Vec<TestValue>,
     printed: String,
 }
 
-impl Directive {
-    pub(super) fn parse(text: &str, module: &Module) -> Result<Directive, String> {
-        let mut reader = Reader::new(text);
+impl RunDirective {
+    pub(super) fn parse(text: &str, module: &Module) -> Result<RunDirective, String> {
+        let mut reader = ValueReader::new(text);
         let name = reader.function_name()?;
         let func = module.find(&name).ok_or_else(|| format!("there is no function @{name}"))?;
         let function = &module.functions[func];
@@ -96,7 +96,7 @@ impl Directive {
         if types.next().is_some() {
             return Err("there are fewer arguments than parameters".to_owned());
         }
-        let mut expected = Expected::default();
+        let mut expected = ExpectedValue::default();
         if reader.eat("==") {
             let outcome_types = outcome_types(function);
             for (index, &ty) in outcome_types.iter().enumerate() {
@@ -114,7 +114,7 @@ impl Directive {
         } else if !reader.rest().is_empty() {
             return Err(format!("unexpected `{}`", reader.rest()));
         }
-        Ok(Directive { func, shape, arguments, expected })
+        Ok(RunDirective { func, shape, arguments, expected })
     }
 
     fn check(&self, module: &Module) -> Result<(), String> {
@@ -131,7 +131,7 @@ impl Directive {
         }
         for checked in [false, true] {
             let how = if checked { "prepared with checks" } else { "prepared without checks" };
-            let (copy, kernel) = prepared(module, self.func, &Options { checked, ..Default::default() })
+            let (copy, kernel) = prepared(module, self.func, &PipelineOptions { checked, ..Default::default() })
                 .map_err(|errors| format!("cannot be {how}: {}", errors[0].message))?;
             let outcome = self.execute(&copy, kernel);
             outcome
@@ -151,11 +151,11 @@ impl Directive {
     }
 
     /// Runs the function; an error is a description of the failure.
-    fn execute(&self, module: &Module, func: FuncId) -> Result<Outcome, String> {
+    fn execute(&self, module: &Module, func: FuncId) -> Result<RunOutcome, String> {
         let function = &module.functions[func];
         let describe = |error: InterpError| describe(module, error);
         let interpreter = Interpreter::new(module, func).map_err(describe)?.with_max_steps(MAX_STEPS);
-        let (mut memory, mut host) = (BufferMemory::default(), Printed::default());
+        let (mut memory, mut host) = (BufferMemory::default(), PrintingHost::default());
         let arguments = self.arguments(&mut memory);
         let values = if function.kind == FunctionKind::Kernel {
             let n_threads = self.shape.iter().product();
@@ -164,60 +164,60 @@ impl Directive {
         } else {
             let bits = interpreter.call_with(&arguments, &mut memory, &mut host).map_err(describe)?;
             let scalars = function.results.iter().filter_map(|ty| ty.as_scalar());
-            scalars.zip(bits).map(|(ty, bits)| Value::Scalar(ty, bits)).collect()
+            scalars.zip(bits).map(|(ty, bits)| TestValue::Scalar(ty, bits)).collect()
         };
-        Ok(Outcome { values, printed: host.0 })
+        Ok(RunOutcome { values, printed: host.0 })
     }
 
     /// Runs a kernel that does the work of whole blocks.
-    fn execute_split(&self, module: &Module, func: FuncId, plan: &BlockPlan) -> Result<Outcome, String> {
+    fn execute_split(&self, module: &Module, func: FuncId, plan: &BlockPlan) -> Result<RunOutcome, String> {
         let describe = |error: InterpError| describe(module, error);
         let interpreter = Interpreter::new(module, func).map_err(describe)?;
         let grid = interpreter.default_grid(self.shape.iter().product());
-        let (mut memory, mut host) = (BufferMemory::default(), Printed::default());
+        let (mut memory, mut host) = (BufferMemory::default(), PrintingHost::default());
         let arguments = self.arguments(&mut memory);
         let (split, over) = ((module, func, plan), (&self.shape[..], grid));
         launch_split(split, over, &arguments, &mut memory, &mut host, MAX_STEPS).map_err(describe)?;
-        Ok(Outcome { values: self.arrays(&memory, &arguments), printed: host.0 })
+        Ok(RunOutcome { values: self.arrays(&memory, &arguments), printed: host.0 })
     }
 
-    /// Whether a launch ends well, and leaves something in arrays.
+    /// Returns true if a launch ends well, and leaves something in arrays.
     pub(super) fn leaves_arrays(&self) -> bool {
         self.expected.failure.is_none() && self.expected.values.iter().any(Option::is_some)
     }
 
     /// Compares what a launch left in arrays.
-    pub(super) fn compare_arrays(&self, memory: &BufferMemory, arguments: &[Arg]) -> Result<(), String> {
+    pub(super) fn compare_arrays(&self, memory: &BufferMemory, arguments: &[InterpArg]) -> Result<(), String> {
         let printed = self.expected.printed.clone().unwrap_or_default();
-        self.compare(&Outcome { values: self.arrays(memory, arguments), printed })
+        self.compare(&RunOutcome { values: self.arrays(memory, arguments), printed })
     }
 
     /// The arguments, arrays among them in memory.
-    pub(super) fn arguments(&self, memory: &mut BufferMemory) -> Vec<Arg> {
-        let argument = |argument: &Value| match argument {
-            Value::Scalar(_, bits) => Arg::Scalar(*bits),
-            Value::Array(elem, extents, bits) => memory.add_array(*elem, extents, bits),
+    pub(super) fn arguments(&self, memory: &mut BufferMemory) -> Vec<InterpArg> {
+        let argument = |argument: &TestValue| match argument {
+            TestValue::Scalar(_, bits) => InterpArg::Scalar(*bits),
+            TestValue::Array(elem, extents, bits) => memory.add_array(*elem, extents, bits),
         };
         self.arguments.iter().map(argument).collect()
     }
 
-    /// What is in the arrays among the arguments.
-    fn arrays(&self, memory: &BufferMemory, arguments: &[Arg]) -> Vec<Value> {
+    /// Returns what is in the arrays among the arguments.
+    fn arrays(&self, memory: &BufferMemory, arguments: &[InterpArg]) -> Vec<TestValue> {
         let arrays = self.arguments.iter().zip(arguments).filter_map(|(value, &argument)| match value {
-            Value::Array(elem, extents, _) => {
-                Some(Value::Array(*elem, extents.clone(), memory.elements(*elem, argument)))
+            TestValue::Array(elem, extents, _) => {
+                Some(TestValue::Array(*elem, extents.clone(), memory.elements(*elem, argument)))
             }
-            Value::Scalar(..) => None,
+            TestValue::Scalar(..) => None,
         });
         arrays.collect()
     }
 
-    fn compare(&self, outcome: &Outcome) -> Result<(), String> {
-        let differs = |(expected, found): (&Option<Value>, &Value)| {
+    fn compare(&self, outcome: &RunOutcome) -> Result<(), String> {
+        let differs = |(expected, found): (&Option<TestValue>, &TestValue)| {
             expected.as_ref().is_some_and(|expected| !matches_value(expected, found))
         };
         if self.expected.values.iter().zip(&outcome.values).any(differs) {
-            let found: Vec<String> = outcome.values.iter().map(Value::to_string).collect();
+            let found: Vec<String> = outcome.values.iter().map(TestValue::to_string).collect();
             return Err(format!("gives {}", found.join(", ")));
         }
         match &self.expected.printed {

@@ -1,14 +1,14 @@
 //! `test cpp` and `test cuda`: kernels as C++ and CUDA C++ text.
 
 use super::python;
-use crate::case::Case;
+use crate::case::TestCase;
 use polyloom::{TextOptions, TextTarget, write_text};
 use polyloom_ir::FunctionKind;
-use polyloom_passes::Options;
+use polyloom_passes::PipelineOptions;
 
 /// The text of every kernel and of the functions it calls, and, with the option `prelude`, of all else. With the option
 /// `comments` the lines of the source stand in it.
-pub(super) fn text(case: &Case, target: TextTarget) -> Result<String, String> {
+pub(super) fn text(case: &TestCase, target: TextTarget) -> Result<String, String> {
     let modules = match case.is_python() {
         true => python::modules(case)?,
         false => vec![case.module(true)?],
@@ -18,7 +18,7 @@ pub(super) fn text(case: &Case, target: TextTarget) -> Result<String, String> {
         sources: case.has_option("comments").then_some(&sources),
         without_prelude: !case.has_option("prelude"),
     };
-    let options = Options { checked: case.has_option("checked"), ..Default::default() };
+    let options = PipelineOptions { checked: case.has_option("checked"), ..Default::default() };
     let mut texts = Vec::new();
     for module in &modules {
         for (id, function) in &module.functions {

@@ -1,24 +1,24 @@
 //! Values in `; run:` lines: reading, comparing, showing.
 
 use polyloom_ir::generate::is_nan;
-use polyloom_ir::text::{Constant, parse_constant};
+use polyloom_ir::text::{TypedConstant, parse_constant};
 use polyloom_ir::{Scalar, Type};
 use std::fmt;
 
 /// A scalar or an array, with the bits of its elements.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Value {
+pub(super) enum TestValue {
     /// A scalar.
     Scalar(Scalar, u64),
     /// A dense row-major array: element type, extents, elements.
     Array(Scalar, Vec<usize>, Vec<u64>),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for TestValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Scalar(ty, bits) => Constant(Some(*ty), *bits).fmt(f),
-            Value::Array(elem, extents, bits) => f.write_str(&show(*elem, extents, bits)),
+            TestValue::Scalar(ty, bits) => TypedConstant(Some(*ty), *bits).fmt(f),
+            TestValue::Array(elem, extents, bits) => f.write_str(&show(*elem, extents, bits)),
         }
     }
 }
@@ -29,38 +29,38 @@ fn show(elem: Scalar, extents: &[usize], bits: &[u64]) -> String {
             let n_inner: usize = inner.iter().product();
             bits.chunks(n_inner.max(1)).map(|chunk| show(elem, inner, chunk)).collect()
         }
-        _ => bits.iter().map(|&bits| Constant(Some(elem), bits).to_string()).collect(),
+        _ => bits.iter().map(|&bits| TypedConstant(Some(elem), bits).to_string()).collect(),
     };
     format!("[{}]", parts.join(", "))
 }
 
-/// Whether a value is the expected one. A NaN equals any NaN.
-pub(super) fn matches_value(expected: &Value, found: &Value) -> bool {
+/// Returns true if a value is the expected one. A NaN equals any NaN.
+pub(super) fn matches_value(expected: &TestValue, found: &TestValue) -> bool {
     match (expected, found) {
-        (Value::Scalar(ty, a), Value::Scalar(_, b)) => same(*ty, *a, *b),
-        (Value::Array(elem, extents, a), Value::Array(_, found_extents, b)) => {
+        (TestValue::Scalar(ty, a), TestValue::Scalar(_, b)) => same(*ty, *a, *b),
+        (TestValue::Array(elem, extents, a), TestValue::Array(_, found_extents, b)) => {
             extents == found_extents && a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(*elem, *a, *b))
         }
         _ => false,
     }
 }
 
-/// Whether two scalars of a type are the same bits, or both NaN.
+/// Returns true if two scalars of a type are the same bits, or both NaN.
 fn same(ty: Scalar, a: u64, b: u64) -> bool {
     a == b || (is_nan(ty, a) && is_nan(ty, b))
 }
 
 /// Reads a `; run:` line from left to right.
-pub(super) struct Reader<'t> {
+pub(super) struct ValueReader<'t> {
     rest: &'t str,
 }
 
-impl<'t> Reader<'t> {
-    pub(super) fn new(text: &'t str) -> Reader<'t> {
-        Reader { rest: text.trim() }
+impl<'t> ValueReader<'t> {
+    pub(super) fn new(text: &'t str) -> ValueReader<'t> {
+        ValueReader { rest: text.trim() }
     }
 
-    /// What has not been read.
+    /// Returns what has not been read.
     pub(super) fn rest(&self) -> &'t str {
         self.rest.trim()
     }
@@ -120,7 +120,7 @@ impl<'t> Reader<'t> {
     pub(super) fn list<T>(
         &mut self,
         close: &str,
-        mut item: impl FnMut(&mut Reader<'t>) -> Result<T, String>,
+        mut item: impl FnMut(&mut ValueReader<'t>) -> Result<T, String>,
     ) -> Result<Vec<T>, String> {
         let mut list = Vec::new();
         while !self.eat(close) {
@@ -133,9 +133,9 @@ impl<'t> Reader<'t> {
     }
 
     /// A value of a type: a constant, or an array as lists in lists.
-    pub(super) fn value(&mut self, ty: Type) -> Result<Value, String> {
+    pub(super) fn value(&mut self, ty: Type) -> Result<TestValue, String> {
         match ty {
-            Type::Scalar(ty) => Ok(Value::Scalar(ty, self.constant(ty)?)),
+            Type::Scalar(ty) => Ok(TestValue::Scalar(ty, self.constant(ty)?)),
             Type::Array { elem, ndim, .. } => {
                 let mut extents = vec![0; ndim.into()];
                 let mut elements = Vec::new();
@@ -143,7 +143,7 @@ impl<'t> Reader<'t> {
                 if elements.len() != extents.iter().product::<usize>() {
                     return Err("the lists of an array differ in length".to_owned());
                 }
-                Ok(Value::Array(elem, extents, elements))
+                Ok(TestValue::Array(elem, extents, elements))
             }
             Type::Composite(_) | Type::CompositeArray { .. } => {
                 Err(format!("{ty} has no values: functions are scalarised before they run"))

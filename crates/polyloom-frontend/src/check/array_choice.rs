@@ -3,10 +3,10 @@
 //! HIR has no arrays that are values, so a name cannot stand for one of two. What follows the assignment in its block is
 //! written twice, in the branches of an `if`, in each of which the name stands for one array.
 
-use super::flow::{Flow, LocalSet};
-use super::function::{Checker, Name};
+use super::flow::{FlowState, LocalSet};
+use super::function::{FunctionChecker, NameMeaning};
 use crate::structure::ValueType;
-use crate::typed_ast::{ExprKind, LocalId, Stmt, StmtKind};
+use crate::typed_ast::{ExprKind, LocalId, StmtKind, TypedStmt};
 use polyloom_ir::Span;
 use ruff_python_ast as ast;
 use rustc_hash::FxHashMap;
@@ -19,11 +19,11 @@ pub(super) struct ArrayChoice<'a> {
 
 /// A snapshot of what names mean, taken before code that is checked more than once.
 pub(super) struct NameSnapshot<'a> {
-    names: FxHashMap<&'a str, Name>,
+    names: FxHashMap<&'a str, NameMeaning>,
     leaves: Vec<Vec<Option<LocalId>>>,
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// The assignment that a statement is, if it chooses an array by a condition that only the launch knows.
     pub(super) fn array_choice(&mut self, stmt: &'a ast::Stmt) -> Option<ArrayChoice<'a>> {
         let ast::Stmt::Assign(assign) = stmt else { return None };
@@ -39,15 +39,15 @@ impl<'a> Checker<'_, '_, 'a> {
         let has_arrays = |ty: ValueType| ty.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some());
         match expr {
             ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
-                Some(Name::Local(local)) => self.local_type(*local).as_any_array().is_some(),
-                Some(Name::View(view)) => matches!(self.views[*view].kind, ExprKind::View { .. }),
-                Some(Name::Struct(_)) => self.place_type(expr).is_some_and(has_arrays),
+                Some(NameMeaning::Local(local)) => self.local_type(*local).as_any_array().is_some(),
+                Some(NameMeaning::View(view)) => matches!(self.views[*view].kind, ExprKind::View { .. }),
+                Some(NameMeaning::Struct(_)) => self.place_type(expr).is_some_and(has_arrays),
                 _ => false,
             },
             ast::Expr::Attribute(_) => self.place_type(expr).is_some_and(has_arrays),
             ast::Expr::Subscript(subscript) => {
                 let ast::Expr::Name(name) = &*subscript.value else { return false };
-                let Some(Name::Local(local)) = self.names.get(name.id.as_str()) else { return false };
+                let Some(NameMeaning::Local(local)) = self.names.get(name.id.as_str()) else { return false };
                 let indices = crate::annotation::elements(&subscript.slice);
                 let n_indices = indices.iter().filter(|index| !index.is_slice_expr()).count();
                 self.local_type(*local).as_any_array().is_some_and(|(_, ndim)| usize::from(ndim) > n_indices)
@@ -62,7 +62,7 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         ArrayChoice { target, chosen }: ArrayChoice<'a>,
         rest: &'a [ast::Stmt],
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
         let cond = self.condition(&chosen.test);
         let span = self.span(target);
@@ -72,7 +72,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let n_diagnostics = self.compilation.diagnostics.len();
         self.assigned.push(LocalSet::default());
         let mut branches = [Vec::new(), Vec::new()];
-        let mut after: Option<Flow> = None;
+        let mut after: Option<FlowState> = None;
         for (taken, branch) in [true, false].into_iter().zip(&mut branches) {
             let value = if taken { &chosen.body } else { &chosen.orelse };
             self.flow = before.clone();
@@ -97,7 +97,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let [then, otherwise] = branches;
         let merged = assigned.select(|local| self.flow.set.contains(local));
-        out.push(Stmt { kind: StmtKind::If { cond, then, otherwise, merged }, span });
+        out.push(TypedStmt { kind: StmtKind::If { cond, then, otherwise, merged }, span });
     }
 
     /// One array, and the rest of the block; of a choice within the choice, both again.
@@ -107,7 +107,7 @@ impl<'a> Checker<'_, '_, 'a> {
         value: &'a ast::Expr,
         span: Span,
         rest: &'a [ast::Stmt],
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
         match value {
             ast::Expr::If(chosen) if self.choice(&chosen.test).is_none() => {
@@ -120,11 +120,11 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// The parameter that a condition is, if nothing assigns it: it decides every choice by it in the same way.
+    /// The parameter that a condition is, if nothing assigns it, so that it decides every choice by it in the same way.
     fn unchanging_parameter(&self, test: &'a ast::Expr) -> Option<&'a str> {
         let ast::Expr::Name(name) = test else { return None };
         let name = name.id.as_str();
-        let Some(Name::Local(local)) = self.names.get(name) else { return None };
+        let Some(NameMeaning::Local(local)) = self.names.get(name) else { return None };
         let def = self.unit.definition(self.function)?;
         ((local.0 as usize) < self.n_params && !assigns(&def.body, name)).then_some(name)
     }
@@ -135,19 +135,19 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Makes names for arrays, and what else is decided when the kernel is compiled, stand for what they did before.
-    /// Variables stay: the branches share them.
+    /// Variables stay, because the branches share them.
     fn restore_names(&mut self, before: &NameSnapshot<'a>) {
-        let stays = |checker: &Self, name: Name| match name {
-            Name::Local(local) => {
+        let stays = |checker: &Self, name: NameMeaning| match name {
+            NameMeaning::Local(local) => {
                 checker.local_type(local).as_any_array().is_none() && !checker.fixed.contains_key(&local)
             }
-            Name::Struct(variable) => checker.structs[variable]
+            NameMeaning::Struct(variable) => checker.structs[variable]
                 .leaves
                 .iter()
                 .flatten()
                 .all(|leaf| checker.locals[leaf.0 as usize].ty.as_any_array().is_none()),
-            Name::Poisoned => true,
-            Name::Later(_) | Name::Known(_) | Name::View(_) => false,
+            NameMeaning::Poisoned => true,
+            NameMeaning::Later(_) | NameMeaning::Known(_) | NameMeaning::View(_) => false,
         };
         let names = std::mem::take(&mut self.names);
         let kept = names.into_iter().filter(|&(_, name)| stays(self, name)).collect();

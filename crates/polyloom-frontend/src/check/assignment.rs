@@ -1,22 +1,22 @@
 //! Assignments: what their targets are, and what becomes of names and their types.
 
-use super::composite::Held;
+use super::composite::Temporaries;
 use super::conversion::has_quotient;
-use super::element::Indexed;
-use super::function::{Checker, Name};
-use super::run::Base;
-use crate::environment::Builtin;
-use crate::number::Number;
+use super::element::SubscriptMeaning;
+use super::function::{FunctionChecker, NameMeaning};
+use super::run::TargetBase;
+use crate::environment::BuiltinFunction;
+use crate::number::PythonNumber;
 use crate::param_type::ParamType;
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target, Targets};
+use crate::typed_ast::{AssignTarget, ExprKind, ExprType, LocalId, StmtKind, Targets, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `target = value`, `a = b = value`, `a, b = value`.
-    pub(super) fn assign(&mut self, assign: &'a ast::StmtAssign, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn assign(&mut self, assign: &'a ast::StmtAssign, span: Span, out: &mut Vec<TypedStmt>) {
         if let [target] = &assign.targets[..] {
             return self.assign_one(target, &assign.value, span, out);
         }
@@ -29,7 +29,7 @@ impl<'a> Checker<'_, '_, 'a> {
         if let ExprKind::View { .. } = value.kind {
             value = self.not_kept(&value);
         }
-        let simple = |e: &Expr| match e.kind {
+        let simple = |e: &TypedExpr| match e.kind {
             ExprKind::Const(_) | ExprKind::Number(_) => true,
             // A part of it may be the next target.
             ExprKind::Local(_) => e.ty.as_value().is_some_and(|ty| ty.as_composite().is_none()),
@@ -40,11 +40,11 @@ impl<'a> Checker<'_, '_, 'a> {
         {
             let value_span = value.span;
             let held = self.held_local(ty, value_span, span);
-            out.push(Stmt {
-                kind: StmtKind::Assign { targets: smallvec![Target::Local(held)], values: smallvec![value] },
+            out.push(TypedStmt {
+                kind: StmtKind::Assign { targets: smallvec![AssignTarget::Local(held)], values: smallvec![value] },
                 span,
             });
-            value = Expr::new(ExprKind::Local(held), ExprType::Value(ty), value_span);
+            value = TypedExpr::new(ExprKind::Local(held), ExprType::Value(ty), value_span);
         }
         for target in &assign.targets {
             self.assign_value(target, value.clone(), span, out);
@@ -52,15 +52,21 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Assigns a value to one target.
-    pub(super) fn assign_value(&mut self, target: &'a ast::Expr, value: Expr, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn assign_value(
+        &mut self,
+        target: &'a ast::Expr,
+        value: TypedExpr,
+        span: Span,
+        out: &mut Vec<TypedStmt>,
+    ) {
         let mut targets = Targets::new();
         if let Some(value) = self.target(target, value, &mut targets) {
-            out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+            out.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
         }
     }
 
     /// A struct, or the values of a call, as variables of their own.
-    pub(super) fn hold_struct(&mut self, value: Expr, span: Span, out: &mut Vec<Stmt>) -> Expr {
+    pub(super) fn hold_struct(&mut self, value: TypedExpr, span: Span, out: &mut Vec<TypedStmt>) -> TypedExpr {
         if matches!(&value.kind, ExprKind::Tuple(leaves) if leaves.iter().all(|leaf| matches!(leaf.kind, ExprKind::Local(_))))
         {
             return value;
@@ -69,10 +75,10 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The same, each leaf in a new variable, so that no later assignment changes it.
-    fn copy_struct(&mut self, value: Expr, span: Span, out: &mut Vec<Stmt>) -> Expr {
+    fn copy_struct(&mut self, value: TypedExpr, span: Span, out: &mut Vec<TypedStmt>) -> TypedExpr {
         let Some(ty) = value.ty.full() else { return value };
         let value_span = value.span;
-        let mut held = Held::default();
+        let mut held = Temporaries::default();
         let leaves = self.leaves_of(value, &mut held);
         let mut targets = Targets::new();
         let (mut stored, mut locals) = (Vec::new(), Vec::new());
@@ -80,17 +86,17 @@ impl<'a> Checker<'_, '_, 'a> {
             match leaf.ty.as_value().filter(|ty| ty.as_any_array().is_none()) {
                 Some(ty) => {
                     let local = self.held_local(ty, value_span, span);
-                    targets.push(Target::Local(local));
+                    targets.push(AssignTarget::Local(local));
                     stored.push(leaf);
-                    locals.push(Expr::new(ExprKind::Local(local), ExprType::Value(ty), value_span));
+                    locals.push(TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), value_span));
                 }
                 None => locals.push(leaf),
             }
         }
         let types = stored.iter().filter_map(|leaf| leaf.ty.full()).collect();
-        let stored = held.around(Expr::new(ExprKind::Tuple(stored), ExprType::Values(types), value_span));
-        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![stored] }, span });
-        Expr::new(ExprKind::Tuple(locals), ty.into(), value_span)
+        let stored = held.around(TypedExpr::new(ExprKind::Tuple(stored), ExprType::Values(types), value_span));
+        out.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![stored] }, span });
+        TypedExpr::new(ExprKind::Tuple(locals), ty.into(), value_span)
     }
 
     /// A variable without a name that the rest of a statement reads.
@@ -102,7 +108,13 @@ impl<'a> Checker<'_, '_, 'a> {
         held
     }
 
-    pub(super) fn assign_one(&mut self, target: &'a ast::Expr, value: &'a ast::Expr, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn assign_one(
+        &mut self,
+        target: &'a ast::Expr,
+        value: &'a ast::Expr,
+        span: Span,
+        out: &mut Vec<TypedStmt>,
+    ) {
         let targets = match target {
             ast::Expr::Tuple(tuple) => &tuple.elts,
             ast::Expr::List(list) => &list.elts,
@@ -119,7 +131,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
                 self.assigning = match target {
                     ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
-                        Some(Name::Local(local)) => Some(*local),
+                        Some(NameMeaning::Local(local)) => Some(*local),
                         _ => None,
                     },
                     _ => None,
@@ -127,14 +139,14 @@ impl<'a> Checker<'_, '_, 'a> {
                 let value = self.expr(value);
                 self.assigning = None;
                 if let ast::Expr::Name(name) = target {
-                    // An array of the kernel's own has its elements in itself: another name is a copy.
+                    // An array of the kernel's own has its elements in itself, so that another name is a copy.
                     if let ExprKind::View { array, indices } = &value.kind
                         && indices.is_empty()
                         && let Some(fixed) = self.fixed.get(array).cloned()
                     {
                         self.lint_copy(span);
                         let ty = ExprType::Value(self.local_type(*array));
-                        let value = Expr::new(ExprKind::Local(*array), ty, value.span);
+                        let value = TypedExpr::new(ExprKind::Local(*array), ty, value.span);
                         return self.bind_own(name, fixed, value, span, out);
                     }
                     if self.bind_view(name, &value, out) {
@@ -147,11 +159,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 return self.assign_value(target, value, span, out);
             }
         };
-        let values: SmallVec<[Expr; 1]> = match value {
+        let values: SmallVec<[TypedExpr; 1]> = match value {
             ast::Expr::Tuple(tuple) => tuple.elts.iter().map(|e| self.expr(e)).collect(),
             ast::Expr::List(list) => list.elts.iter().map(|e| self.expr(e)).collect(),
             _ => match self.called_builtin(value) {
-                Some((Builtin::Tid, call)) if call.arguments.is_empty() && (2..=4).contains(&targets.len()) => {
+                Some((BuiltinFunction::Tid, call)) if call.arguments.is_empty() && (2..=4).contains(&targets.len()) => {
                     let value_span = self.span(value);
                     smallvec![self.tid_coordinates(targets.len(), value_span)]
                 }
@@ -168,18 +180,18 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn unpack(
         &mut self,
         targets: &'a [ast::Expr],
-        values: SmallVec<[Expr; 1]>,
+        values: SmallVec<[TypedExpr; 1]>,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
         // One expression of several values is assigned as it is; otherwise there is one value for each target.
         let from_call: Option<SmallVec<[ValueType; 2]>> = match &values[..] {
-            [Expr { ty: ExprType::Values(types), .. }] => Some(types.clone()),
+            [TypedExpr { ty: ExprType::Values(types), .. }] => Some(types.clone()),
             _ => None,
         };
-        let failed = values.iter().any(Expr::is_error);
+        let failed = values.iter().any(TypedExpr::is_error);
         let n_values = from_call.as_ref().map_or(values.len(), |types| types.len());
-        let is_tid = matches!(&values[..], [Expr { kind: ExprKind::Tid(_), .. }]);
+        let is_tid = matches!(&values[..], [TypedExpr { kind: ExprKind::Tid(_), .. }]);
         if !failed && is_tid && targets.len() > 4 {
             let message = format!("a launch has at most 4 coordinates, not {}", targets.len());
             self.reject(Code::TypeMismatch, span, message, "unpack `tid()` to 2, 3 or 4 variables");
@@ -190,7 +202,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         if failed || n_values != targets.len() {
             for target in targets {
-                self.target(target, Expr::error(span), &mut Targets::new());
+                self.target(target, TypedExpr::error(span), &mut Targets::new());
             }
             return;
         }
@@ -198,7 +210,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let all_plain = |types: &SmallVec<[ValueType; 2]>| types.iter().all(|ty| ty.as_plain().is_some());
         let mut values = values;
         let from_call = match from_call {
-            // What is stored is more than the call's values one by one: variables hold these first.
+            // Variables hold the call's values first, because more is stored than these one by one.
             Some(types) if !all_variables || !all_plain(&types) => {
                 values = self.hold_values(values, &types, span, out);
                 None
@@ -208,7 +220,7 @@ impl<'a> Checker<'_, '_, 'a> {
         if !all_variables && targets.len() > 1 {
             // A target may be a part of what another one changes, or have an index that another one sets: as in Python,
             // all values are known first, and then the targets are assigned from left to right.
-            let values: SmallVec<[Expr; 4]> =
+            let values: SmallVec<[TypedExpr; 4]> =
                 values.into_iter().map(|value| self.hold_assigned(value, span, out)).collect();
             for (target, value) in targets.iter().zip(values) {
                 self.assign_value(target, value, span, out);
@@ -221,8 +233,8 @@ impl<'a> Checker<'_, '_, 'a> {
         let tuple = if from_call.is_some() { values.next() } else { None };
         for (i, target) in targets.iter().enumerate() {
             let value = match &from_call {
-                // Stands for one of the call's values: its type is what matters.
-                Some(types) => Expr::new(ExprKind::Tuple(Vec::new()), ExprType::from(types[i]), span),
+                // Stands for one of the call's values, because its type is what matters.
+                Some(types) => TypedExpr::new(ExprKind::Tuple(Vec::new()), ExprType::from(types[i]), span),
                 None => match values.next() {
                     Some(value) => value,
                     None => return,
@@ -240,12 +252,12 @@ impl<'a> Checker<'_, '_, 'a> {
             None => given,
         };
         if !bound.is_empty() {
-            out.push(Stmt { kind: StmtKind::Assign { targets: bound, values }, span });
+            out.push(TypedStmt { kind: StmtKind::Assign { targets: bound, values }, span });
         }
     }
 
     /// A value that no assignment after it changes. What has no value of its own yet, a number or an array, is itself.
-    fn hold_assigned(&mut self, value: Expr, span: Span, out: &mut Vec<Stmt>) -> Expr {
+    fn hold_assigned(&mut self, value: TypedExpr, span: Span, out: &mut Vec<TypedStmt>) -> TypedExpr {
         if value.is_error() || matches!(value.ty, ExprType::Values(_)) {
             return value;
         }
@@ -264,16 +276,16 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let value_span = value.span;
         let held = self.held_local(ty, value_span, span);
-        let kind = StmtKind::Assign { targets: smallvec![Target::Local(held)], values: smallvec![value] };
-        out.push(Stmt { kind, span });
-        Expr::new(ExprKind::Local(held), ExprType::Value(ty), value_span)
+        let kind = StmtKind::Assign { targets: smallvec![AssignTarget::Local(held)], values: smallvec![value] };
+        out.push(TypedStmt { kind, span });
+        TypedExpr::new(ExprKind::Local(held), ExprType::Value(ty), value_span)
     }
 
     /// Holds the conditions by which an expression of numbers alone chooses among these.
-    fn hold_conditions(&mut self, value: &mut Expr, span: Span, out: &mut Vec<Stmt>) {
+    fn hold_conditions(&mut self, value: &mut TypedExpr, span: Span, out: &mut Vec<TypedStmt>) {
         match &mut value.kind {
             ExprKind::If { cond, then, otherwise, .. } => {
-                let condition = std::mem::replace(&mut **cond, Expr::error(span));
+                let condition = std::mem::replace(&mut **cond, TypedExpr::error(span));
                 **cond = self.hold_assigned(condition, span, out);
                 self.hold_conditions(then, span, out);
                 self.hold_conditions(otherwise, span, out);
@@ -281,7 +293,7 @@ impl<'a> Checker<'_, '_, 'a> {
             ExprKind::Op { args, .. } => args.iter_mut().for_each(|arg| match arg.is_waiting() {
                 true => self.hold_conditions(arg, span, out),
                 false => {
-                    let held = std::mem::replace(arg, Expr::error(span));
+                    let held = std::mem::replace(arg, TypedExpr::error(span));
                     *arg = self.hold_assigned(held, span, out);
                 }
             }),
@@ -292,38 +304,43 @@ impl<'a> Checker<'_, '_, 'a> {
     /// Puts the values of an expression that gives several into variables of their own.
     pub(super) fn hold_values(
         &mut self,
-        values: SmallVec<[Expr; 1]>,
+        values: SmallVec<[TypedExpr; 1]>,
         types: &[ValueType],
         span: Span,
-        out: &mut Vec<Stmt>,
-    ) -> SmallVec<[Expr; 1]> {
+        out: &mut Vec<TypedStmt>,
+    ) -> SmallVec<[TypedExpr; 1]> {
         let mut targets = Targets::new();
         let mut leaf = |checker: &mut Self, ty: Type| {
             let local = checker.held_local(ty, span, span);
-            targets.push(Target::Local(local));
-            Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+            targets.push(AssignTarget::Local(local));
+            TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), span)
         };
         let held = types.iter().map(|&ty| match ty {
             ValueType::Plain(ty) => leaf(self, ty),
             _ => {
                 let leaves = ty.leaf_types().into_iter().map(|ty| leaf(self, ty)).collect();
-                Expr::new(ExprKind::Tuple(leaves), ty.into(), span)
+                TypedExpr::new(ExprKind::Tuple(leaves), ty.into(), span)
             }
         });
         let held = held.collect();
-        out.push(Stmt { kind: StmtKind::Assign { targets, values }, span });
+        out.push(TypedStmt { kind: StmtKind::Assign { targets, values }, span });
         held
     }
 
     /// Appends what a target writes, and gives the value as it is stored there; `None` if either is rejected, or if
     /// nothing is to be stored: the target now stands for an array.
-    pub(super) fn target(&mut self, target: &'a ast::Expr, value: Expr, targets: &mut Targets) -> Option<Expr> {
+    pub(super) fn target(
+        &mut self,
+        target: &'a ast::Expr,
+        value: TypedExpr,
+        targets: &mut Targets,
+    ) -> Option<TypedExpr> {
         let span = self.span(target);
         match target {
             ast::Expr::Name(name) if value.ty.is_struct() => self.bind_struct(name, value, targets),
             ast::Expr::Name(name) => {
                 let (local, value) = self.bind_name(name, value)?;
-                targets.push(Target::Local(local));
+                targets.push(AssignTarget::Local(local));
                 Some(value)
             }
             ast::Expr::Subscript(subscript) if is_shape(&subscript.value) => {
@@ -338,26 +355,28 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::Subscript(subscript) => {
                 let indexed = self.indexed_target(subscript, span);
                 let indexed = match indexed? {
-                    Indexed::Struct(place) => return self.assign_place(place, value, targets),
+                    SubscriptMeaning::Struct(place) => return self.assign_place(place, value, targets),
                     indexed => indexed,
                 };
                 let value = if value.is_waiting() { value } else { self.settle(value) };
                 let (target, value) = match indexed {
-                    Indexed::View(view) => {
+                    SubscriptMeaning::View(view) => {
                         self.too_few_indices(&view);
                         return None;
                     }
-                    Indexed::Element(element, elem) => {
+                    SubscriptMeaning::Element(element, elem) => {
                         let value = self.expect_value(value, elem, Code::TypeMismatch, "the array's element");
-                        (Target::Element(Box::new(element)), value)
+                        (AssignTarget::Element(Box::new(element)), value)
                     }
-                    Indexed::Component(base, composite, index) => {
+                    SubscriptMeaning::Component(base, composite, index) => {
                         self.component_target(&base, composite, index, value, span)?
                     }
-                    Indexed::Parts(parts) => self.parts_target(parts, value, span)?,
-                    Indexed::Run(run) => self.run_target(run, value, span)?,
-                    Indexed::Row(base, composite, index) => self.row_target(&base, composite, index, value, span)?,
-                    Indexed::Struct(_) => return None,
+                    SubscriptMeaning::Parts(parts) => self.parts_target(parts, value, span)?,
+                    SubscriptMeaning::Run(run) => self.run_target(run, value, span)?,
+                    SubscriptMeaning::Row(base, composite, index) => {
+                        self.row_target(&base, composite, index, value, span)?
+                    }
+                    SubscriptMeaning::Struct(_) => return None,
                 };
                 targets.push(target);
                 (!value.is_error()).then_some(value)
@@ -372,13 +391,13 @@ impl<'a> Checker<'_, '_, 'a> {
                 let base = self.target_base(&attribute.value);
                 let value = if value.is_waiting() { value } else { self.settle(value) };
                 let base = match base {
-                    Base::Run(run) => {
+                    TargetBase::Run(run) => {
                         let name = attribute.attr.as_str();
                         let (target, value) = self.run_member_target(run, name, value, span)?;
                         targets.push(target);
                         return (!value.is_error()).then_some(value);
                     }
-                    Base::Value(base) => base,
+                    TargetBase::Value(base) => base,
                 };
                 if let Some(composite) = base.ty.as_value()?.as_composite() {
                     let (target, value) = self.member_target(&base, composite, attribute.attr.as_str(), value, span)?;
@@ -419,12 +438,12 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Gives a variable a value, and a type if it is its first.
-    pub(super) fn bind_name(&mut self, name: &'a ast::ExprName, value: Expr) -> Option<(LocalId, Expr)> {
+    pub(super) fn bind_name(&mut self, name: &'a ast::ExprName, value: TypedExpr) -> Option<(LocalId, TypedExpr)> {
         let span = self.span(name);
         let text = name.id.as_str();
         self.release_counter(text);
         match self.names.get(text).copied() {
-            Some(Name::Local(id)) => {
+            Some(NameMeaning::Local(id)) => {
                 self.mark_assigned(id);
                 if self.local_type(id).as_any_array().is_some() {
                     self.settle(value);
@@ -440,34 +459,34 @@ impl<'a> Checker<'_, '_, 'a> {
                 self.lint_assigned(id, &value);
                 let value = self.retyped(id, value, span);
                 if value.is_none() && given != ExprType::Error {
-                    // What the variable holds from here on is not known.
-                    self.names.insert(text, Name::Poisoned);
+                    // The variable's value is not known from here on.
+                    self.names.insert(text, NameMeaning::Poisoned);
                 }
                 Some((id, value?))
             }
-            Some(Name::Poisoned) => {
+            Some(NameMeaning::Poisoned) => {
                 self.settle(value);
                 None
             }
-            Some(Name::View(view)) => {
+            Some(NameMeaning::View(view)) => {
                 self.settle(value);
                 let what = self.kind_of_view(&self.views[view]);
                 let message = format!("`{text}` stands for {what} and cannot be assigned a value");
                 self.reject(Code::BadAssignment, span, message, "use a variable of another name");
                 None
             }
-            Some(Name::Known(index)) => {
+            Some(NameMeaning::Known(index)) => {
                 self.settle(value);
                 let what = self.known[index].describe();
                 let message = format!("`{text}` stands for {what} and cannot be assigned a value");
                 self.reject(Code::BadAssignment, span, message, "use a variable of another name");
                 None
             }
-            Some(Name::Struct(variable)) => {
+            Some(NameMeaning::Struct(variable)) => {
                 let value = self.settle(value);
                 let known = &self.structs[variable];
                 let (was, first) = (known.ty.python_name(), known.span);
-                self.names.insert(text, Name::Poisoned);
+                self.names.insert(text, NameMeaning::Poisoned);
                 let given = value.ty.as_value()?.python_name();
                 let message = format!("`{text}` is {given} here but was {was} before");
                 self.report(
@@ -477,11 +496,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 );
                 None
             }
-            Some(Name::Later(_)) | None => {
+            Some(NameMeaning::Later(_)) | None => {
                 let is_number = value.number().is_some();
                 let value = self.settle(value);
                 let Some(ty) = value.ty.as_value() else {
-                    self.names.insert(text, Name::Poisoned);
+                    self.names.insert(text, NameMeaning::Poisoned);
                     return None;
                 };
                 if ty.as_any_array().is_some() {
@@ -493,7 +512,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.first_values.insert(id, value.clone());
                 }
                 self.lint_assigned(id, &value);
-                self.names.insert(text, Name::Local(id));
+                self.names.insert(text, NameMeaning::Local(id));
                 self.mark_assigned(id);
                 Some((id, value))
             }
@@ -501,15 +520,15 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Makes a name stand for an array, until the branch or loop body ends.
-    fn alias(&mut self, name: &'a str, array: &Expr, span: Span) {
+    fn alias(&mut self, name: &'a str, array: &TypedExpr, span: Span) {
         match array.kind {
-            ExprKind::Local(id) => self.stand_for(name, Name::Local(id), "an array", span),
+            ExprKind::Local(id) => self.stand_for(name, NameMeaning::Local(id), "an array", span),
             ExprKind::View { .. } => {
-                self.names.insert(name, Name::Poisoned);
+                self.names.insert(name, NameMeaning::Poisoned);
                 self.not_kept(array);
             }
             _ => {
-                self.names.insert(name, Name::Poisoned);
+                self.names.insert(name, NameMeaning::Poisoned);
                 let help = "use the array by its own name";
                 self.reject(Code::BadAssignment, span, format!("`{name}` is set to an array without a name"), help);
             }
@@ -517,7 +536,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A value for a variable that has a type.
-    fn retyped(&mut self, id: LocalId, value: Expr, span: Span) -> Option<Expr> {
+    fn retyped(&mut self, id: LocalId, value: TypedExpr, span: Span) -> Option<TypedExpr> {
         let local = &self.locals[id.0 as usize];
         let (ty, first, name) = (local.ty, local.span, local.name.clone());
         if let Some(number) = value.untyped()
@@ -557,7 +576,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `name: type = value`.
-    pub(super) fn annotated(&mut self, assign: &'a ast::StmtAnnAssign, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn annotated(&mut self, assign: &'a ast::StmtAnnAssign, span: Span, out: &mut Vec<TypedStmt>) {
         let ast::Expr::Name(name) = &*assign.target else {
             let span = self.span(&*assign.target);
             self.reject(Code::BadAssignment, span, "only variables can be annotated", "remove the annotation");
@@ -570,13 +589,13 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(_) => match &value {
                 Some(value) => match (value.ty.full(), value.untyped()) {
                     (Some(ty), _) => ty,
-                    (None, Some(Number::Float(_))) => Type::F32.into(),
+                    (None, Some(PythonNumber::Float(_))) => Type::F32.into(),
                     (None, _) => Type::I32.into(),
                 },
                 None => return,
             },
             None => {
-                self.names.insert(name.id.as_str(), Name::Poisoned);
+                self.names.insert(name.id.as_str(), NameMeaning::Poisoned);
                 return;
             }
         };
@@ -586,40 +605,40 @@ impl<'a> Checker<'_, '_, 'a> {
             let value = self.expect(value, ty, Code::TypeMismatch, "the annotation");
             let mut targets = Targets::new();
             if value.is_error() {
-                self.names.insert(name.id.as_str(), Name::Poisoned);
+                self.names.insert(name.id.as_str(), NameMeaning::Poisoned);
             } else if let Some(value) = self.bind_struct(name, value, &mut targets) {
-                out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+                out.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
             }
             return;
         };
-        if let Some(Name::Later(_)) = self.names.get(name.id.as_str())
+        if let Some(NameMeaning::Later(_)) = self.names.get(name.id.as_str())
             && ty.as_any_array().is_none()
         {
             let id = self.new_local(name.id.as_str(), ty, name_span);
-            self.names.insert(name.id.as_str(), Name::Local(id));
-        } else if let Some(Name::Local(id)) = self.names.get(name.id.as_str()).copied()
+            self.names.insert(name.id.as_str(), NameMeaning::Local(id));
+        } else if let Some(NameMeaning::Local(id)) = self.names.get(name.id.as_str()).copied()
             && self.local_type(id) != ty
         {
-            self.retyped(id, Expr::new(ExprKind::Error, ExprType::Value(ty), name_span), name_span);
+            self.retyped(id, TypedExpr::new(ExprKind::Error, ExprType::Value(ty), name_span), name_span);
             return;
         }
         let Some(value) = value else { return };
         let value = self.expect_value(value, ty, Code::TypeMismatch, "the annotation");
         if value.is_error() {
-            // The annotation says what the variable is, whatever its value: its uses are still checked.
-            if let Some(Name::Local(id)) = self.names.get(name.id.as_str()).copied() {
+            // The annotation says what the variable is, whatever its value, so that its uses are still checked.
+            if let Some(NameMeaning::Local(id)) = self.names.get(name.id.as_str()).copied() {
                 self.mark_assigned(id);
             }
             return;
         }
         if let Some((local, value)) = self.bind_name(name, value) {
-            let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
-            out.push(Stmt { kind, span });
+            let kind = StmtKind::Assign { targets: smallvec![AssignTarget::Local(local)], values: smallvec![value] };
+            out.push(TypedStmt { kind, span });
         }
     }
 }
 
-/// Whether an expression is `….shape`.
+/// Returns true if an expression is `….shape`.
 fn is_shape(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Attribute(attribute) if attribute.attr.as_str() == "shape")
 }

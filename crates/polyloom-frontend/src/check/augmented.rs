@@ -1,19 +1,21 @@
 //! Checking augmented assignments: what a target names is evaluated once, read and written.
 
-use super::composite::{Held, Parts, component, inner_indices};
-use super::element::Indexed;
-use super::function::Checker;
-use super::run::Base;
-use super::structure::Place;
+use super::composite::{ComponentSlice, Temporaries, component, inner_indices};
+use super::element::SubscriptMeaning;
+use super::function::FunctionChecker;
+use super::run::TargetBase;
+use super::structure::StructPlace;
 use crate::structure::ValueType;
-use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, Stmt, StmtKind, Target, Targets, UpdateOp};
+use crate::typed_ast::{
+    AssignTarget, ComponentIndex, ElementPlace, ExprKind, ExprType, StmtKind, Targets, TypedExpr, TypedStmt, UpdateOp,
+};
 use polyloom_ir::{Composite, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::smallvec;
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `target op= value`.
-    pub(super) fn augmented(&mut self, assign: &'a ast::StmtAugAssign, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn augmented(&mut self, assign: &'a ast::StmtAugAssign, span: Span, out: &mut Vec<TypedStmt>) {
         match &*assign.target {
             ast::Expr::Name(name) => {
                 let old = self.name(name);
@@ -28,8 +30,9 @@ impl<'a> Checker<'_, '_, 'a> {
                     return self.assign_value(&assign.target, value, span, out);
                 }
                 if let Some((local, value)) = self.bind_name(name, value) {
-                    let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
-                    out.push(Stmt { kind, span });
+                    let kind =
+                        StmtKind::Assign { targets: smallvec![AssignTarget::Local(local)], values: smallvec![value] };
+                    out.push(TypedStmt { kind, span });
                 }
             }
             ast::Expr::Subscript(subscript) => {
@@ -37,21 +40,23 @@ impl<'a> Checker<'_, '_, 'a> {
                 let indexed = self.indexed_target(subscript, target_span);
                 let value = self.expr(&assign.value);
                 match indexed {
-                    Some(Indexed::Element(element, elem)) => {
+                    Some(SubscriptMeaning::Element(element, elem)) => {
                         self.update_element(element, elem, assign.op, value, span, out);
                     }
-                    Some(Indexed::Component(base, composite, index)) => {
+                    Some(SubscriptMeaning::Component(base, composite, index)) => {
                         self.update_component(&base, composite, index, (assign.op, value), span, out);
                     }
-                    Some(Indexed::View(view)) => {
+                    Some(SubscriptMeaning::View(view)) => {
                         self.too_few_indices(&view);
                     }
-                    Some(Indexed::Parts(parts)) => self.update_slice(parts, (assign.op, value), target_span, span, out),
-                    Some(Indexed::Run(run)) => {
+                    Some(SubscriptMeaning::Parts(parts)) => {
+                        self.update_slice(parts, (assign.op, value), target_span, span, out)
+                    }
+                    Some(SubscriptMeaning::Run(run)) => {
                         let parts = self.run_parts(run, target_span);
                         self.update_slice(parts, (assign.op, value), target_span, span, out);
                     }
-                    Some(Indexed::Row(base, composite, index)) => {
+                    Some(SubscriptMeaning::Row(base, composite, index)) => {
                         let base = self.element_once(base, out);
                         let index = self.index_once(index, out);
                         let old = self.row(base.clone(), composite, index.clone(), target_span);
@@ -63,9 +68,9 @@ impl<'a> Checker<'_, '_, 'a> {
                             return;
                         };
                         let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
-                        out.push(Stmt { kind, span });
+                        out.push(TypedStmt { kind, span });
                     }
-                    Some(Indexed::Struct(place)) => self.update_place(place, (assign.op, value), span, out),
+                    Some(SubscriptMeaning::Struct(place)) => self.update_place(place, (assign.op, value), span, out),
                     None => {}
                 }
             }
@@ -84,15 +89,15 @@ impl<'a> Checker<'_, '_, 'a> {
                 let base = self.target_base(&attribute.value);
                 let value = self.expr(&assign.value);
                 let base = match base {
-                    Base::Run(run) => {
+                    TargetBase::Run(run) => {
                         let member = self.run_member(run, attribute.attr.as_str(), target_span);
                         return self.update_member(member, (assign.op, value), target_span, span, out);
                     }
-                    Base::Value(base) => base,
+                    TargetBase::Value(base) => base,
                 };
                 let Some(ty) = base.ty.as_value() else { return };
                 let Some(composite) = ty.as_composite() else {
-                    self.target(&assign.target, Expr::error(span), &mut Targets::new());
+                    self.target(&assign.target, TypedExpr::error(span), &mut Targets::new());
                     return;
                 };
                 let name = attribute.attr.as_str();
@@ -113,14 +118,14 @@ impl<'a> Checker<'_, '_, 'a> {
                             return;
                         };
                         let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
-                        out.push(Stmt { kind, span });
+                        out.push(TypedStmt { kind, span });
                     }
                     None => {}
                 }
             }
             other => {
                 self.expr(&assign.value);
-                self.target(other, Expr::error(span), &mut Targets::new());
+                self.target(other, TypedExpr::error(span), &mut Targets::new());
             }
         }
     }
@@ -128,17 +133,17 @@ impl<'a> Checker<'_, '_, 'a> {
     /// `x.name op= value` of a part of a variable or of an array's element.
     fn update_member(
         &mut self,
-        member: Option<Indexed>,
-        update: (ast::Operator, Expr),
+        member: Option<SubscriptMeaning>,
+        update: (ast::Operator, TypedExpr),
         target_span: Span,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
         match member {
-            Some(Indexed::Component(base, composite, index)) => {
+            Some(SubscriptMeaning::Component(base, composite, index)) => {
                 self.update_component(&base, composite, index, update, span, out);
             }
-            Some(Indexed::Run(run)) => {
+            Some(SubscriptMeaning::Run(run)) => {
                 let parts = self.run_parts(run, target_span);
                 self.update_slice(parts, update, target_span, span, out);
             }
@@ -149,15 +154,15 @@ impl<'a> Checker<'_, '_, 'a> {
     /// `v[0:2] op= value`, and other parts of a variable or of an array's element.
     fn update_slice(
         &mut self,
-        parts: Parts,
-        (operator, value): (ast::Operator, Expr),
+        parts: ComponentSlice,
+        (operator, value): (ast::Operator, TypedExpr),
         target_span: Span,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
-        let parts = Parts { base: self.element_once(parts.base, out), ..parts };
+        let parts = ComponentSlice { base: self.element_once(parts.base, out), ..parts };
         out.extend(parts.held.statements(span));
-        let parts = Parts { held: Held::default(), ..parts };
+        let parts = ComponentSlice { held: Temporaries::default(), ..parts };
         let old = self.parts(parts.clone(), target_span);
         let new = self.binary_op(operator, old, value, span);
         let places = parts.places.clone();
@@ -165,16 +170,16 @@ impl<'a> Checker<'_, '_, 'a> {
             return;
         }
         let Some((target, value)) = self.parts_target(parts, new, target_span) else { return };
-        out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
+        out.push(TypedStmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
     }
 
     /// `s.x op= value`, `bodies[i].x op= value`.
     fn update_place(
         &mut self,
-        place: Place,
-        (operator, value): (ast::Operator, Expr),
+        place: StructPlace,
+        (operator, value): (ast::Operator, TypedExpr),
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
         if let Some((element, elem)) = self.as_element(&place) {
             return self.update_element(element, elem, operator, value, span, out);
@@ -183,19 +188,19 @@ impl<'a> Checker<'_, '_, 'a> {
         let value = self.binary_op(operator, old, value, span);
         let mut targets = Targets::new();
         if let Some(value) = self.assign_place(place, value, &mut targets) {
-            out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+            out.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
         }
     }
 
     /// `v.x op= value`, `v[i] op= value`.
     fn update_component(
         &mut self,
-        base: &Expr,
+        base: &TypedExpr,
         composite: Composite,
         index: ComponentIndex,
-        (operator, value): (ast::Operator, Expr),
+        (operator, value): (ast::Operator, TypedExpr),
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
         let index = match index {
             ComponentIndex::At(indices) => {
@@ -210,7 +215,10 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let value = self.binary_op(operator, old, value, span);
         if let Some((target, value)) = self.component_target(base, composite, index, value, span) {
-            out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
+            out.push(TypedStmt {
+                kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] },
+                span,
+            });
         }
     }
 
@@ -218,14 +226,14 @@ impl<'a> Checker<'_, '_, 'a> {
     /// atomic. `new` is the part's new value. Gives whether it is one.
     fn update_parts(
         &mut self,
-        base: &Expr,
+        base: &TypedExpr,
         (composite, part): (Composite, Composite),
         places: Vec<ComponentIndex>,
-        new: &Expr,
+        new: &TypedExpr,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) -> bool {
-        let elements = |element: &Element| {
+        let elements = |element: &ElementPlace| {
             let of = |place| {
                 let mut element = element.clone();
                 element.indices.extend(inner_indices(composite, place, element.span));
@@ -239,18 +247,18 @@ impl<'a> Checker<'_, '_, 'a> {
     /// `m[i] op= value` of an array's element, likewise.
     fn update_row(
         &mut self,
-        base: &Expr,
+        base: &TypedExpr,
         composite: Composite,
-        index: &Expr,
-        new: &Expr,
+        index: &TypedExpr,
+        new: &TypedExpr,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) -> bool {
         let len = composite.shape()[1];
-        let elements = |element: &Element| {
+        let elements = |element: &ElementPlace| {
             let of = |col: u16| {
                 let mut element = element.clone();
-                element.indices.extend([index.clone(), Expr::constant(col.into(), Scalar::I32, span)]);
+                element.indices.extend([index.clone(), TypedExpr::constant(col.into(), Scalar::I32, span)]);
                 element
             };
             (0..len).map(of).collect()
@@ -260,12 +268,12 @@ impl<'a> Checker<'_, '_, 'a> {
 
     fn update_each(
         &mut self,
-        base: &Expr,
-        elements: impl FnOnce(&Element) -> Vec<Element>,
+        base: &TypedExpr,
+        elements: impl FnOnce(&ElementPlace) -> Vec<ElementPlace>,
         part: Composite,
-        new: &Expr,
+        new: &TypedExpr,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) -> bool {
         let (ExprKind::Load(element), ExprKind::Op { op, args, .. }) = (&base.kind, &new.kind) else { return false };
         let (true, Some(value)) = (matches!(op, Op::Add | Op::Sub), args.last()) else { return false };
@@ -275,14 +283,14 @@ impl<'a> Checker<'_, '_, 'a> {
         let value = self.index_once(value.clone(), out);
         for (place, element) in (0..).zip(elements(element)) {
             let value = component(value.clone(), part, ComponentIndex::Is(place), span);
-            out.push(Stmt { kind: StmtKind::Update { element, op: UpdateOp::Op(*op), value }, span });
+            out.push(TypedStmt { kind: StmtKind::Update { element, op: UpdateOp::Op(*op), value }, span });
         }
         true
     }
 
     /// An array element of which parts are read and written, with indices that are evaluated once; anything else as it
     /// is.
-    fn element_once(&mut self, mut base: Expr, out: &mut Vec<Stmt>) -> Expr {
+    fn element_once(&mut self, mut base: TypedExpr, out: &mut Vec<TypedStmt>) -> TypedExpr {
         if let ExprKind::Load(element) = &mut base.kind {
             for index in &mut element.indices {
                 let once = self.index_once(index.clone(), out);
@@ -292,32 +300,32 @@ impl<'a> Checker<'_, '_, 'a> {
         base
     }
 
-    /// An index that is read and written by, evaluated once: anything but a variable or a constant is put into a
-    /// variable first.
-    pub(super) fn index_once(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
+    /// An index that is read and written by, evaluated once, so that anything but a variable or a constant is put into
+    /// a variable first.
+    pub(super) fn index_once(&mut self, index: TypedExpr, out: &mut Vec<TypedStmt>) -> TypedExpr {
         let Some(ty) = index.ty.as_value() else { return index };
         if matches!(index.kind, ExprKind::Local(_) | ExprKind::Const(_)) {
             return index;
         }
         let span = index.span;
         let local = self.new_local("", ty, span);
-        let targets = smallvec![Target::Local(local)];
-        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![index] }, span });
-        Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+        let targets = smallvec![AssignTarget::Local(local)];
+        out.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![index] }, span });
+        TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), span)
     }
 
     fn update_element(
         &mut self,
-        element: Element,
+        element: ElementPlace,
         elem: Type,
         operator: ast::Operator,
-        value: Expr,
+        value: TypedExpr,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
-        let old = Expr::new(ExprKind::Load(Box::new(element.clone())), ExprType::Value(elem), element.span);
+        let old = TypedExpr::new(ExprKind::Load(Box::new(element.clone())), ExprType::Value(elem), element.span);
         if let Some((op, value)) = self.update(operator, &old, value, span) {
-            out.push(Stmt { kind: StmtKind::Update { element, op, value }, span });
+            out.push(TypedStmt { kind: StmtKind::Update { element, op, value }, span });
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Calls of builtins: the choice among an operation's overloads, and the builtins that are no operation.
 
-use super::call::{Argument, argument_types, list};
-use super::composite::Held;
-use super::function::Checker;
+use super::call::{CallArgument, argument_types, list};
+use super::composite::Temporaries;
+use super::function::FunctionChecker;
 use super::slice::is_slice;
 use super::view::spread_view;
-use crate::environment::{Builtin, Captured};
-use crate::number::Number;
+use crate::environment::{BuiltinFunction, CapturedMeaning};
+use crate::number::PythonNumber;
 use crate::source::dotted;
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
-use polyloom_ir::op::{Extent, Param, Signature, TyPattern};
+use crate::typed_ast::{ExprKind, ExprType, Locals, TypedExpr};
+use polyloom_ir::op::{ExtentPattern, Signature, SignatureParam, TyPattern};
 use polyloom_ir::{Code, Composite, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
@@ -18,27 +18,33 @@ use smallvec::{SmallVec, smallvec};
 /// The final types of the operands of an overload.
 type OperandTypes = SmallVec<[Type; 4]>;
 
-impl<'a> Checker<'_, '_, 'a> {
-    pub(super) fn builtin(&mut self, builtin: Builtin, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
+impl<'a> FunctionChecker<'_, '_, 'a> {
+    pub(super) fn builtin(
+        &mut self,
+        builtin: BuiltinFunction,
+        call: &'a ast::ExprCall,
+        path: &[&'a str],
+        span: Span,
+    ) -> TypedExpr {
         let name = path.join(".");
-        if builtin == Builtin::Cast {
+        if builtin == BuiltinFunction::Cast {
             return self.bit_cast(call, &name, span);
         }
-        if builtin == Builtin::Constant {
+        if builtin == BuiltinFunction::Constant {
             return match self.static_value(call) {
                 Some(value) => self.value_of(value, &format!("{name}(…)"), span),
-                None => Expr::error(span),
+                None => TypedExpr::error(span),
             };
         }
-        if let Builtin::Construct(constructor) = builtin {
+        if let BuiltinFunction::Construct(constructor) = builtin {
             return self.constructor(constructor, call, path, span);
         }
-        if builtin == Builtin::Grad {
+        if builtin == BuiltinFunction::Grad {
             let message = format!("`{name}(f)` is a function, which is no value");
             let help = format!("call it, `{name}(f)(x)`, or give it a name first: `g = {name}(f)`");
             return self.reject(Code::Unsupported, span, message, help);
         }
-        if matches!(builtin, Builtin::Print | Builtin::Printf) {
+        if matches!(builtin, BuiltinFunction::Print | BuiltinFunction::Printf) {
             return self.reject(
                 Code::Unsupported,
                 span,
@@ -46,22 +52,22 @@ impl<'a> Checker<'_, '_, 'a> {
                 "call it on a line of its own",
             );
         }
-        if let (Builtin::Len, [array], []) = (builtin, &*call.arguments.args, &*call.arguments.keywords)
+        if let (BuiltinFunction::Len, [array], []) = (builtin, &*call.arguments.args, &*call.arguments.keywords)
             && let Some(ValueType::StructArray { .. }) = self.place_type(array)
         {
-            let Some(place) = self.place(array) else { return Expr::error(span) };
+            let Some(place) = self.place(array) else { return TypedExpr::error(span) };
             let array = self.first_array(&place);
             return if array.is_error() { array } else { super::element::dim(&array, 0, span) };
         }
-        if let (Builtin::Len, [tuple], []) = (builtin, &*call.arguments.args, &*call.arguments.keywords)
+        if let (BuiltinFunction::Len, [tuple], []) = (builtin, &*call.arguments.args, &*call.arguments.keywords)
             && let Some(parts) = self.tuple_named(tuple)
         {
-            return Expr::constant(parts.len() as u64, Scalar::I32, span);
+            return TypedExpr::constant(parts.len() as u64, Scalar::I32, span);
         }
-        if builtin == Builtin::Op(Op::Select) {
-            let Some(mut arguments) = self.all_arguments(call) else { return Expr::error(span) };
+        if builtin == BuiltinFunction::Op(Op::Select) {
+            let Some(mut arguments) = self.all_arguments(call) else { return TypedExpr::error(span) };
             self.prepare_selection(&mut arguments, path);
-            return match <[Argument<'a>; 3]>::try_from(arguments) {
+            return match <[CallArgument<'a>; 3]>::try_from(arguments) {
                 Ok([cond, a, b]) if a.value.ty.is_struct() || b.value.ty.is_struct() => {
                     self.select_struct(cond.value, a.value, b.value, span)
                 }
@@ -69,29 +75,31 @@ impl<'a> Checker<'_, '_, 'a> {
                 Err(arguments) => self.op_call(Op::Select, arguments, &name, span),
             };
         }
-        if let Builtin::Op(op) = builtin
+        if let BuiltinFunction::Op(op) = builtin
             && let Some(value) = self.special_call(op, call, &name, span)
         {
             return value;
         }
-        let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
+        let Some(arguments) = self.arguments(call) else { return TypedExpr::error(span) };
         match builtin {
-            Builtin::Op(Op::Pow) => self.pow_call(arguments, &name, span),
-            Builtin::Op(op) => self.op_call(op, arguments, &name, span),
-            Builtin::Fold(op) => self.fold_call(op, arguments, &name, span),
-            Builtin::Tid => {
+            BuiltinFunction::Op(Op::Pow) => self.pow_call(arguments, &name, span),
+            BuiltinFunction::Op(op) => self.op_call(op, arguments, &name, span),
+            BuiltinFunction::Fold(op) => self.fold_call(op, arguments, &name, span),
+            BuiltinFunction::Tid => {
                 if !arguments.is_empty() {
                     let help = "write `i = loom.tid()` or `i, j = loom.tid()`".replace("loom", self.package());
                     return self.reject(Code::NoOverload, span, format!("`{name}` takes no arguments"), help);
                 }
-                Expr::new(ExprKind::Tid(0), ExprType::scalar(Scalar::I32), span)
+                TypedExpr::new(ExprKind::Tid(0), ExprType::scalar(Scalar::I32), span)
             }
-            Builtin::Len => match &arguments[..] {
-                [Argument { name: None, value }] => match value.ty.as_value() {
+            BuiltinFunction::Len => match &arguments[..] {
+                [CallArgument { name: None, value }] => match value.ty.as_value() {
                     Some(ty) if ty.as_any_array().is_some() => {
-                        self.extents_of(value, span).into_iter().next().unwrap_or_else(|| Expr::error(span))
+                        self.extents_of(value, span).into_iter().next().unwrap_or_else(|| TypedExpr::error(span))
                     }
-                    Some(Type::Composite(composite)) => Expr::constant(composite.shape()[0].into(), Scalar::I32, span),
+                    Some(Type::Composite(composite)) => {
+                        TypedExpr::constant(composite.shape()[0].into(), Scalar::I32, span)
+                    }
                     _ => {
                         let message = format!("`len` takes an array or a vector, not {}", argument_types(&arguments));
                         self.reject(Code::TypeMismatch, value.span, message, "a scalar has no length")
@@ -99,22 +107,22 @@ impl<'a> Checker<'_, '_, 'a> {
                 },
                 _ => self.reject(Code::NoOverload, span, "`len` takes one array", "write `len(a)`"),
             },
-            Builtin::Range => self.reject(
+            BuiltinFunction::Range => self.reject(
                 Code::Unsupported,
                 span,
                 format!("`{name}` outside a `for` is not supported"),
                 "write `for i in range(n):`",
             ),
-            Builtin::Cast
-            | Builtin::Constant
-            | Builtin::Print
-            | Builtin::Printf
-            | Builtin::Grad
-            | Builtin::Construct(_) => Expr::error(span),
+            BuiltinFunction::Cast
+            | BuiltinFunction::Constant
+            | BuiltinFunction::Print
+            | BuiltinFunction::Printf
+            | BuiltinFunction::Grad
+            | BuiltinFunction::Construct(_) => TypedExpr::error(span),
         }
     }
 
-    fn pow_call(&mut self, mut arguments: Vec<Argument<'a>>, name: &str, span: Span) -> Expr {
+    fn pow_call(&mut self, mut arguments: Vec<CallArgument<'a>>, name: &str, span: Span) -> TypedExpr {
         if arguments.len() == 2 && arguments.iter().all(|a| a.name.is_none()) {
             let (y, x) = (arguments.pop(), arguments.pop());
             if let (Some(x), Some(y)) = (x, y) {
@@ -125,7 +133,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Makes the condition of `where(cond, a, b)` a bool, and of `select(cond, b, a)` the same call.
-    fn prepare_selection(&mut self, arguments: &mut [Argument<'a>], path: &[&'a str]) {
+    fn prepare_selection(&mut self, arguments: &mut [CallArgument<'a>], path: &[&'a str]) {
         if path.last() == Some(&"select") {
             for (argument, name) in arguments.iter_mut().skip(1).zip(["value_if_false", "value_if_true"]) {
                 argument.name = argument.name.or(Some(name));
@@ -139,29 +147,33 @@ impl<'a> Checker<'_, '_, 'a> {
         if let Some(cond) = arguments.iter_mut().find(|argument| matches!(argument.name, None | Some("cond")))
             && cond.value.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int)
         {
-            let value = std::mem::replace(&mut cond.value, Expr::error(Span::NONE));
+            let value = std::mem::replace(&mut cond.value, TypedExpr::error(Span::NONE));
             cond.value = self.truth(value);
         }
     }
 
     /// `min(a, b, c…)`.
-    fn fold_call(&mut self, op: Op, arguments: Vec<Argument<'a>>, name: &str, span: Span) -> Expr {
+    fn fold_call(&mut self, op: Op, arguments: Vec<CallArgument<'a>>, name: &str, span: Span) -> TypedExpr {
         if arguments.len() <= 2 || arguments.iter().any(|a| a.name.is_some()) {
             return self.op_call(op, arguments, name, span);
         }
         if arguments.iter().all(|a| a.value.is_waiting()) {
             let op_of = |left, right| {
-                Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ExprType::Number, span)
+                TypedExpr::new(
+                    ExprKind::Op { op, args: vec![left, right], updates: smallvec![] },
+                    ExprType::Number,
+                    span,
+                )
             };
             let values = arguments.into_iter().map(|a| a.value);
-            return values.reduce(op_of).unwrap_or_else(|| Expr::error(span));
+            return values.reduce(op_of).unwrap_or_else(|| TypedExpr::error(span));
         }
         // A number takes the type of the operands that have one, wherever they stand.
         let typed = arguments.iter().find_map(|a| a.value.ty.as_value()).and_then(Type::as_scalar);
-        let float = arguments.iter().any(|a| matches!(a.value.untyped(), Some(Number::Float(_))));
+        let float = arguments.iter().any(|a| matches!(a.value.untyped(), Some(PythonNumber::Float(_))));
         let scalar = typed.unwrap_or(if float { Scalar::F32 } else { Scalar::I32 });
         let mut values = arguments.into_iter().map(|a| a.value);
-        let Some(first) = values.next() else { return Expr::error(span) };
+        let Some(first) = values.next() else { return TypedExpr::error(span) };
         let mut result = self.numbered(first, scalar);
         // Messages about the operands so far are about the first of them.
         let first_span = result.span;
@@ -169,15 +181,15 @@ impl<'a> Checker<'_, '_, 'a> {
             let value = self.numbered(value, scalar);
             result.span = first_span;
             let Some((left, right, scalar)) = self.same_type(op, result, value, span) else {
-                return Expr::error(span);
+                return TypedExpr::error(span);
             };
             let kind = ExprKind::Op { op, args: vec![left, right], updates: smallvec![] };
-            result = Expr::new(kind, ExprType::scalar(scalar), span);
+            result = TypedExpr::new(kind, ExprType::scalar(scalar), span);
         }
-        Expr { span, ..result }
+        TypedExpr { span, ..result }
     }
 
-    fn numbered(&mut self, expr: Expr, scalar: Scalar) -> Expr {
+    fn numbered(&mut self, expr: TypedExpr, scalar: Scalar) -> TypedExpr {
         match expr.untyped() {
             Some(value) if value.adapts_to(scalar) => self.adapt(expr, scalar.into()),
             _ => expr,
@@ -185,21 +197,21 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `cast(x, dtype)`: the bits of `x` as another type of its size.
-    fn bit_cast(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+    fn bit_cast(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> TypedExpr {
         let usage = format!("write `{name}(x, {}.uint32)`", self.package());
         let ([value, dtype], []) = (&*call.arguments.args, &*call.arguments.keywords) else {
             return self.reject(Code::NoOverload, span, format!("`{name}` takes a value and a type"), usage);
         };
         let value = self.value(value);
-        let Some(Captured::Type(to)) = self.meaning(dtype) else {
+        let Some(CapturedMeaning::Type(to)) = self.meaning(dtype) else {
             let at = self.span(dtype);
             return self.reject(Code::TypeMismatch, at, format!("the second argument of `{name}` is a type"), usage);
         };
-        let Some(ty) = value.ty.as_value() else { return Expr::error(span) };
+        let Some(ty) = value.ty.as_value() else { return TypedExpr::error(span) };
         match ty {
-            Type::Scalar(from) if from == to => Expr { span, ..value },
+            Type::Scalar(from) if from == to => TypedExpr { span, ..value },
             Type::Scalar(from) if from.bits() == to.bits() && from != Scalar::Bool && to != Scalar::Bool => {
-                Expr::new(ExprKind::Bitcast(Box::new(value)), ExprType::scalar(to), span)
+                TypedExpr::new(ExprKind::Bitcast(Box::new(value)), ExprType::scalar(to), span)
             }
             _ => {
                 let message =
@@ -211,20 +223,20 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A call of an operation.
-    pub(super) fn op_call(&mut self, op: Op, arguments: Vec<Argument<'a>>, name: &str, span: Span) -> Expr {
+    pub(super) fn op_call(&mut self, op: Op, arguments: Vec<CallArgument<'a>>, name: &str, span: Span) -> TypedExpr {
         let info = op.info();
         for signature in &info.signatures {
             let Some(order) = argument_order(signature, &arguments) else { continue };
-            let ordered: SmallVec<[&Expr; 4]> = order.iter().map(|&i| &arguments[i].value).collect();
+            let ordered: SmallVec<[&TypedExpr; 4]> = order.iter().map(|&i| &arguments[i].value).collect();
             let Some(types) = operand_types(signature, &ordered) else { continue };
             let Some(results) = signature.result_types(&types) else { continue };
             let same = |ty: &TyPattern| *ty == TyPattern::Var;
             let keeps_type = signature.params.iter().all(|p| same(&p.ty) || p.ty == TyPattern::Is(Scalar::Bool))
                 && signature.results.iter().all(same);
-            let waits = |(param, operand): (&Param, &&Expr)| operand.is_waiting() == same(&param.ty);
+            let waits = |(param, operand): (&SignatureParam, &&TypedExpr)| operand.is_waiting() == same(&param.ty);
             if keeps_type && results.len() == 1 && signature.params.iter().zip(&ordered).all(waits) {
                 let args = ordered.into_iter().cloned().collect();
-                return Expr::new(ExprKind::Op { op, args, updates: smallvec![] }, ExprType::Number, span);
+                return TypedExpr::new(ExprKind::Op { op, args, updates: smallvec![] }, ExprType::Number, span);
             }
             return self.op_expr(op, signature, &ordered, &types, results, name, span);
         }
@@ -246,12 +258,12 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The arguments that, converted, make an operation take all of them: one if that is enough, else all integers.
-    fn arguments_converted(&self, op: Op, arguments: &[Argument<'a>]) -> Option<Vec<String>> {
-        let scalar = |a: &Argument<'_>| a.value.ty.as_value().and_then(Type::as_scalar);
-        let takes = |arguments: &[Argument<'_>]| {
+    fn arguments_converted(&self, op: Op, arguments: &[CallArgument<'a>]) -> Option<Vec<String>> {
+        let scalar = |a: &CallArgument<'_>| a.value.ty.as_value().and_then(Type::as_scalar);
+        let takes = |arguments: &[CallArgument<'_>]| {
             op.info().signatures.iter().any(|signature| {
                 let Some(order) = argument_order(signature, arguments) else { return false };
-                let ordered: SmallVec<[&Expr; 4]> = order.iter().map(|&i| &arguments[i].value).collect();
+                let ordered: SmallVec<[&TypedExpr; 4]> = order.iter().map(|&i| &arguments[i].value).collect();
                 operand_types(signature, &ordered).is_some_and(|types| signature.result_types(&types).is_some())
             })
         };
@@ -284,19 +296,19 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         op: Op,
         signature: &Signature,
-        operands: &[&Expr],
+        operands: &[&TypedExpr],
         types: &[Type],
         results: Vec<Type>,
         name: &str,
         span: Span,
-    ) -> Expr {
-        let mut args: Vec<Expr> = Vec::with_capacity(operands.len());
+    ) -> TypedExpr {
+        let mut args: Vec<TypedExpr> = Vec::with_capacity(operands.len());
         // The indices of a view with slices, until those it is given here are there.
-        let mut open: Option<(Vec<Expr>, Vec<Expr>, usize)> = None;
+        let mut open: Option<(Vec<TypedExpr>, Vec<TypedExpr>, usize)> = None;
         for (operand, ty) in operands.iter().zip(types) {
             let arg = self.adapt((*operand).clone(), *ty);
             if arg.is_error() {
-                return Expr::error(span);
+                return TypedExpr::error(span);
             }
             let at = arg.span;
             if let Some((view, mut given, n)) = open.take() {
@@ -316,7 +328,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     let message = format!("`{name}` does not take a slice of an array");
                     return self.reject(Code::Unsupported, at, message, "pass the array itself");
                 };
-                args.push(Expr::new(ExprKind::Local(*array), ExprType::Value(self.local_type(*array)), at));
+                args.push(TypedExpr::new(ExprKind::Local(*array), ExprType::Value(self.local_type(*array)), at));
                 open = Some((indices.clone(), Vec::new(), ndim.into()));
                 continue;
             }
@@ -334,12 +346,12 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         let mut updates: Locals = smallvec![];
-        let mut held = Held::default();
+        let mut held = Temporaries::default();
         for (param, arg) in signature.params.iter().zip(&mut args) {
             if !param.inout {
                 continue;
             }
-            // What no one else can read is updated in a variable without a name.
+            // A value that no one else can read is updated in a variable without a name.
             if matches!(arg.kind, ExprKind::Load(_)) {
                 let message = format!("`{name}` updates a copy of this element, and not the element");
                 let help =
@@ -351,7 +363,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 && let Some(ty) = arg.ty.as_value()
             {
                 let (local, at) = (self.new_local("", ty, arg.span), arg.span);
-                let variable = Expr::new(ExprKind::Local(local), ExprType::Value(ty), at);
+                let variable = TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), at);
                 held.push(smallvec![local], std::mem::replace(arg, variable));
                 updates.push(local);
                 continue;
@@ -371,19 +383,19 @@ impl<'a> Checker<'_, '_, 'a> {
             [one] => ExprType::Value(*one),
             several => ExprType::Values(several.iter().map(|&ty| ty.into()).collect()),
         };
-        held.around(Expr::new(ExprKind::Op { op, args, updates }, ty, span))
+        held.around(TypedExpr::new(ExprKind::Op { op, args, updates }, ty, span))
     }
 
     /// The coordinates `tid()` gives when it is unpacked to this many variables.
-    pub(super) fn tid_coordinates(&self, n_targets: usize, span: Span) -> Expr {
+    pub(super) fn tid_coordinates(&self, n_targets: usize, span: Span) -> TypedExpr {
         let coordinates =
-            (0..n_targets as u8).map(|axis| Expr::new(ExprKind::Tid(axis), ExprType::scalar(Scalar::I32), span));
+            (0..n_targets as u8).map(|axis| TypedExpr::new(ExprKind::Tid(axis), ExprType::scalar(Scalar::I32), span));
         let types = (0..n_targets).map(|_| Type::I32.into()).collect();
-        Expr::new(ExprKind::Tuple(coordinates.collect()), ExprType::Values(types), span)
+        TypedExpr::new(ExprKind::Tuple(coordinates.collect()), ExprType::Values(types), span)
     }
 
-    /// Whether an expression is a call of `tid` or of another builtin.
-    pub(super) fn called_builtin(&mut self, expr: &'a ast::Expr) -> Option<(Builtin, &'a ast::ExprCall)> {
+    /// Tells whether an expression is a call of `tid` or of another builtin.
+    pub(super) fn called_builtin(&mut self, expr: &'a ast::Expr) -> Option<(BuiltinFunction, &'a ast::ExprCall)> {
         let ast::Expr::Call(call) = expr else { return None };
         let path = dotted(&call.func)?;
         let meaning = match self.is_variable(path[0]) {
@@ -391,14 +403,14 @@ impl<'a> Checker<'_, '_, 'a> {
             false => self.capture(&path),
         };
         match meaning {
-            Some(Captured::Builtin(builtin)) => Some((builtin, call)),
+            Some(CapturedMeaning::Builtin(builtin)) => Some((builtin, call)),
             _ => None,
         }
     }
 }
 
 /// True if an expression gives a value that no variable or element has.
-fn is_temporary(expr: &Expr) -> bool {
+fn is_temporary(expr: &TypedExpr) -> bool {
     match &expr.kind {
         ExprKind::Op { .. } | ExprKind::Call { .. } | ExprKind::Cast(_) | ExprKind::Load(_) => true,
         ExprKind::Let { body, .. } => is_temporary(body),
@@ -407,13 +419,13 @@ fn is_temporary(expr: &Expr) -> bool {
 }
 
 /// The arguments in the order of the operands, by index; `None` if their number or names do not fit.
-fn argument_order(signature: &Signature, arguments: &[Argument<'_>]) -> Option<SmallVec<[usize; 4]>> {
+fn argument_order(signature: &Signature, arguments: &[CallArgument<'_>]) -> Option<SmallVec<[usize; 4]>> {
     let n_positional = arguments.iter().take_while(|a| a.name.is_none()).count();
     if n_positional == arguments.len() {
         return Some((0..n_positional).collect());
     }
     let mut order: SmallVec<[usize; 4]> = (0..n_positional).collect();
-    // Indices stand between the named parameters: how many there are follows from the array.
+    // Indices stand between the named parameters, because how many there are follows from the array.
     let n_indices = arguments.first().and_then(|a| a.value.ty.as_value()).and_then(Type::as_any_array);
     let mut slot = 0;
     for param in &signature.params {
@@ -430,7 +442,7 @@ fn argument_order(signature: &Signature, arguments: &[Argument<'_>]) -> Option<S
 }
 
 /// The types the operands have if this overload is chosen: numbers take theirs from it.
-fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTypes> {
+fn operand_types(signature: &Signature, operands: &[&TypedExpr]) -> Option<OperandTypes> {
     let mut patterns: SmallVec<[TyPattern; 4]> = SmallVec::new();
     for param in &signature.params {
         let n = match param.ty {
@@ -466,7 +478,7 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
         }
     }
     // Numbers alone take their default type, or `float32` where only floats will do: `sqrt(2)`.
-    let float = operands.iter().any(|o| matches!(o.untyped(), Some(Number::Float(_))));
+    let float = operands.iter().any(|o| matches!(o.untyped(), Some(PythonNumber::Float(_))));
     let default = |class: Option<polyloom_ir::op::TypeClass>| {
         if float || !class.is_some_and(|c| c.contains(Scalar::I32)) { Scalar::F32 } else { Scalar::I32 }
     };
@@ -498,10 +510,12 @@ fn describe_signature(name: &str, signature: &Signature) -> String {
         TyPattern::ArrayOfComposite | TyPattern::ArrayOfComponents => {
             format!("{}: array of vectors or matrices of T", p.name)
         }
-        TyPattern::Vector(Extent::Is(len)) => format!("{}: vec{len} of T", p.name),
+        TyPattern::Vector(ExtentPattern::Is(len)) => format!("{}: vec{len} of T", p.name),
         TyPattern::Vector(_) => format!("{}: vector of T", p.name),
         TyPattern::VectorOf(elem, len) => format!("{}: {}", p.name, Composite::Vector { elem, len }.python_name()),
-        TyPattern::Matrix(Extent::Is(rows), Extent::Is(cols)) => format!("{}: mat{rows}{cols} of T", p.name),
+        TyPattern::Matrix(ExtentPattern::Is(rows), ExtentPattern::Is(cols)) => {
+            format!("{}: mat{rows}{cols} of T", p.name)
+        }
         TyPattern::Matrix(..) => format!("{}: matrix of T", p.name),
         TyPattern::Quaternion => format!("{}: quat of T", p.name),
         TyPattern::Transform => format!("{}: transform of T", p.name),

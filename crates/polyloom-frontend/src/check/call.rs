@@ -1,32 +1,32 @@
 //! Calls: what is called, and its arguments.
 
-use super::Given;
-use super::composite::Held;
-use super::function::{Checker, Name};
-use super::overload::{Actual, Actuals};
+use super::SpecialisationArg;
+use super::composite::Temporaries;
+use super::function::{FunctionChecker, NameMeaning};
+use super::overload::{ActualArgument, Actuals};
 use super::scope::is_library;
 use super::structure::unset;
-use crate::environment::{Builtin, Captured, Constructor, FunctionHandle};
+use crate::environment::{BuiltinFunction, CapturedMeaning, CompositeConstructor, FunctionHandle};
 use crate::members;
 use crate::param_type::ParamType;
 use crate::source::{PACKAGES, dotted};
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Locals};
-use polyloom_ir::op::Param;
+use crate::typed_ast::{ExprKind, ExprType, LocalId, Locals, TypedExpr};
+use polyloom_ir::op::SignatureParam;
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
 /// An argument of a call.
 #[derive(Clone)]
-pub(super) struct Argument<'a> {
+pub(super) struct CallArgument<'a> {
     /// The keyword it is given by.
     pub(super) name: Option<&'a str>,
     /// Its value.
-    pub(super) value: Expr,
+    pub(super) value: TypedExpr,
 }
 
-/// Where an argument stands in a call.
+/// Says where an argument stands in a call.
 #[derive(Clone, Copy)]
 enum ArgumentPlace<'a> {
     /// At this position.
@@ -35,15 +35,15 @@ enum ArgumentPlace<'a> {
     Keyword(&'a str),
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// A call. Where its text has another order than its operands, arguments are held in variables in that of the text.
-    pub(super) fn call(&mut self, call: &'a ast::ExprCall, span: Span) -> Expr {
+    pub(super) fn call(&mut self, call: &'a ast::ExprCall, span: Span) -> TypedExpr {
         let outer = std::mem::take(&mut self.held_arguments);
         let value = self.call_inner(call, span);
         std::mem::replace(&mut self.held_arguments, outer).around(value)
     }
 
-    fn call_inner(&mut self, call: &'a ast::ExprCall, span: Span) -> Expr {
+    fn call_inner(&mut self, call: &'a ast::ExprCall, span: Span) -> TypedExpr {
         if let ast::Expr::Call(grad) = &*call.func
             && self.is_grad(grad)
         {
@@ -64,7 +64,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(path) = path else {
             let arguments = self.arguments(call);
             if let (None, ast::Expr::Attribute(_)) = (arguments, &*call.func) {
-                return Expr::error(span);
+                return TypedExpr::error(span);
             }
             let help = self
                 .as_function(call)
@@ -72,16 +72,16 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::Unsupported, span, "only functions known by name can be called", help);
         };
         if let Some(name) = self.names.get(path[0]) {
-            let poisoned = matches!(name, Name::Poisoned);
+            let poisoned = matches!(name, NameMeaning::Poisoned);
             self.arguments(call);
             if poisoned {
-                return Expr::error(span);
+                return TypedExpr::error(span);
             }
             let (message, help) = match path[..] {
                 [name]
                     if matches!(
                         self.environment.lookup(&[name]),
-                        Some(Captured::Function(_) | Captured::Builtin(_))
+                        Some(CapturedMeaning::Function(_) | CapturedMeaning::Builtin(_))
                     ) =>
                 {
                     (
@@ -114,9 +114,10 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// The builtin or type of the package that a name stands for which nothing defines: Warp knows these by their bare
     /// names, which Python does not.
-    fn unqualified(&mut self, path: &[&'a str], call: &'a ast::ExprCall) -> Option<Captured> {
+    fn unqualified(&mut self, path: &[&'a str], call: &'a ast::ExprCall) -> Option<CapturedMeaning> {
         let [name] = path[..] else { return None };
-        let is_function = |what: &Captured| matches!(what, Captured::Builtin(_) | Captured::Composite(_));
+        let is_function =
+            |what: &CapturedMeaning| matches!(what, CapturedMeaning::Builtin(_) | CapturedMeaning::Composite(_));
         let what = members::package_member(name).filter(is_function)?;
         let span = self.span(&*call.func);
         let warning = Diagnostic::warning(Code::UnknownName, span, format!("`{name}` is not defined in Python"));
@@ -125,39 +126,41 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A call of what `path` names.
-    fn call_of(&mut self, callee: Captured, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
+    fn call_of(&mut self, callee: CapturedMeaning, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> TypedExpr {
         let callee_span = self.span(&*call.func);
         match callee {
-            Captured::Builtin(builtin) => {
+            CapturedMeaning::Builtin(builtin) => {
                 if path == ["round"] {
                     self.lint_round(span);
                 }
                 self.builtin(builtin, call, path, span)
             }
-            Captured::Type(scalar) => self.conversion_call(scalar, call, path, span),
-            Captured::Composite(composite) => self.construction(composite, call, path, span),
-            Captured::Struct(of) => self.struct_construction(of, call, path, span),
-            Captured::TypeConstructor(kind) => self.constructor(Constructor::of(kind), call, path, span),
-            Captured::Function(handles) => {
+            CapturedMeaning::Type(scalar) => self.conversion_call(scalar, call, path, span),
+            CapturedMeaning::Composite(composite) => self.construction(composite, call, path, span),
+            CapturedMeaning::Struct(of) => self.struct_construction(of, call, path, span),
+            CapturedMeaning::TypeConstructor(kind) => {
+                self.constructor(CompositeConstructor::of(kind), call, path, span)
+            }
+            CapturedMeaning::Function(handles) => {
                 let actuals = self.actuals(call);
                 self.user_call(&handles, &path.join("."), actuals, span)
             }
-            Captured::Gradient(of, name) => self.gradient_call(&of, &name, call, span),
-            Captured::Kernel(name) => {
+            CapturedMeaning::Gradient(of, name) => self.gradient_call(&of, &name, call, span),
+            CapturedMeaning::Kernel(name) => {
                 self.arguments(call);
                 let message = format!("`{name}` is a kernel and cannot be called here");
                 let help = format!("put the shared code in a function decorated with `@{}.func`", self.package());
                 self.reject(Code::BadCapture, callee_span, message, help)
             }
-            Captured::Absent(sentence) => {
+            CapturedMeaning::Absent(sentence) => {
                 self.arguments(call);
                 self.reject_absent(&sentence, callee_span)
             }
-            Captured::Unsupported(_) if self.is_in_library(path) => {
+            CapturedMeaning::Unsupported(_) if self.is_in_library(path) => {
                 self.arguments(call);
                 self.unknown(path, callee_span)
             }
-            Captured::Unsupported(type_name) if &*type_name == "function" => {
+            CapturedMeaning::Unsupported(type_name) if &*type_name == "function" => {
                 self.arguments(call);
                 let message = format!("`{}` is a plain Python function", path.join("."));
                 let help = format!("decorate it with `@{}.func`", self.package());
@@ -180,7 +183,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return members::instead_of_python(name, self.package());
         }
         let own = members::other_name(name).unwrap_or(name);
-        let Some(Captured::Builtin(_)) = members::package_member(own) else { return None };
+        let Some(CapturedMeaning::Builtin(_)) = members::package_member(own) else { return None };
         let object = text(ruff_text_size::Ranged::range(&*method.value));
         let mut arguments = vec![object];
         arguments.extend(call.arguments.args.iter().map(|arg| text(ruff_text_size::Ranged::range(arg))));
@@ -189,18 +192,18 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(format!("write `{}.{own}({shown})`", self.package()))
     }
 
-    /// Whether a path leads into the package, `math` or NumPy.
+    /// Returns true if a path leads into the package, `math` or NumPy.
     fn is_in_library(&mut self, path: &[&'a str]) -> bool {
         match path {
             [owner @ .., _] if !owner.is_empty() => {
-                matches!(self.capture(owner), Some(Captured::Module(m)) if is_library(&m) || PACKAGES.contains(&&*m))
+                matches!(self.capture(owner), Some(CapturedMeaning::Module(m)) if is_library(&m) || PACKAGES.contains(&&*m))
             }
             _ => false,
         }
     }
 
     /// A positional argument, or those that `*value` stands for.
-    pub(super) fn positional(&mut self, arg: &'a ast::Expr) -> Vec<Expr> {
+    pub(super) fn positional(&mut self, arg: &'a ast::Expr) -> Vec<TypedExpr> {
         match arg {
             ast::Expr::Starred(starred) => {
                 if let Some(parts) = self.tuple_named(&starred.value) {
@@ -225,7 +228,7 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// An argument, evaluated into variables where it is written. What the call may change stays the variable or element
     /// that it is: what is passed by reference is read when the function runs.
-    fn held_argument(&mut self, value: Expr, call: &'a ast::ExprCall, place: ArgumentPlace<'a>) -> Expr {
+    fn held_argument(&mut self, value: TypedExpr, call: &'a ast::ExprCall, place: ArgumentPlace<'a>) -> TypedExpr {
         if self.may_change(call, place) {
             return value;
         }
@@ -238,15 +241,15 @@ impl<'a> Checker<'_, '_, 'a> {
     /// True if what a call names may change this argument: a random state, or what is passed by reference.
     fn may_change(&mut self, call: &'a ast::ExprCall, place: ArgumentPlace<'a>) -> bool {
         match self.meaning(&call.func) {
-            Some(Captured::Builtin(Builtin::Op(op))) => {
-                let is_it = |(i, param): (usize, &Param)| match place {
+            Some(CapturedMeaning::Builtin(BuiltinFunction::Op(op))) => {
+                let is_it = |(i, param): (usize, &SignatureParam)| match place {
                     ArgumentPlace::Position(position) => position == i,
                     ArgumentPlace::Keyword(name) => name == param.name,
                 };
                 let mut signatures = op.info().signatures.iter();
                 signatures.any(|signature| signature.params.iter().enumerate().any(|at| at.1.inout && is_it(at)))
             }
-            Some(Captured::Function(handles)) => handles.iter().any(|handle| {
+            Some(CapturedMeaning::Function(handles)) => handles.iter().any(|handle| {
                 let Some(def) = handle.unit.definition(handle.function) else { return false };
                 let types = handle.parameter_types(Some(ParamType::ANY)).unwrap_or_default();
                 let position = match place {
@@ -261,20 +264,20 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    fn held_value(&mut self, value: Expr, held: &mut Held) -> Expr {
+    fn held_value(&mut self, value: TypedExpr, held: &mut Temporaries) -> TypedExpr {
         let span = value.span;
         match value.kind {
             ExprKind::View { array, indices } => {
                 let indices = indices.into_iter().map(|index| match index.kind {
                     ExprKind::Slice(parts) => {
                         let parts = parts.map(|part| self.held_value(part, held));
-                        Expr { kind: ExprKind::Slice(Box::new(parts)), ..index }
+                        TypedExpr { kind: ExprKind::Slice(Box::new(parts)), ..index }
                     }
                     ExprKind::Gather(_) => index,
                     _ => self.held_value(index, held),
                 });
                 let kind = ExprKind::View { array, indices: indices.collect() };
-                Expr { kind, ..value }
+                TypedExpr { kind, ..value }
             }
             ExprKind::Local(local)
                 if self.fixed.contains_key(&local) || self.local_type(local).as_any_array().is_some() =>
@@ -285,17 +288,17 @@ impl<'a> Checker<'_, '_, 'a> {
                 let ty = self.local_type(local);
                 let copy = self.new_local("", ty, span);
                 held.push(smallvec![copy], value);
-                Expr::new(ExprKind::Local(copy), ExprType::Value(ty), span)
+                TypedExpr::new(ExprKind::Local(copy), ExprType::Value(ty), span)
             }
             ExprKind::Tuple(parts) => {
                 let parts = parts.into_iter().map(|part| self.held_value(part, held)).collect();
-                Expr { kind: ExprKind::Tuple(parts), ..value }
+                TypedExpr { kind: ExprKind::Tuple(parts), ..value }
             }
             _ if value.ty.is_struct() => {
                 let ty = value.ty.clone();
                 let leaves = self.leaves_of(value, held);
                 let leaves = leaves.into_iter().map(|leaf| self.held_value(leaf, held)).collect();
-                Expr::new(ExprKind::Tuple(leaves), ty, span)
+                TypedExpr::new(ExprKind::Tuple(leaves), ty, span)
             }
             _ if value.ty.as_value().is_some_and(|ty| ty.as_any_array().is_some()) => value,
             _ => self.hold(value, held),
@@ -303,16 +306,16 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The arguments of a call, each one value; `None` if one of them is rejected.
-    pub(super) fn arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<Argument<'a>>> {
+    pub(super) fn arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<CallArgument<'a>>> {
         self.arguments_without(call, &[])
     }
 
-    /// As [`Checker::arguments`], without those of these keywords.
+    /// As [`FunctionChecker::arguments`], without those of these keywords.
     pub(super) fn arguments_without(
         &mut self,
         call: &'a ast::ExprCall,
         left_out: &[&str],
-    ) -> Option<Vec<Argument<'a>>> {
+    ) -> Option<Vec<CallArgument<'a>>> {
         let arguments = self.arguments_but(call, left_out)?;
         let mut failed = false;
         for argument in arguments.iter().filter(|argument| argument.value.ty.is_struct()) {
@@ -323,12 +326,16 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The arguments of a call, structs among them; `None` if one of them is rejected.
-    pub(super) fn all_arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<Argument<'a>>> {
+    pub(super) fn all_arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<CallArgument<'a>>> {
         self.arguments_but(call, &[])
     }
 
-    /// As [`Checker::all_arguments`], without those of these keywords.
-    pub(super) fn arguments_but(&mut self, call: &'a ast::ExprCall, left_out: &[&str]) -> Option<Vec<Argument<'a>>> {
+    /// As [`FunctionChecker::all_arguments`], without those of these keywords.
+    pub(super) fn arguments_but(
+        &mut self,
+        call: &'a ast::ExprCall,
+        left_out: &[&str],
+    ) -> Option<Vec<CallArgument<'a>>> {
         let mut arguments = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
         let mut failed = false;
         let order_matters = self.order_matters(call);
@@ -337,7 +344,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 failed |= value.is_error();
                 let place = ArgumentPlace::Position(arguments.len());
                 let value = if order_matters { self.held_argument(value, call, place) } else { value };
-                arguments.push(Argument { name: None, value });
+                arguments.push(CallArgument { name: None, value });
             }
         }
         for keyword in &call.arguments.keywords {
@@ -351,7 +358,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 _ => value,
             };
             match &keyword.arg {
-                Some(name) => arguments.push(Argument { name: Some(name.as_str()), value }),
+                Some(name) => arguments.push(CallArgument { name: Some(name.as_str()), value }),
                 None => {
                     let span = self.span(keyword);
                     self.reject(Code::Unsupported, span, "`**` is not supported", "write each argument by name");
@@ -361,7 +368,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         for argument in &mut arguments {
             if let ExprType::Values(_) = argument.value.ty {
-                let value = std::mem::replace(&mut argument.value, Expr::error(Span::NONE));
+                let value = std::mem::replace(&mut argument.value, TypedExpr::error(Span::NONE));
                 argument.value = self.settle(value);
                 failed = true;
             }
@@ -382,26 +389,26 @@ impl<'a> Checker<'_, '_, 'a> {
                     failed |= value.is_error();
                     let place = ArgumentPlace::Position(actuals.len());
                     let value = if order_matters { self.held_argument(value, call, place) } else { value };
-                    actuals.push((None, Actual::Value(value), None));
+                    actuals.push((None, ActualArgument::Value(value), None));
                 }
                 continue;
             }
             let actual = match self.function_or_type(arg) {
-                Some(known) => Actual::Known(known),
+                Some(known) => ActualArgument::Known(known),
                 None => match self.expr(arg) {
                     // A tuple is passed as its parts.
-                    value @ Expr { kind: ExprKind::Tuple(_), .. } => Actual::Value(value),
-                    value @ Expr { ty: ExprType::Values(_), .. } => Actual::Value(self.settle(value)),
-                    value => Actual::Value(value),
+                    value @ TypedExpr { kind: ExprKind::Tuple(_), .. } => ActualArgument::Value(value),
+                    value @ TypedExpr { ty: ExprType::Values(_), .. } => ActualArgument::Value(self.settle(value)),
+                    value => ActualArgument::Value(value),
                 },
             };
-            failed |= matches!(&actual, Actual::Value(value) if value.is_error());
+            failed |= matches!(&actual, ActualArgument::Value(value) if value.is_error());
             let actual = match actual {
-                Actual::Value(value) if order_matters => {
+                ActualArgument::Value(value) if order_matters => {
                     let name = keyword.and_then(|keyword| keyword.arg.as_ref());
                     let place = name
                         .map_or(ArgumentPlace::Position(actuals.len()), |name| ArgumentPlace::Keyword(name.as_str()));
-                    Actual::Value(self.held_argument(value, call, place))
+                    ActualArgument::Value(self.held_argument(value, call, place))
                 }
                 actual => actual,
             };
@@ -419,11 +426,11 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `float(x)`, `loom.float64(x)`.
-    fn conversion_call(&mut self, to: Scalar, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
-        let Some(mut arguments) = self.arguments(call) else { return Expr::error(span) };
+    fn conversion_call(&mut self, to: Scalar, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> TypedExpr {
+        let Some(mut arguments) = self.arguments(call) else { return TypedExpr::error(span) };
         match (arguments.pop(), arguments.is_empty()) {
-            (None, _) => Expr::constant(0, to, span),
-            (Some(Argument { name: None, value }), true) => self.convert(value, to, span),
+            (None, _) => TypedExpr::constant(0, to, span),
+            (Some(CallArgument { name: None, value }), true) => self.convert(value, to, span),
             _ => {
                 let name = path.join(".");
                 let message = format!("`{name}` converts one value");
@@ -439,37 +446,39 @@ impl<'a> Checker<'_, '_, 'a> {
         name: &str,
         arguments: Option<Actuals<'a>>,
         span: Span,
-    ) -> Expr {
-        let Some(arguments) = arguments else { return Expr::error(span) };
-        let Some((bound, handle)) = self.overload(handles, name, &arguments, span) else { return Expr::error(span) };
+    ) -> TypedExpr {
+        let Some(arguments) = arguments else { return TypedExpr::error(span) };
+        let Some((bound, handle)) = self.overload(handles, name, &arguments, span) else {
+            return TypedExpr::error(span);
+        };
         if let Some(wrong) = bound.bad_default {
             self.report(wrong);
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
         let mut args = Vec::with_capacity(bound.values.len());
-        let mut given: SmallVec<[Given; 4]> = SmallVec::new();
+        let mut given: SmallVec<[SpecialisationArg; 4]> = SmallVec::new();
         for (place, value) in bound.values.into_iter().enumerate() {
             match value {
-                Actual::Known(what) => given.push(Given::Known(what)),
-                Actual::Value(mut value) => {
+                ActualArgument::Known(what) => given.push(SpecialisationArg::Known(what)),
+                ActualArgument::Value(mut value) => {
                     if let Some((_, parameter, i)) = bound.references.iter().find(|(at, ..)| *at == place) {
                         match self.by_reference(value, arguments[*i].2, parameter, span) {
                             Some(passed) => value = passed,
-                            None => return Expr::error(span),
+                            None => return TypedExpr::error(span),
                         }
                     }
                     if let (ExprKind::Tuple(parts), ExprType::Values(types)) = (&value.kind, &value.ty) {
                         if let Some(part) = parts.iter().find(|part| matches!(part.kind, ExprKind::View { .. })) {
                             return self.not_kept(part);
                         }
-                        given.push(Given::Tuple(types.clone()));
+                        given.push(SpecialisationArg::Tuple(types.clone()));
                         args.extend(parts.iter().cloned());
                         continue;
                     }
                     let value = if value.ty.is_struct() { self.complete(value) } else { self.settle(value) };
                     match value.ty.full() {
                         Some(ty) => given.push(self.given(&value, ty)),
-                        None => return Expr::error(span),
+                        None => return TypedExpr::error(span),
                     }
                     args.extend(self.passed(value));
                 }
@@ -489,10 +498,10 @@ impl<'a> Checker<'_, '_, 'a> {
         self.compilation.spent.depth -= depth;
         let Some(function) = function else {
             self.failed = true;
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let Some(callee) = self.compilation.program.functions.get(function.0 as usize) else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let ty = match &callee.results[..] {
             [one] => ExprType::from(*one),
@@ -524,7 +533,7 @@ impl<'a> Checker<'_, '_, 'a> {
         for local in &updates {
             self.mark_assigned(*local);
         }
-        let call = Expr::new(ExprKind::Call { function, args, updates }, ty, span);
+        let call = TypedExpr::new(ExprKind::Call { function, args, updates }, ty, span);
         match results[..] {
             [result] if !returned_arrays.is_empty() => self.with_returned_arrays(call, result, &returned_arrays),
             _ => call,
@@ -532,14 +541,19 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Puts the arrays that a function returns, which are its parameters, back into the result of a call.
-    fn with_returned_arrays(&mut self, mut call: Expr, result: ValueType, returned: &[Option<LocalId>]) -> Expr {
+    fn with_returned_arrays(
+        &mut self,
+        mut call: TypedExpr,
+        result: ValueType,
+        returned: &[Option<LocalId>],
+    ) -> TypedExpr {
         let (ty, span) = (call.ty, call.span);
-        let ExprKind::Call { args, .. } = &call.kind else { return Expr::error(span) };
-        let arrays: Vec<Option<Expr>> = returned.iter().map(|array| argument_leaf(args, (*array)?)).collect();
+        let ExprKind::Call { args, .. } = &call.kind else { return TypedExpr::error(span) };
+        let arrays: Vec<Option<TypedExpr>> = returned.iter().map(|array| argument_leaf(args, (*array)?)).collect();
         let mut arrays = arrays.into_iter();
-        let mut held = Held::default();
+        let mut held = Temporaries::default();
         let (mut locals, mut types) = (Locals::new(), SmallVec::new());
-        let mut leaves: Vec<Expr> = Vec::new();
+        let mut leaves: Vec<TypedExpr> = Vec::new();
         for leaf in result.leaf_types() {
             if leaf.as_any_array().is_some() {
                 leaves.push(arrays.next().flatten().unwrap_or_else(|| unset(leaf, span)));
@@ -548,16 +562,16 @@ impl<'a> Checker<'_, '_, 'a> {
             let local = self.new_local("", leaf, span);
             locals.push(local);
             types.push(leaf.into());
-            leaves.push(Expr::new(ExprKind::Local(local), ExprType::Value(leaf), span));
+            leaves.push(TypedExpr::new(ExprKind::Local(local), ExprType::Value(leaf), span));
         }
         call.ty = ExprType::Values(types);
         held.push(locals, call);
-        held.around(Expr::new(ExprKind::Tuple(leaves), ty, span))
+        held.around(TypedExpr::new(ExprKind::Tuple(leaves), ty, span))
     }
 }
 
 /// Finds the argument for a leaf of a parameter by its local.
-fn argument_leaf(args: &[Expr], local: LocalId) -> Option<Expr> {
+fn argument_leaf(args: &[TypedExpr], local: LocalId) -> Option<TypedExpr> {
     let mut first = 0;
     for argument in args {
         let leaves = match &argument.kind {
@@ -574,12 +588,12 @@ fn argument_leaf(args: &[Expr], local: LocalId) -> Option<Expr> {
 }
 
 /// `float32, number`, for messages.
-pub(super) fn argument_types(arguments: &[Argument<'_>]) -> String {
+pub(super) fn argument_types(arguments: &[CallArgument<'_>]) -> String {
     let types = arguments.iter().map(|a| with_name(a.name, type_of(&a.value)));
     types.collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn type_of(value: &Expr) -> String {
+pub(super) fn type_of(value: &TypedExpr) -> String {
     match (value.ty.full(), value.untyped()) {
         (Some(ty), _) => ty.python_name(),
         (_, Some(number)) => number.default_scalar().python_name().to_owned(),

@@ -1,9 +1,10 @@
 //! The components of vectors, matrices, quaternions and transforms.
 
-use super::function::Checker;
-use crate::number::Number;
+use super::function::FunctionChecker;
+use crate::number::PythonNumber;
 use crate::typed_ast::{
-    ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Locals, Ordinal, Places, Stmt, StmtKind, Target,
+    AssignTarget, ComponentIndex, ComponentOrdinal, ElementPlace, ElementPlaces, ExprKind, ExprType, LocalId, Locals,
+    StmtKind, TypedExpr, TypedStmt,
 };
 use polyloom_ir::{AxisExtent, Code, Composite, Op, Scalar, Span, Type};
 use smallvec::{SmallVec, smallvec};
@@ -12,55 +13,55 @@ use std::sync::Arc;
 /// The names of a vector's first components, and of a quaternion's.
 const NAMES: [&str; 4] = ["x", "y", "z", "w"];
 
-impl Checker<'_, '_, '_> {
-    /// The value as an expression that may be written any number of times: what is not a variable or a constant is held
-    /// in a variable.
-    pub(super) fn hold(&mut self, value: Expr, held: &mut Held) -> Expr {
+impl FunctionChecker<'_, '_, '_> {
+    /// The value as an expression that may be written any number of times, so that what is not a variable or a constant
+    /// is held in a variable.
+    pub(super) fn hold(&mut self, value: TypedExpr, held: &mut Temporaries) -> TypedExpr {
         let Some(ty) = value.ty.as_value() else { return value };
         if matches!(value.kind, ExprKind::Local(_) | ExprKind::Const(_)) {
             return value;
         }
         let local = self.new_local("", ty, value.span);
-        let variable = Expr::new(ExprKind::Local(local), ExprType::Value(ty), value.span);
+        let variable = TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), value.span);
         held.push(smallvec![local], value);
         variable
     }
 
     /// A row of a matrix, by its index.
-    pub(super) fn row(&mut self, matrix: Expr, composite: Composite, index: Expr, span: Span) -> Expr {
+    pub(super) fn row(&mut self, matrix: TypedExpr, composite: Composite, index: TypedExpr, span: Span) -> TypedExpr {
         let (elem, n_cols) = (composite.elem(), composite.shape()[1]);
-        let mut held = Held::default();
+        let mut held = Temporaries::default();
         let matrix = self.hold(matrix, &mut held);
         let index = self.hold(index, &mut held);
         let components = (0..n_cols).map(|col| {
-            let indices = smallvec![index.clone(), Expr::constant(col.into(), Scalar::I32, span)];
+            let indices = smallvec![index.clone(), TypedExpr::constant(col.into(), Scalar::I32, span)];
             match self.component_at(composite, indices, span) {
                 Some(place) => component(matrix.clone(), composite, place, span),
-                None => Expr::error(span),
+                None => TypedExpr::error(span),
             }
         });
-        let components: Vec<Expr> = components.collect();
-        if components.iter().any(Expr::is_error) {
-            return Expr::error(span);
+        let components: Vec<TypedExpr> = components.collect();
+        if components.iter().any(TypedExpr::is_error) {
+            return TypedExpr::error(span);
         }
         held.around(construct(Composite::Vector { elem, len: n_cols }, components, span))
     }
 
-    /// What `*value` stands for among arguments: the components, of a matrix the rows. The first computes the value
-    /// that all are taken of, so they must be evaluated in this order.
-    pub(super) fn spread(&mut self, value: Expr, span: Span) -> Vec<Expr> {
-        let Some(ty) = value.ty.as_value() else { return vec![Expr::error(span)] };
+    /// Returns what `*value` stands for among arguments: the components, of a matrix the rows. The first computes the
+    /// value that all are taken of, so they must be evaluated in this order.
+    pub(super) fn spread(&mut self, value: TypedExpr, span: Span) -> Vec<TypedExpr> {
+        let Some(ty) = value.ty.as_value() else { return vec![TypedExpr::error(span)] };
         let Some(composite) = ty.as_composite() else {
             let message =
                 format!("`*` stands for the components of a vector or the rows of a matrix, not {}", ty.python_name());
             return vec![self.reject(Code::TypeMismatch, span, message, "write each argument on its own")];
         };
-        let mut held = Held::default();
+        let mut held = Temporaries::default();
         let value = self.hold(value, &mut held);
         let n = composite.shape()[0];
-        let mut values: Vec<Expr> = match composite {
+        let mut values: Vec<TypedExpr> = match composite {
             Composite::Matrix { .. } => (0..n)
-                .map(|row| self.row(value.clone(), composite, Expr::constant(row.into(), Scalar::I32, span), span))
+                .map(|row| self.row(value.clone(), composite, TypedExpr::constant(row.into(), Scalar::I32, span), span))
                 .collect(),
             _ => (0..n).map(|place| component(value.clone(), composite, ComponentIndex::Is(place), span)).collect(),
         };
@@ -72,8 +73,8 @@ impl Checker<'_, '_, '_> {
     }
 
     /// Several components as a value.
-    pub(super) fn parts(&mut self, parts: Parts, span: Span) -> Expr {
-        let Parts { base, composite, places, part, mut held } = parts;
+    pub(super) fn parts(&mut self, parts: ComponentSlice, span: Span) -> TypedExpr {
+        let ComponentSlice { base, composite, places, part, mut held } = parts;
         let base = self.hold(base, &mut held);
         let components = places.into_iter().map(|place| component(base.clone(), composite, place, span));
         let components = components.collect();
@@ -82,12 +83,12 @@ impl Checker<'_, '_, '_> {
 
     /// The composite that a local variable holds, with other values for some components: those of `value`, or `value`
     /// for each if it is a scalar.
-    fn with_parts(&mut self, parts: Parts, value: Expr, span: Span) -> Option<Expr> {
+    fn with_parts(&mut self, parts: ComponentSlice, value: TypedExpr, span: Span) -> Option<TypedExpr> {
         let (value, part) = self.slice_value(&parts, value)?;
-        let Parts { base, composite, places, mut held, .. } = parts;
+        let ComponentSlice { base, composite, places, mut held, .. } = parts;
         let (elem, name) = (composite.elem(), self.name_of(&base));
         let value = self.hold(value, &mut held);
-        let mut components: Vec<Expr> = (0..composite.n_components() as u16)
+        let mut components: Vec<TypedExpr> = (0..composite.n_components() as u16)
             .map(|place| component(base.clone(), composite, ComponentIndex::Is(place), span))
             .collect();
         for (k, place) in places.into_iter().enumerate() {
@@ -96,11 +97,11 @@ impl Checker<'_, '_, '_> {
                 Some(part) => component(value.clone(), part, ComponentIndex::Is(k as u16), span),
             };
             match self.ordinal(composite, &name, place, span) {
-                Ordinal::Is(place) => components[usize::from(place)] = new,
-                Ordinal::Computed(index) => {
+                ComponentOrdinal::Is(place) => components[usize::from(place)] = new,
+                ComponentOrdinal::Computed(index) => {
                     let index = self.hold(index, &mut held);
                     for (place, old) in components.iter_mut().enumerate() {
-                        let here = Expr::constant(place as u64, Scalar::I32, span);
+                        let here = TypedExpr::constant(place as u64, Scalar::I32, span);
                         let is_here = op(Op::Eq, [index.clone(), here], Type::BOOL, span);
                         *old = op(Op::Select, [is_here, new.clone(), old.clone()], elem.into(), span);
                     }
@@ -111,23 +112,30 @@ impl Checker<'_, '_, '_> {
     }
 
     /// The matrix that a local variable holds, with another row.
-    fn with_row(&mut self, matrix: &Expr, composite: Composite, index: Expr, row: Expr, span: Span) -> Option<Expr> {
+    fn with_row(
+        &mut self,
+        matrix: &TypedExpr,
+        composite: Composite,
+        index: TypedExpr,
+        row: TypedExpr,
+        span: Span,
+    ) -> Option<TypedExpr> {
         let (elem, shape) = (composite.elem(), composite.shape());
         let part = Composite::Vector { elem, len: shape[1] };
         let row = self.expect_value(row, part.into(), Code::TypeMismatch, "the row");
-        let zero = Expr::constant(0, Scalar::I32, span);
+        let zero = TypedExpr::constant(0, Scalar::I32, span);
         // It also says whether there is such a row.
         self.component_at(composite, smallvec![index.clone(), zero], span)?;
         if row.is_error() {
             return None;
         }
-        let mut held = Held::default();
+        let mut held = Temporaries::default();
         let row = self.hold(row, &mut held);
         let index = self.wrapped(index, &axis_extent(self.name_of(matrix), 0, shape[0]));
         let index = self.hold(index, &mut held);
         let mut components = Vec::with_capacity(composite.n_components());
         for place in 0..composite.n_components() as u16 {
-            let here = Expr::constant((place / shape[1]).into(), Scalar::I32, span);
+            let here = TypedExpr::constant((place / shape[1]).into(), Scalar::I32, span);
             let is_here = op(Op::Eq, [index.clone(), here], Type::BOOL, span);
             let new = component(row.clone(), part, ComponentIndex::Is(place % shape[1]), span);
             let old = component(matrix.clone(), composite, ComponentIndex::Is(place), span);
@@ -139,24 +147,24 @@ impl Checker<'_, '_, '_> {
     /// `x[index]` of a matrix as the target of an assignment.
     pub(super) fn row_target(
         &mut self,
-        base: &Expr,
+        base: &TypedExpr,
         composite: Composite,
-        index: Expr,
-        value: Expr,
+        index: TypedExpr,
+        value: TypedExpr,
         span: Span,
-    ) -> Option<(Target, Expr)> {
+    ) -> Option<(AssignTarget, TypedExpr)> {
         let ExprKind::Load(element) = &base.kind else {
             let local = self.changed_local(base, span)?;
             let matrix = self.with_row(base, composite, index, value, span)?;
             self.mark_assigned(local);
-            return Some((Target::Local(local), matrix));
+            return Some((AssignTarget::Local(local), matrix));
         };
         let [n_rows, n_cols] = composite.shape()[..] else { return None };
         let part = Composite::Vector { elem: composite.elem(), len: n_cols };
         let value = self.expect_value(value, part.into(), Code::TypeMismatch, "the row");
         let index = match constant_index(&index) {
             Some(known) if !self.names_component(composite, known, n_rows, span) => return None,
-            Some(known) => Expr::constant(known.rem_euclid(n_rows.into()) as u64, Scalar::I32, span),
+            Some(known) => TypedExpr::constant(known.rem_euclid(n_rows.into()) as u64, Scalar::I32, span),
             None => index,
         };
         let mut element = (**element).clone();
@@ -166,12 +174,17 @@ impl Checker<'_, '_, '_> {
     }
 
     /// `x[a:b]` of a composite as the target of an assignment.
-    pub(super) fn parts_target(&mut self, parts: Parts, value: Expr, span: Span) -> Option<(Target, Expr)> {
+    pub(super) fn parts_target(
+        &mut self,
+        parts: ComponentSlice,
+        value: TypedExpr,
+        span: Span,
+    ) -> Option<(AssignTarget, TypedExpr)> {
         let ExprKind::Load(element) = &parts.base.kind else {
             let local = self.changed_local(&parts.base, span)?;
             let whole = self.with_parts(parts, value, span)?;
             self.mark_assigned(local);
-            return Some((Target::Local(local), whole));
+            return Some((AssignTarget::Local(local), whole));
         };
         let (value, part) = self.slice_value(&parts, value)?;
         let (target, value) = self.components_target((**element).clone(), parts.composite, parts.places, part, value);
@@ -179,7 +192,7 @@ impl Checker<'_, '_, '_> {
     }
 
     /// The value of a slice, and what it is if it is not a scalar for every component.
-    fn slice_value(&mut self, parts: &Parts, value: Expr) -> Option<(Expr, Option<Composite>)> {
+    fn slice_value(&mut self, parts: &ComponentSlice, value: TypedExpr) -> Option<(TypedExpr, Option<Composite>)> {
         let is_scalar = value.is_waiting() || matches!(value.ty.as_value(), Some(Type::Scalar(_)));
         let wanted = if is_scalar { parts.composite.elem().into() } else { parts.part.into() };
         let value = self.expect_value(value, wanted, Code::TypeMismatch, "the slice");
@@ -189,14 +202,14 @@ impl Checker<'_, '_, '_> {
     /// Components of an array's element as the target of an assignment: those of `part`, or `value` for each.
     fn components_target(
         &mut self,
-        element: Element,
+        element: ElementPlace,
         composite: Composite,
         places: impl IntoIterator<Item = ComponentIndex>,
         part: Option<Composite>,
-        value: Expr,
-    ) -> (Target, Expr) {
-        let Element { array, indices, span } = element;
-        let mut held = Held::default();
+        value: TypedExpr,
+    ) -> (AssignTarget, TypedExpr) {
+        let ElementPlace { array, indices, span } = element;
+        let mut held = Temporaries::default();
         let value = self.hold(value, &mut held);
         let (mut each, mut components) = (Vec::new(), Vec::new());
         for (k, place) in places.into_iter().enumerate() {
@@ -207,19 +220,19 @@ impl Checker<'_, '_, '_> {
             });
         }
         let types = components.iter().filter_map(|component| component.ty.full()).collect();
-        let values = Expr::new(ExprKind::Tuple(components), ExprType::Values(types), span);
-        (Target::Places(Box::new(Places { each, indices, span })), held.around(values))
+        let values = TypedExpr::new(ExprKind::Tuple(components), ExprType::Values(types), span);
+        (AssignTarget::Places(Box::new(ElementPlaces { each, indices, span })), held.around(values))
     }
 
     /// `x.name`: a component of vectors of up to four components and of quaternions, `p` and `q` of transforms.
-    pub(super) fn member(&mut self, base: Expr, composite: Composite, name: &str, span: Span) -> Expr {
+    pub(super) fn member(&mut self, base: TypedExpr, composite: Composite, name: &str, span: Span) -> TypedExpr {
         if name == "length" && matches!(composite, Composite::Vector { .. }) {
-            return super::scope::number(Number::Int(composite.n_components() as i128), span);
+            return super::scope::number(PythonNumber::Int(composite.n_components() as i128), span);
         }
         match self.members_named(composite, name, span) {
             Some((first, None)) => component(base, composite, ComponentIndex::Is(first), span),
             Some((first, Some(part))) => {
-                let mut held = Held::default();
+                let mut held = Temporaries::default();
                 let base = self.hold(base, &mut held);
                 let places = first..first + part.n_components() as u16;
                 let components =
@@ -227,7 +240,7 @@ impl Checker<'_, '_, '_> {
                 let components = components.collect();
                 held.around(construct(part, components, span))
             }
-            None => Expr::error(span),
+            None => TypedExpr::error(span),
         }
     }
 
@@ -263,12 +276,12 @@ impl Checker<'_, '_, '_> {
     /// `x.name` as the target of an assignment.
     pub(super) fn member_target(
         &mut self,
-        base: &Expr,
+        base: &TypedExpr,
         composite: Composite,
         name: &str,
-        value: Expr,
+        value: TypedExpr,
         span: Span,
-    ) -> Option<(Target, Expr)> {
+    ) -> Option<(AssignTarget, TypedExpr)> {
         let (first, part) = self.members_named(composite, name, span)?;
         let Some(part) = part else {
             return self.component_target(base, composite, ComponentIndex::Is(first), value, span);
@@ -283,7 +296,7 @@ impl Checker<'_, '_, '_> {
         if value.is_error() {
             return None;
         }
-        let mut held = Held::default();
+        let mut held = Temporaries::default();
         let value = self.hold(value, &mut held);
         let components = (0..composite.n_components() as u16).map(|place| {
             let in_part = place.checked_sub(first).filter(|&place| usize::from(place) < part.n_components());
@@ -294,18 +307,18 @@ impl Checker<'_, '_, '_> {
         });
         let whole = construct(composite, components.collect(), span);
         self.mark_assigned(local);
-        Some((Target::Local(local), held.around(whole)))
+        Some((AssignTarget::Local(local), held.around(whole)))
     }
 
     /// The component that indices mean.
     pub(super) fn component_at(
         &mut self,
         composite: Composite,
-        indices: SmallVec<[Expr; 2]>,
+        indices: SmallVec<[TypedExpr; 2]>,
         span: Span,
     ) -> Option<ComponentIndex> {
         let shape = composite.shape();
-        if indices.iter().any(Expr::is_error) {
+        if indices.iter().any(TypedExpr::is_error) {
             return None;
         }
         if indices.len() != shape.len() {
@@ -325,7 +338,7 @@ impl Checker<'_, '_, '_> {
             let constant = constant.map(|index| index.rem_euclid(extent.into()));
             known = known.zip(constant).map(|(place, index)| place * i128::from(extent) + index);
             at.push(match constant {
-                Some(constant) => Expr::constant(constant as u64, Scalar::I32, index.span),
+                Some(constant) => TypedExpr::constant(constant as u64, Scalar::I32, index.span),
                 None => self.as_index(index),
             });
         }
@@ -339,13 +352,13 @@ impl Checker<'_, '_, '_> {
         name: &Arc<str>,
         index: ComponentIndex,
         span: Span,
-    ) -> Ordinal {
+    ) -> ComponentOrdinal {
         match index {
-            ComponentIndex::Is(place) => Ordinal::Is(place),
-            ComponentIndex::Flat(place) => Ordinal::Computed(place),
+            ComponentIndex::Is(place) => ComponentOrdinal::Is(place),
+            ComponentIndex::Flat(place) => ComponentOrdinal::Computed(place),
             ComponentIndex::At(indices) => {
                 let axes = (0..).zip(composite.shape()).map(|(axis, extent)| axis_extent(name.clone(), axis, extent));
-                self.flat_index(indices, axes, span).map_or(Ordinal::Is(0), Ordinal::Computed)
+                self.flat_index(indices, axes, span).map_or(ComponentOrdinal::Is(0), ComponentOrdinal::Computed)
             }
         }
     }
@@ -353,17 +366,17 @@ impl Checker<'_, '_, '_> {
     /// The row-major number of what the indices choose along these axes.
     pub(super) fn flat_index(
         &mut self,
-        indices: impl IntoIterator<Item = Expr>,
+        indices: impl IntoIterator<Item = TypedExpr>,
         axes: impl IntoIterator<Item = AxisExtent>,
         span: Span,
-    ) -> Option<Expr> {
-        let mut place: Option<Expr> = None;
+    ) -> Option<TypedExpr> {
+        let mut place: Option<TypedExpr> = None;
         for (index, axis) in indices.into_iter().zip(axes) {
             let index = self.wrapped(index, &axis);
             place = Some(match place {
                 None => index,
                 Some(place) => {
-                    let extent = Expr::constant(axis.extent.into(), Scalar::I32, span);
+                    let extent = TypedExpr::constant(axis.extent.into(), Scalar::I32, span);
                     let first = op(Op::Mul, [place, extent], Type::I32, span);
                     op(Op::Add, [first, index], Type::I32, span)
                 }
@@ -372,7 +385,7 @@ impl Checker<'_, '_, '_> {
         place
     }
 
-    /// Whether a constant index is one of an axis of this extent; reports if it is not.
+    /// Returns true if a constant index is one of an axis of this extent; reports if it is not.
     pub(super) fn names_component(&mut self, composite: Composite, index: i128, extent: u16, span: Span) -> bool {
         let n = i128::from(extent);
         let found = (-n..n).contains(&index);
@@ -385,25 +398,25 @@ impl Checker<'_, '_, '_> {
     }
 
     /// An `int32` index counted from the start of an axis, whichever end it counts from.
-    pub(super) fn wrapped(&mut self, index: Expr, of: &AxisExtent) -> Expr {
+    pub(super) fn wrapped(&mut self, index: TypedExpr, of: &AxisExtent) -> TypedExpr {
         let span = index.span;
         if let Some(known) = constant_index(&index) {
             let place = known.rem_euclid(of.extent.into()) as u64;
-            return Expr::constant(place, Scalar::I32, span);
+            return TypedExpr::constant(place, Scalar::I32, span);
         }
         let index = self.as_index(index);
-        Expr::new(ExprKind::WrapIndex(Box::new(index), of.clone()), ExprType::scalar(Scalar::I32), span)
+        TypedExpr::new(ExprKind::WrapIndex(Box::new(index), of.clone()), ExprType::scalar(Scalar::I32), span)
     }
 
     /// An index as it is if it is an integer, else as an `int32`.
-    fn as_index(&mut self, index: Expr) -> Expr {
+    fn as_index(&mut self, index: TypedExpr) -> TypedExpr {
         let is_int = index.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int);
         let span = index.span;
         if is_int { index } else { self.convert(index, Scalar::I32, span) }
     }
 
     /// The name of a variable; nothing for what has no name.
-    pub(super) fn name_of(&self, expr: &Expr) -> Arc<str> {
+    pub(super) fn name_of(&self, expr: &TypedExpr) -> Arc<str> {
         match expr.kind {
             ExprKind::Local(local) => self.locals[local.0 as usize].name.clone(),
             _ => Arc::default(),
@@ -413,26 +426,26 @@ impl Checker<'_, '_, '_> {
     /// A component of a variable as the target of an assignment.
     pub(super) fn component_target(
         &mut self,
-        base: &Expr,
+        base: &TypedExpr,
         composite: Composite,
         index: ComponentIndex,
-        value: Expr,
+        value: TypedExpr,
         span: Span,
-    ) -> Option<(Target, Expr)> {
+    ) -> Option<(AssignTarget, TypedExpr)> {
         let value = self.expect_value(value, composite.elem().into(), Code::TypeMismatch, "the component");
         let local = match component(base.clone(), composite, index.clone(), span).kind {
-            ExprKind::Load(element) => return (!value.is_error()).then_some((Target::Element(element), value)),
+            ExprKind::Load(element) => return (!value.is_error()).then_some((AssignTarget::Element(element), value)),
             _ => self.changed_local(base, span)?,
         };
         if value.is_error() {
             return None;
         }
         self.mark_assigned(local);
-        Some((Target::Component(local, Box::new(index)), value))
+        Some((AssignTarget::Component(local, Box::new(index)), value))
     }
 
     /// The variable that an expression is, for a part of it to be changed.
-    fn changed_local(&mut self, base: &Expr, span: Span) -> Option<LocalId> {
+    fn changed_local(&mut self, base: &TypedExpr, span: Span) -> Option<LocalId> {
         if let ExprKind::Local(local) = base.kind {
             return Some(local);
         }
@@ -451,48 +464,48 @@ impl Checker<'_, '_, '_> {
 
 /// Several components of a composite that are one together: a slice.
 #[derive(Clone)]
-pub(super) struct Parts {
-    pub(super) base: Expr,
+pub(super) struct ComponentSlice {
+    pub(super) base: TypedExpr,
     pub(super) composite: Composite,
     /// The components in the order of those of `part`.
     pub(super) places: Vec<ComponentIndex>,
-    /// What they are together.
+    /// Holds what they are together.
     pub(super) part: Composite,
     /// The indices.
-    pub(super) held: Held,
+    pub(super) held: Temporaries,
 }
 
 /// Values held in variables, for the expression that uses them.
 #[derive(Clone, Default)]
-pub(super) struct Held {
-    values: Vec<(Locals, Expr)>,
+pub(super) struct Temporaries {
+    values: Vec<(Locals, TypedExpr)>,
 }
 
-impl Held {
+impl Temporaries {
     /// Adds a value and the variables that hold it.
-    pub(super) fn push(&mut self, locals: Locals, value: Expr) {
+    pub(super) fn push(&mut self, locals: Locals, value: TypedExpr) {
         self.values.push((locals, value));
     }
 
     /// Statements that give the variables their values.
-    pub(super) fn statements(self, span: Span) -> impl Iterator<Item = Stmt> {
+    pub(super) fn statements(self, span: Span) -> impl Iterator<Item = TypedStmt> {
         self.values.into_iter().map(move |(locals, value)| {
-            let targets = locals.into_iter().map(Target::Local).collect();
-            Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span }
+            let targets = locals.into_iter().map(AssignTarget::Local).collect();
+            TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span }
         })
     }
 
     /// The expression, evaluated while the variables hold their values.
-    pub(super) fn around(self, body: Expr) -> Expr {
+    pub(super) fn around(self, body: TypedExpr) -> TypedExpr {
         self.values.into_iter().rev().fold(body, |body, (locals, value)| {
             let (ty, span) = (body.ty.clone(), body.span);
-            Expr::new(ExprKind::Let { locals, value: Box::new(value), body: Box::new(body) }, ty, span)
+            TypedExpr::new(ExprKind::Let { locals, value: Box::new(value), body: Box::new(body) }, ty, span)
         })
     }
 }
 
 /// The value of an index that is a constant.
-pub(super) fn constant_index(index: &Expr) -> Option<i128> {
+pub(super) fn constant_index(index: &TypedExpr) -> Option<i128> {
     match (&index.kind, index.ty.as_value()) {
         (ExprKind::Const(bits), Some(Type::Scalar(ty))) => Some(integer(*bits, ty)),
         _ => None,
@@ -507,38 +520,38 @@ pub(super) fn integer(bits: u64, ty: Scalar) -> i128 {
 }
 
 /// A composite of its components.
-pub(super) fn construct(composite: Composite, components: Vec<Expr>, span: Span) -> Expr {
+pub(super) fn construct(composite: Composite, components: Vec<TypedExpr>, span: Span) -> TypedExpr {
     let kind = ExprKind::Op { op: Op::Construct, args: components, updates: smallvec![] };
-    Expr::new(kind, ExprType::Value(composite.into()), span)
+    TypedExpr::new(kind, ExprType::Value(composite.into()), span)
 }
 
 pub(super) fn axis_extent(name: Arc<str>, axis: u8, extent: u16) -> AxisExtent {
     AxisExtent { name, axis, extent }
 }
 
-fn op<const N: usize>(op: Op, args: [Expr; N], ty: Type, span: Span) -> Expr {
-    Expr::new(ExprKind::Op { op, args: args.into(), updates: smallvec![] }, ExprType::Value(ty), span)
+fn op<const N: usize>(op: Op, args: [TypedExpr; N], ty: Type, span: Span) -> TypedExpr {
+    TypedExpr::new(ExprKind::Op { op, args: args.into(), updates: smallvec![] }, ExprType::Value(ty), span)
 }
 
 /// A composite captured from outside.
-pub(super) fn composite_constant(bits: &[u64], composite: Composite, span: Span) -> Expr {
-    construct(composite, bits.iter().map(|&bits| Expr::constant(bits, composite.elem(), span)).collect(), span)
+pub(super) fn composite_constant(bits: &[u64], composite: Composite, span: Span) -> TypedExpr {
+    construct(composite, bits.iter().map(|&bits| TypedExpr::constant(bits, composite.elem(), span)).collect(), span)
 }
 
 /// One component of a composite; of an array's element, no more than it is loaded.
-pub(super) fn component(base: Expr, composite: Composite, index: ComponentIndex, span: Span) -> Expr {
+pub(super) fn component(base: TypedExpr, composite: Composite, index: ComponentIndex, span: Span) -> TypedExpr {
     let ty = ExprType::scalar(composite.elem());
     if let ExprKind::Load(mut element) = base.kind {
         element.indices.extend(inner_indices(composite, index, span));
-        return Expr::new(ExprKind::Load(element), ty, span);
+        return TypedExpr::new(ExprKind::Load(element), ty, span);
     }
-    Expr::new(ExprKind::Component(Box::new(base), Box::new(index)), ty, span)
+    TypedExpr::new(ExprKind::Component(Box::new(base), Box::new(index)), ty, span)
 }
 
 /// The indices that a component has after those of an array's element. What counts components of a matrix in row-major
 /// order is in a variable, not in an array.
-pub(super) fn inner_indices(composite: Composite, place: ComponentIndex, span: Span) -> SmallVec<[Expr; 2]> {
-    let constant = |index: u16| Expr::constant(index.into(), Scalar::I32, span);
+pub(super) fn inner_indices(composite: Composite, place: ComponentIndex, span: Span) -> SmallVec<[TypedExpr; 2]> {
+    let constant = |index: u16| TypedExpr::constant(index.into(), Scalar::I32, span);
     match (&composite.shape()[..], place) {
         (&[_, n_cols], ComponentIndex::Is(place)) => smallvec![constant(place / n_cols), constant(place % n_cols)],
         (_, ComponentIndex::Is(place)) => smallvec![constant(place)],

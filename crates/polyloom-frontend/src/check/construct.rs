@@ -1,25 +1,25 @@
 //! How vectors, matrices, quaternions and transforms are made.
 
-use super::call::{Argument, argument_types};
-use super::composite::{Held, component, construct};
-use super::function::Checker;
+use super::call::{CallArgument, argument_types};
+use super::composite::{Temporaries, component, construct};
+use super::function::FunctionChecker;
 use super::operator::is_composite;
-use crate::environment::{Captured, Constructor};
-use crate::number::Number;
-use crate::typed_ast::{ComponentIndex, Expr, ExprType};
+use crate::environment::{CapturedMeaning, CompositeConstructor};
+use crate::number::PythonNumber;
+use crate::typed_ast::{ComponentIndex, ExprType, TypedExpr};
 use polyloom_ir::{Code, Composite, CompositeKind, MAX_COMPONENTS, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
 /// The shape and the type of elements that a call names by keywords.
 #[derive(Default)]
-struct Named {
+struct NamedShape {
     dtype: Option<Scalar>,
     /// Of a vector, one extent.
     shape: Option<SmallVec<[u16; 2]>>,
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `vec3(x, y, z)`, `vec3(x)`, `vec3()`, and of parts: `quat(vec3, w)`, `transform(vec3, quat)`.
     pub(super) fn construction(
         &mut self,
@@ -27,22 +27,22 @@ impl<'a> Checker<'_, '_, 'a> {
         call: &'a ast::ExprCall,
         path: &[&'a str],
         span: Span,
-    ) -> Expr {
+    ) -> TypedExpr {
         let says_again = call.arguments.keywords.iter().any(|keyword| {
             keyword.arg.as_ref().is_some_and(|name| matches!(name.as_str(), "shape" | "length" | "dtype"))
         });
         if says_again && !self.is_said_again(composite, call, path, span) {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
         match self.arguments_without(call, &["shape", "length", "dtype"]) {
             Some(arguments) => self.construction_of(composite, arguments, path, span),
-            None => Expr::error(span),
+            None => TypedExpr::error(span),
         }
     }
 
-    /// Whether what the keywords say of a type that a name has already is so: `mat32(m, shape=(3, 2))`.
+    /// Returns true if what the keywords say of a type that a name has already is so: `mat32(m, shape=(3, 2))`.
     fn is_said_again(&mut self, composite: Composite, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> bool {
-        let (name, constructor) = (path.join("."), Constructor::of(composite.kind()));
+        let (name, constructor) = (path.join("."), CompositeConstructor::of(composite.kind()));
         let Some(named) = self.named(constructor, call, &name) else { return false };
         let is_shape = named.shape.as_ref().is_none_or(|shape| *shape == composite.shape());
         if is_shape && named.dtype.is_none_or(|dtype| dtype == composite.elem()) {
@@ -56,10 +56,10 @@ impl<'a> Checker<'_, '_, 'a> {
     fn construction_of(
         &mut self,
         composite: Composite,
-        arguments: Vec<Argument<'a>>,
+        arguments: Vec<CallArgument<'a>>,
         path: &[&'a str],
         span: Span,
-    ) -> Expr {
+    ) -> TypedExpr {
         let (elem, n) = (composite.elem(), composite.n_components());
         let name = path.join(".");
         let given = argument_types(&arguments);
@@ -68,8 +68,8 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(name) => parts.get(place) != Some(&name),
             None => false,
         });
-        let mut components: Vec<Expr> = Vec::with_capacity(n);
-        let mut held = Held::default();
+        let mut components: Vec<TypedExpr> = Vec::with_capacity(n);
+        let mut held = Temporaries::default();
         let mut fits = !is_named;
         // Parts are evaluated before what is made of them, and so must be whatever stands before a part.
         let has_parts = arguments.iter().any(|argument| is_composite(&argument.value));
@@ -93,15 +93,15 @@ impl<'a> Checker<'_, '_, 'a> {
                     }
                 }
                 Some(_) => fits = false,
-                None => return Expr::error(span),
+                None => return TypedExpr::error(span),
             }
         }
         match components.len() {
-            0 => components = (0..n).map(|_| Expr::constant(0, elem, span)).collect(),
+            0 => components = (0..n).map(|_| TypedExpr::constant(0, elem, span)).collect(),
             3 if matches!(composite, Composite::Transform { .. }) && has_parts => {
                 // A translation alone turns nothing.
-                components.extend([0, 0, 0].map(|zero| Expr::constant(zero, elem, span)));
-                components.push(Expr::constant(Number::Int(1).convert(elem), elem, span));
+                components.extend([0, 0, 0].map(|zero| TypedExpr::constant(zero, elem, span)));
+                components.push(TypedExpr::constant(PythonNumber::Int(1).convert(elem), elem, span));
             }
             1 if n > 1 && !matches!(composite, Composite::Quaternion { .. }) => {
                 let value = self.hold(components.remove(0), &mut held);
@@ -110,8 +110,8 @@ impl<'a> Checker<'_, '_, 'a> {
             given if given != n => fits = false,
             _ => {}
         }
-        if components.iter().any(Expr::is_error) {
-            return Expr::error(span);
+        if components.iter().any(TypedExpr::is_error) {
+            return TypedExpr::error(span);
         }
         if !fits {
             let message = format!("`{name}` is not made of ({given})");
@@ -129,120 +129,134 @@ impl<'a> Checker<'_, '_, 'a> {
     /// A call of a constructor that is no type.
     pub(super) fn constructor(
         &mut self,
-        constructor: Constructor,
+        constructor: CompositeConstructor,
         call: &'a ast::ExprCall,
         path: &[&'a str],
         span: Span,
-    ) -> Expr {
+    ) -> TypedExpr {
         let name = path.join(".");
-        if let Constructor::Quaternion | Constructor::Transformation = constructor {
+        if let CompositeConstructor::Quaternion | CompositeConstructor::Transformation = constructor {
             return self.rotation(constructor, call, path, span);
         }
         let Some(named) = self.named(constructor, call, &name) else {
             for arg in &call.arguments.args {
                 self.expr(arg);
             }
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let mut named = named;
-        let mut values: Vec<Expr> = Vec::with_capacity(call.arguments.args.len());
+        let mut values: Vec<TypedExpr> = Vec::with_capacity(call.arguments.args.len());
         for arg in &call.arguments.args {
             match self.meaning(arg) {
-                Some(Captured::Type(scalar)) if named.dtype.is_none() && constructor.has_dtype() => {
+                Some(CapturedMeaning::Type(scalar)) if named.dtype.is_none() && constructor.has_dtype() => {
                     named.dtype = Some(scalar);
                 }
                 _ => values.extend(self.positional(arg)),
             }
         }
-        if values.iter().any(Expr::is_error) {
-            return Expr::error(span);
+        if values.iter().any(TypedExpr::is_error) {
+            return TypedExpr::error(span);
         }
         match constructor {
-            Constructor::Rows | Constructor::Columns => self.of_vectors(constructor, values, &name, span),
-            Constructor::Identity => self.identity(&named, &values, &name, span),
-            Constructor::QuatIdentity => {
+            CompositeConstructor::Rows | CompositeConstructor::Columns => {
+                self.of_vectors(constructor, values, &name, span)
+            }
+            CompositeConstructor::Identity => self.identity(&named, &values, &name, span),
+            CompositeConstructor::QuatIdentity => {
                 let elem = named.dtype.unwrap_or(Scalar::F32);
                 match self.composite(CompositeKind::Quaternion, elem, &[], span) {
                     Some(composite) => self.fixed(composite, &[0, 0, 0, 1], &values, &name, span),
-                    None => Expr::error(span),
+                    None => TypedExpr::error(span),
                 }
             }
-            Constructor::TransformIdentity => {
+            CompositeConstructor::TransformIdentity => {
                 let elem = named.dtype.unwrap_or(Scalar::F32);
                 match self.composite(CompositeKind::Transform, elem, &[], span) {
                     Some(composite) => self.fixed(composite, &[0, 0, 0, 0, 0, 0, 1], &values, &name, span),
-                    None => Expr::error(span),
+                    None => TypedExpr::error(span),
                 }
             }
-            Constructor::Vector | Constructor::Matrix => {
-                let kind =
-                    if constructor == Constructor::Vector { CompositeKind::Vector } else { CompositeKind::Matrix };
-                // Of one of its kind it is that with other components.
+            CompositeConstructor::Vector | CompositeConstructor::Matrix => {
+                let kind = if constructor == CompositeConstructor::Vector {
+                    CompositeKind::Vector
+                } else {
+                    CompositeKind::Matrix
+                };
+                // A value of the same kind gives its components.
                 if let [value] = &values[..]
                     && let Some(Type::Composite(given)) = value.ty.as_value()
                     && given.kind() == kind
                     && named.shape.as_ref().is_none_or(|shape| *shape == given.shape())
                 {
                     let composite = given.with_elem(named.dtype.unwrap_or(given.elem()));
-                    let argument = Argument { name: None, value: value.clone() };
+                    let argument = CallArgument { name: None, value: value.clone() };
                     return self.construction_of(composite, vec![argument], path, span);
                 }
                 self.of_numbers(constructor, &named, values, &name, span)
             }
-            Constructor::Quaternion | Constructor::Transformation => Expr::error(span),
+            CompositeConstructor::Quaternion | CompositeConstructor::Transformation => TypedExpr::error(span),
         }
     }
 
     /// `quaternion(x, y, z, w, dtype=)`, `transformation(p, q, dtype=)`: their elements are what the arguments are of,
     /// or what `dtype` says.
-    fn rotation(&mut self, constructor: Constructor, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
+    fn rotation(
+        &mut self,
+        constructor: CompositeConstructor,
+        call: &'a ast::ExprCall,
+        path: &[&'a str],
+        span: Span,
+    ) -> TypedExpr {
         let mut dtype = None;
         let mut arguments = Vec::new();
         for arg in &call.arguments.args {
-            arguments.extend(self.positional(arg).into_iter().map(|value| Argument { name: None, value }));
+            arguments.extend(self.positional(arg).into_iter().map(|value| CallArgument { name: None, value }));
         }
         for keyword in &call.arguments.keywords {
             match keyword.arg.as_ref().map(|arg| arg.as_str()) {
                 Some("dtype") => match self.meaning(&keyword.value) {
-                    Some(Captured::Type(scalar)) => dtype = Some(scalar),
+                    Some(CapturedMeaning::Type(scalar)) => dtype = Some(scalar),
                     _ => {
                         let message = format!("`dtype` of `{}` is a scalar type", path.join("."));
                         return self.reject(Code::TypeMismatch, span, message, "write a type such as `float`");
                     }
                 },
-                name => arguments.push(Argument { name, value: self.expr(&keyword.value) }),
+                name => arguments.push(CallArgument { name, value: self.expr(&keyword.value) }),
             }
         }
         if arguments.iter().any(|argument| argument.value.is_error()) {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
         let elem = |ty: Type| ty.as_scalar().or_else(|| Some(ty.as_composite()?.elem()));
         let given = arguments.iter().find_map(|argument| elem(argument.value.ty.as_value()?));
         let kind = match constructor {
-            Constructor::Quaternion => CompositeKind::Quaternion,
+            CompositeConstructor::Quaternion => CompositeKind::Quaternion,
             _ => CompositeKind::Transform,
         };
         match self.composite(kind, dtype.or(given).unwrap_or(Scalar::F32), &[], span) {
             Some(composite) => self.construction_of(composite, arguments, path, span),
-            None => Expr::error(span),
+            None => TypedExpr::error(span),
         }
     }
 
-    /// What the keywords of a call say; `None` if one of them is rejected.
-    fn named(&mut self, constructor: Constructor, call: &'a ast::ExprCall, name: &str) -> Option<Named> {
+    /// Returns what the keywords of a call say; `None` if one of them is rejected.
+    fn named(&mut self, constructor: CompositeConstructor, call: &'a ast::ExprCall, name: &str) -> Option<NamedShape> {
         let takes: &[&str] = match constructor {
-            Constructor::Vector => &["length", "dtype"],
-            Constructor::Matrix => &["shape", "dtype"],
-            Constructor::Identity => &["n", "dtype"],
-            Constructor::QuatIdentity | Constructor::TransformIdentity => &["dtype"],
-            Constructor::Rows | Constructor::Columns | Constructor::Quaternion | Constructor::Transformation => &[],
+            CompositeConstructor::Vector => &["length", "dtype"],
+            CompositeConstructor::Matrix => &["shape", "dtype"],
+            CompositeConstructor::Identity => &["n", "dtype"],
+            CompositeConstructor::QuatIdentity | CompositeConstructor::TransformIdentity => &["dtype"],
+            CompositeConstructor::Rows
+            | CompositeConstructor::Columns
+            | CompositeConstructor::Quaternion
+            | CompositeConstructor::Transformation => &[],
         };
-        let mut named = Named::default();
+        let mut named = NamedShape::default();
         for keyword in &call.arguments.keywords {
             let span = self.span(keyword);
             match keyword.arg.as_ref().map(|arg| arg.as_str()).filter(|arg| takes.contains(arg)) {
                 Some("dtype") => {
-                    let Some(Captured::Type(scalar)) = self.meaning(&keyword.value) else {
+                    let Some(CapturedMeaning::Type(scalar)) = self.meaning(&keyword.value) else {
                         let message = format!("`dtype` of `{name}` is a scalar type");
                         self.reject(Code::TypeMismatch, span, message, "write a type such as `float` or `int`");
                         return None;
@@ -251,7 +265,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
                 Some(_) => {
                     let extents = crate::annotation::elements(&keyword.value);
-                    let extents: Vec<Expr> = extents.iter().map(|extent| self.expr(extent)).collect();
+                    let extents: Vec<TypedExpr> = extents.iter().map(|extent| self.expr(extent)).collect();
                     named.shape = Some(self.extents(&extents, span)?);
                 }
                 None => {
@@ -267,13 +281,13 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Extents that are constants.
-    fn extents(&mut self, extents: &[Expr], span: Span) -> Option<SmallVec<[u16; 2]>> {
+    fn extents(&mut self, extents: &[TypedExpr], span: Span) -> Option<SmallVec<[u16; 2]>> {
         let known = extents.iter().map(|extent| match extent.number() {
-            Some(Number::Int(n)) if (1..=MAX_COMPONENTS as i128).contains(&n) => Some(n as u16),
+            Some(PythonNumber::Int(n)) if (1..=MAX_COMPONENTS as i128).contains(&n) => Some(n as u16),
             _ => None,
         });
         let known: Option<SmallVec<[u16; 2]>> = known.collect();
-        if known.is_none() && !extents.iter().any(Expr::is_error) {
+        if known.is_none() && !extents.iter().any(TypedExpr::is_error) {
             let help = format!("write numbers from 1 to {MAX_COMPONENTS}");
             self.reject(Code::Unsupported, span, "the extents of a vector or matrix are constants", help);
         }
@@ -281,8 +295,14 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `matrix_from_rows(a, b, …)`, `matrix_from_cols(a, b, …)`.
-    fn of_vectors(&mut self, constructor: Constructor, vectors: Vec<Expr>, name: &str, span: Span) -> Expr {
-        let as_vector = |vector: &Expr| match vector.ty.as_value() {
+    fn of_vectors(
+        &mut self,
+        constructor: CompositeConstructor,
+        vectors: Vec<TypedExpr>,
+        name: &str,
+        span: Span,
+    ) -> TypedExpr {
+        let as_vector = |vector: &TypedExpr| match vector.ty.as_value() {
             Some(Type::Composite(Composite::Vector { elem, len })) => Some((elem, len)),
             _ => None,
         };
@@ -293,25 +313,25 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::NoOverload, span, format!("`{name}` makes a matrix of vectors"), help);
         };
         let part = Composite::Vector { elem, len };
-        let mut held = Held::default();
-        let vectors: Vec<Expr> = vectors.into_iter().map(|vector| self.hold(vector, &mut held)).collect();
+        let mut held = Temporaries::default();
+        let vectors: Vec<TypedExpr> = vectors.into_iter().map(|vector| self.hold(vector, &mut held)).collect();
         let of = |vector: usize, place: usize| {
             component(vectors[vector].clone(), part, ComponentIndex::Is(place as u16), span)
         };
         let len = usize::from(len);
-        let (rows, cols) = if constructor == Constructor::Rows { (n, len) } else { (len, n) };
+        let (rows, cols) = if constructor == CompositeConstructor::Rows { (n, len) } else { (len, n) };
         let Some(matrix) = self.composite(CompositeKind::Matrix, elem, &[rows, cols], span) else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let components = (0..rows * cols).map(|place| match constructor {
-            Constructor::Rows => of(place / cols, place % cols),
+            CompositeConstructor::Rows => of(place / cols, place % cols),
             _ => of(place % cols, place / cols),
         });
         held.around(construct(matrix, components.collect(), span))
     }
 
     /// `identity(n, dtype)`.
-    fn identity(&mut self, named: &Named, values: &[Expr], name: &str, span: Span) -> Expr {
+    fn identity(&mut self, named: &NamedShape, values: &[TypedExpr], name: &str, span: Span) -> TypedExpr {
         let extents = match (&named.shape, values) {
             (Some(shape), []) => Some(shape.clone()),
             (None, [n]) => self.extents(std::slice::from_ref(n), span),
@@ -321,7 +341,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 None
             }
         };
-        let Some(extents) = extents else { return Expr::error(span) };
+        let Some(extents) = extents else { return TypedExpr::error(span) };
         let [n] = extents[..] else {
             let help = format!("write `{name}(n=3, dtype=float)`");
             return self.reject(Code::NoOverload, span, format!("`{name}` takes one number, that of its rows"), help);
@@ -329,54 +349,62 @@ impl<'a> Checker<'_, '_, 'a> {
         let n = usize::from(n);
         let elem = named.dtype.unwrap_or(Scalar::F32);
         let Some(matrix) = self.composite(CompositeKind::Matrix, elem, &[n, n], span) else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let diagonal: Vec<i64> = (0..n * n).map(|place| (place % (n + 1) == 0).into()).collect();
         self.fixed(matrix, &diagonal, &[], name, span)
     }
 
     /// A composite of known numbers, which takes no values.
-    fn fixed(&mut self, composite: Composite, numbers: &[i64], values: &[Expr], name: &str, span: Span) -> Expr {
+    fn fixed(
+        &mut self,
+        composite: Composite,
+        numbers: &[i64],
+        values: &[TypedExpr],
+        name: &str,
+        span: Span,
+    ) -> TypedExpr {
         if let Some(value) = values.first() {
             let help = format!("write `{name}()`, or `{name}(dtype=float)`");
             return self.reject(Code::NoOverload, value.span, format!("`{name}` takes no values"), help);
         }
         let elem = composite.elem();
-        let component = |&n: &i64| Expr::constant(Number::Int(n.into()).convert(elem), elem, span);
+        let component = |&n: &i64| TypedExpr::constant(PythonNumber::Int(n.into()).convert(elem), elem, span);
         construct(composite, numbers.iter().map(component).collect(), span)
     }
 
     /// `vector(x, y, length=2)`, `matrix(a, b, c, d, shape=(2, 2))`.
     fn of_numbers(
         &mut self,
-        constructor: Constructor,
-        named: &Named,
-        values: Vec<Expr>,
+        constructor: CompositeConstructor,
+        named: &NamedShape,
+        values: Vec<TypedExpr>,
         name: &str,
         span: Span,
-    ) -> Expr {
+    ) -> TypedExpr {
         let typed = values.iter().find_map(|value| value.ty.as_value().and_then(Type::as_scalar));
-        let float = values.iter().any(|value| matches!(value.untyped(), Some(Number::Float(_))));
+        let float = values.iter().any(|value| matches!(value.untyped(), Some(PythonNumber::Float(_))));
         let default = if float || values.is_empty() { Scalar::F32 } else { Scalar::I32 };
         let elem = named.dtype.or(typed).unwrap_or(default);
         let shape: Option<SmallVec<[usize; 2]>> = match (constructor, named.shape.as_deref()) {
-            (Constructor::Vector, Some(&[len])) => Some(smallvec![len.into()]),
-            (Constructor::Vector, None) if values.len() > 1 => Some(smallvec![values.len()]),
-            (Constructor::Matrix, Some(&[rows, cols])) => Some(smallvec![rows.into(), cols.into()]),
+            (CompositeConstructor::Vector, Some(&[len])) => Some(smallvec![len.into()]),
+            (CompositeConstructor::Vector, None) if values.len() > 1 => Some(smallvec![values.len()]),
+            (CompositeConstructor::Matrix, Some(&[rows, cols])) => Some(smallvec![rows.into(), cols.into()]),
             _ => None,
         };
-        let kind = if constructor == Constructor::Vector { CompositeKind::Vector } else { CompositeKind::Matrix };
+        let kind =
+            if constructor == CompositeConstructor::Vector { CompositeKind::Vector } else { CompositeKind::Matrix };
         let Some(shape) = shape else {
             let help = match constructor {
-                Constructor::Vector => format!("write `{name}(length=3, dtype=float)`, or two values or more"),
+                CompositeConstructor::Vector => format!("write `{name}(length=3, dtype=float)`, or two values or more"),
                 _ => format!("write `{name}(…, shape=(2, 2), dtype=float)`"),
             };
             return self.reject(Code::NoOverload, span, format!("`{name}` does not say how large it is"), help);
         };
-        let Some(composite) = self.composite(kind, elem, &shape, span) else { return Expr::error(span) };
+        let Some(composite) = self.composite(kind, elem, &shape, span) else { return TypedExpr::error(span) };
         let n = composite.n_components();
         let n_given = values.len();
-        let values: Vec<Expr> = values
+        let values: Vec<TypedExpr> = values
             .into_iter()
             .map(|value| match value.untyped() {
                 Some(number) if number.adapts_to(elem) => self.adapt(value, elem.into()),
@@ -384,13 +412,13 @@ impl<'a> Checker<'_, '_, 'a> {
             })
             .collect();
         if values.iter().any(|value| value.is_error() || value.ty != ExprType::scalar(elem)) {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
-        let mut held = Held::default();
-        let components = match <[Expr; 1]>::try_from(values) {
+        let mut held = Temporaries::default();
+        let components = match <[TypedExpr; 1]>::try_from(values) {
             Ok([value]) if n > 1 => vec![self.hold(value, &mut held); n],
             Ok([value]) => vec![value],
-            Err(values) if values.is_empty() => (0..n).map(|_| Expr::constant(0, elem, span)).collect(),
+            Err(values) if values.is_empty() => (0..n).map(|_| TypedExpr::constant(0, elem, span)).collect(),
             Err(values) => values,
         };
         if components.len() != n {
@@ -413,8 +441,8 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether a composite is made of parts such as this one, after as many components: of the same kind but another
-/// element, or of smaller vectors; a transform of a vector and a quaternion.
+/// Returns true if a composite is made of parts such as this one, after as many components: of the same kind but
+/// another element, or of smaller vectors; a transform of a vector and a quaternion.
 fn may_be_part(part: Composite, whole: Composite, n_before: usize) -> bool {
     if part.with_elem(whole.elem()) == whole {
         return true;

@@ -3,21 +3,21 @@
 //! What they write must do what they meant: a quotient of integers is converted part by part, since `float(1 / 2)` is
 //! 0, and a variable that begins with a number is given its type there, since it keeps it.
 
-use super::function::Checker;
-use crate::typed_ast::{Expr, ExprKind, LocalId};
+use super::function::FunctionChecker;
+use crate::typed_ast::{ExprKind, LocalId, TypedExpr};
 use polyloom_ir::{Op, Scalar, Span, Type};
 
 /// Converted texts longer than this are not shown.
 const LONGEST: usize = 60;
 
-impl Checker<'_, '_, '_> {
-    /// What to write to have this value in another type: `write \`float(i)\``.
-    pub(super) fn conversion_help(&self, expr: &Expr, to: Scalar) -> String {
+impl FunctionChecker<'_, '_, '_> {
+    /// Returns what to write to have this value in another type: `write \`float(i)\``.
+    pub(super) fn conversion_help(&self, expr: &TypedExpr, to: Scalar) -> String {
         self.first_value_help(expr, to).unwrap_or_else(|| format!("write `{}`", self.conversion(expr, to)))
     }
 
-    /// What to write where a variable is first set, if that is what decides its type.
-    fn first_value_help(&self, expr: &Expr, to: Scalar) -> Option<String> {
+    /// Returns what to write where a variable is first set, if that is what decides its type.
+    fn first_value_help(&self, expr: &TypedExpr, to: Scalar) -> Option<String> {
         let ExprKind::Local(id) = expr.kind else { return None };
         let first = self.first_values.get(&id)?;
         let name = &self.locals[id.0 as usize].name;
@@ -33,7 +33,7 @@ impl Checker<'_, '_, '_> {
         (is_wider && (was.is_float() || self.assigning == Some(id))).then(|| self.first_set(id, to))
     }
 
-    /// How a variable that begins with a number begins with one of another type.
+    /// Returns how a variable that begins with a number begins with one of another type.
     fn first_set(&self, id: LocalId, to: Scalar) -> String {
         let name = &self.locals[id.0 as usize].name;
         let number = self.first_values.get(&id).map_or("0", |first| self.text_of(first.span));
@@ -46,7 +46,7 @@ impl Checker<'_, '_, '_> {
         format!("write `{name} = {value}` where it is first set")
     }
 
-    /// What to write for a variable that has been given a value of a wider type, if it begins with a number.
+    /// Returns what to write for a variable that has been given a value of a wider type, if it begins with a number.
     pub(super) fn retype_help(&self, id: LocalId, given: Scalar) -> Option<String> {
         let first = self.first_values.get(&id)?;
         let was = self.local_type(id).as_scalar()?;
@@ -60,7 +60,7 @@ impl Checker<'_, '_, '_> {
     }
 
     /// The expression converted, as source text.
-    pub(super) fn conversion(&self, expr: &Expr, to: Scalar) -> String {
+    pub(super) fn conversion(&self, expr: &TypedExpr, to: Scalar) -> String {
         if to.is_float() && has_quotient(expr) {
             let mut parts = Vec::new();
             leaves(expr, &mut parts);
@@ -101,25 +101,25 @@ impl Checker<'_, '_, '_> {
     }
 }
 
-/// Whether a value is computed by `/` of integers, itself or in one of its terms and factors.
-pub(super) fn has_quotient(expr: &Expr) -> bool {
+/// Returns true if a value is computed by `/` of integers, itself or in one of its terms and factors.
+pub(super) fn has_quotient(expr: &TypedExpr) -> bool {
     let is_quotient = matches!(expr.kind, ExprKind::Op { op: Op::Div, .. });
     is_integer(expr) && (is_quotient || operands(expr).iter().any(has_quotient))
 }
 
-fn is_integer(expr: &Expr) -> bool {
+fn is_integer(expr: &TypedExpr) -> bool {
     matches!(expr.ty.as_value(), Some(Type::Scalar(scalar)) if scalar.is_int())
 }
 
 /// The operands that can be converted in place of the whole: those of arithmetic on floats and integers alike.
-fn operands(expr: &Expr) -> &[Expr] {
+fn operands(expr: &TypedExpr) -> &[TypedExpr] {
     match &expr.kind {
         ExprKind::Op { op: Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Neg, args, .. } => args,
         _ => &[],
     }
 }
 
-fn leaves(expr: &Expr, out: &mut Vec<Span>) {
+fn leaves(expr: &TypedExpr, out: &mut Vec<Span>) {
     match operands(expr) {
         [] => out.push(expr.span),
         operands => operands.iter().for_each(|operand| leaves(operand, out)),

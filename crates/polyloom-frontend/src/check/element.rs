@@ -1,51 +1,51 @@
 //! Array elements and extents: `a[i, j]`, `a.shape`, `a.ndim`, `a.size`.
 
-use super::composite::{Held, Parts, component, constant_index};
-use super::function::Checker;
-use super::run::{Base, Run};
+use super::composite::{ComponentSlice, Temporaries, component, constant_index};
+use super::function::FunctionChecker;
+use super::run::{ComponentRange, TargetBase};
 use super::scope::number;
 use super::slice::is_slice;
-use super::structure::Place;
+use super::structure::StructPlace;
 use crate::annotation::elements;
-use crate::environment::Captured;
-use crate::number::Number;
+use crate::environment::CapturedMeaning;
+use crate::number::PythonNumber;
 use crate::source::dotted;
 use crate::structure::ValueType;
-use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType};
+use crate::typed_ast::{ComponentIndex, ElementPlace, ExprKind, ExprType, TypedExpr};
 use polyloom_ir::{Code, Composite, CompositeKind, Diagnostic, MAX_DIMS, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
-/// What a subscript means.
-pub(super) enum Indexed {
+/// Describes what a subscript means.
+pub(super) enum SubscriptMeaning {
     /// An array element, and its type.
-    Element(Element, Type),
+    Element(ElementPlace, Type),
     /// A component of a composite.
-    Component(Expr, Composite, ComponentIndex),
+    Component(TypedExpr, Composite, ComponentIndex),
     /// A row of a matrix.
-    Row(Expr, Composite, Expr),
+    Row(TypedExpr, Composite, TypedExpr),
     /// Several components, which are a composite of their own.
-    Parts(Parts),
+    Parts(ComponentSlice),
     /// Several that follow each other.
-    Run(Run),
+    Run(ComponentRange),
     /// An element of an array of structs.
-    Struct(Place),
+    Struct(StructPlace),
     /// A part of an array.
-    View(Expr),
+    View(TypedExpr),
 }
 
 /// One index of a subscript.
-pub(super) enum Index<'a> {
-    At(Expr),
+pub(super) enum SubscriptIndex<'a> {
+    At(TypedExpr),
     Slice(&'a ast::ExprSlice),
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `x.name`.
-    pub(super) fn attribute(&mut self, attribute: &'a ast::ExprAttribute, span: Span) -> Expr {
+    pub(super) fn attribute(&mut self, attribute: &'a ast::ExprAttribute, span: Span) -> TypedExpr {
         if let Some(mut path) = dotted(&attribute.value)
             && !self.is_variable(path[0])
-            && !matches!(self.capture(&path), Some(Captured::CompositeConstant(..)))
+            && !matches!(self.capture(&path), Some(CapturedMeaning::CompositeConstant(..)))
         {
             path.push(attribute.attr.as_str());
             return self.captured_value(&path, span);
@@ -55,12 +55,12 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(ValueType::Struct(_)) => {
                 return match self.field_place(attribute, span) {
                     Some(place) => self.read_place(place),
-                    None => Expr::error(span),
+                    None => TypedExpr::error(span),
                 };
             }
             Some(ValueType::StructArray { .. }) => match self.place(&attribute.value) {
                 Some(place) => self.first_array(&place),
-                None => Expr::error(span),
+                None => TypedExpr::error(span),
             },
             _ => self.expr(&attribute.value),
         };
@@ -68,7 +68,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.field_of(base, of, name, span);
         }
         let base = self.settle(base);
-        let Some(ty) = base.ty.as_value() else { return Expr::error(span) };
+        let Some(ty) = base.ty.as_value() else { return TypedExpr::error(span) };
         if let Some(composite) = ty.as_composite() {
             return self.member(base, composite, name, span);
         }
@@ -80,16 +80,16 @@ impl<'a> Checker<'_, '_, 'a> {
         match name {
             "shape" => {
                 let types = (0..ndim).map(|_| Type::I32.into()).collect();
-                Expr::new(ExprKind::Tuple(dims), ExprType::Values(types), span)
+                TypedExpr::new(ExprKind::Tuple(dims), ExprType::Values(types), span)
             }
-            "ndim" => number(Number::Int(ndim.into()), span),
+            "ndim" => number(PythonNumber::Int(ndim.into()), span),
             "size" => {
                 self.reads_size |= dims.len() > 1;
                 let product = |a, b| {
                     let kind = ExprKind::Op { op: Op::Mul, args: vec![a, b], updates: smallvec![] };
-                    Expr::new(kind, ExprType::scalar(Scalar::I32), span)
+                    TypedExpr::new(kind, ExprType::scalar(Scalar::I32), span)
                 };
-                dims.into_iter().reduce(product).unwrap_or_else(|| Expr::error(span))
+                dims.into_iter().reduce(product).unwrap_or_else(|| TypedExpr::error(span))
             }
             _ => {
                 let message = format!("an array has no member `{name}` that a kernel can use");
@@ -99,7 +99,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `x[…]` as a value.
-    pub(super) fn subscript(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Expr {
+    pub(super) fn subscript(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> TypedExpr {
         if let Some(value) = self.tuple_subscript(subscript, span) {
             return value;
         }
@@ -108,7 +108,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `a.shape[axis]`, and a part of a tuple.
-    pub(super) fn tuple_subscript(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Expr> {
+    pub(super) fn tuple_subscript(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<TypedExpr> {
         if let ast::Expr::Attribute(attribute) = &*subscript.value
             && attribute.attr.as_str() == "shape"
             && dotted(&attribute.value).is_none_or(|path| self.is_variable(path[0]))
@@ -119,39 +119,39 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(self.tuple_part(parts, &subscript.slice, span))
     }
 
-    /// What a subscript means as a value.
-    pub(super) fn indexed_value(&mut self, indexed: Option<Indexed>, span: Span) -> Expr {
+    /// Returns what a subscript means as a value.
+    pub(super) fn indexed_value(&mut self, indexed: Option<SubscriptMeaning>, span: Span) -> TypedExpr {
         match indexed {
-            Some(Indexed::Element(element, elem)) => {
-                Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span)
+            Some(SubscriptMeaning::Element(element, elem)) => {
+                TypedExpr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span)
             }
-            Some(Indexed::Component(base, composite, index)) => component(base, composite, index, span),
-            Some(Indexed::Row(matrix, composite, index)) => self.row(matrix, composite, index, span),
-            Some(Indexed::Parts(parts)) => self.parts(parts, span),
-            Some(Indexed::Run(run)) => {
+            Some(SubscriptMeaning::Component(base, composite, index)) => component(base, composite, index, span),
+            Some(SubscriptMeaning::Row(matrix, composite, index)) => self.row(matrix, composite, index, span),
+            Some(SubscriptMeaning::Parts(parts)) => self.parts(parts, span),
+            Some(SubscriptMeaning::Run(run)) => {
                 let parts = self.run_parts(run, span);
                 self.parts(parts, span)
             }
-            Some(Indexed::Struct(place)) => self.read_place(place),
-            Some(Indexed::View(view)) => view,
-            None => Expr::error(span),
+            Some(SubscriptMeaning::Struct(place)) => self.read_place(place),
+            Some(SubscriptMeaning::View(view)) => view,
+            None => TypedExpr::error(span),
         }
     }
 
     /// `a.shape[axis]`.
-    fn extent(&mut self, shape: &'a ast::ExprAttribute, axis: &'a ast::Expr, span: Span) -> Expr {
+    fn extent(&mut self, shape: &'a ast::ExprAttribute, axis: &'a ast::Expr, span: Span) -> TypedExpr {
         let dims = self.attribute(shape, span);
         let axis = self.expr(axis);
-        let ExprKind::Tuple(mut dims) = dims.kind else { return Expr::error(span) };
+        let ExprKind::Tuple(mut dims) = dims.kind else { return TypedExpr::error(span) };
         if axis.is_error() {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
         let n_dims = dims.len() as i128;
         match axis.number() {
-            Some(Number::Int(axis)) if (-n_dims..n_dims).contains(&axis) => {
+            Some(PythonNumber::Int(axis)) if (-n_dims..n_dims).contains(&axis) => {
                 dims.swap_remove(axis.rem_euclid(n_dims) as usize)
             }
-            Some(Number::Int(axis)) => {
+            Some(PythonNumber::Int(axis)) => {
                 let message =
                     format!("the array has {}, and no axis {axis}", count(dims.len(), "dimension", "dimensions"));
                 let help = match n_dims {
@@ -161,7 +161,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 if (n_dims..MAX_DIMS as i128).contains(&axis) {
                     // Warp's shapes have four extents, of which those of no axis are 0.
                     self.report(Diagnostic::warning(Code::BadRank, span, format!("{message}: this is 0")).help(help));
-                    return Expr::constant(0, Scalar::I32, span);
+                    return TypedExpr::constant(0, Scalar::I32, span);
                 }
                 self.reject(Code::BadRank, span, message, help)
             }
@@ -174,22 +174,28 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What `x[…]` means: an array element, or a component of a composite.
-    pub(super) fn indexed(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Indexed> {
+    /// Returns what `x[…]` means: an array element, or a component of a composite.
+    pub(super) fn indexed(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<SubscriptMeaning> {
         self.indexed_as(subscript, false, span)
     }
 
-    /// What `x[…]` means as a target: also an element or a component of a part of a variable or of an array's element.
-    pub(super) fn indexed_target(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Indexed> {
+    /// Returns what `x[…]` means as a target: also an element or a component of a part of a variable or of an array's
+    /// element.
+    pub(super) fn indexed_target(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<SubscriptMeaning> {
         self.indexed_as(subscript, true, span)
     }
 
-    fn indexed_as(&mut self, subscript: &'a ast::ExprSubscript, is_target: bool, span: Span) -> Option<Indexed> {
+    fn indexed_as(
+        &mut self,
+        subscript: &'a ast::ExprSubscript,
+        is_target: bool,
+        span: Span,
+    ) -> Option<SubscriptMeaning> {
         let mut base = &*subscript.value;
         if let (array, _) = super::structure::subscripted(subscript)
             && let Some(ValueType::StructArray { .. }) = self.place_type(array)
         {
-            return self.element_place(subscript, span).map(Indexed::Struct);
+            return self.element_place(subscript, span).map(SubscriptMeaning::Struct);
         }
         let mut subscripts: SmallVec<[&'a ast::Expr; 2]> = smallvec![&*subscript.slice];
         let has_slice = |slice: &ast::Expr| elements(slice).iter().any(|index| matches!(index, ast::Expr::Slice(_)));
@@ -200,26 +206,26 @@ impl<'a> Checker<'_, '_, 'a> {
             subscripts.push(&inner.slice);
             base = &inner.value;
         }
-        let array = if is_target { self.target_base(base) } else { Base::Value(self.value(base)) };
+        let array = if is_target { self.target_base(base) } else { TargetBase::Value(self.value(base)) };
         let ty = match &array {
-            Base::Run(run) => Some(run.part.into()),
-            Base::Value(array) => array.ty.as_value(),
+            TargetBase::Run(run) => Some(run.part.into()),
+            TargetBase::Value(array) => array.ty.as_value(),
         };
-        let mut indices: SmallVec<[Index<'a>; 2]> = SmallVec::new();
+        let mut indices: SmallVec<[SubscriptIndex<'a>; 2]> = SmallVec::new();
         for index in subscripts.iter().rev().flat_map(|slice| elements(slice)) {
             indices.push(match index {
                 ast::Expr::Slice(slice)
                     if ty.is_none_or(|ty| ty.composite_within().is_some() || ty.as_any_array().is_some()) =>
                 {
-                    Index::Slice(slice)
+                    SubscriptIndex::Slice(slice)
                 }
-                index => Index::At(self.index(index)),
+                index => SubscriptIndex::At(self.index(index)),
             });
         }
         let ty = ty?;
         let array = match array {
-            Base::Run(run) => return self.indexed_run(run, indices, span),
-            Base::Value(array) => array,
+            TargetBase::Run(run) => return self.indexed_run(run, indices, span),
+            TargetBase::Value(array) => array,
         };
         if let Some(composite) = ty.as_composite() {
             return match array.kind {
@@ -233,18 +239,18 @@ impl<'a> Checker<'_, '_, 'a> {
             return None;
         };
         // `a[i][0]`: what is behind the array's own dimensions are the element's.
-        let inner: SmallVec<[Index<'a>; 2]> = match elem.as_composite() {
+        let inner: SmallVec<[SubscriptIndex<'a>; 2]> = match elem.as_composite() {
             Some(_) if indices.len() > usize::from(ndim) => indices.drain(usize::from(ndim)..).collect(),
             _ => SmallVec::new(),
         };
-        let mut outer: SmallVec<[Expr; 2]> = SmallVec::new();
+        let mut outer: SmallVec<[TypedExpr; 2]> = SmallVec::new();
         let extents = self.extents_of(&array, span);
         for (axis, index) in indices.into_iter().enumerate() {
             outer.push(match (index, extents.get(axis)) {
-                (Index::At(index), _) => index,
-                (Index::Slice(slice), Some(extent)) => self.array_slice(slice, extent.clone())?,
+                (SubscriptIndex::At(index), _) => index,
+                (SubscriptIndex::Slice(slice), Some(extent)) => self.array_slice(slice, extent.clone())?,
                 // There are too many indices, which is what is reported.
-                (Index::Slice(slice), None) => Expr::constant(0, Scalar::I32, self.span(slice)),
+                (SubscriptIndex::Slice(slice), None) => TypedExpr::constant(0, Scalar::I32, self.span(slice)),
             });
         }
         if let (Some(slice), false) = (outer.iter().find(|index| is_slice(index)), inner.is_empty()) {
@@ -272,59 +278,59 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             let whole = self.local_type(local);
             ndim = whole.as_any_array()?.1;
-            array = Expr::new(ExprKind::Local(local), ExprType::Value(whole), array.span);
+            array = TypedExpr::new(ExprKind::Local(local), ExprType::Value(whole), array.span);
             indices = all.into_iter().take(ndim.into()).collect();
         }
         if let ExprKind::Local(local) = array.kind
             && ((1..usize::from(ndim)).contains(&indices.len())
                 || indices.len() <= usize::from(ndim) && indices.iter().any(is_slice))
         {
-            return match indices.iter().any(Expr::is_error) {
+            return match indices.iter().any(TypedExpr::is_error) {
                 true => None,
-                false => self.view(local, indices.into_vec(), span).map(Indexed::View),
+                false => self.view(local, indices.into_vec(), span).map(SubscriptMeaning::View),
             };
         }
         if !self.fits_rank(base, ndim, indices.len(), span) {
             return None;
         }
-        if indices.iter().any(Expr::is_error) {
+        if indices.iter().any(TypedExpr::is_error) {
             return None;
         }
-        let element = Element { array: Box::new(array), indices, span };
+        let element = ElementPlace { array: Box::new(array), indices, span };
         let Some(composite) = elem.as_composite().filter(|_| !inner.is_empty()) else {
-            return Some(Indexed::Element(element, elem));
+            return Some(SubscriptMeaning::Element(element, elem));
         };
         self.element_part(element, elem, composite, inner, span)
     }
 
-    /// What indices behind those of an array element mean, whose type `elem` is this composite.
+    /// Returns what indices behind those of an array element mean, whose type `elem` is this composite.
     fn element_part(
         &mut self,
-        mut element: Element,
+        mut element: ElementPlace,
         elem: Type,
         composite: Composite,
-        inner: SmallVec<[Index<'a>; 2]>,
+        inner: SmallVec<[SubscriptIndex<'a>; 2]>,
         span: Span,
-    ) -> Option<Indexed> {
+    ) -> Option<SubscriptMeaning> {
         let shape = composite.shape();
-        if inner.len() != shape.len() || inner.iter().any(|index| matches!(index, Index::Slice(_))) {
-            let base = Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span);
+        if inner.len() != shape.len() || inner.iter().any(|index| matches!(index, SubscriptIndex::Slice(_))) {
+            let base = TypedExpr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span);
             return self.indexed_composite(base, composite, inner, span);
         }
         for (index, &extent) in inner.into_iter().zip(&shape) {
-            let Index::At(index) = index else { continue };
+            let SubscriptIndex::At(index) = index else { continue };
             let index = match constant_index(&index) {
                 Some(known) if !self.names_component(composite, known, extent, span) => return None,
-                Some(known) => Expr::constant(known.rem_euclid(extent.into()) as u64, Scalar::I32, span),
+                Some(known) => TypedExpr::constant(known.rem_euclid(extent.into()) as u64, Scalar::I32, span),
                 None => index,
             };
             element.indices.push(index);
         }
-        Some(Indexed::Element(element, composite.elem().into()))
+        Some(SubscriptMeaning::Element(element, composite.elem().into()))
     }
 
     /// The indices of `x[…]`; those of `x[i][j]` are those of `x[i, j]`.
-    pub(super) fn indices(&mut self, subscript: &'a ast::ExprSubscript) -> SmallVec<[Expr; 2]> {
+    pub(super) fn indices(&mut self, subscript: &'a ast::ExprSubscript) -> SmallVec<[TypedExpr; 2]> {
         let mut base = &*subscript.value;
         let mut slices: SmallVec<[&'a ast::Expr; 2]> = smallvec![&*subscript.slice];
         while let ast::Expr::Subscript(inner) = base {
@@ -334,7 +340,7 @@ impl<'a> Checker<'_, '_, 'a> {
         slices.iter().rev().flat_map(|slice| elements(slice)).map(|index| self.index(index)).collect()
     }
 
-    /// Whether an array of this many dimensions is given as many indices; reports if it is not.
+    /// Returns true if an array of this many dimensions is given as many indices; reports if it is not.
     pub(super) fn fits_rank(&mut self, array: &'a ast::Expr, ndim: u8, n_indices: usize, span: Span) -> bool {
         let fits = n_indices == usize::from(ndim);
         if !fits {
@@ -351,64 +357,64 @@ impl<'a> Checker<'_, '_, 'a> {
         fits
     }
 
-    /// What `x[…]` means of a composite.
+    /// Returns what `x[…]` means of a composite.
     fn indexed_composite(
         &mut self,
-        base: Expr,
+        base: TypedExpr,
         composite: Composite,
-        indices: SmallVec<[Index<'a>; 2]>,
+        indices: SmallVec<[SubscriptIndex<'a>; 2]>,
         span: Span,
-    ) -> Option<Indexed> {
+    ) -> Option<SubscriptMeaning> {
         let shape = composite.shape();
-        let is_slice = |index: &Index<'_>| matches!(index, Index::Slice(_));
+        let is_slice = |index: &SubscriptIndex<'_>| matches!(index, SubscriptIndex::Slice(_));
         if indices.iter().any(is_slice) && indices.len() <= shape.len() {
-            return self.sliced(base, composite, indices, span).map(Indexed::Parts);
+            return self.sliced(base, composite, indices, span).map(SubscriptMeaning::Parts);
         }
-        let mut at: SmallVec<[Expr; 2]> = SmallVec::new();
+        let mut at: SmallVec<[TypedExpr; 2]> = SmallVec::new();
         for index in indices {
             match index {
-                Index::At(index) => at.push(index),
-                Index::Slice(slice) => {
+                SubscriptIndex::At(index) => at.push(index),
+                SubscriptIndex::Slice(slice) => {
                     // There are too many of them: that is what is reported.
                     let span = self.span(slice);
-                    at.push(Expr::constant(0, Scalar::I32, span));
+                    at.push(TypedExpr::constant(0, Scalar::I32, span));
                 }
             }
         }
         if matches!(composite, Composite::Matrix { .. }) && at.len() == 1 {
             let index = at.swap_remove(0);
-            return (!index.is_error()).then_some(Indexed::Row(base, composite, index));
+            return (!index.is_error()).then_some(SubscriptMeaning::Row(base, composite, index));
         }
         let index = self.component_at(composite, at, span)?;
-        Some(Indexed::Component(base, composite, index))
+        Some(SubscriptMeaning::Component(base, composite, index))
     }
 
     /// `v[1:3]`, `m[0:2, 1]`, `m[i, ::2]`.
     pub(super) fn sliced(
         &mut self,
-        base: Expr,
+        base: TypedExpr,
         composite: Composite,
-        indices: SmallVec<[Index<'a>; 2]>,
+        indices: SmallVec<[SubscriptIndex<'a>; 2]>,
         span: Span,
-    ) -> Option<Parts> {
+    ) -> Option<ComponentSlice> {
         let shape = composite.shape();
-        let mut held = Held::default();
-        let mut axes: SmallVec<[Vec<Expr>; 2]> = SmallVec::new();
+        let mut held = Temporaries::default();
+        let mut axes: SmallVec<[Vec<TypedExpr>; 2]> = SmallVec::new();
         let mut extents: SmallVec<[i128; 2]> = SmallVec::new();
         for (axis, &extent) in shape.iter().enumerate() {
             let places = match indices.get(axis) {
-                Some(Index::At(index)) => {
+                Some(SubscriptIndex::At(index)) => {
                     if index.is_error() {
                         return None;
                     }
                     axes.push(vec![self.hold(index.clone(), &mut held)]);
                     continue;
                 }
-                Some(Index::Slice(slice)) => self.slice(slice, extent)?,
+                Some(SubscriptIndex::Slice(slice)) => self.slice(slice, extent)?,
                 None => (0..extent).collect(),
             };
             extents.push(places.len() as i128);
-            axes.push(places.iter().map(|&place| Expr::constant(place.into(), Scalar::I32, span)).collect());
+            axes.push(places.iter().map(|&place| TypedExpr::constant(place.into(), Scalar::I32, span)).collect());
         }
         let kind = if extents.len() == 2 { CompositeKind::Matrix } else { CompositeKind::Vector };
         let part = match Composite::new(kind, composite.elem(), &extents) {
@@ -431,7 +437,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
             }
         }
-        Some(Parts { base, composite, places, part, held })
+        Some(ComponentSlice { base, composite, places, part, held })
     }
 
     /// The places that a slice of constants chooses of an axis of this extent, as Python counts them.
@@ -458,7 +464,7 @@ impl<'a> Checker<'_, '_, 'a> {
             self.reject(Code::ConstantRange, span, "the step of a slice must not be zero", "write another step");
             return None;
         }
-        // Where a backward slice ends: before the first component.
+        // A backward slice ends before the first component.
         let (least, most) = if step > 0 { (0, n) } else { (-1, n - 1) };
         let clamp = |bound: i128| (if bound < 0 { bound + n } else { bound }).clamp(least, most);
         let start = lower.map_or(if step > 0 { least } else { most }, clamp);
@@ -469,10 +475,10 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// An index: any integer.
-    pub(super) fn index(&mut self, index: &'a ast::Expr) -> Expr {
+    pub(super) fn index(&mut self, index: &'a ast::Expr) -> TypedExpr {
         let checked = self.expr(index);
-        if let Some(Number::Int(value)) = checked.number() {
-            let scalar = if Number::Int(value).fit(Scalar::I32).is_some() { Scalar::I32 } else { Scalar::I64 };
+        if let Some(PythonNumber::Int(value)) = checked.number() {
+            let scalar = if PythonNumber::Int(value).fit(Scalar::I32).is_some() { Scalar::I32 } else { Scalar::I64 };
             return self.adapt(checked, scalar.into());
         }
         let checked = self.settle(checked);
@@ -498,6 +504,6 @@ pub(super) fn count(n: usize, one: &str, many: &str) -> String {
 }
 
 /// The extent of an array along an axis.
-pub(super) fn dim(array: &Expr, axis: u8, span: Span) -> Expr {
-    Expr::new(ExprKind::Dim(Box::new(array.clone()), axis), ExprType::scalar(Scalar::I32), span)
+pub(super) fn dim(array: &TypedExpr, axis: u8, span: Span) -> TypedExpr {
+    TypedExpr::new(ExprKind::Dim(Box::new(array.clone()), axis), ExprType::scalar(Scalar::I32), span)
 }

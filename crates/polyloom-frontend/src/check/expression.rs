@@ -1,18 +1,18 @@
 //! Checking expressions: the dispatch over syntax, and fitting values to the types they must have.
 
-use super::function::Checker;
+use super::function::FunctionChecker;
 use super::scope::number;
-use crate::number::Number;
-use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
+use crate::number::PythonNumber;
+use crate::typed_ast::{ExprKind, ExprType, Locals, TypedExpr};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
 /// Expressions and statements nested deeper than this are not checked. Operators in a row are no nesting.
 pub(super) const MAX_DEPTH: u32 = 200;
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// An expression; a number keeps waiting for its type.
-    pub(super) fn expr(&mut self, expr: &'a ast::Expr) -> Expr {
+    pub(super) fn expr(&mut self, expr: &'a ast::Expr) -> TypedExpr {
         if self.depth >= MAX_DEPTH {
             let span = self.span(expr);
             return self.reject(
@@ -23,7 +23,7 @@ impl<'a> Checker<'_, '_, 'a> {
             );
         }
         if !self.spend(1, expr) {
-            return Expr::error(self.span(expr));
+            return TypedExpr::error(self.span(expr));
         }
         self.depth += 1;
         let checked = self.expr_inner(expr);
@@ -31,11 +31,11 @@ impl<'a> Checker<'_, '_, 'a> {
         checked
     }
 
-    fn expr_inner(&mut self, expr: &'a ast::Expr) -> Expr {
+    fn expr_inner(&mut self, expr: &'a ast::Expr) -> TypedExpr {
         let span = self.span(expr);
         match expr {
             ast::Expr::NumberLiteral(literal) => self.number_literal(literal, span),
-            ast::Expr::BooleanLiteral(literal) => Expr::constant(literal.value.into(), Scalar::Bool, span),
+            ast::Expr::BooleanLiteral(literal) => TypedExpr::constant(literal.value.into(), Scalar::Bool, span),
             ast::Expr::Name(name) => self.name(name),
             ast::Expr::Attribute(attribute) => self.attribute(attribute, span),
             ast::Expr::Subscript(subscript) => self.subscript(subscript, span),
@@ -50,10 +50,10 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    fn number_literal(&mut self, literal: &ast::ExprNumberLiteral, span: Span) -> Expr {
+    fn number_literal(&mut self, literal: &ast::ExprNumberLiteral, span: Span) -> TypedExpr {
         match &literal.value {
             ast::Number::Int(value) => match value.as_u64() {
-                Some(value) => number(Number::Int(value.into()), span),
+                Some(value) => number(PythonNumber::Int(value.into()), span),
                 None => self.reject(
                     Code::ConstantRange,
                     span,
@@ -61,7 +61,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     "the largest integer type is `uint64`; write a float such as `1.0e30`",
                 ),
             },
-            ast::Number::Float(value) => number(Number::Float(*value), span),
+            ast::Number::Float(value) => number(PythonNumber::Float(*value), span),
             ast::Number::Complex { .. } => self.reject(
                 Code::Unsupported,
                 span,
@@ -72,16 +72,16 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// An expression with one value of a type: a number takes `int32` or `float32`.
-    pub(super) fn value(&mut self, expr: &'a ast::Expr) -> Expr {
+    pub(super) fn value(&mut self, expr: &'a ast::Expr) -> TypedExpr {
         let checked = self.expr(expr);
         self.settle(checked)
     }
 
     /// Gives a number its default type and rejects what is not one value.
-    pub(super) fn settle(&mut self, expr: Expr) -> Expr {
+    pub(super) fn settle(&mut self, expr: TypedExpr) -> TypedExpr {
         match &expr.ty {
             ExprType::Number => {
-                let scalar = expr.untyped().map_or(Scalar::I32, Number::default_scalar);
+                let scalar = expr.untyped().map_or(Scalar::I32, PythonNumber::default_scalar);
                 self.adapt(expr, scalar.into())
             }
             ExprType::Values(types) => {
@@ -108,17 +108,17 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A number as a constant of a type it adapts to, which the caller has made sure of.
-    pub(super) fn adapt(&mut self, expr: Expr, ty: Type) -> Expr {
+    pub(super) fn adapt(&mut self, expr: TypedExpr, ty: Type) -> TypedExpr {
         let Some(scalar) = ty.as_scalar().filter(|_| expr.is_waiting()) else { return expr };
         let Some(value) = expr.number() else { return self.adapt_parts(expr, scalar) };
         match value.fit(scalar) {
-            Some(bits) => Expr::constant(bits, scalar, expr.span),
+            Some(bits) => TypedExpr::constant(bits, scalar, expr.span),
             None => {
                 let help = match value {
-                    Number::Int(value) => {
+                    PythonNumber::Int(value) => {
                         let wider = [Scalar::I32, Scalar::I64, Scalar::U64]
                             .into_iter()
-                            .find(|s| *s != scalar && Number::Int(value).fit(*s).is_some());
+                            .find(|s| *s != scalar && PythonNumber::Int(value).fit(*s).is_some());
                         match wider {
                             // Alone it would have been an `int32`; elsewhere its neighbours decide the type.
                             Some(wider) if scalar == Scalar::I32 => {
@@ -131,10 +131,10 @@ impl<'a> Checker<'_, '_, 'a> {
                             None => "no integer type holds it; use a float".to_owned(),
                         }
                     }
-                    Number::Float(_) if scalar == Scalar::F32 => {
+                    PythonNumber::Float(_) if scalar == Scalar::F32 => {
                         format!("write `{}({value})`", self.type_text(Scalar::F64))
                     }
-                    Number::Float(_) => "convert what it meets to a wider type, such as `float`".to_owned(),
+                    PythonNumber::Float(_) => "convert what it meets to a wider type, such as `float`".to_owned(),
                 };
                 let message = format!("{value} does not fit {}", scalar.python_name());
                 self.reject(Code::ConstantRange, expr.span, message, help)
@@ -143,7 +143,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A value that must have this type because of `reason` (`the function's annotation`).
-    pub(super) fn expect_value(&mut self, expr: Expr, ty: Type, code: Code, reason: &str) -> Expr {
+    pub(super) fn expect_value(&mut self, expr: TypedExpr, ty: Type, code: Code, reason: &str) -> TypedExpr {
         if let (ExprKind::View { .. }, true) = (&expr.kind, expr.ty == ExprType::Value(ty)) {
             return self.not_kept(&expr);
         }
@@ -152,10 +152,10 @@ impl<'a> Checker<'_, '_, 'a> {
             ExprType::Number => {
                 let fits = ty.as_scalar().is_some_and(|s| expr.untyped().is_some_and(|n| n.adapts_to(s)));
                 if fits {
-                    // A conversion would not help: it is what the number meets that is too narrow.
+                    // A conversion would not help, because it is what the number meets that is too narrow.
                     let wider = match (expr.number(), ty) {
-                        (Some(Number::Int(_)), Type::I32) => Some(Scalar::I64),
-                        (Some(Number::Float(_)), Type::F32) => Some(Scalar::F64),
+                        (Some(PythonNumber::Int(_)), Type::I32) => Some(Scalar::I64),
+                        (Some(PythonNumber::Float(_)), Type::F32) => Some(Scalar::F64),
                         _ => None,
                     };
                     if let (Some(value), Some(scalar), Some(wider)) = (expr.number(), ty.as_scalar(), wider)
@@ -174,7 +174,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     }
                     return self.adapt(expr, ty);
                 }
-                let given = expr.untyped().map_or(Scalar::I32, Number::default_scalar);
+                let given = expr.untyped().map_or(Scalar::I32, PythonNumber::default_scalar);
                 self.mismatch(&expr, given.into(), ty, code, reason)
             }
             ExprType::Value(given) if *given == ty => expr,
@@ -190,7 +190,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    fn mismatch(&mut self, expr: &Expr, given: Type, wanted: Type, code: Code, reason: &str) -> Expr {
+    fn mismatch(&mut self, expr: &TypedExpr, given: Type, wanted: Type, code: Code, reason: &str) -> TypedExpr {
         if wanted.as_any_array().is_none()
             && let Some(rejected) = self.too_few_indices(expr)
         {
@@ -226,19 +226,19 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A value as a bool: `x != 0`. An array is true if it has elements, as it has not where a launch is given `None`.
-    pub(super) fn truth(&mut self, expr: Expr) -> Expr {
+    pub(super) fn truth(&mut self, expr: TypedExpr) -> TypedExpr {
         let span = expr.span;
         if let Some(value) = expr.number() {
-            return Expr::constant(value.convert(Scalar::Bool), Scalar::Bool, span);
+            return TypedExpr::constant(value.convert(Scalar::Bool), Scalar::Bool, span);
         }
         match expr.ty {
             ExprType::BOOL | ExprType::Error => expr,
-            ExprType::Value(Type::Scalar(_)) => Expr::new(ExprKind::Cast(Box::new(expr)), ExprType::BOOL, span),
+            ExprType::Value(Type::Scalar(_)) => TypedExpr::new(ExprKind::Cast(Box::new(expr)), ExprType::BOOL, span),
             ExprType::Value(Type::Array { .. } | Type::CompositeArray { .. }) => {
                 let extents = self.extents_of(&expr, span).into_iter();
-                let is_some = |extent| Expr::new(ExprKind::Cast(Box::new(extent)), ExprType::BOOL, span);
+                let is_some = |extent| TypedExpr::new(ExprKind::Cast(Box::new(extent)), ExprType::BOOL, span);
                 let terms = extents.map(is_some).collect();
-                Expr::new(ExprKind::Logic { all: true, terms, assigns: Locals::new() }, ExprType::BOOL, span)
+                TypedExpr::new(ExprKind::Logic { all: true, terms, assigns: Locals::new() }, ExprType::BOOL, span)
             }
             ExprType::Value(composite) => {
                 let message = format!("{} is not a condition", composite.python_name());
@@ -253,7 +253,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A condition.
-    pub(super) fn condition(&mut self, expr: &'a ast::Expr) -> Expr {
+    pub(super) fn condition(&mut self, expr: &'a ast::Expr) -> TypedExpr {
         let outer = std::mem::replace(&mut self.deciding, true);
         let checked = self.expr(expr);
         self.deciding = outer;
@@ -261,21 +261,23 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Converts a value, as `float64(x)` does.
-    pub(super) fn convert(&mut self, expr: Expr, to: Scalar, span: Span) -> Expr {
+    pub(super) fn convert(&mut self, expr: TypedExpr, to: Scalar, span: Span) -> TypedExpr {
         if let Some(value) = expr.number() {
-            return Expr::constant(value.convert(to), to, span);
+            return TypedExpr::constant(value.convert(to), to, span);
         }
         let expr = if expr.is_waiting() {
             // In its own kind of number it is computed in the type asked for: `float64(min(0.1, 0.2))` is exact.
-            let own = expr.untyped().map_or(Scalar::I32, Number::default_scalar);
+            let own = expr.untyped().map_or(Scalar::I32, PythonNumber::default_scalar);
             let exact = own.is_float() == to.is_float() && expr.fits(to);
             self.adapt(expr, if exact { to } else { own }.into())
         } else {
             expr
         };
         match expr.ty {
-            ExprType::Value(Type::Scalar(from)) if from == to => Expr { span, ..expr },
-            ExprType::Value(Type::Scalar(_)) => Expr::new(ExprKind::Cast(Box::new(expr)), ExprType::scalar(to), span),
+            ExprType::Value(Type::Scalar(from)) if from == to => TypedExpr { span, ..expr },
+            ExprType::Value(Type::Scalar(_)) => {
+                TypedExpr::new(ExprKind::Cast(Box::new(expr)), ExprType::scalar(to), span)
+            }
             ExprType::Value(array) => {
                 let message = format!("{} cannot be converted to {}", array.python_name(), to.python_name());
                 self.reject(Code::TypeMismatch, expr.span, message, "index the array to get an element")

@@ -51,28 +51,28 @@ impl LocalSet {
     }
 }
 
-/// What is known at a point of a function.
+/// Describes what is known at a point of a function.
 #[derive(Clone, Debug)]
-pub(super) struct Flow {
+pub(super) struct FlowState {
     /// The variables set on every path to it.
     pub(super) set: LocalSet,
-    /// Whether there is a path to it.
+    /// True if there is a path to it.
     pub(super) reachable: bool,
 }
 
-impl Flow {
+impl FlowState {
     /// Nothing is set, and the point is reached.
-    pub(super) fn start() -> Flow {
-        Flow { set: LocalSet::default(), reachable: true }
+    pub(super) fn start() -> FlowState {
+        FlowState { set: LocalSet::default(), reachable: true }
     }
 
     /// A point that is never reached.
-    pub(super) fn never() -> Flow {
-        Flow { set: LocalSet::default(), reachable: false }
+    pub(super) fn never() -> FlowState {
+        FlowState { set: LocalSet::default(), reachable: false }
     }
 
     /// Adds the paths of another point to this one's.
-    pub(super) fn join(&mut self, other: &Flow) {
+    pub(super) fn join(&mut self, other: &FlowState) {
         if !self.reachable {
             *self = other.clone();
         } else if other.reachable {
@@ -85,9 +85,9 @@ impl Flow {
 #[derive(Debug)]
 pub(super) struct LoopFlow {
     /// The paths that leave it by `break`.
-    pub(super) breaks: Flow,
+    pub(super) breaks: FlowState,
     /// The paths that start its next iteration by `continue`.
-    pub(super) continues: Flow,
-    /// Whether there is a `break`, reachable or not.
+    pub(super) continues: FlowState,
+    /// True if there is a `break`, reachable or not.
     pub(super) has_break: bool,
 }

@@ -1,23 +1,26 @@
 //! Checking one function instance: parameters, body, results.
 
-use super::composite::Held;
-use super::flow::{Flow, LocalSet, LoopFlow};
-use super::reference::Around;
-use super::results::Results;
-use super::static_expression::Unrolled;
+use super::composite::Temporaries;
+use super::flow::{FlowState, LocalSet, LoopFlow};
+use super::reference::StatementEffects;
+use super::results::ReturnMerge;
+use super::static_expression::UnrolledCopy;
 use super::structure::StructVariable;
 use super::zeroed::ZeroedVariable;
 use super::{
-    Compilation, Fixed, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Open, Spent,
+    InstanceKey, KernelCompilation, LocalArray, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK,
+    OpenInstance, SpecialisationArg, WorkBudget,
 };
 use crate::annotation::AnnotationReader;
 use crate::custom::{adjoints_in, first_returned, parameter_of};
 use crate::decorator;
-use crate::environment::{Captured, Environment, FunctionHandle};
+use crate::environment::{CapturedMeaning, FunctionHandle, NameEnvironment};
 use crate::param_type::ParamType;
-use crate::source::{Role, SourceUnit};
+use crate::source::{FunctionRole, SourceUnit};
 use crate::structure::ValueType;
-use crate::typed_ast::{Custom, Expr, ExprKind, ExprType, Function, FunctionId, Local, LocalId, Param};
+use crate::typed_ast::{
+    CustomDerivative, ExprKind, ExprType, FunctionId, LocalId, LocalVariable, TypedExpr, TypedFunction, TypedParam,
+};
 use polyloom_ir::{Code, Diagnostic, FileId, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextRange};
@@ -29,9 +32,9 @@ use std::sync::Arc;
 /// Labels of one message, those for calls of generic functions among them.
 const MAX_LABELS: usize = 4;
 
-/// What a name of the function is.
+/// Describes what a name of the function is.
 #[derive(Clone, Copy)]
-pub(super) enum Name {
+pub(super) enum NameMeaning {
     /// A variable that has a type.
     Local(LocalId),
     /// A variable that is a struct or an array of structs, by its index.
@@ -40,87 +43,87 @@ pub(super) enum Name {
     Later(Span),
     /// A variable whose first value was rejected.
     Poisoned,
-    /// Something known when the function is compiled, a function or a type: an index into [`Checker::known`].
+    /// Something known when the function is compiled, a function or a type: an index into [`FunctionChecker::known`].
     Known(usize),
-    /// A part of an array: an index into [`Checker::views`].
+    /// A part of an array: an index into [`FunctionChecker::views`].
     View(usize),
 }
 
 /// The state of checking one function.
-pub(super) struct Checker<'c, 'o, 'a> {
-    pub(super) compilation: &'c mut Compilation<'o>,
+pub(super) struct FunctionChecker<'c, 'o, 'a> {
+    pub(super) compilation: &'c mut KernelCompilation<'o>,
     pub(super) unit: &'a SourceUnit,
     /// Index into the unit's functions.
     pub(super) function: usize,
-    pub(super) environment: &'a dyn Environment,
+    pub(super) environment: &'a dyn NameEnvironment,
     pub(super) file: FileId,
     pub(super) kind: FunctionKind,
-    pub(super) names: FxHashMap<&'a str, Name>,
-    pub(super) captured: FxHashMap<SmallVec<[&'a str; 4]>, Option<Captured>>,
-    /// What names stand for that are no variables.
-    pub(super) known: Vec<Captured>,
-    /// Names made to stand for something of [`Checker::known`], with what they were before.
-    pub(super) rebound: Vec<(&'a str, Option<Name>)>,
-    /// How many of them are from before the innermost branch or loop body.
+    pub(super) names: FxHashMap<&'a str, NameMeaning>,
+    pub(super) captured: FxHashMap<SmallVec<[&'a str; 4]>, Option<CapturedMeaning>>,
+    /// Holds what names stand for that are no variables.
+    pub(super) known: Vec<CapturedMeaning>,
+    /// Names made to stand for something of [`FunctionChecker::known`], with what they were before.
+    pub(super) rebound: Vec<(&'a str, Option<NameMeaning>)>,
+    /// Says how many of them are from before the innermost branch or loop body.
     pub(super) n_rebound_outside: usize,
     /// Parameters whose values are known in the branch being checked, which choose arrays there.
     pub(super) decided: Vec<(&'a str, bool)>,
     /// The loops around that are unrolled, innermost last.
-    pub(super) unrolled: Vec<Unrolled<'a>>,
+    pub(super) unrolled: Vec<UnrolledCopy<'a>>,
     /// The parts of arrays that names stand for.
-    pub(super) views: Vec<Expr>,
-    /// What the arguments of the call being checked are held in.
-    pub(super) held_arguments: Held,
+    pub(super) views: Vec<TypedExpr>,
+    /// Holds what the arguments of the call being checked are held in.
+    pub(super) held_arguments: Temporaries,
     /// The variables that are parameters by reference.
     pub(super) references: SmallVec<[LocalId; 4]>,
-    /// What the statement being checked has around it.
-    pub(super) around: Around,
+    /// Holds what the statement being checked has around it.
+    pub(super) around: StatementEffects,
     /// The variables that hold arrays of the function's own.
-    pub(super) fixed: FxHashMap<LocalId, Fixed>,
-    /// What is returned, if that is an array of the function's own.
-    pub(super) own_result: Option<Fixed>,
-    pub(super) locals: Vec<Local>,
+    pub(super) fixed: FxHashMap<LocalId, LocalArray>,
+    /// Holds what is returned, if that is an array of the function's own.
+    pub(super) own_result: Option<LocalArray>,
+    pub(super) locals: Vec<LocalVariable>,
     /// The variables that are structs; their leaves are among the locals.
     pub(super) structs: Vec<StructVariable>,
-    params: Vec<Param>,
-    /// How many of the locals are parameters or leaves of such; they come first.
+    params: Vec<TypedParam>,
+    /// Says how many of the locals are parameters or leaves of such; they come first.
     pub(super) n_params: usize,
     /// The first values of variables that are numbers or quotients of integers, for messages: they decide the type.
-    pub(super) first_values: FxHashMap<LocalId, Expr>,
+    pub(super) first_values: FxHashMap<LocalId, TypedExpr>,
     /// The variable whose new value is being checked.
     pub(super) assigning: Option<LocalId>,
-    /// Whether what is checked only decides something, so that any value that is true will do.
+    /// True if what is checked only decides something, so that any value that is true will do.
     pub(super) deciding: bool,
     /// For the lint: whether variables are never negative, as far as they have been assigned.
     pub(super) counting: FxHashMap<LocalId, bool>,
-    pub(super) results: Results,
+    pub(super) results: ReturnMerge,
     /// The parameters that arrays in the results are, once a return has said so.
     pub(super) returned_arrays: Option<Vec<Option<LocalId>>>,
-    pub(super) flow: Flow,
+    pub(super) flow: FlowState,
     /// Variables assigned in each construct that is open, innermost last.
     pub(super) assigned: Vec<LocalSet>,
     pub(super) loops: Vec<LoopFlow>,
-    /// Whether the code ends here because of a condition known when it is compiled.
+    /// True if the code ends here because of a condition known when it is compiled.
     pub(super) chosen_end: bool,
-    /// How deep the statement or expression being checked is nested.
+    /// Says how deep the statement or expression being checked is nested.
     pub(super) depth: u32,
     /// In how many `elif` branches, beyond that.
     pub(super) n_elifs: u32,
     pub(super) failed: bool,
-    /// Whether a limit has been reported: whatever else is near it would only repeat that.
+    /// True if a limit has been reported, because whatever else is near it would only repeat that.
     limit_reached: bool,
-    /// Whether the number of elements of an array of several axes was read.
+    /// True if the number of elements of an array of several axes was read.
     pub(super) reads_size: bool,
     /// The variables that are read where some path has not set them.
     pub(super) zeroed: Vec<ZeroedVariable>,
 }
 
 /// `None` if something given is no value, function or type.
-fn instance_key(handle: &FunctionHandle, given: &[Given]) -> Option<InstanceKey> {
-    Some((handle.identity(), given.iter().map(Given::key).collect::<Option<_>>()?))
+fn instance_key(handle: &FunctionHandle, given: &[SpecialisationArg]) -> Option<InstanceKey> {
+    Some((handle.identity(), given.iter().map(SpecialisationArg::key).collect::<Option<_>>()?))
 }
 
-impl Compilation<'_> {
+impl KernelCompilation<'_> {
     /// Checks a kernel, or a function on its own for these parameter types. Errors are in the diagnostics.
     pub(crate) fn check_root(
         &mut self,
@@ -128,9 +131,9 @@ impl Compilation<'_> {
         kind: FunctionKind,
         types: &[ValueType],
     ) -> Option<FunctionId> {
-        self.spent = Spent::default();
+        self.spent = WorkBudget::default();
         self.is_alone = kind == FunctionKind::Func;
-        let given: SmallVec<[Given; 4]> = types.iter().map(|ty| Given::Value(*ty)).collect();
+        let given: SmallVec<[SpecialisationArg; 4]> = types.iter().map(|ty| SpecialisationArg::Value(*ty)).collect();
         self.check_instance(handle, kind, &given, Span::NONE)
     }
 
@@ -139,7 +142,7 @@ impl Compilation<'_> {
         &mut self,
         handle: &FunctionHandle,
         kind: FunctionKind,
-        given: &[Given],
+        given: &[SpecialisationArg],
         call: Span,
     ) -> Option<FunctionId> {
         let key = instance_key(handle, given)?;
@@ -155,7 +158,7 @@ impl Compilation<'_> {
             return None;
         }
         self.spent.n_instances += 1;
-        self.stack.push(Open { handle: handle.clone(), key: key.clone() });
+        self.stack.push(OpenInstance { handle: handle.clone(), key: key.clone() });
         let n_before = self.diagnostics.len();
         let function = self.check_function(handle, def, file, kind, given);
         if !given.is_empty() && handle.is_generic_function() {
@@ -176,7 +179,7 @@ impl Compilation<'_> {
     }
 
     /// Checks what stands in for a function's own derivative, for the same types.
-    fn check_custom(&mut self, handle: &FunctionHandle, id: FunctionId, given: &[Given], call: Span) {
+    fn check_custom(&mut self, handle: &FunctionHandle, id: FunctionId, given: &[SpecialisationArg], call: Span) {
         let (gradient, replay) = (handle.custom.gradient(), handle.custom.replay());
         if gradient.is_none() && replay.is_none() {
             return;
@@ -185,9 +188,9 @@ impl Compilation<'_> {
         let (results, span) = (function.results.clone(), function.span);
         let is_plain = |ty: &ValueType| ty.as_plain().is_some();
         let takes_plain = given.iter().all(|given| match given {
-            Given::Value(ty) => is_plain(ty),
-            Given::Known(_) => true,
-            Given::View(..) | Given::Own(..) | Given::Tuple(_) => false,
+            SpecialisationArg::Value(ty) => is_plain(ty),
+            SpecialisationArg::Known(_) => true,
+            SpecialisationArg::View(..) | SpecialisationArg::Own(..) | SpecialisationArg::Tuple(_) => false,
         });
         if !takes_plain || !results.iter().all(is_plain) || !function.updated.is_empty() {
             let message = format!("the derivative of `{}` cannot be given by another function", handle.name());
@@ -221,7 +224,7 @@ impl Compilation<'_> {
         &mut self,
         gradient: &FunctionHandle,
         of: &FunctionHandle,
-        given: &[Given],
+        given: &[SpecialisationArg],
         results: &[ValueType],
         call: Span,
     ) -> Option<Option<FunctionId>> {
@@ -233,8 +236,8 @@ impl Compilation<'_> {
             None
         };
         let (name, of) = (gradient.name(), of.name());
-        let mut all: SmallVec<[Given; 4]> = given.iter().cloned().collect();
-        all.extend(results.iter().map(|ty| Given::Value(*ty)));
+        let mut all: SmallVec<[SpecialisationArg; 4]> = given.iter().cloned().collect();
+        all.extend(results.iter().map(|ty| SpecialisationArg::Value(*ty)));
         if def.parameters.len() != all.len() {
             let (n, n_results) = (given.len(), results.len());
             let message = format!(
@@ -274,7 +277,7 @@ impl Compilation<'_> {
         n_before: usize,
         def: &ast::StmtFunctionDef,
         file: FileId,
-        given: &[Given],
+        given: &[SpecialisationArg],
         call: Span,
     ) {
         let is_error = |d: &&mut Diagnostic| d.severity == polyloom_ir::Severity::Error;
@@ -284,11 +287,11 @@ impl Compilation<'_> {
         }
         let parameters = def.parameters.iter_non_variadic_params().map(|p| p.parameter.name.as_str());
         let parameters = parameters.zip(given).map(|(name, given)| match given {
-            Given::Value(ty) => format!("{name}: {}", ty.python_name()),
-            Given::Known(what) => format!("{name}: {}", what.describe()),
-            Given::View(array, _) => format!("{name}: part of {}", array.python_name()),
-            Given::Own(..) => format!("{name}: an array of the caller's own"),
-            Given::Tuple(types) => format!("{name}: a tuple of {}", types.len()),
+            SpecialisationArg::Value(ty) => format!("{name}: {}", ty.python_name()),
+            SpecialisationArg::Known(what) => format!("{name}: {}", what.describe()),
+            SpecialisationArg::View(array, _) => format!("{name}: part of {}", array.python_name()),
+            SpecialisationArg::Own(..) => format!("{name}: an array of the caller's own"),
+            SpecialisationArg::Tuple(types) => format!("{name}: a tuple of {}", types.len()),
         });
         let instance = format!("`{}({})`", def.name.as_str(), parameters.collect::<Vec<_>>().join(", "));
         for error in errors.filter(|error| error.labels.len() < MAX_LABELS) {
@@ -330,7 +333,7 @@ impl Compilation<'_> {
                 Some(Ok(ParamType::Exact(ty) | ParamType::Reference(ty))) => types.push(ty),
                 None if is_instance(parameter.parameter.name.as_str()) => types.push(Type::F32.into()),
                 Some(Ok(_)) | None => is_generic = true,
-                // The function is checked all the same: that reports the annotation, with everything else.
+                // The function is checked all the same, because that reports the annotation, with everything else.
                 Some(Err(error)) => {
                     types.push(Type::F32.into());
                     errors.push(error);
@@ -346,9 +349,13 @@ impl Compilation<'_> {
         self.diagnostics.extend(errors.into_iter().map(|error| error_of(file, error)));
     }
 
-    /// Whether this instance of the function is being checked: calling it now would be a recursion. The functions from
-    /// it to the innermost.
-    pub(super) fn open_calls(&self, handle: &FunctionHandle, given: &[Given]) -> Option<Vec<&FunctionHandle>> {
+    /// Tells whether this instance of the function is being checked, because calling it now would be a recursion. The
+    /// functions from it to the innermost.
+    pub(super) fn open_calls(
+        &self,
+        handle: &FunctionHandle,
+        given: &[SpecialisationArg],
+    ) -> Option<Vec<&FunctionHandle>> {
         let is_open = || self.stack.iter().any(|open| open.key.0 == handle.identity());
         let key = is_open().then(|| instance_key(handle, given)).flatten()?;
         let at = self.stack.iter().position(|open| open.key == key)?;
@@ -361,15 +368,15 @@ impl Compilation<'_> {
         def: &ast::StmtFunctionDef,
         file: FileId,
         kind: FunctionKind,
-        given: &[Given],
-    ) -> Option<Function> {
-        // Named before what it calls: a kernel keeps its name even if it calls a function of the same.
+        given: &[SpecialisationArg],
+    ) -> Option<TypedFunction> {
+        // Named before what it calls, so that a kernel keeps its name even if it calls a function of the same.
         let name = self.unique_name(def.name.as_str());
         let (n_diagnostics, n_shared_arrays) = (self.diagnostics.len(), self.n_shared_arrays);
         match self.check_body(handle, def, file, kind, given, (name.clone(), &[])) {
             Ok(function) => function,
-            // What is set on some paths only is zero on the others: the body is checked again, with variables that are
-            // there from the start.
+            // Variables that only some paths set are zero on the others: the body is checked again, with these there
+            // from the start.
             Err(zeroed) => {
                 self.diagnostics.truncate(n_diagnostics);
                 self.n_shared_arrays = n_shared_arrays;
@@ -387,12 +394,12 @@ impl Compilation<'_> {
         def: &ast::StmtFunctionDef,
         file: FileId,
         kind: FunctionKind,
-        given: &[Given],
+        given: &[SpecialisationArg],
         (name, zeroed): (Arc<str>, &[ZeroedVariable]),
-    ) -> Result<Option<Function>, Vec<ZeroedVariable>> {
+    ) -> Result<Option<TypedFunction>, Vec<ZeroedVariable>> {
         let unit = &*handle.unit;
         let beside = handle.arguments.as_ref().map(|unit| (&**unit, self.file_of(unit)));
-        let mut checker = Checker {
+        let mut checker = FunctionChecker {
             compilation: self,
             unit,
             function: handle.function,
@@ -407,9 +414,9 @@ impl Compilation<'_> {
             decided: Vec::new(),
             unrolled: Vec::new(),
             views: Vec::new(),
-            held_arguments: Held::default(),
+            held_arguments: Temporaries::default(),
             references: SmallVec::new(),
-            around: Around::default(),
+            around: StatementEffects::default(),
             fixed: FxHashMap::default(),
             own_result: None,
             chosen_end: false,
@@ -421,9 +428,9 @@ impl Compilation<'_> {
             assigning: None,
             deciding: false,
             counting: FxHashMap::default(),
-            results: Results::Inferred(None),
+            results: ReturnMerge::Inferred(None),
             returned_arrays: None,
-            flow: Flow::start(),
+            flow: FlowState::start(),
             assigned: vec![LocalSet::default()],
             loops: Vec::new(),
             depth: 0,
@@ -448,7 +455,7 @@ impl Compilation<'_> {
         checker.block(&def.body, &mut body);
         let results = checker.finish_results(def, &mut body);
         metadata.reads_size = checker.reads_size;
-        let Checker {
+        let FunctionChecker {
             locals,
             params,
             n_params,
@@ -473,7 +480,7 @@ impl Compilation<'_> {
         let is_array = |local: &LocalId| locals[local.0 as usize].ty.as_any_array().is_some();
         let is_updated = |local: &LocalId| local.0 >= n_named as u32 && !is_array(local) || is_changed(local);
         let updated = (0..n_params as u32).map(LocalId).filter(is_updated).collect();
-        Ok(Some(Function {
+        Ok(Some(TypedFunction {
             name,
             kind,
             params,
@@ -481,7 +488,7 @@ impl Compilation<'_> {
             results,
             returned_arrays: returned_arrays.unwrap_or_default(),
             updated,
-            custom: Custom::default(),
+            custom: CustomDerivative::default(),
             own_result,
             body,
             metadata,
@@ -491,7 +498,7 @@ impl Compilation<'_> {
     }
 }
 
-/// Whether a parameter is the object of a method, which kernels do not have.
+/// Returns true if a parameter is the object of a method, which kernels do not have.
 fn is_instance(name: &str) -> bool {
     matches!(name, "self" | "cls")
 }
@@ -501,7 +508,7 @@ pub(super) fn span_of(file: FileId, range: TextRange) -> Span {
     Span::new(file, range.start().to_u32(), range.end().to_u32())
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     pub(super) fn span(&self, node: impl Ranged) -> Span {
         span_of(self.file, node.range())
     }
@@ -522,9 +529,9 @@ impl<'a> Checker<'_, '_, 'a> {
         span: Span,
         message: impl Into<String>,
         help: impl Into<String>,
-    ) -> Expr {
+    ) -> TypedExpr {
         self.report(Diagnostic::error(code, span, message).help(help));
-        Expr::error(span)
+        TypedExpr::error(span)
     }
 
     fn plain_function(&mut self, def: &ast::StmtFunctionDef) {
@@ -566,7 +573,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return Default::default();
         }
         let environment = self.environment;
-        let mut reader = decorator::Reader {
+        let mut reader = decorator::DecoratorReader {
             file: self.file,
             lookup: &|path| environment.lookup(path),
             options: self.compilation.options,
@@ -592,7 +599,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    fn parameters(&mut self, def: &'a ast::StmtFunctionDef, given: &[Given]) {
+    fn parameters(&mut self, def: &'a ast::StmtFunctionDef, given: &[SpecialisationArg]) {
         let parameters = &*def.parameters;
         for variadic in [&parameters.vararg, &parameters.kwarg].into_iter().flatten() {
             let span = self.span(variadic.range);
@@ -633,21 +640,23 @@ impl<'a> Checker<'_, '_, 'a> {
                 Some(annotation) => self.annotation(annotation),
             };
             let binding = match (annotated, given.get(i)) {
-                (Some(_), Some(Given::Known(what))) => {
+                (Some(_), Some(SpecialisationArg::Known(what))) => {
                     self.known.push(what.clone());
-                    Name::Known(self.known.len() - 1)
+                    NameMeaning::Known(self.known.len() - 1)
                 }
-                (Some(_), Some(Given::View(array, indices))) => {
+                (Some(_), Some(SpecialisationArg::View(array, indices))) => {
                     self.view_parameter(name.as_str(), *array, indices, span)
                 }
-                (Some(_), Some(Given::Own(fixed, indices))) => self.own_parameter(name.as_str(), fixed, indices, span),
-                (Some(_), Some(Given::Tuple(types))) => self.tuple_parameter(name.as_str(), types, span),
+                (Some(_), Some(SpecialisationArg::Own(fixed, indices))) => {
+                    self.own_parameter(name.as_str(), fixed, indices, span)
+                }
+                (Some(_), Some(SpecialisationArg::Tuple(types))) => self.tuple_parameter(name.as_str(), types, span),
                 (Some(ParamType::Reference(_)), _) if self.kind == FunctionKind::Kernel => {
                     let message = format!("a kernel has no parameters by reference, as `{}` is", name.as_str());
                     self.reject(Code::BadAnnotation, span, message, "pass an array of one element");
-                    Name::Poisoned
+                    NameMeaning::Poisoned
                 }
-                (Some(annotated), Some(&Given::Value(ty))) => {
+                (Some(annotated), Some(&SpecialisationArg::Value(ty))) => {
                     let first = self.locals.len() as u32;
                     let binding = self.parameter(name.as_str(), ty, span);
                     if let ParamType::Reference(_) = annotated {
@@ -664,7 +673,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 _ => {
                     // Without a type the function is rejected; its other mistakes are still looked for.
                     self.failed = true;
-                    Name::Poisoned
+                    NameMeaning::Poisoned
                 }
             };
             self.names.insert(name.as_str(), binding);
@@ -673,10 +682,11 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The adjoints of the parameters, in a function that carries derivatives: parameters by reference.
-    fn adjoints(&mut self, given: &[Given]) {
+    fn adjoints(&mut self, given: &[SpecialisationArg]) {
         let unit = self.unit;
         let Some(info) = unit.functions().get(self.function) else { return };
-        let Some(n) = self.compilation.n_of_gradient.take().filter(|_| info.role == Some(Role::Gradient)) else {
+        let Some(n) = self.compilation.n_of_gradient.take().filter(|_| info.role == Some(FunctionRole::Gradient))
+        else {
             return;
         };
         let moving: Vec<(&Arc<str>, Type)> = info
@@ -685,7 +695,7 @@ impl<'a> Checker<'_, '_, 'a> {
             .zip(given)
             .take(n)
             .filter_map(|(name, given)| match given {
-                Given::Value(ValueType::Plain(ty)) if ty.is_float() => Some((name, *ty)),
+                SpecialisationArg::Value(ValueType::Plain(ty)) if ty.is_float() => Some((name, *ty)),
                 _ => None,
             })
             .collect();
@@ -712,7 +722,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         for (adjoint, range) in named {
             let Entry::Vacant(entry) = self.names.entry(adjoint) else { continue };
-            entry.insert(Name::Poisoned);
+            entry.insert(NameMeaning::Poisoned);
             self.refuse_adjoint(
                 adjoint,
                 range,
@@ -738,11 +748,11 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A variable that has its value when the function begins.
-    pub(super) fn parameter(&mut self, name: &str, ty: ValueType, span: Span) -> Name {
-        self.params.push(Param { name: name.into(), ty });
+    pub(super) fn parameter(&mut self, name: &str, ty: ValueType, span: Span) -> NameMeaning {
+        self.params.push(TypedParam { name: name.into(), ty });
         let first = self.locals.len() as u32;
         let binding = match ty {
-            ValueType::Plain(ty) => Name::Local(self.new_local(name, ty, span)),
+            ValueType::Plain(ty) => NameMeaning::Local(self.new_local(name, ty, span)),
             _ => self.new_struct(name, ty, span, true),
         };
         for local in first..self.locals.len() as u32 {
@@ -751,7 +761,7 @@ impl<'a> Checker<'_, '_, 'a> {
         match ty {
             ValueType::Struct(of) if of.is_indexed_array() => {
                 let leaves = self.locals_from(first as usize).map(|local| {
-                    Expr::new(ExprKind::Local(local), ExprType::Value(self.locals[local.0 as usize].ty), span)
+                    TypedExpr::new(ExprKind::Local(local), ExprType::Value(self.locals[local.0 as usize].ty), span)
                 });
                 let leaves = leaves.collect();
                 match self.indexed_array(leaves, span) {
@@ -763,7 +773,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// How many variables there are.
+    /// Returns the number of variables there are.
     pub(super) fn n_locals(&self) -> usize {
         self.locals.len()
     }
@@ -774,11 +784,11 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     pub(super) fn new_local(&mut self, name: &str, ty: Type, span: Span) -> LocalId {
-        self.locals.push(Local { name: Arc::from(name), ty, span, first_read: u32::MAX, last_read: 0 });
+        self.locals.push(LocalVariable { name: Arc::from(name), ty, span, first_read: u32::MAX, last_read: 0 });
         LocalId(self.locals.len() as u32 - 1)
     }
 
-    /// Notes every name the body assigns: in Python these are the function's own wherever they stand.
+    /// Notes every name the body assigns, because in Python these are the function's own wherever they stand.
     fn collect_names(&mut self, body: &'a [ast::Stmt]) {
         for stmt in body {
             match stmt {
@@ -801,7 +811,7 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::Name(name) => {
                 let span = self.span(name);
                 if let Entry::Vacant(entry) = self.names.entry(name.id.as_str()) {
-                    entry.insert(Name::Later(span));
+                    entry.insert(NameMeaning::Later(span));
                 }
             }
             ast::Expr::Tuple(tuple) => tuple.elts.iter().for_each(|t| self.collect_target(t)),

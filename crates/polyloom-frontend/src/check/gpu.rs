@@ -1,24 +1,30 @@
 //! Blocks and warps: the builtins that say more than operands can, an axis, a width, a scope.
 
-use super::call::Argument;
-use super::element::Indexed;
-use super::function::Checker;
+use super::call::CallArgument;
+use super::element::SubscriptMeaning;
+use super::function::FunctionChecker;
 use crate::constant;
-use crate::environment::Captured;
-use crate::number::Number;
-use crate::typed_ast::{Expr, ExprKind, ExprType};
+use crate::environment::CapturedMeaning;
+use crate::number::PythonNumber;
+use crate::typed_ast::{ExprKind, ExprType, TypedExpr};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::diagnostic::near_names;
-use polyloom_ir::fragment::{Fragment, Matrix, fragment_type};
+use polyloom_ir::fragment::{FragmentAccess, MatrixRole, fragment_type};
 use polyloom_ir::function::{CacheUse, NamedBarrier, SharedCopy};
-use polyloom_ir::op::Group;
-use polyloom_ir::{AddressSpace, Code, Imm, MemoryOrder, Op, Ordering, Scalar, Scope, Span, Type};
+use polyloom_ir::op::OpGroup;
+use polyloom_ir::{AddressSpace, AtomicOrdering, Code, Imm, MemoryOrder, MemoryScope, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// A call of an op that says more than its operands do; `None` for other ops.
-    pub(super) fn special_call(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> Option<Expr> {
+    pub(super) fn special_call(
+        &mut self,
+        op: Op,
+        call: &'a ast::ExprCall,
+        name: &str,
+        span: Span,
+    ) -> Option<TypedExpr> {
         Some(match op {
             Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => self.block_index(op, call, name, span),
             Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => self.shuffle(op, call, name, span),
@@ -32,7 +38,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Op::MmaLoadA | Op::MmaLoadB | Op::MmaLoadC | Op::MmaStore => self.fragment(op, call, name, span),
             Op::AsyncCopy => self.async_copy(call, name, span),
             Op::AsyncWait => self.async_wait(call, name, span),
-            op if op.info().group == Group::Atomic
+            op if op.info().group == OpGroup::Atomic
                 && (call.arguments.find_keyword("scope").is_some()
                     || call.arguments.find_keyword("order").is_some()) =>
             {
@@ -43,17 +49,19 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `thread_idx(axis)`.
-    fn block_index(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
-        let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
+    fn block_index(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> TypedExpr {
+        let Some(arguments) = self.arguments(call) else { return TypedExpr::error(span) };
         let axis = match &arguments[..] {
             [] => Some(0),
-            [Argument { name: None | Some("axis"), value }] => known_int(value).filter(|axis| (0..3).contains(axis)),
+            [CallArgument { name: None | Some("axis"), value }] => {
+                known_int(value).filter(|axis| (0..3).contains(axis))
+            }
             _ => None,
         };
         match axis {
             Some(axis) => {
                 let kind = ExprKind::OpWith { op, imm: Imm::Axis(axis as u8), args: Vec::new() };
-                Expr::new(kind, ExprType::Value(Type::I32), span)
+                TypedExpr::new(kind, ExprType::Value(Type::I32), span)
             }
             None => {
                 let message = format!("`{name}` takes the axis 0, 1 or 2, 0 unless it is given");
@@ -63,8 +71,8 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `shuffle(value, lane, width)`.
-    fn shuffle(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
-        let Some(mut arguments) = self.arguments(call) else { return Expr::error(span) };
+    fn shuffle(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> TypedExpr {
+        let Some(mut arguments) = self.arguments(call) else { return TypedExpr::error(span) };
         let place = arguments.iter().position(|argument| argument.name == Some("width")).or_else(|| {
             let third = arguments.get(2)?;
             third.name.is_none().then_some(2)
@@ -86,31 +94,38 @@ impl<'a> Checker<'_, '_, 'a> {
         with(value, Imm::Width(n_lanes))
     }
 
-    fn thread_fence(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+    fn thread_fence(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> TypedExpr {
         let given = call.arguments.find_argument_value("scope", 0);
         if call.arguments.len() > usize::from(given.is_some()) {
             let message = format!("`{name}` takes a scope");
             return self.reject(Code::NoOverload, span, message, format!("write `{name}(scope=\"block\")`"));
         }
-        let Some(scope) = self.named_option(given, "scope", &Scope::ALL.map(Scope::name), Scope::from_name) else {
-            return Expr::error(span);
+        let Some(scope) =
+            self.named_option(given, "scope", &MemoryScope::ALL.map(MemoryScope::name), MemoryScope::from_name)
+        else {
+            return TypedExpr::error(span);
         };
-        let imm = Imm::Memory(MemoryOrder { scope, ordering: Ordering::SeqCst });
+        let imm = Imm::Memory(MemoryOrder { scope, ordering: AtomicOrdering::SeqCst });
         let kind = ExprKind::OpWith { op: Op::ThreadFence, imm, args: Vec::new() };
-        Expr::new(kind, ExprType::Values(SmallVec::new()), span)
+        TypedExpr::new(kind, ExprType::Values(SmallVec::new()), span)
     }
 
     /// An atomic with `scope=` or `order=`.
-    fn ordered_atomic(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+    fn ordered_atomic(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> TypedExpr {
         let arguments = self.arguments_but(call, &["scope", "order"]);
         let keyword = |name| call.arguments.find_keyword(name).map(|keyword| &keyword.value);
-        let scope = self.named_option(keyword("scope"), "scope", &Scope::ALL.map(Scope::name), Scope::from_name);
-        let names = Ordering::ALL.map(Ordering::name);
-        let ordering = self.named_option(keyword("order"), "order", &names, Ordering::from_name);
+        let scope = self.named_option(
+            keyword("scope"),
+            "scope",
+            &MemoryScope::ALL.map(MemoryScope::name),
+            MemoryScope::from_name,
+        );
+        let names = AtomicOrdering::ALL.map(AtomicOrdering::name);
+        let ordering = self.named_option(keyword("order"), "order", &names, AtomicOrdering::from_name);
         let (Some(arguments), Some(scope), Some(ordering)) = (arguments, scope, ordering) else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
-        if scope == Scope::Thread {
+        if scope == MemoryScope::Thread {
             let message = format!("`{name}` is atomic for other threads: its scope is not `thread`");
             return self.reject(
                 Code::NoOverload,
@@ -124,11 +139,11 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `mma_load_a(array, row, col, layout)` and its like.
-    fn fragment(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+    fn fragment(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> TypedExpr {
         let matrix = match op {
-            Op::MmaLoadA => Matrix::A,
-            Op::MmaLoadB => Matrix::B,
-            _ => Matrix::C,
+            Op::MmaLoadA => MatrixRole::A,
+            Op::MmaLoadB => MatrixRole::B,
+            _ => MatrixRole::C,
         };
         let layout = call.arguments.find_keyword("layout").map(|keyword| &keyword.value);
         let by_columns = self.named_option(layout, "layout", &["row", "col"], |name| match name {
@@ -137,7 +152,7 @@ impl<'a> Checker<'_, '_, 'a> {
             _ => None,
         });
         let (Some(by_columns), Some(mut arguments)) = (by_columns, self.arguments_but(call, &["layout"])) else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let has_n = !matches!(op, Op::MmaLoadA | Op::MmaStore);
         let given = arguments.iter().position(|argument| has_n && argument.name == Some("n"));
@@ -154,7 +169,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let mut values = arguments.into_iter().map(|argument| argument.value);
         let (Some(array), Some(row), Some(column)) = (values.next(), values.next(), values.next()) else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let value = values.next();
         let n = match (given, &value) {
@@ -167,7 +182,7 @@ impl<'a> Checker<'_, '_, 'a> {
             (None, None) => 16,
         };
         if array.is_error() {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
         let elem = array.ty.as_value().and_then(Type::as_array).filter(|(_, ndim)| *ndim == 2);
         let (Some((elem, _)), Some(array)) = (elem, self.whole_array(array)) else {
@@ -205,17 +220,17 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             None => ExprType::Value(part),
         };
-        if args.iter().any(Expr::is_error) {
-            return Expr::error(span);
+        if args.iter().any(TypedExpr::is_error) {
+            return TypedExpr::error(span);
         }
-        Expr::new(ExprKind::OpWith { op, imm: Imm::Fragment(Fragment { by_columns, n }), args }, ty, span)
+        TypedExpr::new(ExprKind::OpWith { op, imm: Imm::Fragment(FragmentAccess { by_columns, n }), args }, ty, span)
     }
 
     /// The variable that holds an array, if it is not a part of one.
-    fn whole_array(&self, array: Expr) -> Option<Expr> {
+    fn whole_array(&self, array: TypedExpr) -> Option<TypedExpr> {
         match array.kind {
             ExprKind::View { array: local, ref indices } if indices.is_empty() && !self.fixed.contains_key(&local) => {
-                Some(Expr::new(ExprKind::Local(local), array.ty, array.span))
+                Some(TypedExpr::new(ExprKind::Local(local), array.ty, array.span))
             }
             ExprKind::Local(_) => Some(array),
             _ => None,
@@ -223,10 +238,10 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `async_copy(tile[i], a[j], count=4)`.
-    fn async_copy(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+    fn async_copy(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> TypedExpr {
         let usage = format!("write `{name}(tile[i], a[j], count=4)`");
         if !self.takes(call, name, &["target", "source", "count", "cache"]) {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
         let argument = |name, place| call.arguments.find_argument_value(name, place);
         let (to, from) = (argument("target", 0), argument("source", 1));
@@ -238,10 +253,10 @@ impl<'a> Checker<'_, '_, 'a> {
         let count = argument("count", 2).map_or(Some(1), |count| known_int(&self.expr(count)));
         let Some(cache) = self.named_option(argument("cache", 3), "cache", &CacheUse::NAMES, CacheUse::from_name)
         else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
-        let space = |element: &Expr| element.ty.as_value().and_then(Type::space);
-        let elem = |element: &Expr| element.ty.as_value().and_then(Type::as_array).map(|(elem, _)| elem);
+        let space = |element: &TypedExpr| element.ty.as_value().and_then(Type::space);
+        let elem = |element: &TypedExpr| element.ty.as_value().and_then(Type::as_array).map(|(elem, _)| elem);
         let (Some(target), Some(count)) = (elem(&to[0]), count) else {
             return self.reject(Code::NoOverload, span, format!("the count of `{name}` is a constant"), usage);
         };
@@ -264,7 +279,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let imm = Imm::Copy(SharedCopy { count: count as u8, cache });
         let args = to.into_iter().chain(from).collect();
         let kind = ExprKind::OpWith { op: Op::AsyncCopy, imm, args };
-        Expr::new(kind, ExprType::Values(SmallVec::new()), span)
+        TypedExpr::new(kind, ExprType::Values(SmallVec::new()), span)
     }
 
     /// Returns true if a call has only these arguments, by place or name; reports others.
@@ -290,9 +305,9 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `sync_threads(id=1, count=64)`.
-    fn named_barrier(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+    fn named_barrier(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> TypedExpr {
         if !self.takes(call, name, &["id", "count"]) {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
         let mut number = |name, place| {
             let given = call.arguments.find_argument_value(name, place)?;
@@ -306,7 +321,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(barrier) => {
                 let imm = Imm::Barrier(barrier);
                 let kind = ExprKind::OpWith { op: Op::NamedBarrier, imm, args: Vec::new() };
-                Expr::new(kind, ExprType::Values(SmallVec::new()), span)
+                TypedExpr::new(kind, ExprType::Values(SmallVec::new()), span)
             }
             None => {
                 let message = format!(
@@ -320,11 +335,11 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// An element of an array of scalars, as the array and its indices.
-    fn array_element(&mut self, expr: &'a ast::Expr) -> Option<Vec<Expr>> {
+    fn array_element(&mut self, expr: &'a ast::Expr) -> Option<Vec<TypedExpr>> {
         let ast::Expr::Subscript(subscript) = expr else { return None };
         let span = self.span(expr);
         match self.indexed(subscript, span)? {
-            Indexed::Element(element, ty) if ty.as_scalar().is_some() => {
+            SubscriptMeaning::Element(element, ty) if ty.as_scalar().is_some() => {
                 let is_scalars = element.array.ty.as_value().and_then(Type::as_array).is_some();
                 is_scalars.then(|| std::iter::once(*element.array).chain(element.indices).collect())
             }
@@ -333,7 +348,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `async_wait(pending)`.
-    fn async_wait(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+    fn async_wait(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> TypedExpr {
         let given = call.arguments.find_argument_value("pending", 0).map(|pending| self.expr(pending));
         let (at, number) = given.map_or((span, Some(0)), |pending| (pending.span, known_int(&pending)));
         let pending = number.and_then(|n| u8::try_from(n).ok());
@@ -347,10 +362,10 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::NoOverload, at, message, format!("write `{name}()` or `{name}(1)`"));
         };
         let kind = ExprKind::OpWith { op: Op::AsyncWait, imm: Imm::Pending(pending), args: Vec::new() };
-        Expr::new(kind, ExprType::Values(SmallVec::new()), span)
+        TypedExpr::new(kind, ExprType::Values(SmallVec::new()), span)
     }
 
-    /// What a string names; the default if there is none.
+    /// Returns what a string names; the default if there is none.
     fn named_option<T: Default>(
         &mut self,
         given: Option<&'a ast::Expr>,
@@ -361,7 +376,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(given) = given else { return Some(T::default()) };
         let lookup = |path: &[&str]| self.environment.lookup(path);
         let text = match constant::evaluate(given, &lookup) {
-            Some(Captured::Text(text)) => text,
+            Some(CapturedMeaning::Text(text)) => text,
             _ => "".into(),
         };
         let found = from_name(&text);
@@ -379,17 +394,17 @@ impl<'a> Checker<'_, '_, 'a> {
 }
 
 /// The operation that an expression is, with what it says beyond its operands.
-fn with(value: Expr, imm: Imm) -> Expr {
+fn with(value: TypedExpr, imm: Imm) -> TypedExpr {
     match value.kind {
-        ExprKind::Op { op, args, .. } => Expr { kind: ExprKind::OpWith { op, imm, args }, ..value },
+        ExprKind::Op { op, args, .. } => TypedExpr { kind: ExprKind::OpWith { op, imm, args }, ..value },
         _ => value,
     }
 }
 
 /// The integer that an expression is known to be.
-pub(super) fn known_int(value: &Expr) -> Option<i128> {
+pub(super) fn known_int(value: &TypedExpr) -> Option<i128> {
     match value.number() {
-        Some(Number::Int(value)) => Some(value),
+        Some(PythonNumber::Int(value)) => Some(value),
         _ => super::composite::constant_index(value),
     }
 }

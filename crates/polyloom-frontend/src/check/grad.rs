@@ -1,61 +1,69 @@
 //! `grad(f)(x, y)`: the derivatives of what `f` gives with respect to what it is given.
 //!
 //! The call is one of a function that is declared here; the derivative is not known to the front end, and whoever
-//! compiles further writes that function ([`crate::Compiled::gradients`]).
+//! compiles further writes that function ([`crate::CompiledKernel::gradients`]).
 
-use super::Compilation;
+use super::KernelCompilation;
 use super::call::list;
-use super::function::Checker;
-use crate::environment::{Builtin, Captured};
+use super::function::FunctionChecker;
+use crate::environment::{BuiltinFunction, CapturedMeaning};
 use crate::source::dotted;
 use crate::structure::ValueType;
 use crate::typed_ast::{
-    Custom, Expr, ExprKind, ExprType, Function, FunctionId, Local, LocalId, Locals, Param, Stmt, StmtKind,
+    CustomDerivative, ExprKind, ExprType, FunctionId, LocalId, LocalVariable, Locals, StmtKind, TypedExpr,
+    TypedFunction, TypedParam, TypedStmt,
 };
 use polyloom_ir::{Code, ExecutionConstraints, FunctionKind, KernelMetadata, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
-impl<'a> Checker<'_, '_, 'a> {
-    /// Whether a call is one of `grad`.
+impl<'a> FunctionChecker<'_, '_, 'a> {
+    /// Returns true if a call is one of `grad`.
     pub(super) fn is_grad(&mut self, call: &'a ast::ExprCall) -> bool {
         let Some(path) = dotted(&call.func) else { return false };
-        !self.is_variable(path[0]) && matches!(self.capture(&path), Some(Captured::Builtin(Builtin::Grad)))
+        !self.is_variable(path[0])
+            && matches!(self.capture(&path), Some(CapturedMeaning::Builtin(BuiltinFunction::Grad)))
     }
 
-    /// What `grad(f)` stands for; `None` if `f` is nothing that has derivatives.
-    pub(super) fn gradient(&mut self, grad: &'a ast::ExprCall) -> Option<Captured> {
+    /// Returns what `grad(f)` stands for; `None` if `f` is nothing that has derivatives.
+    pub(super) fn gradient(&mut self, grad: &'a ast::ExprCall) -> Option<CapturedMeaning> {
         let ([of], []) = (&*grad.arguments.args, &*grad.arguments.keywords) else { return None };
         let name = self.unit.text(ruff_text_size::Ranged::range(of));
         match self.meaning(of)? {
-            of @ (Captured::Function(_) | Captured::Builtin(Builtin::Op(_))) => {
-                Some(Captured::Gradient(Arc::new(of), name.into()))
+            of @ (CapturedMeaning::Function(_) | CapturedMeaning::Builtin(BuiltinFunction::Op(_))) => {
+                Some(CapturedMeaning::Gradient(Arc::new(of), name.into()))
             }
             _ => None,
         }
     }
 
     /// Reports what `grad` does not take.
-    pub(super) fn refuse_grad(&mut self, grad: &'a ast::ExprCall) -> Expr {
+    pub(super) fn refuse_grad(&mut self, grad: &'a ast::ExprCall) -> TypedExpr {
         let help = format!("write `grad(f)(x)` for a function `f` under `@{}.func`", self.package());
         let span = self.span(grad);
         self.reject(Code::BadCapture, span, "`grad` takes one function", help)
     }
 
     /// A call of what `grad` gives.
-    pub(super) fn gradient_call(&mut self, of: &Captured, name: &str, call: &'a ast::ExprCall, span: Span) -> Expr {
+    pub(super) fn gradient_call(
+        &mut self,
+        of: &CapturedMeaning,
+        name: &str,
+        call: &'a ast::ExprCall,
+        span: Span,
+    ) -> TypedExpr {
         let value = match of {
-            Captured::Function(handles) => {
+            CapturedMeaning::Function(handles) => {
                 let arguments = self.actuals(call);
                 self.user_call(handles, name, arguments, span)
             }
-            Captured::Builtin(builtin @ Builtin::Op(op)) => {
+            CapturedMeaning::Builtin(builtin @ BuiltinFunction::Op(op)) => {
                 let value = self.builtin(*builtin, call, &[op.name()], span);
                 let value = self.settle(value);
                 self.compilation.as_function(value)
             }
-            _ => Expr::error(span),
+            _ => TypedExpr::error(span),
         };
         if value.is_error() {
             return value;
@@ -66,7 +74,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::BadCapture, span, message, help);
         };
         let Some(callee) = self.compilation.program.functions.get(function.0 as usize) else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let is_number = |ty: &ValueType| matches!(ty, ValueType::Plain(Type::Scalar(scalar)) if scalar.is_float());
         let gives_number = matches!(&callee.results[..], [one] if is_number(one)) && callee.updated.is_empty();
@@ -89,58 +97,59 @@ impl<'a> Checker<'_, '_, 'a> {
                 [one] => ExprType::from(*one),
                 several => ExprType::Values(several.into()),
             };
-            return Expr::new(ExprKind::Call { function: gradient, args, updates: Locals::new() }, ty, span);
+            return TypedExpr::new(ExprKind::Call { function: gradient, args, updates: Locals::new() }, ty, span);
         };
         self.reject(Code::TypeMismatch, span, message, help)
     }
 }
 
 /// The types of those parameters that a function has derivatives with respect to.
-fn moving(function: &Function) -> SmallVec<[ValueType; 2]> {
+fn moving(function: &TypedFunction) -> SmallVec<[ValueType; 2]> {
     let types = function.params.iter().filter_map(|param| param.ty.as_plain());
     types.filter(|ty| ty.is_float() && ty.as_any_array().is_none()).map(ValueType::Plain).collect()
 }
 
-impl Compilation<'_> {
+impl KernelCompilation<'_> {
     /// An operation as the call of a function that does it; what is none stays as it is.
-    fn as_function(&mut self, value: Expr) -> Expr {
+    fn as_function(&mut self, value: TypedExpr) -> TypedExpr {
         let (span, ty) = (value.span, value.ty.clone());
         let (ExprKind::Op { op, args, updates }, Some(result)) = (&value.kind, ty.as_value()) else { return value };
         let types: Option<SmallVec<[Type; 4]>> = args.iter().map(|arg| arg.ty.as_value()).collect();
         let Some(types) = types.filter(|_| updates.is_empty()) else { return value };
         let name = |place: usize| -> Arc<str> { format!("x{place}").into() };
-        let local = |(place, &ty): (usize, &Type)| Local {
+        let local = |(place, &ty): (usize, &Type)| LocalVariable {
             name: name(place),
             ty,
             span,
             first_read: span.start,
             last_read: span.end,
         };
-        let param = |(place, &ty): (usize, &Type)| Param { name: name(place), ty: ValueType::Plain(ty) };
-        let read =
-            |(place, &ty): (usize, &Type)| Expr::new(ExprKind::Local(LocalId(place as u32)), ExprType::Value(ty), span);
+        let param = |(place, &ty): (usize, &Type)| TypedParam { name: name(place), ty: ValueType::Plain(ty) };
+        let read = |(place, &ty): (usize, &Type)| {
+            TypedExpr::new(ExprKind::Local(LocalId(place as u32)), ExprType::Value(ty), span)
+        };
         let args_read = types.iter().enumerate().map(read).collect();
         let done = ExprKind::Op { op: *op, args: args_read, updates: Locals::new() };
-        let body = StmtKind::Return(smallvec![Expr::new(done, ty.clone(), span)]);
-        let function = Function {
+        let body = StmtKind::Return(smallvec![TypedExpr::new(done, ty.clone(), span)]);
+        let function = TypedFunction {
             name: self.unique_name(op.name()),
             kind: FunctionKind::Func,
             params: types.iter().enumerate().map(param).collect(),
             locals: types.iter().enumerate().map(local).collect(),
             results: smallvec![ValueType::Plain(result)],
             updated: Locals::new(),
-            custom: Custom::default(),
+            custom: CustomDerivative::default(),
             returned_arrays: Vec::new(),
             own_result: None,
-            body: vec![Stmt { kind: body, span }],
+            body: vec![TypedStmt { kind: body, span }],
             metadata: KernelMetadata::default(),
             constraints: ExecutionConstraints::default(),
             span,
         };
         self.program.functions.push(function);
         let function = FunctionId(self.program.functions.len() as u32 - 1);
-        let ExprKind::Op { args, .. } = value.kind else { return Expr::error(span) };
-        Expr::new(ExprKind::Call { function, args, updates: Locals::new() }, ty, span)
+        let ExprKind::Op { args, .. } = value.kind else { return TypedExpr::error(span) };
+        TypedExpr::new(ExprKind::Call { function, args, updates: Locals::new() }, ty, span)
     }
 
     /// The function that gives the derivatives of another.
@@ -150,11 +159,11 @@ impl Compilation<'_> {
         }
         let function = &self.program.functions[of.0 as usize];
         let name = format!("grad_{}", function.name);
-        let declared = Function {
+        let declared = TypedFunction {
             name: self.unique_name(&name),
             results: moving(&self.program.functions[of.0 as usize]),
             body: Vec::new(),
-            custom: Custom::default(),
+            custom: CustomDerivative::default(),
             ..self.program.functions[of.0 as usize].clone()
         };
         self.program.functions.push(declared);

@@ -4,19 +4,19 @@
 //! `Options::lint` asks for a warning there. It leaves alone what cannot differ as far as the checker sees, such as
 //! `i % 4` of a thread's number.
 
-use super::function::Checker;
-use crate::number::Number;
-use crate::typed_ast::{Expr, ExprKind, LocalId};
+use super::function::FunctionChecker;
+use crate::number::PythonNumber;
+use crate::typed_ast::{ExprKind, LocalId, TypedExpr};
 use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
-impl Checker<'_, '_, '_> {
+impl FunctionChecker<'_, '_, '_> {
     fn differs(&mut self, span: Span, message: &str, help: &str) {
         self.report(Diagnostic::warning(Code::DiffersFromPython, span, message).help(help));
     }
 
     /// Warns of a binary operator.
-    pub(super) fn lint_operator(&mut self, op: Op, left: &Expr, right: &Expr, span: Span) {
+    pub(super) fn lint_operator(&mut self, op: Op, left: &TypedExpr, right: &TypedExpr, span: Span) {
         if !self.compilation.options.lint {
             return;
         }
@@ -42,9 +42,9 @@ impl Checker<'_, '_, '_> {
     }
 
     /// Warns of `and` or `or` whose value is used.
-    pub(super) fn lint_logic(&mut self, logic: &ast::ExprBoolOp, terms: &[Expr], span: Span) {
+    pub(super) fn lint_logic(&mut self, logic: &ast::ExprBoolOp, terms: &[TypedExpr], span: Span) {
         // A term that is not bool has been converted.
-        let converted = |term: &Expr| matches!(term.kind, ExprKind::Cast(_));
+        let converted = |term: &TypedExpr| matches!(term.kind, ExprKind::Cast(_));
         let literal = logic.values.iter().any(ast::Expr::is_number_literal_expr);
         if self.compilation.options.lint && !self.deciding && (literal || terms.iter().any(converted)) {
             let (message, help) = match logic.op {
@@ -78,7 +78,7 @@ impl Checker<'_, '_, '_> {
     }
 
     /// Notes what a variable is assigned.
-    pub(super) fn lint_assigned(&mut self, local: LocalId, value: &Expr) {
+    pub(super) fn lint_assigned(&mut self, local: LocalId, value: &TypedExpr) {
         if self.compilation.options.lint {
             let is_counting = self.is_never_negative(value);
             self.set_counting(local, is_counting);
@@ -86,7 +86,7 @@ impl Checker<'_, '_, '_> {
     }
 
     /// Notes what a loop counts.
-    pub(super) fn lint_counter(&mut self, counter: LocalId, start: &Expr, stop: &Expr, step: &Expr) {
+    pub(super) fn lint_counter(&mut self, counter: LocalId, start: &TypedExpr, stop: &TypedExpr, step: &TypedExpr) {
         if self.compilation.options.lint {
             let upwards = self.is_never_negative(start) && self.is_never_negative(step);
             let ends_at_zero = super::composite::constant_index(stop) == Some(-1);
@@ -97,16 +97,16 @@ impl Checker<'_, '_, '_> {
 
     /// Notes whether a variable is never negative as far as assigned yet.
     fn set_counting(&mut self, local: LocalId, is_counting: bool) {
-        // Once it may be negative it stays so: it may be read in the next iteration of a loop.
+        // Once it may be negative it stays so, because it may be read in the next iteration of a loop.
         let known = self.counting.entry(local).or_insert(true);
         *known &= is_counting;
     }
 
-    pub(super) fn is_never_negative(&self, expr: &Expr) -> bool {
+    pub(super) fn is_never_negative(&self, expr: &TypedExpr) -> bool {
         if let Some(value) = expr.number() {
             return match value {
-                Number::Int(value) => value >= 0,
-                Number::Float(value) => value >= 0.0,
+                PythonNumber::Int(value) => value >= 0,
+                PythonNumber::Float(value) => value >= 0.0,
             };
         }
         if expr.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_unsigned_int) {
@@ -130,9 +130,9 @@ impl Checker<'_, '_, '_> {
     }
 }
 
-fn is_int(expr: &Expr) -> bool {
+fn is_int(expr: &TypedExpr) -> bool {
     match expr.untyped() {
-        Some(number) => matches!(number, Number::Int(_)),
+        Some(number) => matches!(number, PythonNumber::Int(_)),
         None => expr.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int),
     }
 }

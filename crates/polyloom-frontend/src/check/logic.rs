@@ -1,9 +1,9 @@
 //! Comparisons, `and`, `or` and conditional expressions: what evaluates some operands only if needed.
 
 use super::flow::LocalSet;
-use super::function::Checker;
+use super::function::FunctionChecker;
 use super::operator::is_composite;
-use crate::typed_ast::{ChainLink, Expr, ExprKind, ExprType, Locals, takes};
+use crate::typed_ast::{ChainLink, ExprKind, ExprType, Locals, TypedExpr, takes};
 use polyloom_ir::{Code, Op, Scalar, Span, Type};
 use ruff_python_ast::{self as ast, BoolOp, CmpOp};
 use smallvec::smallvec;
@@ -12,7 +12,7 @@ use smallvec::smallvec;
 /// halves from there on.
 const MAX_NESTED: usize = 64;
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Runs `check` and gives the variables it assigned: random states that operands update.
     pub(super) fn collecting<T>(&mut self, check: impl FnOnce(&mut Self) -> T) -> (T, Locals) {
         self.assigned.push(LocalSet::default());
@@ -24,13 +24,13 @@ impl<'a> Checker<'_, '_, 'a> {
         (result, assigned.select(|_| true))
     }
 
-    /// Checks operands of which each is evaluated only if those before it do not decide: lowered, each nests in the one
-    /// before.
+    /// Checks operands of which each is evaluated only if those before it do not decide, so that lowered, each nests in
+    /// the one before.
     fn nesting(
         &mut self,
         operands: &'a [ast::Expr],
-        check: fn(&mut Self, &'a ast::Expr) -> Expr,
-    ) -> (Vec<Expr>, Locals) {
+        check: fn(&mut Self, &'a ast::Expr) -> TypedExpr,
+    ) -> (Vec<TypedExpr>, Locals) {
         self.collecting(|c| {
             let depth = c.depth;
             let operand = |(place, operand): (usize, _)| {
@@ -43,21 +43,21 @@ impl<'a> Checker<'_, '_, 'a> {
         })
     }
 
-    pub(super) fn bool_op(&mut self, logic: &'a ast::ExprBoolOp, span: Span) -> Expr {
+    pub(super) fn bool_op(&mut self, logic: &'a ast::ExprBoolOp, span: Span) -> TypedExpr {
         let mut values = logic.values.iter();
-        let mut terms: Vec<Expr> = values.next().map(|first| self.condition(first)).into_iter().collect();
+        let mut terms: Vec<TypedExpr> = values.next().map(|first| self.condition(first)).into_iter().collect();
         let (rest, assigns) = self.nesting(values.as_slice(), Self::condition);
         terms.extend(rest);
-        if terms.iter().any(Expr::is_error) {
-            return Expr::error(span);
+        if terms.iter().any(TypedExpr::is_error) {
+            return TypedExpr::error(span);
         }
         self.lint_logic(logic, &terms, span);
-        Expr::new(ExprKind::Logic { all: logic.op == BoolOp::And, terms, assigns }, ExprType::BOOL, span)
+        TypedExpr::new(ExprKind::Logic { all: logic.op == BoolOp::And, terms, assigns }, ExprType::BOOL, span)
     }
 
     /// The operands of a comparison, an integer beside a float converted to its type: Warp's comparisons are C++'s.
-    fn float_operands(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
-        let scalar = |expr: &Expr| expr.ty.as_value().and_then(Type::as_scalar);
+    fn float_operands(&mut self, left: TypedExpr, right: TypedExpr) -> (TypedExpr, TypedExpr) {
+        let scalar = |expr: &TypedExpr| expr.ty.as_value().and_then(Type::as_scalar);
         match (scalar(&left), scalar(&right)) {
             (Some(a), Some(b)) if a.is_float() && b.is_int() => {
                 let span = right.span;
@@ -71,7 +71,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    pub(super) fn compare(&mut self, compare: &'a ast::ExprCompare, span: Span) -> Expr {
+    pub(super) fn compare(&mut self, compare: &'a ast::ExprCompare, span: Span) -> TypedExpr {
         if compare.ops.len() > MAX_NESTED {
             let message = format!("more than {MAX_NESTED} operands in one comparison");
             return self.reject(Code::Limit, span, message, "join several comparisons by `and`");
@@ -80,9 +80,9 @@ impl<'a> Checker<'_, '_, 'a> {
         let (rest, assigns) = self.nesting(&compare.comparators, Self::expr);
         // In a chain an operand stands in two comparisons and is evaluated once.
         let chained = rest.len() > 1;
-        let mut operand = |expr: Expr| if chained && expr.number().is_none() { self.settle(expr) } else { expr };
+        let mut operand = |expr: TypedExpr| if chained && expr.number().is_none() { self.settle(expr) } else { expr };
         let first = operand(first);
-        let rest: Vec<Expr> = rest.into_iter().map(operand).collect();
+        let rest: Vec<TypedExpr> = rest.into_iter().map(operand).collect();
         let mut failed = false;
         let mut previous = first.clone();
         let mut links: Vec<ChainLink> = Vec::with_capacity(rest.len());
@@ -139,38 +139,38 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             previous = next;
         }
-        let (false, Some(first)) = (failed, typed_first) else { return Expr::error(span) };
+        let (false, Some(first)) = (failed, typed_first) else { return TypedExpr::error(span) };
         if links.len() == 1
             && let Some(link) = links.pop()
         {
             let kind = ExprKind::Op { op: link.op, args: vec![first, link.right], updates: smallvec![] };
-            return Expr::new(kind, ExprType::BOOL, span);
+            return TypedExpr::new(kind, ExprType::BOOL, span);
         }
-        Expr::new(ExprKind::Chain { first: Box::new(first), rest: links, assigns }, ExprType::BOOL, span)
+        TypedExpr::new(ExprKind::Chain { first: Box::new(first), rest: links, assigns }, ExprType::BOOL, span)
     }
 
-    pub(super) fn conditional(&mut self, conditional: &'a ast::ExprIf, span: Span) -> Expr {
+    pub(super) fn conditional(&mut self, conditional: &'a ast::ExprIf, span: Span) -> TypedExpr {
         if let Some(taken) = self.choice(&conditional.test) {
             let chosen = if taken { &conditional.body } else { &conditional.orelse };
-            return Expr { span, ..self.expr(chosen) };
+            return TypedExpr { span, ..self.expr(chosen) };
         }
         let cond = self.condition(&conditional.test);
         let ((then, otherwise), assigns) =
             self.collecting(|c| (c.expr(&conditional.body), c.expr(&conditional.orelse)));
-        if [&cond, &then, &otherwise].into_iter().any(Expr::is_error) {
-            return Expr::error(span);
+        if [&cond, &then, &otherwise].into_iter().any(TypedExpr::is_error) {
+            return TypedExpr::error(span);
         }
         if then.ty.is_struct() || otherwise.ty.is_struct() {
-            let Some(of) = self.struct_choice(&then, &otherwise) else { return Expr::error(span) };
+            let Some(of) = self.struct_choice(&then, &otherwise) else { return TypedExpr::error(span) };
             let (then, otherwise) = (Box::new(then), Box::new(otherwise));
             let kind = ExprKind::If { cond: Box::new(cond), then, otherwise, assigns };
-            return Expr::new(kind, ExprType::Struct(of), span);
+            return TypedExpr::new(kind, ExprType::Struct(of), span);
         }
         let (then, otherwise) = match (then.untyped(), otherwise.untyped()) {
             (Some(_), Some(_)) => {
                 let (then, otherwise) = (Box::new(then), Box::new(otherwise));
                 let kind = ExprKind::If { cond: Box::new(cond), then, otherwise, assigns };
-                return Expr::new(kind, ExprType::Number, span);
+                return TypedExpr::new(kind, ExprType::Number, span);
             }
             (Some(_), None) => {
                 let otherwise = self.settle(otherwise);
@@ -183,7 +183,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 (then, otherwise)
             }
         };
-        let Some(ty) = then.ty.as_value().filter(|_| !otherwise.is_error()) else { return Expr::error(span) };
+        let Some(ty) = then.ty.as_value().filter(|_| !otherwise.is_error()) else { return TypedExpr::error(span) };
         if ty.as_any_array().is_some() {
             return self.reject(
                 Code::Unsupported,
@@ -193,44 +193,44 @@ impl<'a> Checker<'_, '_, 'a> {
             );
         }
         let kind = ExprKind::If { cond: Box::new(cond), then: Box::new(then), otherwise: Box::new(otherwise), assigns };
-        Expr::new(kind, ExprType::Value(ty), span)
+        TypedExpr::new(kind, ExprType::Value(ty), span)
     }
 
     /// Gives the numbers of an expression whose type was still to come that type.
-    pub(super) fn adapt_parts(&mut self, expr: Expr, scalar: Scalar) -> Expr {
+    pub(super) fn adapt_parts(&mut self, expr: TypedExpr, scalar: Scalar) -> TypedExpr {
         let ty = scalar.into();
         let kind = match expr.kind {
             ExprKind::If { cond, then, otherwise, assigns } => {
                 let (then, otherwise) = (self.adapt(*then, ty), self.adapt(*otherwise, ty));
                 if then.is_error() || otherwise.is_error() {
-                    return Expr::error(expr.span);
+                    return TypedExpr::error(expr.span);
                 }
                 ExprKind::If { cond, then: Box::new(then), otherwise: Box::new(otherwise), assigns }
             }
             ExprKind::Op { op, args, updates } => {
                 if !takes(op, scalar) {
                     self.not_defined(op, scalar, expr.span);
-                    return Expr::error(expr.span);
+                    return TypedExpr::error(expr.span);
                 }
-                let args: Vec<Expr> = args.into_iter().map(|arg| self.adapt(arg, ty)).collect();
-                if args.iter().any(Expr::is_error) {
-                    return Expr::error(expr.span);
+                let args: Vec<TypedExpr> = args.into_iter().map(|arg| self.adapt(arg, ty)).collect();
+                if args.iter().any(TypedExpr::is_error) {
+                    return TypedExpr::error(expr.span);
                 }
                 ExprKind::Op { op, args, updates }
             }
             kind => kind,
         };
-        Expr::new(kind, ExprType::Value(ty), expr.span)
+        TypedExpr::new(kind, ExprType::Value(ty), expr.span)
     }
 
-    fn branch_value(&mut self, expr: Expr, other: &Expr) -> Expr {
+    fn branch_value(&mut self, expr: TypedExpr, other: &TypedExpr) -> TypedExpr {
         match other.ty.as_value() {
             Some(ty) => self.expect_value(expr, ty, Code::TypeMismatch, "the other branch"),
-            None => Expr::error(expr.span),
+            None => TypedExpr::error(expr.span),
         }
     }
 }
 
-fn is_bool(expr: &Expr) -> bool {
+fn is_bool(expr: &TypedExpr) -> bool {
     expr.ty.as_value().and_then(Type::as_scalar) == Some(Scalar::Bool)
 }

@@ -1,24 +1,24 @@
 //! Checking loops: `for … in range(…)`, `while`, and what leaves them.
 
-use super::flow::{Flow, LocalSet, LoopFlow};
-use super::function::{Checker, Name};
-use crate::environment::Builtin;
+use super::flow::{FlowState, LocalSet, LoopFlow};
+use super::function::{FunctionChecker, NameMeaning};
+use crate::environment::BuiltinFunction;
 use crate::source::dotted;
-use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, LoopBody, Stmt, StmtKind};
+use crate::typed_ast::{ExprKind, ExprType, LocalId, LoopBody, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
 /// The three values of a `range`, all of one integer type.
-struct Range {
-    start: Expr,
-    stop: Expr,
-    step: Expr,
+struct RangeBounds {
+    start: TypedExpr,
+    stop: TypedExpr,
+    step: TypedExpr,
     scalar: Scalar,
 }
 
-impl<'a> Checker<'_, '_, 'a> {
-    pub(super) fn for_loop(&mut self, stmt: &'a ast::StmtFor, span: Span, out: &mut Vec<Stmt>) {
+impl<'a> FunctionChecker<'_, '_, 'a> {
+    pub(super) fn for_loop(&mut self, stmt: &'a ast::StmtFor, span: Span, out: &mut Vec<TypedStmt>) {
         if self.must_unroll(stmt)
             && let Some(range) = self.constant_range(&stmt.iter)
         {
@@ -47,7 +47,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             (target, range) => self.counter(target, range.as_ref().map(|range| range.scalar)),
         };
-        let runs = range.as_ref().is_some_and(Range::runs_at_least_once);
+        let runs = range.as_ref().is_some_and(RangeBounds::runs_at_least_once);
         let before = self.flow.clone();
         if let Some(counter) = counter {
             self.flow.set.insert(counter);
@@ -60,11 +60,11 @@ impl<'a> Checker<'_, '_, 'a> {
         let exhausted = if runs { end } else { before.clone() };
         let body = self.finish_loop(body, assigned, &before, exhausted, loop_flow, &stmt.orelse);
         let (Some(range), Some(counter)) = (range, counter) else { return };
-        let Range { start, stop, step, .. } = range;
-        out.push(Stmt { kind: StmtKind::For { counter, start, stop, step, body }, span });
+        let RangeBounds { start, stop, step, .. } = range;
+        out.push(TypedStmt { kind: StmtKind::For { counter, start, stop, step, body }, span });
     }
 
-    pub(super) fn while_loop(&mut self, stmt: &'a ast::StmtWhile, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn while_loop(&mut self, stmt: &'a ast::StmtWhile, span: Span, out: &mut Vec<TypedStmt>) {
         self.release_counters_assigned_in(&stmt.body);
         let (cond, cond_assigns) = self.collecting(|c| c.condition(&stmt.test));
         let endless = matches!(cond.kind, ExprKind::Const(bits) if bits != 0) && !cond.is_error();
@@ -73,39 +73,46 @@ impl<'a> Checker<'_, '_, 'a> {
         for local in &cond_assigns {
             assigned.insert(*local);
         }
-        let exhausted = if endless { Flow::never() } else { before.clone() };
+        let exhausted = if endless { FlowState::never() } else { before.clone() };
         let body = self.finish_loop(body, assigned, &before, exhausted, loop_flow, &stmt.orelse);
         if !cond.is_error() {
-            out.push(Stmt { kind: StmtKind::While { cond, cond_assigns, body }, span });
+            out.push(TypedStmt { kind: StmtKind::While { cond, cond_assigns, body }, span });
         }
     }
 
     /// Checks the statements of a loop. Gives them, the variables they assign, the state at their end, and the jumps.
-    fn loop_body(&mut self, body: &'a [ast::Stmt], counter: Option<LocalId>) -> (Vec<Stmt>, LocalSet, Flow, LoopFlow) {
+    fn loop_body(
+        &mut self,
+        body: &'a [ast::Stmt],
+        counter: Option<LocalId>,
+    ) -> (Vec<TypedStmt>, LocalSet, FlowState, LoopFlow) {
         let mut assigned = LocalSet::default();
         if let Some(counter) = counter {
             assigned.insert(counter);
         }
         self.assigned.push(assigned);
-        self.loops.push(LoopFlow { breaks: Flow::never(), continues: Flow::never(), has_break: false });
+        self.loops.push(LoopFlow { breaks: FlowState::never(), continues: FlowState::never(), has_break: false });
         let mut out = Vec::new();
         let scope = self.open_scope();
         self.block(body, &mut out);
         self.close_scope(scope);
-        let loop_flow =
-            self.loops.pop().unwrap_or(LoopFlow { breaks: Flow::never(), continues: Flow::never(), has_break: false });
+        let loop_flow = self.loops.pop().unwrap_or(LoopFlow {
+            breaks: FlowState::never(),
+            continues: FlowState::never(),
+            has_break: false,
+        });
         let assigned = self.assigned.pop().unwrap_or_default();
-        let end = std::mem::replace(&mut self.flow, Flow::never());
+        let end = std::mem::replace(&mut self.flow, FlowState::never());
         (out, assigned, end, loop_flow)
     }
 
     /// Checks the `else` of a loop and works out which variables leave the loop with a value.
     fn finish_loop(
         &mut self,
-        body: Vec<Stmt>,
+        body: Vec<TypedStmt>,
         assigned: LocalSet,
-        before: &Flow,
-        exhausted: Flow,
+        before: &FlowState,
+        exhausted: FlowState,
         loop_flow: LoopFlow,
         orelse: &'a [ast::Stmt],
     ) -> LoopBody {
@@ -127,7 +134,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `break` or `continue`.
-    pub(super) fn leave_loop(&mut self, span: Span, is_break: bool, out: &mut Vec<Stmt>) {
+    pub(super) fn leave_loop(&mut self, span: Span, is_break: bool, out: &mut Vec<TypedStmt>) {
         if self.leave_unrolled(span, is_break) {
             return;
         }
@@ -144,7 +151,7 @@ impl<'a> Checker<'_, '_, 'a> {
             innermost.continues.join(&self.flow);
         }
         self.flow.reachable = false;
-        out.push(Stmt { kind: if is_break { StmtKind::Break } else { StmtKind::Continue }, span });
+        out.push(TypedStmt { kind: if is_break { StmtKind::Break } else { StmtKind::Continue }, span });
     }
 
     /// The variable that counts values of a type; `None` if that is reported, or has been where there is no type.
@@ -163,13 +170,13 @@ impl<'a> Checker<'_, '_, 'a> {
         let text = name.id.as_str();
         self.release_counter(text);
         let Some(ty) = scalar.map(Type::Scalar) else {
-            if !matches!(self.names.get(text), Some(Name::Local(_) | Name::Struct(_))) {
-                self.names.insert(text, Name::Poisoned);
+            if !matches!(self.names.get(text), Some(NameMeaning::Local(_) | NameMeaning::Struct(_))) {
+                self.names.insert(text, NameMeaning::Poisoned);
             }
             return None;
         };
         let (was, first) = match self.names.get(text).copied() {
-            Some(Name::Local(id)) => {
+            Some(NameMeaning::Local(id)) => {
                 let local = &self.locals[id.0 as usize];
                 if local.ty == ty {
                     return Some(id);
@@ -177,30 +184,30 @@ impl<'a> Checker<'_, '_, 'a> {
                 // Outside all branches and loops the name means the counter from here on, whatever it was before.
                 if self.assigned.len() == 1 && local.ty.as_scalar().is_some() && id.0 >= self.n_params as u32 {
                     let id = self.new_local(text, ty, span);
-                    self.names.insert(text, Name::Local(id));
+                    self.names.insert(text, NameMeaning::Local(id));
                     return Some(id);
                 }
                 (local.ty.python_name(), local.span)
             }
-            Some(Name::Struct(variable)) => {
+            Some(NameMeaning::Struct(variable)) => {
                 let known = &self.structs[variable];
                 (known.ty.python_name(), known.span)
             }
-            Some(Name::Poisoned) => return None,
-            Some(Name::View(view)) => {
+            Some(NameMeaning::Poisoned) => return None,
+            Some(NameMeaning::View(view)) => {
                 let what = self.kind_of_view(&self.views[view]);
                 let message = format!("`{text}` stands for {what} and cannot count");
                 self.reject(Code::BadAssignment, span, message, "use a counter of another name");
                 return None;
             }
-            Some(Name::Known(index)) => {
+            Some(NameMeaning::Known(index)) => {
                 let message = format!("`{text}` stands for {} and cannot count", self.known[index].describe());
                 self.reject(Code::BadAssignment, span, message, "use a counter of another name");
                 return None;
             }
-            Some(Name::Later(_)) | None => {
+            Some(NameMeaning::Later(_)) | None => {
                 let id = self.new_local(text, ty, span);
-                self.names.insert(text, Name::Local(id));
+                self.names.insert(text, NameMeaning::Local(id));
                 return Some(id);
             }
         };
@@ -213,7 +220,7 @@ impl<'a> Checker<'_, '_, 'a> {
         None
     }
 
-    /// What `reversed(…)` reverses.
+    /// Returns what `reversed(…)` reverses.
     fn reversed_range(&mut self, iter: &'a ast::Expr) -> Option<&'a ast::Expr> {
         let ast::Expr::Call(call) = iter else { return None };
         let is_python = dotted(&call.func)? == ["reversed"]
@@ -228,31 +235,31 @@ impl<'a> Checker<'_, '_, 'a> {
     /// The same values in the opposite order: `range(start + (n - 1) * step, start - step, -step)`, where
     /// `n = (stop - start + step ∓ 1) / step`. Where there are none, the quotient is 0 or less, and there are none
     /// either.
-    fn backward(&mut self, range: Range, out: &mut Vec<Stmt>) -> Range {
-        let Range { start, stop, step, scalar } = range;
+    fn backward(&mut self, range: RangeBounds, out: &mut Vec<TypedStmt>) -> RangeBounds {
+        let RangeBounds { start, stop, step, scalar } = range;
         let span = start.span;
         let [start, stop, step] = [start, stop, step].map(|value| self.index_once(value, out));
         let ty: Type = scalar.into();
-        let op = |op: Op, args: [&Expr; 2]| {
+        let op = |op: Op, args: [&TypedExpr; 2]| {
             let kind = ExprKind::Op { op, args: args.map(Clone::clone).into(), updates: smallvec![] };
-            Expr::new(kind, ExprType::Value(ty), span)
+            TypedExpr::new(kind, ExprType::Value(ty), span)
         };
-        let [zero, one] = [0, 1].map(|n| Expr::constant(n, scalar, span));
-        let rises = Expr { ty: ExprType::BOOL, ..op(Op::Gt, [&step, &zero]) };
+        let [zero, one] = [0, 1].map(|n| TypedExpr::constant(n, scalar, span));
+        let rises = TypedExpr { ty: ExprType::BOOL, ..op(Op::Gt, [&step, &zero]) };
         let distance = op(Op::Add, [&op(Op::Sub, [&stop, &start]), &step]);
         let rounded = [op(Op::Sub, [&distance, &one]), op(Op::Add, [&distance, &one])];
         let kind = ExprKind::Op { op: Op::Select, args: [&[rises][..], &rounded].concat(), updates: smallvec![] };
-        let n = op(Op::Div, [&Expr::new(kind, ExprType::Value(ty), span), &step]);
+        let n = op(Op::Div, [&TypedExpr::new(kind, ExprType::Value(ty), span), &step]);
         let last = op(Op::Add, [&start, &op(Op::Mul, [&op(Op::Sub, [&n, &one]), &step])]);
         let before = op(Op::Sub, [&start, &step]);
         let back = op(Op::Sub, [&zero, &step]);
         let [start, stop, step] = [last, before, back].map(|value| self.index_once(value, out));
-        Range { start, stop, step, scalar }
+        RangeBounds { start, stop, step, scalar }
     }
 
-    fn range(&mut self, iter: &'a ast::Expr) -> Option<Range> {
+    fn range(&mut self, iter: &'a ast::Expr) -> Option<RangeBounds> {
         let span = self.span(iter);
-        let Some((Builtin::Range, call)) = self.called_builtin(iter) else {
+        let Some((BuiltinFunction::Range, call)) = self.called_builtin(iter) else {
             let checked = match iter {
                 ast::Expr::Name(_) => Some(self.expr(iter)),
                 _ => None,
@@ -264,9 +271,9 @@ impl<'a> Checker<'_, '_, 'a> {
                 }),
                 _ => None,
             };
-            if !checked.as_ref().is_some_and(Expr::is_error) {
+            if !checked.as_ref().is_some_and(TypedExpr::is_error) {
                 let help = match &checked {
-                    Some(Expr { ty: ExprType::Value(Type::Array { .. }), .. }) => {
+                    Some(TypedExpr { ty: ExprType::Value(Type::Array { .. }), .. }) => {
                         let name = self.unit.text(ruff_text_size::Ranged::range(iter));
                         format!("write `for i in range(len({name})):` and use `{name}[i]`")
                     }
@@ -291,15 +298,15 @@ impl<'a> Checker<'_, '_, 'a> {
             );
             return None;
         }
-        let mut values: SmallVec<[Expr; 3]> = arguments.into_iter().map(|a| a.value).collect();
+        let mut values: SmallVec<[TypedExpr; 3]> = arguments.into_iter().map(|a| a.value).collect();
         let Some(scalar) = range_scalar(values.iter()) else {
             let typed = values.iter().find_map(|value| value.ty.as_value().map(|ty| (ty, value.clone())));
             let (ty, value) = typed?;
             return self.not_an_integer(ty, &value);
         };
         for value in &mut values {
-            let given = std::mem::replace(value, Expr::error(span));
-            if let (None, Some(crate::number::Number::Float(_))) = (given.ty.as_value(), given.untyped()) {
+            let given = std::mem::replace(value, TypedExpr::error(span));
+            if let (None, Some(crate::number::PythonNumber::Float(_))) = (given.ty.as_value(), given.untyped()) {
                 return self.not_an_integer(Type::F32, &given);
             }
             if let Some(ty) = given.ty.as_value()
@@ -309,10 +316,10 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             *value = self.expect_value(given, scalar.into(), Code::TypeMismatch, "another argument of `range`");
         }
-        if values.iter().any(Expr::is_error) {
+        if values.iter().any(TypedExpr::is_error) {
             return None;
         }
-        let constant = |bits: u64, span: Span| Expr::constant(bits, scalar, span);
+        let constant = |bits: u64, span: Span| TypedExpr::constant(bits, scalar, span);
         let (start, stop, step) = match values.len() {
             1 => (constant(0, span), values.pop()?, constant(1, span)),
             2 => {
@@ -334,10 +341,10 @@ impl<'a> Checker<'_, '_, 'a> {
             );
             return None;
         }
-        Some(Range { start, stop, step, scalar })
+        Some(RangeBounds { start, stop, step, scalar })
     }
 
-    fn not_an_integer(&mut self, ty: Type, value: &Expr) -> Option<Range> {
+    fn not_an_integer(&mut self, ty: Type, value: &TypedExpr) -> Option<RangeBounds> {
         let message = format!("`range` takes integers, not {}", ty.python_name());
         let help = match ty {
             Type::Scalar(_) => self.conversion_help(value, Scalar::I32),
@@ -351,7 +358,7 @@ impl<'a> Checker<'_, '_, 'a> {
 
 /// The type of a `range` of these values: that of the first with one; else the first of `int32` and `int64` that has
 /// all numbers. `None` if the first with a type is no integer.
-pub(super) fn range_scalar<'e>(mut values: impl Iterator<Item = &'e Expr> + Clone) -> Option<Scalar> {
+pub(super) fn range_scalar<'e>(mut values: impl Iterator<Item = &'e TypedExpr> + Clone) -> Option<Scalar> {
     let untyped = values.clone();
     match values.find_map(|value| value.ty.as_value()) {
         Some(ty) => ty.as_scalar().filter(|scalar| scalar.is_int()),
@@ -362,10 +369,10 @@ pub(super) fn range_scalar<'e>(mut values: impl Iterator<Item = &'e Expr> + Clon
     }
 }
 
-impl Range {
-    /// Whether all three values are constants that give at least one iteration.
+impl RangeBounds {
+    /// Returns true if all three values are constants that give at least one iteration.
     fn runs_at_least_once(&self) -> bool {
-        let constant = |e: &Expr| match e.kind {
+        let constant = |e: &TypedExpr| match e.kind {
             ExprKind::Const(bits) => {
                 let shift = 64 - self.scalar.bits();
                 Some(if self.scalar.is_signed_int() {

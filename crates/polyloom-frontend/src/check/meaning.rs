@@ -3,10 +3,10 @@
 //! `type(x)`, `a.dtype`, a captured type or function, a parameter that was given one, and variables set to any of them.
 
 use super::composite::constant_index;
-use super::function::{Checker, Name};
+use super::function::{FunctionChecker, NameMeaning};
 use crate::annotation::elements;
-use crate::environment::{Builtin, Captured};
-use crate::number::Number;
+use crate::environment::{BuiltinFunction, CapturedMeaning};
+use crate::number::PythonNumber;
 use crate::param_type::ParamType;
 use crate::source::dotted;
 use crate::structure::ValueType;
@@ -14,12 +14,12 @@ use polyloom_ir::{Code, Composite, CompositeKind, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
-impl<'a> Checker<'_, '_, 'a> {
-    /// What an expression stands for, if it is no value computed when the kernel runs.
-    pub(super) fn meaning(&mut self, expr: &'a ast::Expr) -> Option<Captured> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
+    /// Returns what an expression stands for, if it is no value computed when the kernel runs.
+    pub(super) fn meaning(&mut self, expr: &'a ast::Expr) -> Option<CapturedMeaning> {
         match expr {
             ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
-                Some(Name::Known(index)) => self.known.get(*index).cloned(),
+                Some(NameMeaning::Known(index)) => self.known.get(*index).cloned(),
                 Some(_) => None,
                 None => self.capture(&[name.id.as_str()]),
             },
@@ -38,53 +38,53 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What an expression stands for, if that is a function or a type.
-    pub(super) fn function_or_type(&mut self, expr: &'a ast::Expr) -> Option<Captured> {
+    /// Returns what an expression stands for, if that is a function or a type.
+    pub(super) fn function_or_type(&mut self, expr: &'a ast::Expr) -> Option<CapturedMeaning> {
         // `matrix(shape=(2, 2), dtype=float)` is a matrix of zeros here; where it is called it is the type.
         if let ast::Expr::Call(call) = expr
             && let Some(path) = dotted(&call.func)
-            && matches!(self.known_or_outside(&path), Some(Captured::TypeConstructor(_)))
+            && matches!(self.known_or_outside(&path), Some(CapturedMeaning::TypeConstructor(_)))
         {
             return None;
         }
         self.meaning(expr).filter(|meaning| {
             matches!(
                 meaning,
-                Captured::Type(_)
-                    | Captured::Composite(_)
-                    | Captured::Struct(_)
-                    | Captured::Function(_)
-                    | Captured::Gradient(..)
-                    | Captured::Builtin(_)
+                CapturedMeaning::Type(_)
+                    | CapturedMeaning::Composite(_)
+                    | CapturedMeaning::Struct(_)
+                    | CapturedMeaning::Function(_)
+                    | CapturedMeaning::Gradient(..)
+                    | CapturedMeaning::Builtin(_)
             )
         })
     }
 
     /// `x.dtype`: the type of an array's elements or of a vector's components.
-    fn element_type(&mut self, of: &'a ast::Expr) -> Option<Captured> {
+    fn element_type(&mut self, of: &'a ast::Expr) -> Option<CapturedMeaning> {
         let ty = match self.meaning(of) {
-            Some(Captured::Composite(composite) | Captured::CompositeConstant(_, composite)) => {
+            Some(CapturedMeaning::Composite(composite) | CapturedMeaning::CompositeConstant(_, composite)) => {
                 Type::Composite(composite).into()
             }
-            Some(Captured::Annotation(ParamType::Exact(ty))) => ty,
+            Some(CapturedMeaning::Annotation(ParamType::Exact(ty))) => ty,
             Some(_) => return None,
             None => self.expr(of).ty.full()?,
         };
         let ty = match ty {
             ValueType::Plain(ty) => ty,
-            ValueType::StructArray { elem, .. } => return Some(Captured::Struct(elem)),
+            ValueType::StructArray { elem, .. } => return Some(CapturedMeaning::Struct(elem)),
             ValueType::Struct(_) => return None,
         };
         match (ty.as_any_array(), ty) {
-            (Some((elem, _)), _) => Some(Captured::of_type(elem.into())),
-            (None, Type::Composite(composite)) => Some(Captured::Type(composite.elem())),
-            (None, Type::Scalar(scalar)) => Some(Captured::Type(scalar)),
+            (Some((elem, _)), _) => Some(CapturedMeaning::of_type(elem.into())),
+            (None, Type::Composite(composite)) => Some(CapturedMeaning::Type(composite.elem())),
+            (None, Type::Scalar(scalar)) => Some(CapturedMeaning::Type(scalar)),
             _ => None,
         }
     }
 
     /// `type(x)`, `vector(length=3, dtype=type(x))`.
-    fn type_call(&mut self, call: &'a ast::ExprCall) -> Option<Captured> {
+    fn type_call(&mut self, call: &'a ast::ExprCall) -> Option<CapturedMeaning> {
         let path = dotted(&call.func)?;
         if self.is_variable(path[0]) {
             return None;
@@ -94,10 +94,12 @@ impl<'a> Checker<'_, '_, 'a> {
                 let ([of], []) = (&*call.arguments.args, &*call.arguments.keywords) else { return None };
                 let value = self.expr(of);
                 let value = if value.ty.is_struct() { value } else { self.settle(value) };
-                Some(Captured::of_type(value.ty.full()?))
+                Some(CapturedMeaning::of_type(value.ty.full()?))
             }
-            Some(Captured::Builtin(Builtin::Constant)) => self.static_value(call),
-            Some(Captured::TypeConstructor(kind)) => self.composite_type(call, kind).map(Captured::Composite),
+            Some(CapturedMeaning::Builtin(BuiltinFunction::Constant)) => self.static_value(call),
+            Some(CapturedMeaning::TypeConstructor(kind)) => {
+                self.composite_type(call, kind).map(CapturedMeaning::Composite)
+            }
             _ => None,
         }
     }
@@ -108,7 +110,7 @@ impl<'a> Checker<'_, '_, 'a> {
             CompositeKind::Vector | CompositeKind::Matrix => 1,
             CompositeKind::Quaternion | CompositeKind::Transform => 0,
         };
-        let Captured::Type(elem) = self.meaning(call.arguments.find_argument_value("dtype", n_extents)?)? else {
+        let CapturedMeaning::Type(elem) = self.meaning(call.arguments.find_argument_value("dtype", n_extents)?)? else {
             return None;
         };
         let extents = match kind {
@@ -120,28 +122,28 @@ impl<'a> Checker<'_, '_, 'a> {
         for extent in extents {
             let extent = self.expr(extent);
             shape.push(match extent.number() {
-                Some(Number::Int(value)) => value,
+                Some(PythonNumber::Int(value)) => value,
                 _ => constant_index(&extent)?,
             });
         }
         Composite::new(kind, elem, &shape).ok()
     }
 
-    /// What a path means outside expressions, where types and constants are read: a name of the function that stands
-    /// for one, or a name from outside.
-    pub(super) fn known_or_outside(&self, path: &[&str]) -> Option<Captured> {
+    /// Returns what a path means outside expressions, where types and constants are read: a name of the function that
+    /// stands for one, or a name from outside.
+    pub(super) fn known_or_outside(&self, path: &[&str]) -> Option<CapturedMeaning> {
         match (path, path.first().and_then(|root| self.names.get(root))) {
-            ([_], Some(Name::Known(index))) => self.known.get(*index).cloned(),
+            ([_], Some(NameMeaning::Known(index))) => self.known.get(*index).cloned(),
             (_, Some(_)) => None,
             (_, None) => self.environment.lookup(path),
         }
     }
 
     /// Makes a name stand for a function or a type, until the branch or loop body ends.
-    pub(super) fn bind_known(&mut self, name: &'a ast::ExprName, what: Captured, span: Span) {
+    pub(super) fn bind_known(&mut self, name: &'a ast::ExprName, what: CapturedMeaning, span: Span) {
         let text = name.id.as_str();
         let before = self.names.get(text).copied();
-        if let Some(Name::Local(_) | Name::View(_) | Name::Struct(_)) = before {
+        if let Some(NameMeaning::Local(_) | NameMeaning::View(_) | NameMeaning::Struct(_)) = before {
             let message = format!("`{text}` is a variable and cannot stand for {}", what.describe());
             self.reject(Code::BadAssignment, span, message, "use another name");
             return;
@@ -153,14 +155,15 @@ impl<'a> Checker<'_, '_, 'a> {
             return;
         }
         self.known.push(what);
-        self.names.insert(text, Name::Known(self.known.len() - 1));
+        self.names.insert(text, NameMeaning::Known(self.known.len() - 1));
         self.rebound.push((text, before));
     }
 
-    /// Whether what a name stands for may be changed: nothing, or something that it was set to in the same branch or
-    /// loop body, so that the text is read in the order in which it runs.
+    /// Returns true if what a name stands for may be changed: nothing, or something that it was set to in the same
+    /// branch or loop body, so that the text is read in the order in which it runs.
     pub(super) fn may_rebind(&self, name: &str) -> bool {
-        let is_bound = matches!(self.names.get(name), Some(Name::Known(_) | Name::View(_) | Name::Struct(_)));
+        let is_bound =
+            matches!(self.names.get(name), Some(NameMeaning::Known(_) | NameMeaning::View(_) | NameMeaning::Struct(_)));
         !is_bound || self.rebound[self.n_rebound_outside..].iter().any(|(known, _)| *known == name)
     }
 
@@ -169,7 +172,7 @@ impl<'a> Checker<'_, '_, 'a> {
         std::mem::replace(&mut self.n_rebound_outside, self.rebound.len())
     }
 
-    /// Ends the branch or loop body that [`Checker::open_scope`] has begun.
+    /// Ends the branch or loop body that [`FunctionChecker::open_scope`] has begun.
     pub(super) fn close_scope(&mut self, outer: usize) {
         for (name, before) in self.rebound.drain(self.n_rebound_outside..).rev() {
             match before {

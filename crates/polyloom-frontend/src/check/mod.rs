@@ -1,6 +1,6 @@
 //! Inference: syntax trees to the typed AST.
 //!
-//! A [`Compilation`] checks one kernel and, as calls are met, every function it calls, once for each choice of
+//! A [`KernelCompilation`] checks one kernel and, as calls are met, every function it calls, once for each choice of
 //! parameter types. All diagnostics are collected: a rejected expression has the type [`ExprType::Error`], and nothing
 //! built on it is reported again. Variables have one type in a function, that of their first assignment in the text.
 
@@ -39,20 +39,20 @@ mod unsupported;
 mod view;
 mod zeroed;
 
-use crate::environment::{Builtin, Captured, FunctionHandle, Identity};
+use crate::environment::{BuiltinFunction, CapturedMeaning, FunctionHandle, Identity};
 use crate::file_environment::FileEnvironment;
 use crate::lower::func_id;
-use crate::options::Options;
+use crate::options::FrontendOptions;
 use crate::source::SourceUnit;
 use crate::structure::ValueType;
-use crate::typed_ast::{FunctionId, Program};
+use crate::typed_ast::{FunctionId, TypedProgram};
 use polyloom_ir::{Diagnostic, FileId, FuncId, SourceMap, Span, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 pub(crate) use static_expression::static_expressions;
-pub(crate) use view::Fixed;
+pub(crate) use view::LocalArray;
 
 /// Function instances in one kernel beyond this are not compiled.
 const MAX_INSTANCES: usize = 1000;
@@ -67,23 +67,23 @@ const MAX_DEPTH_OF_CALLS: u32 = 400;
 /// Statements, expressions and parameters of overloads looked at for one kernel beyond this are not checked.
 const MAX_WORK: usize = 1_000_000;
 
-/// Unknown names for which a near one is looked for: each is compared with every name there is.
+/// Unknown names for which a near one is looked for, because each is compared with every name there is.
 const MAX_SUGGESTIONS: u32 = 100;
 
 /// A function's identity and what it is given.
 type InstanceKey = (Identity, SmallVec<[GivenKey; 4]>);
 
-/// What an instance of a function is given for a parameter.
+/// Describes what an instance of a function is given for a parameter.
 #[derive(Clone)]
-pub(crate) enum Given {
+pub(crate) enum SpecialisationArg {
     /// A value of this type.
     Value(ValueType),
     /// Something known when it is compiled: a function or a type.
-    Known(Captured),
+    Known(CapturedMeaning),
     /// The part of an array of this type that such indices choose.
     View(Type, SmallVec<[ViewIndex; 2]>),
     /// The same of an array of the caller's own.
-    Own(Fixed, SmallVec<[Type; 2]>),
+    Own(LocalArray, SmallVec<[Type; 2]>),
     /// A tuple of values of these types.
     Tuple(SmallVec<[ValueType; 2]>),
 }
@@ -100,94 +100,96 @@ pub(crate) enum ViewIndex {
 }
 
 /// A function instance that is being checked. Its handle keeps identities from being reused.
-struct Open {
+struct OpenInstance {
     handle: FunctionHandle,
     key: InstanceKey,
 }
 
-/// What of a [`Given`] makes a difference to the instance.
+/// Describes what of a [`SpecialisationArg`] makes a difference to the instance.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum GivenKey {
     Value(ValueType),
     Type(ValueType),
-    Builtin(Builtin),
+    Builtin(BuiltinFunction),
     Functions(SmallVec<[Identity; 2]>),
     Gradient(Box<GivenKey>),
     View(Type, SmallVec<[ViewIndex; 2]>),
-    Own(Fixed, SmallVec<[Type; 2]>),
+    Own(LocalArray, SmallVec<[Type; 2]>),
     Tuple(SmallVec<[ValueType; 2]>),
 }
 
-impl Given {
+impl SpecialisationArg {
     /// `None` for what is no function and no type.
     fn key(&self) -> Option<GivenKey> {
         Some(match self {
-            Given::Value(ty) => GivenKey::Value(*ty),
-            Given::View(array, indices) => GivenKey::View(*array, indices.clone()),
-            Given::Tuple(types) => GivenKey::Tuple(types.clone()),
-            Given::Own(fixed, indices) => GivenKey::Own(fixed.clone(), indices.clone()),
-            Given::Known(Captured::Type(scalar)) => GivenKey::Type((*scalar).into()),
-            Given::Known(Captured::Composite(composite)) => GivenKey::Type(Type::Composite(*composite).into()),
-            Given::Known(Captured::Struct(of)) => GivenKey::Type(ValueType::Struct(*of)),
-            Given::Known(Captured::Builtin(builtin)) => GivenKey::Builtin(*builtin),
-            Given::Known(Captured::Function(handles)) => {
+            SpecialisationArg::Value(ty) => GivenKey::Value(*ty),
+            SpecialisationArg::View(array, indices) => GivenKey::View(*array, indices.clone()),
+            SpecialisationArg::Tuple(types) => GivenKey::Tuple(types.clone()),
+            SpecialisationArg::Own(fixed, indices) => GivenKey::Own(fixed.clone(), indices.clone()),
+            SpecialisationArg::Known(CapturedMeaning::Type(scalar)) => GivenKey::Type((*scalar).into()),
+            SpecialisationArg::Known(CapturedMeaning::Composite(composite)) => {
+                GivenKey::Type(Type::Composite(*composite).into())
+            }
+            SpecialisationArg::Known(CapturedMeaning::Struct(of)) => GivenKey::Type(ValueType::Struct(*of)),
+            SpecialisationArg::Known(CapturedMeaning::Builtin(builtin)) => GivenKey::Builtin(*builtin),
+            SpecialisationArg::Known(CapturedMeaning::Function(handles)) => {
                 GivenKey::Functions(handles.iter().map(FunctionHandle::identity).collect())
             }
-            Given::Known(Captured::Gradient(of, _)) => {
-                GivenKey::Gradient(Box::new(Given::Known(Captured::clone(of)).key()?))
+            SpecialisationArg::Known(CapturedMeaning::Gradient(of, _)) => {
+                GivenKey::Gradient(Box::new(SpecialisationArg::Known(CapturedMeaning::clone(of)).key()?))
             }
-            Given::Known(_) => return None,
+            SpecialisationArg::Known(_) => return None,
         })
     }
 }
 
 /// The checking of one kernel.
-pub(crate) struct Compilation<'o> {
-    options: &'o Options,
+pub(crate) struct KernelCompilation<'o> {
+    options: &'o FrontendOptions,
     pub(crate) sources: SourceMap,
     files: Vec<(Arc<SourceUnit>, FileId)>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    pub(crate) program: Program,
+    pub(crate) program: TypedProgram,
     /// Finished instances; `None` for those with errors.
     instances: FxHashMap<InstanceKey, Option<FunctionId>>,
     /// The function instances being checked, outermost first.
-    stack: Vec<Open>,
+    stack: Vec<OpenInstance>,
     finished: Vec<FunctionHandle>,
-    /// Whether a function on its own is being checked: where the memory of its arrays is, calls will say.
+    /// True if a function on its own is being checked, so that where the memory of its arrays is, calls will say.
     is_alone: bool,
     names: FxHashSet<Arc<str>>,
     /// The number of parameters of the function whose derivative the next instance carries.
     n_of_gradient: Option<usize>,
     /// Functions that give the derivatives of others, with these; what the others call comes first.
     pub(crate) gradients: Vec<(FunctionId, FunctionId)>,
-    /// What has been spent on the kernel, or the function on its own, being checked.
-    spent: Spent,
+    /// Holds what has been spent on the kernel, or the function on its own, being checked.
+    spent: WorkBudget,
     suggestions_left: u32,
     /// The places in the program that make a shared array.
     n_shared_arrays: u32,
 }
 
-/// What one kernel with the functions it calls has taken so far.
+/// Describes what one kernel with the functions it calls has taken so far.
 #[derive(Default)]
-struct Spent {
+struct WorkBudget {
     /// Function instances begun.
     n_instances: usize,
     /// Statements, expressions and parameters of overloads looked at.
     work: usize,
     /// Levels of statements and expressions around the call that is being followed, over all open functions.
     depth: u32,
-    /// Whether a call that leads too far has been reported: the others would only repeat that.
+    /// True if a call that leads too far has been reported, because the others would only repeat that.
     limit_reported: bool,
 }
 
-impl<'o> Compilation<'o> {
-    pub(crate) fn new(options: &'o Options) -> Compilation<'o> {
-        Compilation {
+impl<'o> KernelCompilation<'o> {
+    pub(crate) fn new(options: &'o FrontendOptions) -> KernelCompilation<'o> {
+        KernelCompilation {
             options,
             sources: SourceMap::new(),
             files: Vec::new(),
             diagnostics: Vec::new(),
-            program: Program::default(),
+            program: TypedProgram::default(),
             instances: FxHashMap::default(),
             stack: Vec::new(),
             finished: Vec::new(),
@@ -195,7 +197,7 @@ impl<'o> Compilation<'o> {
             is_alone: false,
             n_of_gradient: None,
             gradients: Vec::new(),
-            spent: Spent::default(),
+            spent: WorkBudget::default(),
             suggestions_left: MAX_SUGGESTIONS,
             n_shared_arrays: 0,
         }
@@ -218,7 +220,7 @@ impl<'o> Compilation<'o> {
         self.diagnostics.extend(errors.map(|error| function::error_of(file, error)));
     }
 
-    /// The diagnostics in the order of the text, each once: instances of one function repeat each other's.
+    /// The diagnostics in the order of the text, each once, because instances of one function repeat each other's.
     pub(crate) fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
         let mut diagnostics = std::mem::take(&mut self.diagnostics);
         let key = |span: Span| (span.file, span.start, span.end);
@@ -247,14 +249,14 @@ impl<'o> Compilation<'o> {
 
 #[cfg(test)]
 mod tests {
-    use super::Compilation;
-    use crate::options::Options;
+    use super::KernelCompilation;
+    use crate::options::FrontendOptions;
     use polyloom_ir::{Code, Diagnostic, Span};
 
     #[test]
     fn what_instances_of_a_function_repeat_is_reported_once() {
-        let options = Options::default();
-        let mut compilation = Compilation::new(&options);
+        let options = FrontendOptions::default();
+        let mut compilation = KernelCompilation::new(&options);
         let report = |message: &str| Diagnostic::error(Code::TypeMismatch, Span::NONE, message);
         compilation.diagnostics = ["one", "other", "one", "other"].map(report).to_vec();
         assert_eq!(compilation.take_diagnostics(), ["one", "other"].map(report));

@@ -4,13 +4,13 @@
 //! Python does where Python and kernels agree, and stay numbers.
 
 use super::call::type_of;
-use super::function::Checker;
-use super::overload::Actual;
+use super::function::FunctionChecker;
+use super::overload::ActualArgument;
 use super::scope::number;
-use crate::environment::Captured;
+use crate::environment::CapturedMeaning;
 use crate::members::operator_text;
-use crate::number::Number;
-use crate::typed_ast::{Expr, ExprKind, ExprType, UpdateOp, takes};
+use crate::number::PythonNumber;
+use crate::typed_ast::{ExprKind, ExprType, TypedExpr, UpdateOp, takes};
 use polyloom_ir::{Code, Composite, CompositeKind, Op, Scalar, Span, Type};
 use ruff_python_ast::{self as ast, Operator, UnaryOp};
 use smallvec::smallvec;
@@ -20,15 +20,15 @@ const MAX_FLOAT_POWER: u32 = 4;
 /// … and for integers, whose products are exact modulo 2^n in any order.
 const MAX_INT_POWER: u32 = 64;
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// A binary operator. A sum of many terms nests to the left in the tree, but not in what it means, so that its length
     /// is no depth.
-    pub(super) fn binary(&mut self, binary: &'a ast::ExprBinOp) -> Expr {
+    pub(super) fn binary(&mut self, binary: &'a ast::ExprBinOp) -> TypedExpr {
         let mut operators = vec![binary];
         let mut first = &*binary.left;
         while let ast::Expr::BinOp(inner) = first {
             if !self.spend(1, inner) {
-                return Expr::error(self.span(inner));
+                return TypedExpr::error(self.span(inner));
             }
             operators.push(inner);
             first = &inner.left;
@@ -42,7 +42,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A binary operator on checked operands.
-    pub(super) fn binary_op(&mut self, operator: Operator, left: Expr, right: Expr, span: Span) -> Expr {
+    pub(super) fn binary_op(&mut self, operator: Operator, left: TypedExpr, right: TypedExpr, span: Span) -> TypedExpr {
         let op = match operator {
             Operator::Add => Op::Add,
             Operator::Sub => Op::Sub,
@@ -94,20 +94,20 @@ impl<'a> Checker<'_, '_, 'a> {
             && (takes(op, a.default_scalar()) || takes(op, b.default_scalar()))
         {
             let kind = ExprKind::Op { op, args: vec![left, right], updates: smallvec![] };
-            return Expr::new(kind, ExprType::Number, span);
+            return TypedExpr::new(kind, ExprType::Number, span);
         }
         if [&left, &right].into_iter().any(is_composite) {
             return self.composite_op(op, left, right, span);
         }
-        let Some((left, right, scalar)) = self.same_type(op, left, right, span) else { return Expr::error(span) };
+        let Some((left, right, scalar)) = self.same_type(op, left, right, span) else { return TypedExpr::error(span) };
         let ty = ExprType::scalar(scalar);
-        Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ty, span)
+        TypedExpr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ty, span)
     }
 
     /// An operator of which an operand is a struct: a call of the program's function of the op's name, as in Warp.
-    fn struct_operator(&mut self, op: Op, left: Expr, right: Expr, span: Span) -> Expr {
+    fn struct_operator(&mut self, op: Op, left: TypedExpr, right: TypedExpr, span: Span) -> TypedExpr {
         let name = op.name();
-        let Some(Captured::Function(handles)) = self.environment.lookup(&[name]) else {
+        let Some(CapturedMeaning::Function(handles)) = self.environment.lookup(&[name]) else {
             let [a, b] = [&left, &right].map(type_of);
             let of = if left.ty.is_struct() { &a } else { &b };
             let message = format!("`{}` is not defined for {of}", operator_text(op));
@@ -116,49 +116,55 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::TypeMismatch, span, message, help);
         };
         if left.is_error() || right.is_error() {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
-        let actuals = [left, right].map(|operand| (None, Actual::Value(operand), None));
+        let actuals = [left, right].map(|operand| (None, ActualArgument::Value(operand), None));
         self.user_call(&handles, name, Some(actuals.into_iter().collect()), span)
     }
 
     /// An operator of which an operand is a composite.
-    pub(super) fn composite_op(&mut self, op: Op, left: Expr, right: Expr, span: Span) -> Expr {
+    pub(super) fn composite_op(&mut self, op: Op, left: TypedExpr, right: TypedExpr, span: Span) -> TypedExpr {
         if left.is_error() || right.is_error() {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
-        let elem = |expr: &Expr| expr.ty.as_value().and_then(Type::as_composite).map(Composite::elem);
+        let elem = |expr: &TypedExpr| expr.ty.as_value().and_then(Type::as_composite).map(Composite::elem);
         let elem = elem(&left).or_else(|| elem(&right));
-        let typed = |checker: &mut Self, expr: Expr| match (expr.untyped(), elem) {
+        let typed = |checker: &mut Self, expr: TypedExpr| match (expr.untyped(), elem) {
             (Some(value), Some(elem)) if value.adapts_to(elem) => checker.adapt(expr, elem.into()),
             _ => checker.settle(expr),
         };
         let (left, right) = (typed(self, left), typed(self, right));
         let (Some(left_type), Some(right_type)) = (left.ty.as_value(), right.ty.as_value()) else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let results = op.info().signatures.iter().find_map(|s| s.result_types(&[left_type, right_type]));
         match results.as_deref() {
             Some(&[result]) => {
                 let kind = ExprKind::Op { op, args: vec![left, right], updates: smallvec![] };
-                Expr::new(kind, ExprType::Value(result), span)
+                TypedExpr::new(kind, ExprType::Value(result), span)
             }
             _ => {
                 self.operand_mismatch(op, &left, left_type, &right, right_type, span);
-                Expr::error(span)
+                TypedExpr::error(span)
             }
         }
     }
 
     /// Gives both operands of `op` one type that the op takes, or reports why they have none.
-    pub(super) fn same_type(&mut self, op: Op, left: Expr, right: Expr, span: Span) -> Option<(Expr, Expr, Scalar)> {
+    pub(super) fn same_type(
+        &mut self,
+        op: Op,
+        left: TypedExpr,
+        right: TypedExpr,
+        span: Span,
+    ) -> Option<(TypedExpr, TypedExpr, Scalar)> {
         if left.is_error() || right.is_error() {
             return None;
         }
         let (left, right) = match (left.untyped(), right.untyped()) {
             (Some(a), Some(b)) => {
                 let scalar = match (a, b) {
-                    (Number::Int(_), Number::Int(_)) => Scalar::I32,
+                    (PythonNumber::Int(_), PythonNumber::Int(_)) => Scalar::I32,
                     _ => Scalar::F32,
                 };
                 (self.adapt(left, scalar.into()), self.adapt(right, scalar.into()))
@@ -189,7 +195,14 @@ impl<'a> Checker<'_, '_, 'a> {
         None
     }
 
-    fn adapt_to_other(&mut self, op: Op, expr: Expr, value: Number, other: &Expr, span: Span) -> Option<Expr> {
+    fn adapt_to_other(
+        &mut self,
+        op: Op,
+        expr: TypedExpr,
+        value: PythonNumber,
+        other: &TypedExpr,
+        span: Span,
+    ) -> Option<TypedExpr> {
         let other_type = other.ty.as_value()?;
         if let Type::Scalar(scalar) = other_type
             && value.adapts_to(scalar)
@@ -216,7 +229,15 @@ impl<'a> Checker<'_, '_, 'a> {
         self.reject(Code::TypeMismatch, span, message, help);
     }
 
-    fn operand_mismatch(&mut self, op: Op, left: &Expr, left_ty: Type, right: &Expr, right_ty: Type, span: Span) {
+    fn operand_mismatch(
+        &mut self,
+        op: Op,
+        left: &TypedExpr,
+        left_ty: Type,
+        right: &TypedExpr,
+        right_ty: Type,
+        span: Span,
+    ) {
         if self.too_few_indices(left).or_else(|| self.too_few_indices(right)).is_some() {
             return;
         }
@@ -274,16 +295,16 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `left ** right`.
-    pub(super) fn power(&mut self, left: Expr, right: Expr, span: Span) -> Expr {
+    pub(super) fn power(&mut self, left: TypedExpr, right: TypedExpr, span: Span) -> TypedExpr {
         if left.is_error() || right.is_error() {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
         if let (Some(a), Some(b)) = (left.number(), right.number()) {
             match (a, b) {
-                (Number::Int(base), Number::Int(exponent @ 0..)) => {
+                (PythonNumber::Int(base), PythonNumber::Int(exponent @ 0..)) => {
                     let value = u32::try_from(exponent).ok().and_then(|e| base.checked_pow(e));
                     return match value {
-                        Some(value) => number(Number::Int(value), span),
+                        Some(value) => number(PythonNumber::Int(value), span),
                         None => self.reject(
                             Code::ConstantRange,
                             span,
@@ -294,22 +315,22 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
                 _ => {
                     let float = |n| match n {
-                        Number::Int(value) => value as f64,
-                        Number::Float(value) => value,
+                        PythonNumber::Int(value) => value as f64,
+                        PythonNumber::Float(value) => value,
                     };
-                    return number(Number::Float(float(a).powf(float(b))), span);
+                    return number(PythonNumber::Float(float(a).powf(float(b))), span);
                 }
             }
         }
         // `x ** 2`: a small integer exponent.
-        if let Some(Number::Int(exponent)) = right.number() {
+        if let Some(PythonNumber::Int(exponent)) = right.number() {
             let left = self.settle(left);
-            let Some(ty) = left.ty.as_value() else { return Expr::error(span) };
+            let Some(ty) = left.ty.as_value() else { return TypedExpr::error(span) };
             if let Some(scalar) = ty.as_scalar() {
                 let limit = if scalar.is_float() { MAX_FLOAT_POWER } else { MAX_INT_POWER };
                 match u32::try_from(exponent) {
                     Ok(power) if power <= limit && scalar != Scalar::Bool => {
-                        return Expr::new(ExprKind::Power(Box::new(left), power), ExprType::Value(ty), span);
+                        return TypedExpr::new(ExprKind::Power(Box::new(left), power), ExprType::Value(ty), span);
                     }
                     _ if scalar.is_int() => return self.integer_power(&left, span),
                     _ => {}
@@ -320,41 +341,41 @@ impl<'a> Checker<'_, '_, 'a> {
         self.power_op(left, right, span)
     }
 
-    fn power_op(&mut self, left: Expr, right: Expr, span: Span) -> Expr {
-        let integer = |e: &Expr| e.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int);
+    fn power_op(&mut self, left: TypedExpr, right: TypedExpr, span: Span) -> TypedExpr {
+        let integer = |e: &TypedExpr| e.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int);
         if integer(&left) && (integer(&right) || right.number().is_some()) {
             return self.integer_power(&left, span);
         }
         let Some((left, right, scalar)) = self.same_type(Op::Pow, left, right, span) else {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         };
         let op = ExprKind::Op { op: Op::Pow, args: vec![left, right], updates: smallvec![] };
-        Expr::new(op, ExprType::scalar(scalar), span)
+        TypedExpr::new(op, ExprType::scalar(scalar), span)
     }
 
-    fn integer_power(&mut self, base: &Expr, span: Span) -> Expr {
+    fn integer_power(&mut self, base: &TypedExpr, span: Span) -> TypedExpr {
         let help = format!("convert the base: `{}`, or multiply in a loop", self.conversion(base, Scalar::F32));
         self.reject(Code::TypeMismatch, span, "an integer can only be raised to a small constant power", help)
     }
 
-    pub(super) fn unary(&mut self, unary: &'a ast::ExprUnaryOp, span: Span) -> Expr {
+    pub(super) fn unary(&mut self, unary: &'a ast::ExprUnaryOp, span: Span) -> TypedExpr {
         let operand = self.expr(&unary.operand);
         if operand.is_error() {
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
         if unary.op == UnaryOp::Not {
             let operand = self.truth(operand);
             if operand.is_error() {
-                return Expr::error(span);
+                return TypedExpr::error(span);
             }
             return op1(Op::Not, operand, Scalar::Bool, span);
         }
         if let Some(value) = operand.number() {
             let value = match (unary.op, value) {
                 (UnaryOp::UAdd, value) => Some(value),
-                (UnaryOp::USub, Number::Int(value)) => value.checked_neg().map(Number::Int),
-                (UnaryOp::USub, Number::Float(value)) => Some(Number::Float(-value)),
-                (UnaryOp::Invert, Number::Int(value)) => Some(Number::Int(!value)),
+                (UnaryOp::USub, PythonNumber::Int(value)) => value.checked_neg().map(PythonNumber::Int),
+                (UnaryOp::USub, PythonNumber::Float(value)) => Some(PythonNumber::Float(-value)),
+                (UnaryOp::Invert, PythonNumber::Int(value)) => Some(PythonNumber::Int(!value)),
                 _ => None,
             };
             if let Some(value) = value {
@@ -363,10 +384,10 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         if unary.op == UnaryOp::USub && operand.is_waiting() {
             let kind = ExprKind::Op { op: Op::Neg, args: vec![operand], updates: smallvec![] };
-            return Expr::new(kind, ExprType::Number, span);
+            return TypedExpr::new(kind, ExprType::Number, span);
         }
         let operand = self.settle(operand);
-        let Some(ty) = operand.ty.as_value() else { return Expr::error(span) };
+        let Some(ty) = operand.ty.as_value() else { return TypedExpr::error(span) };
         if let Some(composite) = ty.as_composite() {
             let op = match unary.op {
                 UnaryOp::UAdd => Some(Op::Pos),
@@ -376,7 +397,7 @@ impl<'a> Checker<'_, '_, 'a> {
             };
             if let Some(op) = op.filter(|_| composite.elem() != Scalar::Bool) {
                 let kind = ExprKind::Op { op, args: vec![operand], updates: smallvec![] };
-                return Expr::new(kind, ExprType::Value(ty), span);
+                return TypedExpr::new(kind, ExprType::Value(ty), span);
             }
         }
         let Some(scalar) = ty.as_scalar() else {
@@ -384,7 +405,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::TypeMismatch, span, message, "index the array to get an element");
         };
         match unary.op {
-            UnaryOp::UAdd if scalar != Scalar::Bool => Expr { span, ..operand },
+            UnaryOp::UAdd if scalar != Scalar::Bool => TypedExpr { span, ..operand },
             UnaryOp::USub if scalar != Scalar::Bool => op1(Op::Neg, operand, scalar, span),
             UnaryOp::Invert if scalar.is_int() => op1(Op::Invert, operand, scalar, span),
             operator => {
@@ -398,47 +419,47 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What an augmented assignment to an array element does, and the right operand with the element's type.
+    /// Returns what an augmented assignment to an array element does, and the right operand with the element's type.
     pub(super) fn update(
         &mut self,
         operator: Operator,
-        element: &Expr,
-        value: Expr,
+        element: &TypedExpr,
+        value: TypedExpr,
         span: Span,
-    ) -> Option<(UpdateOp, Expr)> {
+    ) -> Option<(UpdateOp, TypedExpr)> {
         let combined = self.binary_op(operator, element.clone(), value, span);
         match combined.kind {
             ExprKind::Op { op, mut args, .. } => args.pop().map(|value| (UpdateOp::Op(op), value)),
             ExprKind::Power(_, power) => {
-                Some((UpdateOp::Power(power), Expr::constant(power.into(), Scalar::I32, span)))
+                Some((UpdateOp::Power(power), TypedExpr::constant(power.into(), Scalar::I32, span)))
             }
             _ => None,
         }
     }
 }
 
-pub(super) fn is_composite(expr: &Expr) -> bool {
+pub(super) fn is_composite(expr: &TypedExpr) -> bool {
     expr.ty.as_value().and_then(Type::as_composite).is_some()
 }
 
-fn is_matrix(expr: &Expr) -> bool {
+fn is_matrix(expr: &TypedExpr) -> bool {
     matches!(expr.ty.as_value(), Some(Type::Composite(Composite::Matrix { .. })))
 }
 
 /// An operation of one operand.
-pub(super) fn op1(op: Op, operand: Expr, result: Scalar, span: Span) -> Expr {
-    Expr::new(ExprKind::Op { op, args: vec![operand], updates: smallvec![] }, ExprType::scalar(result), span)
+pub(super) fn op1(op: Op, operand: TypedExpr, result: Scalar, span: Span) -> TypedExpr {
+    TypedExpr::new(ExprKind::Op { op, args: vec![operand], updates: smallvec![] }, ExprType::scalar(result), span)
 }
 
 struct TooLarge;
 
 /// An operation on two Python numbers; `None` where kernels define it differently (`/`, `//`, `%`) or it has no value.
-fn fold(op: Op, a: Number, b: Number) -> Option<Result<Number, TooLarge>> {
-    let float = |n: Number| match n {
-        Number::Int(value) => value as f64,
-        Number::Float(value) => value,
+fn fold(op: Op, a: PythonNumber, b: PythonNumber) -> Option<Result<PythonNumber, TooLarge>> {
+    let float = |n: PythonNumber| match n {
+        PythonNumber::Int(value) => value as f64,
+        PythonNumber::Float(value) => value,
     };
-    if let (Number::Int(a), Number::Int(b)) = (a, b) {
+    if let (PythonNumber::Int(a), PythonNumber::Int(b)) = (a, b) {
         let value = match op {
             Op::Add => a.checked_add(b),
             Op::Sub => a.checked_sub(b),
@@ -453,7 +474,7 @@ fn fold(op: Op, a: Number, b: Number) -> Option<Result<Number, TooLarge>> {
             Op::Rshift => Some(a >> u32::try_from(b).ok()?.min(127)),
             _ => return None,
         };
-        return Some(value.map(Number::Int).ok_or(TooLarge));
+        return Some(value.map(PythonNumber::Int).ok_or(TooLarge));
     }
     let (a, b) = (float(a), float(b));
     let value = match op {
@@ -463,5 +484,5 @@ fn fold(op: Op, a: Number, b: Number) -> Option<Result<Number, TooLarge>> {
         Op::Div if b != 0.0 => a / b,
         _ => return None,
     };
-    Some(Ok(Number::Float(value)))
+    Some(Ok(PythonNumber::Float(value)))
 }

@@ -1,31 +1,31 @@
 //! Overloads: binding a call's arguments to a user function's parameters, and the choice among those that take them.
 
 use super::call::{count, list, type_of, with_name};
-use super::function::{Checker, error_of, span_of};
+use super::function::{FunctionChecker, error_of, span_of};
 use crate::annotation::AnnotationReader;
 use crate::constant;
-use crate::environment::{Captured, FunctionHandle};
-use crate::number::Number;
+use crate::environment::{CapturedMeaning, FunctionHandle};
+use crate::number::PythonNumber;
 use crate::param_type::ParamType;
 use crate::structure::{StructType, ValueType};
-use crate::typed_ast::{Expr, ExprKind, ExprType};
+use crate::typed_ast::{ExprKind, ExprType, TypedExpr};
 use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
 /// An argument of a call of a user's function.
 #[derive(Clone)]
-pub(super) enum Actual {
+pub(super) enum ActualArgument {
     /// A value.
-    Value(Expr),
+    Value(TypedExpr),
     /// A function or a type.
-    Known(Captured),
+    Known(CapturedMeaning),
 }
 
 /// Arguments of a call of a user's function: their keywords, what they are, and their text.
-pub(super) type Actuals<'a> = Vec<(Option<&'a str>, Actual, Option<&'a ast::Expr>)>;
+pub(super) type Actuals<'a> = Vec<(Option<&'a str>, ActualArgument, Option<&'a ast::Expr>)>;
 
 /// A parameter of a user function.
-struct Parameter<'f> {
+struct UserParameter<'f> {
     name: &'f str,
     ty: ParamType,
     default: Option<&'f ast::Expr>,
@@ -34,21 +34,21 @@ struct Parameter<'f> {
 }
 
 /// An overload's parameters with their values.
-pub(super) struct Bound {
-    pub(super) values: Vec<Actual>,
+pub(super) struct BoundOverload {
+    pub(super) values: Vec<ActualArgument>,
     /// The parameters by reference: their place among all, their name and the argument.
     pub(super) references: Vec<(usize, String, usize)>,
-    /// What is wrong with a default that is used.
+    /// Holds what is wrong with a default that is used.
     pub(super) bad_default: Option<Diagnostic>,
     /// The types of the parameters that take the arguments, in the order of these.
     types: Vec<ParamType>,
-    /// Which arguments are numbers that take another type than they would have alone.
+    /// Says which arguments are numbers that take another type than they would have alone.
     adapted: Vec<usize>,
     is_generic: bool,
 }
 
-impl Bound {
-    /// What makes one overload better than another, least first.
+impl BoundOverload {
+    /// Returns what makes one overload better than another, least first.
     fn rank(&self) -> (usize, bool) {
         (self.adapted.len(), self.is_generic)
     }
@@ -58,14 +58,14 @@ impl Bound {
 const MAX_LISTED: usize = 10;
 
 /// Why an overload does not take the arguments.
-enum Misfit {
+enum OverloadMismatch {
     /// Their number or names, in words.
     Arity(String),
     /// One of them has another type: which, the parameter's name and type.
     Type(usize, String, ParamType),
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// The overload that a call means, with its parameters' values; `None` if it is rejected. One that numbers keep
     /// their types for is better than one that they change for, and of those alike one that is not generic. What is
     /// left is settled as Warp settles it: by the order of the definitions.
@@ -75,9 +75,9 @@ impl<'a> Checker<'_, '_, 'a> {
         name: &str,
         arguments: &Actuals<'a>,
         span: Span,
-    ) -> Option<(Bound, &'h FunctionHandle)> {
+    ) -> Option<(BoundOverload, &'h FunctionHandle)> {
         let mut misfits = Vec::new();
-        let mut fitting: Vec<(Bound, &FunctionHandle)> = Vec::new();
+        let mut fitting: Vec<(BoundOverload, &FunctionHandle)> = Vec::new();
         for handle in handles {
             let Some(def) = handle.unit.definition(handle.function) else { continue };
             let parameters = self.parameters_of(handle, def)?;
@@ -103,12 +103,12 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(chosen)
     }
 
-    /// Whether the first of two overloads of the same rank may be taken. It is reported where a reader could take the
-    /// other for the one that is meant.
+    /// Returns true if the first of two overloads of the same rank may be taken. It is reported where a reader could
+    /// take the other for the one that is meant.
     fn is_first_meant(
         &mut self,
-        (first, first_handle): &(Bound, &FunctionHandle),
-        (second, second_handle): &(Bound, &FunctionHandle),
+        (first, first_handle): &(BoundOverload, &FunctionHandle),
+        (second, second_handle): &(BoundOverload, &FunctionHandle),
         name: &str,
         arguments: &Actuals<'a>,
         span: Span,
@@ -161,7 +161,7 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         handle: &FunctionHandle,
         def: &'f ast::StmtFunctionDef,
-    ) -> Option<Vec<Parameter<'f>>> {
+    ) -> Option<Vec<UserParameter<'f>>> {
         let file = self.compilation.file_of(&handle.unit);
         let lookup = |path: &[&str]| handle.environment.lookup(path);
         let reader = AnnotationReader { text: &handle.unit.file().text, lookup: &lookup };
@@ -182,7 +182,7 @@ impl<'a> Checker<'_, '_, 'a> {
             };
             let default = parameter.default.as_deref();
             let (positional, keyword) = (i < n_positional, i >= n_positional_only);
-            parameters.push(Parameter { name, ty, default, positional, keyword });
+            parameters.push(UserParameter { name, ty, default, positional, keyword });
         }
         if failed {
             // The mistakes in the function's own text are reported once, whoever calls it.
@@ -201,14 +201,14 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(parameters)
     }
 
-    /// Gives every parameter its argument. Nothing is reported: another overload may be the one that is meant.
+    /// Gives every parameter its argument. Nothing is reported, because another overload may be the one that is meant.
     fn bind(
         &mut self,
         handle: &FunctionHandle,
-        parameters: &[Parameter<'_>],
+        parameters: &[UserParameter<'_>],
         arguments: &Actuals<'a>,
         span: Span,
-    ) -> Result<Bound, Misfit> {
+    ) -> Result<BoundOverload, OverloadMismatch> {
         let mut slots: Vec<Option<usize>> = vec![None; parameters.len()];
         for (i, (name, ..)) in arguments.iter().enumerate() {
             let slot = match *name {
@@ -218,11 +218,11 @@ impl<'a> Checker<'_, '_, 'a> {
             match (slot, *name) {
                 (Some(slot), _) if slots[slot].is_none() => slots[slot] = Some(i),
                 (Some(slot), _) => {
-                    return Err(Misfit::Arity(format!("`{}` is given twice", parameters[slot].name)));
+                    return Err(OverloadMismatch::Arity(format!("`{}` is given twice", parameters[slot].name)));
                 }
-                (None, Some(name)) => return Err(Misfit::Arity(format!("there is no parameter `{name}`"))),
+                (None, Some(name)) => return Err(OverloadMismatch::Arity(format!("there is no parameter `{name}`"))),
                 (None, None) => {
-                    return Err(Misfit::Arity(format!(
+                    return Err(OverloadMismatch::Arity(format!(
                         "{} given, but {} taken",
                         count(arguments.len(), "argument is", "arguments are"),
                         count(parameters.len(), "is", "are"),
@@ -238,7 +238,7 @@ impl<'a> Checker<'_, '_, 'a> {
         for (place, (parameter, slot)) in parameters.iter().zip(slots).enumerate() {
             if let ParamType::Reference(_) = parameter.ty {
                 let Some(i) = slot else {
-                    return Err(Misfit::Arity(format!("the argument `{}` is missing", parameter.name)));
+                    return Err(OverloadMismatch::Arity(format!("the argument `{}` is missing", parameter.name)));
                 };
                 references.push((place, parameter.name.to_owned(), i));
             }
@@ -247,35 +247,37 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             let value = match (slot, parameter.default) {
                 (Some(i), _) => match &arguments[i].1 {
-                    Actual::Value(value) => value.clone(),
-                    Actual::Known(what) => {
-                        let is_function =
-                            matches!(what, Captured::Function(_) | Captured::Builtin(_) | Captured::Gradient(..));
+                    ActualArgument::Value(value) => value.clone(),
+                    ActualArgument::Known(what) => {
+                        let is_function = matches!(
+                            what,
+                            CapturedMeaning::Function(_) | CapturedMeaning::Builtin(_) | CapturedMeaning::Gradient(..)
+                        );
                         match parameter.ty {
                             ParamType::Function if is_function => {}
                             ParamType::ANY => {}
-                            ty => return Err(Misfit::Type(i, parameter.name.to_owned(), ty)),
+                            ty => return Err(OverloadMismatch::Type(i, parameter.name.to_owned(), ty)),
                         }
-                        values.push(Actual::Known(what.clone()));
+                        values.push(ActualArgument::Known(what.clone()));
                         continue;
                     }
                 },
                 (None, Some(default)) if let Some(what) = default_function(handle, parameter.ty, default) => {
-                    values.push(Actual::Known(what));
+                    values.push(ActualArgument::Known(what));
                     continue;
                 }
                 (None, Some(default)) => match self.default_value(handle, parameter, default, span) {
                     Ok(value) => value,
                     Err(wrong) => {
                         bad_default.get_or_insert(wrong);
-                        Expr::error(span)
+                        TypedExpr::error(span)
                     }
                 },
                 (None, None) => {
-                    return Err(Misfit::Arity(format!("the argument `{}` is missing", parameter.name)));
+                    return Err(OverloadMismatch::Arity(format!("the argument `{}` is missing", parameter.name)));
                 }
             };
-            let misfit = || Misfit::Type(slot.unwrap_or(0), parameter.name.to_owned(), parameter.ty);
+            let misfit = || OverloadMismatch::Type(slot.unwrap_or(0), parameter.name.to_owned(), parameter.ty);
             let value = match (parameter.ty, value.untyped()) {
                 _ if slot.is_none() && value.is_error() => value,
                 (ParamType::Exact(ty), Some(number)) => {
@@ -303,14 +305,14 @@ impl<'a> Checker<'_, '_, 'a> {
                     value
                 }
             };
-            values.push(Actual::Value(value));
+            values.push(ActualArgument::Value(value));
         }
         let is_generic = parameters.iter().any(|parameter| parameter.ty.is_generic());
-        Ok(Bound { values, references, bad_default, types, adapted, is_generic })
+        Ok(BoundOverload { values, references, bad_default, types, adapted, is_generic })
     }
 
-    /// Whether a value is a whole indexed array of this type.
-    fn is_indexed_array(&self, value: &Expr, of: StructType) -> bool {
+    /// Returns true if a value is a whole indexed array of this type.
+    fn is_indexed_array(&self, value: &TypedExpr, of: StructType) -> bool {
         let ExprKind::View { indices, .. } = &value.kind else { return false };
         let is_whole = indices.iter().all(|index| matches!(index.kind, ExprKind::Gather(_)));
         is_whole && !indices.is_empty() && of.fields().first().is_some_and(|data| value.ty == ExprType::from(data.ty))
@@ -320,19 +322,19 @@ impl<'a> Checker<'_, '_, 'a> {
     fn default_value(
         &mut self,
         handle: &FunctionHandle,
-        parameter: &Parameter<'_>,
+        parameter: &UserParameter<'_>,
         default: &ast::Expr,
         span: Span,
-    ) -> Result<Expr, Diagnostic> {
+    ) -> Result<TypedExpr, Diagnostic> {
         let lookup = |path: &[&str]| handle.environment.lookup(path);
         let file = self.compilation.file_of(&handle.unit);
         let at = span_of(file, ruff_text_size::Ranged::range(default));
         let value = match constant::evaluate(default, &lookup) {
-            Some(Captured::Bool(value)) => Expr::constant(value.into(), Scalar::Bool, span),
-            Some(Captured::Int(value)) => super::scope::number(Number::Int(value), span),
-            Some(Captured::Float(value)) => super::scope::number(Number::Float(value), span),
-            Some(Captured::Constant(bits, scalar)) => Expr::constant(bits, scalar, span),
-            Some(Captured::CompositeConstant(bits, composite)) => {
+            Some(CapturedMeaning::Bool(value)) => TypedExpr::constant(value.into(), Scalar::Bool, span),
+            Some(CapturedMeaning::Int(value)) => super::scope::number(PythonNumber::Int(value), span),
+            Some(CapturedMeaning::Float(value)) => super::scope::number(PythonNumber::Float(value), span),
+            Some(CapturedMeaning::Constant(bits, scalar)) => TypedExpr::constant(bits, scalar, span),
+            Some(CapturedMeaning::CompositeConstant(bits, composite)) => {
                 super::composite::composite_constant(&bits, composite, span)
             }
             _ => {
@@ -363,35 +365,36 @@ impl<'a> Checker<'_, '_, 'a> {
     fn no_overload(
         &mut self,
         name: &str,
-        mut misfits: Vec<(Vec<Parameter<'_>>, Misfit)>,
+        mut misfits: Vec<(Vec<UserParameter<'_>>, OverloadMismatch)>,
         arguments: &Actuals<'a>,
         span: Span,
-    ) -> Expr {
+    ) -> TypedExpr {
         if misfits.len() == 1
             && let Some((parameters, misfit)) = misfits.pop()
         {
             let signature = signature_text(name, &parameters);
             return match misfit {
-                Misfit::Arity(what) => {
+                OverloadMismatch::Arity(what) => {
                     let message = format!("`{name}` is called wrongly: {what}");
                     self.reject(Code::NoOverload, span, message, format!("the function is `{signature}`"))
                 }
-                Misfit::Type(i, parameter, wanted) => {
+                OverloadMismatch::Type(i, parameter, wanted) => {
                     let reason = format!("the parameter `{parameter}` of `{name}`");
                     match (arguments.get(i), wanted) {
-                        (Some((_, Actual::Value(value), _)), ParamType::Exact(ty) | ParamType::Reference(ty)) => {
-                            self.expect(value.clone(), ty, Code::TypeMismatch, &reason)
-                        }
+                        (
+                            Some((_, ActualArgument::Value(value), _)),
+                            ParamType::Exact(ty) | ParamType::Reference(ty),
+                        ) => self.expect(value.clone(), ty, Code::TypeMismatch, &reason),
                         (Some((_, actual, _)), wanted) => {
                             let at = match actual {
-                                Actual::Value(value) => value.span,
-                                Actual::Known(_) => span,
+                                ActualArgument::Value(value) => value.span,
+                                ActualArgument::Known(_) => span,
                             };
                             let message = format!("this is {}, but {reason} is {wanted}", describe(actual));
                             let help = format!("the function is `{signature}`");
                             self.reject(Code::TypeMismatch, at, message, help)
                         }
-                        (None, _) => Expr::error(span),
+                        (None, _) => TypedExpr::error(span),
                     }
                 }
             };
@@ -409,21 +412,21 @@ impl<'a> Checker<'_, '_, 'a> {
 }
 
 /// A default that is a function, for a parameter that takes one.
-fn default_function(handle: &FunctionHandle, ty: ParamType, default: &ast::Expr) -> Option<Captured> {
+fn default_function(handle: &FunctionHandle, ty: ParamType, default: &ast::Expr) -> Option<CapturedMeaning> {
     let takes_functions = matches!(ty, ParamType::Function | ParamType::ANY);
     let lookup = |path: &[&str]| handle.environment.lookup(path);
     let value = takes_functions.then(|| constant::evaluate(default, &lookup)).flatten()?;
-    matches!(value, Captured::Function(_) | Captured::Builtin(_)).then_some(value)
+    matches!(value, CapturedMeaning::Function(_) | CapturedMeaning::Builtin(_)).then_some(value)
 }
 
-fn describe(actual: &Actual) -> String {
+fn describe(actual: &ActualArgument) -> String {
     match actual {
-        Actual::Value(value) => type_of(value),
-        Actual::Known(what) => what.describe(),
+        ActualArgument::Value(value) => type_of(value),
+        ActualArgument::Known(what) => what.describe(),
     }
 }
 
-fn signature_text(name: &str, parameters: &[Parameter<'_>]) -> String {
+fn signature_text(name: &str, parameters: &[UserParameter<'_>]) -> String {
     let parameters = parameters.iter().map(|p| {
         let default = if p.default.is_some() { " = …" } else { "" };
         format!("{}: {}{default}", p.name, p.ty)

@@ -1,17 +1,17 @@
 //! `print` and `printf`: both become one C format and its operands.
 
-use super::composite::{Held, component};
+use super::composite::{Temporaries, component};
 use super::element::count;
-use super::function::Checker;
-use crate::environment::Captured;
-use crate::typed_ast::{ComponentIndex, Expr, Stmt, StmtKind};
-use polyloom_ir::format::{MAX_WIDTH, Piece, pieces};
+use super::function::FunctionChecker;
+use crate::environment::CapturedMeaning;
+use crate::typed_ast::{ComponentIndex, StmtKind, TypedExpr, TypedStmt};
+use polyloom_ir::format::{FormatPiece, MAX_WIDTH, pieces};
 use polyloom_ir::{Code, Composite, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `print(a, b, sep=" ", end="\n")`.
-    pub(super) fn print(&mut self, call: &'a ast::ExprCall, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn print(&mut self, call: &'a ast::ExprCall, span: Span, out: &mut Vec<TypedStmt>) {
         let (mut separator, mut end) = (" ".to_owned(), "\n".to_owned());
         for keyword in &call.arguments.keywords {
             let text = match &keyword.value {
@@ -44,9 +44,9 @@ impl<'a> Checker<'_, '_, 'a> {
                 format.push_str(&escape(text.value.to_str()));
                 continue;
             }
-            // Not every expression: what is looked at is checked twice.
+            // Not every expression, because what is looked at is checked twice.
             if matches!(arg, ast::Expr::Name(_) | ast::Expr::Attribute(_) | ast::Expr::Call(_))
-                && let Some(Captured::Text(text)) = self.meaning(arg)
+                && let Some(CapturedMeaning::Text(text)) = self.meaning(arg)
             {
                 format.push_str(&escape(&text));
                 continue;
@@ -59,7 +59,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
                 Some(Type::Composite(composite)) => {
                     format.push_str(&composite_format(composite));
-                    let (at, mut held) = (value.span, Held::default());
+                    let (at, mut held) = (value.span, Temporaries::default());
                     let value = self.hold(value, &mut held);
                     let components = (0..composite.n_components() as u16)
                         .map(|index| component(value.clone(), composite, ComponentIndex::Is(index), at));
@@ -84,12 +84,12 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         format.push_str(&end);
         if !failed {
-            out.push(Stmt { kind: StmtKind::Print { format: format.into(), args }, span });
+            out.push(TypedStmt { kind: StmtKind::Print { format: format.into(), args }, span });
         }
     }
 
     /// `printf("x = %f\n", x)`.
-    pub(super) fn printf(&mut self, call: &'a ast::ExprCall, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn printf(&mut self, call: &'a ast::ExprCall, span: Span, out: &mut Vec<TypedStmt>) {
         let usage = format!("write `{}.printf(\"x = %f\\n\", x)`", self.package());
         let Some((ast::Expr::StringLiteral(text), values)) = call.arguments.args.split_first() else {
             self.arguments(call);
@@ -102,7 +102,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return;
         }
         let format = text.value.to_str();
-        let args: Vec<Expr> = values.iter().map(|v| self.value(v)).collect();
+        let args: Vec<TypedExpr> = values.iter().map(|v| self.value(v)).collect();
         let format_span = self.span(&call.arguments.args[0]);
         let conversions = match conversions(format) {
             Ok(conversions) => conversions,
@@ -142,7 +142,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         if !failed {
-            out.push(Stmt { kind: StmtKind::Print { format: format.into(), args }, span });
+            out.push(TypedStmt { kind: StmtKind::Print { format: format.into(), args }, span });
         }
     }
 }
@@ -174,8 +174,8 @@ fn conversions(format: &str) -> Result<Vec<char>, String> {
     let mut found = Vec::new();
     for piece in pieces(format) {
         match piece {
-            Piece::Text(_) => {}
-            Piece::Conversion(conversion) => {
+            FormatPiece::Text(_) => {}
+            FormatPiece::Conversion(conversion) => {
                 let is_long =
                     |digits: &str| digits.parse::<usize>().is_ok_and(|number| number > MAX_WIDTH) || digits.len() > 9;
                 if conversion.text.split(|c: char| !c.is_ascii_digit()).any(is_long) {
@@ -183,7 +183,9 @@ fn conversions(format: &str) -> Result<Vec<char>, String> {
                 }
                 found.push(conversion.letter);
             }
-            Piece::Malformed(text) => return Err(format!("`{}` is not a conversion of `printf`", text.escape_debug())),
+            FormatPiece::Malformed(text) => {
+                return Err(format!("`{}` is not a conversion of `printf`", text.escape_debug()));
+            }
         }
     }
     Ok(found)

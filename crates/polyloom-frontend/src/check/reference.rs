@@ -5,28 +5,31 @@
 //! component, is read into one before the statement and written from it after the statement, which must then be the
 //! call alone.
 
-use super::composite::Held;
-use super::function::Checker;
-use crate::typed_ast::{Expr, ExprKind, ExprType, Stmt, StmtKind, Target, Targets};
+use super::composite::Temporaries;
+use super::function::FunctionChecker;
+use crate::typed_ast::{AssignTarget, ExprKind, ExprType, StmtKind, Targets, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Span};
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextRange};
 use smallvec::smallvec;
 
-/// What a statement has around it.
+/// Describes what a statement has around it.
 #[derive(Default)]
-pub(super) struct Around {
+pub(super) struct StatementEffects {
     /// The call that the statement is, or assigns the result of.
     call: Option<TextRange>,
     /// Executed before and after it.
-    before: Vec<Stmt>,
-    after: Vec<Stmt>,
+    before: Vec<TypedStmt>,
+    after: Vec<TypedStmt>,
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Checks a statement, and puts what its arguments by reference need before and after it.
-    pub(super) fn statement(&mut self, stmt: &'a ast::Stmt, out: &mut Vec<Stmt>) {
-        let outer = std::mem::replace(&mut self.around, Around { call: call_of(stmt), ..Around::default() });
+    pub(super) fn statement(&mut self, stmt: &'a ast::Stmt, out: &mut Vec<TypedStmt>) {
+        let outer = std::mem::replace(
+            &mut self.around,
+            StatementEffects { call: call_of(stmt), ..StatementEffects::default() },
+        );
         let at = out.len();
         self.one_statement(stmt, out);
         let around = std::mem::replace(&mut self.around, outer);
@@ -37,11 +40,11 @@ impl<'a> Checker<'_, '_, 'a> {
     /// An argument for a parameter by reference: a variable, or a struct of such; `None` if it is rejected.
     pub(super) fn by_reference(
         &mut self,
-        value: Expr,
+        value: TypedExpr,
         source: Option<&'a ast::Expr>,
         parameter: &str,
         call: Span,
-    ) -> Option<Expr> {
+    ) -> Option<TypedExpr> {
         let is_place = |source: &&ast::Expr| {
             matches!(source, ast::Expr::Name(_) | ast::Expr::Attribute(_) | ast::Expr::Subscript(_))
         };
@@ -70,36 +73,36 @@ impl<'a> Checker<'_, '_, 'a> {
         let held = self.held_reference(value, span);
         let mut targets = Targets::new();
         let stored = self.target(source, held.clone(), &mut targets)?;
-        self.around.after.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![stored] }, span });
+        self.around.after.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![stored] }, span });
         Some(held)
     }
 
     /// A variable with the value of what is passed by reference, set before the statement.
-    fn held_reference(&mut self, value: Expr, span: Span) -> Expr {
-        let Some(ty) = value.ty.full() else { return Expr::error(span) };
-        let mut held = Held::default();
+    fn held_reference(&mut self, value: TypedExpr, span: Span) -> TypedExpr {
+        let Some(ty) = value.ty.full() else { return TypedExpr::error(span) };
+        let mut held = Temporaries::default();
         let leaves = if value.ty.is_struct() { self.leaves_of(value, &mut held) } else { vec![value] };
         let mut targets = Targets::new();
         let mut locals = Vec::with_capacity(leaves.len());
         for leaf in &leaves {
-            let Some(ty) = leaf.ty.as_value() else { return Expr::error(span) };
+            let Some(ty) = leaf.ty.as_value() else { return TypedExpr::error(span) };
             let local = self.held_local(ty, span, span);
-            targets.push(Target::Local(local));
-            locals.push(Expr::new(ExprKind::Local(local), ExprType::Value(ty), span));
+            targets.push(AssignTarget::Local(local));
+            locals.push(TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), span));
         }
         let types = leaves.iter().filter_map(|leaf| leaf.ty.full()).collect();
-        let stored = held.around(Expr::new(ExprKind::Tuple(leaves), ExprType::Values(types), span));
-        self.around.before.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![stored] }, span });
+        let stored = held.around(TypedExpr::new(ExprKind::Tuple(leaves), ExprType::Values(types), span));
+        self.around.before.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![stored] }, span });
         match (ty.as_plain(), locals.pop()) {
             (Some(_), Some(local)) => local,
             (_, last) => {
                 locals.extend(last);
-                Expr::new(ExprKind::Tuple(locals), ty.into(), span)
+                TypedExpr::new(ExprKind::Tuple(locals), ty.into(), span)
             }
         }
     }
 
-    fn no_place(&mut self, value: &Expr, parameter: &str) -> Option<Expr> {
+    fn no_place(&mut self, value: &TypedExpr, parameter: &str) -> Option<TypedExpr> {
         if !value.is_error() {
             let message = format!("`{parameter}` is a reference, and this is nothing that can be assigned");
             let help = "pass a variable, an array element, a field or a component";
@@ -109,8 +112,8 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether a value is that of a variable, or of a struct of variables.
-fn is_variable(value: &Expr) -> bool {
+/// Returns true if a value is that of a variable, or of a struct of variables.
+fn is_variable(value: &TypedExpr) -> bool {
     match &value.kind {
         ExprKind::Local(_) => true,
         ExprKind::Tuple(leaves) => leaves.iter().all(is_variable),

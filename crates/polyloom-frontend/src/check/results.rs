@@ -1,43 +1,43 @@
 //! What functions return: annotated results, results inferred from the returns, and `return` itself.
 
-use super::composite::Held;
-use super::function::{Checker, error_of};
+use super::composite::Temporaries;
+use super::function::{FunctionChecker, error_of};
 use super::structure::is_unset;
 use crate::annotation::AnnotationReader;
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, Stmt, StmtKind};
+use crate::typed_ast::{ExprKind, ExprType, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
-/// What the returns of a function have in common.
-pub(super) enum Results {
+/// Describes what the returns of a function have in common.
+pub(super) enum ReturnMerge {
     /// The types are fixed: a kernel's, or annotated.
     Declared(SmallVec<[ValueType; 2]>),
     /// The types follow from the returns.
-    Inferred(Option<Inferred>),
+    Inferred(Option<InferredReturns>),
 }
 
-/// What the returns seen so far have said.
-pub(super) struct Inferred {
+/// Describes what the returns seen so far have said.
+pub(super) struct InferredReturns {
     /// The first of them.
     pub(super) span: Span,
     /// A type for each result; [`ExprType::Number`] until a return with a type is met.
     pub(super) types: SmallVec<[ExprType; 2]>,
-    /// Whether some return gave a float without a type, for each result.
+    /// True if some return gave a float without a type, for each result.
     pub(super) floats: SmallVec<[bool; 2]>,
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     pub(super) fn declared_results(&mut self, def: &'a ast::StmtFunctionDef) {
         if self.kind == FunctionKind::Kernel {
-            self.results = Results::Declared(SmallVec::new());
+            self.results = ReturnMerge::Declared(SmallVec::new());
         }
         let Some(annotation) = &def.returns else { return };
         let environment = self.environment;
         let reader = AnnotationReader { text: &self.unit.file().text, lookup: &|path| environment.lookup(path) };
         match reader.read_results(annotation) {
-            Ok(Some(types)) if self.kind == FunctionKind::Func => self.results = Results::Declared(types),
+            Ok(Some(types)) if self.kind == FunctionKind::Func => self.results = ReturnMerge::Declared(types),
             Ok(Some(types)) if !types.is_empty() => {
                 let span = self.span(&**annotation);
                 self.reject(
@@ -56,13 +56,13 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn finish_results(
         &mut self,
         def: &ast::StmtFunctionDef,
-        body: &mut Vec<Stmt>,
+        body: &mut Vec<TypedStmt>,
     ) -> SmallVec<[ValueType; 2]> {
         let falls_off = self.flow.reachable;
-        let types: SmallVec<[ValueType; 2]> = match std::mem::replace(&mut self.results, Results::Inferred(None)) {
-            Results::Declared(types) => types,
-            Results::Inferred(None) => SmallVec::new(),
-            Results::Inferred(Some(inferred)) => {
+        let types: SmallVec<[ValueType; 2]> = match std::mem::replace(&mut self.results, ReturnMerge::Inferred(None)) {
+            ReturnMerge::Declared(types) => types,
+            ReturnMerge::Inferred(None) => SmallVec::new(),
+            ReturnMerge::Inferred(Some(inferred)) => {
                 let default = |float: bool| if float { Type::F32 } else { Type::I32 };
                 let types: SmallVec<[ValueType; 2]> = inferred
                     .types
@@ -80,13 +80,13 @@ impl<'a> Checker<'_, '_, 'a> {
         types
     }
 
-    fn type_returns(&mut self, body: &mut [Stmt], types: &[ValueType]) {
+    fn type_returns(&mut self, body: &mut [TypedStmt], types: &[ValueType]) {
         for stmt in body {
             match &mut stmt.kind {
                 StmtKind::Return(values) => {
                     for (value, ty) in values.iter_mut().zip(types) {
                         if let Some(ty) = ty.as_plain().filter(|_| value.is_waiting()) {
-                            let number = std::mem::replace(value, Expr::error(value.span));
+                            let number = std::mem::replace(value, TypedExpr::error(value.span));
                             *value = self.adapt(number, ty);
                         }
                     }
@@ -105,9 +105,9 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `return`.
-    pub(super) fn return_statement(&mut self, stmt: &'a ast::StmtReturn, out: &mut Vec<Stmt>) {
+    pub(super) fn return_statement(&mut self, stmt: &'a ast::StmtReturn, out: &mut Vec<TypedStmt>) {
         let span = self.span(stmt);
-        let mut values: SmallVec<[Expr; 1]> = SmallVec::new();
+        let mut values: SmallVec<[TypedExpr; 1]> = SmallVec::new();
         match stmt.value.as_deref() {
             None | Some(ast::Expr::NoneLiteral(_)) => {}
             Some(ast::Expr::Tuple(tuple)) => values.extend(tuple.elts.iter().map(|e| self.expr(e))),
@@ -119,23 +119,24 @@ impl<'a> Checker<'_, '_, 'a> {
             && self.own_result.as_ref().is_none_or(|known| known == fixed)
         {
             self.own_result = Some(fixed.clone());
-            *value = Expr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
+            *value = TypedExpr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
         }
-        if !values.iter().any(Expr::is_error) {
+        if !values.iter().any(TypedExpr::is_error) {
             self.returned(span, &mut values);
             self.strip_arrays(&mut values);
         }
         self.flow.reachable = false;
-        out.push(Stmt { kind: StmtKind::Return(values), span });
+        out.push(TypedStmt { kind: StmtKind::Return(values), span });
     }
 
-    /// Takes the arrays out of a struct that is returned, and notes which parameters they are: the caller has these.
-    fn strip_arrays(&mut self, values: &mut SmallVec<[Expr; 1]>) {
+    /// Takes the arrays out of a struct that is returned, and notes which parameters they are, because the caller has
+    /// these.
+    fn strip_arrays(&mut self, values: &mut SmallVec<[TypedExpr; 1]>) {
         let has_arrays = |ty: ValueType| ty.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some());
         let Some(at) = values.iter().position(|value| value.ty.full().is_some_and(has_arrays)) else { return };
         let (span, Some(ty)) = (values[at].span, values[at].ty.full()) else { return };
-        let whole = std::mem::replace(&mut values[at], Expr::error(span));
-        let mut held = Held::default();
+        let whole = std::mem::replace(&mut values[at], TypedExpr::error(span));
+        let mut held = Temporaries::default();
         let (mut left, mut arrays) = (Vec::new(), Vec::new());
         let leaves = match ty {
             ValueType::Struct(_) if values.len() == 1 => self.leaves_of(whole, &mut held),
@@ -150,7 +151,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         let types = left.iter().filter_map(|leaf| leaf.ty.full()).collect();
-        values[at] = held.around(Expr::new(ExprKind::Tuple(left), ExprType::Values(types), span));
+        values[at] = held.around(TypedExpr::new(ExprKind::Tuple(left), ExprType::Values(types), span));
         match &self.returned_arrays {
             Some(known) if *known != arrays => {
                 let message = "this returns other arrays than another return";
@@ -172,10 +173,10 @@ impl<'a> Checker<'_, '_, 'a> {
         self.reject(Code::ReturnMismatch, span, message, help);
     }
 
-    fn returned(&mut self, span: Span, values: &mut SmallVec<[Expr; 1]>) {
+    fn returned(&mut self, span: Span, values: &mut SmallVec<[TypedExpr; 1]>) {
         // A call with several results, returned as it is, is one expression.
         let types: SmallVec<[ExprType; 2]> = match &values[..] {
-            [Expr { ty: ExprType::Values(types), .. }] => types.iter().map(|t| ExprType::from(*t)).collect(),
+            [TypedExpr { ty: ExprType::Values(types), .. }] => types.iter().map(|t| ExprType::from(*t)).collect(),
             values => values.iter().map(|v| v.ty.clone()).collect(),
         };
         if types.iter().any(|t| matches!(t, ExprType::Values(_))) {
@@ -187,11 +188,11 @@ impl<'a> Checker<'_, '_, 'a> {
             );
             return;
         }
-        let is_float = |v: &Expr| matches!(v.untyped(), Some(crate::number::Number::Float(_)));
+        let is_float = |v: &TypedExpr| matches!(v.untyped(), Some(crate::number::PythonNumber::Float(_)));
         let floats: SmallVec<[bool; 2]> = (0..types.len()).map(|i| values.get(i).is_some_and(is_float)).collect();
         match &mut self.results {
-            Results::Inferred(seen @ None) => *seen = Some(Inferred { span, types, floats }),
-            Results::Inferred(Some(seen)) => {
+            ReturnMerge::Inferred(seen @ None) => *seen = Some(InferredReturns { span, types, floats }),
+            ReturnMerge::Inferred(Some(seen)) => {
                 let first = seen.span;
                 let fits = seen.types.len() == types.len()
                     && seen
@@ -219,7 +220,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     );
                 }
             }
-            Results::Declared(declared) => {
+            ReturnMerge::Declared(declared) => {
                 let declared = declared.clone();
                 if declared.len() != types.len() {
                     let (message, help) = if self.kind == FunctionKind::Kernel {
@@ -238,7 +239,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.reject(Code::ReturnMismatch, span, message, help);
                 } else if values.len() == declared.len() {
                     for (value, ty) in values.iter_mut().zip(&declared) {
-                        let given = std::mem::replace(value, Expr::error(span));
+                        let given = std::mem::replace(value, TypedExpr::error(span));
                         *value = self.expect(given, *ty, Code::ReturnMismatch, "the function's annotation");
                     }
                 } else if types.iter().zip(&declared).any(|(a, b)| *a != ExprType::from(*b)) {

@@ -1,18 +1,18 @@
 //! What names mean inside a function: its variables first, then what surrounds it, then Python's builtins.
 
 use super::composite::composite_constant;
-use super::function::{Checker, Name};
-use crate::environment::Captured;
+use super::function::{FunctionChecker, NameMeaning};
+use crate::environment::CapturedMeaning;
 use crate::members;
-use crate::number::Number;
-use crate::source::{FunctionInfo, PACKAGES, Role};
-use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId};
+use crate::number::PythonNumber;
+use crate::source::{FunctionInfo, FunctionRole, PACKAGES};
+use crate::typed_ast::{ExprKind, ExprType, LocalId, TypedExpr};
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// The name the file imports the package by, for messages.
     pub(super) fn package(&self) -> &'a str {
         self.unit.package(self.function).unwrap_or("loom")
@@ -29,7 +29,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The meaning of a path whose root is not a variable of the function.
-    pub(super) fn capture(&mut self, path: &[&'a str]) -> Option<Captured> {
+    pub(super) fn capture(&mut self, path: &[&'a str]) -> Option<CapturedMeaning> {
         let key = SmallVec::<[&'a str; 4]>::from_slice(path);
         if let Some(known) = self.captured.get(&key) {
             return known.clone();
@@ -43,9 +43,10 @@ impl<'a> Checker<'_, '_, 'a> {
         found
     }
 
-    /// What a function's own name means inside it: the function, beside what it is an overload of. Live surroundings
-    /// do not know that yet while the function is decorated: they hold nothing of the name, or what it will replace.
-    fn itself(&self, path: &[&str], found: &Option<Captured>) -> Option<Captured> {
+    /// Returns what a function's own name means inside it: the function, beside what it is an overload of. Live
+    /// surroundings do not know that yet while the function is decorated: they hold nothing of the name, or what it
+    /// will replace.
+    fn itself(&self, path: &[&str], found: &Option<CapturedMeaning>) -> Option<CapturedMeaning> {
         let own = &self.compilation.stack.last().filter(|_| self.kind == FunctionKind::Func)?.handle;
         let info = own.unit.functions().get(own.function)?;
         let ([name], true) = (path, info.sees_itself) else { return None };
@@ -53,38 +54,38 @@ impl<'a> Checker<'_, '_, 'a> {
             return None;
         }
         let mut handles = match found {
-            Some(Captured::Function(handles)) => handles.clone(),
+            Some(CapturedMeaning::Function(handles)) => handles.clone(),
             _ => Vec::new(),
         };
         if handles.iter().all(|handle| handle.identity() != own.identity()) {
             handles.retain(|earlier| !own.replaces(earlier));
             handles.push(own.clone());
         }
-        Some(Captured::Function(handles))
+        Some(CapturedMeaning::Function(handles))
     }
 
-    /// Whether a name is a variable of the function.
+    /// Returns true if a name is a variable of the function.
     pub(super) fn is_variable(&self, name: &str) -> bool {
         self.names.contains_key(name)
     }
 
     /// A name used as a value.
-    pub(super) fn name(&mut self, name: &'a ast::ExprName) -> Expr {
+    pub(super) fn name(&mut self, name: &'a ast::ExprName) -> TypedExpr {
         let span = self.span(name);
         let text = name.id.as_str();
         match self.names.get(text) {
-            Some(Name::Local(id)) => self.read_local(*id, span),
-            Some(Name::Struct(_)) => match self.place_named(text, span) {
+            Some(NameMeaning::Local(id)) => self.read_local(*id, span),
+            Some(NameMeaning::Struct(_)) => match self.place_named(text, span) {
                 Some(place) => self.read_place(place),
-                None => Expr::error(span),
+                None => TypedExpr::error(span),
             },
-            Some(Name::Poisoned) => Expr::error(span),
-            Some(Name::View(index)) => Expr { span, ..self.views[*index].clone() },
-            Some(Name::Known(index)) => {
+            Some(NameMeaning::Poisoned) => TypedExpr::error(span),
+            Some(NameMeaning::View(index)) => TypedExpr { span, ..self.views[*index].clone() },
+            Some(NameMeaning::Known(index)) => {
                 let what = self.known[*index].clone();
                 self.value_of(what, text, span)
             }
-            Some(Name::Later(assigned)) => {
+            Some(NameMeaning::Later(assigned)) => {
                 let assigned = *assigned;
                 self.read_before_assignment(text, span, assigned)
             }
@@ -92,7 +93,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    pub(super) fn read_local(&mut self, id: LocalId, span: Span) -> Expr {
+    pub(super) fn read_local(&mut self, id: LocalId, span: Span) -> TypedExpr {
         let set = self.flow.set.contains(id) || !self.flow.reachable;
         let local = &mut self.locals[id.0 as usize];
         local.first_read = local.first_read.min(span.start);
@@ -100,7 +101,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let ty = local.ty;
         if !set && !self.is_zero_where_unset(id, span) {
             let local = &self.locals[id.0 as usize];
-            // Of a leaf, the variable it is in.
+            // The variable it is in of a leaf.
             let name = local.name.split('.').next().unwrap_or_default().to_owned();
             let first = local.span;
             self.report(
@@ -110,23 +111,23 @@ impl<'a> Checker<'_, '_, 'a> {
             );
             // One message for each variable.
             self.flow.set.insert(id);
-            return Expr::error(span);
+            return TypedExpr::error(span);
         }
-        self.own_array(id, span).unwrap_or_else(|| Expr::new(ExprKind::Local(id), ExprType::Value(ty), span))
+        self.own_array(id, span).unwrap_or_else(|| TypedExpr::new(ExprKind::Local(id), ExprType::Value(ty), span))
     }
 
-    fn read_before_assignment(&mut self, name: &'a str, span: Span, assigned: Span) -> Expr {
+    fn read_before_assignment(&mut self, name: &'a str, span: Span, assigned: Span) -> TypedExpr {
         let captured = self.capture(&[name]);
         let diagnostic = match captured {
             Some(
-                Captured::Bool(_)
-                | Captured::Int(_)
-                | Captured::Float(_)
-                | Captured::Constant(..)
-                | Captured::CompositeConstant(..)
-                | Captured::Text(_)
-                | Captured::Unsupported(_)
-                | Captured::Unknown(_),
+                CapturedMeaning::Bool(_)
+                | CapturedMeaning::Int(_)
+                | CapturedMeaning::Float(_)
+                | CapturedMeaning::Constant(..)
+                | CapturedMeaning::CompositeConstant(..)
+                | CapturedMeaning::Text(_)
+                | CapturedMeaning::Unsupported(_)
+                | CapturedMeaning::Unknown(_),
             ) => {
                 let message = format!("`{name}` is a constant from outside and cannot be assigned");
                 let diagnostic = Diagnostic::error(Code::CapturedMutation, assigned, message);
@@ -139,46 +140,46 @@ impl<'a> Checker<'_, '_, 'a> {
                 .help(format!("give `{name}` a value before this")),
         };
         self.report(diagnostic);
-        self.names.insert(name, Name::Poisoned);
-        Expr::error(span)
+        self.names.insert(name, NameMeaning::Poisoned);
+        TypedExpr::error(span)
     }
 
     /// A captured name, or path, used as a value.
-    pub(super) fn captured_value(&mut self, path: &[&'a str], span: Span) -> Expr {
+    pub(super) fn captured_value(&mut self, path: &[&'a str], span: Span) -> TypedExpr {
         match self.capture(path) {
             Some(captured) => self.value_of(captured, &path.join("."), span),
             None => self.unknown(path, span),
         }
     }
 
-    /// What `name` stands for, used as a value.
-    pub(super) fn value_of(&mut self, captured: Captured, name: &str, span: Span) -> Expr {
+    /// Returns what `name` stands for, used as a value.
+    pub(super) fn value_of(&mut self, captured: CapturedMeaning, name: &str, span: Span) -> TypedExpr {
         match captured {
-            Captured::Bool(value) => Expr::constant(value.into(), Scalar::Bool, span),
-            Captured::Int(value) => number(Number::Int(value), span),
-            Captured::Float(value) => number(Number::Float(value), span),
-            Captured::Constant(bits, scalar) => Expr::constant(bits, scalar, span),
-            Captured::CompositeConstant(bits, composite) => {
+            CapturedMeaning::Bool(value) => TypedExpr::constant(value.into(), Scalar::Bool, span),
+            CapturedMeaning::Int(value) => number(PythonNumber::Int(value), span),
+            CapturedMeaning::Float(value) => number(PythonNumber::Float(value), span),
+            CapturedMeaning::Constant(bits, scalar) => TypedExpr::constant(bits, scalar, span),
+            CapturedMeaning::CompositeConstant(bits, composite) => {
                 let value = composite_constant(&bits, composite, span);
                 let ty = value.ty.clone();
-                Expr::new(ExprKind::Named(name.into(), Box::new(value)), ty, span)
+                TypedExpr::new(ExprKind::Named(name.into(), Box::new(value)), ty, span)
             }
-            Captured::Absent(sentence) => self.reject_absent(&sentence, span),
+            CapturedMeaning::Absent(sentence) => self.reject_absent(&sentence, span),
             other => {
                 let help = match &other {
-                    Captured::Type(_) => format!("call it to convert a value: `{name}(x)`"),
-                    Captured::Struct(_) => format!("call it to make one: `{name}()`"),
-                    Captured::Builtin(_) | Captured::Function(_) => format!("call it: `{name}(…)`"),
-                    Captured::Module(_) => "use one of its members".to_owned(),
-                    Captured::Text(_) => {
+                    CapturedMeaning::Type(_) => format!("call it to convert a value: `{name}(x)`"),
+                    CapturedMeaning::Struct(_) => format!("call it to make one: `{name}()`"),
+                    CapturedMeaning::Builtin(_) | CapturedMeaning::Function(_) => format!("call it: `{name}(…)`"),
+                    CapturedMeaning::Module(_) => "use one of its members".to_owned(),
+                    CapturedMeaning::Text(_) => {
                         "strings can only be printed, and only as literals: `print(\"text\", x)`".to_owned()
                     }
-                    Captured::Unsupported(ty) if &**ty == "ndarray" => {
+                    CapturedMeaning::Unsupported(ty) if &**ty == "ndarray" => {
                         "arrays of up to 1024 numbers in one or two dimensions are constants of kernels; pass this one as a \
                          parameter"
                             .to_owned()
                     }
-                    Captured::Unknown(what) if what.contains("when the program runs") => {
+                    CapturedMeaning::Unknown(what) if what.contains("when the program runs") => {
                         "nothing of the file is run here: write the value as a constant, or use the file from Python".to_owned()
                     }
                     _ => "kernels can use numbers, bools and vectors from outside; pass anything else as a parameter"
@@ -191,7 +192,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Reports a part of Warp that there is not here.
-    pub(super) fn reject_absent(&mut self, sentence: &str, span: Span) -> Expr {
+    pub(super) fn reject_absent(&mut self, sentence: &str, span: Span) -> TypedExpr {
         self.reject(
             Code::UnknownBuiltin,
             span,
@@ -201,15 +202,15 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Reports a path that means nothing.
-    pub(super) fn unknown(&mut self, path: &[&'a str], span: Span) -> Expr {
+    pub(super) fn unknown(&mut self, path: &[&'a str], span: Span) -> TypedExpr {
         let name = path.join(".");
         let (last, owner) = match path {
             [one] => (*one, None),
             [owner @ .., last] => (*last, self.capture(owner)),
-            [] => return Expr::error(span),
+            [] => return TypedExpr::error(span),
         };
         match owner {
-            Some(Captured::Module(module)) if PACKAGES.contains(&&*module) => {
+            Some(CapturedMeaning::Module(module)) if PACKAGES.contains(&&*module) => {
                 let members = members::package_members();
                 // `cosine` is far from `cos` letter by letter, but begins with it.
                 let begins = |m: &&str| m.len() >= 3 && (last.starts_with(*m) || m.starts_with(last));
@@ -239,7 +240,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(owner) => {
                 let message = format!("{} has no member `{last}` that a kernel can use", owner.describe());
                 let help = match owner {
-                    Captured::Module(module) if is_library(&module) => self.library_help(last),
+                    CapturedMeaning::Module(module) if is_library(&module) => self.library_help(last),
                     _ => None,
                 };
                 let help = help.unwrap_or_else(|| "compute the value outside and capture or pass it".to_owned());
@@ -248,7 +249,7 @@ impl<'a> Checker<'_, '_, 'a> {
             None if path.len() > 1 && self.capture(&path[..1]).is_some() => {
                 let message = format!("`{name}` is not defined");
                 let help = match self.capture(&path[..1]) {
-                    Some(Captured::Module(module)) if is_library(&module) => self.library_help(last),
+                    Some(CapturedMeaning::Module(module)) if is_library(&module) => self.library_help(last),
                     _ => None,
                 };
                 let help = help.unwrap_or_else(|| "compute the value outside and capture or pass it".to_owned());
@@ -268,7 +269,8 @@ impl<'a> Checker<'_, '_, 'a> {
                     }
                     _ => None,
                 };
-                let later = |f: &FunctionInfo| f.role != Some(Role::Kernel) && *f.name == *root && f.start > span.start;
+                let later =
+                    |f: &FunctionInfo| f.role != Some(FunctionRole::Kernel) && *f.name == *root && f.start > span.start;
                 let python = members::instead_of_python(root, self.package());
                 let message = match python {
                     Some(_) => format!("Python's `{root}` is not available in a kernel"),
@@ -289,19 +291,19 @@ impl<'a> Checker<'_, '_, 'a> {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("assign `{root}` before its use, or define it outside the kernel"),
                 };
-                // In the source a name may be longer than it is here: identifiers are normalised (NFKC).
+                // In the source a name may be longer than it is here, because identifiers are normalised (NFKC).
                 let text = self.text_of(span);
                 let length = text.find(|c: char| !c.is_alphanumeric() && c != '_').filter(|&length| length > 0);
                 let end = length.map_or(span.end, |length| span.start + length as u32);
                 let root_span = Span::new(span.file, span.start, end);
                 // One message for each name.
-                self.names.insert(root, Name::Poisoned);
+                self.names.insert(root, NameMeaning::Poisoned);
                 self.reject(Code::UnknownName, root_span, message, help)
             }
         }
     }
 
-    /// What to write for the member of this name of `math` or NumPy that kernels do not have.
+    /// Returns what to write for the member of this name of `math` or NumPy that kernels do not have.
     fn library_help(&self, name: &str) -> Option<String> {
         let package = self.package();
         if members::makes_arrays(name) {
@@ -309,12 +311,12 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let own = members::other_name(name).unwrap_or(name);
         match members::package_member(own) {
-            Some(Captured::Builtin(_)) => Some(format!("write `{package}.{own}`")),
+            Some(CapturedMeaning::Builtin(_)) => Some(format!("write `{package}.{own}`")),
             _ => members::instead_of_python(name, package),
         }
     }
 
-    /// What to write for a path into a library that the file does not import.
+    /// Returns what to write for a path into a library that the file does not import.
     fn library_import(&self, path: &[&str]) -> Option<String> {
         let [root, name] = path[..] else { return None };
         match root {
@@ -324,7 +326,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// Whether a name is one that kernels give to their thread's number, in a kernel that does not ask for it.
+    /// Returns true if a name is one that kernels give to their thread's number, in a kernel that does not ask for it.
     fn is_missing_tid(&self, name: &str) -> bool {
         self.kind == FunctionKind::Kernel
             && matches!(name, "i" | "j" | "k" | "tid" | "idx")
@@ -337,12 +339,12 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether a module is `math` or NumPy, or inside it.
+/// Returns true if a module is `math` or NumPy, or inside it.
 pub(super) fn is_library(module: &str) -> bool {
     matches!(module.split('.').next(), Some("math" | "numpy"))
 }
 
 /// A number without a type.
-pub(super) fn number(number: Number, span: Span) -> Expr {
-    Expr::new(ExprKind::Number(number), ExprType::Number, span)
+pub(super) fn number(number: PythonNumber, span: Span) -> TypedExpr {
+    TypedExpr::new(ExprKind::Number(number), ExprType::Number, span)
 }

@@ -4,38 +4,39 @@
 //! part of an array does. The variable behind it has its value once and for all, so it is never carried through control
 //! flow, which no array could be. An array of structs is an array for each leaf here too.
 
-use super::function::{Checker, Name};
+use super::function::{FunctionChecker, NameMeaning};
 use super::gpu::known_int;
 use super::view::int_op;
 use crate::annotation::elements;
-use crate::environment::{Builtin, Captured};
+use crate::environment::{BuiltinFunction, CapturedMeaning};
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
+use crate::typed_ast::{AssignTarget, ExprKind, ExprType, LocalId, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{AddressSpace, Code, Composite, Imm, MAX_AXES, MAX_DIMS, Op, Scalar, SharedArray, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
-/// What the address of a shared array is a multiple of unless told: loads of up to 16 bytes can be one.
+/// Holds what the address of a shared array is a multiple of unless told, because loads of up to 16 bytes can be one.
 const DEFAULT_ALIGN: u32 = 16;
 /// More than any GPU has.
 const MAX_SHARED_BYTES: u64 = 1 << 28;
 
 /// An array in shared memory, by what makes each of its leaves.
-struct Shared {
+struct SharedStructArray {
     ty: ValueType,
-    leaves: Vec<Expr>,
+    leaves: Vec<TypedExpr>,
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `name = shared_array(…)` and `name = dynamic_shared(…)`: gives whether it is one of these, and done.
     pub(super) fn assign_shared(
         &mut self,
         name: &'a ast::ExprName,
         value: &'a ast::Expr,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) -> bool {
-        let Some((Builtin::Op(op @ (Op::SharedArray | Op::DynamicShared)), call)) = self.called_builtin(value) else {
+        let Some((BuiltinFunction::Op(op @ (Op::SharedArray | Op::DynamicShared)), call)) = self.called_builtin(value)
+        else {
             return false;
         };
         let shared = match op {
@@ -44,7 +45,7 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let (text, at) = (name.id.as_str(), self.span(name));
         let Some(shared) = shared else {
-            self.names.insert(text, Name::Poisoned);
+            self.names.insert(text, NameMeaning::Poisoned);
             return true;
         };
         let first = self.n_locals();
@@ -59,15 +60,15 @@ impl<'a> Checker<'_, '_, 'a> {
         let locals: Vec<LocalId> = self.locals_from(first).collect();
         for (local, leaf) in locals.into_iter().zip(shared.leaves) {
             self.flow.set.insert(local);
-            let targets = smallvec![Target::Local(local)];
-            out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![leaf] }, span });
+            let targets = smallvec![AssignTarget::Local(local)];
+            out.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![leaf] }, span });
         }
         self.stand_for(text, meaning, "an array", at);
         true
     }
 
-    /// What `shared_array(shape, dtype, align)` makes.
-    fn shared_array(&mut self, call: &'a ast::ExprCall) -> Option<Shared> {
+    /// Returns what `shared_array(shape, dtype, align)` makes.
+    fn shared_array(&mut self, call: &'a ast::ExprCall) -> Option<SharedStructArray> {
         let span = self.span(call);
         let usage = format!("write `{}.shared_array(shape=(16, 16), dtype=float)`", self.package());
         let (ty, shape) = self.shared_parts(call, &["shape", "dtype", "align"], span, &usage)?;
@@ -109,24 +110,24 @@ impl<'a> Checker<'_, '_, 'a> {
             self.compilation.n_shared_arrays += 1;
             bytes = bytes.saturating_add(array.bytes(element_bytes(elem)));
             let kind = ExprKind::OpWith { op: Op::SharedArray, imm: Imm::Shared(Box::new(array)), args: Vec::new() };
-            leaves.push(Expr::new(kind, ExprType::Value(leaf), span));
+            leaves.push(TypedExpr::new(kind, ExprType::Value(leaf), span));
         }
         if bytes > MAX_SHARED_BYTES {
             let message = format!("a shared array of {bytes} bytes");
             self.reject(Code::Limit, span, message, "a block has 48 KiB of shared memory, or some more if asked for");
             return None;
         }
-        Some(Shared { ty, leaves })
+        Some(SharedStructArray { ty, leaves })
     }
 
-    /// What `dynamic_shared(shape, dtype, offset)` makes.
-    fn dynamic_shared(&mut self, call: &'a ast::ExprCall, out: &mut Vec<Stmt>) -> Option<Shared> {
+    /// Returns what `dynamic_shared(shape, dtype, offset)` makes.
+    fn dynamic_shared(&mut self, call: &'a ast::ExprCall, out: &mut Vec<TypedStmt>) -> Option<SharedStructArray> {
         let span = self.span(call);
         let usage = format!("write `{}.dynamic_shared(shape=n, dtype=float, offset=0)`", self.package());
         let (ty, shape) = self.shared_parts(call, &["shape", "dtype", "offset"], span, &usage)?;
         let offset = match call.arguments.find_argument_value("offset", 2) {
             Some(offset) => self.expr(offset),
-            None => Expr::constant(0, Scalar::I32, span),
+            None => TypedExpr::constant(0, Scalar::I32, span),
         };
         let elems: Vec<Type> =
             ty.leaf_types().iter().filter_map(|leaf| leaf.as_any_array()).map(|(elem, _)| elem).collect();
@@ -167,14 +168,14 @@ impl<'a> Checker<'_, '_, 'a> {
         let leaves = ty.leaf_types().into_iter().zip(leaf_offsets(&elems)).map(|(leaf, before)| {
             let mut args = args.clone();
             if let Some(n) = n_elements.clone().filter(|_| before > 0) {
-                let bytes = int_op(Op::Mul, n, Expr::constant(before, Scalar::I32, span), span);
+                let bytes = int_op(Op::Mul, n, TypedExpr::constant(before, Scalar::I32, span), span);
                 args[0] = int_op(Op::Add, args[0].clone(), bytes, span);
             }
             let kind = ExprKind::OpWith { op: Op::DynamicShared, imm: Imm::None, args };
-            Expr::new(kind, ExprType::Value(leaf), span)
+            TypedExpr::new(kind, ExprType::Value(leaf), span)
         });
         let leaves = leaves.collect();
-        Some(Shared { ty, leaves })
+        Some(SharedStructArray { ty, leaves })
     }
 
     /// The type and the extents of an array in shared memory.
@@ -184,7 +185,7 @@ impl<'a> Checker<'_, '_, 'a> {
         known: &[&str],
         span: Span,
         usage: &str,
-    ) -> Option<(ValueType, Vec<Expr>)> {
+    ) -> Option<(ValueType, Vec<TypedExpr>)> {
         let is_known = |keyword: &ast::Keyword| keyword.arg.as_ref().is_some_and(|arg| known.contains(&arg.as_str()));
         if call.arguments.args.len() > known.len() || !call.arguments.keywords.iter().all(is_known) {
             let known: Vec<String> = known.iter().map(|&name| name.to_owned()).collect();
@@ -195,9 +196,9 @@ impl<'a> Checker<'_, '_, 'a> {
         let elem = match call.arguments.find_argument_value("dtype", 1) {
             None => Some(ValueType::Plain(Type::F32)),
             Some(dtype) => match self.meaning(dtype) {
-                Some(Captured::Type(scalar)) => Some(scalar.into()),
-                Some(Captured::Composite(composite)) => Some(Type::Composite(composite).into()),
-                Some(Captured::Struct(of)) => Some(ValueType::Struct(of)),
+                Some(CapturedMeaning::Type(scalar)) => Some(scalar.into()),
+                Some(CapturedMeaning::Composite(composite)) => Some(Type::Composite(composite).into()),
+                Some(CapturedMeaning::Struct(of)) => Some(ValueType::Struct(of)),
                 _ => None,
             },
         };
@@ -207,8 +208,8 @@ impl<'a> Checker<'_, '_, 'a> {
             self.reject(Code::NoOverload, span, message, usage);
             return None;
         };
-        let shape: Vec<Expr> = elements(shape).iter().map(|extent| self.expr(extent)).collect();
-        if shape.iter().any(Expr::is_error) {
+        let shape: Vec<TypedExpr> = elements(shape).iter().map(|extent| self.expr(extent)).collect();
+        if shape.iter().any(TypedExpr::is_error) {
             return None;
         }
         let ndim = u8::try_from(shape.len()).unwrap_or(u8::MAX);
@@ -237,8 +238,9 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// How many bytes an element has before each leaf of an array that begins where the last one ends. Leaves with the
-/// widest components come first: each has a multiple of the bytes that the next is aligned to, whatever the extents.
+/// Returns the number of bytes an element has before each leaf of an array that begins where the last one ends. Leaves
+/// with the widest components come first, so that each has a multiple of the bytes that the next is aligned to,
+/// whatever the extents.
 fn leaf_offsets(elems: &[Type]) -> Vec<u64> {
     let mut widest_first: Vec<usize> = (0..elems.len()).collect();
     widest_first.sort_by_key(|&leaf| std::cmp::Reverse(component_bytes(elems[leaf])));

@@ -4,22 +4,22 @@
 //! the view is one of the array by `start + index * step`. Bounds may be run-time values of any integer type, and are
 //! clamped as Python's are; all three of a slice's numbers are `int32`, as the extents of arrays are.
 
-use super::composite::{Held, constant_index};
-use super::function::Checker;
-use crate::environment::{Builtin, Captured};
+use super::composite::{Temporaries, constant_index};
+use super::function::FunctionChecker;
+use crate::environment::{BuiltinFunction, CapturedMeaning};
 use crate::source::dotted;
-use crate::typed_ast::{Element, Expr, ExprKind, ExprType};
-use polyloom_ir::op::Effect;
+use crate::typed_ast::{ElementPlace, ExprKind, ExprType, TypedExpr};
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Code, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use ruff_python_ast::visitor::{self, Visitor};
 use smallvec::smallvec;
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `start:stop:step` along an axis of this extent.
-    pub(super) fn array_slice(&mut self, slice: &'a ast::ExprSlice, extent: Expr) -> Option<Expr> {
+    pub(super) fn array_slice(&mut self, slice: &'a ast::ExprSlice, extent: TypedExpr) -> Option<TypedExpr> {
         let span = self.span(slice);
-        let int = |n: i32| Expr::constant(n as u32 as u64, Scalar::I32, span);
+        let int = |n: i32| TypedExpr::constant(n as u32 as u64, Scalar::I32, span);
         let mut bounds = [None, None, None];
         for (bound, expr) in bounds.iter_mut().zip([&slice.lower, &slice.upper, &slice.step]) {
             let Some(expr) = expr else { continue };
@@ -38,13 +38,13 @@ impl<'a> Checker<'_, '_, 'a> {
         let [lower, upper, step] = bounds;
         let step = step.unwrap_or_else(|| int(1));
         let last = || add(extent.clone(), int(-1));
-        // A step of -2^31 has no magnitude. Counting by one more gives the same elements: no array has 2^31.
+        // A step of -2^31 has no magnitude. Counting by one more gives the same elements, because no array has 2^31.
         let smallest = -i32::MAX;
         let step = match constant_index(&step) {
             Some(known) => int((known as i32).max(smallest)),
             None => op(Op::Max, step, int(smallest), Type::I32),
         };
-        // Where counting may begin and end: before the first element, if it goes backwards.
+        // Counting backwards may begin and end before the first element.
         let (least, most, length, size) = match constant_index(&step) {
             Some(0) => {
                 self.reject(Code::ConstantRange, span, "the step of a slice must not be zero", "write another step");
@@ -59,7 +59,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 (pick(int(0), int(-1)), pick(extent.clone(), last()), Some(false), size)
             }
         };
-        let clamped = |bound: Expr| {
+        let clamped = |bound: TypedExpr| {
             let from_start = match constant_index(&bound) {
                 Some(known) if known >= 0 => bound,
                 Some(_) => add(bound, extent.clone()),
@@ -73,7 +73,7 @@ impl<'a> Checker<'_, '_, 'a> {
         if lower.is_none() && upper.is_none() && length.is_none() && constant_index(&size) == Some(1) {
             return Some(sliced(int(0), step, extent, span));
         }
-        let is_backward = |a: Expr, b: Expr| match length {
+        let is_backward = |a: TypedExpr, b: TypedExpr| match length {
             None => b,
             Some(true) => a,
             Some(false) => select(op(Op::Gt, step.clone(), int(0), Type::BOOL), b, a),
@@ -86,7 +86,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(upper) => clamped(upper),
             None => is_backward(least.clone(), most.clone()),
         };
-        let sub = |a: &Expr, b: &Expr| op(Op::Sub, a.clone(), b.clone(), Type::I32);
+        let sub = |a: &TypedExpr, b: &TypedExpr| op(Op::Sub, a.clone(), b.clone(), Type::I32);
         let reach = is_backward(sub(&start, &stop), sub(&stop, &start));
         let n = match constant_index(&size) {
             Some(1) => op(Op::Max, reach, int(0), Type::I32),
@@ -104,10 +104,10 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(sliced(start, step, n, span))
     }
 
-    /// Whether an expression calls what may do more than give a value.
+    /// Returns true if an expression calls what may do more than give a value.
     pub(super) fn has_effect(&mut self, expr: &'a ast::Expr) -> bool {
-        struct Calls<'a>(Vec<&'a ast::Expr>);
-        impl<'a> Visitor<'a> for Calls<'a> {
+        struct CallFinder<'a>(Vec<&'a ast::Expr>);
+        impl<'a> Visitor<'a> for CallFinder<'a> {
             fn visit_expr(&mut self, expr: &'a ast::Expr) {
                 if let ast::Expr::Call(call) = expr {
                     self.0.push(&call.func);
@@ -115,31 +115,31 @@ impl<'a> Checker<'_, '_, 'a> {
                 visitor::walk_expr(self, expr);
             }
         }
-        let mut calls = Calls(Vec::new());
+        let mut calls = CallFinder(Vec::new());
         calls.visit_expr(expr);
         calls.0.into_iter().any(|callee| match dotted(callee).and_then(|path| self.capture(&path)) {
-            Some(Captured::Builtin(Builtin::Op(op))) => {
+            Some(CapturedMeaning::Builtin(BuiltinFunction::Op(op))) => {
                 let mut params = op.info().signatures.iter().flat_map(|signature| &signature.params);
-                op.info().effect != Effect::Pure || params.any(|param| param.inout)
+                op.info().effect != OpEffect::Pure || params.any(|param| param.inout)
             }
-            Some(Captured::Builtin(_) | Captured::Type(_) | Captured::Composite(_)) => false,
+            Some(CapturedMeaning::Builtin(_) | CapturedMeaning::Type(_) | CapturedMeaning::Composite(_)) => false,
             _ => true,
         })
     }
 
     /// The view that an indexed array is, of its array and the indices for each axis.
-    pub(super) fn indexed_array(&self, leaves: Vec<Expr>, span: Span) -> Option<Expr> {
+    pub(super) fn indexed_array(&self, leaves: Vec<TypedExpr>, span: Span) -> Option<TypedExpr> {
         let mut leaves = leaves.into_iter();
         let ExprKind::Local(array) = leaves.next()?.kind else { return None };
-        let axes =
-            leaves.map(|indices| Expr::new(ExprKind::Gather(Box::new(indices)), ExprType::scalar(Scalar::I32), span));
+        let axes = leaves
+            .map(|indices| TypedExpr::new(ExprKind::Gather(Box::new(indices)), ExprType::scalar(Scalar::I32), span));
         self.view(array, axes.collect(), span)
     }
 
     /// The indices of an array that those of a view come to, which has these itself.
-    pub(super) fn composed(&mut self, view: Vec<Expr>, given: Vec<Expr>) -> Vec<Expr> {
+    pub(super) fn composed(&mut self, view: Vec<TypedExpr>, given: Vec<TypedExpr>) -> Vec<TypedExpr> {
         let mut given = given.into_iter();
-        let mut all: Vec<Expr> = Vec::with_capacity(view.len());
+        let mut all: Vec<TypedExpr> = Vec::with_capacity(view.len());
         for index in view {
             let parts = match &index.kind {
                 ExprKind::Slice(parts) => parts,
@@ -176,21 +176,22 @@ impl<'a> Checker<'_, '_, 'a> {
                     }
                     _ => {
                         let span = inner.span;
-                        let mut held = Held::default();
+                        let mut held = Temporaries::default();
                         let is_wide = inner.ty.as_value().is_some_and(|ty| !fits_in_int(ty));
                         let inner = self.hold(saturated(inner), &mut held);
                         let inner = match constant_index(&inner) {
                             Some(known) if known >= 0 => inner,
                             Some(_) => add(inner, extent.clone()),
                             None => {
-                                let zero = Expr::constant(0, Scalar::I32, span);
+                                let zero = TypedExpr::constant(0, Scalar::I32, span);
                                 let is_negative = op(Op::Lt, inner.clone(), zero, Type::BOOL);
                                 select(is_negative, add(inner.clone(), extent.clone()), inner)
                             }
                         };
                         let inner = held.around(inner);
                         if is_wide {
-                            // What is out of bounds stays so: an `int32` would wrap around.
+                            // An index out of bounds stays out of bounds, because it is computed in 64 bits: an `int32`
+                            // would wrap around.
                             let [start, step, index] = [start, step, &inner].map(|e| cast(e.clone(), Scalar::I64));
                             let moved = op(Op::Mul, index, step, Scalar::I64.into());
                             all.push(op(Op::Add, start, moved, Scalar::I64.into()));
@@ -206,21 +207,21 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether an index of a view leaves its axis: a slice, or the indices of an indexed array.
-pub(super) fn is_slice(index: &Expr) -> bool {
+/// Returns true if an index of a view leaves its axis: a slice, or the indices of an indexed array.
+pub(super) fn is_slice(index: &TypedExpr) -> bool {
     matches!(index.kind, ExprKind::Slice(_) | ExprKind::Gather(_))
 }
 
 /// The index that an indexed array has at a place.
-fn gathered(indices: &Expr, at: Expr) -> Expr {
+fn gathered(indices: &TypedExpr, at: TypedExpr) -> TypedExpr {
     let span = at.span;
-    let element = Element { array: Box::new(indices.clone()), indices: smallvec![at], span };
-    Expr::new(ExprKind::Load(Box::new(element)), ExprType::scalar(Scalar::I32), span)
+    let element = ElementPlace { array: Box::new(indices.clone()), indices: smallvec![at], span };
+    TypedExpr::new(ExprKind::Load(Box::new(element)), ExprType::scalar(Scalar::I32), span)
 }
 
 /// A slice among the indices of a view.
-pub(super) fn sliced(start: Expr, step: Expr, extent: Expr, span: Span) -> Expr {
-    Expr::new(ExprKind::Slice(Box::new([start, step, extent])), ExprType::scalar(Scalar::I32), span)
+pub(super) fn sliced(start: TypedExpr, step: TypedExpr, extent: TypedExpr, span: Span) -> TypedExpr {
+    TypedExpr::new(ExprKind::Slice(Box::new([start, step, extent])), ExprType::scalar(Scalar::I32), span)
 }
 
 /// True if an `int32` holds every value of an integer type.
@@ -228,17 +229,17 @@ fn fits_in_int(ty: Type) -> bool {
     ty.as_scalar().is_some_and(|scalar| scalar.bits() < 32 || scalar == Scalar::I32)
 }
 
-/// An index or bound of any integer type as the nearest `int32`: no axis is so long that it makes a difference, while
-/// the lowest 32 bits would be those of another element.
-fn saturated(index: Expr) -> Expr {
+/// An index or bound of any integer type as the nearest `int32`, because no axis is so long that it makes a difference,
+/// while the lowest 32 bits would be those of another element.
+fn saturated(index: TypedExpr) -> TypedExpr {
     let span = index.span;
     if let Some(known) = constant_index(&index) {
         let nearest = known.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-        return Expr::constant(nearest as u32 as u64, Scalar::I32, span);
+        return TypedExpr::constant(nearest as u32 as u64, Scalar::I32, span);
     }
     let Some(ty) = index.ty.as_value() else { return index };
     let Some(scalar) = ty.as_scalar().filter(|_| !fits_in_int(ty)) else { return cast(index, Scalar::I32) };
-    let bound = |bound: i32| Expr::constant(i64::from(bound) as u64, scalar, span);
+    let bound = |bound: i32| TypedExpr::constant(i64::from(bound) as u64, scalar, span);
     let mut nearest = op(Op::Min, index, bound(i32::MAX), ty);
     if scalar.is_signed_int() {
         nearest = op(Op::Max, nearest, bound(i32::MIN), ty);
@@ -247,26 +248,26 @@ fn saturated(index: Expr) -> Expr {
 }
 
 /// A value as another scalar type.
-fn cast(value: Expr, scalar: Scalar) -> Expr {
+fn cast(value: TypedExpr, scalar: Scalar) -> TypedExpr {
     if value.ty == ExprType::scalar(scalar) {
         return value;
     }
     let span = value.span;
-    Expr::new(ExprKind::Cast(Box::new(value)), ExprType::scalar(scalar), span)
+    TypedExpr::new(ExprKind::Cast(Box::new(value)), ExprType::scalar(scalar), span)
 }
 
-fn op(op: Op, a: Expr, b: Expr, ty: Type) -> Expr {
+fn op(op: Op, a: TypedExpr, b: TypedExpr, ty: Type) -> TypedExpr {
     let span = a.span;
-    Expr::new(ExprKind::Op { op, args: vec![a, b], updates: smallvec![] }, ExprType::Value(ty), span)
+    TypedExpr::new(ExprKind::Op { op, args: vec![a, b], updates: smallvec![] }, ExprType::Value(ty), span)
 }
 
-fn select(cond: Expr, a: Expr, b: Expr) -> Expr {
+fn select(cond: TypedExpr, a: TypedExpr, b: TypedExpr) -> TypedExpr {
     let span = a.span;
     let kind = ExprKind::Op { op: Op::Select, args: vec![cond, a, b], updates: smallvec![] };
-    Expr::new(kind, ExprType::scalar(Scalar::I32), span)
+    TypedExpr::new(kind, ExprType::scalar(Scalar::I32), span)
 }
 
-fn add(a: Expr, b: Expr) -> Expr {
+fn add(a: TypedExpr, b: TypedExpr) -> TypedExpr {
     match (constant_index(&a), constant_index(&b)) {
         (Some(0), _) => b,
         (_, Some(0)) => a,
@@ -274,7 +275,7 @@ fn add(a: Expr, b: Expr) -> Expr {
     }
 }
 
-fn multiply(a: Expr, b: Expr) -> Expr {
+fn multiply(a: TypedExpr, b: TypedExpr) -> TypedExpr {
     match (constant_index(&a), constant_index(&b)) {
         (Some(1), _) => b,
         (_, Some(1)) => a,

@@ -1,11 +1,11 @@
 //! Checking statements: blocks and branches.
 
-use super::call::Argument;
+use super::call::CallArgument;
 use super::expression::MAX_DEPTH;
-use super::flow::{Flow, LocalSet};
-use super::function::Checker;
-use crate::environment::Builtin;
-use crate::typed_ast::{ExprKind, ExprType, Stmt, StmtKind};
+use super::flow::{FlowState, LocalSet};
+use super::function::FunctionChecker;
+use crate::environment::BuiltinFunction;
+use crate::typed_ast::{ExprKind, ExprType, StmtKind, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, Op, Span};
 use ruff_python_ast as ast;
 use smallvec::smallvec;
@@ -13,9 +13,9 @@ use smallvec::smallvec;
 /// More branches of open `if` statements, each in the `else` of the one before, are not checked.
 const MAX_ELIFS: u32 = 250;
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Checks statements in order. What follows a `return`, `break` or `continue` is checked and left out.
-    pub(super) fn block(&mut self, body: &'a [ast::Stmt], out: &mut Vec<Stmt>) {
+    pub(super) fn block(&mut self, body: &'a [ast::Stmt], out: &mut Vec<TypedStmt>) {
         if self.depth >= MAX_DEPTH {
             if let Some(first) = body.first() {
                 let span = self.span(first);
@@ -54,7 +54,7 @@ impl<'a> Checker<'_, '_, 'a> {
         self.depth -= 1;
     }
 
-    pub(super) fn one_statement(&mut self, stmt: &'a ast::Stmt, out: &mut Vec<Stmt>) {
+    pub(super) fn one_statement(&mut self, stmt: &'a ast::Stmt, out: &mut Vec<TypedStmt>) {
         let span = self.span(stmt);
         if !self.spend(1, stmt) {
             return;
@@ -78,18 +78,19 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    fn expression_statement(&mut self, expr: &'a ast::Expr, span: Span, out: &mut Vec<Stmt>) {
+    fn expression_statement(&mut self, expr: &'a ast::Expr, span: Span, out: &mut Vec<TypedStmt>) {
         // A docstring, or a stand-in for an empty block.
         if matches!(expr, ast::Expr::StringLiteral(_) | ast::Expr::EllipsisLiteral(_)) {
             return;
         }
         match self.called_builtin(expr) {
-            Some((Builtin::Print, call)) => return self.print(call, span, out),
-            Some((Builtin::Printf, call)) => return self.printf(call, span, out),
-            Some((Builtin::Op(op), call)) => {
+            Some((BuiltinFunction::Print, call)) => return self.print(call, span, out),
+            Some((BuiltinFunction::Printf, call)) => return self.printf(call, span, out),
+            Some((BuiltinFunction::Op(op), call)) => {
                 if let Some((arguments, targets)) = outputs(op, call) {
                     let name = self.unit.text(ruff_text_size::Ranged::range(&*call.func));
-                    let values = arguments.iter().map(|arg| Argument { name: None, value: self.expr(arg) }).collect();
+                    let values =
+                        arguments.iter().map(|arg| CallArgument { name: None, value: self.expr(arg) }).collect();
                     let value = self.op_call(op, values, name, span);
                     return self.unpack(targets, smallvec![value], span, out);
                 }
@@ -102,13 +103,13 @@ impl<'a> Checker<'_, '_, 'a> {
             ExprType::Number if checked.number().is_some() => {}
             ExprType::Number => {
                 let settled = self.settle(checked);
-                out.push(Stmt { kind: StmtKind::Expr(settled), span });
+                out.push(TypedStmt { kind: StmtKind::Expr(settled), span });
             }
-            _ => out.push(Stmt { kind: StmtKind::Expr(checked), span }),
+            _ => out.push(TypedStmt { kind: StmtKind::Expr(checked), span }),
         }
     }
 
-    fn assert(&mut self, assert: &'a ast::StmtAssert, span: Span, out: &mut Vec<Stmt>) {
+    fn assert(&mut self, assert: &'a ast::StmtAssert, span: Span, out: &mut Vec<TypedStmt>) {
         let cond = self.condition(&assert.test);
         let message = match assert.msg.as_deref() {
             None => {
@@ -128,7 +129,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         if !cond.is_error() {
-            out.push(Stmt { kind: StmtKind::Assert { cond, message: message.into() }, span });
+            out.push(TypedStmt { kind: StmtKind::Assert { cond, message: message.into() }, span });
         }
     }
 
@@ -139,7 +140,7 @@ impl<'a> Checker<'_, '_, 'a> {
         body: &'a [ast::Stmt],
         clauses: &'a [ast::ElifElseClause],
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
         if let Some(taken) = self.choice(test) {
             let was_reachable = self.flow.reachable;
@@ -168,7 +169,7 @@ impl<'a> Checker<'_, '_, 'a> {
             _ => None,
         };
         let before = self.flow.clone();
-        let enter = |taken: bool| if known == Some(!taken) { Flow::never() } else { before.clone() };
+        let enter = |taken: bool| if known == Some(!taken) { FlowState::never() } else { before.clone() };
         self.assigned.push(LocalSet::default());
         let (mut then, mut otherwise) = (Vec::new(), Vec::new());
         self.flow = enter(true);
@@ -202,7 +203,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return;
         }
         let merged = assigned.select(|local| self.flow.set.contains(local));
-        out.push(Stmt { kind: StmtKind::If { cond, then, otherwise, merged }, span });
+        out.push(TypedStmt { kind: StmtKind::If { cond, then, otherwise, merged }, span });
     }
 
     fn too_many_branches(&mut self, span: Span) {

@@ -5,23 +5,23 @@
 //! static expression names is unrolled.
 
 use super::composite::integer;
-use super::flow::Flow;
-use super::function::{Checker, Name};
+use super::flow::FlowState;
+use super::function::{FunctionChecker, NameMeaning};
 use super::loops::range_scalar;
 use crate::constant;
-use crate::environment::{Builtin, Captured, Variable};
-use crate::number::Number;
+use crate::environment::{BuiltinFunction, CapturedMeaning, KernelVariable};
+use crate::number::PythonNumber;
 use crate::source::dotted;
-use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
+use crate::typed_ast::{AssignTarget, ExprKind, ExprType, LocalId, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast};
 use ruff_text_size::Ranged;
 use smallvec::smallvec;
 
-impl<'a> Checker<'_, '_, 'a> {
-    /// What a call of `static` is; `None` if that is reported.
-    pub(super) fn static_value(&mut self, call: &'a ast::ExprCall) -> Option<Captured> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
+    /// Returns what a call of `static` is; `None` if that is reported.
+    pub(super) fn static_value(&mut self, call: &'a ast::ExprCall) -> Option<CapturedMeaning> {
         let span = self.span(call);
         let name = self.unit.text(call.func.range());
         let ([expr], []) = (&*call.arguments.args, &*call.arguments.keywords) else {
@@ -33,20 +33,20 @@ impl<'a> Checker<'_, '_, 'a> {
         for name in names_in(expr) {
             let value = match self.names.get(name) {
                 None => continue,
-                Some(Name::Known(index)) => self.known[*index].clone(),
-                Some(Name::Local(local)) if let Some(Type::Composite(ty)) = Some(self.local_type(*local)) => {
-                    variables.push((name, Variable::OfLength(ty.shape()[0])));
+                Some(NameMeaning::Known(index)) => self.known[*index].clone(),
+                Some(NameMeaning::Local(local)) if let Some(Type::Composite(ty)) = Some(self.local_type(*local)) => {
+                    variables.push((name, KernelVariable::OfLength(ty.shape()[0])));
                     continue;
                 }
-                Some(Name::View(view)) if let ExprType::Values(types) = &self.views[*view].ty => {
-                    variables.push((name, Variable::OfLength(types.len() as u16)));
+                Some(NameMeaning::View(view)) if let ExprType::Values(types) = &self.views[*view].ty => {
+                    variables.push((name, KernelVariable::OfLength(types.len() as u16)));
                     continue;
                 }
-                Some(Name::Poisoned) => {
+                Some(NameMeaning::Poisoned) => {
                     self.failed = true;
                     return None;
                 }
-                Some(Name::Local(_) | Name::Struct(_) | Name::Later(_) | Name::View(_)) => {
+                Some(NameMeaning::Local(_) | NameMeaning::Struct(_) | NameMeaning::Later(_) | NameMeaning::View(_)) => {
                     let message = format!("`{name}` is a variable of the kernel, which `static` cannot see");
                     let help = "use names from outside, constants, and counters of loops over constant ranges";
                     self.reject(Code::BadCapture, span, message, help);
@@ -77,16 +77,18 @@ impl<'a> Checker<'_, '_, 'a> {
         value
     }
 
-    /// What names mean in a constant expression of the function's body.
-    fn constant_lookup(&self, path: &[&str]) -> Option<Captured> {
+    /// Returns what names mean in a constant expression of the function's body.
+    fn constant_lookup(&self, path: &[&str]) -> Option<CapturedMeaning> {
         match self.known_or_outside(path)? {
-            // Of the counters of unrolled loops, whose type does not matter here.
-            Captured::Constant(bits, scalar) if scalar.is_int() => Some(Captured::Int(integer(bits, scalar))),
+            // Counters of unrolled loops, whose type does not matter here.
+            CapturedMeaning::Constant(bits, scalar) if scalar.is_int() => {
+                Some(CapturedMeaning::Int(integer(bits, scalar)))
+            }
             other => Some(other),
         }
     }
 
-    /// What a condition is, if that is known when the kernel is compiled.
+    /// Returns what a condition is, if that is known when the kernel is compiled.
     pub(super) fn choice(&mut self, test: &'a ast::Expr) -> Option<bool> {
         match test {
             ast::Expr::Name(name)
@@ -124,7 +126,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             ast::Expr::Name(_) | ast::Expr::Attribute(_) | ast::Expr::Call(_) => {
                 let value = self.meaning(test)?;
-                if let Captured::Constant(bits, scalar) = value {
+                if let CapturedMeaning::Constant(bits, scalar) = value {
                     return (!scalar.is_float()).then_some(bits != 0);
                 }
                 constant::truth(&value)
@@ -133,11 +135,11 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// Whether two expressions are the same type; `None` if one of them is no type.
+    /// Tells whether two expressions are the same type; `None` if one of them is no type.
     fn same_type_as(&mut self, left: &'a ast::Expr, right: &'a ast::Expr) -> Option<bool> {
         let type_of = |meaning| match meaning {
-            Captured::Type(scalar) => Some(Type::Scalar(scalar)),
-            Captured::Composite(composite) => Some(Type::Composite(composite)),
+            CapturedMeaning::Type(scalar) => Some(Type::Scalar(scalar)),
+            CapturedMeaning::Composite(composite) => Some(Type::Composite(composite)),
             _ => None,
         };
         let is_type_like =
@@ -149,7 +151,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(left == type_of(self.meaning(right)?)?)
     }
 
-    /// Whether a static expression or the index of a tuple in a loop names its counter.
+    /// Returns true if a static expression or the index of a tuple in a loop names its counter.
     pub(super) fn must_unroll(&self, stmt: &'a ast::StmtFor) -> bool {
         let ast::Expr::Name(counter) = &*stmt.target else { return false };
         let mut finder = StaticFinder { checker: self, counter: counter.id.as_str(), found: false };
@@ -161,21 +163,22 @@ impl<'a> Checker<'_, '_, 'a> {
     ///
     /// The counter is a variable like that of any loop, so that it has its last value afterwards. In the text between
     /// the start of an iteration and an assignment to it, its name stands for the iteration's value.
-    pub(super) fn unrolled(&mut self, stmt: &'a ast::StmtFor, range: ConstantRange, out: &mut Vec<Stmt>) {
+    pub(super) fn unrolled(&mut self, stmt: &'a ast::StmtFor, range: ConstantRange, out: &mut Vec<TypedStmt>) {
         let ast::Expr::Name(counter) = &*stmt.target else { return };
         let name = counter.id.as_str();
         let Some(local) = self.counter(&stmt.target, Some(range.scalar)) else { return };
         let is_reassigned = assigns_any(&stmt.body, |assigned| assigned == name);
         let counter_span = self.span(counter);
-        let value_of =
-            |value: i128| Expr::constant(Number::Int(value).convert(range.scalar), range.scalar, counter_span);
-        let set_counter = |checker: &mut Self, value: i128, out: &mut Vec<Stmt>| {
+        let value_of = |value: i128| {
+            TypedExpr::constant(PythonNumber::Int(value).convert(range.scalar), range.scalar, counter_span)
+        };
+        let set_counter = |checker: &mut Self, value: i128, out: &mut Vec<TypedStmt>| {
             let value = value_of(value);
             checker.lint_assigned(local, &value);
             checker.mark_assigned(local);
             checker.flow.set.insert(local);
-            let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
-            out.push(Stmt { kind, span: counter_span });
+            let kind = StmtKind::Assign { targets: smallvec![AssignTarget::Local(local)], values: smallvec![value] };
+            out.push(TypedStmt { kind, span: counter_span });
         };
         let mut is_left = false;
         let mut last = None;
@@ -187,10 +190,14 @@ impl<'a> Checker<'_, '_, 'a> {
             if is_reassigned {
                 set_counter(self, value, out);
             }
-            self.known.push(Captured::Constant(Number::Int(value).convert(range.scalar), range.scalar));
-            self.names.insert(name, Name::Known(self.known.len() - 1));
-            let copy =
-                Unrolled { n_loops: self.loops.len(), n_open: self.assigned.len(), counter: (name, local), jump: None };
+            self.known.push(CapturedMeaning::Constant(PythonNumber::Int(value).convert(range.scalar), range.scalar));
+            self.names.insert(name, NameMeaning::Known(self.known.len() - 1));
+            let copy = UnrolledCopy {
+                n_loops: self.loops.len(),
+                n_open: self.assigned.len(),
+                counter: (name, local),
+                jump: None,
+            };
             self.unrolled.push(copy);
             self.block(&stmt.body, out);
             if let Some((left, flow)) = self.unrolled.pop().and_then(|copy| copy.jump) {
@@ -201,11 +208,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 break;
             }
         }
-        self.names.insert(name, Name::Local(local));
+        self.names.insert(name, NameMeaning::Local(local));
         if let Some(last) = last.filter(|_| !is_reassigned && self.flow.reachable) {
             set_counter(self, last, out);
         }
-        // What one iteration sets is read at the start of the text of the next.
+        // A variable that one iteration sets is read at the start of the text of the next.
         let span = self.span(stmt);
         for local in &mut self.locals {
             if (span.start..span.end).contains(&local.last_read) {
@@ -220,10 +227,10 @@ impl<'a> Checker<'_, '_, 'a> {
     /// Makes a counter of an unrolled loop around a variable for the rest of the iteration, as it is once it may be
     /// assigned.
     pub(super) fn release_counter(&mut self, name: &str) {
-        if let Some(Name::Known(_)) = self.names.get(name)
+        if let Some(NameMeaning::Known(_)) = self.names.get(name)
             && let Some(&(name, local)) = self.unrolled.iter().rev().map(|copy| &copy.counter).find(|c| c.0 == name)
         {
-            self.names.insert(name, Name::Local(local));
+            self.names.insert(name, NameMeaning::Local(local));
         }
     }
 
@@ -231,7 +238,9 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn release_counters_assigned_in(&mut self, body: &'a [ast::Stmt]) {
         for at in 0..self.unrolled.len() {
             let name = self.unrolled[at].counter.0;
-            if matches!(self.names.get(name), Some(Name::Known(_))) && assigns_any(body, |assigned| assigned == name) {
+            if matches!(self.names.get(name), Some(NameMeaning::Known(_)))
+                && assigns_any(body, |assigned| assigned == name)
+            {
                 self.release_counter(name);
             }
         }
@@ -256,13 +265,13 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// The values of a `range` of constants.
     pub(super) fn constant_range(&mut self, iter: &'a ast::Expr) -> Option<ConstantRange> {
-        let Some((Builtin::Range, call)) = self.called_builtin(iter) else { return None };
+        let Some((BuiltinFunction::Range, call)) = self.called_builtin(iter) else { return None };
         let arguments = self.arguments(call)?;
         let scalar = range_scalar(arguments.iter().map(|argument| &argument.value))?;
         let mut values = Vec::new();
         for argument in &arguments {
             values.push(match (argument.value.number(), &argument.value.kind) {
-                (Some(Number::Int(value)), _) => value,
+                (Some(PythonNumber::Int(value)), _) => value,
                 (None, ExprKind::Const(_)) => super::composite::constant_index(&argument.value)?,
                 _ => return None,
             });
@@ -275,7 +284,7 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let inside = |value: &i128| if step > 0 { *value < stop } else { *value > stop };
         // An argument that the type does not have is reported where the range is read.
-        let fits = |value: &i128| Number::Int(*value).fit(scalar).is_some();
+        let fits = |value: &i128| PythonNumber::Int(*value).fit(scalar).is_some();
         let values = std::iter::successors(Some(start), |value| Some(value + step));
         let values = values.take_while(inside).take(MAX_UNROLLED).collect();
         [start, stop, step].iter().all(fits).then_some(ConstantRange { scalar, values })
@@ -290,14 +299,14 @@ pub(super) struct ConstantRange {
 }
 
 /// A copy of the body of a loop that is unrolled.
-pub(super) struct Unrolled<'a> {
-    /// How many loops and how many branches are open around its statements.
+pub(super) struct UnrolledCopy<'a> {
+    /// Number of loops and how many branches are open around its statements.
     n_loops: usize,
     n_open: usize,
     /// The name of its counter, and the variable that this is outside.
     counter: (&'a str, LocalId),
-    /// How it ended early: whether the loop is left, and what was set then.
-    jump: Option<(bool, Flow)>,
+    /// Says how it ended early: whether the loop is left, and what was set then.
+    jump: Option<(bool, FlowState)>,
 }
 
 /// Iterations of a loop beyond this are too many for it to be unrolled; the limit of a kernel's length is reached
@@ -305,20 +314,20 @@ pub(super) struct Unrolled<'a> {
 const MAX_UNROLLED: usize = 1 << 20;
 
 /// A value that Python can be given back.
-fn number_of(value: &Captured) -> Option<Variable> {
+fn number_of(value: &CapturedMeaning) -> Option<KernelVariable> {
     Some(match *value {
-        Captured::Bool(value) => Variable::Bool(value),
-        Captured::Int(value) => Variable::Int(value),
-        Captured::Float(value) => Variable::Float(value.to_bits()),
-        Captured::Constant(bits, scalar) if scalar.is_int() => Variable::Int(integer(bits, scalar)),
+        CapturedMeaning::Bool(value) => KernelVariable::Bool(value),
+        CapturedMeaning::Int(value) => KernelVariable::Int(value),
+        CapturedMeaning::Float(value) => KernelVariable::Float(value.to_bits()),
+        CapturedMeaning::Constant(bits, scalar) if scalar.is_int() => KernelVariable::Int(integer(bits, scalar)),
         _ => return None,
     })
 }
 
 /// True if statements, or those in them, assign a name for which `is_sought` holds.
 fn assigns_any(body: &[ast::Stmt], is_sought: impl Fn(&str) -> bool) -> bool {
-    struct Assigned<F>(F, bool);
-    impl<'a, F: Fn(&str) -> bool> Visitor<'a> for Assigned<F> {
+    struct AssignedVariables<F>(F, bool);
+    impl<'a, F: Fn(&str) -> bool> Visitor<'a> for AssignedVariables<F> {
         fn visit_expr(&mut self, expr: &'a ast::Expr) {
             if let ast::Expr::Name(name) = expr {
                 self.1 |= name.ctx.is_store() && (self.0)(name.id.as_str());
@@ -326,15 +335,15 @@ fn assigns_any(body: &[ast::Stmt], is_sought: impl Fn(&str) -> bool) -> bool {
             visitor::walk_expr(self, expr);
         }
     }
-    let mut assigned = Assigned(is_sought, false);
+    let mut assigned = AssignedVariables(is_sought, false);
     assigned.visit_body(body);
     assigned.1
 }
 
 /// The names an expression reads, each once.
 fn names_in(expr: &ast::Expr) -> Vec<&str> {
-    struct Names<'a>(Vec<&'a str>);
-    impl<'a> Visitor<'a> for Names<'a> {
+    struct ExpressionNames<'a>(Vec<&'a str>);
+    impl<'a> Visitor<'a> for ExpressionNames<'a> {
         fn visit_expr(&mut self, expr: &'a ast::Expr) {
             if let ast::Expr::Name(name) = expr
                 && !self.0.contains(&name.id.as_str())
@@ -344,14 +353,14 @@ fn names_in(expr: &ast::Expr) -> Vec<&str> {
             visitor::walk_expr(self, expr);
         }
     }
-    let mut names = Names(Vec::new());
+    let mut names = ExpressionNames(Vec::new());
     names.visit_expr(expr);
     names.0
 }
 
 /// Looks for `static(…)` with a counter in it, and for tuples indexed with it.
 struct StaticFinder<'c, 'k, 'o, 'a> {
-    checker: &'c Checker<'k, 'o, 'a>,
+    checker: &'c FunctionChecker<'k, 'o, 'a>,
     counter: &'a str,
     found: bool,
 }
@@ -374,24 +383,24 @@ impl<'b> Visitor<'b> for StaticFinder<'_, '_, '_, '_> {
     }
 }
 
-/// Whether a call is one of `static`.
-pub(crate) fn is_static(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>) -> bool {
+/// Tells whether a call is one of `static`.
+pub(crate) fn is_static(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<CapturedMeaning>) -> bool {
     let is_named = |path: &[&str]| matches!(path.last(), Some(&"static"));
     let path = dotted(&call.func).filter(|path| is_named(path));
-    path.is_some_and(|path| matches!(lookup(&path), Some(Captured::Builtin(Builtin::Constant))))
+    path.is_some_and(|path| matches!(lookup(&path), Some(CapturedMeaning::Builtin(BuiltinFunction::Constant))))
 }
 
 /// The static expressions of a function that name no variable of it, and how many it has with those that do.
 pub(crate) fn static_expressions<'a>(
     def: &'a ast::StmtFunctionDef,
-    lookup: &dyn Fn(&[&str]) -> Option<Captured>,
+    lookup: &dyn Fn(&[&str]) -> Option<CapturedMeaning>,
 ) -> (Vec<&'a ast::Expr>, usize) {
-    struct Finder<'a, 'l> {
-        lookup: &'l dyn Fn(&[&str]) -> Option<Captured>,
+    struct StaticFinder<'a, 'l> {
+        lookup: &'l dyn Fn(&[&str]) -> Option<CapturedMeaning>,
         own: Vec<&'a str>,
         found: Vec<&'a ast::Expr>,
     }
-    impl<'a> Visitor<'a> for Finder<'a, '_> {
+    impl<'a> Visitor<'a> for StaticFinder<'a, '_> {
         fn visit_expr(&mut self, expr: &'a ast::Expr) {
             match expr {
                 ast::Expr::Call(call) if is_static(call, self.lookup) => {
@@ -405,9 +414,9 @@ pub(crate) fn static_expressions<'a>(
         }
     }
     let parameters = def.parameters.iter_non_variadic_params().map(|p| p.parameter.name.as_str());
-    let mut finder = Finder { lookup, own: parameters.collect(), found: Vec::new() };
+    let mut finder = StaticFinder { lookup, own: parameters.collect(), found: Vec::new() };
     finder.visit_body(&def.body);
-    let Finder { own, mut found, .. } = finder;
+    let StaticFinder { own, mut found, .. } = finder;
     let n_all = found.len();
     found.retain(|expr| names_in(expr).iter().all(|name| !own.contains(name)));
     (found, n_all)

@@ -4,10 +4,10 @@
 //! of its leaves, or a call or conditional that gives them. A leaf that is an array is a name for an array, as other
 //! variables are that stand for one: it is set once, and nothing is stored.
 
-use super::composite::{Held, construct};
-use super::function::{Checker, Name};
-use crate::structure::{Field, StructType, ValueType};
-use crate::typed_ast::{Element, Expr, ExprKind, ExprType, LocalId, Places, Target, Targets};
+use super::composite::{Temporaries, construct};
+use super::function::{FunctionChecker, NameMeaning};
+use crate::structure::{StructField, StructType, ValueType};
+use crate::typed_ast::{AssignTarget, ElementPlace, ElementPlaces, ExprKind, ExprType, LocalId, Targets, TypedExpr};
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
@@ -18,36 +18,36 @@ use std::sync::Arc;
 pub(super) struct StructVariable {
     pub(super) name: Arc<str>,
     pub(super) ty: ValueType,
-    /// Where it is first assigned.
+    /// The place where it is first assigned.
     pub(super) span: Span,
-    /// By leaf; `None` for an array that it has not been given.
+    /// Indexed by leaf; `None` for an array that it has not been given.
     pub(super) leaves: SmallVec<[Option<LocalId>; 8]>,
 }
 
 /// Something with a name that holds leaves: `s`, `s.pose`, `bodies[i]`, `bodies[i].pose.position`.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct StructPlace {
     /// The variable it is in, by its index.
     variable: usize,
     /// The first of its leaves among the variable's.
     first: usize,
     /// The type of what it holds.
     ty: ValueType,
-    /// Of an element of an array of structs, the indices.
-    indices: Option<SmallVec<[Expr; 2]>>,
+    /// The indices of an element of an array of structs.
+    indices: Option<SmallVec<[TypedExpr; 2]>>,
     span: Span,
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// A new variable with locals for those leaves that are no arrays; with `with_arrays`, for all of them.
-    pub(super) fn new_struct(&mut self, name: &str, ty: ValueType, span: Span, with_arrays: bool) -> Name {
+    pub(super) fn new_struct(&mut self, name: &str, ty: ValueType, span: Span, with_arrays: bool) -> NameMeaning {
         let leaves = ty.leaves(name).into_iter().map(|leaf| {
             let is_array = leaf.ty.as_any_array().is_some();
             (with_arrays || !is_array).then(|| self.new_local(&leaf.path, leaf.ty, span))
         });
         let leaves = leaves.collect();
         self.structs.push(StructVariable { name: name.into(), ty, span, leaves });
-        Name::Struct(self.structs.len() - 1)
+        NameMeaning::Struct(self.structs.len() - 1)
     }
 
     /// The type of what an expression names, if that is a struct variable, an element of an array of structs, or a
@@ -60,7 +60,7 @@ impl<'a> Checker<'_, '_, 'a> {
     fn place_type_within(&self, expr: &ast::Expr) -> Option<ValueType> {
         match expr {
             ast::Expr::Name(name) => match self.names.get(name.id.as_str())? {
-                Name::Struct(variable) => Some(self.structs[*variable].ty),
+                NameMeaning::Struct(variable) => Some(self.structs[*variable].ty),
                 _ => None,
             },
             ast::Expr::Attribute(attribute) => match self.place_type(&attribute.value)? {
@@ -80,8 +80,8 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What an expression names that has a [`Checker::place_type`]; `None` if an index is rejected.
-    pub(super) fn place(&mut self, expr: &'a ast::Expr) -> Option<Place> {
+    /// Returns what an expression names that has a [`FunctionChecker::place_type`]; `None` if an index is rejected.
+    pub(super) fn place(&mut self, expr: &'a ast::Expr) -> Option<StructPlace> {
         let span = self.span(expr);
         match expr {
             ast::Expr::Name(name) => self.place_named(name.id.as_str(), span),
@@ -92,13 +92,13 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The variable of this name, if it is a struct or an array of structs.
-    pub(super) fn place_named(&self, name: &str, span: Span) -> Option<Place> {
-        let &Name::Struct(variable) = self.names.get(name)? else { return None };
-        Some(Place { variable, first: 0, ty: self.structs[variable].ty, indices: None, span })
+    pub(super) fn place_named(&self, name: &str, span: Span) -> Option<StructPlace> {
+        let &NameMeaning::Struct(variable) = self.names.get(name)? else { return None };
+        Some(StructPlace { variable, first: 0, ty: self.structs[variable].ty, indices: None, span })
     }
 
     /// `place.name`; an unknown name is reported.
-    pub(super) fn field_place(&mut self, attribute: &'a ast::ExprAttribute, span: Span) -> Option<Place> {
+    pub(super) fn field_place(&mut self, attribute: &'a ast::ExprAttribute, span: Span) -> Option<StructPlace> {
         let Some(ValueType::Struct(of)) = self.place_type(&attribute.value) else { return None };
         let field = self.field(of, attribute.attr.as_str(), span);
         let mut place = self.place(&attribute.value)?;
@@ -110,12 +110,12 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `place[i]`, of an array of structs.
-    pub(super) fn element_place(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Place> {
+    pub(super) fn element_place(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<StructPlace> {
         let (base, _) = subscripted(subscript);
         let Some(ValueType::StructArray { elem, ndim, .. }) = self.place_type(base) else { return None };
         let mut place = self.place(base)?;
         let indices = self.indices(subscript);
-        if !self.fits_rank(base, ndim, indices.len(), span) || indices.iter().any(Expr::is_error) {
+        if !self.fits_rank(base, ndim, indices.len(), span) || indices.iter().any(TypedExpr::is_error) {
             return None;
         }
         if let Some((message, help)) = elem.why_no_array() {
@@ -129,7 +129,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A field by its name; reports if there is none.
-    fn field(&mut self, of: StructType, name: &str, span: Span) -> Option<&'static Field> {
+    fn field(&mut self, of: StructType, name: &str, span: Span) -> Option<&'static StructField> {
         let found = of.field(name);
         if found.is_none() {
             let names: Vec<&str> = of.fields().iter().map(|field| &*field.name).collect();
@@ -143,7 +143,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A variable's leaf as a value.
-    fn leaf(&mut self, variable: usize, leaf: usize, span: Span) -> Expr {
+    fn leaf(&mut self, variable: usize, leaf: usize, span: Span) -> TypedExpr {
         if let Some(local) = self.structs[variable].leaves[leaf] {
             return self.read_local(local, span);
         }
@@ -153,9 +153,9 @@ impl<'a> Checker<'_, '_, 'a> {
         self.reject(Code::MaybeUnset, span, message, format!("assign it first: `{path} = …`"))
     }
 
-    /// What a place holds.
-    pub(super) fn read_place(&mut self, place: Place) -> Expr {
-        let Place { variable, first, ty, indices, span } = place;
+    /// Returns what a place holds.
+    pub(super) fn read_place(&mut self, place: StructPlace) -> TypedExpr {
+        let StructPlace { variable, first, ty, indices, span } = place;
         let Some(indices) = indices else {
             if ty.as_plain().is_some() {
                 return self.leaf(variable, first, span);
@@ -169,26 +169,26 @@ impl<'a> Checker<'_, '_, 'a> {
                 && of.is_indexed_array()
             {
                 let leaves = leaves.collect();
-                return self.indexed_array(leaves, span).unwrap_or_else(|| Expr::error(span));
+                return self.indexed_array(leaves, span).unwrap_or_else(|| TypedExpr::error(span));
             }
             return tuple(ty.into(), leaves.collect(), span);
         };
         if let Some(elem) = ty.as_plain() {
             return match self.plain_element(variable, first, indices, span) {
-                Some(element) => Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span),
-                None => Expr::error(span),
+                Some(element) => TypedExpr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span),
+                None => TypedExpr::error(span),
             };
         }
-        let mut held = Held::default();
-        let indices: SmallVec<[Expr; 2]> = indices.into_iter().map(|index| self.hold(index, &mut held)).collect();
+        let mut held = Temporaries::default();
+        let indices: SmallVec<[TypedExpr; 2]> = indices.into_iter().map(|index| self.hold(index, &mut held)).collect();
         let types = ty.leaf_types();
         let leaves = types.iter().enumerate().map(|(leaf, &ty)| {
             let element = self.plain_element(variable, first + leaf, indices.clone(), span);
-            element.map(|element| Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(ty), span))
+            element.map(|element| TypedExpr::new(ExprKind::Load(Box::new(element)), ExprType::Value(ty), span))
         });
         match leaves.collect() {
             Some(leaves) => held.around(tuple(ty.into(), leaves, span)),
-            None => Expr::error(span),
+            None => TypedExpr::error(span),
         }
     }
 
@@ -196,27 +196,32 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         variable: usize,
         leaf: usize,
-        indices: SmallVec<[Expr; 2]>,
+        indices: SmallVec<[TypedExpr; 2]>,
         span: Span,
-    ) -> Option<Element> {
+    ) -> Option<ElementPlace> {
         let array = self.leaf(variable, leaf, span);
-        (!array.is_error()).then(|| Element { array: Box::new(array), indices, span })
+        (!array.is_error()).then(|| ElementPlace { array: Box::new(array), indices, span })
     }
 
     /// The array that a place holds first: what an array of structs has extents by.
-    pub(super) fn first_array(&mut self, place: &Place) -> Expr {
+    pub(super) fn first_array(&mut self, place: &StructPlace) -> TypedExpr {
         self.leaf(place.variable, place.first, place.span)
     }
 
     /// An element of an array of structs that a place with one leaf is, and that leaf's type.
-    pub(super) fn as_element(&mut self, place: &Place) -> Option<(Element, Type)> {
+    pub(super) fn as_element(&mut self, place: &StructPlace) -> Option<(ElementPlace, Type)> {
         let (indices, ty) = (place.indices.clone()?, place.ty.as_plain()?);
         Some((self.plain_element(place.variable, place.first, indices, place.span)?, ty))
     }
 
     /// Assigns a value to a place: appends the targets, and gives the value as it is stored in them. `None` if it is
     /// rejected or nothing is to be stored.
-    pub(super) fn assign_place(&mut self, place: Place, value: Expr, targets: &mut Targets) -> Option<Expr> {
+    pub(super) fn assign_place(
+        &mut self,
+        place: StructPlace,
+        value: TypedExpr,
+        targets: &mut Targets,
+    ) -> Option<TypedExpr> {
         let reason = if place.indices.is_some() && place.first == 0 && place.ty.as_plain().is_none() {
             "the array's element".to_owned()
         } else {
@@ -226,23 +231,23 @@ impl<'a> Checker<'_, '_, 'a> {
         if value.is_error() {
             return None;
         }
-        let Place { variable, first, ty, indices, span } = place;
+        let StructPlace { variable, first, ty, indices, span } = place;
         let leaves = first..first + ty.n_leaves();
         if let Some(indices) = indices {
-            let mut arrays: SmallVec<[Expr; 4]> = leaves.map(|leaf| self.leaf(variable, leaf, span)).collect();
-            if arrays.iter().any(Expr::is_error) {
+            let mut arrays: SmallVec<[TypedExpr; 4]> = leaves.map(|leaf| self.leaf(variable, leaf, span)).collect();
+            if arrays.iter().any(TypedExpr::is_error) {
                 return None;
             }
             targets.push(match arrays.len() {
-                1 => Target::Element(Box::new(Element { array: Box::new(arrays.remove(0)), indices, span })),
+                1 => AssignTarget::Element(Box::new(ElementPlace { array: Box::new(arrays.remove(0)), indices, span })),
                 _ => {
                     let each = arrays.into_iter().map(|array| (array, smallvec![])).collect();
-                    Target::Places(Box::new(Places { each, indices, span }))
+                    AssignTarget::Places(Box::new(ElementPlaces { each, indices, span }))
                 }
             });
             return Some(value);
         }
-        // What is not set as a whole has no fields that can be.
+        // A struct that is not set as a whole has no fields that can be.
         let is_set = self.structs[variable].leaves[leaves.clone()]
             .iter()
             .flatten()
@@ -260,21 +265,21 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         variable: usize,
         leaves: std::ops::Range<usize>,
-        value: Expr,
+        value: TypedExpr,
         targets: &mut Targets,
-    ) -> Option<Expr> {
+    ) -> Option<TypedExpr> {
         let types = self.structs[variable].ty.leaf_types();
         let is_array = |leaf: usize| types[leaf].as_any_array().is_some();
         if !leaves.clone().any(is_array) {
             for leaf in leaves {
                 let local = self.structs[variable].leaves[leaf]?;
                 self.mark_assigned(local);
-                targets.push(Target::Local(local));
+                targets.push(AssignTarget::Local(local));
             }
             return Some(value);
         }
         let (ty, span) = (value.ty.clone(), value.span);
-        let mut held = Held::default();
+        let mut held = Temporaries::default();
         let parts = if ty.is_struct() { self.leaves_of(value, &mut held) } else { vec![value] };
         let mut stored = Vec::new();
         for (leaf, part) in leaves.zip(parts) {
@@ -284,7 +289,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             let local = self.structs[variable].leaves[leaf]?;
             self.mark_assigned(local);
-            targets.push(Target::Local(local));
+            targets.push(AssignTarget::Local(local));
             stored.push(part);
         }
         let types = stored.iter().filter_map(|part| part.ty.full()).collect();
@@ -292,7 +297,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Makes a leaf stand for an array.
-    fn set_array(&mut self, variable: usize, leaf: usize, array: &Expr) -> Option<()> {
+    fn set_array(&mut self, variable: usize, leaf: usize, array: &TypedExpr) -> Option<()> {
         let known = self.structs[variable].leaves[leaf];
         match (known, &array.kind) {
             (None, ExprKind::Local(local)) => self.structs[variable].leaves[leaf] = Some(*local),
@@ -315,13 +320,18 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Gives a variable a struct or an array of structs, and its type if it is the first value.
-    pub(super) fn bind_struct(&mut self, name: &'a ast::ExprName, value: Expr, targets: &mut Targets) -> Option<Expr> {
+    pub(super) fn bind_struct(
+        &mut self,
+        name: &'a ast::ExprName,
+        value: TypedExpr,
+        targets: &mut Targets,
+    ) -> Option<TypedExpr> {
         let span = self.span(name);
         let text = name.id.as_str();
         let ty = value.ty.full()?;
         self.release_counter(text);
         let (was, first) = match self.names.get(text).copied() {
-            Some(Name::Struct(variable)) => {
+            Some(NameMeaning::Struct(variable)) => {
                 let known = &self.structs[variable];
                 if known.ty == ty {
                     if let ValueType::StructArray { .. } = ty {
@@ -333,28 +343,28 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
                 (known.ty, known.span)
             }
-            Some(Name::Local(id)) => (self.local_type(id).into(), self.locals[id.0 as usize].span),
-            Some(Name::Poisoned) => return None,
-            Some(Name::View(view)) => {
+            Some(NameMeaning::Local(id)) => (self.local_type(id).into(), self.locals[id.0 as usize].span),
+            Some(NameMeaning::Poisoned) => return None,
+            Some(NameMeaning::View(view)) => {
                 let what = self.kind_of_view(&self.views[view]);
                 let message = format!("`{text}` stands for {what} and cannot be assigned a value");
                 self.reject(Code::BadAssignment, span, message, "use a variable of another name");
                 return None;
             }
-            Some(Name::Known(index)) => {
+            Some(NameMeaning::Known(index)) => {
                 let message =
                     format!("`{text}` stands for {} and cannot be assigned a value", self.known[index].describe());
                 self.reject(Code::BadAssignment, span, message, "use a variable of another name");
                 return None;
             }
-            Some(Name::Later(_)) | None => {
+            Some(NameMeaning::Later(_)) | None => {
                 let made = self.new_struct(text, ty, span, false);
                 self.names.insert(text, made);
-                let Name::Struct(variable) = made else { return None };
+                let NameMeaning::Struct(variable) = made else { return None };
                 return self.assign_leaves(variable, 0..ty.n_leaves(), value, targets);
             }
         };
-        self.names.insert(text, Name::Poisoned);
+        self.names.insert(text, NameMeaning::Poisoned);
         let message = format!("`{text}` is {} here but was {} before", ty.python_name(), was.python_name());
         self.report(
             Diagnostic::error(Code::Retyped, span, message)
@@ -365,7 +375,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The leaves of a struct or an array of structs, each to be written at most once.
-    pub(super) fn leaves_of(&mut self, value: Expr, held: &mut Held) -> Vec<Expr> {
+    pub(super) fn leaves_of(&mut self, value: TypedExpr, held: &mut Temporaries) -> Vec<TypedExpr> {
         let Some(ty) = value.ty.full() else { return Vec::new() };
         match value.kind {
             ExprKind::Tuple(parts) if !parts.is_empty() => parts,
@@ -378,14 +388,14 @@ impl<'a> Checker<'_, '_, 'a> {
                 let local = |ty| (self.new_local("", ty, span), ty);
                 let leaves: Vec<(LocalId, Type)> = ty.leaf_types().into_iter().map(local).collect();
                 held.push(leaves.iter().map(|(local, _)| *local).collect(), value);
-                let leaf = |(local, ty)| Expr::new(ExprKind::Local(local), ExprType::Value(ty), span);
+                let leaf = |(local, ty)| TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), span);
                 leaves.into_iter().map(leaf).collect()
             }
         }
     }
 
     /// A struct all of whose arrays are set.
-    pub(super) fn complete(&mut self, value: Expr) -> Expr {
+    pub(super) fn complete(&mut self, value: TypedExpr) -> TypedExpr {
         let (ExprKind::Tuple(parts), Some(ty)) = (&value.kind, value.ty.full()) else { return value };
         match parts.iter().position(is_unset) {
             Some(at) => {
@@ -398,13 +408,14 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A field of a struct that is no place: of a call's result.
-    pub(super) fn field_of(&mut self, value: Expr, of: StructType, name: &str, span: Span) -> Expr {
-        let Some(field) = self.field(of, name, span) else { return Expr::error(span) };
-        let mut held = Held::default();
+    pub(super) fn field_of(&mut self, value: TypedExpr, of: StructType, name: &str, span: Span) -> TypedExpr {
+        let Some(field) = self.field(of, name, span) else { return TypedExpr::error(span) };
+        let mut held = Temporaries::default();
         let leaves = self.leaves_of(value, &mut held);
-        // Those that are left out are evaluated all the same: they may update a random state.
-        let mut leaves: Vec<Expr> = leaves.into_iter().map(|leaf| self.hold(leaf, &mut held)).collect();
-        let mut leaves: Vec<Expr> = leaves.drain(field.first_leaf..field.first_leaf + field.ty.n_leaves()).collect();
+        // Those that are left out are evaluated all the same, because they may update a random state.
+        let mut leaves: Vec<TypedExpr> = leaves.into_iter().map(|leaf| self.hold(leaf, &mut held)).collect();
+        let mut leaves: Vec<TypedExpr> =
+            leaves.drain(field.first_leaf..field.first_leaf + field.ty.n_leaves()).collect();
         let leaf = match (field.ty.as_plain(), leaves.pop()) {
             (Some(_), Some(leaf)) if is_unset(&leaf) => {
                 let message = format!("the array `{name}` of this `{}` is not set", of.name());
@@ -426,14 +437,14 @@ impl<'a> Checker<'_, '_, 'a> {
         call: &'a ast::ExprCall,
         path: &[&'a str],
         span: Span,
-    ) -> Expr {
-        let Some(arguments) = self.all_arguments(call) else { return Expr::error(span) };
+    ) -> TypedExpr {
+        let Some(arguments) = self.all_arguments(call) else { return TypedExpr::error(span) };
         if arguments.is_empty() {
             let leaves = of.leaves().iter().map(|leaf| zero(leaf.ty, span)).collect();
             return tuple(ExprType::Struct(of), leaves, span);
         }
         let n_fields = of.fields().len();
-        let mut slots: Vec<Option<Expr>> = vec![None; n_fields];
+        let mut slots: Vec<Option<TypedExpr>> = vec![None; n_fields];
         let mut wrong = None;
         for (i, argument) in arguments.into_iter().enumerate() {
             let slot = match argument.name {
@@ -456,17 +467,17 @@ impl<'a> Checker<'_, '_, 'a> {
             let help = format!("write `{name}()` for zeros, or give a value to every field");
             return self.reject(Code::NoOverload, span, format!("`{name}` is called wrongly: {wrong}"), help);
         }
-        let mut held = Held::default();
-        let is_tuple = |value: &Expr| matches!(value.kind, ExprKind::Tuple(_));
-        // What is evaluated before the leaves must not come before what is written before it.
+        let mut held = Temporaries::default();
+        let is_tuple = |value: &TypedExpr| matches!(value.kind, ExprKind::Tuple(_));
+        // Operands evaluated before the leaves must not come before operands written before them.
         let in_order = slots.iter().flatten().any(|value| value.ty.is_struct() && !is_tuple(value));
         let mut leaves = Vec::with_capacity(of.leaves().len());
         for (field, value) in of.fields().iter().zip(slots) {
-            let Some(value) = value else { return Expr::error(span) };
+            let Some(value) = value else { return TypedExpr::error(span) };
             let reason = format!("the field `{}` of `{}`", field.name, of.name());
             let value = self.expect(value, field.ty, Code::TypeMismatch, &reason);
             if value.is_error() {
-                return Expr::error(span);
+                return TypedExpr::error(span);
             }
             if value.ty.is_struct() {
                 let parts = self.leaves_of(value, &mut held);
@@ -478,13 +489,13 @@ impl<'a> Checker<'_, '_, 'a> {
         held.around(tuple(ExprType::Struct(of), leaves, span))
     }
 
-    /// A value that must have this type because of `reason`, as [`Checker::expect_value`].
-    pub(super) fn expect(&mut self, value: Expr, ty: ValueType, code: Code, reason: &str) -> Expr {
+    /// A value that must have this type because of `reason`, as [`FunctionChecker::expect_value`].
+    pub(super) fn expect(&mut self, value: TypedExpr, ty: ValueType, code: Code, reason: &str) -> TypedExpr {
         if let ValueType::Plain(ty) = ty {
             return self.expect_value(value, ty, code, reason);
         }
         let value = if value.ty.is_struct() { value } else { self.settle(value) };
-        let Some(given) = value.ty.full() else { return Expr::error(value.span) };
+        let Some(given) = value.ty.full() else { return TypedExpr::error(value.span) };
         if given == ty {
             return value;
         }
@@ -499,7 +510,7 @@ impl<'a> Checker<'_, '_, 'a> {
         code: Code,
         reason: &str,
         span: Span,
-    ) -> Expr {
+    ) -> TypedExpr {
         let message = format!("this is {}, but {reason} is {}", given.python_name(), wanted.python_name());
         let help = match (given, wanted) {
             (ValueType::StructArray { elem, .. }, ValueType::Struct(of)) if elem == of => {
@@ -516,7 +527,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Reports a struct where only one value will do.
-    pub(super) fn no_single_value(&mut self, ty: ValueType, span: Span) -> Expr {
+    pub(super) fn no_single_value(&mut self, ty: ValueType, span: Span) -> TypedExpr {
         let message = format!("this is {}, where one value is needed", ty.python_name());
         let help = match ty {
             ValueType::Struct(of) => fields_help(of),
@@ -526,7 +537,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `a if cond else b`, of structs.
-    pub(super) fn struct_choice(&mut self, then: &Expr, otherwise: &Expr) -> Option<StructType> {
+    pub(super) fn struct_choice(&mut self, then: &TypedExpr, otherwise: &TypedExpr) -> Option<StructType> {
         let (Some(a), Some(b)) = (then.ty.full(), otherwise.ty.full()) else {
             self.struct_mismatch_with_number(then, otherwise);
             return None;
@@ -548,29 +559,29 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `where(cond, a, b)`, of structs.
-    pub(super) fn select_struct(&mut self, cond: Expr, a: Expr, b: Expr, span: Span) -> Expr {
+    pub(super) fn select_struct(&mut self, cond: TypedExpr, a: TypedExpr, b: TypedExpr, span: Span) -> TypedExpr {
         let cond = self.expect_value(cond, Type::BOOL, Code::TypeMismatch, "the condition");
-        let Some(of) = self.struct_choice(&a, &b) else { return Expr::error(span) };
+        let Some(of) = self.struct_choice(&a, &b) else { return TypedExpr::error(span) };
         if cond.is_error() {
             return cond;
         }
-        let mut held = Held::default();
+        let mut held = Temporaries::default();
         let cond = self.hold(cond, &mut held);
         let [a, b] = [a, b].map(|value| {
             let leaves = self.leaves_of(value, &mut held);
             leaves.into_iter().map(|leaf| self.hold(leaf, &mut held)).collect::<Vec<_>>()
         });
-        let select = |(a, b): (Expr, Expr)| {
+        let select = |(a, b): (TypedExpr, TypedExpr)| {
             let ty = a.ty.clone();
             let kind = ExprKind::Op { op: Op::Select, args: vec![cond.clone(), a, b], updates: smallvec![] };
-            Expr::new(kind, ty, span)
+            TypedExpr::new(kind, ty, span)
         };
         held.around(tuple(ExprType::Struct(of), a.into_iter().zip(b).map(select).collect(), span))
     }
 
-    fn struct_mismatch_with_number(&mut self, then: &Expr, otherwise: &Expr) {
-        let typed = |expr: &Expr| {
-            let scalar = expr.untyped().map_or(Scalar::I32, crate::number::Number::default_scalar);
+    fn struct_mismatch_with_number(&mut self, then: &TypedExpr, otherwise: &TypedExpr) {
+        let typed = |expr: &TypedExpr| {
+            let scalar = expr.untyped().map_or(Scalar::I32, crate::number::PythonNumber::default_scalar);
             expr.ty.full().unwrap_or(scalar.into())
         };
         self.struct_mismatch(typed(otherwise), typed(then), Code::TypeMismatch, "the other branch", otherwise.span);
@@ -593,30 +604,30 @@ pub(super) fn subscripted(subscript: &ast::ExprSubscript) -> (&ast::Expr, usize)
     (base, n_indices)
 }
 
-fn tuple(ty: ExprType, leaves: Vec<Expr>, span: Span) -> Expr {
-    if leaves.iter().any(Expr::is_error) {
-        return Expr::error(span);
+fn tuple(ty: ExprType, leaves: Vec<TypedExpr>, span: Span) -> TypedExpr {
+    if leaves.iter().any(TypedExpr::is_error) {
+        return TypedExpr::error(span);
     }
-    Expr::new(ExprKind::Tuple(leaves), ty, span)
+    TypedExpr::new(ExprKind::Tuple(leaves), ty, span)
 }
 
 /// The array of a struct that has not been given one.
-pub(super) fn unset(ty: Type, span: Span) -> Expr {
-    Expr::new(ExprKind::Tuple(Vec::new()), ExprType::Value(ty), span)
+pub(super) fn unset(ty: Type, span: Span) -> TypedExpr {
+    TypedExpr::new(ExprKind::Tuple(Vec::new()), ExprType::Value(ty), span)
 }
 
-/// Whether a leaf is an array that is not there.
-pub(super) fn is_unset(leaf: &Expr) -> bool {
+/// Returns true if a leaf is an array that is not there.
+pub(super) fn is_unset(leaf: &TypedExpr) -> bool {
     matches!(&leaf.kind, ExprKind::Tuple(parts) if parts.is_empty())
         && leaf.ty.as_value().is_some_and(|ty| ty.as_any_array().is_some())
 }
 
 /// A leaf of a new struct.
-fn zero(ty: Type, span: Span) -> Expr {
+fn zero(ty: Type, span: Span) -> TypedExpr {
     match ty {
-        Type::Scalar(scalar) => Expr::constant(0, scalar, span),
+        Type::Scalar(scalar) => TypedExpr::constant(0, scalar, span),
         Type::Composite(composite) => {
-            let zeros = (0..composite.n_components()).map(|_| Expr::constant(0, composite.elem(), span));
+            let zeros = (0..composite.n_components()).map(|_| TypedExpr::constant(0, composite.elem(), span));
             construct(composite, zeros.collect(), span)
         }
         Type::Array { .. } | Type::CompositeArray { .. } => unset(ty, span),

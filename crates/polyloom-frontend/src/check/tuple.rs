@@ -4,18 +4,18 @@
 
 use super::composite::constant_index;
 use super::element::count;
-use super::function::{Checker, Name};
-use crate::number::Number;
+use super::function::{FunctionChecker, NameMeaning};
+use crate::number::PythonNumber;
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, Stmt};
+use crate::typed_ast::{ExprKind, ExprType, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `(a, b)` as a value.
-    pub(super) fn tuple_value(&mut self, tuple: &'a ast::ExprTuple, span: Span) -> Expr {
-        let parts: Vec<Expr> = tuple
+    pub(super) fn tuple_value(&mut self, tuple: &'a ast::ExprTuple, span: Span) -> TypedExpr {
+        let parts: Vec<TypedExpr> = tuple
             .elts
             .iter()
             .map(|part| match self.expr(part) {
@@ -24,22 +24,22 @@ impl<'a> Checker<'_, '_, 'a> {
             })
             .collect();
         match parts.iter().map(|part| part.ty.full()).collect() {
-            Some(types) => Expr::new(ExprKind::Tuple(parts), ExprType::Values(types), span),
-            None => Expr::error(span),
+            Some(types) => TypedExpr::new(ExprKind::Tuple(parts), ExprType::Values(types), span),
+            None => TypedExpr::error(span),
         }
     }
 
     /// The parts of what a name stands for, if that is a tuple.
-    pub(super) fn tuple_named(&self, expr: &ast::Expr) -> Option<&Vec<Expr>> {
-        let Some(&Name::View(index)) = self.names.get(expr.as_name_expr()?.id.as_str()) else { return None };
+    pub(super) fn tuple_named(&self, expr: &ast::Expr) -> Option<&Vec<TypedExpr>> {
+        let Some(&NameMeaning::View(index)) = self.names.get(expr.as_name_expr()?.id.as_str()) else { return None };
         match &self.views[index] {
-            Expr { kind: ExprKind::Tuple(parts), ty: ExprType::Values(_), .. } => Some(parts),
+            TypedExpr { kind: ExprKind::Tuple(parts), ty: ExprType::Values(_), .. } => Some(parts),
             _ => None,
         }
     }
 
     /// The parts of a tuple, each a variable that keeps its value or an array.
-    pub(super) fn kept_parts(&mut self, value: Expr, span: Span, out: &mut Vec<Stmt>) -> Expr {
+    pub(super) fn kept_parts(&mut self, value: TypedExpr, span: Span, out: &mut Vec<TypedStmt>) -> TypedExpr {
         let ExprType::Values(types) = &value.ty else { return value };
         let types = types.clone();
         let parts = match value.kind {
@@ -51,32 +51,32 @@ impl<'a> Checker<'_, '_, 'a> {
                     Some(ValueType::Struct(_)) => self.hold_struct(part, span, out),
                     Some(ty) => match self.hold_values(smallvec![part], &[ty], span, out).pop() {
                         Some(part) => part,
-                        None => Expr::error(span),
+                        None => TypedExpr::error(span),
                     },
                     None => part,
                 })
                 .collect(),
             _ => self.hold_values(smallvec![value.clone()], &types, span, out).into_vec(),
         };
-        if parts.iter().any(Expr::is_error) {
-            return Expr::error(span);
+        if parts.iter().any(TypedExpr::is_error) {
+            return TypedExpr::error(span);
         }
-        Expr::new(ExprKind::Tuple(parts), ExprType::Values(types), value.span)
+        TypedExpr::new(ExprKind::Tuple(parts), ExprType::Values(types), value.span)
     }
 
     /// `t[1]` of a tuple.
-    pub(super) fn tuple_part(&mut self, parts: Vec<Expr>, index: &'a ast::Expr, span: Span) -> Expr {
+    pub(super) fn tuple_part(&mut self, parts: Vec<TypedExpr>, index: &'a ast::Expr, span: Span) -> TypedExpr {
         let index = self.expr(index);
         let n = parts.len() as i128;
         let known = match index.number() {
-            Some(Number::Int(index)) => Some(index),
+            Some(PythonNumber::Int(index)) => Some(index),
             _ => constant_index(&index),
         };
         match known {
             _ if index.is_error() => index,
             Some(index) if (-n..n).contains(&index) => {
                 let part = parts.into_iter().nth(index.rem_euclid(n) as usize);
-                part.map_or_else(|| Expr::error(span), |part| Expr { span, ..part })
+                part.map_or_else(|| TypedExpr::error(span), |part| TypedExpr { span, ..part })
             }
             Some(index) => {
                 let message = format!("the tuple has {}, and no part {index}", count(n as usize, "part", "parts"));
@@ -90,22 +90,22 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The parameters of a function that is given a tuple of these types.
-    pub(super) fn tuple_parameter(&mut self, name: &str, types: &[ValueType], span: Span) -> Name {
+    pub(super) fn tuple_parameter(&mut self, name: &str, types: &[ValueType], span: Span) -> NameMeaning {
         let mut parts = Vec::with_capacity(types.len());
         for (place, &ty) in types.iter().enumerate() {
             let first = self.n_locals();
             self.parameter(&format!("{name}_{place}"), ty, span);
             let leaf = |checker: &Self, local| {
                 let ty: Type = checker.local_type(local);
-                Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+                TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), span)
             };
-            let mut leaves: Vec<Expr> = self.locals_from(first).map(|local| leaf(self, local)).collect();
+            let mut leaves: Vec<TypedExpr> = self.locals_from(first).map(|local| leaf(self, local)).collect();
             match (ty, leaves.len()) {
                 (ValueType::Plain(_), 1) => parts.extend(leaves.pop()),
-                _ => parts.push(Expr::new(ExprKind::Tuple(leaves), ty.into(), span)),
+                _ => parts.push(TypedExpr::new(ExprKind::Tuple(leaves), ty.into(), span)),
             }
         }
         let types: SmallVec<[ValueType; 2]> = types.into();
-        self.named_view(Expr::new(ExprKind::Tuple(parts), ExprType::Values(types), span))
+        self.named_view(TypedExpr::new(ExprKind::Tuple(parts), ExprType::Values(types), span))
     }
 }

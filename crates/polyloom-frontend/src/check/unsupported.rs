@@ -1,14 +1,14 @@
 //! Constructs outside the kernel language, each with what to write instead.
 
-use super::function::{Checker, Name};
-use crate::typed_ast::Expr;
+use super::function::{FunctionChecker, NameMeaning};
+use crate::typed_ast::TypedExpr;
 use polyloom_ir::{Code, Span};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast};
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Rejects an expression that is not of the language.
-    pub(super) fn unsupported_expr(&mut self, expr: &ast::Expr, span: Span) -> Expr {
+    pub(super) fn unsupported_expr(&mut self, expr: &ast::Expr, span: Span) -> TypedExpr {
         let (what, help) = match expr {
             ast::Expr::ListComp(_) | ast::Expr::SetComp(_) | ast::Expr::DictComp(_) | ast::Expr::Generator(_) => {
                 ("a comprehension", "write a `for` loop over `range(…)`")
@@ -20,7 +20,7 @@ impl<'a> Checker<'_, '_, 'a> {
             // Reported when the function begins.
             ast::Expr::Named(_) => {
                 self.failed = true;
-                return Expr::error(span);
+                return TypedExpr::error(span);
             }
             ast::Expr::Await(_) => ("`await`", "remove it: a kernel runs to its end"),
             ast::Expr::Yield(_) | ast::Expr::YieldFrom(_) => {
@@ -45,8 +45,8 @@ impl<'a> Checker<'_, '_, 'a> {
     /// Rejects `:=` wherever it stands in a function: code that is not looked at, because a condition is known when
     /// the function is compiled, would hide that a name is the function's own.
     pub(super) fn refuse_assignment_expressions(&mut self, body: &'a [ast::Stmt]) {
-        struct Finder<'a>(Vec<&'a ast::ExprNamed>);
-        impl<'a> Visitor<'a> for Finder<'a> {
+        struct UnsupportedFinder<'a>(Vec<&'a ast::ExprNamed>);
+        impl<'a> Visitor<'a> for UnsupportedFinder<'a> {
             fn visit_expr(&mut self, expr: &'a ast::Expr) {
                 if let ast::Expr::Named(named) = expr {
                     self.0.push(named);
@@ -54,7 +54,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 visitor::walk_expr(self, expr);
             }
         }
-        let mut finder = Finder(Vec::new());
+        let mut finder = UnsupportedFinder(Vec::new());
         finder.visit_body(body);
         for named in finder.0 {
             let span = self.span(named);
@@ -65,7 +65,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 "assign the variable on a line of its own",
             );
             if let ast::Expr::Name(name) = &*named.target {
-                self.names.insert(name.id.as_str(), Name::Poisoned);
+                self.names.insert(name.id.as_str(), NameMeaning::Poisoned);
             }
         }
     }
@@ -73,10 +73,10 @@ impl<'a> Checker<'_, '_, 'a> {
     /// Rejects a statement that is not of the language.
     pub(super) fn unsupported_stmt(&mut self, stmt: &'a ast::Stmt) {
         let span = self.span(stmt);
-        // What uses the name would only repeat the report.
+        // Uses of the name would only repeat the report.
         match stmt {
-            ast::Stmt::FunctionDef(def) => drop(self.names.insert(def.name.as_str(), Name::Poisoned)),
-            ast::Stmt::ClassDef(def) => drop(self.names.insert(def.name.as_str(), Name::Poisoned)),
+            ast::Stmt::FunctionDef(def) => drop(self.names.insert(def.name.as_str(), NameMeaning::Poisoned)),
+            ast::Stmt::ClassDef(def) => drop(self.names.insert(def.name.as_str(), NameMeaning::Poisoned)),
             _ => {}
         }
         let (what, help, keyword) = match stmt {

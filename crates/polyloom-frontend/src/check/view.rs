@@ -10,14 +10,14 @@
 //! compiled for its extents, and hands back the vector as a further result if it changes it.
 
 use super::composite::{axis_extent, construct};
-use super::element::{Index, Indexed, count};
-use super::function::{Checker, Name};
-use super::run::Run;
+use super::element::{SubscriptIndex, SubscriptMeaning, count};
+use super::function::{FunctionChecker, NameMeaning};
+use super::run::ComponentRange;
 use super::slice::{is_slice, sliced};
-use super::{Given, ViewIndex};
+use super::{SpecialisationArg, ViewIndex};
 use crate::source::dotted;
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Ordinal, Stmt, StmtKind, Target};
+use crate::typed_ast::{AssignTarget, ComponentOrdinal, ExprKind, ExprType, LocalId, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Composite, MAX_COMPONENTS, MAX_DIMS, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
@@ -25,12 +25,12 @@ use std::sync::Arc;
 
 /// An array of the kernel's own: what its elements are, and its extents.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Fixed {
+pub(crate) struct LocalArray {
     pub(crate) elem: Type,
     pub(crate) shape: SmallVec<[u16; 4]>,
 }
 
-impl Fixed {
+impl LocalArray {
     /// The type of the variable that holds it.
     fn vector(&self) -> Option<Composite> {
         let elem = self.elem.as_scalar().or_else(|| Some(self.elem.as_composite()?.elem()))?;
@@ -43,16 +43,16 @@ impl Fixed {
     }
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// The array that a variable holds, if it is one of the kernel's own.
-    pub(super) fn own_array(&self, local: LocalId, span: Span) -> Option<Expr> {
+    pub(super) fn own_array(&self, local: LocalId, span: Span) -> Option<TypedExpr> {
         let fixed = self.fixed.get(&local)?;
         let ty = Type::array_of(fixed.elem, fixed.shape.len() as u8)?;
-        Some(Expr::new(ExprKind::View { array: local, indices: Vec::new() }, ExprType::Value(ty), span))
+        Some(TypedExpr::new(ExprKind::View { array: local, indices: Vec::new() }, ExprType::Value(ty), span))
     }
 
     /// The part of an array that these first indices choose.
-    pub(super) fn view(&self, array: LocalId, indices: Vec<Expr>, span: Span) -> Option<Expr> {
+    pub(super) fn view(&self, array: LocalId, indices: Vec<TypedExpr>, span: Span) -> Option<TypedExpr> {
         let whole = self.local_type(array);
         let (elem, ndim) = match self.fixed.get(&array) {
             Some(fixed) => (fixed.elem, fixed.shape.len() as u8),
@@ -60,11 +60,11 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let n_fixed = indices.iter().filter(|index| !is_slice(index)).count();
         let ty = Type::array_of(elem, ndim.checked_sub(n_fixed as u8)?)?.in_space(whole.space().unwrap_or_default());
-        Some(Expr::new(ExprKind::View { array, indices }, ExprType::Value(ty), span))
+        Some(TypedExpr::new(ExprKind::View { array, indices }, ExprType::Value(ty), span))
     }
 
     /// The extents of an array.
-    pub(super) fn extents_of(&self, array: &Expr, span: Span) -> Vec<Expr> {
+    pub(super) fn extents_of(&self, array: &TypedExpr, span: Span) -> Vec<TypedExpr> {
         let Some((_, ndim)) = array.ty.as_value().and_then(Type::as_any_array) else { return Vec::new() };
         let ExprKind::View { array: local, indices } = &array.kind else {
             return (0..ndim).map(|axis| super::element::dim(array, axis, span)).collect();
@@ -78,35 +78,36 @@ impl<'a> Checker<'_, '_, 'a> {
         match self.fixed.get(local) {
             Some(fixed) => {
                 let extents = fixed.shape.iter().skip(first.into());
-                extents.map(|&n| Expr::constant(n.into(), Scalar::I32, span)).collect()
+                extents.map(|&n| TypedExpr::constant(n.into(), Scalar::I32, span)).collect()
             }
             None => {
-                let whole = Expr::new(ExprKind::Local(*local), ExprType::Value(self.local_type(*local)), array.span);
+                let whole =
+                    TypedExpr::new(ExprKind::Local(*local), ExprType::Value(self.local_type(*local)), array.span);
                 let n_dims = self.local_type(*local).as_any_array().map_or(ndim, |(_, n)| n);
                 slices.chain((first..n_dims).map(|axis| super::element::dim(&whole, axis, span))).collect()
             }
         }
     }
 
-    /// What the indices of a view mean, and those behind them of an element's components; `None` if there is no such
-    /// element.
+    /// Returns what the indices of a view mean, and those behind them of an element's components; `None` if there is no
+    /// such element.
     pub(super) fn indexed_own(
         &mut self,
         local: LocalId,
-        indices: Vec<Expr>,
-        inner: SmallVec<[Index<'a>; 2]>,
+        indices: Vec<TypedExpr>,
+        inner: SmallVec<[SubscriptIndex<'a>; 2]>,
         span: Span,
-    ) -> Option<Indexed> {
+    ) -> Option<SubscriptMeaning> {
         let fixed = self.fixed.get(&local)?.clone();
-        if indices.iter().any(Expr::is_error) {
+        if indices.iter().any(TypedExpr::is_error) {
             return None;
         }
         let n_dims = fixed.shape.len();
         if indices.len() < n_dims {
-            return self.view(local, indices, span).map(Indexed::View);
+            return self.view(local, indices, span).map(SubscriptMeaning::View);
         }
         let vector = fixed.vector()?;
-        let base = Expr::new(ExprKind::Local(local), ExprType::Value(vector.into()), span);
+        let base = TypedExpr::new(ExprKind::Local(local), ExprType::Value(vector.into()), span);
         let name = self.name_of(&base);
         let n_indices = indices.len() + inner.len();
         let composite = fixed.elem.as_composite();
@@ -120,20 +121,26 @@ impl<'a> Checker<'_, '_, 'a> {
             return None;
         }
         let place = self.place_in(&fixed, &name, indices, span)?;
-        let Some(composite) = composite else { return Some(Indexed::Component(base, vector, place.into())) };
+        let Some(composite) = composite else { return Some(SubscriptMeaning::Component(base, vector, place.into())) };
         let first = match place {
-            Ordinal::Is(first) => Ordinal::Is(first * composite.n_components() as u16),
-            Ordinal::Computed(element) => {
-                let n = Expr::constant(composite.n_components() as u64, Scalar::I32, span);
-                Ordinal::Computed(int_op(Op::Mul, element, n, span))
+            ComponentOrdinal::Is(first) => ComponentOrdinal::Is(first * composite.n_components() as u16),
+            ComponentOrdinal::Computed(element) => {
+                let n = TypedExpr::constant(composite.n_components() as u64, Scalar::I32, span);
+                ComponentOrdinal::Computed(int_op(Op::Mul, element, n, span))
             }
         };
-        let run = Run { base, whole: vector, first, part: composite };
-        if inner.is_empty() { Some(Indexed::Run(run)) } else { self.indexed_run(run, inner, span) }
+        let run = ComponentRange { base, whole: vector, first, part: composite };
+        if inner.is_empty() { Some(SubscriptMeaning::Run(run)) } else { self.indexed_run(run, inner, span) }
     }
 
     /// The element that indices choose of an array of the kernel's own, counted in row-major order.
-    fn place_in(&mut self, fixed: &Fixed, name: &Arc<str>, indices: Vec<Expr>, span: Span) -> Option<Ordinal> {
+    fn place_in(
+        &mut self,
+        fixed: &LocalArray,
+        name: &Arc<str>,
+        indices: Vec<TypedExpr>,
+        span: Span,
+    ) -> Option<ComponentOrdinal> {
         let mut known = Some(0i128);
         for (index, &extent) in indices.iter().zip(&fixed.shape) {
             let n = i128::from(extent);
@@ -148,10 +155,10 @@ impl<'a> Checker<'_, '_, 'a> {
             known = known.zip(constant).map(|(place, index)| place * n + index.rem_euclid(n));
         }
         if let Some(known) = known {
-            return Some(Ordinal::Is(known as u16));
+            return Some(ComponentOrdinal::Is(known as u16));
         }
         let axes = (0..).zip(&fixed.shape).map(|(axis, &extent)| axis_extent(name.clone(), axis, extent));
-        self.flat_index(indices, axes, span).map(Ordinal::Computed)
+        self.flat_index(indices, axes, span).map(ComponentOrdinal::Computed)
     }
 
     /// `name = zeros(…)` and `name = view`: gives whether it is one of these, and done.
@@ -160,24 +167,24 @@ impl<'a> Checker<'_, '_, 'a> {
         name: &'a ast::ExprName,
         value: &'a ast::Expr,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) -> bool {
         let Some(call) = value.as_call_expr() else { return false };
         let Some(path) = dotted(&call.func) else { return false };
         let is_zeros = path.last() == Some(&"zeros")
             && !self.is_variable(path[0])
-            && matches!(self.capture(&path[..path.len() - 1]), Some(crate::environment::Captured::Module(module))
+            && matches!(self.capture(&path[..path.len() - 1]), Some(crate::environment::CapturedMeaning::Module(module))
                 if crate::source::PACKAGES.contains(&&*module));
         if !is_zeros {
             return false;
         }
         match self.zeros(call, span) {
             None => {
-                self.names.insert(name.id.as_str(), Name::Poisoned);
+                self.names.insert(name.id.as_str(), NameMeaning::Poisoned);
             }
             Some(fixed) => {
                 if let Some(vector) = fixed.vector() {
-                    let zero = || Expr::constant(0, vector.elem(), span);
+                    let zero = || TypedExpr::constant(0, vector.elem(), span);
                     let zeros = construct(vector, (0..vector.n_components()).map(|_| zero()).collect(), span);
                     self.bind_own(name, fixed, zeros, span, out);
                 }
@@ -190,23 +197,23 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn bind_own(
         &mut self,
         name: &'a ast::ExprName,
-        fixed: Fixed,
-        value: Expr,
+        fixed: LocalArray,
+        value: TypedExpr,
         span: Span,
-        out: &mut Vec<Stmt>,
+        out: &mut Vec<TypedStmt>,
     ) {
         let text = name.id.as_str();
         let Some(vector) = fixed.vector() else { return };
         let local = match self.names.get(text).copied() {
-            Some(Name::Local(local)) if self.fixed.get(&local) == Some(&fixed) => local,
-            Some(Name::Later(_)) | None => {
+            Some(NameMeaning::Local(local)) if self.fixed.get(&local) == Some(&fixed) => local,
+            Some(NameMeaning::Later(_)) | None => {
                 let at = self.span(name);
                 let local = self.new_local(text, vector.into(), at);
-                self.names.insert(text, Name::Local(local));
+                self.names.insert(text, NameMeaning::Local(local));
                 self.fixed.insert(local, fixed);
                 local
             }
-            Some(Name::Poisoned) => return,
+            Some(NameMeaning::Poisoned) => return,
             Some(_) => {
                 let message = format!("`{text}` has a value already and cannot become an array of its own");
                 self.reject(Code::BadAssignment, span, message, "use a variable of another name");
@@ -214,21 +221,21 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         self.mark_assigned(local);
-        // Its elements are read by names that the text does not show: it is read wherever it may be.
+        // Its elements are read by names that the text does not show, so that it is read wherever it may be.
         self.locals[local.0 as usize].first_read = 0;
         self.locals[local.0 as usize].last_read = u32::MAX;
-        let targets = smallvec![Target::Local(local)];
-        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+        let targets = smallvec![AssignTarget::Local(local)];
+        out.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
     }
 
     /// The array that `zeros(shape, dtype)` makes.
-    fn zeros(&mut self, call: &'a ast::ExprCall, span: Span) -> Option<Fixed> {
+    fn zeros(&mut self, call: &'a ast::ExprCall, span: Span) -> Option<LocalArray> {
         let usage = format!("write `{}.zeros(shape=(2, 3), dtype=float)`", self.package());
         let elem = match call.arguments.find_argument_value("dtype", 1) {
             None => Some(Type::F32),
             Some(dtype) => match self.meaning(dtype) {
-                Some(crate::environment::Captured::Type(scalar)) => Some(scalar.into()),
-                Some(crate::environment::Captured::Composite(composite)) => Some(composite.into()),
+                Some(crate::environment::CapturedMeaning::Type(scalar)) => Some(scalar.into()),
+                Some(crate::environment::CapturedMeaning::Composite(composite)) => Some(composite.into()),
                 _ => None,
             },
         };
@@ -243,7 +250,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 return None;
             }
             let known = match extent.number() {
-                Some(crate::number::Number::Int(value)) => Some(value),
+                Some(crate::number::PythonNumber::Int(value)) => Some(value),
                 _ => super::composite::constant_index(&extent),
             };
             match known.and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0) {
@@ -255,7 +262,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
             }
         }
-        let fixed = Fixed { elem, shape: extents };
+        let fixed = LocalArray { elem, shape: extents };
         let n = fixed.shape.iter().map(|&n| usize::from(n)).product::<usize>() * fixed.n_components();
         if n > MAX_COMPONENTS || !(1..=MAX_DIMS).contains(&fixed.shape.len()) {
             let message = format!(
@@ -273,7 +280,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Makes a name stand for a part of an array or a tuple, until the branch or loop body ends.
-    pub(super) fn bind_view(&mut self, name: &'a ast::ExprName, view: &Expr, out: &mut Vec<Stmt>) -> bool {
+    pub(super) fn bind_view(&mut self, name: &'a ast::ExprName, view: &TypedExpr, out: &mut Vec<TypedStmt>) -> bool {
         let (text, span) = (name.id.as_str(), self.span(name));
         let view = match (&view.kind, &view.ty) {
             (ExprKind::View { array, indices }, _) => {
@@ -285,7 +292,7 @@ impl<'a> Checker<'_, '_, 'a> {
             _ => return false,
         };
         if view.is_error() {
-            self.names.insert(text, Name::Poisoned);
+            self.names.insert(text, NameMeaning::Poisoned);
             return true;
         }
         let what = self.kind_of_view(&view);
@@ -294,16 +301,18 @@ impl<'a> Checker<'_, '_, 'a> {
         true
     }
 
-    /// What a name is that stands for this part of an array or tuple.
-    pub(super) fn named_view(&mut self, view: Expr) -> Name {
+    /// Returns what a name is that stands for this part of an array or tuple.
+    pub(super) fn named_view(&mut self, view: TypedExpr) -> NameMeaning {
         self.views.push(view);
-        Name::View(self.views.len() - 1)
+        NameMeaning::View(self.views.len() - 1)
     }
 
     /// Makes a name stand for an array or a tuple, `what` in words, until the branch or loop body ends.
-    pub(super) fn stand_for(&mut self, text: &'a str, meaning: Name, what: &str, span: Span) {
+    pub(super) fn stand_for(&mut self, text: &'a str, meaning: NameMeaning, what: &str, span: Span) {
         let before = self.names.get(text).copied();
-        if !matches!(before, None | Some(Name::Later(_) | Name::View(_) | Name::Struct(_))) || !self.may_rebind(text) {
+        if !matches!(before, None | Some(NameMeaning::Later(_) | NameMeaning::View(_) | NameMeaning::Struct(_)))
+            || !self.may_rebind(text)
+        {
             let message = format!("`{text}` has a value already and cannot stand for {what}");
             self.reject(Code::BadAssignment, span, message, "use a variable of another name");
             return;
@@ -313,7 +322,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// An index of a view, which keeps the value it has now.
-    fn index_kept(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
+    fn index_kept(&mut self, index: TypedExpr, out: &mut Vec<TypedStmt>) -> TypedExpr {
         if let ExprKind::Slice(parts) = index.kind {
             let [start, step, extent] = parts.map(|part| self.index_kept(part, out));
             return sliced(start, step, extent, index.span);
@@ -325,45 +334,51 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(ty) = index.ty.as_value() else { return index };
         let span = index.span;
         let local = self.new_local("", ty, span);
-        let targets = smallvec![Target::Local(local)];
-        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![index] }, span });
-        Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+        let targets = smallvec![AssignTarget::Local(local)];
+        out.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![index] }, span });
+        TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), span)
     }
 
-    /// What a name of a view stands for, in words.
-    pub(super) fn kind_of_view(&self, view: &Expr) -> &'static str {
+    /// Returns what a name of a view stands for, in words.
+    pub(super) fn kind_of_view(&self, view: &TypedExpr) -> &'static str {
         if let ExprType::Values(_) = view.ty { "a tuple" } else { "a part of an array" }
     }
 
     /// The parameters of a function that is given a view.
-    pub(super) fn view_parameter(&mut self, name: &str, array: Type, indices: &[ViewIndex], span: Span) -> Name {
+    pub(super) fn view_parameter(&mut self, name: &str, array: Type, indices: &[ViewIndex], span: Span) -> NameMeaning {
         let array = self.plain_parameter(name, array, span);
         self.viewed(name, array, indices, span)
     }
 
     /// The parameters of a function that is given an array of the kernel's own, or a part of one.
-    pub(super) fn own_parameter(&mut self, name: &str, fixed: &Fixed, indices: &[Type], span: Span) -> Name {
-        let Some(vector) = fixed.vector() else { return Name::Poisoned };
+    pub(super) fn own_parameter(
+        &mut self,
+        name: &str,
+        fixed: &LocalArray,
+        indices: &[Type],
+        span: Span,
+    ) -> NameMeaning {
+        let Some(vector) = fixed.vector() else { return NameMeaning::Poisoned };
         let local = self.plain_parameter(name, vector.into(), span);
         self.fixed.insert(local, fixed.clone());
         self.locals[local.0 as usize].first_read = 0;
         self.locals[local.0 as usize].last_read = u32::MAX;
         let indices: SmallVec<[ViewIndex; 2]> = indices.iter().copied().map(ViewIndex::At).collect();
-        if indices.is_empty() { Name::Local(local) } else { self.viewed(name, local, &indices, span) }
+        if indices.is_empty() { NameMeaning::Local(local) } else { self.viewed(name, local, &indices, span) }
     }
 
     /// A slice is three parameters.
-    fn viewed(&mut self, name: &str, array: LocalId, indices: &[ViewIndex], span: Span) -> Name {
+    fn viewed(&mut self, name: &str, array: LocalId, indices: &[ViewIndex], span: Span) -> NameMeaning {
         let indices = indices.iter().enumerate().map(|(axis, ty)| {
             let mut parameter = |part: &str, ty| {
                 let local = self.plain_parameter(&format!("{name}_{axis}{part}"), ty, span);
-                Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+                TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), span)
             };
             match *ty {
                 ViewIndex::At(ty) => parameter("", ty),
                 ViewIndex::Gather => {
                     let indices = parameter("_indices", Type::array(Scalar::I32, 1));
-                    Expr::new(ExprKind::Gather(Box::new(indices)), ExprType::scalar(Scalar::I32), span)
+                    TypedExpr::new(ExprKind::Gather(Box::new(indices)), ExprType::scalar(Scalar::I32), span)
                 }
                 ViewIndex::Slice => {
                     let [start, step, extent] = ["_start", "_step", "_extent"].map(|part| parameter(part, Type::I32));
@@ -374,7 +389,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let indices = indices.collect();
         match self.view(array, indices, span) {
             Some(view) => self.named_view(view),
-            None => Name::Poisoned,
+            None => NameMeaning::Poisoned,
         }
     }
 
@@ -384,27 +399,29 @@ impl<'a> Checker<'_, '_, 'a> {
         local
     }
 
-    /// What a function is given for an argument of this type.
-    pub(super) fn given(&self, value: &Expr, ty: ValueType) -> Given {
-        let ExprKind::View { array, indices } = &value.kind else { return Given::Value(ty) };
+    /// Returns what a function is given for an argument of this type.
+    pub(super) fn given(&self, value: &TypedExpr, ty: ValueType) -> SpecialisationArg {
+        let ExprKind::View { array, indices } = &value.kind else { return SpecialisationArg::Value(ty) };
         match self.fixed.get(array) {
-            Some(fixed) => Given::Own(fixed.clone(), indices.iter().filter_map(|index| index.ty.as_value()).collect()),
+            Some(fixed) => {
+                SpecialisationArg::Own(fixed.clone(), indices.iter().filter_map(|index| index.ty.as_value()).collect())
+            }
             None => {
                 let given = indices.iter().filter_map(|index| match index.kind {
                     ExprKind::Slice(_) => Some(ViewIndex::Slice),
                     ExprKind::Gather(_) => Some(ViewIndex::Gather),
                     _ => index.ty.as_value().map(ViewIndex::At),
                 });
-                Given::View(self.local_type(*array), given.collect())
+                SpecialisationArg::View(self.local_type(*array), given.collect())
             }
         }
     }
 
     /// The arguments that stand for one: of a view, the array and its first indices.
-    pub(super) fn passed(&self, value: Expr) -> Vec<Expr> {
+    pub(super) fn passed(&self, value: TypedExpr) -> Vec<TypedExpr> {
         match value.kind {
             ExprKind::View { array, indices } => {
-                let whole = Expr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
+                let whole = TypedExpr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
                 let indices = indices.into_iter().flat_map(|index| match index.kind {
                     ExprKind::Slice(parts) => parts.to_vec(),
                     ExprKind::Gather(indices) => vec![*indices],
@@ -417,13 +434,13 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The array that a call gives, if it is one of the function's own.
-    pub(super) fn own_result_of(&self, value: &Expr) -> Option<Fixed> {
+    pub(super) fn own_result_of(&self, value: &TypedExpr) -> Option<LocalArray> {
         let function = value.called()?;
         self.compilation.program.functions.get(function.0 as usize)?.own_result.clone()
     }
 
     /// Rejects a part of an array where an array is kept: in a field, or under several names.
-    pub(super) fn not_kept(&mut self, view: &Expr) -> Expr {
+    pub(super) fn not_kept(&mut self, view: &TypedExpr) -> TypedExpr {
         let help = "give it a name, or pass it to a function, on its own";
         self.reject(
             Code::Unsupported,
@@ -433,8 +450,8 @@ impl<'a> Checker<'_, '_, 'a> {
         )
     }
 
-    /// What is wrong with a part of an array where one element is needed.
-    pub(super) fn too_few_indices(&mut self, view: &Expr) -> Option<Expr> {
+    /// Returns what is wrong with a part of an array where one element is needed.
+    pub(super) fn too_few_indices(&mut self, view: &TypedExpr) -> Option<TypedExpr> {
         let ExprKind::View { array, indices } = &view.kind else { return None };
         if indices.is_empty() {
             return None;
@@ -458,20 +475,24 @@ impl<'a> Checker<'_, '_, 'a> {
 
 /// An operand array with the indices of its view before those that follow; `None` for an array of the kernel's own.
 pub(super) fn spread_view(
-    arg: Expr,
+    arg: TypedExpr,
     ty_of: impl Fn(LocalId) -> Type,
     is_own: impl Fn(LocalId) -> bool,
-) -> Option<Vec<Expr>> {
+) -> Option<Vec<TypedExpr>> {
     match arg.kind {
         ExprKind::View { array, .. } if is_own(array) => None,
         ExprKind::View { array, indices } => {
-            let whole = Expr::new(ExprKind::Local(array), ExprType::Value(ty_of(array)), arg.span);
+            let whole = TypedExpr::new(ExprKind::Local(array), ExprType::Value(ty_of(array)), arg.span);
             Some(std::iter::once(whole).chain(indices).collect())
         }
         _ => Some(vec![arg]),
     }
 }
 
-pub(super) fn int_op(op: Op, left: Expr, right: Expr, span: Span) -> Expr {
-    Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ExprType::scalar(Scalar::I32), span)
+pub(super) fn int_op(op: Op, left: TypedExpr, right: TypedExpr, span: Span) -> TypedExpr {
+    TypedExpr::new(
+        ExprKind::Op { op, args: vec![left, right], updates: smallvec![] },
+        ExprType::scalar(Scalar::I32),
+        span,
+    )
 }

@@ -4,9 +4,9 @@
 //! that the checker cannot relate to each other: `if a or b: x = …` before `if a: … x`. Arrays have no such value.
 
 use super::composite::construct;
-use super::function::{Checker, Name};
+use super::function::{FunctionChecker, NameMeaning};
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target, Targets};
+use crate::typed_ast::{AssignTarget, ExprKind, ExprType, LocalId, StmtKind, Targets, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
@@ -17,21 +17,21 @@ use std::sync::Arc;
 pub(super) struct ZeroedVariable {
     name: Arc<str>,
     ty: ValueType,
-    /// Where it is first set.
+    /// The place where it is first set.
     span: Span,
-    /// What the user is told.
+    /// Holds what the user is told.
     pub(super) warning: Diagnostic,
 }
 
-impl<'a> Checker<'_, '_, 'a> {
+impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Notes that a variable is read before every path has set it. False if there is no value that it could have.
     pub(super) fn is_zero_where_unset(&mut self, id: LocalId, span: Span) -> bool {
         let local = &self.locals[id.0 as usize];
-        // Of a leaf, the variable it is in.
+        // The variable it is in of a leaf.
         let root = local.name.split('.').next().unwrap_or_default();
         let (ty, first) = match self.names.get(root) {
-            Some(Name::Local(known)) if *known == id => (ValueType::Plain(local.ty), local.span),
-            Some(Name::Struct(variable)) => (self.structs[*variable].ty, self.structs[*variable].span),
+            Some(NameMeaning::Local(known)) if *known == id => (ValueType::Plain(local.ty), local.span),
+            Some(NameMeaning::Struct(variable)) => (self.structs[*variable].ty, self.structs[*variable].span),
             _ => return false,
         };
         if self.fixed.contains_key(&id) || zero_of(ty, span).is_none() {
@@ -59,35 +59,35 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Makes a variable that is zero from the start.
-    pub(super) fn begin_with(&mut self, variable: &ZeroedVariable, body: &mut Vec<Stmt>) {
+    pub(super) fn begin_with(&mut self, variable: &ZeroedVariable, body: &mut Vec<TypedStmt>) {
         let ZeroedVariable { name, ty, span, .. } = variable;
         let Some(text) = self.names.keys().copied().find(|text| **text == **name) else { return };
         let Some(value) = zero_of(*ty, *span) else { return };
         let first = self.n_locals();
         let binding = match *ty {
-            ValueType::Plain(ty) => Name::Local(self.new_local(text, ty, *span)),
+            ValueType::Plain(ty) => NameMeaning::Local(self.new_local(text, ty, *span)),
             _ => self.new_struct(text, *ty, *span, false),
         };
         let mut targets = Targets::new();
         for local in self.locals_from(first) {
             self.mark_assigned(local);
-            targets.push(Target::Local(local));
+            targets.push(AssignTarget::Local(local));
         }
         self.names.insert(text, binding);
-        body.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span: *span });
+        body.push(TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span: *span });
     }
 
     /// Ends a function of which some paths return values with zeros on the others; an error if it has no `return` at
     /// all, or returns arrays.
-    pub(super) fn return_zeros(&mut self, def: &ast::StmtFunctionDef, types: &[ValueType], body: &mut Vec<Stmt>) {
+    pub(super) fn return_zeros(&mut self, def: &ast::StmtFunctionDef, types: &[ValueType], body: &mut Vec<TypedStmt>) {
         let span = self.span(def.name.range);
         let message = format!("not every path through `{}` returns a value", def.name.as_str());
-        let zeros: Option<SmallVec<[Expr; 1]>> = types.iter().map(|&ty| zero_of(ty, span)).collect();
+        let zeros: Option<SmallVec<[TypedExpr; 1]>> = types.iter().map(|&ty| zero_of(ty, span)).collect();
         match zeros.filter(|_| has_return(body)) {
             Some(zeros) => {
                 let help = "it returns zero where no path does; end the function with `return` to say so";
                 self.report(Diagnostic::warning(Code::ReturnMismatch, span, message).help(help));
-                body.push(Stmt { kind: StmtKind::Return(zeros), span });
+                body.push(TypedStmt { kind: StmtKind::Return(zeros), span });
             }
             None => {
                 self.reject(Code::ReturnMismatch, span, message, "end the function with `return`");
@@ -97,12 +97,12 @@ impl<'a> Checker<'_, '_, 'a> {
 }
 
 /// The zero of a type; `None` of what is or has arrays.
-fn zero_of(ty: ValueType, span: Span) -> Option<Expr> {
-    let plain = |ty: Type| -> Option<Expr> {
+fn zero_of(ty: ValueType, span: Span) -> Option<TypedExpr> {
+    let plain = |ty: Type| -> Option<TypedExpr> {
         match ty {
-            Type::Scalar(scalar) => Some(Expr::constant(0, scalar, span)),
+            Type::Scalar(scalar) => Some(TypedExpr::constant(0, scalar, span)),
             Type::Composite(composite) => {
-                let zeros = vec![Expr::constant(0, composite.elem(), span); composite.n_components()];
+                let zeros = vec![TypedExpr::constant(0, composite.elem(), span); composite.n_components()];
                 Some(construct(composite, zeros, span))
             }
             Type::Array { .. } | Type::CompositeArray { .. } => None,
@@ -112,14 +112,14 @@ fn zero_of(ty: ValueType, span: Span) -> Option<Expr> {
         ValueType::Plain(ty) => plain(ty),
         ValueType::Struct(_) => {
             let leaves = ty.leaf_types().into_iter().map(plain).collect::<Option<_>>()?;
-            Some(Expr::new(ExprKind::Tuple(leaves), ExprType::from(ty), span))
+            Some(TypedExpr::new(ExprKind::Tuple(leaves), ExprType::from(ty), span))
         }
         _ => None,
     }
 }
 
 /// True if a `return` with a value stands in these statements.
-fn has_return(body: &[Stmt]) -> bool {
+fn has_return(body: &[TypedStmt]) -> bool {
     body.iter().any(|stmt| match &stmt.kind {
         StmtKind::Return(values) => !values.is_empty(),
         StmtKind::If { then, otherwise, .. } => has_return(then) || has_return(otherwise),

@@ -2,10 +2,10 @@
 //!
 //! What Python evaluates only if needed becomes an `if`, unless evaluating it always is cheap and cannot be observed.
 
-use super::{Lowering, leaf_types};
-use crate::number::Number;
-use crate::typed_ast::{ChainLink, ComponentIndex, Expr, ExprKind, ExprType, LocalId};
-use polyloom_ir::op::{Effect, Lowering as OpLowering};
+use super::{AstLowering, leaf_types};
+use crate::number::PythonNumber;
+use crate::typed_ast::{ChainLink, ComponentIndex, ExprKind, ExprType, LocalId, TypedExpr};
+use polyloom_ir::op::{Lowering as OpLowering, OpEffect};
 use polyloom_ir::{AxisExtent, Composite, Imm, Op, Scalar, Span, Type, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ const SPECULATED_OPS: u32 = 8;
 /// The terms of `and` and `or` that nest, each in the one before.
 const MAX_NESTED_TERMS: usize = 64;
 
-impl Lowering<'_, '_> {
+impl AstLowering<'_, '_> {
     /// The value of an expression that has one.
-    pub(super) fn expr(&mut self, expr: &Expr) -> Value {
+    pub(super) fn expr(&mut self, expr: &TypedExpr) -> Value {
         self.builder.set_span(expr.span);
         match &expr.kind {
             ExprKind::Const(bits) => {
@@ -127,7 +127,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Appends all values of an expression.
-    pub(super) fn values(&mut self, expr: &Expr, out: &mut SmallVec<[Value; 2]>) {
+    pub(super) fn values(&mut self, expr: &TypedExpr, out: &mut SmallVec<[Value; 2]>) {
         match &expr.kind {
             ExprKind::Op { .. } => out.extend(self.op(expr)),
             ExprKind::OpWith { op, imm, args } => {
@@ -173,10 +173,10 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// The values of an operation. Those that are first operands of each other, as in a sum, are not nested calls here:
-    /// there may be thousands.
-    fn op(&mut self, expr: &Expr) -> SmallVec<[Value; 2]> {
-        let mut outer: SmallVec<[&Expr; 2]> = SmallVec::new();
+    /// The values of an operation. Those that are first operands of each other, as in a sum, are not nested calls here,
+    /// because there may be thousands.
+    fn op(&mut self, expr: &TypedExpr) -> SmallVec<[Value; 2]> {
+        let mut outer: SmallVec<[&TypedExpr; 2]> = SmallVec::new();
         let mut innermost = expr;
         while let ExprKind::Op { args, .. } = &innermost.kind
             && let [first, ..] = &args[..]
@@ -198,7 +198,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The values of an operation whose first operands are there.
-    fn op_of(&mut self, expr: &Expr, mut operands: SmallVec<[Value; 4]>) -> SmallVec<[Value; 2]> {
+    fn op_of(&mut self, expr: &TypedExpr, mut operands: SmallVec<[Value; 4]>) -> SmallVec<[Value; 2]> {
         let ExprKind::Op { op, args, updates } = &expr.kind else { return SmallVec::new() };
         for arg in args.iter().skip(operands.len()) {
             operands.push(self.expr(arg));
@@ -214,14 +214,14 @@ impl Lowering<'_, '_> {
         values.into()
     }
 
-    fn all_values(&mut self, expr: &Expr) -> SmallVec<[Value; 2]> {
+    fn all_values(&mut self, expr: &TypedExpr) -> SmallVec<[Value; 2]> {
         let mut values = SmallVec::new();
         self.values(expr, &mut values);
         values
     }
 
     /// Gives variables the values of an expression.
-    fn hold(&mut self, locals: &[LocalId], value: &Expr) {
+    fn hold(&mut self, locals: &[LocalId], value: &TypedExpr) {
         let values = self.all_values(value);
         self.set_all(locals, &values);
     }
@@ -278,7 +278,7 @@ impl Lowering<'_, '_> {
     pub(super) fn power(&mut self, value: Value, power: u32) -> Value {
         let Some(scalar) = self.builder.func.ty(value).as_scalar() else { return value };
         if power == 0 {
-            return self.builder.const_bits(scalar, Number::Int(1).convert(scalar));
+            return self.builder.const_bits(scalar, PythonNumber::Int(1).convert(scalar));
         }
         let half = if power > 1 { self.power(value, power / 2) } else { return value };
         let square = self.builder.op(Op::Mul, &[half, half]);
@@ -286,7 +286,7 @@ impl Lowering<'_, '_> {
     }
 
     /// `and` and `or`.
-    fn logic(&mut self, all: bool, terms: &[Expr], assigns: &[LocalId]) -> Value {
+    fn logic(&mut self, all: bool, terms: &[TypedExpr], assigns: &[LocalId]) -> Value {
         if terms.len() > MAX_NESTED_TERMS {
             // Each half is one term of two, so that the depth is the logarithm of their number.
             let (before, after) = terms.split_at(terms.len() / 2);
@@ -308,7 +308,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The terms of `and` or `or` after those that came to `value`, evaluated if that does not decide.
-    fn unless_decided(&mut self, all: bool, value: Value, terms: &[Expr], assigns: &[LocalId]) -> Value {
+    fn unless_decided(&mut self, all: bool, value: Value, terms: &[TypedExpr], assigns: &[LocalId]) -> Value {
         let decided = |l: &mut Self| l.builder.const_bool(!all);
         let open = |l: &mut Self| l.logic(all, terms, assigns);
         if all {
@@ -399,9 +399,9 @@ fn result_types(ty: &ExprType) -> SmallVec<[Type; 4]> {
     }
 }
 
-/// Whether evaluating an expression when it is not needed costs little and changes nothing.
-fn is_cheap(expr: &Expr) -> bool {
-    fn spend(expr: &Expr, left: &mut u32) -> bool {
+/// Returns true if evaluating an expression when it is not needed costs little and changes nothing.
+fn is_cheap(expr: &TypedExpr) -> bool {
+    fn spend(expr: &TypedExpr, left: &mut u32) -> bool {
         if !matches!(expr.kind, ExprKind::Const(_) | ExprKind::Number(_) | ExprKind::Local(_)) {
             match left.checked_sub(1) {
                 Some(rest) => *left = rest,
@@ -415,7 +415,7 @@ fn is_cheap(expr: &Expr) -> bool {
             ExprKind::Op { op, args, .. } => {
                 let info = op.info();
                 let fast = !matches!(op, Op::Div | Op::FloorDiv | Op::Mod | Op::Sqrt);
-                info.effect == Effect::Pure
+                info.effect == OpEffect::Pure
                     && info.lowering == OpLowering::Native
                     && args.iter().all(|a| a.ty.as_value().is_some_and(|ty| ty.as_scalar().is_some()))
                     && fast

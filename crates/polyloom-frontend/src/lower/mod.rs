@@ -9,7 +9,7 @@ mod expression;
 mod statement;
 
 use crate::structure::ValueType;
-use crate::typed_ast::{Function, FunctionId, LocalId, Program};
+use crate::typed_ast::{FunctionId, LocalId, TypedFunction, TypedProgram};
 use polyloom_ir::{Builder, FuncId, Function as HirFunction, Imm, Inst, Module, Op, Span, Type, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) fn func_id(id: FunctionId) -> FuncId {
 }
 
 /// Lowers every function of a program.
-pub(crate) fn lower(program: &Program) -> Module {
+pub(crate) fn lower(program: &TypedProgram) -> Module {
     let mut module = Module::new();
     for function in &program.functions {
         module.functions.push(lower_function(program, function));
@@ -28,7 +28,7 @@ pub(crate) fn lower(program: &Program) -> Module {
     module
 }
 
-fn lower_function(program: &Program, function: &Function) -> HirFunction {
+fn lower_function(program: &TypedProgram, function: &TypedFunction) -> HirFunction {
     let n_params = function.params.iter().map(|param| param.ty.n_leaves()).sum();
     let params = function.locals.iter().take(n_params).map(|p| (&*p.name, p.ty));
     let mut hir = HirFunction::new(function.name.clone(), function.kind, params, &handed_back(function));
@@ -42,8 +42,14 @@ fn lower_function(program: &Program, function: &Function) -> HirFunction {
     for (var, value) in vars.iter_mut().zip(values) {
         *var = Some(value);
     }
-    let mut lowering =
-        Lowering { program, function, builder: Builder::new(&mut hir), vars, changes: Vec::new(), loops: Vec::new() };
+    let mut lowering = AstLowering {
+        program,
+        function,
+        builder: Builder::new(&mut hir),
+        vars,
+        changes: Vec::new(),
+        loops: Vec::new(),
+    };
     if lowering.block(&function.body) {
         lowering.builder.set_span(function.span);
         if function.results.is_empty() {
@@ -57,7 +63,7 @@ fn lower_function(program: &Program, function: &Function) -> HirFunction {
 }
 
 /// The types of what a function hands back: its results, then the parameters it changes.
-fn handed_back(function: &Function) -> SmallVec<[Type; 4]> {
+fn handed_back(function: &TypedFunction) -> SmallVec<[Type; 4]> {
     let mut types = leaf_types(&function.results);
     types.retain(|ty| ty.as_any_array().is_none());
     types.extend(function.updated.iter().map(|local| function.locals[local.0 as usize].ty));
@@ -73,26 +79,26 @@ fn leaf_types(types: &[ValueType]) -> SmallVec<[Type; 4]> {
 type Merged = SmallVec<[LocalId; 4]>;
 
 /// A loop being lowered.
-struct Frame {
-    /// What `continue` names.
+struct LoopFrame {
+    /// Holds what `continue` names.
     loop_inst: Inst,
     carried: Merged,
-    /// What `break` names, if not the loop: the block around a loop with `else`.
+    /// Holds what `break` names, if not the loop: the block around a loop with `else`.
     block: Option<(Inst, Merged)>,
 }
 
-struct Lowering<'p, 'b> {
-    program: &'p Program,
-    function: &'p Function,
+struct AstLowering<'p, 'b> {
+    program: &'p TypedProgram,
+    function: &'p TypedFunction,
     builder: Builder<'b>,
     /// The value of every variable at this point.
     vars: Vec<Option<Value>>,
     /// Every change of a variable with what it had before, so that leaving a region takes back its own changes only.
     changes: Vec<(LocalId, Option<Value>)>,
-    loops: Vec<Frame>,
+    loops: Vec<LoopFrame>,
 }
 
-impl Lowering<'_, '_> {
+impl AstLowering<'_, '_> {
     fn ty(&self, local: LocalId) -> Type {
         self.function.locals[local.0 as usize].ty
     }
@@ -154,15 +160,15 @@ impl Lowering<'_, '_> {
         locals.iter().map(|l| self.ty(*l)).collect()
     }
 
-    /// Whether a variable may be read after the construct of this span: later in the text or, in the next iteration of
-    /// a loop around it, anywhere.
+    /// Returns true if a variable may be read after the construct of this span: later in the text or, in the next
+    /// iteration of a loop around it, anywhere.
     fn is_read_after(&self, local: LocalId, span: Span) -> bool {
         let last_read = self.function.locals[local.0 as usize].last_read;
         last_read >= span.end || (!self.loops.is_empty() && last_read > 0)
     }
 
-    /// Whether the counter of a loop may be read outside its body, which begins at `body`: the body's own reads are of
-    /// the value each iteration starts with.
+    /// Returns true if the counter of a loop may be read outside its body, which begins at `body`, because the body's
+    /// own reads are of the value each iteration starts with.
     fn is_counter_read_outside(&self, counter: LocalId, body: u32, end: u32) -> bool {
         let local = &self.function.locals[counter.0 as usize];
         local.last_read >= end || (!self.loops.is_empty() && local.first_read < body)

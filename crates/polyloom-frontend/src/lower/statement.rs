@@ -1,17 +1,19 @@
 //! Lowering statements.
 
-use super::{Frame, Lowering, Merged};
-use crate::typed_ast::{Element, Expr, ExprKind, LocalId, LoopBody, Places, Stmt, StmtKind, Target, UpdateOp};
+use super::{AstLowering, LoopFrame, Merged};
+use crate::typed_ast::{
+    AssignTarget, ElementPlace, ElementPlaces, ExprKind, LocalId, LoopBody, StmtKind, TypedExpr, TypedStmt, UpdateOp,
+};
 use polyloom_ir::{Composite, Imm, Inst, Op, Scalar, Span, Value};
 use smallvec::SmallVec;
 
-impl Lowering<'_, '_> {
+impl AstLowering<'_, '_> {
     /// Lowers statements in order and says whether their end is reached; if it is not, a terminator stands there.
-    pub(super) fn block(&mut self, body: &[Stmt]) -> bool {
+    pub(super) fn block(&mut self, body: &[TypedStmt]) -> bool {
         body.iter().all(|stmt| self.stmt(stmt))
     }
 
-    fn stmt(&mut self, stmt: &Stmt) -> bool {
+    fn stmt(&mut self, stmt: &TypedStmt) -> bool {
         self.builder.set_span(stmt.span);
         match &stmt.kind {
             StmtKind::Assign { targets, values } => {
@@ -21,16 +23,16 @@ impl Lowering<'_, '_> {
                 }
                 let mut results = results.into_iter();
                 for target in targets {
-                    if let Target::Places(places) = target {
+                    if let AssignTarget::Places(places) = target {
                         self.store_each(places, &mut results, stmt.span);
                         continue;
                     }
                     let Some(value) = results.next() else { break };
                     match target {
-                        Target::Places(_) => {}
-                        Target::Local(local) => self.set(*local, value),
-                        Target::Element(element) => self.store(element, value, stmt.span),
-                        Target::Component(local, index) => {
+                        AssignTarget::Places(_) => {}
+                        AssignTarget::Local(local) => self.set(*local, value),
+                        AssignTarget::Element(element) => self.store(element, value, stmt.span),
+                        AssignTarget::Component(local, index) => {
                             let (whole, name) = (self.local(*local), self.name(*local).into());
                             let index = self.component_index(index, whole, name, stmt.span);
                             self.set_component(*local, index, value);
@@ -71,11 +73,11 @@ impl Lowering<'_, '_> {
             StmtKind::For { counter, start, stop, step, body } => {
                 let bounds = [self.expr(start), self.expr(stop), self.expr(step)];
                 let body_start = start.span.end.max(stop.span.end).max(step.span.end);
-                self.loop_(Loop::For { counter: *counter, bounds, body_start }, body, stmt.span)
+                self.loop_(LoopKind::For { counter: *counter, bounds, body_start }, body, stmt.span)
             }
             StmtKind::While { cond, cond_assigns, body } => {
                 let assigns = !cond_assigns.is_empty();
-                self.loop_(Loop::While { cond, assigns }, body, stmt.span)
+                self.loop_(LoopKind::While { cond, assigns }, body, stmt.span)
             }
             StmtKind::Break => {
                 if let Some(frame) = self.loops.last() {
@@ -126,7 +128,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The operands of an access: the array and its indices.
-    pub(super) fn element(&mut self, element: &Element) -> SmallVec<[Value; 4]> {
+    pub(super) fn element(&mut self, element: &ElementPlace) -> SmallVec<[Value; 4]> {
         let mut operands = SmallVec::new();
         operands.push(self.expr(&element.array));
         for index in &element.indices {
@@ -145,7 +147,7 @@ impl Lowering<'_, '_> {
         self.set(local, result);
     }
 
-    fn store(&mut self, element: &Element, value: Value, span: Span) {
+    fn store(&mut self, element: &ElementPlace, value: Value, span: Span) {
         let mut operands = self.element(element);
         operands.push(value);
         self.builder.set_span(element.span);
@@ -154,7 +156,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Stores one of the values in each place.
-    fn store_each(&mut self, places: &Places, values: &mut impl Iterator<Item = Value>, span: Span) {
+    fn store_each(&mut self, places: &ElementPlaces, values: &mut impl Iterator<Item = Value>, span: Span) {
         let common: SmallVec<[Value; 4]> = places.indices.iter().map(|index| self.expr(index)).collect();
         for ((array, inner), value) in places.each.iter().zip(values) {
             let mut operands: SmallVec<[Value; 4]> = SmallVec::new();
@@ -168,7 +170,14 @@ impl Lowering<'_, '_> {
         self.builder.set_span(span);
     }
 
-    fn branch(&mut self, cond: &Expr, then: &[Stmt], otherwise: &[Stmt], merged: &[LocalId], span: Span) -> bool {
+    fn branch(
+        &mut self,
+        cond: &TypedExpr,
+        then: &[TypedStmt],
+        otherwise: &[TypedStmt],
+        merged: &[LocalId],
+        span: Span,
+    ) -> bool {
         let merged: Merged = merged.iter().copied().filter(|l| self.is_read_after(*l, span)).collect();
         let cond = self.expr(cond);
         self.builder.set_span(span);
@@ -202,7 +211,7 @@ impl Lowering<'_, '_> {
         completes
     }
 
-    fn loop_(&mut self, kind: Loop<'_>, body: &LoopBody, span: Span) -> bool {
+    fn loop_(&mut self, kind: LoopKind<'_>, body: &LoopBody, span: Span) -> bool {
         // With an `else`, `break` leaves a block around both.
         if body.has_break && !body.otherwise.is_empty() {
             let merged: Merged = body.merged.iter().copied().filter(|l| self.is_read_after(*l, span)).collect();
@@ -233,8 +242,8 @@ impl Lowering<'_, '_> {
     }
 
     /// The loop itself; its carried variables have their final values afterwards.
-    fn loop_inst(&mut self, kind: &Loop<'_>, body: &LoopBody, span: Span, block: Option<(Inst, Merged)>) {
-        // What the `else` and the block's results read is inside the loop's own span.
+    fn loop_inst(&mut self, kind: &LoopKind<'_>, body: &LoopBody, span: Span, block: Option<(Inst, Merged)>) {
+        // The `else` and the block's results read variables inside the loop's own span.
         let reads_inside = block.is_some() || !body.otherwise.is_empty();
         let carried: Merged = body
             .carried
@@ -243,7 +252,7 @@ impl Lowering<'_, '_> {
             .filter(|l| {
                 reads_inside
                     || match kind {
-                        Loop::For { counter, body_start, .. } if counter == l => {
+                        LoopKind::For { counter, body_start, .. } if counter == l => {
                             self.is_counter_read_outside(*l, *body_start, span.end)
                         }
                         _ => self.vars[l.0 as usize].is_some() || self.is_read_after(*l, span),
@@ -255,7 +264,7 @@ impl Lowering<'_, '_> {
         let before = self.changes.len();
         let outer = self.builder.region();
         let inst = match kind {
-            Loop::For { counter, bounds, .. } => {
+            LoopKind::For { counter, bounds, .. } => {
                 let (inst, region) = self.builder.begin_for_range(*bounds, &initial);
                 let params = self.builder.func.regions[region].params.clone();
                 self.builder.switch_to(region);
@@ -263,15 +272,15 @@ impl Lowering<'_, '_> {
                     self.set_all(&carried, rest);
                     self.set(*counter, *iv);
                 }
-                self.loops.push(Frame { loop_inst: inst, carried: carried.clone(), block });
+                self.loops.push(LoopFrame { loop_inst: inst, carried: carried.clone(), block });
                 inst
             }
-            Loop::While { cond, assigns } => {
+            LoopKind::While { cond, assigns } => {
                 let (inst, regions) = self.builder.begin_while(&initial);
                 let params = regions.map(|r| self.builder.func.regions[r].params.clone());
                 self.builder.switch_to(regions[0]);
                 self.set_all(&carried, &params[0]);
-                // A condition that updates a random state stands in the body: only the body hands values on.
+                // A condition that updates a random state stands in the body, so that only the body hands values on.
                 let value = if *assigns { self.builder.const_bool(true) } else { self.expr(cond) };
                 self.builder.yield_(&[value]);
                 self.restore(before);
@@ -280,7 +289,7 @@ impl Lowering<'_, '_> {
                 if *assigns {
                     self.break_unless(cond, inst, &carried);
                 }
-                self.loops.push(Frame { loop_inst: inst, carried: carried.clone(), block });
+                self.loops.push(LoopFrame { loop_inst: inst, carried: carried.clone(), block });
                 inst
             }
         };
@@ -296,7 +305,7 @@ impl Lowering<'_, '_> {
         self.set_all(&carried, &results);
     }
 
-    fn break_unless(&mut self, cond: &Expr, target: Inst, carried: &[LocalId]) {
+    fn break_unless(&mut self, cond: &TypedExpr, target: Inst, carried: &[LocalId]) {
         let value = self.expr(cond);
         let (_, regions) = self.builder.begin_if(value, &[]);
         let outer = self.builder.switch_to(regions[0]);
@@ -308,14 +317,14 @@ impl Lowering<'_, '_> {
     }
 }
 
-/// What differs between loops.
-enum Loop<'s> {
+/// Describes what differs between loops.
+enum LoopKind<'s> {
     For { counter: LocalId, bounds: [Value; 3], body_start: u32 },
-    While { cond: &'s Expr, assigns: bool },
+    While { cond: &'s TypedExpr, assigns: bool },
 }
 
 /// The atomic operation that `op=` of an array's element is, if there is one.
-fn atomic_update(op: Op, element: &Element) -> Option<Op> {
+fn atomic_update(op: Op, element: &ElementPlace) -> Option<Op> {
     let (elem, _) = element.array.ty.as_value()?.as_any_array()?;
     let is_int = elem.as_composite().map(Composite::elem).or(elem.as_scalar()).is_some_and(Scalar::is_int);
     match op {

@@ -5,8 +5,8 @@
 
 mod print;
 
-use crate::check::Fixed;
-use crate::number::Number;
+use crate::check::LocalArray;
+use crate::number::PythonNumber;
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{
     AddressSpace, AxisExtent, ExecutionConstraints, FunctionKind, Imm, KernelMetadata, Op, Scalar, Span, Type,
@@ -16,63 +16,63 @@ use std::sync::Arc;
 
 /// A kernel and the functions it calls, callees before callers.
 #[derive(Clone, Debug, Default)]
-pub struct Program {
+pub struct TypedProgram {
     /// The functions; a [`FunctionId`] is an index.
-    pub functions: Vec<Function>,
+    pub functions: Vec<TypedFunction>,
 }
 
-/// A function instance of a [`Program`].
+/// A function instance of a [`TypedProgram`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FunctionId(pub u32);
 
-/// A variable of a [`Function`].
+/// A variable of a [`TypedFunction`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LocalId(pub u32);
 
 /// One function, for one choice of parameter types.
 #[derive(Clone, Debug)]
-pub struct Function {
+pub struct TypedFunction {
     /// Its name, unique in the program.
     pub name: Arc<str>,
     /// Kernel or function.
     pub kind: FunctionKind,
     /// The parameters as the source has them; their leaves are the first of the locals, in order.
-    pub params: Vec<Param>,
+    pub params: Vec<TypedParam>,
     /// The variables.
-    pub locals: Vec<Local>,
+    pub locals: Vec<LocalVariable>,
     /// Result types as the source has them.
     pub results: SmallVec<[ValueType; 2]>,
-    /// Which parameter each array in the results is, in the order of leaves; `None` for one that is not set. Arrays are
-    /// not handed back: the caller has them.
+    /// Says which parameter each array in the results is, in the order of leaves; `None` for one that is not set.
+    /// Arrays are not handed back, because the caller has them.
     pub returned_arrays: Vec<Option<LocalId>>,
     /// Parameters whose values at the end are further results: arrays of a caller's own that the function changes.
     pub updated: Locals,
-    /// What stands in for its derivative.
-    pub custom: Custom,
-    /// What the result is, if it is an array of the function's own.
-    pub(crate) own_result: Option<Fixed>,
+    /// Holds what stands in for its derivative.
+    pub custom: CustomDerivative,
+    /// Holds what the result is, if it is an array of the function's own.
+    pub(crate) own_result: Option<LocalArray>,
     /// The statements.
-    pub body: Vec<Stmt>,
-    /// How it wants to be compiled.
+    pub body: Vec<TypedStmt>,
+    /// Says how it wants to be compiled.
     pub metadata: KernelMetadata,
-    /// What must hold while it runs.
+    /// Holds what must hold while it runs.
     pub constraints: ExecutionConstraints,
     /// The name in its `def`.
     pub span: Span,
 }
 
-/// What stands in for a function's own derivative.
+/// Describes what stands in for a function's own derivative.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Custom {
+pub struct CustomDerivative {
     /// A function of its arguments and of the adjoints of its results that gives the adjoints of its arguments.
     pub gradient: Option<FunctionId>,
-    /// What runs in its place on the way there.
+    /// Holds what runs in its place on the way there.
     pub replay: Option<FunctionId>,
 }
 
 /// A parameter.
 #[derive(Clone, Debug)]
-pub struct Param {
+pub struct TypedParam {
     /// Its name.
     pub name: Arc<str>,
     /// Its type.
@@ -81,12 +81,12 @@ pub struct Param {
 
 /// A variable; of one that is a struct, a leaf.
 #[derive(Clone, Debug)]
-pub struct Local {
+pub struct LocalVariable {
     /// Its name in the source, that of a leaf with the path to it.
     pub name: Arc<str>,
     /// Its type, the same everywhere in the function.
     pub ty: Type,
-    /// Where it is first assigned.
+    /// The place where it is first assigned.
     pub span: Span,
     /// Offsets of its first and last read in the text; `first_read > last_read` if there is none.
     pub first_read: u32,
@@ -97,46 +97,46 @@ pub struct Local {
 /// Variables, in the order of their ids.
 pub type Locals = SmallVec<[LocalId; 4]>;
 
-/// What an assignment writes, in order.
-pub type Targets = SmallVec<[Target; 1]>;
+/// Describes what an assignment writes, in order.
+pub type Targets = SmallVec<[AssignTarget; 1]>;
 
 /// A statement.
 #[derive(Clone, Debug)]
-pub struct Stmt {
-    /// What it does.
+pub struct TypedStmt {
+    /// Holds what it does.
     pub kind: StmtKind,
     /// Its text.
     pub span: Span,
 }
 
-/// What a statement does.
+/// Describes what a statement does.
 #[derive(Clone, Debug)]
 pub enum StmtKind {
     /// Evaluates all values, then assigns their results to the targets in order.
     Assign {
-        /// As many as the values have results; [`Target::Places`] takes several.
+        /// As many as the values have results; [`AssignTarget::Places`] takes several.
         targets: Targets,
         /// One or more.
-        values: SmallVec<[Expr; 1]>,
+        values: SmallVec<[TypedExpr; 1]>,
     },
     /// `a[i] op= value`: the element is read and written once, the indices are evaluated once. Atomic where there is
     /// such an operation.
     Update {
         /// The element.
-        element: Element,
-        /// What combines the old value and `value`.
+        element: ElementPlace,
+        /// Holds what combines the old value and `value`.
         op: UpdateOp,
         /// The right operand.
-        value: Expr,
+        value: TypedExpr,
     },
     /// `if`.
     If {
         /// The condition, a bool.
-        cond: Expr,
+        cond: TypedExpr,
         /// Executed if it holds.
-        then: Vec<Stmt>,
+        then: Vec<TypedStmt>,
         /// Executed if it does not.
-        otherwise: Vec<Stmt>,
+        otherwise: Vec<TypedStmt>,
         /// Variables assigned inside that are set on every path to the end.
         merged: Locals,
     },
@@ -145,18 +145,18 @@ pub enum StmtKind {
         /// The counter.
         counter: LocalId,
         /// First value.
-        start: Expr,
-        /// Where it ends.
-        stop: Expr,
-        /// By how much it moves.
-        step: Expr,
+        start: TypedExpr,
+        /// The place where it ends.
+        stop: TypedExpr,
+        /// Indexed by how much it moves.
+        step: TypedExpr,
         /// The rest of it.
         body: LoopBody,
     },
     /// `while`.
     While {
         /// The condition, a bool.
-        cond: Expr,
+        cond: TypedExpr,
         /// Variables the condition assigns: random states.
         cond_assigns: Locals,
         /// The rest of it.
@@ -167,43 +167,43 @@ pub enum StmtKind {
     /// `continue`.
     Continue,
     /// `return`.
-    Return(SmallVec<[Expr; 1]>),
+    Return(SmallVec<[TypedExpr; 1]>),
     /// `assert`.
     Assert {
-        /// What must hold, a bool.
-        cond: Expr,
-        /// What to report if it does not.
+        /// Holds what must hold, a bool.
+        cond: TypedExpr,
+        /// Holds what to report if it does not.
         message: Arc<str>,
     },
     /// `print` and `printf`.
     Print {
         /// A C format.
         format: Arc<str>,
-        /// What it formats.
-        args: Vec<Expr>,
+        /// Holds what it formats.
+        args: Vec<TypedExpr>,
     },
     /// An expression evaluated for its effect.
-    Expr(Expr),
+    Expr(TypedExpr),
 }
 
 /// The body of a loop.
 #[derive(Clone, Debug)]
 pub struct LoopBody {
     /// The statements.
-    pub body: Vec<Stmt>,
+    pub body: Vec<TypedStmt>,
     /// Executed when the loop ends without `break`.
-    pub otherwise: Vec<Stmt>,
+    pub otherwise: Vec<TypedStmt>,
     /// Variables assigned in the loop that have a value before it or on every path after it.
     pub carried: Locals,
     /// Variables assigned in the loop or its `else` that are set on every path after both.
     pub merged: Locals,
-    /// Whether a `break` leaves it.
+    /// True if a `break` leaves it.
     pub has_break: bool,
-    /// Whether what follows can be reached.
+    /// True if what follows can be reached.
     pub completes: bool,
 }
 
-/// What combines old and new value in an augmented assignment.
+/// Describes what combines old and new value in an augmented assignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UpdateOp {
     /// A binary operation of the op table.
@@ -212,73 +212,73 @@ pub enum UpdateOp {
     Power(u32),
 }
 
-/// What an assignment writes.
+/// Describes what an assignment writes.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum AssignTarget {
     /// A variable.
     Local(LocalId),
     /// An array element.
-    Element(Box<Element>),
+    Element(Box<ElementPlace>),
     /// Several places that have indices in common, one value each: an element of an array of structs, or several
     /// components of an element.
-    Places(Box<Places>),
+    Places(Box<ElementPlaces>),
     /// One component of a variable of a composite type.
     Component(LocalId, Box<ComponentIndex>),
 }
 
-/// Which component of a composite.
+/// Says which component of a composite.
 #[derive(Clone, Debug)]
 pub enum ComponentIndex {
     /// The one with this number, in row-major order.
     Is(u16),
     /// The one that integers choose, one for each axis, which count from the end if they are negative.
-    At(SmallVec<[Expr; 2]>),
+    At(SmallVec<[TypedExpr; 2]>),
     /// The one that an `int32` counts in row-major order, made of [`ExprKind::WrapIndex`].
-    Flat(Expr),
+    Flat(TypedExpr),
 }
 
 /// The number of a component in row-major order.
 #[derive(Clone, Debug)]
-pub(crate) enum Ordinal {
+pub(crate) enum ComponentOrdinal {
     Is(u16),
-    Computed(Expr),
+    Computed(TypedExpr),
 }
 
-impl From<Ordinal> for ComponentIndex {
-    fn from(ordinal: Ordinal) -> ComponentIndex {
+impl From<ComponentOrdinal> for ComponentIndex {
+    fn from(ordinal: ComponentOrdinal) -> ComponentIndex {
         match ordinal {
-            Ordinal::Is(place) => ComponentIndex::Is(place),
-            Ordinal::Computed(place) => ComponentIndex::Flat(place),
+            ComponentOrdinal::Is(place) => ComponentIndex::Is(place),
+            ComponentOrdinal::Computed(place) => ComponentIndex::Flat(place),
         }
     }
 }
 
 /// An array element.
 #[derive(Clone, Debug)]
-pub struct Element {
+pub struct ElementPlace {
     /// The array.
-    pub array: Box<Expr>,
+    pub array: Box<TypedExpr>,
     /// One integer for each dimension; for a component of a composite, those of the element follow the array's.
-    pub indices: SmallVec<[Expr; 2]>,
+    pub indices: SmallVec<[TypedExpr; 2]>,
     /// Its text.
     pub span: Span,
 }
 
 /// Array elements of which the first indices are the same, and evaluated once.
 #[derive(Clone, Debug)]
-pub struct Places {
-    /// Of each, the array and the indices after the common ones.
-    pub each: Vec<(Expr, SmallVec<[Expr; 2]>)>,
+pub struct ElementPlaces {
+    /// The array and the indices after the common ones of each.
+    pub each: Vec<(TypedExpr, SmallVec<[TypedExpr; 2]>)>,
     /// The indices they have in common.
-    pub indices: SmallVec<[Expr; 2]>,
+    pub indices: SmallVec<[TypedExpr; 2]>,
     /// Their text.
     pub span: Span,
 }
 
 /// An expression.
 #[derive(Clone, Debug)]
-pub struct Expr {
-    /// What it computes.
+pub struct TypedExpr {
+    /// Holds what it computes.
     pub kind: ExprKind,
     /// The type of what it computes.
     pub ty: ExprType,
@@ -299,7 +299,7 @@ pub enum ExprType {
         elem: StructType,
         /// Number of dimensions.
         ndim: u8,
-        /// Where the memory of all leaves is.
+        /// The place where the memory of all leaves is.
         space: AddressSpace,
     },
     /// Several values, or none: what calls give.
@@ -307,17 +307,17 @@ pub enum ExprType {
     /// A Python number, or an operation on such, that has not met a type; the checker leaves none in a finished
     /// program.
     Number,
-    /// Rejected: a diagnostic has been given, and nothing built on it gives another.
+    /// Rejected. Nothing built on it gives a diagnostic, because one has been given.
     Error,
 }
 
-/// What an expression computes.
+/// Describes what an expression computes.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
     /// A constant of the expression's type: its bits, zero-extended.
     Const(u64),
     /// A number without a type.
-    Number(Number),
+    Number(PythonNumber),
     /// The value of a variable.
     Local(LocalId),
     /// The part of an array that these first indices choose; the checker leaves none in a finished program.
@@ -325,20 +325,20 @@ pub enum ExprKind {
         /// The variable that holds the array.
         array: LocalId,
         /// Fewer than it has dimensions, or slices among them.
-        indices: Vec<Expr>,
+        indices: Vec<TypedExpr>,
     },
     /// `start:stop:step` among the indices of a view, as the first index, the step and how many there are; the checker
     /// leaves none in a finished program.
-    Slice(Box<[Expr; 3]>),
+    Slice(Box<[TypedExpr; 3]>),
     /// An axis of an indexed array among the indices of a view, as the array of its indices; the checker leaves none in
     /// a finished program.
-    Gather(Box<Expr>),
+    Gather(Box<TypedExpr>),
     /// An operation of the op table.
     Op {
         /// The operation.
         op: Op,
         /// Its operands.
-        args: Vec<Expr>,
+        args: Vec<TypedExpr>,
         /// The variables its `inout` operands are, which take its last results.
         updates: Locals,
     },
@@ -346,52 +346,52 @@ pub enum ExprKind {
     OpWith {
         /// The operation.
         op: Op,
-        /// What it says.
+        /// Holds what it says.
         imm: Imm,
         /// Its operands.
-        args: Vec<Expr>,
+        args: Vec<TypedExpr>,
     },
     /// A conversion to the expression's type.
-    Cast(Box<Expr>),
+    Cast(Box<TypedExpr>),
     /// The same bits as a value of the expression's type.
-    Bitcast(Box<Expr>),
+    Bitcast(Box<TypedExpr>),
     /// The thread's coordinate along an axis.
     Tid(u8),
     /// The extent of an array along an axis.
-    Dim(Box<Expr>, u8),
+    Dim(Box<TypedExpr>, u8),
     /// An integer index, counted from the start of an axis of this extent whichever end it counts from.
-    WrapIndex(Box<Expr>, AxisExtent),
+    WrapIndex(Box<TypedExpr>, AxisExtent),
     /// An array element's value.
-    Load(Box<Element>),
+    Load(Box<ElementPlace>),
     /// One component of a composite.
-    Component(Box<Expr>, Box<ComponentIndex>),
+    Component(Box<TypedExpr>, Box<ComponentIndex>),
     /// A constant composite from outside, with the name it is captured by.
-    Named(Arc<str>, Box<Expr>),
+    Named(Arc<str>, Box<TypedExpr>),
     /// A value held in a variable, or that of several leaves in as many, while another expression that uses it is
     /// evaluated.
     Let {
         /// The variables.
         locals: Locals,
-        /// What they hold.
-        value: Box<Expr>,
+        /// Holds what they hold.
+        value: Box<TypedExpr>,
         /// The expression.
-        body: Box<Expr>,
+        body: Box<TypedExpr>,
     },
     /// A small integer power, by multiplications.
-    Power(Box<Expr>, u32),
+    Power(Box<TypedExpr>, u32),
     /// `a and b …` or `a or b …`: bools, evaluated until one decides.
     Logic {
         /// `and` if true, else `or`.
         all: bool,
         /// Two or more bools.
-        terms: Vec<Expr>,
+        terms: Vec<TypedExpr>,
         /// Variables assigned by terms that may be skipped: random states.
         assigns: Locals,
     },
     /// `a < b < c`: bool; each operand evaluated once, until one comparison fails.
     Chain {
         /// The first operand.
-        first: Box<Expr>,
+        first: Box<TypedExpr>,
         /// The comparisons that follow.
         rest: Vec<ChainLink>,
         /// Variables assigned by operands that may be skipped: random states.
@@ -400,11 +400,11 @@ pub enum ExprKind {
     /// `a if cond else b`.
     If {
         /// The condition, a bool.
-        cond: Box<Expr>,
+        cond: Box<TypedExpr>,
         /// Evaluated if it holds.
-        then: Box<Expr>,
+        then: Box<TypedExpr>,
         /// Evaluated if it does not.
-        otherwise: Box<Expr>,
+        otherwise: Box<TypedExpr>,
         /// Variables assigned by either: random states.
         assigns: Locals,
     },
@@ -413,12 +413,12 @@ pub enum ExprKind {
         /// The instance.
         function: FunctionId,
         /// Its arguments in the order of its parameters.
-        args: Vec<Expr>,
+        args: Vec<TypedExpr>,
         /// The variables that the function changes, which take its last results.
         updates: Locals,
     },
     /// Several values side by side.
-    Tuple(Vec<Expr>),
+    Tuple(Vec<TypedExpr>),
     /// Rejected.
     Error,
 }
@@ -429,9 +429,9 @@ pub struct ChainLink {
     /// The comparison.
     pub op: Op,
     /// The type the left operand is compared as: a number without a type takes another in each comparison.
-    pub left: Option<Expr>,
+    pub left: Option<TypedExpr>,
     /// Its right operand.
-    pub right: Expr,
+    pub right: TypedExpr,
 }
 
 impl ExprType {
@@ -463,7 +463,7 @@ impl ExprType {
         }
     }
 
-    /// Whether it has leaves: a struct, or an array of structs.
+    /// Returns true if it has leaves: a struct, or an array of structs.
     pub fn is_struct(&self) -> bool {
         matches!(self, ExprType::Struct(_) | ExprType::StructArray { .. })
     }
@@ -479,28 +479,28 @@ impl From<ValueType> for ExprType {
     }
 }
 
-/// Whether an overload of the op has operands of this type.
+/// Returns true if an overload of the op has operands of this type.
 pub(crate) fn takes(op: Op, scalar: Scalar) -> bool {
     op.info().signatures.iter().any(|s| s.var.is_none_or(|class| class.contains(scalar)))
 }
 
-impl Expr {
+impl TypedExpr {
     /// An expression.
-    pub fn new(kind: ExprKind, ty: ExprType, span: Span) -> Expr {
-        Expr { kind, ty, span }
+    pub fn new(kind: ExprKind, ty: ExprType, span: Span) -> TypedExpr {
+        TypedExpr { kind, ty, span }
     }
 
     /// A constant.
-    pub fn constant(bits: u64, scalar: Scalar, span: Span) -> Expr {
-        Expr::new(ExprKind::Const(bits), ExprType::scalar(scalar), span)
+    pub fn constant(bits: u64, scalar: Scalar, span: Span) -> TypedExpr {
+        TypedExpr::new(ExprKind::Const(bits), ExprType::scalar(scalar), span)
     }
 
     /// A rejected expression.
-    pub fn error(span: Span) -> Expr {
-        Expr::new(ExprKind::Error, ExprType::Error, span)
+    pub fn error(span: Span) -> TypedExpr {
+        TypedExpr::new(ExprKind::Error, ExprType::Error, span)
     }
 
-    /// Whether it is a view of a whole array.
+    /// Returns true if it is a view of a whole array.
     pub(crate) fn is_whole_array(&self) -> bool {
         matches!(&self.kind, ExprKind::View { indices, .. } if indices.is_empty())
     }
@@ -514,33 +514,33 @@ impl Expr {
         }
     }
 
-    /// Whether it was rejected.
+    /// Returns true if it was rejected.
     pub fn is_error(&self) -> bool {
         self.ty == ExprType::Error
     }
 
-    /// Whether its type is still to come: a number, or an expression of nothing but numbers.
+    /// Returns true if its type is still to come: a number, or an expression of nothing but numbers.
     pub fn is_waiting(&self) -> bool {
         self.ty == ExprType::Number
     }
 
     /// A number that can have the types this expression can have, if its type is still to come.
-    pub fn untyped(&self) -> Option<Number> {
-        let wider = |a: Number, b: Number| if matches!(a, Number::Float(_)) { a } else { b };
+    pub fn untyped(&self) -> Option<PythonNumber> {
+        let wider = |a: PythonNumber, b: PythonNumber| if matches!(a, PythonNumber::Float(_)) { a } else { b };
         match &self.kind {
             _ if !self.is_waiting() => None,
             ExprKind::Number(number) => Some(*number),
             ExprKind::If { then, otherwise, .. } => Some(wider(then.untyped()?, otherwise.untyped()?)),
             ExprKind::Op { op, args, .. } => {
-                let widest = args.iter().filter_map(Expr::untyped).reduce(wider)?;
+                let widest = args.iter().filter_map(TypedExpr::untyped).reduce(wider)?;
                 let floats_only = !takes(*op, Scalar::I32);
-                Some(if floats_only { wider(widest, Number::Float(0.0)) } else { widest })
+                Some(if floats_only { wider(widest, PythonNumber::Float(0.0)) } else { widest })
             }
             _ => None,
         }
     }
 
-    /// Whether all numbers of an expression whose type is still to come are values of a type.
+    /// Returns true if all numbers of an expression whose type is still to come are values of a type.
     pub fn fits(&self, scalar: Scalar) -> bool {
         match &self.kind {
             ExprKind::Number(number) => number.fit(scalar).is_some(),
@@ -553,7 +553,7 @@ impl Expr {
     }
 
     /// Its number, if it has no type yet.
-    pub fn number(&self) -> Option<Number> {
+    pub fn number(&self) -> Option<PythonNumber> {
         match self.kind {
             ExprKind::Number(number) => Some(number),
             _ => None,

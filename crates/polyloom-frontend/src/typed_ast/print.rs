@@ -1,32 +1,33 @@
 //! The typed AST as text: Python with a type on every expression that is not obvious from its parts.
 
 use super::{
-    ComponentIndex, Element, Expr, ExprKind, ExprType, Function, LoopBody, Program, Stmt, StmtKind, Target, UpdateOp,
+    AssignTarget, ComponentIndex, ElementPlace, ExprKind, ExprType, LoopBody, StmtKind, TypedExpr, TypedFunction,
+    TypedProgram, TypedStmt, UpdateOp,
 };
 use crate::members::operator_text;
 use crate::structure::ValueType;
-use polyloom_ir::op::Spelling;
+use polyloom_ir::op::OpSpelling;
 use polyloom_ir::{FunctionKind, Imm, Op, Scalar, Type};
 use std::fmt::{self, Display, Write};
 
-impl Display for Program {
+impl Display for TypedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, function) in self.functions.iter().enumerate() {
             if i > 0 {
                 f.write_char('\n')?;
             }
-            Printer { program: self, function }.function(f)?;
+            AstPrinter { program: self, function }.function(f)?;
         }
         Ok(())
     }
 }
 
-struct Printer<'a> {
-    program: &'a Program,
-    function: &'a Function,
+struct AstPrinter<'a> {
+    program: &'a TypedProgram,
+    function: &'a TypedFunction,
 }
 
-impl Printer<'_> {
+impl AstPrinter<'_> {
     fn function(&self, f: &mut impl Write) -> fmt::Result {
         let function = self.function;
         let m = &function.metadata;
@@ -87,14 +88,14 @@ impl Printer<'_> {
         self.block(f, &function.body, 1)
     }
 
-    fn block(&self, f: &mut impl Write, body: &[Stmt], depth: usize) -> fmt::Result {
+    fn block(&self, f: &mut impl Write, body: &[TypedStmt], depth: usize) -> fmt::Result {
         if body.is_empty() {
             return writeln!(f, "{:1$}pass", "", depth * 4);
         }
         body.iter().try_for_each(|stmt| self.stmt(f, stmt, depth))
     }
 
-    fn stmt(&self, f: &mut impl Write, stmt: &Stmt, depth: usize) -> fmt::Result {
+    fn stmt(&self, f: &mut impl Write, stmt: &TypedStmt, depth: usize) -> fmt::Result {
         write!(f, "{:1$}", "", depth * 4)?;
         match &stmt.kind {
             StmtKind::Assign { targets, values } => {
@@ -105,7 +106,7 @@ impl Printer<'_> {
                 UpdateOp::Op(op) => {
                     let (element, value) = (self.element(element), self.expr(value));
                     match op.info().spelling {
-                        Spelling::Operator(text) => writeln!(f, "{element} {text}= {value}"),
+                        OpSpelling::Operator(text) => writeln!(f, "{element} {text}= {value}"),
                         _ => writeln!(f, "{element} = {}({element}, {value})", op.name()),
                     }
                 }
@@ -143,7 +144,7 @@ impl Printer<'_> {
         self.otherwise(f, &body.otherwise, depth)
     }
 
-    fn otherwise(&self, f: &mut impl Write, otherwise: &[Stmt], depth: usize) -> fmt::Result {
+    fn otherwise(&self, f: &mut impl Write, otherwise: &[TypedStmt], depth: usize) -> fmt::Result {
         if otherwise.is_empty() {
             return Ok(());
         }
@@ -151,21 +152,21 @@ impl Printer<'_> {
         self.block(f, otherwise, depth + 1)
     }
 
-    fn target(&self, target: &Target) -> String {
+    fn target(&self, target: &AssignTarget) -> String {
         match target {
-            Target::Local(local) => {
+            AssignTarget::Local(local) => {
                 let local = &self.function.locals[local.0 as usize];
                 format!("{}: {}", local_name(&local.name), local.ty.python_name())
             }
-            Target::Element(element) => self.element(element),
-            Target::Places(places) => {
+            AssignTarget::Element(element) => self.element(element),
+            AssignTarget::Places(places) => {
                 let each = places.each.iter().map(|(array, inner)| {
                     let indices = self.list(places.indices.iter().chain(inner));
                     format!("{}[{indices}]", self.expr(array))
                 });
                 each.collect::<Vec<_>>().join(", ")
             }
-            Target::Component(local, index) => {
+            AssignTarget::Component(local, index) => {
                 let name = local_name(&self.function.locals[local.0 as usize].name);
                 format!("{name}{}", self.component(index))
             }
@@ -180,16 +181,16 @@ impl Printer<'_> {
         }
     }
 
-    fn element(&self, element: &Element) -> String {
+    fn element(&self, element: &ElementPlace) -> String {
         format!("{}[{}]", self.expr(&element.array), self.list(&element.indices))
     }
 
-    fn list<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> String {
+    fn list<'e>(&self, exprs: impl IntoIterator<Item = &'e TypedExpr>) -> String {
         exprs.into_iter().map(|e| self.expr(e)).collect::<Vec<_>>().join(", ")
     }
 
-    fn expr(&self, expr: &Expr) -> String {
-        let list = |args: &[Expr]| self.list(args);
+    fn expr(&self, expr: &TypedExpr) -> String {
+        let list = |args: &[TypedExpr]| self.list(args);
         match &expr.kind {
             ExprKind::Const(bits) => constant(&expr.ty, *bits),
             ExprKind::Number(number) => number.to_string(),
@@ -201,10 +202,10 @@ impl Printer<'_> {
             ExprKind::Gather(indices) => format!("gather({})", self.expr(indices)),
             ExprKind::Slice(parts) => format!("slice({})", list(&parts[..])),
             ExprKind::Op { op, args, .. } => match (op.info().spelling, &args[..]) {
-                (Spelling::Operator(text), [a, b]) => {
+                (OpSpelling::Operator(text), [a, b]) => {
                     format!("({} {text} {}){}", self.expr(a), self.expr(b), suffix(*op, &expr.ty))
                 }
-                (Spelling::Operator(text), [a]) => {
+                (OpSpelling::Operator(text), [a]) => {
                     let space = if *op == Op::Not { " " } else { "" };
                     format!("({text}{space}{})", self.expr(a))
                 }
@@ -278,8 +279,8 @@ fn local_name(name: &str) -> &str {
 
 /// The type of an operation, where its operands do not say it.
 fn suffix(op: Op, ty: &ExprType) -> String {
-    let follows =
-        !op.info().signatures.iter().all(|s| s.params.is_empty()) && op.info().group != polyloom_ir::op::Group::Random;
+    let follows = !op.info().signatures.iter().all(|s| s.params.is_empty())
+        && op.info().group != polyloom_ir::op::OpGroup::Random;
     if follows { String::new() } else { format!(": {}", type_name(ty)) }
 }
 

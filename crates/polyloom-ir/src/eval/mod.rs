@@ -11,14 +11,14 @@ mod half;
 mod number;
 
 pub use half::{bf16_from_f64, bf16_to_f32, f16_from_f64, f16_to_f32};
-use number::{BF16, Bits, F16, Float, Integer, Number};
+use number::{BF16, F16, FloatOps, IntegerOps, NumberOps, ScalarBits};
 
-use crate::op::{Group, Op};
+use crate::op::{Op, OpGroup};
 use crate::types::{Scalar, Type};
 
 /// The function that computes an op on one combination of types.
 #[derive(Clone, Copy, Debug)]
-pub enum Evaluator {
+pub enum OpEvaluator {
     /// Of one operand.
     Unary(fn(u64) -> u64),
     /// Of two.
@@ -39,30 +39,30 @@ pub enum Evaluator {
 /// ```
 pub fn eval(op: Op, operand_types: &[Type], operands: &[u64], result: Type) -> Option<u64> {
     match (evaluator(op, operand_types, result)?, operands) {
-        (Evaluator::Unary(f), &[x]) => Some(f(x)),
-        (Evaluator::Binary(f), &[a, b]) => Some(f(a, b)),
-        (Evaluator::Ternary(f), &[a, b, c]) => Some(f(a, b, c)),
+        (OpEvaluator::Unary(f), &[x]) => Some(f(x)),
+        (OpEvaluator::Binary(f), &[a, b]) => Some(f(a, b)),
+        (OpEvaluator::Ternary(f), &[a, b, c]) => Some(f(a, b, c)),
         _ => None,
     }
 }
 
 /// The function behind [`eval`], for callers that evaluate an op many times.
-pub fn evaluator(op: Op, operand_types: &[Type], result: Type) -> Option<Evaluator> {
+pub fn evaluator(op: Op, operand_types: &[Type], result: Type) -> Option<OpEvaluator> {
     let result = result.as_scalar()?;
     let operand = operand_types.last()?.as_scalar()?;
     let evaluator = evaluator_of(op, operand, result)?;
     let (n_operands, alike) = match (op, evaluator) {
         (Op::Select, _) if operand_types[0] != Type::BOOL => return None,
         (Op::Select, _) => (3, &operand_types[1..]),
-        (_, Evaluator::Unary(_)) => (1, operand_types),
-        (_, Evaluator::Binary(_)) => (2, operand_types),
-        (_, Evaluator::Ternary(_)) => (3, operand_types),
+        (_, OpEvaluator::Unary(_)) => (1, operand_types),
+        (_, OpEvaluator::Binary(_)) => (2, operand_types),
+        (_, OpEvaluator::Ternary(_)) => (3, operand_types),
     };
     let fits = operand_types.len() == n_operands && alike.iter().all(|&ty| ty == Type::Scalar(operand));
     let result_fits = match op {
         Op::Cast => true,
         Op::Bitcast => operand.bits() == result.bits(),
-        _ if op.info().group == Group::Comparison => result == Scalar::Bool,
+        _ if op.info().group == OpGroup::Comparison => result == Scalar::Bool,
         _ => result == operand,
     };
     (fits && result_fits).then_some(evaluator)
@@ -109,8 +109,8 @@ macro_rules! instance {
     };
 }
 
-fn evaluator_of(op: Op, operand: Scalar, result: Scalar) -> Option<Evaluator> {
-    use Evaluator::{Binary, Ternary, Unary};
+fn evaluator_of(op: Op, operand: Scalar, result: Scalar) -> Option<OpEvaluator> {
+    use OpEvaluator::{Binary, Ternary, Unary};
     Some(match op {
         Op::Add => Binary(instance!(number operand, add)),
         Op::Sub => Binary(instance!(number operand, sub)),
@@ -154,7 +154,7 @@ fn evaluator_of(op: Op, operand: Scalar, result: Scalar) -> Option<Evaluator> {
     })
 }
 
-fn cast_from<S: Bits>(to: Scalar) -> fn(u64) -> u64 {
+fn cast_from<S: ScalarBits>(to: Scalar) -> fn(u64) -> u64 {
     match to {
         Scalar::Bool => cast::<S, bool>,
         Scalar::I8 => cast::<S, i8>,
@@ -172,7 +172,7 @@ fn cast_from<S: Bits>(to: Scalar) -> fn(u64) -> u64 {
     }
 }
 
-fn cast<S: Bits, D: Bits>(x: u64) -> u64 {
+fn cast<S: ScalarBits, D: ScalarBits>(x: u64) -> u64 {
     D::from_wide(S::get(x).to_wide()).put()
 }
 
@@ -194,19 +194,19 @@ macro_rules! binary {
 
 macro_rules! comparison {
     ($($name:ident $operator:tt),*) => {
-        $(fn $name<T: Bits>(a: u64, b: u64) -> u64 {
+        $(fn $name<T: ScalarBits>(a: u64, b: u64) -> u64 {
             u64::from(T::get(a) $operator T::get(b))
         })*
     };
 }
 
-unary!(neg: Number, abs: Number, sqrt: Float, floor: Float, ceil: Float, trunc: Float, rint: Float);
-unary!(invert: Integer);
-binary!(add: Number, sub: Number, mul: Number, div: Number, floordiv: Number, modulo: Number, min: Number, max: Number);
-binary!(lshift: Integer, rshift: Integer, copysign: Float);
+unary!(neg: NumberOps, abs: NumberOps, sqrt: FloatOps, floor: FloatOps, ceil: FloatOps, trunc: FloatOps, rint: FloatOps);
+unary!(invert: IntegerOps);
+binary!(add: NumberOps, sub: NumberOps, mul: NumberOps, div: NumberOps, floordiv: NumberOps, modulo: NumberOps, min: NumberOps, max: NumberOps);
+binary!(lshift: IntegerOps, rshift: IntegerOps, copysign: FloatOps);
 comparison!(eq ==, ne !=, lt <, le <=, gt >, ge >=);
 
-fn fma<T: Float>(a: u64, b: u64, c: u64) -> u64 {
+fn fma<T: FloatOps>(a: u64, b: u64, c: u64) -> u64 {
     T::get(a).fma(T::get(b), T::get(c)).put()
 }
 

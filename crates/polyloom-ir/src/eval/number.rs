@@ -3,22 +3,22 @@
 use super::half::{bf16_from_f64, bf16_to_f32, f16_from_f64, f16_to_f32};
 
 /// A value on its way from one scalar type to another: wide enough to hold any of them exactly.
-pub(super) enum Wide {
+pub(super) enum WideValue {
     Signed(i64),
     Unsigned(u64),
     Float(f64),
 }
 
 /// A scalar type's values and their bits.
-pub(super) trait Bits: Copy + PartialOrd {
+pub(super) trait ScalarBits: Copy + PartialOrd {
     fn get(bits: u64) -> Self;
     fn put(self) -> u64;
-    fn to_wide(self) -> Wide;
-    fn from_wide(value: Wide) -> Self;
+    fn to_wide(self) -> WideValue;
+    fn from_wide(value: WideValue) -> Self;
 }
 
 /// Types with arithmetic.
-pub(super) trait Number: Bits {
+pub(super) trait NumberOps: ScalarBits {
     fn add(self, b: Self) -> Self;
     fn sub(self, b: Self) -> Self;
     fn mul(self, b: Self) -> Self;
@@ -32,14 +32,14 @@ pub(super) trait Number: Bits {
 }
 
 /// Integer types.
-pub(super) trait Integer: Number {
+pub(super) trait IntegerOps: NumberOps {
     fn invert(self) -> Self;
     fn lshift(self, count: Self) -> Self;
     fn rshift(self, count: Self) -> Self;
 }
 
 /// Floating-point types.
-pub(super) trait Float: Number {
+pub(super) trait FloatOps: NumberOps {
     fn sqrt(self) -> Self;
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
@@ -49,7 +49,7 @@ pub(super) trait Float: Number {
     fn fma(self, b: Self, c: Self) -> Self;
 }
 
-impl Bits for bool {
+impl ScalarBits for bool {
     fn get(bits: u64) -> bool {
         bits != 0
     }
@@ -58,15 +58,15 @@ impl Bits for bool {
         self.into()
     }
 
-    fn to_wide(self) -> Wide {
-        Wide::Unsigned(self.into())
+    fn to_wide(self) -> WideValue {
+        WideValue::Unsigned(self.into())
     }
 
-    fn from_wide(value: Wide) -> bool {
+    fn from_wide(value: WideValue) -> bool {
         match value {
-            Wide::Signed(x) => x != 0,
-            Wide::Unsigned(x) => x != 0,
-            Wide::Float(x) => x != 0.0,
+            WideValue::Signed(x) => x != 0,
+            WideValue::Unsigned(x) => x != 0,
+            WideValue::Float(x) => x != 0.0,
         }
     }
 }
@@ -74,7 +74,7 @@ impl Bits for bool {
 macro_rules! integers {
     ($($ty:ident, $unsigned:ident, $wide:ident, $abs:expr, $floordiv:expr;)*) => {
         $(
-            impl Bits for $ty {
+            impl ScalarBits for $ty {
                 fn get(bits: u64) -> $ty {
                     bits as $ty
                 }
@@ -83,21 +83,21 @@ macro_rules! integers {
                     (self as $unsigned).into()
                 }
 
-                fn to_wide(self) -> Wide {
-                    Wide::$wide(self.into())
+                fn to_wide(self) -> WideValue {
+                    WideValue::$wide(self.into())
                 }
 
-                fn from_wide(value: Wide) -> $ty {
+                fn from_wide(value: WideValue) -> $ty {
                     match value {
-                        Wide::Signed(x) => x as $ty,
-                        Wide::Unsigned(x) => x as $ty,
+                        WideValue::Signed(x) => x as $ty,
+                        WideValue::Unsigned(x) => x as $ty,
                         // Rust's conversion truncates, saturates and gives 0 for NaN.
-                        Wide::Float(x) => x as $ty,
+                        WideValue::Float(x) => x as $ty,
                     }
                 }
             }
 
-            impl Number for $ty {
+            impl NumberOps for $ty {
                 fn add(self, b: $ty) -> $ty {
                     self.wrapping_add(b)
                 }
@@ -139,7 +139,7 @@ macro_rules! integers {
                 }
             }
 
-            impl Integer for $ty {
+            impl IntegerOps for $ty {
                 fn invert(self) -> $ty {
                     !self
                 }
@@ -188,7 +188,7 @@ integers! {
 macro_rules! floats {
     ($($ty:ident, $bits:ident, $quiet_nan:literal;)*) => {
         $(
-            impl Bits for $ty {
+            impl ScalarBits for $ty {
                 fn get(bits: u64) -> $ty {
                     $ty::from_bits(bits as $bits)
                 }
@@ -197,20 +197,20 @@ macro_rules! floats {
                     if self.is_nan() { $quiet_nan } else { self.to_bits().into() }
                 }
 
-                fn to_wide(self) -> Wide {
-                    Wide::Float(self.into())
+                fn to_wide(self) -> WideValue {
+                    WideValue::Float(self.into())
                 }
 
-                fn from_wide(value: Wide) -> $ty {
+                fn from_wide(value: WideValue) -> $ty {
                     match value {
-                        Wide::Signed(x) => x as $ty,
-                        Wide::Unsigned(x) => x as $ty,
-                        Wide::Float(x) => x as $ty,
+                        WideValue::Signed(x) => x as $ty,
+                        WideValue::Unsigned(x) => x as $ty,
+                        WideValue::Float(x) => x as $ty,
                     }
                 }
             }
 
-            impl Number for $ty {
+            impl NumberOps for $ty {
                 fn add(self, b: $ty) -> $ty {
                     self + b
                 }
@@ -252,7 +252,7 @@ macro_rules! floats {
                 }
             }
 
-            impl Float for $ty {
+            impl FloatOps for $ty {
                 fn sqrt(self) -> $ty {
                     $ty::sqrt(self)
                 }
@@ -309,7 +309,7 @@ macro_rules! halves {
                 }
             }
 
-            impl Bits for $ty {
+            impl ScalarBits for $ty {
                 fn get(bits: u64) -> $ty {
                     $ty($to_f32(bits as u16).into())
                 }
@@ -318,16 +318,16 @@ macro_rules! halves {
                     $from_f64(self.0).into()
                 }
 
-                fn to_wide(self) -> Wide {
-                    Wide::Float(self.0)
+                fn to_wide(self) -> WideValue {
+                    WideValue::Float(self.0)
                 }
 
-                fn from_wide(value: Wide) -> $ty {
-                    $ty(<f64 as Bits>::from_wide(value))
+                fn from_wide(value: WideValue) -> $ty {
+                    $ty(<f64 as ScalarBits>::from_wide(value))
                 }
             }
 
-            impl Number for $ty {
+            impl NumberOps for $ty {
                 fn add(self, b: $ty) -> $ty {
                     $ty::round(self.wide() + b.wide())
                 }
@@ -345,7 +345,7 @@ macro_rules! halves {
                 }
 
                 fn floordiv(self, b: $ty) -> $ty {
-                    $ty::round(Number::floordiv(self.wide(), b.wide()))
+                    $ty::round(NumberOps::floordiv(self.wide(), b.wide()))
                 }
 
                 fn modulo(self, b: $ty) -> $ty {
@@ -353,11 +353,11 @@ macro_rules! halves {
                 }
 
                 fn min(self, b: $ty) -> $ty {
-                    $ty::round(Number::min(self.wide(), b.wide()))
+                    $ty::round(NumberOps::min(self.wide(), b.wide()))
                 }
 
                 fn max(self, b: $ty) -> $ty {
-                    $ty::round(Number::max(self.wide(), b.wide()))
+                    $ty::round(NumberOps::max(self.wide(), b.wide()))
                 }
 
                 fn neg(self) -> $ty {
@@ -369,7 +369,7 @@ macro_rules! halves {
                 }
             }
 
-            impl Float for $ty {
+            impl FloatOps for $ty {
                 fn sqrt(self) -> $ty {
                     $ty::round(self.wide().sqrt())
                 }
@@ -391,7 +391,7 @@ macro_rules! halves {
                 }
 
                 fn copysign(self, sign: $ty) -> $ty {
-                    $ty(Float::copysign(self.0, sign.0))
+                    $ty(FloatOps::copysign(self.0, sign.0))
                 }
 
                 fn fma(self, b: $ty, c: $ty) -> $ty {

@@ -351,10 +351,10 @@ fn what_does_not_fit_is_none() {
 /// Every op that needs no more than its operands is evaluated on every type its signatures allow.
 #[test]
 fn every_native_scalar_op_has_a_definition() {
-    use crate::op::{Effect, Lowering, TyPattern};
+    use crate::op::{Lowering, OpEffect, TyPattern};
     for info in Op::all() {
-        let depends_on_thread = matches!(info.group, Group::Index | Group::Control | Group::Gpu);
-        if info.effect != Effect::Pure || info.lowering != Lowering::Native || depends_on_thread {
+        let depends_on_thread = matches!(info.group, OpGroup::Index | OpGroup::Control | OpGroup::Gpu);
+        if info.effect != OpEffect::Pure || info.lowering != Lowering::Native || depends_on_thread {
             continue;
         }
         for signature in info.signatures.iter().filter(|signature| !signature.has_composites()) {

@@ -1,16 +1,16 @@
 //! Random code: a kernel's or a function's body.
 
-use super::launch::{N_ROWS, N_SHARED, PADDING, Role};
-use super::{Options, Random};
+use super::launch::{N_ROWS, N_SHARED, PADDING, ParamRole};
+use super::{GenerateOptions, Random};
 use crate::builder::Builder;
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::function::{Imm, Module};
-use crate::op::{Effect, Group, Lowering, Op, OpInfo, Signature, TyPattern};
+use crate::op::{Lowering, Op, OpEffect, OpGroup, OpInfo, Signature, TyPattern};
 use crate::types::{Scalar, Type};
 
 /// An enclosing instruction that can be left.
 #[derive(Clone)]
-pub(super) struct Exit {
+pub(super) struct LoopExit {
     inst: Inst,
     types: Vec<Type>,
     /// Loop parameters before the carried values that random code chooses: `while` counts its iterations.
@@ -18,22 +18,22 @@ pub(super) struct Exit {
     is_loop: bool,
 }
 
-pub(super) struct Generator<'a, 'f> {
+pub(super) struct CodeGenerator<'a, 'f> {
     pub(super) random: &'a mut Random,
     pub(super) module: &'a Module,
     pub(super) builder: Builder<'f>,
     /// Scalars that can be used here.
     pub(super) scope: Vec<Value>,
-    pub(super) arrays: Vec<(Value, Role)>,
-    pub(super) exits: Vec<Exit>,
+    pub(super) arrays: Vec<(Value, ParamRole)>,
+    pub(super) exits: Vec<LoopExit>,
     /// Result types; `None` in a kernel.
     pub(super) results: Option<Vec<Type>>,
-    pub(super) options: Options,
-    /// How many more instructions there may be, roughly.
+    pub(super) options: GenerateOptions,
+    /// Number of more instructions there may be, roughly.
     pub(super) budget: usize,
 }
 
-impl Generator<'_, '_> {
+impl CodeGenerator<'_, '_> {
     fn ty(&self, value: Value) -> Type {
         self.builder.func.ty(value)
     }
@@ -45,7 +45,7 @@ impl Generator<'_, '_> {
             self.code(3);
         }
         for (array, role) in self.arrays.clone() {
-            if role == Role::Own {
+            if role == ParamRole::Own {
                 self.store(array);
             }
         }
@@ -86,7 +86,7 @@ impl Generator<'_, '_> {
         let fitting: Vec<Value> = self.scope.iter().copied().filter(|&value| self.ty(value) == ty).collect();
         let Type::Scalar(scalar) = ty else { return self.scope[0] };
         if !fitting.is_empty() && !self.random.one_in(5) {
-            // Later values are better: they keep the earlier ones alive.
+            // Later values are better, because they keep the earlier ones alive.
             let skip = self.random.below(fitting.len());
             return fitting[skip.max(self.random.below(fitting.len()))];
         }
@@ -121,9 +121,9 @@ impl Generator<'_, '_> {
     fn table_op(&mut self) {
         let wanted = |info: &&OpInfo| {
             let is_scalar = info.signatures.iter().any(|signature| !signature.has_composites());
-            info.effect == Effect::Pure
+            info.effect == OpEffect::Pure
                 && info.is_builtin()
-                && info.group != Group::Gpu
+                && info.group != OpGroup::Gpu
                 && is_scalar
                 && (self.options.library || info.lowering == Lowering::Native)
         };
@@ -206,15 +206,15 @@ impl Generator<'_, '_> {
     fn array_access(&mut self) {
         let (array, role) = self.random.pick(&self.arrays);
         match role {
-            Role::Scalar => {}
-            Role::Input => self.load(array),
-            Role::Own if self.random.one_in(2) => {
+            ParamRole::Scalar => {}
+            ParamRole::Input => self.load(array),
+            ParamRole::Own if self.random.one_in(2) => {
                 let own = self.linear_index();
                 let value = self.builder.op(Op::ArrayLoad, &[array, own]);
                 self.scope.push(value);
             }
-            Role::Own => self.store(array),
-            Role::Shared(op) => {
+            ParamRole::Own => self.store(array),
+            ParamRole::Shared(op) => {
                 let Some((elem, _)) = self.ty(array).as_array() else { return };
                 let index = self.small(Scalar::I32, N_SHARED as i64 - 1);
                 let value = self.value(elem.into());
@@ -352,7 +352,7 @@ impl Generator<'_, '_> {
         let hi = self.builder.op(Op::Add, &[lo, span]);
         let carried = self.values(&types);
         let (inst, region) = self.builder.begin_for_range([lo, hi, step], &carried);
-        self.exits.push(Exit { inst, types: types.clone(), counter: None, is_loop: true });
+        self.exits.push(LoopExit { inst, types: types.clone(), counter: None, is_loop: true });
         self.region(region, &types, true, depth);
         self.exits.pop();
         self.keep_results(inst);
@@ -381,7 +381,7 @@ impl Generator<'_, '_> {
         self.builder.switch_to(regions[1]);
         let params = self.builder.func.regions[regions[1]].params.to_vec();
         self.scope.extend(&params);
-        self.exits.push(Exit { inst, types: types.clone(), counter: Some(params[0]), is_loop: true });
+        self.exits.push(LoopExit { inst, types: types.clone(), counter: Some(params[0]), is_loop: true });
         self.code(depth - 1);
         self.exits.pop();
         let mut next = vec![self.next_count(params[0])];
@@ -396,7 +396,7 @@ impl Generator<'_, '_> {
         let types = self.some_types();
         let region = self.builder.create_region(&[]);
         let inst = self.builder.region_inst(Op::Block, &[], &types, &[region]);
-        self.exits.push(Exit { inst, types: types.clone(), counter: None, is_loop: false });
+        self.exits.push(LoopExit { inst, types: types.clone(), counter: None, is_loop: false });
         self.region(region, &types, false, depth);
         self.exits.pop();
         self.keep_results(inst);

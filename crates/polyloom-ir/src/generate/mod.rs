@@ -16,14 +16,14 @@ pub use random::Random;
 use crate::builder::Builder;
 use crate::entity::{FuncId, Value};
 use crate::function::{Function, FunctionKind, Module};
-use crate::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
+use crate::interp::{BufferMemory, InterpArg, InterpError, Interpreter, PrintingHost};
 use crate::types::{Scalar, Type};
-use code::Generator;
-use launch::{Launch, Role};
+use code::CodeGenerator;
+use launch::{LaunchBuilder, ParamRole};
 
-/// What programs may contain.
+/// Describes what programs may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct GenerateOptions {
     /// Library ops.
     pub library: bool,
     /// Native ops on floats, other than conversions.
@@ -32,15 +32,15 @@ pub struct Options {
     pub size: usize,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { library: true, float_arithmetic: true, size: 60 }
+impl Default for GenerateOptions {
+    fn default() -> GenerateOptions {
+        GenerateOptions { library: true, float_arithmetic: true, size: 60 }
     }
 }
 
 /// A kernel and a launch of it.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct GeneratedProgram {
     /// The module; the verifier accepts it.
     pub module: Module,
     /// The kernel.
@@ -48,12 +48,12 @@ pub struct Program {
     /// Extents of the launch.
     pub shape: Vec<u64>,
     /// Arguments. Each array has a buffer of its own, dense and row-major from its start.
-    pub args: Vec<Arg>,
+    pub args: Vec<InterpArg>,
     /// The buffers before the launch.
     pub memory: BufferMemory,
 }
 
-impl Program {
+impl GeneratedProgram {
     /// Number of threads of the launch.
     pub fn n_threads(&self) -> u64 {
         self.shape.iter().product()
@@ -68,7 +68,7 @@ impl Program {
     pub fn interpret(&self, module: &Module, kernel: FuncId) -> Result<BufferMemory, InterpError> {
         let interpreter = Interpreter::new(module, kernel)?.with_max_steps(1_000_000);
         let mut memory = self.memory.clone();
-        interpreter.launch(&self.shape, &self.args, &mut memory, &mut Printed::default(), 0..self.n_threads())?;
+        interpreter.launch(&self.shape, &self.args, &mut memory, &mut PrintingHost::default(), 0..self.n_threads())?;
         Ok(memory)
     }
 
@@ -96,7 +96,7 @@ impl Program {
     }
 }
 
-/// Whether the bits of a value of this type are a NaN.
+/// Returns true if the bits of a value of this type are a NaN.
 pub fn is_nan(ty: Scalar, bits: u64) -> bool {
     let (exponent, mantissa) = match ty {
         Scalar::F16 => (0x7c00, 0x3ff),
@@ -109,7 +109,7 @@ pub fn is_nan(ty: Scalar, bits: u64) -> bool {
 }
 
 /// The program of a seed.
-pub fn program(seed: u64, options: Options) -> Program {
+pub fn program(seed: u64, options: GenerateOptions) -> GeneratedProgram {
     let mut random = Random::new(seed);
     let mut module = Module::new();
     for index in 0..random.below(3) {
@@ -123,14 +123,14 @@ pub fn program(seed: u64, options: Options) -> Program {
         _ => vec![1 + random.below(70) as u64],
     };
     let mut launch =
-        Launch { memory: BufferMemory::default(), args: Vec::new(), params: Vec::new(), roles: Vec::new() };
+        LaunchBuilder { memory: BufferMemory::default(), args: Vec::new(), params: Vec::new(), roles: Vec::new() };
     launch.arrange(&mut random, shape.iter().product::<u64>() as usize);
     let params = launch.params.iter().map(|(name, ty)| (name.as_str(), *ty));
     let mut kernel = Function::new("kernel", FunctionKind::Kernel, params, &[]);
     let scope = kernel.params().iter().copied().filter(|&v| kernel.ty(v).as_scalar().is_some()).collect();
     let arrays = kernel.params().iter().copied().zip(launch.roles.iter().copied());
-    let arrays: Vec<(Value, Role)> = arrays.filter(|(_, role)| *role != Role::Scalar).collect();
-    let mut generator = Generator {
+    let arrays: Vec<(Value, ParamRole)> = arrays.filter(|(_, role)| *role != ParamRole::Scalar).collect();
+    let mut generator = CodeGenerator {
         random: &mut random,
         module: &module,
         builder: Builder::new(&mut kernel),
@@ -143,18 +143,18 @@ pub fn program(seed: u64, options: Options) -> Program {
     };
     generator.kernel_body();
     let kernel = module.functions.push(kernel);
-    Program { module, kernel, shape, args: launch.args, memory: launch.memory }
+    GeneratedProgram { module, kernel, shape, args: launch.args, memory: launch.memory }
 }
 
 /// A function of scalars for kernels to call.
-fn function(random: &mut Random, module: &Module, options: Options, index: usize) -> Function {
+fn function(random: &mut Random, module: &Module, options: GenerateOptions, index: usize) -> Function {
     let params: Vec<(String, Type)> =
         (0..1 + random.below(3)).map(|i| (format!("p{i}"), random.scalar_type())).collect();
     let results: Vec<Type> = (0..1 + random.below(2)).map(|_| random.scalar_type()).collect();
     let params = params.iter().map(|(name, ty)| (name.as_str(), *ty));
     let mut func = Function::new(format!("function{index}"), FunctionKind::Func, params, &results);
     let scope = func.params().to_vec();
-    let mut generator = Generator {
+    let mut generator = CodeGenerator {
         random,
         module,
         builder: Builder::new(&mut func),
@@ -179,7 +179,7 @@ mod tests {
     fn programs_are_valid_and_end() {
         let mut n_long = 0;
         for seed in 0..500 {
-            let program = program(seed, Options::default());
+            let program = program(seed, GenerateOptions::default());
             if let Err(errors) = crate::verify::verify_module(&program.module) {
                 panic!("seed {seed}: {errors:#?}\n{}", program.module);
             }
@@ -196,12 +196,12 @@ mod tests {
     #[test]
     fn the_order_of_threads_does_not_matter() {
         for seed in 0..200 {
-            let program = program(seed, Options { library: false, ..Options::default() });
+            let program = program(seed, GenerateOptions { library: false, ..GenerateOptions::default() });
             let Ok(expected) = program.interpret(&program.module, program.kernel) else { continue };
             let interpreter = Interpreter::new(&program.module, program.kernel).unwrap();
             let mut memory = program.memory.clone();
             for thread in (0..program.n_threads()).rev() {
-                let (args, host) = (&program.args, &mut Printed::default());
+                let (args, host) = (&program.args, &mut PrintingHost::default());
                 interpreter.launch(&program.shape, args, &mut memory, host, thread..thread + 1).unwrap();
             }
             program.same_memory(&expected, &memory).unwrap_or_else(|difference| panic!("seed {seed}: {difference}"));

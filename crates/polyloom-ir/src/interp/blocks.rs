@@ -5,13 +5,14 @@
 //! of the block, that is done likewise. Verified HIR leaves nothing else to happen but threads that exit early, and
 //! warps that wait at named barriers: these go on when as many threads as the barrier is of have come to it.
 
-use super::memory::{Memory, SHARED};
-use super::prepare::Collective;
-use super::run::{Calls, Machine, Stop};
-use super::{Grid, InterpError};
+use super::InterpError;
+use super::memory::{InterpMemory, SHARED};
+use super::prepare::CollectiveOp;
+use super::run::{CallStack, ThreadMachine, ThreadStop};
 use crate::arch::WARP_SIZE;
 use crate::fragment::{flat_operands, multiply};
 use crate::function::NamedBarrier;
+use crate::launch_config::LaunchConfig;
 use crate::op::Op;
 use crate::types::MAX_DIMS;
 use smallvec::{SmallVec, smallvec};
@@ -25,11 +26,11 @@ const MAX_SHARED_BYTES: u64 = 1 << 28;
 
 /// The block that is being run, and the thread in it.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct RunningBlock {
     pub(super) shared: SharedMemory,
-    /// Where dynamic shared memory begins.
+    /// The place where dynamic shared memory begins.
     pub(super) dynamic_base: i64,
-    grid: Grid,
+    grid: LaunchConfig,
     /// Coordinates of the block in the grid, and of the thread in the block.
     block_idx: [u32; 3],
     thread_idx: [u32; 3],
@@ -41,12 +42,12 @@ pub(super) struct Block {
     n_arrays: usize,
 }
 
-impl Default for Block {
-    fn default() -> Block {
-        Block {
+impl Default for RunningBlock {
+    fn default() -> RunningBlock {
+        RunningBlock {
             shared: SharedMemory(Vec::new()),
             dynamic_base: 0,
-            grid: Grid { grid: [1; 3], block: [1; 3], shared_bytes: 0 },
+            grid: LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0 },
             block_idx: [0; 3],
             thread_idx: [0; 3],
             thread: 0,
@@ -57,7 +58,7 @@ impl Default for Block {
     }
 }
 
-impl Block {
+impl RunningBlock {
     /// `thread_idx` and its like.
     pub(super) fn index(&self, op: Op, axis: usize) -> u32 {
         match op {
@@ -83,7 +84,7 @@ impl SharedMemory {
     }
 }
 
-impl Memory for SharedMemory {
+impl InterpMemory for SharedMemory {
     fn load(&self, buffer: u32, offset: i64, bytes: u32) -> Option<u64> {
         let mut value = [0; 8];
         value[..bytes.min(8) as usize].copy_from_slice(&self.0[self.range(buffer, offset, bytes)?]);
@@ -105,16 +106,16 @@ impl Memory for SharedMemory {
 }
 
 /// A thread of the block.
-struct Thread {
-    calls: Calls,
+struct BlockThread {
+    calls: CallStack,
     stack: Vec<u64>,
-    /// What it waits for; `None` before it has started.
-    stop: Option<Stop>,
+    /// Holds what it waits for; `None` before it has started.
+    stop: Option<ThreadStop>,
 }
 
-impl Machine<'_> {
+impl ThreadMachine<'_> {
     /// Goes to a grid whose threads are those of a launch of this shape.
-    pub(super) fn enter_grid(&mut self, grid: &Grid, shape: &[u64], n_threads: u64) -> Result<(), InterpError> {
+    pub(super) fn enter_grid(&mut self, grid: &LaunchConfig, shape: &[u64], n_threads: u64) -> Result<(), InterpError> {
         let blocks = &self.interpreter.blocks;
         if !(1..=MAX_BLOCK_SIZE).contains(&grid.block_size()) {
             let message = format!("a block has 1 to {MAX_BLOCK_SIZE} threads, not {}", grid.block_size());
@@ -128,14 +129,14 @@ impl Machine<'_> {
         self.arrays.extend(blocks.shared.iter().map(|(_, array)| *array));
         // Dynamic shared memory follows what is static, aligned for every element.
         let base = blocks.shared_bytes.next_multiple_of(16);
-        self.block = Block {
+        self.block = RunningBlock {
             shared: SharedMemory(vec![0; (base + u64::from(grid.shared_bytes)) as usize]),
             dynamic_base: base as i64,
             grid: *grid,
             shape: shape.into(),
             n_threads,
             n_arrays: self.arrays.len(),
-            ..Block::default()
+            ..RunningBlock::default()
         };
         Ok(())
     }
@@ -147,8 +148,8 @@ impl Machine<'_> {
         self.block.block_idx = coordinates(block, self.block.grid.grid);
         let first = block * self.block.grid.block_size();
         let n_threads = self.block.n_threads.saturating_sub(first).min(self.block.grid.block_size());
-        let thread = |_| Thread { calls: Calls::default(), stack: stack.to_vec(), stop: None };
-        let mut threads: Vec<Thread> = (0..n_threads).map(thread).collect();
+        let thread = |_| BlockThread { calls: CallStack::default(), stack: stack.to_vec(), stop: None };
+        let mut threads: Vec<BlockThread> = (0..n_threads).map(thread).collect();
         loop {
             for warp in 0..threads.len().div_ceil(WARP_SIZE as usize) {
                 self.warp(first, warp, &mut threads)?;
@@ -164,7 +165,7 @@ impl Machine<'_> {
     }
 
     /// Runs a warp until its threads wait for other warps or have exited.
-    fn warp(&mut self, first: u64, warp: usize, threads: &mut [Thread]) -> Result<(), InterpError> {
+    fn warp(&mut self, first: u64, warp: usize, threads: &mut [BlockThread]) -> Result<(), InterpError> {
         let lanes = warp * WARP_SIZE as usize..threads.len().min((warp + 1) * WARP_SIZE as usize);
         loop {
             for number in lanes.clone() {
@@ -180,7 +181,7 @@ impl Machine<'_> {
             }
             let first_lane = first + lanes.start as u64;
             match self.waiting(first_lane, &threads[lanes.clone()])? {
-                Some(stop) if self.collective(stop).is_some_and(Collective::is_of_warp) => {
+                Some(stop) if self.collective(stop).is_some_and(CollectiveOp::is_of_warp) => {
                     self.synchronise(stop, &mut threads[lanes.clone()]);
                 }
                 _ => return Ok(()),
@@ -189,11 +190,11 @@ impl Machine<'_> {
     }
 
     /// Lets the warps go on that wait at a named barrier, if there is one that all have come to which it waits for.
-    fn open_barrier(&self, first: u64, threads: &mut [Thread]) -> Result<bool, InterpError> {
+    fn open_barrier(&self, first: u64, threads: &mut [BlockThread]) -> Result<bool, InterpError> {
         const WARP: usize = WARP_SIZE as usize;
-        let mut waiting: Vec<(usize, Stop, NamedBarrier)> = Vec::new();
+        let mut waiting: Vec<(usize, ThreadStop, NamedBarrier)> = Vec::new();
         for (warp, lanes) in threads.chunks(WARP).enumerate() {
-            let stop = lanes.iter().find_map(|thread| thread.stop.filter(|stop| *stop != Stop::Done));
+            let stop = lanes.iter().find_map(|thread| thread.stop.filter(|stop| *stop != ThreadStop::Done));
             if let Some((stop, collective)) = stop.and_then(|stop| Some((stop, self.collective(stop)?)))
                 && let Some(barrier) = collective.barrier
             {
@@ -212,8 +213,10 @@ impl Machine<'_> {
             }
             return Ok(true);
         }
-        // Warps that run wait at the block's barriers, or have exited: nobody else will come.
-        let (Some(collective), Stop::Waits { code, .. }) = (self.collective(stop), stop) else { return Ok(false) };
+        // Warps that run wait at the block's barriers, or have exited, so that nobody else will come.
+        let (Some(collective), ThreadStop::Waits { code, .. }) = (self.collective(stop), stop) else {
+            return Ok(false);
+        };
         let site = self.interpreter.codes[code as usize].site(collective.inst);
         let thread = first + (first_warp * WARP) as u64;
         Err(InterpError::Divergence { site, op: collective.op, thread })
@@ -227,18 +230,21 @@ impl Machine<'_> {
         self.block.thread_idx = coordinates(number as u64, self.block.grid.block);
     }
 
-    fn collective(&self, stop: Stop) -> Option<&Collective> {
+    fn collective(&self, stop: ThreadStop) -> Option<&CollectiveOp> {
         match stop {
-            Stop::Waits { code, index, .. } => Some(&self.interpreter.codes[code as usize].collectives[index as usize]),
-            Stop::Done => None,
+            ThreadStop::Waits { code, index, .. } => {
+                Some(&self.interpreter.codes[code as usize].collectives[index as usize])
+            }
+            ThreadStop::Done => None,
         }
     }
 
-    /// What all of these threads that have not exited wait at, if there are any. The first of them has this number.
-    fn waiting(&self, first: u64, threads: &[Thread]) -> Result<Option<Stop>, InterpError> {
+    /// Returns what all of these threads that have not exited wait at, if there are any. The first of them has this
+    /// number.
+    fn waiting(&self, first: u64, threads: &[BlockThread]) -> Result<Option<ThreadStop>, InterpError> {
         let mut waiting = None;
         for (number, thread) in threads.iter().enumerate() {
-            let Some(stop @ Stop::Waits { code, .. }) = thread.stop else { continue };
+            let Some(stop @ ThreadStop::Waits { code, .. }) = thread.stop else { continue };
             let Some(collective) = self.collective(stop) else { continue };
             if *waiting.get_or_insert(stop) != stop {
                 let site = self.interpreter.codes[code as usize].site(collective.inst);
@@ -249,17 +255,17 @@ impl Machine<'_> {
     }
 
     /// Gives these threads the results of what they wait at, and lets them go on.
-    fn synchronise(&self, stop: Stop, threads: &mut [Thread]) {
-        let (Some(collective), Stop::Waits { base, .. }) = (self.collective(stop), stop) else { return };
+    fn synchronise(&self, stop: ThreadStop, threads: &mut [BlockThread]) {
+        let (Some(collective), ThreadStop::Waits { base, .. }) = (self.collective(stop), stop) else { return };
         let slot = |slot: u32| (base + slot) as usize;
         let operands = |index: usize| -> Vec<Option<u64>> {
             let Some(&operand) = collective.operands.get(index) else { return Vec::new() };
-            let value = |thread: &Thread| (thread.stop == Some(stop)).then(|| thread.stack[slot(operand)]);
+            let value = |thread: &BlockThread| (thread.stop == Some(stop)).then(|| thread.stack[slot(operand)]);
             threads.iter().map(value).collect()
         };
         let results: Vec<SmallVec<[u64; 1]>> = match flat_operands(&collective.types) {
             Some((factor, n)) if collective.op == Op::Mma => {
-                let all = |thread: &Thread| collective.operands.iter().map(|&o| thread.stack[slot(o)]).collect();
+                let all = |thread: &BlockThread| collective.operands.iter().map(|&o| thread.stack[slot(o)]).collect();
                 let lanes: Vec<Option<Vec<u64>>> =
                     threads.iter().map(|thread| (thread.stop == Some(stop)).then(|| all(thread))).collect();
                 multiply(factor, n, &lanes).into_iter().map(SmallVec::from_vec).collect()
@@ -280,8 +286,8 @@ fn coordinates(number: u64, extents: [u32; 3]) -> [u32; 3] {
     [number % x, number / x % y, number / x / y].map(|coordinate| coordinate as u32)
 }
 
-/// What each thread gets, of threads with these first and second operands; `None` for those that have exited.
-fn results(collective: &Collective, values: &[Option<u64>], others: &[Option<u64>]) -> Vec<u64> {
+/// Returns what each thread gets, of threads with these first and second operands; `None` for those that have exited.
+fn results(collective: &CollectiveOp, values: &[Option<u64>], others: &[Option<u64>]) -> Vec<u64> {
     let live = || values.iter().flatten();
     let all = |result: u64| vec![result; values.len()];
     let mask = |holds: &dyn Fn(u64) -> bool| -> u64 {
@@ -313,7 +319,7 @@ fn results(collective: &Collective, values: &[Option<u64>], others: &[Option<u64
 }
 
 /// The lane that a lane's shuffle reads: PTX ISA 9.0 §9.7.9.6, with the clamp that CUDA's functions give it.
-fn source_lane(collective: &Collective, lane: usize, operand: u64) -> usize {
+fn source_lane(collective: &CollectiveOp, lane: usize, operand: u64) -> usize {
     let (width, by) = (usize::from(collective.width), operand as usize % WARP_SIZE as usize);
     let first = lane / width * width;
     match collective.op {

@@ -3,11 +3,12 @@
 //! Relies on what the verifier guarantees: terminators, counts and types of operands, targets that enclose.
 
 use super::prepare::{
-    Access, Call, Callee, Code, Collective, DynamicShared, ForLoop, Index, Preparation, Print, Slot, Step, Watched,
+    CallStep, CodeStep, CollectiveOp, DynamicShared, ElementAccess, ElementIndex, ForLoop, LinearCode, PreparedCallee,
+    PrintStep, ProgramBuilder, Slot, WatchedStep,
 };
 use super::{GlobalSums, InterpError};
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::eval::{Evaluator, evaluator};
+use crate::eval::{OpEvaluator, evaluator};
 use crate::function::{Function, Imm, InstData};
 use crate::op::{Convergence, Op};
 use crate::types::{AddressSpace, Scalar, Type};
@@ -16,14 +17,18 @@ use smallvec::SmallVec;
 
 /// Brings a function into linear form, and those it calls. Gives the code and the stack its callees need.
 pub(super) fn lower(
-    preparation: &mut Preparation<'_>,
+    preparation: &mut ProgramBuilder<'_>,
     func: &Function,
     id: Option<FuncId>,
-) -> Result<(Code, usize), InterpError> {
-    let mut lower = Lower {
+) -> Result<(LinearCode, usize), InterpError> {
+    let mut lower = InterpLowering {
         preparation,
         func,
-        code: Code { func: id, frame: vec![0; func.values.len().max(func.results.len()).max(1)], ..Code::default() },
+        code: LinearCode {
+            func: id,
+            frame: vec![0; func.values.len().max(func.results.len()).max(1)],
+            ..LinearCode::default()
+        },
         slots: SecondaryMap::new(),
         labels: Vec::new(),
         last_label_at: 0,
@@ -42,28 +47,28 @@ pub(super) fn lower(
 type Slots = SmallVec<[Slot; 4]>;
 
 /// An instruction with regions that is being lowered.
-struct Owner {
+struct OpenRegionInst {
     inst: Inst,
-    /// Where its end is.
+    /// The place where its end is.
     end: u32,
     results: Slots,
     /// A loop's next iteration begins here, with these carried values.
     next: Option<(u32, Slots)>,
 }
 
-struct Lower<'p, 'a> {
-    preparation: &'p mut Preparation<'a>,
+struct InterpLowering<'p, 'a> {
+    preparation: &'p mut ProgramBuilder<'a>,
     func: &'p Function,
-    code: Code,
+    code: LinearCode,
     slots: SecondaryMap<Value, Slot>,
     /// The step each label stands before.
     labels: Vec<u32>,
     last_label_at: usize,
-    owners: Vec<Owner>,
+    owners: Vec<OpenRegionInst>,
     callees_need: usize,
 }
 
-impl Lower<'_, '_> {
+impl InterpLowering<'_, '_> {
     fn slots_of(&self, values: &[Value]) -> Slots {
         values.iter().map(|&value| self.slots[value]).collect()
     }
@@ -73,7 +78,7 @@ impl Lower<'_, '_> {
         self.code.frame.len() as Slot - 1
     }
 
-    fn emit(&mut self, step: Step) {
+    fn emit(&mut self, step: CodeStep) {
         self.code.steps.push(step);
     }
 
@@ -84,7 +89,7 @@ impl Lower<'_, '_> {
 
     fn bind(&mut self, label: u32) {
         let steps = &mut self.code.steps;
-        let nothing_between = matches!(steps.last(), Some(Step::Jump { target }) if *target == label);
+        let nothing_between = matches!(steps.last(), Some(CodeStep::Jump { target }) if *target == label);
         if nothing_between && self.last_label_at < steps.len() {
             steps.pop();
         }
@@ -95,10 +100,10 @@ impl Lower<'_, '_> {
     fn resolve_labels(&mut self) {
         for step in &mut self.code.steps {
             match step {
-                Step::Jump { target } | Step::Again { target } | Step::JumpUnless { target, .. } => {
+                CodeStep::Jump { target } | CodeStep::Again { target } | CodeStep::JumpUnless { target, .. } => {
                     *target = self.labels[*target as usize];
                 }
-                Step::ForEnter { exit: target, .. } | Step::ForNext { body: target, .. } => {
+                CodeStep::ForEnter { exit: target, .. } | CodeStep::ForNext { body: target, .. } => {
                     *target = self.labels[*target as usize];
                 }
                 _ => {}
@@ -114,12 +119,12 @@ impl Lower<'_, '_> {
         if overwritten {
             for index in 0..moves.len() {
                 let scratch = self.scratch();
-                self.emit(Step::Copy { to: scratch, from: moves[index].1 });
+                self.emit(CodeStep::Copy { to: scratch, from: moves[index].1 });
                 moves[index].1 = scratch;
             }
         }
         for (to, from) in moves {
-            self.emit(Step::Copy { to, from });
+            self.emit(CodeStep::Copy { to, from });
         }
     }
 
@@ -152,11 +157,11 @@ impl Lower<'_, '_> {
             Op::Return => {
                 let index = self.code.returns.len() as u32;
                 self.code.returns.push(operands);
-                self.emit(Step::Return { index });
+                self.emit(CodeStep::Return { index });
             }
             Op::Unreachable => {
                 self.code.spans.insert(inst, data.span);
-                self.emit(Step::Unreachable { site: inst });
+                self.emit(CodeStep::Unreachable { site: inst });
             }
 
             Op::Const => {
@@ -164,12 +169,12 @@ impl Lower<'_, '_> {
                     self.code.frame[results[0] as usize] = bits;
                 }
             }
-            Op::Tid => self.emit(Step::Tid { to: results[0], axis: axis(data) }),
-            Op::TidLinear => self.emit(Step::TidLinear { to: results[0] }),
-            Op::Dim => self.emit(Step::Dim { to: results[0], array: operands[0], axis: axis(data) }),
+            Op::Tid => self.emit(CodeStep::Tid { to: results[0], axis: axis(data) }),
+            Op::TidLinear => self.emit(CodeStep::TidLinear { to: results[0] }),
+            Op::Dim => self.emit(CodeStep::Dim { to: results[0], array: operands[0], axis: axis(data) }),
 
             Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim | Op::LaneId | Op::WarpId => {
-                self.emit(Step::BlockIndex { to: results[0], op: data.op, axis: axis(data) });
+                self.emit(CodeStep::BlockIndex { to: results[0], op: data.op, axis: axis(data) });
             }
             Op::SharedArray => {
                 if let (Imm::Shared(array), Some((elem, _))) = (&data.imm, func.ty(data.results[0]).as_array()) {
@@ -181,9 +186,9 @@ impl Lower<'_, '_> {
                 let elem = func.ty(data.results[0]).as_array().map_or(Scalar::U8, |(elem, _)| elem);
                 let extents = operands[1..].into();
                 self.code.dynamic.push(DynamicShared { offset: operands[0], extents, elem });
-                self.emit(Step::DynamicShared { to: results[0], index });
+                self.emit(CodeStep::DynamicShared { to: results[0], index });
             }
-            Op::Clock => self.emit(Step::Clock { to: results[0] }),
+            Op::Clock => self.emit(CodeStep::Clock { to: results[0] }),
             // Threads run one after another and see each other's writes at once; nobody measures how long they sleep.
             Op::ThreadFence | Op::Nanosleep | Op::AsyncCommit | Op::AsyncWait => {}
             Op::AsyncCopy => self.async_copy(inst, data),
@@ -191,24 +196,24 @@ impl Lower<'_, '_> {
 
             Op::ArrayLoad | Op::LoadReadonly => {
                 let (access, ..) = self.access(inst, data);
-                self.emit(Step::Load { to: results[0], access });
+                self.emit(CodeStep::Load { to: results[0], access });
             }
             Op::ArrayStore => {
                 let (access, values, _) = self.access(inst, data);
-                self.emit(Step::Store { value: values[0], access });
+                self.emit(CodeStep::Store { value: values[0], access });
             }
             Op::AtomicCas => {
                 let (access, values, _) = self.access(inst, data);
-                self.emit(Step::CompareExchange { to: results[0], compare: values[0], value: values[1], access });
+                self.emit(CodeStep::CompareExchange { to: results[0], compare: values[0], value: values[1], access });
             }
             Op::AtomicExch => {
                 let (access, values, _) = self.access(inst, data);
-                self.emit(Step::Atomic { f: |_, value| value, to: results[0], value: values[0], access });
+                self.emit(CodeStep::Atomic { f: |_, value| value, to: results[0], value: values[0], access });
             }
             Op::AtomicInc | Op::AtomicDec => {
                 let (access, values, elem) = self.access(inst, data);
                 let f = count(data.op, elem);
-                self.emit(Step::Atomic { f, to: results[0], value: values[0], access });
+                self.emit(CodeStep::Atomic { f, to: results[0], value: values[0], access });
             }
             Op::AtomicAdd
             | Op::AtomicSub
@@ -231,32 +236,32 @@ impl Lower<'_, '_> {
                         |old, value| (f64::from_bits(old) + f64::from_bits(value).abs()).to_bits()
                     }
                     (op, _) => match op.combination().and_then(|op| evaluator(op, &[ty, ty], ty)) {
-                        Some(Evaluator::Binary(f)) => f,
+                        Some(OpEvaluator::Binary(f)) => f,
                         _ => return Err(self.no_definition(data)),
                     },
                 };
-                self.emit(Step::Atomic { f, to: results[0], value: values[0], access });
+                self.emit(CodeStep::Atomic { f, to: results[0], value: values[0], access });
             }
 
             Op::Check => {
                 self.code.spans.insert(inst, data.span);
-                self.emit(Step::Check { cond: operands[0], index: operands[1], extent: operands[2], site: inst });
+                self.emit(CodeStep::Check { cond: operands[0], index: operands[1], extent: operands[2], site: inst });
             }
             Op::Assert => {
                 self.code.spans.insert(inst, data.span);
-                self.emit(Step::Assert { cond: operands[0], site: inst });
+                self.emit(CodeStep::Assert { cond: operands[0], site: inst });
             }
             Op::Print => {
                 if let Imm::Text(format) = &data.imm {
                     let print = self.code.prints.len() as u32;
                     let types = data.operands.iter().map(|&value| func.ty(value)).collect();
-                    self.code.prints.push(Print { format: format.clone(), types, values: operands.to_vec() });
-                    self.emit(Step::Print { print });
+                    self.code.prints.push(PrintStep { format: format.clone(), types, values: operands.to_vec() });
+                    self.emit(CodeStep::Print { print });
                 }
             }
             Op::Call => {
                 if let Imm::Func(callee) = data.imm {
-                    self.call(Callee::User(callee), operands, results)?;
+                    self.call(PreparedCallee::User(callee), operands, results)?;
                 }
             }
             _ => {
@@ -273,8 +278,8 @@ impl Lower<'_, '_> {
     fn observe(&mut self, data: &InstData, operands: &[Slot], result: Slot) {
         if self.code.func.is_some() && self.preparation.options.watched.is_some_and(|watched| watched(data.op)) {
             let index = self.code.watched.len() as u32;
-            self.code.watched.push(Watched { op: data.op, span: data.span, operands: operands.into(), result });
-            self.emit(Step::Observe { index });
+            self.code.watched.push(WatchedStep { op: data.op, span: data.span, operands: operands.into(), result });
+            self.emit(CodeStep::Observe { index });
         }
     }
 
@@ -282,11 +287,11 @@ impl Lower<'_, '_> {
         let elem = data.operands.first().map_or(Type::BOOL, |&value| self.func.ty(value));
         let combine = match data.op.info().reduces_by().map(|op| evaluator(op, &[elem, elem], elem)) {
             None => None,
-            Some(Some(Evaluator::Binary(f))) => Some(f),
+            Some(Some(OpEvaluator::Binary(f))) => Some(f),
             Some(_) => return Err(self.no_definition(data)),
         };
         let index = self.code.collectives.len() as u32;
-        self.code.collectives.push(Collective {
+        self.code.collectives.push(CollectiveOp {
             op: data.op,
             convergence: data.op.info().convergence,
             operands: data.operands.iter().map(|&value| self.slots[value]).collect(),
@@ -298,11 +303,11 @@ impl Lower<'_, '_> {
             inst,
         });
         self.code.spans.insert(inst, data.span);
-        self.emit(Step::Collective { index });
+        self.emit(CodeStep::Collective { index });
         Ok(())
     }
 
-    /// Copies at once: nothing may look at the elements before `async_wait`.
+    /// Copies at once, because nothing may look at the elements before `async_wait`.
     fn async_copy(&mut self, inst: Inst, data: &InstData) {
         let Imm::Copy(copy) = data.imm else { return };
         let n_to = 1 + usize::from(self.func.ty(data.operands[0]).as_array().map_or(0, |(_, ndim)| ndim));
@@ -310,9 +315,9 @@ impl Lower<'_, '_> {
         for number in 0..copy.count {
             let value = self.scratch();
             let access = self.element_behind(inst, from, number);
-            self.emit(Step::Load { to: value, access });
+            self.emit(CodeStep::Load { to: value, access });
             let access = self.element_behind(inst, to, number);
-            self.emit(Step::Store { value, access });
+            self.emit(CodeStep::Store { value, access });
         }
         self.code.spans.insert(inst, data.span);
     }
@@ -320,25 +325,25 @@ impl Lower<'_, '_> {
     /// The element so many places behind that of these operands, an array and indices, along the last axis.
     fn element_behind(&mut self, inst: Inst, operands: &[Value], number: u8) -> u32 {
         let (elem, _) = self.func.ty(operands[0]).as_array().unwrap_or((Scalar::U8, 0));
-        let mut indices: SmallVec<[Index; 4]> = operands[1..].iter().map(|&value| self.index(value)).collect();
+        let mut indices: SmallVec<[ElementIndex; 4]> = operands[1..].iter().map(|&value| self.index(value)).collect();
         if let (Some(last), Some(&value)) = (indices.last_mut(), operands.last())
             && let ty = self.func.ty(value)
-            && let (Some(scalar), Some(Evaluator::Binary(f))) = (ty.as_scalar(), evaluator(Op::Add, &[ty, ty], ty))
+            && let (Some(scalar), Some(OpEvaluator::Binary(f))) = (ty.as_scalar(), evaluator(Op::Add, &[ty, ty], ty))
         {
             let offset = self.scratch();
             self.code.frame[offset as usize] = u64::from(number) & (u64::MAX >> (64 - scalar.bits()));
             let moved = self.scratch();
-            self.emit(Step::Binary { f, to: moved, a: last.slot, b: offset });
+            self.emit(CodeStep::Binary { f, to: moved, a: last.slot, b: offset });
             last.slot = moved;
         }
         let access = self.code.accesses.len() as u32;
-        self.code.accesses.push(Access { array: self.slots[operands[0]], indices, elem, inst });
+        self.code.accesses.push(ElementAccess { array: self.slots[operands[0]], indices, elem, inst });
         access
     }
 
-    fn index(&self, value: Value) -> Index {
+    fn index(&self, value: Value) -> ElementIndex {
         let ty = self.func.ty(value).as_scalar().unwrap_or(Scalar::I32);
-        Index { slot: self.slots[value], is_signed: ty.is_signed_int(), unused_bits: 64 - ty.bits() }
+        ElementIndex { slot: self.slots[value], is_signed: ty.is_signed_int(), unused_bits: 64 - ty.bits() }
     }
 
     fn no_definition(&self, data: &InstData) -> InterpError {
@@ -364,7 +369,7 @@ impl Lower<'_, '_> {
         let wide_results =
             (0..results.len()).map(|i| if is_half(result_types[i]) { self.scratch() } else { results[i] });
         let wide_results: Slots = wide_results.collect();
-        self.call(Callee::Library(data.op, wide_types), operands, wide_results.clone())?;
+        self.call(PreparedCallee::Library(data.op, wide_types), operands, wide_results.clone())?;
         for (index, &ty) in result_types.iter().enumerate() {
             if let Some(cast) = evaluator(Op::Cast, &[Type::F32], ty)
                 && is_half(ty)
@@ -386,22 +391,22 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn evaluate(&mut self, evaluator: Evaluator, to: Slot, operands: &[Slot]) {
+    fn evaluate(&mut self, evaluator: OpEvaluator, to: Slot, operands: &[Slot]) {
         self.emit(match (evaluator, operands) {
-            (Evaluator::Unary(f), &[x, ..]) => Step::Unary { f, to, x },
-            (Evaluator::Binary(f), &[a, b, ..]) => Step::Binary { f, to, a, b },
-            (Evaluator::Ternary(f), &[a, b, c, ..]) => Step::Ternary { f, to, operands: [a, b, c] },
+            (OpEvaluator::Unary(f), &[x, ..]) => CodeStep::Unary { f, to, x },
+            (OpEvaluator::Binary(f), &[a, b, ..]) => CodeStep::Binary { f, to, a, b },
+            (OpEvaluator::Ternary(f), &[a, b, c, ..]) => CodeStep::Ternary { f, to, operands: [a, b, c] },
             // An evaluator is asked for with the operands' types, so it takes as many.
             _ => return,
         });
     }
 
-    fn call(&mut self, callee: Callee, args: Slots, results: Slots) -> Result<(), InterpError> {
+    fn call(&mut self, callee: PreparedCallee, args: Slots, results: Slots) -> Result<(), InterpError> {
         let (callee, need) = self.preparation.function(callee)?;
         self.callees_need = self.callees_need.max(need);
         let call = self.code.calls.len() as u32;
-        self.code.calls.push(Call { callee, args, results });
-        self.emit(Step::Call { call });
+        self.code.calls.push(CallStep { callee, args, results });
+        self.emit(CodeStep::Call { call });
         Ok(())
     }
 
@@ -410,7 +415,7 @@ impl Lower<'_, '_> {
         let (elem, ndim) = self.func.ty(data.operands[0]).as_array().unwrap_or((Scalar::U8, 0));
         let indices = data.operands[1..].iter().take(ndim.into()).map(|&value| self.index(value)).collect();
         let access = self.code.accesses.len() as u32;
-        self.code.accesses.push(Access { array: self.slots[data.operands[0]], indices, elem, inst });
+        self.code.accesses.push(ElementAccess { array: self.slots[data.operands[0]], indices, elem, inst });
         self.code.spans.insert(inst, data.span);
         (access, self.slots_of(&data.operands[1 + usize::from(ndim)..]), elem)
     }
@@ -420,7 +425,7 @@ impl Lower<'_, '_> {
 
     fn enter(&mut self, inst: Inst, results: Slots, next: Option<(u32, Slots)>) -> u32 {
         let end = self.label();
-        self.owners.push(Owner { inst, end, results, next });
+        self.owners.push(OpenRegionInst { inst, end, results, next });
         end
     }
 
@@ -433,7 +438,7 @@ impl Lower<'_, '_> {
         let results = self.slots_of(&data.results);
         let end = self.enter(inst, results, None);
         let otherwise = self.label();
-        self.emit(Step::JumpUnless { cond: self.slots[data.operands[0]], target: otherwise });
+        self.emit(CodeStep::JumpUnless { cond: self.slots[data.operands[0]], target: otherwise });
         self.region(data.regions[0])?;
         self.bind(otherwise);
         self.region(data.regions[1])?;
@@ -458,12 +463,12 @@ impl Lower<'_, '_> {
         });
         let (next, body, done) = (self.label(), self.label(), self.label());
         self.copy(&carried, &operands[3..]);
-        self.emit(Step::ForEnter { index, exit: done });
+        self.emit(CodeStep::ForEnter { index, exit: done });
         self.bind(body);
         let end = self.enter(inst, results.clone(), Some((next, carried.clone())));
         self.region(data.regions[0])?;
         self.bind(next);
-        self.emit(Step::ForNext { index, body });
+        self.emit(CodeStep::ForNext { index, body });
         self.bind(done);
         self.copy(&results, &carried);
         self.leave(end);
@@ -489,14 +494,14 @@ impl Lower<'_, '_> {
             }
             let data = &self.func.insts[last];
             if data.op == Op::Yield {
-                self.emit(Step::JumpUnless { cond: self.slots[data.operands[0]], target: done });
+                self.emit(CodeStep::JumpUnless { cond: self.slots[data.operands[0]], target: done });
                 self.region(body)?;
             } else {
                 self.inst(last)?;
             }
         }
         self.bind(next);
-        self.emit(Step::Again { target: again });
+        self.emit(CodeStep::Again { target: again });
         self.bind(done);
         self.copy(&results, &carried);
         self.leave(end);
@@ -517,7 +522,7 @@ impl Lower<'_, '_> {
         };
         let from = self.slots_of(&data.operands);
         self.copy(&to, &from);
-        self.emit(Step::Jump { target: label });
+        self.emit(CodeStep::Jump { target: label });
     }
 }
 
@@ -532,7 +537,7 @@ fn is_half(ty: Type) -> bool {
     ty.as_scalar().is_some_and(Scalar::is_half)
 }
 
-/// What GPUs make of an `f32` number and another that is added to it in global memory, or taken from it.
+/// Returns what GPUs make of an `f32` number and another that is added to it in global memory, or taken from it.
 fn flushed_sum<const SIGN: i32>(old: u64, value: u64) -> u64 {
     let flush = |x: f32| if x.is_subnormal() { f32::copysign(0.0, x) } else { x };
     let [old, value] = [old, value].map(|bits| flush(f32_of(bits)));
@@ -543,9 +548,9 @@ fn f32_of(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
-/// What `atomic_inc` and `atomic_dec` store.
+/// Returns what `atomic_inc` and `atomic_dec` store.
 fn count(op: Op, elem: Scalar) -> fn(u64, u64) -> u64 {
-    /// Whether `a` is less than `b`, where the sign is bit `SIGN`, or there is none.
+    /// Returns true if `a` is less than `b`, where the sign is bit `SIGN`, or there is none.
     fn less<const SIGN: u32>(a: u64, b: u64) -> bool {
         let flip = if SIGN == 0 { 0 } else { 1 << (SIGN - 1) };
         a ^ flip < b ^ flip

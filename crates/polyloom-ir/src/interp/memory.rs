@@ -1,13 +1,13 @@
 //! Where the interpreter's arrays live.
 
-use super::{Arg, ArrayArg};
+use super::{ArrayArg, InterpArg};
 use crate::types::{MAX_AXES, Scalar};
 
 /// Buffers of bytes that arrays are views of. Elements are little-endian and need not be aligned.
 ///
 /// The interpreter has checked indices against the array's extents; an offset is then inside the buffer if the
 /// argument's extents and strides are. An implementation that cannot trust them gives `None` for an access outside.
-pub trait Memory {
+pub trait InterpMemory {
     /// Reads `bytes` (1, 2, 4 or 8) bytes, zero-extended.
     fn load(&self, buffer: u32, offset: i64, bytes: u32) -> Option<u64>;
 
@@ -39,7 +39,7 @@ pub struct BufferMemory {
 
 impl BufferMemory {
     /// Adds a buffer that holds a dense row-major array, given the bits of its elements.
-    pub fn add_array(&mut self, elem: Scalar, extents: &[usize], elements: &[u64]) -> Arg {
+    pub fn add_array(&mut self, elem: Scalar, extents: &[usize], elements: &[u64]) -> InterpArg {
         let size = elem.bytes() as usize;
         let buffer = self.buffers.len() as u32;
         self.buffers.push(elements.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(size)).collect());
@@ -50,12 +50,12 @@ impl BufferMemory {
             array.strides[axis] = stride;
             stride *= extent as i64;
         }
-        Arg::Array(array)
+        InterpArg::Array(array)
     }
 
     /// The bits of all elements of the buffer an array argument views, in order of address; none for a scalar.
-    pub fn elements(&self, elem: Scalar, array: Arg) -> Vec<u64> {
-        let Arg::Array(array) = array else { return Vec::new() };
+    pub fn elements(&self, elem: Scalar, array: InterpArg) -> Vec<u64> {
+        let InterpArg::Array(array) = array else { return Vec::new() };
         let Some(bytes) = self.buffers.get(array.buffer as usize) else { return Vec::new() };
         let size = elem.bytes();
         let n = bytes.len() as i64 / i64::from(size);
@@ -69,7 +69,7 @@ impl BufferMemory {
     }
 }
 
-impl Memory for BufferMemory {
+impl InterpMemory for BufferMemory {
     fn load(&self, buffer: u32, offset: i64, bytes: u32) -> Option<u64> {
         let range = self.range(buffer, offset, bytes)?;
         let mut value = [0; 8];

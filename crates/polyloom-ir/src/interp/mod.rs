@@ -22,30 +22,31 @@ mod memory;
 mod prepare;
 mod run;
 
-pub use memory::{BufferMemory, Memory};
+pub use memory::{BufferMemory, InterpMemory};
 
 use crate::entity::{FuncId, Inst};
 use crate::function::Module;
+use crate::launch_config::LaunchConfig;
 use crate::op::Op;
 use crate::span::Span;
 use crate::types::{MAX_AXES, MAX_DIMS, Scalar, Type};
-use prepare::{Blocks, Code};
-use run::Calls;
+use prepare::{BlockNeeds, LinearCode};
+use run::CallStack;
 use std::ops::Range;
 
 /// An argument of a launch or call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Arg {
+pub enum InterpArg {
     /// The bits of a scalar, zero-extended.
     Scalar(u64),
     /// An array.
     Array(ArrayArg),
 }
 
-/// A view of one of the [`Memory`]'s buffers as an array.
+/// A view of one of the [`InterpMemory`]'s buffers as an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ArrayArg {
-    /// Which buffer. Arrays may share one.
+    /// Says which buffer. Arrays may share one.
     pub buffer: u32,
     /// Byte offset of element 0 in it.
     pub offset: i64,
@@ -69,58 +70,18 @@ impl ArrayArg {
     }
 }
 
-/// How the threads of a launch are grouped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grid {
-    /// Blocks along each axis.
-    pub grid: [u32; 3],
-    /// Threads of a block along each axis.
-    pub block: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes.
-    pub shared_bytes: u32,
-}
-
-impl Grid {
-    /// Blocks of so many threads in a row, as many as so many threads need.
-    pub fn of_threads(n_threads: u64, block: [u32; 3], shared_bytes: u32) -> Grid {
-        let n_blocks = n_threads.div_ceil(threads_in(block).max(1));
-        Grid { grid: [u32::try_from(n_blocks).unwrap_or(u32::MAX), 1, 1], block, shared_bytes }
-    }
-
-    /// As many blocks of as many threads, all in a row.
-    #[must_use]
-    pub fn in_a_row(self) -> Grid {
-        let row = |n: u64| [u32::try_from(n).unwrap_or(u32::MAX), 1, 1];
-        Grid { grid: row(self.n_blocks()), block: row(self.block_size()), ..self }
-    }
-
-    /// Blocks in the grid.
-    pub fn n_blocks(&self) -> u64 {
-        self.grid.iter().fold(1, |n, &extent| u64::saturating_mul(n, extent.into()))
-    }
-
-    /// Threads in a block.
-    pub fn block_size(&self) -> u64 {
-        threads_in(self.block)
-    }
-}
-
-fn threads_in(block: [u32; 3]) -> u64 {
-    block.iter().fold(1, |n, &extent| u64::saturating_mul(n, extent.into()))
-}
-
-/// What a kernel can do to the world outside its arrays.
-pub trait Host {
+/// Describes what a kernel can do to the world outside its arrays.
+pub trait InterpHost {
     /// `print`: the C format, and types and bits of the operands. [`crate::format`] makes the text.
     fn print(&mut self, format: &str, types: &[Type], values: &[u64]);
 
-    /// An op that is watched has been executed: see [`Options::watched`].
-    fn observe(&mut self, _observed: &Observed<'_>) {}
+    /// An op that is watched has been executed: see [`InterpOptions::watched`].
+    fn observe(&mut self, _observed: &ObservedOp<'_>) {}
 }
 
 /// An op that a thread has executed.
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
+pub struct ObservedOp<'a> {
     /// The op.
     pub op: Op,
     /// The source it stands for.
@@ -131,28 +92,28 @@ pub struct Observed<'a> {
     pub result: u64,
 }
 
-/// How an interpreter differs from the definition of HIR, and what of its work it tells.
+/// Describes how an interpreter differs from the definition of HIR, and what of its work it tells.
 #[derive(Clone, Copy, Default)]
-pub struct Options<'a> {
-    /// How it adds to global memory.
+pub struct InterpOptions<'a> {
+    /// Says how it adds to global memory.
     pub sums: GlobalSums,
-    /// The scalar ops of one result of which [`Host::observe`] is told whenever they are executed.
+    /// The scalar ops of one result of which [`InterpHost::observe`] is told whenever they are executed.
     pub watched: Option<&'a dyn Fn(Op) -> bool>,
 }
 
 /// A host that keeps the text printed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Printed(pub String);
+pub struct PrintingHost(pub String);
 
-impl Host for Printed {
+impl InterpHost for PrintingHost {
     fn print(&mut self, format: &str, types: &[Type], values: &[u64]) {
         crate::format::format_into(&mut self.0, format, types, values);
     }
 }
 
-/// Where in the program something went wrong.
+/// Says where in the program something went wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Site {
+pub struct TrapSite {
     /// The function; `None` for one of the math library.
     pub func: Option<FuncId>,
     /// The instruction in it.
@@ -163,9 +124,9 @@ pub struct Site {
 
 /// A failed `check` or `assert`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Trap {
+pub struct InterpTrap {
     /// The instruction. It says what was checked.
-    pub site: Site,
+    pub site: TrapSite,
     /// `check`: the index operand; `CheckKind::index` says what it stands for.
     pub index: i64,
     /// `check`: the extent.
@@ -179,13 +140,13 @@ pub struct Trap {
 pub enum InterpError {
     /// A `check` or `assert` failed.
     #[error("a check failed in thread {}", .0.thread)]
-    Trap(Trap),
+    Trap(InterpTrap),
     /// An array access outside its array.
     #[error("index {index} is outside axis {axis} of extent {extent} in thread {thread}")]
     OutOfBounds {
         /// The access.
-        site: Site,
-        /// Which of its indices.
+        site: TrapSite,
+        /// Says which of its indices.
         axis: u8,
         /// The index, before a negative one wrapped.
         index: i128,
@@ -198,7 +159,7 @@ pub enum InterpError {
     #[error("the buffer ends before an element of the array in thread {thread}")]
     OutsideBuffer {
         /// The access.
-        site: Site,
+        site: TrapSite,
         /// The thread, counted in row-major order.
         thread: u64,
     },
@@ -212,15 +173,15 @@ pub enum InterpError {
     #[error("`unreachable` was reached in thread {thread}")]
     Unreachable {
         /// The instruction.
-        site: Site,
+        site: TrapSite,
         /// The thread, counted in row-major order.
         thread: u64,
     },
-    /// Threads that should execute an op together cannot: some wait for it and others for something else.
+    /// Threads that should execute an op together cannot, because some wait for it and others for something else.
     #[error("threads wait for each other at `{}` and elsewhere, thread {thread} among them", op.name())]
     Divergence {
-        /// What one of them waits at.
-        site: Site,
+        /// Holds what one of them waits at.
+        site: TrapSite,
         /// The op there.
         op: Op,
         /// That thread, counted in row-major order.
@@ -242,7 +203,7 @@ pub enum InterpError {
     BadArguments(String),
 }
 
-/// What `atomic_add` and `atomic_sub` make of floats in global memory.
+/// Describes what `atomic_add` and `atomic_sub` make of floats in global memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum GlobalSums {
     /// Their sum, which is HIR's definition.
@@ -256,7 +217,7 @@ pub enum GlobalSums {
     Magnitudes,
 }
 
-/// How deeply calls may nest.
+/// Says how deeply calls may nest.
 pub const MAX_CALL_DEPTH: usize = 128;
 
 /// One function with all it calls, ready to run.
@@ -279,15 +240,15 @@ pub const MAX_CALL_DEPTH: usize = 128;
 #[derive(Debug)]
 pub struct Interpreter {
     /// The function itself comes first.
-    codes: Vec<Code>,
+    codes: Vec<LinearCode>,
     param_types: Vec<Type>,
     n_results: usize,
     /// Slots needed by the function and the deepest chain of calls below it.
     stack_size: usize,
     max_steps: u64,
-    blocks: Blocks,
+    blocks: BlockNeeds,
     /// Threads of a block and dynamic shared memory, where the launch says nothing.
-    default_grid: Grid,
+    default_grid: LaunchConfig,
 }
 
 impl Interpreter {
@@ -297,7 +258,7 @@ impl Interpreter {
     ///
     /// [`InterpError::NoDefinition`] and [`InterpError::CallDepth`].
     pub fn new(module: &Module, func: FuncId) -> Result<Interpreter, InterpError> {
-        Self::with_options(module, func, Options::default())
+        Self::with_options(module, func, InterpOptions::default())
     }
 
     /// As [`Interpreter::new`], with options.
@@ -305,8 +266,8 @@ impl Interpreter {
     /// # Errors
     ///
     /// As [`Interpreter::new`].
-    pub fn with_options(module: &Module, func: FuncId, options: Options<'_>) -> Result<Interpreter, InterpError> {
-        let prepared = prepare::Prepared::new(module, func, options)?;
+    pub fn with_options(module: &Module, func: FuncId, options: InterpOptions<'_>) -> Result<Interpreter, InterpError> {
+        let prepared = prepare::PreparedProgram::new(module, func, options)?;
         let function = &module.functions[func];
         Ok(Interpreter {
             codes: prepared.codes,
@@ -320,11 +281,11 @@ impl Interpreter {
     }
 
     /// The blocks of a launch of so many threads, where nothing says more.
-    pub fn default_grid(&self, n_threads: u64) -> Grid {
-        Grid::of_threads(n_threads, self.default_grid.block, self.default_grid.shared_bytes)
+    pub fn default_grid(&self, n_threads: u64) -> LaunchConfig {
+        LaunchConfig::of_threads(n_threads, self.default_grid.block, self.default_grid.shared_bytes)
     }
 
-    /// Whether the kernel is launched in blocks: it has an op that needs them.
+    /// Returns true if the kernel is launched in blocks: it has an op that needs them.
     pub fn needs_blocks(&self) -> bool {
         self.blocks.needed
     }
@@ -343,8 +304,8 @@ impl Interpreter {
     ///
     /// All of [`InterpError`] but those of preparation.
     pub fn call(&self, args: &[u64]) -> Result<Vec<u64>, InterpError> {
-        let args: Vec<Arg> = args.iter().map(|&bits| Arg::Scalar(bits)).collect();
-        self.call_with(&args, &mut BufferMemory::default(), &mut Printed::default())
+        let args: Vec<InterpArg> = args.iter().map(|&bits| InterpArg::Scalar(bits)).collect();
+        self.call_with(&args, &mut BufferMemory::default(), &mut PrintingHost::default())
     }
 
     /// Calls a function and gives the bits of its results.
@@ -354,19 +315,19 @@ impl Interpreter {
     /// All of [`InterpError`] but those of preparation.
     pub fn call_with(
         &self,
-        args: &[Arg],
-        memory: &mut dyn Memory,
-        host: &mut dyn Host,
+        args: &[InterpArg],
+        memory: &mut dyn InterpMemory,
+        host: &mut dyn InterpHost,
     ) -> Result<Vec<u64>, InterpError> {
         let mut stack = self.stack(args)?;
-        let mut machine = run::Machine::new(self, args, memory, host);
+        let mut machine = run::ThreadMachine::new(self, args, memory, host);
         if self.blocks.needed {
-            machine.enter_grid(&Grid { grid: [1; 3], block: [1; 3], shared_bytes: 0 }, &[1], 1)?;
+            machine.enter_grid(&LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0 }, &[1], 1)?;
             let mut stacks = machine.block(0, &stack)?;
             stack = stacks.swap_remove(0);
         } else {
             machine.thread()?;
-            machine.run(&mut Calls::default(), &mut stack)?;
+            machine.run(&mut CallStack::default(), &mut stack)?;
         }
         stack.truncate(self.n_results);
         Ok(stack)
@@ -382,9 +343,9 @@ impl Interpreter {
     pub fn launch(
         &self,
         shape: &[u64],
-        args: &[Arg],
-        memory: &mut dyn Memory,
-        host: &mut dyn Host,
+        args: &[InterpArg],
+        memory: &mut dyn InterpMemory,
+        host: &mut dyn InterpHost,
         range: Range<u64>,
     ) -> Result<(), InterpError> {
         let n_threads = shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
@@ -403,9 +364,9 @@ impl Interpreter {
         if range.is_empty() {
             return Ok(());
         }
-        let mut machine = run::Machine::new(self, args, memory, host);
+        let mut machine = run::ThreadMachine::new(self, args, memory, host);
         machine.start(shape, range.start);
-        let mut calls = Calls::default();
+        let mut calls = CallStack::default();
         for _ in range {
             machine.thread()?;
             machine.run(&mut calls, &mut stack)?;
@@ -423,10 +384,10 @@ impl Interpreter {
     pub fn launch_grid(
         &self,
         shape: &[u64],
-        grid: &Grid,
-        args: &[Arg],
-        memory: &mut dyn Memory,
-        host: &mut dyn Host,
+        grid: &LaunchConfig,
+        args: &[InterpArg],
+        memory: &mut dyn InterpMemory,
+        host: &mut dyn InterpHost,
         range: Range<u64>,
     ) -> Result<(), InterpError> {
         let n_threads = shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
@@ -441,7 +402,7 @@ impl Interpreter {
         if range.end > grid.n_blocks() {
             return Err(InterpError::BadArguments(format!("blocks {range:?} of a grid of {:?}", grid.grid)));
         }
-        let mut machine = run::Machine::new(self, args, memory, host);
+        let mut machine = run::ThreadMachine::new(self, args, memory, host);
         machine.enter_grid(grid, shape, n_threads)?;
         for block in range {
             machine.block(block, &stack)?;
@@ -456,9 +417,9 @@ impl Interpreter {
         Ok(())
     }
 
-    /// A stack with the entry function's frame on it: constants and parameters in their slots. Running does not
+    /// A stack with the entry function's frame on it, so that constants and parameters in their slots. Running does not
     /// change these, so threads can run on it one after another.
-    fn stack(&self, args: &[Arg]) -> Result<Vec<u64>, InterpError> {
+    fn stack(&self, args: &[InterpArg]) -> Result<Vec<u64>, InterpError> {
         if args.len() != self.param_types.len() {
             let message = format!("{} for {} parameters", args.len(), self.param_types.len());
             return Err(InterpError::BadArguments(message));
@@ -469,9 +430,11 @@ impl Interpreter {
         for (index, (&arg, &ty)) in args.iter().zip(&self.param_types).enumerate() {
             let slot = &mut stack[code.params[index] as usize];
             match (arg, ty) {
-                (Arg::Scalar(bits), Type::Scalar(scalar)) if bits <= u64::MAX >> (64 - scalar.bits()) => *slot = bits,
+                (InterpArg::Scalar(bits), Type::Scalar(scalar)) if bits <= u64::MAX >> (64 - scalar.bits()) => {
+                    *slot = bits
+                }
                 // An array value is the number of the argument.
-                (Arg::Array(_), Type::Array { .. }) => *slot = index as u64,
+                (InterpArg::Array(_), Type::Array { .. }) => *slot = index as u64,
                 _ => return Err(InterpError::BadArguments(format!("argument {index} is {arg:x?}, not a {ty}"))),
             }
         }

@@ -6,7 +6,7 @@
 
 use super::lower::lower;
 use super::memory::SHARED;
-use super::{ArrayArg, InterpError, MAX_CALL_DEPTH, Options, Site};
+use super::{ArrayArg, InterpError, InterpOptions, MAX_CALL_DEPTH, TrapSite};
 use crate::entity::{FuncId, Inst};
 use crate::function::{Module, NamedBarrier, SharedArray};
 use crate::math;
@@ -22,7 +22,7 @@ pub(super) type Slot = u32;
 
 /// One step of a prepared function. Jump targets are labels until the function is finished, then indices of steps.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) enum CodeStep {
     Unary {
         f: fn(u64) -> u64,
         to: Slot,
@@ -153,31 +153,31 @@ pub(super) struct ForLoop {
     pub(super) hi: Slot,
     pub(super) step: Slot,
     pub(super) counter: Slot,
-    /// Where the number of iterations left is kept.
+    /// The place where the number of iterations left is kept.
     pub(super) left: Slot,
 }
 
 /// An index of an element.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct ElementIndex {
     pub(super) slot: Slot,
     pub(super) is_signed: bool,
-    /// How many of its 64 bits are above the index's type.
+    /// Says how many of its 64 bits are above the index's type.
     pub(super) unused_bits: u32,
 }
 
 /// An element of an array.
 #[derive(Debug)]
-pub(super) struct Access {
+pub(super) struct ElementAccess {
     pub(super) array: Slot,
-    pub(super) indices: SmallVec<[Index; 4]>,
+    pub(super) indices: SmallVec<[ElementIndex; 4]>,
     pub(super) elem: Scalar,
     pub(super) inst: Inst,
 }
 
-/// What the threads of a warp or of a block execute together.
+/// Describes what the threads of a warp or of a block execute together.
 #[derive(Debug)]
-pub(super) struct Collective {
+pub(super) struct CollectiveOp {
     pub(super) op: Op,
     pub(super) convergence: Convergence,
     pub(super) operands: SmallVec<[Slot; 2]>,
@@ -194,7 +194,7 @@ pub(super) struct Collective {
     pub(super) inst: Inst,
 }
 
-impl Collective {
+impl CollectiveOp {
     /// Returns true if a warp executes it without waiting for other warps.
     pub(super) fn is_of_warp(&self) -> bool {
         self.convergence == Convergence::Warp && self.barrier.is_none()
@@ -211,7 +211,7 @@ pub(super) struct DynamicShared {
 
 /// A `print`.
 #[derive(Debug)]
-pub(super) struct Print {
+pub(super) struct PrintStep {
     pub(super) format: Arc<str>,
     pub(super) types: Vec<Type>,
     pub(super) values: Vec<Slot>,
@@ -219,7 +219,7 @@ pub(super) struct Print {
 
 /// An op that is watched.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchedStep {
     pub(super) op: Op,
     pub(super) span: Span,
     pub(super) operands: SmallVec<[Slot; 4]>,
@@ -228,7 +228,7 @@ pub(super) struct Watched {
 
 /// A call. The callee leaves its results at the start of its frame.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct CallStep {
     /// Index into the interpreter's codes.
     pub(super) callee: usize,
     pub(super) args: SmallVec<[Slot; 4]>,
@@ -237,50 +237,50 @@ pub(super) struct Call {
 
 /// A function in linear form.
 #[derive(Debug, Default)]
-pub(super) struct Code {
+pub(super) struct LinearCode {
     /// `None` for a library function.
     pub(super) func: Option<FuncId>,
     /// The frame on entry, but for the parameters.
     pub(super) frame: Vec<u64>,
     pub(super) params: Vec<Slot>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<CodeStep>,
     pub(super) loops: Vec<ForLoop>,
-    pub(super) accesses: Vec<Access>,
-    pub(super) prints: Vec<Print>,
-    pub(super) watched: Vec<Watched>,
-    pub(super) calls: Vec<Call>,
-    pub(super) collectives: Vec<Collective>,
+    pub(super) accesses: Vec<ElementAccess>,
+    pub(super) prints: Vec<PrintStep>,
+    pub(super) watched: Vec<WatchedStep>,
+    pub(super) calls: Vec<CallStep>,
+    pub(super) collectives: Vec<CollectiveOp>,
     pub(super) dynamic: Vec<DynamicShared>,
     pub(super) returns: Vec<SmallVec<[Slot; 4]>>,
     /// The spans of instructions that can fail.
     pub(super) spans: FxHashMap<Inst, Span>,
 }
 
-impl Code {
-    pub(super) fn site(&self, inst: Inst) -> Site {
+impl LinearCode {
+    pub(super) fn site(&self, inst: Inst) -> TrapSite {
         let span = self.spans.get(&inst).copied().unwrap_or(Span::NONE);
-        Site { func: self.func, inst, span }
+        TrapSite { func: self.func, inst, span }
     }
 }
 
-/// What a call leads to.
+/// Describes what a call leads to.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) enum Callee {
+pub(super) enum PreparedCallee {
     User(FuncId),
     Library(Op, SmallVec<[Type; 4]>),
 }
 
 /// A function and all it calls.
-pub(super) struct Prepared {
-    pub(super) codes: Vec<Code>,
+pub(super) struct PreparedProgram {
+    pub(super) codes: Vec<LinearCode>,
     pub(super) stack_size: usize,
-    pub(super) blocks: Blocks,
+    pub(super) blocks: BlockNeeds,
 }
 
-/// What a kernel needs of the block its threads are in.
+/// Describes what a kernel needs of the block its threads are in.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Blocks {
-    /// Whether it is launched in blocks at all.
+pub(super) struct BlockNeeds {
+    /// True if it is launched in blocks at all.
     pub(super) needed: bool,
     /// Its static shared arrays, by number.
     pub(super) shared: Vec<(u32, ArrayArg)>,
@@ -288,7 +288,7 @@ pub(super) struct Blocks {
     pub(super) shared_bytes: u64,
 }
 
-impl Blocks {
+impl BlockNeeds {
     /// The index of a static shared array.
     fn shared_array(&mut self, array: &SharedArray, elem: Scalar) -> usize {
         self.needed = true;
@@ -303,9 +303,13 @@ impl Blocks {
     }
 }
 
-impl Prepared {
-    pub(super) fn new(module: &Module, func: FuncId, options: Options<'_>) -> Result<Prepared, InterpError> {
-        let mut preparation = Preparation {
+impl PreparedProgram {
+    pub(super) fn new(
+        module: &Module,
+        func: FuncId,
+        options: InterpOptions<'_>,
+    ) -> Result<PreparedProgram, InterpError> {
+        let mut preparation = ProgramBuilder {
             module,
             options,
             codes: Vec::new(),
@@ -313,30 +317,30 @@ impl Prepared {
             known: FxHashMap::default(),
             depth: 0,
             n_params: module.functions[func].params().len(),
-            blocks: Blocks::default(),
+            blocks: BlockNeeds::default(),
         };
-        preparation.function(Callee::User(func))?;
-        let Preparation { codes, stack_sizes, blocks, .. } = preparation;
-        Ok(Prepared { stack_size: stack_sizes[0], codes, blocks })
+        preparation.function(PreparedCallee::User(func))?;
+        let ProgramBuilder { codes, stack_sizes, blocks, .. } = preparation;
+        Ok(PreparedProgram { stack_size: stack_sizes[0], codes, blocks })
     }
 }
 
 /// The functions prepared so far.
-pub(super) struct Preparation<'a> {
+pub(super) struct ProgramBuilder<'a> {
     module: &'a Module,
-    pub(super) options: Options<'a>,
-    codes: Vec<Code>,
-    /// By code: slots it and its callees need; 0 while it is being prepared.
+    pub(super) options: InterpOptions<'a>,
+    codes: Vec<LinearCode>,
+    /// For each code, slots it and its callees need; 0 while it is being prepared.
     stack_sizes: Vec<usize>,
-    known: FxHashMap<Callee, usize>,
+    known: FxHashMap<PreparedCallee, usize>,
     depth: usize,
     /// Parameters of the function that is launched: shared arrays are numbered after them.
     n_params: usize,
-    blocks: Blocks,
+    blocks: BlockNeeds,
 }
 
-impl Preparation<'_> {
-    /// What stands for a static shared array.
+impl ProgramBuilder<'_> {
+    /// Returns what stands for a static shared array.
     pub(super) fn shared_array(&mut self, array: &SharedArray, elem: Scalar) -> u64 {
         (self.n_params + self.blocks.shared_array(array, elem)) as u64
     }
@@ -347,7 +351,7 @@ impl Preparation<'_> {
     }
 
     /// The index of the callee's code and the slots it needs on the stack.
-    pub(super) fn function(&mut self, callee: Callee) -> Result<(usize, usize), InterpError> {
+    pub(super) fn function(&mut self, callee: PreparedCallee) -> Result<(usize, usize), InterpError> {
         if let Some(&index) = self.known.get(&callee) {
             // Every frame has a slot, so 0 means that the function calls itself.
             let size = self.stack_sizes[index];
@@ -357,13 +361,13 @@ impl Preparation<'_> {
             return Err(InterpError::CallDepth);
         }
         let index = self.codes.len();
-        self.codes.push(Code::default());
+        self.codes.push(LinearCode::default());
         self.stack_sizes.push(0);
         self.known.insert(callee.clone(), index);
         self.depth += 1;
         let (code, callees_need) = match &callee {
-            Callee::User(id) => lower(self, &self.module.functions[*id], Some(*id))?,
-            Callee::Library(op, types) => {
+            PreparedCallee::User(id) => lower(self, &self.module.functions[*id], Some(*id))?,
+            PreparedCallee::Library(op, types) => {
                 let Some(function) = math::library_function(*op, types) else {
                     return Err(InterpError::NoDefinition { op: *op, types: types.to_vec() });
                 };

@@ -1,75 +1,75 @@
 //! Running linear code.
 
-use super::blocks::Block;
-use super::memory::{Memory, SHARED};
-use super::prepare::{Access, Code, ForLoop, Slot, Step};
-use super::{Arg, ArrayArg, Host, InterpError, Interpreter, Observed, Trap};
+use super::blocks::RunningBlock;
+use super::memory::{InterpMemory, SHARED};
+use super::prepare::{CodeStep, ElementAccess, ForLoop, LinearCode, Slot};
+use super::{ArrayArg, InterpArg, InterpError, InterpHost, InterpTrap, Interpreter, ObservedOp};
 use crate::entity::Inst;
 use crate::types::{MAX_DIMS, Scalar};
 use smallvec::SmallVec;
 
 /// One thread after another, and what they share.
-pub(super) struct Machine<'a> {
+pub(super) struct ThreadMachine<'a> {
     pub(super) interpreter: &'a Interpreter,
-    /// By argument; scalars have an empty one. Then those in shared memory.
+    /// Indexed by argument; scalars have an empty one. Then those in shared memory.
     pub(super) arrays: SmallVec<[ArrayArg; 4]>,
-    memory: &'a mut dyn Memory,
-    host: &'a mut dyn Host,
+    memory: &'a mut dyn InterpMemory,
+    host: &'a mut dyn InterpHost,
     shape: [u64; MAX_DIMS],
     rank: usize,
     coordinates: [u64; MAX_DIMS],
     pub(super) thread: u64,
     steps_left: u64,
-    pub(super) block: Block,
+    pub(super) block: RunningBlock,
 }
 
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug, Default)]
-struct Activation {
+struct CallFrame {
     code: u32,
     /// The step it goes on with.
     next: u32,
-    /// Where on the stack its frame is.
+    /// The place where on the stack its frame is.
     base: u32,
     /// The call in it that is being executed.
     call: u32,
 }
 
-/// Where a thread is: the calls it is in, outermost first, without the last.
+/// Says where a thread is: the calls it is in, outermost first, without the last.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls {
-    outer: Vec<Activation>,
-    current: Activation,
+pub(super) struct CallStack {
+    outer: Vec<CallFrame>,
+    current: CallFrame,
 }
 
-impl Calls {
-    /// Whether the thread has not begun.
+impl CallStack {
+    /// Returns true if the thread has not begun.
     pub(super) fn is_new(&self) -> bool {
         self.outer.is_empty() && self.current.next == 0
     }
 }
 
-/// What a thread stopped at.
+/// Describes what a thread stopped at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stop {
+pub(super) enum ThreadStop {
     /// Its end.
     Done,
     /// `collectives[index]` of a function, whose frame begins at `base`.
     Waits { code: u32, index: u32, base: u32 },
 }
 
-impl<'a> Machine<'a> {
+impl<'a> ThreadMachine<'a> {
     pub(super) fn new(
         interpreter: &'a Interpreter,
-        args: &[Arg],
-        memory: &'a mut dyn Memory,
-        host: &'a mut dyn Host,
-    ) -> Machine<'a> {
-        let array = |arg: &Arg| match arg {
-            Arg::Array(array) => *array,
-            Arg::Scalar(_) => ArrayArg::default(),
+        args: &[InterpArg],
+        memory: &'a mut dyn InterpMemory,
+        host: &'a mut dyn InterpHost,
+    ) -> ThreadMachine<'a> {
+        let array = |arg: &InterpArg| match arg {
+            InterpArg::Array(array) => *array,
+            InterpArg::Scalar(_) => ArrayArg::default(),
         };
-        Machine {
+        ThreadMachine {
             interpreter,
             arrays: args.iter().map(array).collect(),
             memory,
@@ -79,7 +79,7 @@ impl<'a> Machine<'a> {
             coordinates: [0; MAX_DIMS],
             thread: 0,
             steps_left: interpreter.max_steps,
-            block: Block::default(),
+            block: RunningBlock::default(),
         }
     }
 
@@ -121,21 +121,21 @@ impl<'a> Machine<'a> {
 
     /// Runs a thread from where it is. The frame of the function that was launched, arguments included, is at the start
     /// of the stack; its results are there when it has run.
-    pub(super) fn run(&mut self, calls: &mut Calls, stack: &mut [u64]) -> Result<Stop, InterpError> {
+    pub(super) fn run(&mut self, calls: &mut CallStack, stack: &mut [u64]) -> Result<ThreadStop, InterpError> {
         loop {
             match self.activation(calls.current, stack)? {
-                Left::Called(callee, caller) => {
+                FunctionExit::Called(callee, caller) => {
                     calls.outer.push(caller);
                     calls.current = callee;
                 }
-                Left::Waits(current, index) => {
+                FunctionExit::Waits(current, index) => {
                     calls.current = current;
-                    return Ok(Stop::Waits { code: current.code, index, base: current.base });
+                    return Ok(ThreadStop::Waits { code: current.code, index, base: current.base });
                 }
-                Left::Returned => {
+                FunctionExit::Returned => {
                     let Some(caller) = calls.outer.pop() else {
-                        calls.current = Activation::default();
-                        return Ok(Stop::Done);
+                        calls.current = CallFrame::default();
+                        return Ok(ThreadStop::Done);
                     };
                     let call = &self.interpreter.codes[caller.code as usize].calls[caller.call as usize];
                     for (index, &result) in call.results.iter().enumerate() {
@@ -148,7 +148,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Runs a function until it calls another, returns, or waits.
-    fn activation(&mut self, current: Activation, stack: &mut [u64]) -> Result<Left, InterpError> {
+    fn activation(&mut self, current: CallFrame, stack: &mut [u64]) -> Result<FunctionExit, InterpError> {
         let interpreter = self.interpreter;
         let code = &interpreter.codes[current.code as usize];
         let (frame, rest) = stack[current.base as usize..].split_at_mut(code.frame.len());
@@ -156,23 +156,23 @@ impl<'a> Machine<'a> {
         while let Some(&step) = code.steps.get(next) {
             next += 1;
             match step {
-                Step::Unary { f, to, x } => frame[to as usize] = f(frame[x as usize]),
-                Step::Binary { f, to, a, b } => frame[to as usize] = f(frame[a as usize], frame[b as usize]),
-                Step::Ternary { f, to, operands: [a, b, c] } => {
+                CodeStep::Unary { f, to, x } => frame[to as usize] = f(frame[x as usize]),
+                CodeStep::Binary { f, to, a, b } => frame[to as usize] = f(frame[a as usize], frame[b as usize]),
+                CodeStep::Ternary { f, to, operands: [a, b, c] } => {
                     frame[to as usize] = f(frame[a as usize], frame[b as usize], frame[c as usize]);
                 }
-                Step::Copy { to, from } => frame[to as usize] = frame[from as usize],
-                Step::Jump { target } => next = target as usize,
-                Step::Again { target } => {
+                CodeStep::Copy { to, from } => frame[to as usize] = frame[from as usize],
+                CodeStep::Jump { target } => next = target as usize,
+                CodeStep::Again { target } => {
                     self.step()?;
                     next = target as usize;
                 }
-                Step::JumpUnless { cond, target } => {
+                CodeStep::JumpUnless { cond, target } => {
                     if frame[cond as usize] == 0 {
                         next = target as usize;
                     }
                 }
-                Step::ForEnter { index, exit } => {
+                CodeStep::ForEnter { index, exit } => {
                     let this = &code.loops[index as usize];
                     let n_iterations = n_iterations(this, frame);
                     frame[this.left as usize] = n_iterations;
@@ -181,7 +181,7 @@ impl<'a> Machine<'a> {
                         next = exit as usize;
                     }
                 }
-                Step::ForNext { index, body } => {
+                CodeStep::ForNext { index, body } => {
                     let this = &code.loops[index as usize];
                     frame[this.left as usize] -= 1;
                     if frame[this.left as usize] != 0 {
@@ -191,17 +191,17 @@ impl<'a> Machine<'a> {
                         next = body as usize;
                     }
                 }
-                Step::Tid { to, axis } => {
+                CodeStep::Tid { to, axis } => {
                     let coordinate = self.coordinates.get(usize::from(axis)).copied().unwrap_or(0);
                     frame[to as usize] = u64::from(coordinate as u32);
                 }
-                Step::TidLinear { to } => frame[to as usize] = u64::from(self.thread as u32),
-                Step::Dim { to, array, axis } => {
+                CodeStep::TidLinear { to } => frame[to as usize] = u64::from(self.thread as u32),
+                CodeStep::Dim { to, array, axis } => {
                     let array = &self.arrays[frame[array as usize] as usize];
                     let extent = array.extents.get(usize::from(axis)).copied().unwrap_or(0);
                     frame[to as usize] = u64::from(extent as u32);
                 }
-                Step::Load { to, access } => {
+                CodeStep::Load { to, access } => {
                     let access = &code.accesses[access as usize];
                     let (buffer, offset) = self.address(code, access, frame)?;
                     let bits = self.memory(buffer).load(buffer, offset, access.elem.bytes());
@@ -209,46 +209,46 @@ impl<'a> Machine<'a> {
                     // Any byte but 0 is true, whoever wrote it.
                     frame[to as usize] = if access.elem == Scalar::Bool { u64::from(bits != 0) } else { bits };
                 }
-                Step::Store { value, access } => {
+                CodeStep::Store { value, access } => {
                     let access = &code.accesses[access as usize];
                     let (buffer, offset) = self.address(code, access, frame)?;
                     let stored = self.memory(buffer).store(buffer, offset, access.elem.bytes(), frame[value as usize]);
                     stored.ok_or_else(|| self.outside_buffer(code, access))?;
                 }
-                Step::Atomic { f, to, value, access } => {
+                CodeStep::Atomic { f, to, value, access } => {
                     let value = frame[value as usize];
                     frame[to as usize] = self.update(code, access, frame, &mut |old| f(old, value))?;
                 }
-                Step::CompareExchange { to, compare, value, access } => {
+                CodeStep::CompareExchange { to, compare, value, access } => {
                     let (compare, value) = (frame[compare as usize], frame[value as usize]);
                     let exchange = &mut |old| if old == compare { value } else { old };
                     frame[to as usize] = self.update(code, access, frame, exchange)?;
                 }
-                Step::Check { cond, index, extent, site } => {
+                CodeStep::Check { cond, index, extent, site } => {
                     if frame[cond as usize] == 0 {
                         return Err(self.trap(code, site, frame[index as usize], frame[extent as usize]));
                     }
                 }
-                Step::Assert { cond, site } => {
+                CodeStep::Assert { cond, site } => {
                     if frame[cond as usize] == 0 {
                         return Err(self.trap(code, site, 0, 0));
                     }
                 }
-                Step::Print { print } => {
+                CodeStep::Print { print } => {
                     let print = &code.prints[print as usize];
                     let values: SmallVec<[u64; 8]> = print.values.iter().map(|&slot| frame[slot as usize]).collect();
                     self.host.print(&print.format, &print.types, &values);
                 }
-                Step::Observe { index } => {
+                CodeStep::Observe { index } => {
                     let watched = &code.watched[index as usize];
                     let operands: SmallVec<[u64; 4]> =
                         watched.operands.iter().map(|&slot| frame[slot as usize]).collect();
                     let (op, span, result) = (watched.op, watched.span, frame[watched.result as usize]);
-                    self.host.observe(&Observed { op, span, operands: &operands, result });
+                    self.host.observe(&ObservedOp { op, span, operands: &operands, result });
                 }
-                Step::Call { call } => {
+                CodeStep::Call { call } => {
                     self.step()?;
-                    let caller = Activation { next: next as u32, call, ..current };
+                    let caller = CallFrame { next: next as u32, call, ..current };
                     let call = &code.calls[call as usize];
                     let callee = &interpreter.codes[call.callee];
                     rest[..callee.frame.len()].copy_from_slice(&callee.frame);
@@ -256,12 +256,12 @@ impl<'a> Machine<'a> {
                         rest[param as usize] = frame[arg as usize];
                     }
                     let base = current.base + frame.len() as u32;
-                    let callee = Activation { code: call.callee as u32, next: 0, base, call: 0 };
-                    return Ok(Left::Called(callee, caller));
+                    let callee = CallFrame { code: call.callee as u32, next: 0, base, call: 0 };
+                    return Ok(FunctionExit::Called(callee, caller));
                 }
-                Step::BlockIndex { to, op, axis } => frame[to as usize] = self.block.index(op, axis.into()).into(),
-                Step::Clock { to } => frame[to as usize] = interpreter.max_steps - self.steps_left,
-                Step::DynamicShared { to, index } => {
+                CodeStep::BlockIndex { to, op, axis } => frame[to as usize] = self.block.index(op, axis.into()).into(),
+                CodeStep::Clock { to } => frame[to as usize] = interpreter.max_steps - self.steps_left,
+                CodeStep::DynamicShared { to, index } => {
                     let view = &code.dynamic[index as usize];
                     let extents: SmallVec<[i64; 4]> =
                         view.extents.iter().map(|&slot| (frame[slot as usize] as i32).max(0).into()).collect();
@@ -273,31 +273,31 @@ impl<'a> Machine<'a> {
                         self.arrays.len() - 1
                     }) as u64;
                 }
-                Step::Collective { index } => {
-                    return Ok(Left::Waits(Activation { next: next as u32, ..current }, index));
+                CodeStep::Collective { index } => {
+                    return Ok(FunctionExit::Waits(CallFrame { next: next as u32, ..current }, index));
                 }
-                Step::Return { index } => {
+                CodeStep::Return { index } => {
                     let values = code.returns[index as usize].iter().map(|&slot| frame[slot as usize]);
                     let values: SmallVec<[u64; 8]> = values.collect();
                     frame[..values.len()].copy_from_slice(&values);
-                    return Ok(Left::Returned);
+                    return Ok(FunctionExit::Returned);
                 }
-                Step::Unreachable { site } => {
+                CodeStep::Unreachable { site } => {
                     return Err(InterpError::Unreachable { site: code.site(site), thread: self.thread });
                 }
             }
         }
-        Ok(Left::Returned)
+        Ok(FunctionExit::Returned)
     }
 
-    /// Where a buffer is.
+    /// Returns where a buffer is.
     #[inline]
-    fn memory(&mut self, buffer: u32) -> &mut dyn Memory {
+    fn memory(&mut self, buffer: u32) -> &mut dyn InterpMemory {
         if buffer == SHARED { &mut self.block.shared } else { &mut *self.memory }
     }
 
     #[inline]
-    fn address(&self, code: &Code, access: &Access, frame: &[u64]) -> Result<(u32, i64), InterpError> {
+    fn address(&self, code: &LinearCode, access: &ElementAccess, frame: &[u64]) -> Result<(u32, i64), InterpError> {
         let array = &self.arrays[frame[access.array as usize] as usize];
         let mut offset = array.offset;
         for (axis, index) in access.indices.iter().enumerate() {
@@ -317,7 +317,7 @@ impl<'a> Machine<'a> {
 
     fn update(
         &mut self,
-        code: &Code,
+        code: &LinearCode,
         access: u32,
         frame: &[u64],
         f: &mut dyn FnMut(u64) -> u64,
@@ -329,7 +329,7 @@ impl<'a> Machine<'a> {
     }
 
     #[cold]
-    fn out_of_bounds(&self, code: &Code, access: &Access, axis: usize, frame: &[u64]) -> InterpError {
+    fn out_of_bounds(&self, code: &LinearCode, access: &ElementAccess, axis: usize, frame: &[u64]) -> InterpError {
         let index = &access.indices[axis];
         let bits = frame[index.slot as usize];
         let index = match index.is_signed {
@@ -342,27 +342,27 @@ impl<'a> Machine<'a> {
     }
 
     #[cold]
-    fn outside_buffer(&self, code: &Code, access: &Access) -> InterpError {
+    fn outside_buffer(&self, code: &LinearCode, access: &ElementAccess) -> InterpError {
         InterpError::OutsideBuffer { site: code.site(access.inst), thread: self.thread }
     }
 
     #[cold]
-    fn trap(&self, code: &Code, site: Inst, index: u64, extent: u64) -> InterpError {
+    fn trap(&self, code: &LinearCode, site: Inst, index: u64, extent: u64) -> InterpError {
         let (index, extent) = (index as i64, extent as i64);
-        InterpError::Trap(Trap { site: code.site(site), index, extent, thread: self.thread })
+        InterpError::Trap(InterpTrap { site: code.site(site), index, extent, thread: self.thread })
     }
 }
 
-/// How a function was left.
-enum Left {
+/// Describes how a function was left.
+enum FunctionExit {
     /// For a function it calls, and where it goes on then.
-    Called(Activation, Activation),
+    Called(CallFrame, CallFrame),
     /// For other threads, at this one of its collectives.
-    Waits(Activation, u32),
+    Waits(CallFrame, u32),
     Returned,
 }
 
-/// How often a `for_range` runs: as often as lo, lo + step, … stays before its end, without overflow.
+/// Returns the number of times a `for_range` runs: as often as lo, lo + step, … stays before its end, without overflow.
 fn n_iterations(this: &ForLoop, frame: &[u64]) -> u64 {
     let [lo, hi, step] = [this.lo, this.hi, this.step].map(|slot: Slot| frame[slot as usize]);
     if !this.ty.is_signed_int() {

@@ -374,7 +374,7 @@ fn launch(text: &str, shape: &[u64], elements: &[i32]) -> Result<Vec<i32>, Inter
     let bits: Vec<u64> = elements.iter().map(|&x| int(x)).collect();
     let array = memory.add_array(Scalar::I32, &[elements.len()], &bits);
     let n = shape.iter().product();
-    prepare(text).launch(shape, &[array], &mut memory, &mut Printed::default(), 0..n)?;
+    prepare(text).launch(shape, &[array], &mut memory, &mut PrintingHost::default(), 0..n)?;
     Ok(memory.elements(Scalar::I32, array).into_iter().map(|bits| bits as u32 as i32).collect())
 }
 
@@ -414,7 +414,7 @@ kernel @k(%a a: array<i32, 1>) {
     let interpreter = prepare(text);
     let mut memory = BufferMemory::default();
     let array = memory.add_array(Scalar::I32, &[12], &[99; 12]);
-    let host = &mut Printed::default();
+    let host = &mut PrintingHost::default();
     interpreter.launch(&[3, 4], &[array], &mut memory, host, 3..9).unwrap();
     assert_eq!(memory.elements(Scalar::I32, array), [99, 99, 99, 3, 10, 11, 12, 13, 20, 99, 99, 99]);
     let past = interpreter.launch(&[3, 4], &[array], &mut memory, host, 3..13);
@@ -468,15 +468,15 @@ kernel @k(%a a: array<i16, 2>, %b b: array<i16, 2>) {
   return
 }";
     let mut memory = BufferMemory::default();
-    let Arg::Array(dense) = memory.add_array(Scalar::I16, &[2, 3], &[1, 2, 3, 4, 5, 6]) else { panic!() };
+    let InterpArg::Array(dense) = memory.add_array(Scalar::I16, &[2, 3], &[1, 2, 3, 4, 5, 6]) else { panic!() };
     let transposed = memory.add_array(Scalar::I16, &[3, 2], &[0; 6]);
     // Rows last to first, columns last to first.
     let strides = [-dense.strides[0], -dense.strides[1], 0, 0, 0, 0];
-    let backwards = Arg::Array(ArrayArg { offset: 10, strides, ..dense });
-    let host = &mut Printed::default();
+    let backwards = InterpArg::Array(ArrayArg { offset: 10, strides, ..dense });
+    let host = &mut PrintingHost::default();
     prepare(text).launch(&[2, 3], &[backwards, transposed], &mut memory, host, 0..6).unwrap();
     assert_eq!(memory.elements(Scalar::I16, transposed), [6, 3, 5, 2, 4, 1]);
-    let beyond = Arg::Array(ArrayArg { offset: 11, strides, ..dense });
+    let beyond = InterpArg::Array(ArrayArg { offset: 11, strides, ..dense });
     let error = prepare(text).launch(&[2, 3], &[beyond, transposed], &mut memory, host, 0..6).unwrap_err();
     assert!(matches!(error, InterpError::OutsideBuffer { thread: 0, .. }));
 }
@@ -499,7 +499,7 @@ kernel @k(%a a: array<i32, 3>) {
 }";
     let mut memory = BufferMemory::default();
     let array = memory.add_array(Scalar::I32, &[2, 3, 4], &[0; 24]);
-    prepare(text).launch(&[1], &[array], &mut memory, &mut Printed::default(), 0..1).unwrap();
+    prepare(text).launch(&[1], &[array], &mut memory, &mut PrintingHost::default(), 0..1).unwrap();
     assert_eq!(memory.elements(Scalar::I32, array)[0], 20304);
 }
 
@@ -547,8 +547,8 @@ kernel @k(%a a: array<f32, 1>, %x x: f32) {
     let after = |elements: [f32; 2], x: f32| {
         let mut memory = BufferMemory::default();
         let array = memory.add_array(Scalar::F32, &[2], &elements.map(float));
-        let args = [array, Arg::Scalar(float(x))];
-        prepare(text).launch(&[1], &args, &mut memory, &mut Printed::default(), 0..1).unwrap();
+        let args = [array, InterpArg::Scalar(float(x))];
+        prepare(text).launch(&[1], &args, &mut memory, &mut PrintingHost::default(), 0..1).unwrap();
         memory.elements(Scalar::F32, array)
     };
     assert_eq!(after([0.0, -0.0], -0.0), [float(-0.0), float(-0.0)]);
@@ -575,9 +575,9 @@ kernel @k(%a a: array<{elem}, 1>, %x x: {elem}) {{
             let scalar = if elem == "f32" { Scalar::F32 } else { Scalar::F64 };
             let array = memory.add_array(scalar, &[1], &bits[1..]);
             let interpreter =
-                Interpreter::with_options(&module, kernel, Options { sums, ..Options::default() }).unwrap();
-            let args = [array, Arg::Scalar(bits[0])];
-            interpreter.launch(&[1], &args, &mut memory, &mut Printed::default(), 0..1).unwrap();
+                Interpreter::with_options(&module, kernel, InterpOptions { sums, ..InterpOptions::default() }).unwrap();
+            let args = [array, InterpArg::Scalar(bits[0])];
+            interpreter.launch(&[1], &args, &mut memory, &mut PrintingHost::default(), 0..1).unwrap();
             memory.elements(scalar, array)[0]
         };
         assert_eq!(after(GlobalSums::Exact), bits[1]);
@@ -598,7 +598,7 @@ kernel @k(%a a: array<bool, 1>, %b b: array<i32, 1>) {
     let mut memory = BufferMemory::default();
     let flags = memory.add_array(Scalar::Bool, &[3], &[0, 1, 0x80]);
     let numbers = memory.add_array(Scalar::I32, &[3], &[9; 3]);
-    prepare(text).launch(&[3], &[flags, numbers], &mut memory, &mut Printed::default(), 0..3).unwrap();
+    prepare(text).launch(&[3], &[flags, numbers], &mut memory, &mut PrintingHost::default(), 0..3).unwrap();
     assert_eq!(memory.elements(Scalar::I32, numbers), [0, 1, 1]);
 }
 
@@ -619,7 +619,7 @@ kernel @k(%a a: array<i32, 1>) {
     let interpreter = Interpreter::new(&module, FuncId::new(0)).unwrap();
     let mut memory = BufferMemory::default();
     let array = memory.add_array(Scalar::I32, &[4], &[0; 4]);
-    let result = interpreter.launch(&[4], &[array], &mut memory, &mut Printed::default(), 0..4);
+    let result = interpreter.launch(&[4], &[array], &mut memory, &mut PrintingHost::default(), 0..4);
     let Err(InterpError::Trap(trap)) = result else { panic!("{result:?}") };
     assert_eq!((trap.index, trap.extent, trap.thread), (2, 2, 2));
     let site = trap.site;
@@ -639,7 +639,7 @@ kernel @k(%a a: array<i32, 1>) {
   return
 }";
     assert_eq!(launch(text, &[3], &[1, 1, 1]), Ok(vec![1, 1, 1]));
-    assert!(matches!(launch(text, &[3], &[1, 0, 0]), Err(InterpError::Trap(Trap { thread: 1, .. }))));
+    assert!(matches!(launch(text, &[3], &[1, 0, 0]), Err(InterpError::Trap(InterpTrap { thread: 1, .. }))));
 }
 
 #[test]
@@ -652,8 +652,8 @@ kernel @k(%x x: f32) {
   print \"%d: %.2f\\n\" %i, %z
   return
 }";
-    let mut printed = Printed::default();
-    let args = [Arg::Scalar(float(0.5))];
+    let mut printed = PrintingHost::default();
+    let args = [InterpArg::Scalar(float(0.5))];
     prepare(text).launch(&[2], &args, &mut BufferMemory::default(), &mut printed, 0..2).unwrap();
     assert_eq!(printed.0, "0: 0.50\n1: 1.50\n");
 }
@@ -680,10 +680,13 @@ func @f(%x x: i32) -> (i32) {
 #[test]
 fn arguments_must_fit() {
     let interpreter = prepare("func @f(%x x: u8, %a a: array<i32, 1>) {\n  return\n}");
-    let array = Arg::Array(ArrayArg::default());
-    let call = |args: &[Arg]| interpreter.call_with(args, &mut BufferMemory::default(), &mut Printed::default());
-    assert_eq!(call(&[Arg::Scalar(255), array]), Ok(vec![]));
-    for args in [&[Arg::Scalar(256), array][..], &[array, array], &[Arg::Scalar(1), Arg::Scalar(1)], &[]] {
+    let array = InterpArg::Array(ArrayArg::default());
+    let call =
+        |args: &[InterpArg]| interpreter.call_with(args, &mut BufferMemory::default(), &mut PrintingHost::default());
+    assert_eq!(call(&[InterpArg::Scalar(255), array]), Ok(vec![]));
+    for args in
+        [&[InterpArg::Scalar(256), array][..], &[array, array], &[InterpArg::Scalar(1), InterpArg::Scalar(1)], &[]]
+    {
         assert!(matches!(call(args), Err(InterpError::BadArguments(_))), "{args:?}");
     }
 }
@@ -710,10 +713,10 @@ fn circles_of_calls_are_refused() {
 #[test]
 fn ops_that_are_watched_are_told_of() {
     struct Told(Vec<(Op, Vec<u64>, u64)>);
-    impl Host for Told {
+    impl InterpHost for Told {
         fn print(&mut self, _format: &str, _types: &[Type], _values: &[u64]) {}
 
-        fn observe(&mut self, observed: &Observed<'_>) {
+        fn observe(&mut self, observed: &ObservedOp<'_>) {
             self.0.push((observed.op, observed.operands.to_vec(), observed.result));
         }
     }
@@ -734,9 +737,10 @@ func @f(%x x: i32) -> (i32) {
     );
     let last = module.functions.keys().next_back().unwrap();
     let watched: Option<&dyn Fn(Op) -> bool> = Some(&|op| op == Op::Max);
-    let interpreter = Interpreter::with_options(&module, last, Options { watched, ..Options::default() }).unwrap();
+    let interpreter =
+        Interpreter::with_options(&module, last, InterpOptions { watched, ..InterpOptions::default() }).unwrap();
     let mut told = Told(Vec::new());
-    let left = interpreter.call_with(&[Arg::Scalar(int(2))], &mut BufferMemory::default(), &mut told).unwrap();
+    let left = interpreter.call_with(&[InterpArg::Scalar(int(2))], &mut BufferMemory::default(), &mut told).unwrap();
     assert_eq!(left, [int(5)]);
     let expected = [(Op::Max, vec![int(2), int(3)], int(3)), (Op::Max, vec![int(5), int(0)], int(5))];
     assert_eq!(told.0, expected);

@@ -17,10 +17,10 @@ use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// An angle less a multiple of π/2.
 #[derive(Clone, Copy)]
-pub(super) struct Reduced<'g> {
+pub(super) struct ReducedAngle<'g> {
     /// The remainder, in ±π/4 (a little more where the multiple was rounded the other way), rounded.
     pub(super) r: Expr<'g>,
-    /// What rounding took from `r`, negated: the remainder is `r - excess`.
+    /// Holds what rounding took from `r`, negated: the remainder is `r - excess`.
     pub(super) excess: Expr<'g>,
     /// The multiple's number in the low two bits, modulo 4; the higher bits are of no meaning.
     pub(super) quadrant: Expr<'g>,
@@ -36,7 +36,7 @@ fn cody_waite(x: Expr<'_>) -> ([f64; 3], f64) {
 }
 
 /// Any angle, reduced. NaN and infinities give NaN.
-pub(super) fn reduce(x: Expr<'_>) -> Reduced<'_> {
+pub(super) fn reduce(x: Expr<'_>) -> ReducedAngle<'_> {
     let (parts, limit) = cody_waite(x);
     let builder = x.builder();
     let near = reduce_near(x, parts);
@@ -49,20 +49,20 @@ pub(super) fn reduce(x: Expr<'_>) -> Reduced<'_> {
         },
         || [near.r, near.excess, near.quadrant],
     );
-    Reduced { r, excess, quadrant }
+    ReducedAngle { r, excess, quadrant }
 }
 
 /// An angle of a few turns, reduced.
-pub(super) fn reduce_small(x: Expr<'_>) -> Reduced<'_> {
+pub(super) fn reduce_small(x: Expr<'_>) -> ReducedAngle<'_> {
     reduce_near(x, cody_waite(x).0)
 }
 
-fn reduce_near<'g>(x: Expr<'g>, [high, middle, low]: [f64; 3]) -> Reduced<'g> {
+fn reduce_near<'g>(x: Expr<'g>, [high, middle, low]: [f64; 3]) -> ReducedAngle<'g> {
     let n = nearest_integer(x, FRAC_2_PI);
     let exact = n.float.fma(-high, x);
     let r = n.float.fma(-middle, exact);
     let excess = n.float.fma(low, n.float.fma(middle, r - exact));
-    Reduced { r, excess, quadrant: n.low_bits }
+    ReducedAngle { r, excess, quadrant: n.low_bits }
 }
 
 /// The reduction of angles past the limit, as an op of its own: the sine, the cosine and the tangent share it.

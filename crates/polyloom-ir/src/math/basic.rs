@@ -63,7 +63,7 @@ pub(super) fn infinity_bits(x: Expr<'_>) -> Expr<'_> {
     bits.into_expr(x.bits())
 }
 
-/// How many bits are set: added within ever larger groups, the last four or eight bytes by a product.
+/// Returns the number of bits that are set: added within ever larger groups, the last four or eight bytes by a product.
 pub(super) fn bit_count(x: Expr<'_>) -> Expr<'_> {
     let (unsigned, wide) = match x.scalar() {
         Scalar::I8 | Scalar::U8 => (Scalar::U8, Scalar::U32),

@@ -18,7 +18,7 @@ type Vec2<'g> = [Expr<'g>; 2];
 
 /// The exponent of the largest element of a scaled matrix: the fourth power of its norm is finite. For `f32` and `f64`.
 const FOURTH_POWERS: [i64; 2] = [27, 250];
-/// How often all pairs of columns are made orthogonal. The last of these sweeps changes rounding errors only.
+/// Number of times all pairs of columns are made orthogonal. The last of these sweeps changes rounding errors only.
 const SWEEPS: [i64; 2] = [4, 5];
 /// As [`FOURTH_POWERS`], where only squares of the norm are computed.
 const SQUARES: [i64; 2] = [60, 500];
@@ -57,15 +57,15 @@ fn scaling<'g>(elements: &[Expr<'g>], exponent: i64) -> [Expr<'g>; 2] {
 }
 
 /// A rotation by an angle, in the form that is applied.
-struct Rotation<'g> {
+struct GivensRotation<'g> {
     sine: Expr<'g>,
     /// The tangent of half the angle.
     half_tangent: Expr<'g>,
 }
 
-impl<'g> Rotation<'g> {
-    fn new(cosine: Expr<'g>, sine: Expr<'g>) -> Rotation<'g> {
-        Rotation { sine, half_tangent: sine / (1.0 + cosine) }
+impl<'g> GivensRotation<'g> {
+    fn new(cosine: Expr<'g>, sine: Expr<'g>) -> GivensRotation<'g> {
+        GivensRotation { sine, half_tangent: sine / (1.0 + cosine) }
     }
 
     /// `c x + s y` and `c y - s x`.
@@ -114,7 +114,7 @@ fn orthogonalise<'g, const N: usize>(
     }
     let element = dot(product[p], product[q]);
     let [cosine, sine, _] = half_angle(difference, element + element);
-    let turn = Rotation::new(cosine, sine);
+    let turn = GivensRotation::new(cosine, sine);
     turn.apply_to_columns(product, p, q);
     turn.apply_to_columns(rotation, p, q);
 }
@@ -173,8 +173,8 @@ pub(super) fn svd3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     });
     let b: [Vec3<'g>; 3] = std::array::from_fn(|col| split(&turned[3 * col..]));
     let v = orthonormal(split(&turned[9..]), split(&turned[12..]));
-    // The longest column is zero only if all are. The second may be no more than rounding errors: then any direction at
-    // right angles to the first is as good.
+    // The longest column is zero only if all are. The second may be no more than rounding errors, since then any
+    // direction at right angles to the first is as good.
     let (length, axis): (_, Vec3<'g>) = (dot(b[0], b[0]).sqrt(), unit(factor, 0));
     let has_first = length.ne(0.0);
     let direction = scale(b[0], 1.0 / length);
@@ -277,7 +277,7 @@ pub(super) fn eig3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
             diagonal[p] = tangent.fma(element, diagonal[p]);
             diagonal[q] = (-tangent).fma(element, diagonal[q]);
             others[rest] = element.constant(0.0);
-            let rotation = Rotation::new(cosine, sine);
+            let rotation = GivensRotation::new(cosine, sine);
             let (mut x, mut y) = (others[q], others[p]);
             rotation.apply(&mut x, &mut y);
             (others[q], others[p]) = (x, y);

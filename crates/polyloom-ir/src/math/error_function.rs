@@ -131,20 +131,20 @@ const ERFC_F64: [f64; 25] = [
     -1.818833798726153e-08,
     -1.094759501536006e-08,
 ];
-/// What the first of [`ERFC_F64`] lacks.
+/// Holds what the first of [`ERFC_F64`] lacks.
 const ERFC_F64_REST: f64 = -6.623956326199316e-17;
 
 /// The complementary error function scaled up, and the exponential that it was computed from.
-struct Tail<'g> {
+struct ErfcTail<'g> {
     /// `2^scale e^(-a^2)`.
     exponential: Expr<'g>,
     /// `2^scale erfc(a)`, rounded.
     value: Expr<'g>,
-    /// What `value` lacks.
+    /// Holds what `value` lacks.
     rest: Expr<'g>,
 }
 
-/// The power of two by which a [`Tail`] is scaled up: none of its parts is subnormal where `erfc` is not zero.
+/// The power of two by which a [`ErfcTail`] is scaled up, so that none of its parts is subnormal where `erfc` is not zero.
 fn tail_scale(x: Expr<'_>) -> i64 {
     if x.is_f64() { 512 } else { 64 }
 }
@@ -152,7 +152,7 @@ fn tail_scale(x: Expr<'_>) -> i64 {
 /// `e^(-a^2) p(q) / (1 + 2 a)` for a non-negative `a`, scaled up by 2 to the power [`tail_scale`].
 ///
 /// Every factor is a rounded value with a rest.
-fn tail(a: Expr<'_>) -> Tail<'_> {
+fn tail(a: Expr<'_>) -> ErfcTail<'_> {
     let square = a * a;
     let square_rest = a.fma(a, -square);
     let (exponential, rest) = exp_sum(-square, -tail_scale(a));
@@ -168,7 +168,7 @@ fn tail(a: Expr<'_>) -> Tail<'_> {
     let quotient_rest = residual * rough_reciprocal(denominator);
     let value = exponential * quotient;
     let rest = exponential.fma(quotient, -value) + exponential.fma(quotient_rest, exponential_rest * quotient);
-    Tail { exponential, value, rest }
+    ErfcTail { exponential, value, rest }
 }
 
 /// Complementary error function: the [`tail`] of `|x|`, or what that lacks to 2 for a negative `x`. It is scaled up
@@ -177,7 +177,7 @@ pub(super) fn erfc(x: Expr<'_>) -> Expr<'_> {
     let magnitude = x.abs();
     // Where the result is zero.
     let last = if x.is_f64() { 27.3 } else { 10.1 };
-    let Tail { value, rest, .. } = tail(magnitude.gt(last).select(x.constant(last), magnitude));
+    let ErfcTail { value, rest, .. } = tail(magnitude.gt(last).select(x.constant(last), magnitude));
     let tail = (value + rest) * 2f64.powi(-tail_scale(x) as i32);
     let far = x.lt(0.0).select(2.0 - tail, tail);
     // Near zero, 1 - erf(x).
@@ -305,7 +305,7 @@ const NEAR_ZERO_F64: [f64; 9] = [
     0.04283672065179735,
     0.036465929308531625,
 ];
-/// Where the terms left out of [`NEAR_ZERO_F64`] no longer count.
+/// The place where the terms left out of [`NEAR_ZERO_F64`] no longer count.
 const NEAR_ZERO_LIMIT: f64 = 0.0625;
 
 /// The polynomial of `variable - middle` as a rounded value and a rest, where the variable has a rest too.
@@ -380,11 +380,11 @@ pub(super) fn erfcinv(x: Expr<'_>) -> Expr<'_> {
     let numerator = t.polynomial(&[2.515517, 0.802853, 0.010328]);
     let denominator = t.polynomial(&[1.0, 1.432788, 0.189269, 0.001308]);
     let first = (t - numerator / denominator) * std::f64::consts::FRAC_1_SQRT_2;
-    // All of a step is scaled up: a subnormal slope or error would be a bad one.
+    // All of a step is scaled up, because a subnormal slope or error would be a bad one.
     let target = inside * 2f64.powi(tail_scale(x) as i32);
     // Far out the approximation is rough.
     let [y] = builder.for_range(0, builder.int(Scalar::I32, 3), 1, [first], |_, [y]| {
-        let Tail { exponential, value, rest } = tail(y);
+        let ErfcTail { exponential, value, rest } = tail(y);
         let step = ((value - target) + rest) / (exponential * std::f64::consts::FRAC_2_SQRT_PI);
         [y + step / (1.0 + y * step)]
     });

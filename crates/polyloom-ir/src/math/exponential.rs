@@ -47,7 +47,7 @@ pub(super) fn ln_2(x: Expr<'_>) -> (f64, f64) {
 
 /// An integer as a float, and as the low bits of an integer.
 #[derive(Clone, Copy)]
-pub(super) struct Integer<'g> {
+pub(super) struct FloatInteger<'g> {
     /// The integer.
     pub(super) float: Expr<'g>,
     /// The integer in the low half of the word; the high half is of no meaning.
@@ -58,10 +58,10 @@ pub(super) struct Integer<'g> {
 ///
 /// Added to 1.5 · 2^23 (2^52), a number has its integer part in the low bits of its mantissa. That is cheaper than
 /// rounding and converting, whose conversion must saturate.
-pub(super) fn nearest_integer<'g>(x: Expr<'g>, factor: f64) -> Integer<'g> {
+pub(super) fn nearest_integer<'g>(x: Expr<'g>, factor: f64) -> FloatInteger<'g> {
     let shift = if x.is_f64() { 1.5 * 2f64.powi(52) } else { 1.5 * 2f64.powi(23) };
     let shifted = if factor == 1.0 { x + shift } else { x.fma(factor, shift) };
-    Integer { float: shifted - shift, low_bits: shifted.bits() }
+    FloatInteger { float: shifted - shift, low_bits: shifted.bits() }
 }
 
 /// `2^(n - down)` for `n` in the low bits of an integer: its bits if it is a normal float.
@@ -72,7 +72,7 @@ fn power_of_two(n: Expr<'_>, down: i64) -> Expr<'_> {
 }
 
 /// `value * 2^n` for `n` up to twice the range of exponents, rounded once.
-fn scale<'g>(value: Expr<'g>, n: Integer<'g>) -> Expr<'g> {
+fn scale<'g>(value: Expr<'g>, n: FloatInteger<'g>) -> Expr<'g> {
     let half = n.low_bits >> 1;
     value * power_of_two(half, 0) * power_of_two(n.low_bits - half, 0)
 }
@@ -84,7 +84,7 @@ fn limit<'g>(x: Expr<'g>, low: impl IntoExpr<'g> + Copy, high: impl IntoExpr<'g>
 }
 
 /// `x - n ln 2` as a rounded value and what the rounding left, with its `n`.
-fn reduce(x: Expr<'_>) -> (Expr<'_>, Expr<'_>, Integer<'_>) {
+fn reduce(x: Expr<'_>) -> (Expr<'_>, Expr<'_>, FloatInteger<'_>) {
     let (high, low) = ln_2(x);
     let n = nearest_integer(x, std::f64::consts::LOG2_E);
     let exact = n.float.fma(-high, x);
@@ -140,18 +140,18 @@ pub(super) fn exp2(x: Expr<'_>) -> Expr<'_> {
 }
 
 /// `e^x` as `power (1 + r + rest)`, all divided by `2^down`.
-struct Parts<'g> {
+struct ExpParts<'g> {
     power: Expr<'g>,
     linear: Expr<'g>,
     rest: Expr<'g>,
 }
 
-fn parts(x: Expr<'_>, down: i64) -> Parts<'_> {
+fn parts(x: Expr<'_>, down: i64) -> ExpParts<'_> {
     let (r, r_rest, n) = reduce(x);
     let power = power_of_two(n.low_bits, down);
     let quadratic = r.polynomial(if x.is_f64() { &EXP_F64[2..] } else { &EXP_F32[2..] });
     let rest = (r * r).fma(quadratic, r_rest.fma(r, r_rest));
-    Parts { power, linear: power * r, rest }
+    ExpParts { power, linear: power * r, rest }
 }
 
 /// The rounded sum and its error, for `a` that is zero or not smaller than `b`.
@@ -162,7 +162,7 @@ pub(super) fn two_sum<'g>(a: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
 
 /// `e^x / 2^down` as a rounded value and its error, for `x` such that this is a normal number.
 pub(super) fn exp_sum(x: Expr<'_>, down: i64) -> (Expr<'_>, Expr<'_>) {
-    let Parts { power, linear, rest } = parts(x, down);
+    let ExpParts { power, linear, rest } = parts(x, down);
     let sum = power + linear;
     two_sum(sum, power.fma(rest, (power - sum) + linear))
 }
@@ -171,7 +171,7 @@ pub(super) fn exp_sum(x: Expr<'_>, down: i64) -> (Expr<'_>, Expr<'_>) {
 ///
 /// The sum is of `2^n - 1` and `2^n r`, whose rounding errors go to the rest.
 pub(super) fn expm1_sum(x: Expr<'_>, down: i64) -> (Expr<'_>, Expr<'_>) {
-    let Parts { power, linear, rest } = parts(x, down);
+    let ExpParts { power, linear, rest } = parts(x, down);
     let one = 2f64.powi(-down as i32);
     let offset = power - one;
     let offset_error = (power - offset) - one;

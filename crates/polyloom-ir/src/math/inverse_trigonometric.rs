@@ -132,8 +132,8 @@ fn arcsine<'g>(base: Expr<'g>, linear: Expr<'g>, square: Expr<'g>, linear_rest: 
     sum + (linear * square).fma(cubic, sum_rest + (base_rest + linear_rest))
 }
 
-/// What the arc sine and cosine share: whether `|x|` is at most 1/2, and the polynomial's argument with the rounding
-/// error of twice a root.
+/// Describes what the arc sine and cosine share: whether `|x|` is at most 1/2, and the polynomial's argument with the
+/// rounding error of twice a root.
 struct HalfAngle<'g> {
     small: Expr<'g>,
     magnitude: Expr<'g>,

@@ -9,7 +9,7 @@ use crate::expression::Expr;
 use crate::types::Scalar;
 
 /// The constants of one base.
-struct Base {
+struct LogBase {
     /// `1 / ln(base)` in two parts; the first is 1 for the natural logarithm.
     reciprocal: (f64, f64),
     /// `ln 2 / ln(base)` in two parts, the first short enough for its product with an exponent to be exact.
@@ -20,8 +20,8 @@ struct Base {
 }
 
 /// The natural logarithm's constants.
-fn natural(x: Expr<'_>) -> Base {
-    Base {
+fn natural(x: Expr<'_>) -> LogBase {
+    LogBase {
         reciprocal: (1.0, 0.0),
         log_2: super::exponential::ln_2(x),
         rest_f32: [
@@ -38,8 +38,8 @@ fn natural(x: Expr<'_>) -> Base {
     }
 }
 
-fn binary(x: Expr<'_>) -> Base {
-    Base {
+fn binary(x: Expr<'_>) -> LogBase {
+    LogBase {
         reciprocal: if x.is_f64() {
             (1.4426950408889634, 2.0355273740931033e-17)
         } else {
@@ -60,8 +60,8 @@ fn binary(x: Expr<'_>) -> Base {
     }
 }
 
-fn decimal(x: Expr<'_>) -> Base {
-    Base {
+fn decimal(x: Expr<'_>) -> LogBase {
+    LogBase {
         reciprocal: if x.is_f64() {
             (0.4342944819032518, 1.098319650216765e-17)
         } else {
@@ -96,13 +96,13 @@ const ATANH_REST: [f64; 8] = [
 ];
 
 /// `2^k (1 + f)`, a positive finite number.
-pub(super) struct Split<'g> {
+pub(super) struct MantissaSplit<'g> {
     pub(super) k: Expr<'g>,
     pub(super) f: Expr<'g>,
 }
 
 /// The split of a positive finite number; anything else gives a split of no meaning.
-pub(super) fn split(x: Expr<'_>) -> Split<'_> {
+pub(super) fn split(x: Expr<'_>) -> MantissaSplit<'_> {
     let (word, mantissa_bits, one, sqrt_half) = if x.is_f64() {
         (Scalar::U64, 52, 1f64.to_bits() as i64, std::f64::consts::FRAC_1_SQRT_2.to_bits() as i64)
     } else {
@@ -122,17 +122,21 @@ pub(super) fn split(x: Expr<'_>) -> Split<'_> {
     let shift_bits = if x.is_f64() { shift.to_bits() as i64 } else { i64::from((shift as f32).to_bits()) };
     let exponent = ((offset >> mantissa_bits) | shift_bits).float_from_bits();
     let k = exponent - subnormal.select(x.constant(shift + bias + up as f64), shift + bias);
-    Split { k, f: mantissa.float_from_bits() - 1.0 }
+    MantissaSplit { k, f: mantissa.float_from_bits() - 1.0 }
 }
 
 /// The logarithm of a split number, plus a small `correction`.
-fn logarithm<'g>(split: Split<'g>, base: &Base, correction: Option<Expr<'g>>) -> Expr<'g> {
+fn logarithm<'g>(split: MantissaSplit<'g>, base: &LogBase, correction: Option<Expr<'g>>) -> Expr<'g> {
     let (sum, rest) = logarithm_sum(split, base, correction);
     sum + rest
 }
 
 /// As [`logarithm`], the main part and a small rest.
-fn logarithm_sum<'g>(Split { k, f }: Split<'g>, base: &Base, correction: Option<Expr<'g>>) -> (Expr<'g>, Expr<'g>) {
+fn logarithm_sum<'g>(
+    MantissaSplit { k, f }: MantissaSplit<'g>,
+    base: &LogBase,
+    correction: Option<Expr<'g>>,
+) -> (Expr<'g>, Expr<'g>) {
     let scaled = |value: Expr<'g>| if base.reciprocal.0 == 1.0 { value } else { value * base.reciprocal.0 };
     let linear = scaled(f);
     let mut extra = correction;
@@ -202,13 +206,13 @@ pub(super) fn log1p_sum<'g>(x: Expr<'g>, rest: Option<Expr<'g>>, doublings: Opti
     let sum = x + 1.0;
     let error = x - (sum - 1.0);
     let error = rest.map_or(error, |rest| error + rest);
-    let Split { k, f } = split(sum);
+    let MantissaSplit { k, f } = split(sum);
     // Past 2^60, where the power would soon be subnormal, the error is of no account.
     let error = error * power_of_minus(k.lt(60.0).select(k, 60.0));
     let corrected = f + error;
     let left = error - (corrected - f);
     let k = doublings.map_or(k, |doublings| k + doublings);
-    logarithm(Split { k, f: corrected }, &natural(x), Some((-corrected).fma(left, left)))
+    logarithm(MantissaSplit { k, f: corrected }, &natural(x), Some((-corrected).fma(left, left)))
 }
 
 /// `2^-k` for an integer `k` of small magnitude.

@@ -101,7 +101,7 @@ fn function_name(op: Op, signature: &Signature, operand_types: &[Type]) -> Strin
     }
 }
 
-/// Whether a definition takes the components of composites, of an op that takes scalars as well.
+/// Returns true if a definition takes the components of composites, of an op that takes scalars as well.
 fn is_defined_for_composites(op: Op) -> bool {
     matches!(op, Op::Noise | Op::Pnoise | Op::ExpectEq | Op::ExpectNeq | Op::ExpectNear)
 }

@@ -5,33 +5,33 @@
 //! their contributions are blended by Perlin's quintic. Constants, draws and the order of operations are those of
 //! NVIDIA Warp, so that fields keep their bits.
 
-use super::random::{Source, seeded};
+use super::random::{DrawSource, seeded};
 use crate::expression::{Expr, ExprBuilder};
 use crate::op::Op;
 use crate::types::Scalar;
 
-/// What the coordinates of a lattice point are multiplied by in its hash.
+/// Holds what the coordinates of a lattice point are multiplied by in its hash.
 const PRIMES: [i64; 4] = [73_856_093, 19_349_663, 53_471_161, 10_000_019];
-/// What makes the second and the third of three independent fields of one state.
+/// Holds what makes the second and the third of three independent fields of one state.
 const FIELDS: [i64; 2] = [10_019_689, 13_112_221];
 
 /// A cell of the lattice and a place in it.
-struct Cell<'g> {
-    /// By axis, the coordinates of the two lattice points.
+struct LatticeCell<'g> {
+    /// Coordinates of the two lattice points along each axis.
     bounds: Vec<[Expr<'g>; 2]>,
-    /// By axis, how far from the first.
+    /// Distance from the first along each axis.
     offsets: Vec<Expr<'g>>,
 }
 
-impl<'g> Cell<'g> {
-    fn of(point: &[Expr<'g>]) -> Cell<'g> {
+impl<'g> LatticeCell<'g> {
+    fn of(point: &[Expr<'g>]) -> LatticeCell<'g> {
         let floors: Vec<_> = point.iter().map(|x| x.floor()).collect();
         let bounds = floors.iter().map(|floor| floor.cast(Scalar::I32)).map(|first| [first, first + 1]).collect();
-        Cell { bounds, offsets: point.iter().zip(floors).map(|(x, floor)| *x - floor).collect() }
+        LatticeCell { bounds, offsets: point.iter().zip(floors).map(|(x, floor)| *x - floor).collect() }
     }
 
     /// The same place with the lattice repeated after so many points along each axis.
-    fn repeated(mut self, periods: &[Expr<'g>]) -> Cell<'g> {
+    fn repeated(mut self, periods: &[Expr<'g>]) -> LatticeCell<'g> {
         for (bounds, &period) in self.bounds.iter_mut().zip(periods) {
             let wrap = |x: Expr<'g>| {
                 let rest = x % period;
@@ -57,7 +57,7 @@ impl<'g> Cell<'g> {
             *last = *last + state;
         }
         let hash = terms.into_iter().reduce(|a, b| a ^ b).unwrap_or(state);
-        let mut source = Source { state: hash };
+        let mut source = DrawSource { state: hash };
         let gradient = match self.n_dims() {
             1 => vec![source.uniform() * 2.0 + -1.0],
             n => {
@@ -120,18 +120,18 @@ fn blend_slope(t: Expr<'_>) -> Expr<'_> {
 
 /// `(state, x, …)`: the value of a field at a point of one to four dimensions.
 pub(super) fn noise<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    vec![Cell::of(&x[1..]).value(x[0])]
+    vec![LatticeCell::of(&x[1..]).value(x[0])]
 }
 
 /// `(state, x, …, period_x, …)`: as [`noise`], of a field that repeats.
 pub(super) fn periodic<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let (point, periods) = x[1..].split_at((x.len() - 1) / 2);
-    vec![Cell::of(point).repeated(periods).value(x[0])]
+    vec![LatticeCell::of(point).repeated(periods).value(x[0])]
 }
 
 /// `(state, x, …)`: the gradient of a field.
 pub(super) fn gradient<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    Cell::of(&x[1..]).gradient(x[0])
+    LatticeCell::of(&x[1..]).gradient(x[0])
 }
 
 /// `(state, x, …)`, then how many octaves, how much finer and how much weaker each is than the one before, each of

@@ -4,7 +4,7 @@
 //! transformed rejection (PTRS), W. Hörmann, "The transformed rejection method for generating Poisson random
 //! variables", Insurance: Mathematics and Economics 12, 1993. The draws come in Warp's order.
 
-use super::random::Source;
+use super::random::DrawSource;
 use crate::expression::{Expr, ExprBuilder};
 use crate::op::Op;
 use crate::types::Scalar;
@@ -27,13 +27,13 @@ pub(super) fn poisson<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 
 fn products<'g>(builder: &'g ExprBuilder, state: Expr<'g>, mean: Expr<'g>) -> [Expr<'g>; 2] {
     let limit = builder.op(Op::Exp, &[-mean]);
-    let mut source = Source { state };
+    let mut source = DrawSource { state };
     let product = source.uniform();
     let [count, _, state] = builder.while_loop(
         [builder.int(Scalar::U32, 0), product, source.state],
         |[_, product, _]| product.gt(limit),
         |[count, product, state]| {
-            let mut source = Source { state };
+            let mut source = DrawSource { state };
             [count + 1, product * source.uniform(), source.state]
         },
     );
@@ -52,7 +52,7 @@ fn transformed_rejection<'g>(builder: &'g ExprBuilder, state: Expr<'g>, mean: Ex
         [pending, builder.float(Scalar::F32, 0.0), state],
         |[pending, _, _]| pending.ne(0),
         |[_, _, state]| {
-            let mut source = Source { state };
+            let mut source = DrawSource { state };
             let u = source.uniform() - 0.5;
             let v = source.uniform();
             let distance = 0.5 - u.abs();

@@ -2,7 +2,7 @@
 
 use super::exponential::{exp_of_sum, exp2_of_power, ln_2, two_sum};
 use super::inverse_trigonometric::rough_reciprocal;
-use super::logarithm::{Split, split};
+use super::logarithm::{MantissaSplit, split};
 use crate::expression::Expr;
 use crate::types::Scalar;
 
@@ -121,7 +121,7 @@ const LOG2: [f64; 14] = [
 
 /// `a^y` in `f64`, which has room for the logarithm's digits and needs no care for the exponent's range.
 fn pow_f32<'g>(a: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    let Split { k, f } = split(a.cast(Scalar::F64));
+    let MantissaSplit { k, f } = split(a.cast(Scalar::F64));
     let logarithm = f.fma(f.polynomial(&LOG2), k);
     let logarithm = infinite_logarithm(a, logarithm);
     exp2_of_power(y.cast(Scalar::F64) * logarithm).cast(Scalar::F32)
@@ -147,7 +147,7 @@ const ATANH_REST: [f64; 7] = [
 
 /// `a^y` by a logarithm in two floats: its error is multiplied by up to 745.
 fn pow_f64<'g>(a: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    let Split { k, f } = split(a);
+    let MantissaSplit { k, f } = split(a);
     // s = f / (2 + f)
     let (denominator, denominator_rest) = two_sum(f.constant(2.0), f);
     let s = f / denominator;

@@ -14,11 +14,11 @@ use crate::types::Scalar;
 use std::f64::consts::TAU;
 
 /// A state and the draws made from it.
-pub(super) struct Source<'g> {
+pub(super) struct DrawSource<'g> {
     pub(super) state: Expr<'g>,
 }
 
-impl<'g> Source<'g> {
+impl<'g> DrawSource<'g> {
     fn next(&mut self) -> Expr<'g> {
         self.state = hash(self.state);
         self.state
@@ -66,7 +66,7 @@ pub(super) fn init<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 /// `(state)` or `(state, low, high)`; as signed as the limits, which is the caller's result type. An empty range
 /// gives `state + low`, as the remainder of a zero divisor is the dividend.
 pub(super) fn integer<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let value = source.next();
     let value = match x {
         [_, low, high] => {
@@ -82,7 +82,7 @@ pub(super) fn integer<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 
 /// `(state)` or `(state, low, high)`.
 pub(super) fn uniform<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let value = source.uniform();
     let value = if let [_, low, high] = x { (*high - *low) * value + *low } else { value };
     source.finish([value])
@@ -90,7 +90,7 @@ pub(super) fn uniform<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 
 /// Box and Muller's method. The number added keeps the logarithm's operand above zero, and below one.
 pub(super) fn normal<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let radius = (library(Op::Log, source.uniform() + f64::from(5.96e-8_f32)) * -2.0).sqrt();
     let [_, cosine] = source.direction();
     source.finish([radius * cosine])
@@ -98,7 +98,7 @@ pub(super) fn normal<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 
 /// The first index at which the cumulative distribution reaches a uniform sample; the last index if none does.
 pub(super) fn sample_cdf<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let (sample, cdf) = (source.uniform(), x[1]);
     let builder = cdf.builder();
     let index = first_not_below(cdf, builder.int(Scalar::I32, 0), cdf.extent(0) - 1, sample);
@@ -107,7 +107,7 @@ pub(super) fn sample_cdf<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 
 /// Barycentric coordinates.
 pub(super) fn triangle<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let root = source.uniform().sqrt();
     let v = source.uniform() * root;
     source.finish([1.0 - root, v])
@@ -115,14 +115,14 @@ pub(super) fn triangle<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 
 /// The circle's line.
 pub(super) fn unit_ring<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let [sine, cosine] = source.direction();
     source.finish([cosine, sine])
 }
 
 /// The disk.
 pub(super) fn unit_disk<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let radius = source.uniform().sqrt();
     let [sine, cosine] = source.direction();
     source.finish([radius * cosine, radius * sine])
@@ -149,7 +149,7 @@ pub(super) fn unit_hemisphere<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 }
 
 /// A point of the surface whose `z` is uniform on the `height` below 1.
-fn surface_point<'g>(source: &mut Source<'g>, height: f64) -> [Expr<'g>; 3] {
+fn surface_point<'g>(source: &mut DrawSource<'g>, height: f64) -> [Expr<'g>; 3] {
     let depth = source.uniform() * height;
     // z = 1 - depth, and this is the square root of 1 - z^2.
     let radius = (depth * (2.0 - depth)).sqrt();
@@ -158,13 +158,13 @@ fn surface_point<'g>(source: &mut Source<'g>, height: f64) -> [Expr<'g>; 3] {
 }
 
 fn surface<'g>(x: &[Expr<'g>], height: f64) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let point = surface_point(&mut source, height);
     source.finish(point)
 }
 
 fn solid<'g>(x: &[Expr<'g>], height: f64) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let point = surface_point(&mut source, height);
     let radius = library(Op::Cbrt, source.uniform());
     source.finish(point.map(|coordinate| radius * coordinate))
@@ -172,14 +172,14 @@ fn solid<'g>(x: &[Expr<'g>], height: f64) -> Vec<Expr<'g>> {
 
 /// The square around zero.
 pub(super) fn unit_square<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let point = [source.uniform() - 0.5, source.uniform() - 0.5];
     source.finish(point)
 }
 
 /// The cube around zero.
 pub(super) fn unit_cube<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let mut source = Source { state: x[0] };
+    let mut source = DrawSource { state: x[0] };
     let point = [source.uniform() - 0.5, source.uniform() - 0.5, source.uniform() - 0.5];
     source.finish(point)
 }

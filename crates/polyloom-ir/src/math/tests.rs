@@ -1,7 +1,7 @@
 //! What can be said of every library function without running it.
 
 use super::library_function;
-use crate::op::{Extent, Lowering, Op, TyPattern};
+use crate::op::{ExtentPattern, Lowering, Op, TyPattern};
 use crate::types::{Composite, Scalar, Type};
 
 /// Every overload of every library op, by operand types.
@@ -34,8 +34,8 @@ fn composite_overloads() -> Vec<(Op, Vec<Type>)> {
                 let types = signature.params.iter().map(|param| match param.ty {
                     TyPattern::Is(scalar) => Some(scalar.into()),
                     TyPattern::Var => Some(elem.into()),
-                    TyPattern::Vector(Extent::Is(len)) => Some(Composite::Vector { elem, len }.into()),
-                    TyPattern::Matrix(Extent::Is(rows), Extent::Is(cols)) => {
+                    TyPattern::Vector(ExtentPattern::Is(len)) => Some(Composite::Vector { elem, len }.into()),
+                    TyPattern::Matrix(ExtentPattern::Is(rows), ExtentPattern::Is(cols)) => {
                         Some(Composite::Matrix { elem, rows: rows as u8, cols: cols as u8 }.into())
                     }
                     TyPattern::Quaternion => Some(Composite::Quaternion { elem }.into()),

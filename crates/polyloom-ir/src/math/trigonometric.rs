@@ -3,7 +3,7 @@
 //! The angle is reduced to ±π/4, as a value and a rounding error; a polynomial of the value, corrected for the error,
 //! gives the function of the remainder, and the quadrant says which function and which sign.
 
-use super::angle::{Reduced, reduce, reduce_small};
+use super::angle::{ReducedAngle, reduce, reduce_small};
 use crate::expression::Expr;
 
 /// `sin(r)` from the coefficient of `r^3` on, in powers of `r^2`, negated. f32: `fpminimax(sin(x), [|3,5,7|], [|SG…|],
@@ -51,14 +51,14 @@ const TAN_F64: [f64; 14] = [
     2.0875254045876257e-05,
 ];
 
-/// The sine of the remainder. A zero keeps its sign: the excess of a zero is +0.
-fn sine<'g>(Reduced { r, excess, .. }: Reduced<'g>, square: Expr<'g>) -> Expr<'g> {
+/// The sine of the remainder. A zero keeps its sign, because the excess of a zero is +0.
+fn sine<'g>(ReducedAngle { r, excess, .. }: ReducedAngle<'g>, square: Expr<'g>) -> Expr<'g> {
     let cubic = square.polynomial(if r.is_f64() { &SIN_F64 } else { &SIN_F32 });
     r - (r * square).fma(cubic, excess)
 }
 
 /// The cosine of the remainder. `1 - r^2 / 2` keeps its rounding error.
-fn cosine<'g>(Reduced { r, excess, .. }: Reduced<'g>, square: Expr<'g>) -> Expr<'g> {
+fn cosine<'g>(ReducedAngle { r, excess, .. }: ReducedAngle<'g>, square: Expr<'g>) -> Expr<'g> {
     let quartic = square.polynomial(if r.is_f64() { &COS_F64 } else { &COS_F32 });
     let parabola = square.fma(-0.5, 1.0);
     let error = square.fma(-0.5, 1.0 - parabola);
@@ -76,12 +76,12 @@ fn by_half<'g>(quadrant: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
     (value.bits() ^ ((quadrant << (width - 2)) & sign)).float_from_bits()
 }
 
-fn sin_of(reduced: Reduced<'_>) -> Expr<'_> {
+fn sin_of(reduced: ReducedAngle<'_>) -> Expr<'_> {
     let square = reduced.r * reduced.r;
     by_half(reduced.quadrant, by_parity(reduced.quadrant, cosine(reduced, square), sine(reduced, square)))
 }
 
-fn cos_of(reduced: Reduced<'_>) -> Expr<'_> {
+fn cos_of(reduced: ReducedAngle<'_>) -> Expr<'_> {
     let square = reduced.r * reduced.r;
     by_half(reduced.quadrant + 1, by_parity(reduced.quadrant, sine(reduced, square), cosine(reduced, square)))
 }
@@ -106,7 +106,7 @@ pub(super) fn sin_cos_small(x: Expr<'_>) -> [Expr<'_>; 2] {
 ///
 /// In odd quadrants it is `-1 / tan(r)`; the quotient is corrected for the error of the tangent and for its own.
 pub(super) fn tan(x: Expr<'_>) -> Expr<'_> {
-    let Reduced { r, excess, quadrant } = reduce(x);
+    let ReducedAngle { r, excess, quadrant } = reduce(x);
     let square = r * r;
     let cubic = square.polynomial(if r.is_f64() { &TAN_F64 } else { &TAN_F32 });
     // The derivative of the tangent is 1 + tan(r)^2, nearly 1 + 1.5 r^2; that by the square is at most 0.6 r.

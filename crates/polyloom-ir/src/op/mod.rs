@@ -13,7 +13,7 @@
 mod signature;
 mod table;
 
-pub use signature::{Choose, Extent, Param, Signature, TyPattern, TypeClass};
+pub use signature::{ExtentPattern, ResultChoice, Signature, SignatureParam, TyPattern, TypeClass};
 pub use table::Op;
 
 use crate::arch::Arch;
@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 
 /// The section of the reference an op belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Group {
+pub enum OpGroup {
     /// Region-carrying ops and terminators.
     Control,
     /// Constants, conversions, calls: the glue of HIR.
@@ -54,31 +54,31 @@ pub enum Group {
     Debug,
 }
 
-impl Group {
+impl OpGroup {
     /// The heading of the group's page in the reference.
     pub fn title(self) -> &'static str {
         match self {
-            Group::Control => "Control flow",
-            Group::Core => "Values and conversions",
-            Group::Index => "Threads and extents",
-            Group::Arithmetic => "Arithmetic",
-            Group::Comparison => "Comparison",
-            Group::Bits => "Bits",
-            Group::Math => "Scalar mathematics",
-            Group::Vector => "Vectors and matrices",
-            Group::Array => "Array elements",
-            Group::Search => "Searching",
-            Group::Atomic => "Atomics",
-            Group::Random => "Random numbers",
-            Group::Gpu => "Blocks and warps",
-            Group::Debug => "Checking and printing",
+            OpGroup::Control => "Control flow",
+            OpGroup::Core => "Values and conversions",
+            OpGroup::Index => "Threads and extents",
+            OpGroup::Arithmetic => "Arithmetic",
+            OpGroup::Comparison => "Comparison",
+            OpGroup::Bits => "Bits",
+            OpGroup::Math => "Scalar mathematics",
+            OpGroup::Vector => "Vectors and matrices",
+            OpGroup::Array => "Array elements",
+            OpGroup::Search => "Searching",
+            OpGroup::Atomic => "Atomics",
+            OpGroup::Random => "Random numbers",
+            OpGroup::Gpu => "Blocks and warps",
+            OpGroup::Debug => "Checking and printing",
         }
     }
 }
 
-/// What executing an op does besides computing its results.
+/// Describes what executing an op does besides computing its results.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Effect {
+pub enum OpEffect {
     /// Nothing: may be duplicated, moved, merged or dropped, and executed speculatively.
     Pure,
     /// Reads memory.
@@ -93,7 +93,7 @@ pub enum Effect {
     Terminator,
 }
 
-/// Which threads must execute an op together.
+/// Says which threads must execute an op together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum Convergence {
     /// None need to.
@@ -105,7 +105,7 @@ pub enum Convergence {
     Block,
 }
 
-/// How a back end comes to code for an op.
+/// Describes how a back end comes to code for an op.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Lowering {
     /// Every back end implements it, and [`crate::eval`] or the interpreter defines it.
@@ -117,13 +117,13 @@ pub enum Lowering {
     Scalarised,
 }
 
-/// How an op is differentiated. The rules are those of the passes.
+/// Describes how an op is differentiated. The rules are those of the passes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Derivative {
-    /// Its results do not change with its operands by degrees: the derivative is zero. So it is of what takes no
-    /// floats, and of random numbers, which count as constants.
+    /// Its results do not change with its operands by degrees, so that the derivative is zero. So it is of what takes
+    /// no floats, and of random numbers, which count as constants.
     Zero,
-    /// By a rule: what its operands' adjoints are of its results' adjoints.
+    /// For each a rule, what its operands' adjoints are of its results' adjoints.
     Rule,
     /// By a rule for scalars. Where composites are among its operands, by its definition.
     ScalarRule,
@@ -135,9 +135,9 @@ pub enum Derivative {
     None,
 }
 
-/// How Python code reaches an op.
+/// Describes how Python code reaches an op.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Spelling {
+pub enum OpSpelling {
     /// Not from Python: HIR only.
     Internal,
     /// As a function of the package, `loom.NAME`.
@@ -152,7 +152,7 @@ pub struct ExampleLine {
     /// A statement or an expression of the kernel language. `a = [1, 2]`, at the beginning, stands for an array that
     /// the kernel is given.
     pub text: &'static str,
-    /// What `print` shows of the expression in a kernel, numbers to seven digits; what a statement prints itself.
+    /// Holds what `print` shows of the expression in a kernel, numbers to seven digits; what a statement prints itself.
     pub shown: Option<&'static str>,
 }
 
@@ -178,43 +178,43 @@ pub struct OpInfo {
     /// Its one name, in HIR text, Python and the docs.
     pub name: &'static str,
     /// Its section of the reference.
-    pub group: Group,
-    /// How Python reaches it.
-    pub spelling: Spelling,
+    pub group: OpGroup,
+    /// Says how Python reaches it.
+    pub spelling: OpSpelling,
     /// Other Python names for it (Warp's).
     pub aliases: &'static [&'static str],
     /// Its effect.
-    pub effect: Effect,
-    /// Where its code comes from.
+    pub effect: OpEffect,
+    /// The place where its code comes from.
     pub lowering: Lowering,
-    /// Which threads must execute it together. An op with any is neither moved nor duplicated, merged or dropped.
+    /// Says which threads must execute it together. An op with any is neither moved nor duplicated, merged or dropped.
     pub convergence: Convergence,
     /// The least GPU architecture that has it; on the CPU it works whatever this is.
     pub least_arch: Arch,
-    /// How it is differentiated.
+    /// Says how it is differentiated.
     pub derivative: Derivative,
-    /// What its derivative is taken to be where it has none in the strict sense, for the reference.
+    /// Holds what its derivative is taken to be where it has none in the strict sense, for the reference.
     pub kinks: Option<&'static str>,
-    /// What it computes, for the reference: one sentence, then the edge cases.
+    /// Holds what it computes, for the reference: one sentence, then the edge cases.
     pub doc: &'static str,
-    /// What a call looks like and gives. Every builtin has one, which a test executes on every engine.
+    /// Holds what a call looks like and gives. Every builtin has one, which a test executes on every engine.
     pub example: Vec<ExampleLine>,
     /// Overloads in the order tried; empty for ops whose types the verifier checks by hand (control flow, calls).
     pub signatures: Vec<Signature>,
 }
 
 impl OpInfo {
-    /// Whether executing it more or less often than written cannot be observed.
+    /// Returns true if executing it more or less often than written cannot be observed.
     pub fn is_pure(&self) -> bool {
-        self.effect == Effect::Pure
+        self.effect == OpEffect::Pure
     }
 
-    /// Whether it ends a region.
+    /// Returns true if it ends a region.
     pub fn is_terminator(&self) -> bool {
-        self.effect == Effect::Terminator
+        self.effect == OpEffect::Terminator
     }
 
-    /// What `warp_reduce_add` and its like combine values by.
+    /// Returns what `warp_reduce_add` and its like combine values by.
     pub fn reduces_by(&self) -> Option<Op> {
         Some(match self.op {
             Op::WarpReduceAdd => Op::Add,
@@ -227,18 +227,18 @@ impl OpInfo {
         })
     }
 
-    /// Whether a kernel that has it is launched in blocks of threads, on the CPU too. `block_dim` alone is no reason: a
-    /// block is one thread then.
+    /// Returns true if a kernel that has it is launched in blocks of threads, on the CPU too. `block_dim` alone is no
+    /// reason: a block is one thread then.
     pub fn needs_blocks(&self) -> bool {
-        self.group == Group::Gpu && self.op != Op::BlockDim || matches!(self.op, Op::AtomicInc | Op::AtomicDec)
+        self.group == OpGroup::Gpu && self.op != Op::BlockDim || matches!(self.op, Op::AtomicInc | Op::AtomicDec)
     }
 
-    /// Whether any of its overloads takes or gives floats, so that there may be a derivative.
+    /// Returns true if any of its overloads takes or gives floats, so that there may be a derivative.
     pub fn has_floats(&self) -> bool {
         self.signatures.iter().any(Signature::has_floats)
     }
 
-    /// What there is to say of its derivative, for the reference.
+    /// Returns what there is to say of its derivative, for the reference.
     pub fn derivative_doc(&self) -> Option<String> {
         let general = match self.derivative {
             _ if !self.has_floats() => return None,
@@ -252,9 +252,9 @@ impl OpInfo {
         Some(format!("{general}{}", kinks.unwrap_or_default()))
     }
 
-    /// Whether Python code can name it.
+    /// Returns true if Python code can name it.
     pub fn is_builtin(&self) -> bool {
-        self.spelling != Spelling::Internal
+        self.spelling != OpSpelling::Internal
     }
 }
 
@@ -284,7 +284,7 @@ impl Op {
         })
     }
 
-    /// Of an atomic update, what it stores as an op of the element and the value, if an op gives that.
+    /// Returns the op of the element and the value that an atomic update stores, if there is one.
     pub fn combination(self) -> Option<Op> {
         Some(match self {
             Op::AtomicAdd => Op::Add,

@@ -46,7 +46,7 @@ impl TypeClass {
         ("scalar", TypeClass::Scalar),
     ];
 
-    /// Whether `scalar` is in the class.
+    /// Returns true if `scalar` is in the class.
     pub fn contains(self, scalar: Scalar) -> bool {
         match self {
             TypeClass::Int => scalar.is_int(),
@@ -93,11 +93,11 @@ pub enum TyPattern {
     /// An array of any composite of `T`, indexed down to a component: its elements' dimensions follow its own.
     ArrayOfComponents,
     /// A vector of `T`.
-    Vector(Extent),
+    Vector(ExtentPattern),
     /// A vector of this scalar with this length.
     VectorOf(Scalar, u16),
     /// A matrix of `T`: rows and columns.
-    Matrix(Extent, Extent),
+    Matrix(ExtentPattern, ExtentPattern),
     /// A quaternion of `T`.
     Quaternion,
     /// A transform of `T`.
@@ -106,7 +106,7 @@ pub enum TyPattern {
 
 /// An extent in a signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Extent {
+pub enum ExtentPattern {
     /// This one.
     Is(u16),
     /// The one this letter stands for.
@@ -115,12 +115,12 @@ pub enum Extent {
 
 /// A parameter in a signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Param {
+pub struct SignatureParam {
     /// Its name, as keyword arguments spell it.
     pub name: &'static str,
     /// Its type.
     pub ty: TyPattern,
-    /// Whether the caller's variable is updated.
+    /// True if the caller's variable is updated.
     pub inout: bool,
 }
 
@@ -129,12 +129,12 @@ pub struct Param {
 pub struct Signature {
     /// The text it was parsed from.
     pub text: &'static str,
-    /// What `T` ranges over.
+    /// Holds what `T` ranges over.
     pub var: Option<TypeClass>,
-    /// What `U` ranges over.
+    /// Holds what `U` ranges over.
     pub var2: Option<TypeClass>,
     /// Parameters in order.
-    pub params: Vec<Param>,
+    pub params: Vec<SignatureParam>,
     /// Results in order, without those of `inout` parameters.
     pub results: Vec<TyPattern>,
 }
@@ -165,12 +165,12 @@ impl Signature {
         let Some((params, results)) = rest.split_once("->").map_or_else(|| Some((rest, "")), Some) else { malformed() };
         let Some(params) = params.trim().strip_prefix('(').and_then(|p| p.strip_suffix(')')) else { malformed() };
         let extent = |text: &str| match text.parse() {
-            Ok(extent) => Extent::Is(extent),
-            Err(_) => text.chars().next().map_or_else(|| malformed(), Extent::Var),
+            Ok(extent) => ExtentPattern::Is(extent),
+            Err(_) => text.chars().next().map_or_else(|| malformed(), ExtentPattern::Var),
         };
         let composite = |text: &str| -> Option<TyPattern> {
             let (name, rest) = text.split_once("[T")?;
-            let extents: Vec<Extent> = rest.strip_suffix(']')?.split_whitespace().map(extent).collect();
+            let extents: Vec<ExtentPattern> = rest.strip_suffix(']')?.split_whitespace().map(extent).collect();
             match (name, &extents[..]) {
                 ("C", []) => Some(TyPattern::Composite),
                 ("vec", &[len]) => Some(TyPattern::Vector(len)),
@@ -204,11 +204,11 @@ impl Signature {
             .filter(|p| !p.is_empty())
             .map(|p| {
                 if let Some(name) = p.strip_suffix("...") {
-                    return Param { name, ty: TyPattern::Indices, inout: false };
+                    return SignatureParam { name, ty: TyPattern::Indices, inout: false };
                 }
                 let (inout, p) = p.strip_prefix("inout ").map_or((false, p), |p| (true, p));
                 let Some((name, ty)) = p.split_once(':') else { malformed() };
-                Param { name: name.trim(), ty: pattern(ty.trim()), inout }
+                SignatureParam { name: name.trim(), ty: pattern(ty.trim()), inout }
             })
             .collect();
         let results = results.trim().trim_start_matches('(').trim_end_matches(')');
@@ -216,7 +216,7 @@ impl Signature {
         Signature { text, var, var2, params, results }
     }
 
-    /// Whether its types may be floats or made of floats.
+    /// Returns true if its types may be floats or made of floats.
     pub fn has_floats(&self) -> bool {
         let takes = |class: Option<TypeClass>| class.is_some_and(|class| class.members().any(Scalar::is_float));
         let is_float = |pattern: TyPattern| match pattern {
@@ -227,7 +227,7 @@ impl Signature {
         takes(self.var) || takes(self.var2) || patterns.any(is_float)
     }
 
-    /// Whether it takes composites or arrays of them, or gives one.
+    /// Returns true if it takes composites or arrays of them, or gives one.
     pub fn has_composites(&self) -> bool {
         let scalars = |pattern: TyPattern| {
             use TyPattern::{ArrayOf, ArrayOfVar, Indices, Is, ListOfVar, Var, Var2};
@@ -241,22 +241,22 @@ impl Signature {
         self.bind(operands)
     }
 
-    /// Whether the one result can have this type.
+    /// Returns true if the one result can have this type.
     pub fn result_could_be(&self, ty: Type) -> bool {
-        matches!(self.results[..], [pattern] if Bound::default().unify(self, pattern, ty).is_some())
+        matches!(self.results[..], [pattern] if BoundVariables::default().unify(self, pattern, ty).is_some())
     }
 
     /// Operand types for which the one result has this type; what that leaves open is `choose`n. `None` if the overload
     /// gives no such result, takes arrays, or nothing is chosen.
-    pub fn operand_types(&self, result: Type, choose: &mut dyn Choose) -> Option<Vec<Type>> {
+    pub fn operand_types(&self, result: Type, choose: &mut dyn ResultChoice) -> Option<Vec<Type>> {
         let [pattern] = self.results[..] else { return None };
-        let mut bound = Bound::default();
+        let mut bound = BoundVariables::default();
         bound.unify(self, pattern, result)?;
         self.params.iter().map(|param| bound.choose(self, param.ty, choose)).collect()
     }
 
     fn bind(&self, operands: &[Type]) -> Option<Vec<Type>> {
-        let mut bound = Bound::default();
+        let mut bound = BoundVariables::default();
         let mut inout = Vec::new();
         let mut next = operands.iter();
         for param in &self.params {
@@ -283,7 +283,7 @@ impl Signature {
 }
 
 /// Who decides what the variables of a signature stand for, where a result leaves it open.
-pub trait Choose {
+pub trait ResultChoice {
     /// A scalar type of the class.
     fn scalar(&mut self, class: TypeClass) -> Option<Scalar>;
     /// A composite of this scalar type.
@@ -292,9 +292,9 @@ pub trait Choose {
     fn extent(&mut self) -> u16;
 }
 
-/// What the variables of a signature stand for.
+/// Describes what the variables of a signature stand for.
 #[derive(Default)]
-struct Bound {
+struct BoundVariables {
     var: Option<Scalar>,
     var2: Option<Scalar>,
     composite: Option<Composite>,
@@ -303,7 +303,7 @@ struct Bound {
     ndim: usize,
 }
 
-impl Bound {
+impl BoundVariables {
     /// Makes `pattern` stand for `ty`, or gives `None` if it cannot.
     fn unify(&mut self, signature: &Signature, pattern: TyPattern, ty: Type) -> Option<()> {
         let fits = match pattern {
@@ -368,10 +368,10 @@ impl Bound {
         (*self.var.get_or_insert(scalar) == scalar && fits).then_some(())
     }
 
-    fn unify_extent(&mut self, extent: Extent, given: u16) -> bool {
+    fn unify_extent(&mut self, extent: ExtentPattern, given: u16) -> bool {
         match extent {
-            Extent::Is(wanted) => wanted == given,
-            Extent::Var(name) => match self.extents.iter().find(|(known, _)| *known == name) {
+            ExtentPattern::Is(wanted) => wanted == given,
+            ExtentPattern::Var(name) => match self.extents.iter().find(|(known, _)| *known == name) {
                 Some(&(_, known)) => known == given,
                 None => {
                     self.extents.push((name, given));
@@ -382,7 +382,7 @@ impl Bound {
     }
 
     /// The type of a parameter, what is open of it chosen.
-    fn choose(&mut self, signature: &Signature, pattern: TyPattern, choose: &mut dyn Choose) -> Option<Type> {
+    fn choose(&mut self, signature: &Signature, pattern: TyPattern, choose: &mut dyn ResultChoice) -> Option<Type> {
         use TyPattern::{Composite, Matrix, Quaternion, Transform, Var, Var2, Vector};
         if matches!(pattern, Var | Composite | Vector(_) | Matrix(..) | Quaternion | Transform) && self.var.is_none() {
             self.var = Some(choose.scalar(signature.var?)?);
@@ -397,8 +397,8 @@ impl Bound {
         self.ty(pattern)
     }
 
-    fn choose_extent(&mut self, extent: Extent, choose: &mut dyn Choose) {
-        if let Extent::Var(name) = extent
+    fn choose_extent(&mut self, extent: ExtentPattern, choose: &mut dyn ResultChoice) {
+        if let ExtentPattern::Var(name) = extent
             && !self.extents.iter().any(|(known, _)| *known == name)
         {
             self.extents.push((name, choose.extent()));
@@ -407,9 +407,11 @@ impl Bound {
 
     /// The type a result's pattern stands for.
     fn ty(&self, pattern: TyPattern) -> Option<Type> {
-        let extent = |extent: Extent| match extent {
-            Extent::Is(extent) => Some(extent),
-            Extent::Var(name) => self.extents.iter().find(|(known, _)| *known == name).map(|&(_, extent)| extent),
+        let extent = |extent: ExtentPattern| match extent {
+            ExtentPattern::Is(extent) => Some(extent),
+            ExtentPattern::Var(name) => {
+                self.extents.iter().find(|(known, _)| *known == name).map(|&(_, extent)| extent)
+            }
         };
         Some(match pattern {
             TyPattern::Var => self.var?.into(),

@@ -9,10 +9,10 @@
 //! (`kinks`), and for builtins an example: lines of a kernel, each with what `print` shows of it there. The results are
 //! worked out by NumPy or by hand, those of random numbers and noise by Warp, to seven digits.
 
-use super::Effect::{Pure, Read, ReadWrite, Region, Terminator, Write};
 use super::Lowering::{Library, Native, Scalarised};
-use super::Spelling::{Function, Internal, Operator};
-use super::{Convergence, Derivative, ExampleLine, Group, OpInfo, Signature};
+use super::OpEffect::{Pure, Read, ReadWrite, Region, Terminator, Write};
+use super::OpSpelling::{Function, Internal, Operator};
+use super::{Convergence, Derivative, ExampleLine, OpGroup, OpInfo, Signature};
 use crate::arch::Arch;
 use std::sync::LazyLock;
 
@@ -61,7 +61,7 @@ macro_rules! op_table {
             $(OpInfo {
                 op: Op::$op,
                 name: $name,
-                group: Group::$group,
+                group: OpGroup::$group,
                 spelling: $spelling,
                 aliases: &[$($($alias),*)?],
                 example: vec![$($(ExampleLine { text: $line, shown: optional!($($shown)?) }),+)?],

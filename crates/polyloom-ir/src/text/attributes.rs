@@ -1,7 +1,7 @@
 //! The bracketed attributes of a function: [`KernelMetadata`] and [`ExecutionConstraints`] as text.
 
-use super::lexer::Kind;
-use super::reader::{Parsed, Reader};
+use super::lexer::TokenKind;
+use super::reader::{HirReader, Parsed};
 use crate::diagnostic::near_names;
 use crate::metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 
@@ -28,7 +28,7 @@ const NAMES: [&str; 20] = [
     "target_latency_ns",
 ];
 
-impl Reader<'_> {
+impl HirReader<'_> {
     /// `[attribute, …]`; an attribute given twice has the last value, a hint adds to those before it.
     pub(super) fn attributes(&mut self) -> Parsed<(KernelMetadata, ExecutionConstraints)> {
         let (mut metadata, mut constraints) = (KernelMetadata::default(), ExecutionConstraints::default());
@@ -43,7 +43,7 @@ impl Reader<'_> {
     }
 
     fn attribute(&mut self, metadata: &mut KernelMetadata, constraints: &mut ExecutionConstraints) -> Parsed<()> {
-        let token = self.kind(Kind::Word, "an attribute")?;
+        let token = self.kind(TokenKind::Word, "an attribute")?;
         let name = self.str(token);
         match name {
             "check" => metadata.check = true,
@@ -115,7 +115,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn choice<T>(&mut self, what: &str, from_name: fn(&str) -> Option<T>) -> Parsed<T> {
-        let token = self.kind(Kind::Word, what)?;
+        let token = self.kind(TokenKind::Word, what)?;
         match from_name(self.str(token)) {
             Some(choice) => Ok(choice),
             None => self.fail(token, format!("`{}` is not {what}", self.str(token))),

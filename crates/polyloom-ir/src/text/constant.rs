@@ -15,7 +15,7 @@ use std::fmt::{self, Display};
 /// assert_eq!(parse_constant(Scalar::U8, "256"), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Constant(
+pub struct TypedConstant(
     /// The type; without one, bits.
     pub Option<Scalar>,
     /// The bits.
@@ -33,7 +33,7 @@ fn canonical_nan(ty: Scalar) -> Option<u64> {
     }
 }
 
-impl Display for Constant {
+impl Display for TypedConstant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = self.1;
         match self.0 {

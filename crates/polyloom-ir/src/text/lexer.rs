@@ -1,12 +1,12 @@
 //! HIR text to tokens.
 //!
-//! The lexer never fails: what it cannot read becomes an [`Kind::Unknown`] token that no rule of the grammar takes.
+//! The lexer never fails: what it cannot read becomes an [`TokenKind::Unknown`] token that no rule of the grammar takes.
 
 use super::{is_word_char, is_word_start};
 
-/// What a token is.
+/// Describes what a token is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A keyword, op, scalar type, attribute or name.
     Word,
     /// `%name`
@@ -29,18 +29,18 @@ pub(super) enum Kind {
 
 /// One token: a kind and a range of bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
+pub(super) struct HirToken {
+    pub(super) kind: TokenKind,
     pub(super) start: u32,
     pub(super) end: u32,
-    /// Whether no other token precedes it on its line.
+    /// True if no other token precedes it on its line.
     pub(super) starts_line: bool,
 }
 
 const MARKS: [&str; 14] = ["->", "..", "(", ")", "{", "}", "[", "]", "<", ">", ",", ":", "=", "!"];
 
-/// All tokens of `text`, ending in one [`Kind::End`]. The text is shorter than 4 GiB.
-pub(super) fn lex(text: &str) -> Vec<Token> {
+/// All tokens of `text`, ending in one [`TokenKind::End`]. The text is shorter than 4 GiB.
+pub(super) fn lex(text: &str) -> Vec<HirToken> {
     let mut tokens = Vec::with_capacity(text.len() / 3 + 1);
     let mut at = 0;
     let mut starts_line = true;
@@ -57,38 +57,38 @@ pub(super) fn lex(text: &str) -> Vec<Token> {
             continue;
         }
         let (kind, len) = token(rest, first);
-        tokens.push(Token { kind, start: at as u32, end: (at + len) as u32, starts_line });
+        tokens.push(HirToken { kind, start: at as u32, end: (at + len) as u32, starts_line });
         starts_line = false;
         at += len;
     }
-    tokens.push(Token { kind: Kind::End, start: text.len() as u32, end: text.len() as u32, starts_line: true });
+    tokens.push(HirToken { kind: TokenKind::End, start: text.len() as u32, end: text.len() as u32, starts_line: true });
     tokens
 }
 
-fn token(rest: &str, first: char) -> (Kind, usize) {
+fn token(rest: &str, first: char) -> (TokenKind, usize) {
     let second = rest[first.len_utf8()..].chars().next();
     match first {
         '%' | '^' => {
             let len = 1 + prefix_len(&rest[1..], |c| c.is_alphanumeric() || c == '_');
-            let kind = if first == '%' { Kind::Value } else { Kind::Label };
-            (if len > 1 { kind } else { Kind::Unknown }, len)
+            let kind = if first == '%' { TokenKind::Value } else { TokenKind::Label };
+            (if len > 1 { kind } else { TokenKind::Unknown }, len)
         }
         '@' if second == Some('"') => {
             let (kind, len) = string(&rest[1..]);
-            (if kind == Kind::Str { Kind::Func } else { kind }, len + 1)
+            (if kind == TokenKind::Str { TokenKind::Func } else { kind }, len + 1)
         }
         '@' => {
             let len = 1 + prefix_len(&rest[1..], is_word_char);
-            (if len > 1 { Kind::Func } else { Kind::Unknown }, len)
+            (if len > 1 { TokenKind::Func } else { TokenKind::Unknown }, len)
         }
         '"' => string(rest),
-        _ if is_word_start(first) => (Kind::Word, prefix_len(rest, is_word_char)),
-        _ if first.is_ascii_digit() => (Kind::Number, number_len(rest)),
-        '-' if second.is_some_and(|c| c.is_ascii_digit()) => (Kind::Number, 1 + number_len(&rest[1..])),
-        '-' if rest.starts_with("-inf") => (Kind::Number, "-inf".len()),
+        _ if is_word_start(first) => (TokenKind::Word, prefix_len(rest, is_word_char)),
+        _ if first.is_ascii_digit() => (TokenKind::Number, number_len(rest)),
+        '-' if second.is_some_and(|c| c.is_ascii_digit()) => (TokenKind::Number, 1 + number_len(&rest[1..])),
+        '-' if rest.starts_with("-inf") => (TokenKind::Number, "-inf".len()),
         _ => match MARKS.into_iter().find(|mark| rest.starts_with(mark)) {
-            Some(mark) => (Kind::Mark(mark), mark.len()),
-            None => (Kind::Unknown, first.len_utf8()),
+            Some(mark) => (TokenKind::Mark(mark), mark.len()),
+            None => (TokenKind::Unknown, first.len_utf8()),
         },
     }
 }
@@ -115,21 +115,21 @@ fn number_len(text: &str) -> usize {
 }
 
 /// A string that starts with a quote: its kind and its length, quotes included. It ends on its own line.
-fn string(text: &str) -> (Kind, usize) {
+fn string(text: &str) -> (TokenKind, usize) {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
         match c {
-            '\n' => return (Kind::Unknown, at),
+            '\n' => return (TokenKind::Unknown, at),
             _ if escaped => escaped = false,
             '\\' => escaped = true,
-            '"' => return (Kind::Str, at + 1),
+            '"' => return (TokenKind::Str, at + 1),
             _ => {}
         }
     }
-    (Kind::Unknown, text.len())
+    (TokenKind::Unknown, text.len())
 }
 
-/// The string that a [`Kind::Str`] token's text stands for; `None` if an escape is malformed.
+/// The string that a [`TokenKind::Str`] token's text stands for; `None` if an escape is malformed.
 pub(super) fn unquote(token: &str) -> Option<String> {
     let inner = token.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::with_capacity(inner.len());

@@ -46,15 +46,16 @@ mod parse;
 mod print;
 mod reader;
 
-pub use constant::{Constant, parse_constant};
+pub use constant::{TypedConstant, parse_constant};
 pub use parse::parse_module;
-pub(crate) use print::Printer;
+pub(crate) use print::HirPrinter;
 pub use print::{PrintOptions, attributes, print_module};
 
-/// How deeply regions may nest, in HIR text and in any verified function: every walk over HIR recurses on regions.
+/// Says how deeply regions may nest, in HIR text and in any verified function, because every walk over HIR recurses on
+/// regions.
 pub const MAX_REGION_DEPTH: usize = 512;
 
-/// Whether a name can stand in HIR text without quotes.
+/// Returns true if a name can stand in HIR text without quotes.
 fn is_bare_name(name: &str) -> bool {
     name.chars().next().is_some_and(is_word_start) && name.chars().all(is_word_char)
 }

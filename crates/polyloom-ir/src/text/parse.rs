@@ -6,16 +6,16 @@
 
 use super::MAX_REGION_DEPTH;
 use super::constant::{parse_bits, parse_constant};
-use super::lexer::{Kind, Token};
-use super::reader::{Failed, Named, Parsed, Reader};
+use super::lexer::{HirToken, TokenKind};
+use super::reader::{CalleeUse, HirReader, Parsed, SyntaxFailure};
 use crate::diagnostic::{Code, Diagnostic, near_names};
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::fragment::Fragment;
+use crate::fragment::FragmentAccess;
 use crate::function::{
-    AxisExtent, CacheUse, CheckKind, Function, FunctionKind, Imm, MemoryOrder, Module, NamedBarrier, Operands,
-    Ordering, RegionData, Scope, SharedArray, SharedCopy,
+    AtomicOrdering, AxisExtent, CacheUse, CheckKind, Function, FunctionKind, Imm, MemoryOrder, MemoryScope, Module,
+    NamedBarrier, Operands, RegionData, SharedArray, SharedCopy,
 };
-use crate::op::{Convergence, Group, Op};
+use crate::op::{Convergence, Op, OpGroup};
 use crate::span::{FileId, Span};
 use crate::types::Type;
 use rustc_hash::FxHashMap;
@@ -32,7 +32,7 @@ pub fn parse_module(text: &str, file: FileId) -> Result<Module, Vec<Diagnostic>>
         let message = "HIR text is longer than 4 GiB";
         return Err(vec![Diagnostic::error(Code::Limit, Span::new(file, 0, 0), message)]);
     }
-    let mut reader = Reader::new(text, file);
+    let mut reader = HirReader::new(text, file);
     let module = reader.module();
     if reader.errors.is_empty() {
         return Ok(module);
@@ -42,10 +42,10 @@ pub fn parse_module(text: &str, file: FileId) -> Result<Module, Vec<Diagnostic>>
 }
 
 /// `%0 name: type, …`
-type Definitions = SmallVec<[(Token, Option<Arc<str>>, Type); 2]>;
+type Definitions = SmallVec<[(HirToken, Option<Arc<str>>, Type); 2]>;
 
 /// A function being read.
-struct Body<'t> {
+struct FunctionBody<'t> {
     id: FuncId,
     func: Function,
     values: FxHashMap<&'t str, Value>,
@@ -55,12 +55,12 @@ struct Body<'t> {
     targets: Vec<(Inst, &'t str, Span)>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> HirReader<'t> {
     fn module(&mut self) -> Module {
         let mut module = Module::new();
-        while self.peek().kind != Kind::End {
+        while self.peek().kind != TokenKind::End {
             if self.function(&mut module).is_err() {
-                while self.peek().kind != Kind::End && !self.at_function() {
+                while self.peek().kind != TokenKind::End && !self.at_function() {
                     self.next();
                 }
             }
@@ -74,9 +74,9 @@ impl<'t> Reader<'t> {
             };
             let function = &mut module.functions[caller];
             match by {
-                Named::Call(inst) => function.insts[inst].imm = Imm::Func(callee),
-                Named::Gradient => function.gradient = Some(callee),
-                Named::Replay => function.replay = Some(callee),
+                CalleeUse::Call(inst) => function.insts[inst].imm = Imm::Func(callee),
+                CalleeUse::Gradient => function.gradient = Some(callee),
+                CalleeUse::Replay => function.replay = Some(callee),
             }
         }
         module
@@ -84,7 +84,7 @@ impl<'t> Reader<'t> {
 
     fn at_function(&self) -> bool {
         let token = self.peek();
-        token.starts_line && token.kind == Kind::Word && matches!(self.str(token), "kernel" | "func")
+        token.starts_line && token.kind == TokenKind::Word && matches!(self.str(token), "kernel" | "func")
     }
 
     fn function(&mut self, module: &mut Module) -> Parsed<()> {
@@ -101,7 +101,7 @@ impl<'t> Reader<'t> {
         let id = module.functions.next_key();
         // Two functions of one name are the verifier's to report.
         self.functions.entry(name.clone()).or_insert(id);
-        let mut body = Body {
+        let mut body = FunctionBody {
             id,
             func: Function::new(name, kind, [], &[]),
             values: FxHashMap::default(),
@@ -117,13 +117,13 @@ impl<'t> Reader<'t> {
         outcome
     }
 
-    fn signature_and_code(&mut self, body: &mut Body<'t>, first: usize) -> Parsed<()> {
+    fn signature_and_code(&mut self, body: &mut FunctionBody<'t>, first: usize) -> Parsed<()> {
         self.expect("(")?;
         while !self.eat(")") {
             if !body.func.param_names.is_empty() {
                 self.expect(",")?;
             }
-            let value = self.kind(Kind::Value, "a parameter, `%0 name: type`")?;
+            let value = self.kind(TokenKind::Value, "a parameter, `%0 name: type`")?;
             let name = self.name("the parameter's name")?;
             self.expect(":")?;
             let ty = self.ty()?;
@@ -141,13 +141,13 @@ impl<'t> Reader<'t> {
                 self.expect(",")?;
             }
         }
-        for (word, by) in [("gradient", Named::Gradient), ("replay", Named::Replay)] {
+        for (word, by) in [("gradient", CalleeUse::Gradient), ("replay", CalleeUse::Replay)] {
             if self.eat_word(word) {
                 let (name, span) = self.function_name()?;
                 self.calls.push((body.id, by, name, span));
             }
         }
-        if self.peek().kind == Kind::Mark("[") {
+        if self.peek().kind == TokenKind::Mark("[") {
             let (metadata, constraints) = self.attributes()?;
             (body.func.metadata, body.func.constraints) = (metadata, constraints);
         }
@@ -155,7 +155,7 @@ impl<'t> Reader<'t> {
         self.block(body, body.func.body, 1)
     }
 
-    fn define(&mut self, body: &mut Body<'t>, token: Token, value: Value) -> Parsed<()> {
+    fn define(&mut self, body: &mut FunctionBody<'t>, token: HirToken, value: Value) -> Parsed<()> {
         let text = self.str(token);
         match body.values.insert(text, value) {
             None => Ok(()),
@@ -164,7 +164,7 @@ impl<'t> Reader<'t> {
     }
 
     /// `{ … }`. An error in an instruction is reported and the reading goes on behind it.
-    fn block(&mut self, body: &mut Body<'t>, region: Region, depth: usize) -> Parsed<()> {
+    fn block(&mut self, body: &mut FunctionBody<'t>, region: Region, depth: usize) -> Parsed<()> {
         if depth > MAX_REGION_DEPTH {
             let message = format!("regions nest more than {MAX_REGION_DEPTH} deep");
             return self.fail(self.peek(), message);
@@ -175,10 +175,10 @@ impl<'t> Reader<'t> {
             if self.eat("}") {
                 return Ok(());
             }
-            if token.kind == Kind::End || self.at_function() {
+            if token.kind == TokenKind::End || self.at_function() {
                 return self.expected("an instruction or `}`");
             }
-            if !token.starts_line && self.tokens[self.at - 1].kind != Kind::Mark("{") {
+            if !token.starts_line && self.tokens[self.at - 1].kind != TokenKind::Mark("{") {
                 self.error(self.span(token), format!("expected the end of the line, found `{}`", self.str(token)));
                 self.skip_instruction();
             } else if self.instruction(body, region, depth).is_err() {
@@ -193,10 +193,10 @@ impl<'t> Reader<'t> {
         loop {
             let token = self.peek();
             match token.kind {
-                Kind::End => return,
-                Kind::Mark("{") => open += 1,
-                Kind::Mark("}") if open == 0 => return,
-                Kind::Mark("}") => open -= 1,
+                TokenKind::End => return,
+                TokenKind::Mark("{") => open += 1,
+                TokenKind::Mark("}") if open == 0 => return,
+                TokenKind::Mark("}") => open -= 1,
                 _ if self.at_function() => return,
                 _ => {}
             }
@@ -207,10 +207,10 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn instruction(&mut self, body: &mut Body<'t>, region: Region, depth: usize) -> Parsed<()> {
+    fn instruction(&mut self, body: &mut FunctionBody<'t>, region: Region, depth: usize) -> Parsed<()> {
         let first = self.at;
         let mut results = Definitions::new();
-        if self.peek().kind == Kind::Value {
+        if self.peek().kind == TokenKind::Value {
             results = self.definitions()?;
             self.expect("=")?;
         }
@@ -226,7 +226,7 @@ impl<'t> Reader<'t> {
         body.func.insts[inst].imm = self.immediate(body, inst)?;
         self.operands(body, inst)?;
         body.func.insts[inst].span = self.source(first)?;
-        while matches!(self.peek().kind, Kind::Mark("(" | "{")) || self.region_keyword() {
+        while matches!(self.peek().kind, TokenKind::Mark("(" | "{")) || self.region_keyword() {
             let inner = body.func.regions.push(RegionData::default());
             body.func.insts[inst].regions.push(inner);
             if self.eat("(") {
@@ -242,11 +242,11 @@ impl<'t> Reader<'t> {
     }
 
     fn region_keyword(&mut self) -> bool {
-        self.tokens[self.at - 1].kind == Kind::Mark("}") && (self.eat_word("else") || self.eat_word("do"))
+        self.tokens[self.at - 1].kind == TokenKind::Mark("}") && (self.eat_word("else") || self.eat_word("do"))
     }
 
     fn op(&mut self) -> Parsed<Op> {
-        let token = self.kind(Kind::Word, "an op")?;
+        let token = self.kind(TokenKind::Word, "an op")?;
         let name = self.str(token);
         if let Some(op) = Op::from_name(name) {
             return Ok(op);
@@ -257,15 +257,15 @@ impl<'t> Reader<'t> {
             error = error.help(format!("did you mean `{}`?", near.join("` or `")));
         }
         self.errors.push(error);
-        Err(Failed)
+        Err(SyntaxFailure)
     }
 
     /// `%0 name: type, …`
     fn definitions(&mut self) -> Parsed<Definitions> {
         let mut list = SmallVec::new();
         loop {
-            let token = self.kind(Kind::Value, "a value")?;
-            let named = matches!(self.peek().kind, Kind::Word | Kind::Str);
+            let token = self.kind(TokenKind::Value, "a value")?;
+            let named = matches!(self.peek().kind, TokenKind::Word | TokenKind::Str);
             let name = if named { Some(self.name("a name")?.into()) } else { None };
             self.expect(":")?;
             list.push((token, name, self.ty()?));
@@ -275,7 +275,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn name_value(&mut self, body: &mut Body<'t>, token: Token, name: Option<Arc<str>>, value: Value) -> Parsed<()> {
+    fn name_value(
+        &mut self,
+        body: &mut FunctionBody<'t>,
+        token: HirToken,
+        name: Option<Arc<str>>,
+        value: Value,
+    ) -> Parsed<()> {
         if name.is_some() {
             body.func.value_names[value] = name;
         }
@@ -283,11 +289,11 @@ impl<'t> Reader<'t> {
     }
 
     /// The label on `inst`. On `break` and `continue`, whose own label would be one too many, the target comes last.
-    fn label(&mut self, body: &mut Body<'t>, inst: Inst) -> Parsed<()> {
+    fn label(&mut self, body: &mut FunctionBody<'t>, inst: Inst) -> Parsed<()> {
         let token = self.peek();
         let next = self.tokens.get(self.at + 1).map(|t| t.kind);
-        let is_target = matches!(body.func.insts[inst].op, Op::Break | Op::Continue) && next != Some(Kind::Label);
-        if token.kind != Kind::Label || is_target {
+        let is_target = matches!(body.func.insts[inst].op, Op::Break | Op::Continue) && next != Some(TokenKind::Label);
+        if token.kind != TokenKind::Label || is_target {
             return Ok(());
         }
         self.next();
@@ -297,7 +303,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn immediate(&mut self, body: &mut Body<'t>, inst: Inst) -> Parsed<Imm> {
+    fn immediate(&mut self, body: &mut FunctionBody<'t>, inst: Inst) -> Parsed<Imm> {
         match body.func.insts[inst].op {
             Op::Const => {
                 let ty = body.func.insts[inst].results.first().map(|&v| body.func.ty(v));
@@ -314,11 +320,11 @@ impl<'t> Reader<'t> {
             })),
             Op::Call => {
                 let (name, span) = self.function_name()?;
-                self.calls.push((body.id, Named::Call(inst), name, span));
+                self.calls.push((body.id, CalleeUse::Call(inst), name, span));
                 Ok(Imm::None)
             }
             Op::Break | Op::Continue => {
-                let token = self.kind(Kind::Label, "`^` and a label")?;
+                let token = self.kind(TokenKind::Label, "`^` and a label")?;
                 body.targets.push((inst, self.str(token), self.span(token)));
                 Ok(Imm::None)
             }
@@ -339,8 +345,8 @@ impl<'t> Reader<'t> {
                 Ok(Imm::Shared(Box::new(SharedArray { id, extents, align: self.number("an alignment")? })))
             }
             Op::ThreadFence => {
-                let scope = self.choice("a scope", Scope::from_name)?;
-                Ok(Imm::Memory(MemoryOrder { scope, ordering: Ordering::SeqCst }))
+                let scope = self.choice("a scope", MemoryScope::from_name)?;
+                Ok(Imm::Memory(MemoryOrder { scope, ordering: AtomicOrdering::SeqCst }))
             }
             Op::MmaLoadA | Op::MmaLoadB | Op::MmaLoadC | Op::MmaStore => {
                 let by_columns = match () {
@@ -348,11 +354,11 @@ impl<'t> Reader<'t> {
                     () if self.eat_word("columns") => true,
                     () => return self.expected("`rows` or `columns`"),
                 };
-                Ok(Imm::Fragment(Fragment { by_columns, n: self.number("a number of columns")? }))
+                Ok(Imm::Fragment(FragmentAccess { by_columns, n: self.number("a number of columns")? }))
             }
             Op::AsyncCopy => {
                 let count = self.number("a number of elements")?;
-                let has_cache = self.peek().kind == Kind::Word;
+                let has_cache = self.peek().kind == TokenKind::Word;
                 let cache = if has_cache { self.choice("a cache", CacheUse::from_name)? } else { CacheUse::default() };
                 Ok(Imm::Copy(SharedCopy { count, cache }))
             }
@@ -361,12 +367,12 @@ impl<'t> Reader<'t> {
                 Ok(Imm::Barrier(NamedBarrier { id, count: self.number("a number of threads")? }))
             }
             Op::AsyncWait => Ok(Imm::Pending(self.number("a number of groups")?)),
-            op if op.info().convergence == Convergence::Warp && self.peek().kind == Kind::Number => {
+            op if op.info().convergence == Convergence::Warp && self.peek().kind == TokenKind::Number => {
                 Ok(Imm::Width(self.number("a number of lanes")?))
             }
-            op if op.info().group == Group::Atomic && self.peek().kind == Kind::Word => {
-                let scope = self.choice("a scope", Scope::from_name)?;
-                Ok(Imm::Memory(MemoryOrder { scope, ordering: self.choice("an ordering", Ordering::from_name)? }))
+            op if op.info().group == OpGroup::Atomic && self.peek().kind == TokenKind::Word => {
+                let scope = self.choice("a scope", MemoryScope::from_name)?;
+                Ok(Imm::Memory(MemoryOrder { scope, ordering: self.choice("an ordering", AtomicOrdering::from_name)? }))
             }
             _ => Ok(Imm::None),
         }
@@ -375,7 +381,7 @@ impl<'t> Reader<'t> {
     fn constant(&mut self, ty: Option<Type>) -> Parsed<u64> {
         let token = self.peek();
         let text = self.str(token);
-        if !matches!(token.kind, Kind::Number | Kind::Word) || token.starts_line {
+        if !matches!(token.kind, TokenKind::Number | TokenKind::Word) || token.starts_line {
             return self.expected("a constant");
         }
         let bits = match ty.and_then(Type::as_scalar) {
@@ -394,19 +400,19 @@ impl<'t> Reader<'t> {
                     format!("`{text}` is not a constant of type {ty}"),
                 );
                 self.errors.push(error.help("any constant can be written as its bits, `0x…`"));
-                Err(Failed)
+                Err(SyntaxFailure)
             }
             (None, None) => self.fail(token, "a constant without a result can only be given as bits, `0x…`"),
         }
     }
 
     /// Operands stand on the line of the op, or after a comma.
-    fn operands(&mut self, body: &mut Body<'t>, inst: Inst) -> Parsed<()> {
-        if self.peek().kind != Kind::Value || self.peek().starts_line {
+    fn operands(&mut self, body: &mut FunctionBody<'t>, inst: Inst) -> Parsed<()> {
+        if self.peek().kind != TokenKind::Value || self.peek().starts_line {
             return Ok(());
         }
         loop {
-            let token = self.kind(Kind::Value, "a value")?;
+            let token = self.kind(TokenKind::Value, "a value")?;
             let text = self.str(token);
             let index = body.func.insts[inst].operands.len();
             let value = body.values.get(text).copied().unwrap_or_else(|| {
@@ -421,7 +427,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Fills in what could not be known before the whole function was read.
-    fn resolve(&mut self, body: &mut Body<'t>) {
+    fn resolve(&mut self, body: &mut FunctionBody<'t>) {
         for (inst, index, name, span) in std::mem::take(&mut body.late_operands) {
             match body.values.get(name) {
                 Some(&value) => body.func.insts[inst].operands[index] = value,

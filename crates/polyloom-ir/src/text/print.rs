@@ -1,6 +1,6 @@
 //! HIR to text. See [`crate::text`] for the form.
 
-use super::constant::Constant;
+use super::constant::TypedConstant;
 use super::is_bare_name;
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::function::{AxisExtent, CacheUse, CheckKind, Function, FunctionKind, Imm, Module};
@@ -10,7 +10,7 @@ use crate::span::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::{self, Display, Write};
 
-/// What to print beside the code.
+/// Describes what to print beside the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PrintOptions {
     /// The source range of every function and instruction.
@@ -33,7 +33,7 @@ impl Display for Module {
 
 impl Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Printer::new(self, None, PrintOptions::default()).function(f)
+        HirPrinter::new(self, None, PrintOptions::default()).function(f)
     }
 }
 
@@ -42,13 +42,13 @@ fn write_module(f: &mut impl Write, module: &Module, options: PrintOptions) -> f
         if i > 0 {
             f.write_char('\n')?;
         }
-        Printer::new(function, Some(module), options).function(f)?;
+        HirPrinter::new(function, Some(module), options).function(f)?;
     }
     Ok(())
 }
 
 /// Prints one function, values numbered in order of definition and labels in order of appearance.
-pub(crate) struct Printer<'a> {
+pub(crate) struct HirPrinter<'a> {
     func: &'a Function,
     module: Option<&'a Module>,
     options: PrintOptions,
@@ -57,10 +57,10 @@ pub(crate) struct Printer<'a> {
     labels: FxHashMap<Inst, u32>,
 }
 
-impl<'a> Printer<'a> {
-    pub(crate) fn new(func: &'a Function, module: Option<&'a Module>, options: PrintOptions) -> Printer<'a> {
+impl<'a> HirPrinter<'a> {
+    pub(crate) fn new(func: &'a Function, module: Option<&'a Module>, options: PrintOptions) -> HirPrinter<'a> {
         let mut printer =
-            Printer { func, module, options, numbers: FxHashMap::default(), labels: FxHashMap::default() };
+            HirPrinter { func, module, options, numbers: FxHashMap::default(), labels: FxHashMap::default() };
         let mut targets = FxHashSet::default();
         printer.number(func.body, &mut targets);
         func.walk(func.body, &mut |inst, _| {
@@ -100,11 +100,11 @@ impl<'a> Printer<'a> {
             FunctionKind::Kernel => "kernel",
             FunctionKind::Func => "func",
         };
-        write!(f, "{kind} @{}(", Name(&func.name))?;
+        write!(f, "{kind} @{}(", BareOrQuoted(&func.name))?;
         for (i, &param) in func.params().iter().enumerate() {
             let comma = if i > 0 { ", " } else { "" };
             let name = func.param_names.get(i).map_or("", |name| name);
-            write!(f, "{comma}{} {}: {}", self.value(param), Name(name), func.ty(param))?;
+            write!(f, "{comma}{} {}: {}", self.value(param), BareOrQuoted(name), func.ty(param))?;
         }
         f.write_char(')')?;
         for (i, ty) in func.results.iter().enumerate() {
@@ -131,14 +131,14 @@ impl<'a> Printer<'a> {
 
     fn function_name(&self, f: &mut impl Write, function: FuncId) -> fmt::Result {
         match self.module.and_then(|module| module.functions.get(function)) {
-            Some(function) => write!(f, " @{}", Name(&function.name)),
+            Some(function) => write!(f, " @{}", BareOrQuoted(&function.name)),
             None => write!(f, " @{function}"),
         }
     }
 
     pub(crate) fn value(&self, value: Value) -> impl Display {
-        struct Number(Result<u32, Value>);
-        impl Display for Number {
+        struct ValueNumber(Result<u32, Value>);
+        impl Display for ValueNumber {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self.0 {
                     Ok(number) => write!(f, "%{number}"),
@@ -146,14 +146,14 @@ impl<'a> Printer<'a> {
                 }
             }
         }
-        Number(self.numbers.get(&value).copied().ok_or(value))
+        ValueNumber(self.numbers.get(&value).copied().ok_or(value))
     }
 
     fn definitions(&self, f: &mut impl Write, values: &[Value]) -> fmt::Result {
         for (i, &value) in values.iter().enumerate() {
             write!(f, "{}{}", if i > 0 { ", " } else { "" }, self.value(value))?;
             if let Some(name) = &self.func.value_names[value] {
-                write!(f, " {}", Name(name))?;
+                write!(f, " {}", BareOrQuoted(name))?;
             }
             write!(f, ": {}", self.func.ty(value))?;
         }
@@ -210,20 +210,20 @@ impl<'a> Printer<'a> {
             Imm::None => {}
             Imm::Bits(bits) => {
                 let ty = data.results.first().and_then(|&v| func.ty(v).as_scalar());
-                write!(f, " {}", Constant(ty, *bits))?;
+                write!(f, " {}", TypedConstant(ty, *bits))?;
             }
             Imm::Axis(axis) => write!(f, " {axis}")?,
             Imm::Component(component) => write!(f, " {component}")?,
-            Imm::Extent(AxisExtent { name, axis, extent }) => write!(f, " {} {axis} {extent}", Quoted(name))?,
+            Imm::Extent(AxisExtent { name, axis, extent }) => write!(f, " {} {axis} {extent}", QuotedString(name))?,
             Imm::Func(callee) => self.function_name(f, *callee)?,
             Imm::Target(target) => match self.labels.get(target) {
                 Some(label) => write!(f, " ^{label}")?,
                 None => write!(f, " ^undefined_{target}")?,
             },
-            Imm::Text(text) => write!(f, " {}", Quoted(text))?,
+            Imm::Text(text) => write!(f, " {}", QuotedString(text))?,
             Imm::Check(CheckKind::Bounds { array, axis, unsigned }) => {
                 let unsigned = if *unsigned { " unsigned" } else { "" };
-                write!(f, " bounds{unsigned} {} {axis}", Quoted(array))?;
+                write!(f, " bounds{unsigned} {} {axis}", QuotedString(array))?;
             }
             Imm::Check(CheckKind::Division) => f.write_str(" division")?,
             Imm::Shared(array) => {
@@ -280,7 +280,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
         list.push(format!("kind = {}", kind.name()));
     }
     if let Some(target) = target {
-        list.push(format!("target = {}", Quoted(&target.to_string())));
+        list.push(format!("target = {}", QuotedString(&target.to_string())));
     }
     if let Some([x, y, z]) = workgroup_size {
         list.push(format!("workgroup_size = ({x}, {y}, {z})"));
@@ -304,7 +304,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
     list.extend(by_block.then(|| "by_block".to_owned()));
     list.extend(reads_size.then(|| "reads_size".to_owned()));
     for (key, value) in hints {
-        list.push(format!("hint {} = {}", Quoted(key), Quoted(value)));
+        list.push(format!("hint {} = {}", QuotedString(key), QuotedString(value)));
     }
     for (holds, name) in [
         (no_allocation, "no_allocation"),
@@ -327,18 +327,18 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
 }
 
 /// A name, in quotes where it needs them.
-struct Name<'a>(&'a str);
+struct BareOrQuoted<'a>(&'a str);
 
-impl Display for Name<'_> {
+impl Display for BareOrQuoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if is_bare_name(self.0) { f.write_str(self.0) } else { Quoted(self.0).fmt(f) }
+        if is_bare_name(self.0) { f.write_str(self.0) } else { QuotedString(self.0).fmt(f) }
     }
 }
 
 /// A string in double quotes with the escapes the reader knows.
-struct Quoted<'a>(&'a str);
+struct QuotedString<'a>(&'a str);
 
-impl Display for Quoted<'_> {
+impl Display for QuotedString<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
         for c in self.0.chars() {

@@ -1,6 +1,6 @@
 //! Walking the tokens of HIR text: the pieces of the grammar that stand in many places.
 
-use super::lexer::{Kind, Token, lex, unquote};
+use super::lexer::{HirToken, TokenKind, lex, unquote};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::{FuncId, Inst};
 use crate::span::{FileId, Span};
@@ -8,54 +8,54 @@ use crate::types::{AddressSpace, Composite, Scalar, Type};
 use rustc_hash::FxHashMap;
 
 /// An error has been reported and its construct given up.
-pub(super) struct Failed;
+pub(super) struct SyntaxFailure;
 
-pub(super) type Parsed<T> = Result<T, Failed>;
+pub(super) type Parsed<T> = Result<T, SyntaxFailure>;
 
-/// By what a function names another.
-pub(super) enum Named {
+/// Names another function in one of these ways.
+pub(super) enum CalleeUse {
     Call(Inst),
     Gradient,
     Replay,
 }
 
-/// Where the reading of a text stands.
-pub(super) struct Reader<'t> {
+/// Says where the reading of a text stands.
+pub(super) struct HirReader<'t> {
     pub(super) text: &'t str,
     pub(super) file: FileId,
-    pub(super) tokens: Vec<Token>,
+    pub(super) tokens: Vec<HirToken>,
     pub(super) at: usize,
     pub(super) errors: Vec<Diagnostic>,
     /// The first function of each name.
     pub(super) functions: FxHashMap<String, FuncId>,
     /// Functions that name others and the names of these, resolved at the end of the module.
-    pub(super) calls: Vec<(FuncId, Named, String, Span)>,
+    pub(super) calls: Vec<(FuncId, CalleeUse, String, Span)>,
 }
 
-impl<'t> Reader<'t> {
-    pub(super) fn new(text: &'t str, file: FileId) -> Reader<'t> {
+impl<'t> HirReader<'t> {
+    pub(super) fn new(text: &'t str, file: FileId) -> HirReader<'t> {
         let (errors, calls) = (Vec::new(), Vec::new());
-        Reader { text, file, tokens: lex(text), at: 0, errors, functions: FxHashMap::default(), calls }
+        HirReader { text, file, tokens: lex(text), at: 0, errors, functions: FxHashMap::default(), calls }
     }
 
-    pub(super) fn peek(&self) -> Token {
+    pub(super) fn peek(&self) -> HirToken {
         self.tokens[self.at]
     }
 
     /// The current token, and a step to the next; the end of the text is never passed.
-    pub(super) fn next(&mut self) -> Token {
+    pub(super) fn next(&mut self) -> HirToken {
         let token = self.peek();
-        if token.kind != Kind::End {
+        if token.kind != TokenKind::End {
             self.at += 1;
         }
         token
     }
 
-    pub(super) fn str(&self, token: Token) -> &'t str {
+    pub(super) fn str(&self, token: HirToken) -> &'t str {
         &self.text[token.start as usize..token.end as usize]
     }
 
-    pub(super) fn span(&self, token: Token) -> Span {
+    pub(super) fn span(&self, token: HirToken) -> Span {
         Span::new(self.file, token.start, token.end)
     }
 
@@ -63,23 +63,25 @@ impl<'t> Reader<'t> {
         self.errors.push(Diagnostic::error(Code::HirSyntax, span, message));
     }
 
-    pub(super) fn fail<T>(&mut self, token: Token, message: impl Into<String>) -> Parsed<T> {
+    pub(super) fn fail<T>(&mut self, token: HirToken, message: impl Into<String>) -> Parsed<T> {
         self.error(self.span(token), message);
-        Err(Failed)
+        Err(SyntaxFailure)
     }
 
     pub(super) fn expected<T>(&mut self, what: &str) -> Parsed<T> {
         let token = self.peek();
         let found = match token.kind {
-            Kind::End => "the end of the text".to_owned(),
-            Kind::Unknown if self.str(token).starts_with(['"', '@']) => "a string without its closing quote".to_owned(),
+            TokenKind::End => "the end of the text".to_owned(),
+            TokenKind::Unknown if self.str(token).starts_with(['"', '@']) => {
+                "a string without its closing quote".to_owned()
+            }
             _ => format!("`{}`", self.str(token)),
         };
         self.fail(token, format!("expected {what}, found {found}"))
     }
 
     pub(super) fn eat(&mut self, mark: &'static str) -> bool {
-        let found = self.peek().kind == Kind::Mark(mark);
+        let found = self.peek().kind == TokenKind::Mark(mark);
         self.at += usize::from(found);
         found
     }
@@ -90,17 +92,17 @@ impl<'t> Reader<'t> {
 
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let token = self.peek();
-        let found = token.kind == Kind::Word && self.str(token) == word;
+        let found = token.kind == TokenKind::Word && self.str(token) == word;
         self.at += usize::from(found);
         found
     }
 
-    pub(super) fn kind(&mut self, kind: Kind, what: &str) -> Parsed<Token> {
+    pub(super) fn kind(&mut self, kind: TokenKind, what: &str) -> Parsed<HirToken> {
         if self.peek().kind == kind { Ok(self.next()) } else { self.expected(what) }
     }
 
     pub(super) fn number<T: std::str::FromStr>(&mut self, what: &str) -> Parsed<T> {
-        let token = self.kind(Kind::Number, what)?;
+        let token = self.kind(TokenKind::Number, what)?;
         match self.str(token).parse() {
             Ok(number) => Ok(number),
             Err(_) => self.fail(token, format!("`{}` is not {what}", self.str(token))),
@@ -108,11 +110,11 @@ impl<'t> Reader<'t> {
     }
 
     pub(super) fn string(&mut self, what: &str) -> Parsed<String> {
-        let token = self.kind(Kind::Str, what)?;
+        let token = self.kind(TokenKind::Str, what)?;
         self.unquoted(token, self.str(token))
     }
 
-    fn unquoted(&mut self, token: Token, text: &str) -> Parsed<String> {
+    fn unquoted(&mut self, token: HirToken, text: &str) -> Parsed<String> {
         match unquote(text) {
             Some(text) => Ok(text),
             None => self.fail(token, "malformed escape in a string"),
@@ -123,17 +125,17 @@ impl<'t> Reader<'t> {
     pub(super) fn name(&mut self, what: &str) -> Parsed<String> {
         let token = self.peek();
         match token.kind {
-            Kind::Word => {
+            TokenKind::Word => {
                 self.next();
                 Ok(self.str(token).to_owned())
             }
-            Kind::Str => self.string(what),
+            TokenKind::Str => self.string(what),
             _ => self.expected(what),
         }
     }
 
     pub(super) fn function_name(&mut self) -> Parsed<(String, Span)> {
-        let token = self.kind(Kind::Func, "`@` and a function's name")?;
+        let token = self.kind(TokenKind::Func, "`@` and a function's name")?;
         let text = &self.str(token)[1..];
         let name = if text.starts_with('"') { self.unquoted(token, text)? } else { text.to_owned() };
         Ok((name, self.span(token)))
@@ -156,7 +158,7 @@ impl<'t> Reader<'t> {
     }
 
     fn space(&mut self) -> Parsed<AddressSpace> {
-        let token = self.kind(Kind::Word, "an address space")?;
+        let token = self.kind(TokenKind::Word, "an address space")?;
         match AddressSpace::from_name(self.str(token)) {
             Some(space) => Ok(space),
             None => self.fail(token, format!("`{}` is not an address space", self.str(token))),
@@ -188,7 +190,7 @@ impl<'t> Reader<'t> {
     }
 
     fn scalar(&mut self) -> Parsed<Scalar> {
-        let token = self.kind(Kind::Word, "a type")?;
+        let token = self.kind(TokenKind::Word, "a type")?;
         match Scalar::from_name(self.str(token)) {
             Some(scalar) => Ok(scalar),
             None => self.fail(token, format!("`{}` is not a type", self.str(token))),

@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 const F32_ARRAY: Type = Type::array(Scalar::F32, 1);
 const I32_ARRAY: Type = Type::array(Scalar::I32, 1);
-const EXACT: Shape = Shape::Affine { stride: 1, exact: true };
+const EXACT: ValueShape = ValueShape::Affine { stride: 1, exact: true };
 
 fn kernel(params: &[(&'static str, Type)]) -> Function {
     Function::new("k", FunctionKind::Kernel, params.iter().copied(), &[])
@@ -16,7 +16,7 @@ fn kernel(params: &[(&'static str, Type)]) -> Function {
 
 fn analyse(func: &Function) -> Uniformity {
     let module = Module::new();
-    Uniformity::of(func, &Context { disjoint: &|_| true, ..Context::new(&module, 1) })
+    Uniformity::of(func, &UniformityContext { disjoint: &|_| true, ..UniformityContext::new(&module, 1) })
 }
 
 fn inst_of(func: &Function, value: Value) -> Inst {
@@ -81,24 +81,24 @@ fn index_arithmetic_is_affine() {
     let narrow = b.cast(tid, Scalar::I8);
     b.return_(&[]);
     let u = analyse(&f);
-    let wraps = |stride| Shape::Affine { stride, exact: false };
+    let wraps = |stride| ValueShape::Affine { stride, exact: false };
     for (value, shape) in [
         (tid, EXACT),
         (next, EXACT),
         (previous, EXACT),
-        (n, Shape::Uniform),
+        (n, ValueShape::Uniform),
         (shifted, wraps(1)),
         (scaled, wraps(4)),
-        (by_n, Shape::Varying),
+        (by_n, ValueShape::Varying),
         (wide, EXACT),
-        (wide_shifted, Shape::Varying),
+        (wide_shifted, ValueShape::Varying),
         (wide_sum, EXACT),
         (mirrored, wraps(-1)),
-        (difference, Shape::Uniform),
+        (difference, ValueShape::Uniform),
         (doubled, wraps(4)),
-        (below, Shape::Varying),
-        (product, Shape::Varying),
-        (as_float, Shape::Varying),
+        (below, ValueShape::Varying),
+        (product, ValueShape::Varying),
+        (as_float, ValueShape::Varying),
         (as_unsigned, wraps(1)),
         (narrow, wraps(1)),
     ] {
@@ -115,8 +115,11 @@ fn only_the_innermost_coordinate_differs_in_a_row() {
     b.return_(&[]);
     let linear = f.insts[linear].results[0];
     let module = Module::new();
-    let u = Uniformity::of(&f, &Context::new(&module, 2));
-    assert_eq!([outer, inner, absent, linear].map(|v| u.shape(v)), [Shape::Uniform, EXACT, Shape::Uniform, EXACT]);
+    let u = Uniformity::of(&f, &UniformityContext::new(&module, 2));
+    assert_eq!(
+        [outer, inner, absent, linear].map(|v| u.shape(v)),
+        [ValueShape::Uniform, EXACT, ValueShape::Uniform, EXACT]
+    );
 }
 
 #[test]
@@ -133,8 +136,8 @@ fn loads_are_uniform_only_from_arrays_nothing_writes() {
     b.return_(&[]);
     assert_eq!(f.written_arrays(), [false, true, false, false]);
     let module = Module::new();
-    let u = Uniformity::of(&f, &Context { disjoint: &|p| p != 2, ..Context::new(&module, 1) });
-    let expected = [Shape::Uniform, Shape::Varying, Shape::Varying, Shape::Varying];
+    let u = Uniformity::of(&f, &UniformityContext { disjoint: &|p| p != 2, ..UniformityContext::new(&module, 1) });
+    let expected = [ValueShape::Uniform, ValueShape::Varying, ValueShape::Varying, ValueShape::Varying];
     assert_eq!(loads.map(|v| u.shape(v)), expected);
 }
 
@@ -152,8 +155,8 @@ fn branches_merge_by_their_condition() {
     let same_tid = b.if_else(uniform_cond, &[Type::I32], |_| Ok(smallvec![tid]), |_| Ok(smallvec![tid])).unwrap()[0];
     b.return_(&[]);
     let u = analyse(&f);
-    let shapes: Vec<Shape> = results.iter().map(|&v| u.shape(v)).collect();
-    assert_eq!(shapes, [Shape::Uniform, Shape::Varying, Shape::Varying, Shape::Uniform]);
+    let shapes: Vec<ValueShape> = results.iter().map(|&v| u.shape(v)).collect();
+    assert_eq!(shapes, [ValueShape::Uniform, ValueShape::Varying, ValueShape::Varying, ValueShape::Uniform]);
     assert_eq!(u.shape(same_tid), EXACT);
     assert!(u.cond_is_uniform(inst_of(&f, results[0])));
     assert!(!u.cond_is_uniform(inst_of(&f, results[2])));
@@ -181,12 +184,12 @@ fn counters_stay_uniform_in_loops_that_end_apart() {
     let carried = |inst: Inst| u.shape(f.regions[f.insts[inst].regions[0]].params[1]);
     let result = |inst: Inst| u.shape(f.insts[inst].results[0]);
     let all = |inst| [counter(inst), carried(inst), result(inst)];
-    assert_eq!(all(together), [Shape::Uniform; 3]);
+    assert_eq!(all(together), [ValueShape::Uniform; 3]);
     assert!(u.cond_is_uniform(together));
-    assert_eq!(all(apart), [Shape::Uniform, Shape::Uniform, Shape::Varying]);
+    assert_eq!(all(apart), [ValueShape::Uniform, ValueShape::Uniform, ValueShape::Varying]);
     assert!(!u.cond_is_uniform(apart));
     // tid + 4 may pass the largest i32 as far as types tell, so the trip counts may differ.
-    assert_eq!(all(window), [EXACT, Shape::Uniform, Shape::Varying]);
+    assert_eq!(all(window), [EXACT, ValueShape::Uniform, ValueShape::Varying]);
 }
 
 #[test]
@@ -202,7 +205,7 @@ fn a_window_of_fixed_length_is_walked_in_step() {
     let u = analyse(&f);
     assert!(u.cond_is_uniform(window));
     assert_eq!(u.shape(f.regions[f.insts[window].regions[0]].params[0]), EXACT);
-    assert_eq!(u.shape(f.insts[window].results[0]), Shape::Uniform);
+    assert_eq!(u.shape(f.insts[window].results[0]), ValueShape::Uniform);
 }
 
 #[test]
@@ -219,8 +222,8 @@ fn a_value_made_varying_late_in_a_loop_is_varying_early_in_it() {
     });
     b.return_(&[]);
     let u = analyse(&f);
-    assert_eq!(u.shape(early.unwrap()), Shape::Varying);
-    assert_eq!(u.shape(f.insts[inst].results[0]), Shape::Varying);
+    assert_eq!(u.shape(early.unwrap()), ValueShape::Varying);
+    assert_eq!(u.shape(f.insts[inst].results[0]), ValueShape::Varying);
     assert!(u.cond_is_uniform(inst));
 }
 
@@ -233,7 +236,7 @@ fn pointers_that_advance_together_stay_affine() {
     let inst = for_range(&mut b, [zero, n, one], &[tid], |b, _, params| vec![b.op(Op::Add, &[params[1], pitch])]);
     b.return_(&[]);
     let u = analyse(&f);
-    let wraps = Shape::Affine { stride: 1, exact: false };
+    let wraps = ValueShape::Affine { stride: 1, exact: false };
     assert_eq!(u.shape(f.regions[f.insts[inst].regions[0]].params[1]), wraps);
     assert_eq!(u.shape(f.insts[inst].results[0]), wraps);
 }
@@ -261,8 +264,8 @@ fn a_divergent_break_makes_the_rest_of_the_loop_divergent() {
     assert!(!u.loses_threads(inst));
     assert!(u.loses_threads(branch));
     assert!(u.is_divergent(inst_of(&f, first)), "from the second iteration threads are missing");
-    assert_eq!(u.shape(first), Shape::Uniform, "threads that are left are in the same iteration");
-    assert_eq!(u.shape(f.insts[inst].results[0]), Shape::Varying);
+    assert_eq!(u.shape(first), ValueShape::Uniform, "threads that are left are in the same iteration");
+    assert_eq!(u.shape(f.insts[inst].results[0]), ValueShape::Varying);
     assert!(!u.is_divergent(inst_of(&f, after)), "all threads meet after the loop");
 }
 
@@ -282,7 +285,7 @@ fn a_divergent_continue_makes_carried_values_varying() {
     b.return_(&[]);
     let u = analyse(&f);
     let params = &f.regions[f.insts[inst].regions[0]].params;
-    assert_eq!([u.shape(params[1]), u.shape(params[2])], [Shape::Varying, Shape::Uniform]);
+    assert_eq!([u.shape(params[1]), u.shape(params[2])], [ValueShape::Varying, ValueShape::Uniform]);
     assert!(u.cond_is_uniform(inst), "every thread runs every iteration");
     assert!(!u.is_divergent(conds[0]), "all threads meet at the next iteration");
 }
@@ -304,7 +307,7 @@ fn an_early_return_makes_what_follows_divergent() {
     assert!(!u.loses_threads(checked) && u.loses_threads(guard));
     assert!(!u.is_divergent(inst_of(&f, before)));
     assert!(u.is_divergent(inst_of(&f, after)));
-    assert_eq!(u.shape(after), Shape::Uniform);
+    assert_eq!(u.shape(after), ValueShape::Uniform);
 }
 
 /// An inlined function with two returns: `block { if cond { break a }; yield b }`.
@@ -334,7 +337,7 @@ fn blocks_merge_their_exits() {
     b.return_(&[]);
     let u = analyse(&f);
     let shape = |inst: Inst| u.shape(f.insts[inst].results[0]);
-    assert_eq!([together, apart, same].map(shape), [Shape::Uniform, Shape::Varying, Shape::Uniform]);
+    assert_eq!([together, apart, same].map(shape), [ValueShape::Uniform, ValueShape::Varying, ValueShape::Uniform]);
     assert_eq!([together, apart].map(|inst| u.cond_is_uniform(inst)), [true, false]);
     assert!(!u.is_divergent(inst_of(&f, after)));
 }
@@ -358,7 +361,7 @@ fn leaving_a_block_from_iterations_apart_is_varying_even_by_one_exit() {
     b.switch_to(outer);
     b.return_(&[]);
     let u = analyse(&f);
-    assert_eq!(u.shape(f.insts[block].results[0]), Shape::Varying);
+    assert_eq!(u.shape(f.insts[block].results[0]), ValueShape::Varying);
     assert!(u.loses_threads(inner) && !u.cond_is_uniform(inner));
     assert!(!u.loses_threads(block));
 }
@@ -386,7 +389,10 @@ fn a_while_ends_apart_if_its_condition_varies() {
     b.return_(&[]);
     let u = analyse(&f);
     assert_eq!([together, apart].map(|inst| u.cond_is_uniform(inst)), [true, false]);
-    assert_eq!([together, apart].map(|inst| u.shape(f.insts[inst].results[0])), [Shape::Uniform, Shape::Varying]);
+    assert_eq!(
+        [together, apart].map(|inst| u.shape(f.insts[inst].results[0])),
+        [ValueShape::Uniform, ValueShape::Varying]
+    );
     let body = |inst: Inst| f.regions[f.insts[inst].regions[1]].insts[0];
     assert_eq!([together, apart].map(|inst| u.is_divergent(body(inst))), [false, true]);
 }
@@ -412,8 +418,8 @@ fn calls_are_uniform_if_the_callee_is_the_same_in_every_thread() {
     let tid = b.tid(0);
     let results = [(pure, n), (pure, tid), (own, n)].map(|(callee, arg)| b.call(callee, &[arg], &[Type::I32])[0]);
     b.return_(&[]);
-    let u = Uniformity::of(&f, &Context::new(&module, 1));
-    assert_eq!(results.map(|v| u.shape(v)), [Shape::Uniform, Shape::Varying, Shape::Varying]);
+    let u = Uniformity::of(&f, &UniformityContext::new(&module, 1));
+    assert_eq!(results.map(|v| u.shape(v)), [ValueShape::Uniform, ValueShape::Varying, ValueShape::Varying]);
 }
 
 #[test]
@@ -424,7 +430,7 @@ fn parameters_take_the_shapes_given() {
     let sum = b.op(Op::Add, &[x, y]);
     b.return_(&[sum]);
     let module = Module::new();
-    let params = [Shape::Varying, Shape::Uniform];
-    let u = Uniformity::of(&f, &Context { params: &params, ..Context::new(&module, 1) });
-    assert_eq!([x, y, sum].map(|v| u.shape(v)), [Shape::Varying, Shape::Uniform, Shape::Varying]);
+    let params = [ValueShape::Varying, ValueShape::Uniform];
+    let u = Uniformity::of(&f, &UniformityContext { params: &params, ..UniformityContext::new(&module, 1) });
+    assert_eq!([x, y, sum].map(|v| u.shape(v)), [ValueShape::Varying, ValueShape::Uniform, ValueShape::Varying]);
 }

@@ -9,13 +9,13 @@ use crate::op::Op;
 use crate::types::Scalar;
 use rustc_hash::FxHashMap;
 
-/// What keeps a valid kernel from running on GPUs of this architecture: ops that it does not have, and more threads,
-/// registers or shared memory than its blocks can have.
+/// Returns what keeps a valid kernel from running on GPUs of this architecture: ops that it does not have, and more
+/// threads, registers or shared memory than its blocks can have.
 pub fn check_arch(module: &Module, kernel: FuncId, arch: Arch) -> Vec<Diagnostic> {
     check(module, kernel, arch, &format!("{arch} allows"))
 }
 
-/// What keeps a valid kernel from running on GPUs of any architecture; nothing if one has all it needs.
+/// Returns what keeps a valid kernel from running on GPUs of any architecture; nothing if one has all it needs.
 pub fn check_archs(module: &Module, kernel: FuncId) -> Vec<Diagnostic> {
     if Arch::all().any(|arch| check_arch(module, kernel, arch).is_empty()) {
         return Vec::new();
@@ -84,7 +84,7 @@ fn check(module: &Module, kernel: FuncId, arch: Arch, allows: &str) -> Vec<Diagn
     errors
 }
 
-/// What of a valid kernel a version of PTX has no instruction for, on architectures that have one.
+/// Returns what of a valid kernel a version of PTX has no instruction for, on architectures that have one.
 pub fn check_version(module: &Module, kernel: FuncId, version: PtxVersion) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     for id in module.reachable(kernel) {
@@ -129,7 +129,7 @@ pub fn least_arch(function: &Function, data: &InstData) -> Arch {
     factor(function, data).map_or(least, |factor| least.max(fragment::least_arch(factor)))
 }
 
-/// What the factors of a product by the tensor core are made of.
+/// Returns what the factors of a product by the tensor core are made of.
 fn factor(function: &Function, data: &InstData) -> Option<Scalar> {
     let first = *data.operands.first().filter(|_| data.op == Op::Mma)?;
     let ty = function.ty(first);

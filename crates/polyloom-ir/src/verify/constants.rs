@@ -4,7 +4,7 @@
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::Value;
 use crate::function::{Function, Imm, InstData, Module, ValueDef};
-use crate::op::{Group, Op};
+use crate::op::{Op, OpGroup};
 
 /// Rows of the matrices of tensor-core fragments, and columns of a left factor.
 const FRAGMENT_ROWS: i64 = 16;
@@ -18,7 +18,7 @@ pub fn check_constants(module: &Module) -> Vec<Diagnostic> {
             Op::SyncWarp => errors.extend(mask(function, data)),
             Op::MmaLoadA | Op::MmaLoadB | Op::MmaLoadC | Op::MmaStore => fragment(function, data, &mut errors),
             Op::AsyncCopy => shared_indices(function, data, &mut errors),
-            op if matches!(op.info().group, Group::Array | Group::Atomic) => {
+            op if matches!(op.info().group, OpGroup::Array | OpGroup::Atomic) => {
                 shared_indices(function, data, &mut errors);
             }
             _ => {}

@@ -4,15 +4,15 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::effects::ArrayWrites;
 use crate::entity::{FuncId, Inst, Region};
 use crate::function::{Function, FunctionKind, Imm, Module, ValueDef};
-use crate::op::{Convergence, Group, Op};
+use crate::op::{Convergence, Op, OpGroup};
 use crate::span::Span;
 use crate::types::Type;
-use crate::uniformity::{Context, Shape, Threads, Uniformity};
+use crate::uniformity::{ThreadScope, Uniformity, UniformityContext, ValueShape};
 use cranelift_entity::SecondaryMap;
 
-/// What is wrong with where a valid module has barriers and warp operations.
+/// Returns what is wrong with where a valid module has barriers and warp operations.
 pub fn check_convergence(module: &Module) -> Vec<Diagnostic> {
-    let is_gpu = |function: &Function| function.insts.values().any(|data| data.op.info().group == Group::Gpu);
+    let is_gpu = |function: &Function| function.insts.values().any(|data| data.op.info().group == OpGroup::Gpu);
     if !module.functions.values().any(is_gpu) {
         return Vec::new();
     }
@@ -27,8 +27,8 @@ pub fn check_convergence(module: &Module) -> Vec<Diagnostic> {
             continue;
         }
         let order = callers_first(module, id);
-        for threads in [Threads::Block, Threads::Warp] {
-            let mut check = Check { module, writes: &writes, needs: &needs, threads, errors: &mut errors };
+        for threads in [ThreadScope::Block, ThreadScope::Warp] {
+            let mut check = ConvergenceCheck { module, writes: &writes, needs: &needs, threads, errors: &mut errors };
             check.kernel(&order, function.metadata.workgroup_size);
         }
     }
@@ -37,7 +37,7 @@ pub fn check_convergence(module: &Module) -> Vec<Diagnostic> {
     errors
 }
 
-/// What executing a function takes, calls included; known at the end for all that it calls.
+/// Returns what executing a function takes, calls included; known at the end for all that it calls.
 fn convergence_of(module: &Module, id: FuncId, known: &mut SecondaryMap<FuncId, Option<Convergence>>) -> Convergence {
     if let Some(convergence) = known[id] {
         return convergence;
@@ -78,23 +78,23 @@ fn callers_first(module: &Module, kernel: FuncId) -> Vec<FuncId> {
     order
 }
 
-/// What is known of a function's parameters, from all calls of it.
+/// Describes what is known of a function's parameters, from all calls of it.
 #[derive(Clone, Default)]
-struct Params {
-    shapes: Vec<Shape>,
+struct ParamShapes {
+    shapes: Vec<ValueShape>,
     /// Arrays that nothing writes while the kernel runs.
     constant: Vec<bool>,
 }
 
-impl Params {
-    fn join(&mut self, shapes: Vec<Shape>, constant: Vec<bool>) {
+impl ParamShapes {
+    fn join(&mut self, shapes: Vec<ValueShape>, constant: Vec<bool>) {
         if self.shapes.is_empty() {
-            *self = Params { shapes, constant };
+            *self = ParamShapes { shapes, constant };
             return;
         }
         for (known, shape) in self.shapes.iter_mut().zip(shapes) {
             if *known != shape {
-                *known = Shape::Varying;
+                *known = ValueShape::Varying;
             }
         }
         self.constant.iter_mut().zip(constant).for_each(|(known, constant)| *known &= constant);
@@ -102,17 +102,17 @@ impl Params {
 }
 
 /// One kernel, for the threads of its blocks or of its warps.
-struct Check<'a> {
+struct ConvergenceCheck<'a> {
     module: &'a Module,
     writes: &'a ArrayWrites,
     needs: &'a SecondaryMap<FuncId, Option<Convergence>>,
-    threads: Threads,
+    threads: ThreadScope,
     errors: &'a mut Vec<Diagnostic>,
 }
 
-impl Check<'_> {
+impl ConvergenceCheck<'_> {
     fn kernel(&mut self, order: &[FuncId], block: Option<[u32; 3]>) {
-        let mut params: SecondaryMap<FuncId, Params> = SecondaryMap::new();
+        let mut params: SecondaryMap<FuncId, ParamShapes> = SecondaryMap::new();
         for (index, &id) in order.iter().enumerate() {
             let function = &self.module.functions[id];
             let written = function.written_arrays();
@@ -123,21 +123,21 @@ impl Check<'_> {
             let constant = |param: usize| known.constant.get(param).copied().unwrap_or(false);
             let uniformity = Uniformity::of(
                 function,
-                &Context {
+                &UniformityContext {
                     params: &known.shapes,
-                    // Arrays that overlap what is written are no reason to reject a kernel: the user is told to say so
-                    // where vectorising needs to know.
+                    // Arrays that overlap what is written are no reason to reject a kernel, so that the user is told to
+                    // say so where vectorising needs to know.
                     disjoint: &constant,
                     threads: self.threads,
                     block,
-                    ..Context::new(self.module, 1)
+                    ..UniformityContext::new(self.module, 1)
                 },
             );
             self.function(function, &uniformity);
             function.walk(function.body, &mut |_, data| {
                 let Imm::Func(callee) = data.imm else { return };
                 let shapes = data.operands.iter().map(|&value| match function.ty(value) {
-                    Type::Array { .. } | Type::CompositeArray { .. } => Shape::Uniform,
+                    Type::Array { .. } | Type::CompositeArray { .. } => ValueShape::Uniform,
                     _ => uniformity.shape(value),
                 });
                 // An array counts as written by a function that it is passed to, so look at what the others do.
@@ -162,7 +162,7 @@ impl Check<'_> {
                 _ => data.op.info().convergence,
             };
             let concerned = match self.threads {
-                Threads::Block => needs == Convergence::Block,
+                ThreadScope::Block => needs == Convergence::Block,
                 _ => needs == Convergence::Warp,
             };
             if concerned && uniformity.is_divergent(inst) {
@@ -185,7 +185,7 @@ impl Check<'_> {
             _ => format!("`{}`", data.op.name()),
         };
         let (threads, alike) = match self.threads {
-            Threads::Block => ("block", "`sync_threads_or(…)` or `sync_threads_and(…)`"),
+            ThreadScope::Block => ("block", "`sync_threads_or(…)` or `sync_threads_and(…)`"),
             _ => ("warp", "`warp_any(…)`, `warp_all(…)` or `warp_id()`"),
         };
         let message = format!("{what} is not reached by all threads of a {threads} together");
@@ -217,7 +217,7 @@ impl Check<'_> {
     }
 }
 
-/// What threads part ways by at an instruction with regions.
+/// Returns what threads part ways by at an instruction with regions.
 fn condition(function: &Function, uniformity: &Uniformity, inst: Inst) -> Option<Span> {
     let data = &function.insts[inst];
     let conditions = match data.op {
@@ -259,7 +259,8 @@ fn loss(function: &Function, uniformity: &Uniformity, inst: Inst, enclosing: &[I
     behind
 }
 
-/// Where threads leave an instruction for what is around it, and how; a function's own block is left by `return`.
+/// Returns where threads leave an instruction for what is around it, and how; a function's own block is left by
+/// `return`.
 fn way_out(function: &Function, inst: Inst) -> Option<(Span, Op)> {
     let mut found = None;
     let mut inside = vec![inst];

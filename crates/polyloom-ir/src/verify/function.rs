@@ -5,35 +5,35 @@ use crate::diagnostic::Diagnostic;
 use crate::entity::{Inst, Region, Value};
 use crate::function::{Function, FunctionKind, Imm, InstData, Module};
 use crate::op::Op;
-use crate::text::{PrintOptions, Printer};
+use crate::text::{HirPrinter, PrintOptions};
 use crate::types::{AddressSpace, MAX_AXES, MAX_COMPONENTS, Scalar, Type};
 use rustc_hash::FxHashSet;
 use std::cell::OnceCell;
 
 pub(super) fn check(func: &Function, module: Option<&Module>, errors: &mut Vec<Diagnostic>) -> Vec<Call> {
     let (in_scope, enclosing, calls) = (FxHashSet::default(), Vec::new(), Vec::new());
-    let mut checker = Checker { func, module, errors, printer: OnceCell::new(), in_scope, enclosing, calls };
+    let mut checker = FunctionVerifier { func, module, errors, printer: OnceCell::new(), in_scope, enclosing, calls };
     checker.signature();
     checker.stand_ins();
     checker.region(func.body, None);
     checker.calls
 }
 
-pub(super) struct Checker<'a> {
+pub(super) struct FunctionVerifier<'a> {
     pub(super) func: &'a Function,
     pub(super) module: Option<&'a Module>,
     errors: &'a mut Vec<Diagnostic>,
-    /// Made when there is something to report: numbering a function's values costs as much as checking them.
-    printer: OnceCell<Printer<'a>>,
+    /// Made when there is something to report, because numbering a function's values costs as much as checking them.
+    printer: OnceCell<HirPrinter<'a>>,
     in_scope: FxHashSet<Value>,
     /// Instructions whose regions are being checked, outermost first.
     enclosing: Vec<Inst>,
     calls: Vec<Call>,
 }
 
-impl<'a> Checker<'a> {
-    fn printer(&self) -> &Printer<'a> {
-        self.printer.get_or_init(|| Printer::new(self.func, self.module, PrintOptions::default()))
+impl<'a> FunctionVerifier<'a> {
+    fn printer(&self) -> &HirPrinter<'a> {
+        self.printer.get_or_init(|| HirPrinter::new(self.func, self.module, PrintOptions::default()))
     }
 
     pub(super) fn error(&mut self, inst: Inst, message: impl Into<String>) {
@@ -89,7 +89,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What stands in for the function or its derivative.
+    /// Checks the function that stands in for this one or its derivative.
     fn stand_ins(&mut self) {
         let func = self.func;
         for (word, stand_in) in [("gradient", func.gradient), ("replay", func.replay)] {
@@ -153,7 +153,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether this is an `if` that never completes.
+    /// Returns true if this is an `if` that never completes.
     fn is_dead_end(&self, inst: Inst) -> bool {
         let data = &self.func.insts[inst];
         let yields = |&region: &Region| {
@@ -209,7 +209,7 @@ impl<'a> Checker<'a> {
         self.in_scope.extend(data.results.iter().copied());
     }
 
-    /// What is particular to the op; the number of regions and the kind of immediate are right.
+    /// Checks the rules particular to the op; the number of regions and the kind of immediate are right.
     fn semantics(&mut self, inst: Inst, data: &InstData, region: Region, owner: Option<Inst>) {
         match data.op {
             Op::If => {

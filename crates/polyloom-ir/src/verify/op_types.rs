@@ -1,14 +1,14 @@
 //! Invariants 12 to 18: immediates and types of the ops that are not control flow.
 
-use super::function::{Checker, list};
+use super::function::{FunctionVerifier, list};
 use crate::arch::WARP_SIZE;
 use crate::entity::{FuncId, Inst};
-use crate::fragment::{Fragment, Matrix, accumulator, flat_operands, fragment_type};
+use crate::fragment::{FragmentAccess, MatrixRole, accumulator, flat_operands, fragment_type};
 use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, SharedArray, SharedCopy};
-use crate::op::{Group, Op};
+use crate::op::{Op, OpGroup};
 use crate::types::{AddressSpace, MAX_AXES, MAX_DIMS, Scalar, Type};
 
-/// Whether the instruction carries the kind of immediate that its op needs.
+/// Returns true if the instruction carries the kind of immediate that its op needs.
 pub(super) fn immediate_fits(data: &InstData) -> bool {
     match data.op {
         Op::Const => matches!(data.imm, Imm::Bits(_)),
@@ -22,7 +22,7 @@ pub(super) fn immediate_fits(data: &InstData) -> bool {
         Op::AsyncWait => matches!(data.imm, Imm::Pending(_)),
         Op::ThreadFence => matches!(data.imm, Imm::Memory(_)),
         Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => matches!(data.imm, Imm::Width(_)),
-        op if op.info().group == Group::Atomic => matches!(data.imm, Imm::None | Imm::Memory(_)),
+        op if op.info().group == OpGroup::Atomic => matches!(data.imm, Imm::None | Imm::Memory(_)),
         Op::Component | Op::WithComponent => matches!(data.imm, Imm::Component(_)),
         Op::WrapIndex => matches!(data.imm, Imm::Extent(_)),
         Op::Call => matches!(data.imm, Imm::Func(_)),
@@ -34,7 +34,7 @@ pub(super) fn immediate_fits(data: &InstData) -> bool {
 }
 
 /// Checks an instruction that carries the right kind of immediate and is not control flow.
-pub(super) fn check(checker: &mut Checker<'_>, inst: Inst, data: &InstData) {
+pub(super) fn check(checker: &mut FunctionVerifier<'_>, inst: Inst, data: &InstData) {
     let operands = checker.types(&data.operands);
     let results = checker.types(&data.results);
     match (data.op, &data.imm) {
@@ -142,7 +142,13 @@ pub(super) fn check(checker: &mut Checker<'_>, inst: Inst, data: &InstData) {
 const MAX_SHARED_BYTES: u64 = 1 << 28;
 const MAX_ALIGN: u32 = 1 << 20;
 
-fn shared_array(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], results: &[Type], array: &SharedArray) {
+fn shared_array(
+    checker: &mut FunctionVerifier<'_>,
+    inst: Inst,
+    operands: &[Type],
+    results: &[Type],
+    array: &SharedArray,
+) {
     let elem = match (operands, results) {
         ([], [ty]) if ty.space() == Some(AddressSpace::Shared) => ty.as_any_array(),
         _ => None,
@@ -167,17 +173,17 @@ fn shared_array(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], result
 
 /// `mma_load_a` and its like, as long as there are composites.
 fn fragment_access(
-    checker: &mut Checker<'_>,
+    checker: &mut FunctionVerifier<'_>,
     inst: Inst,
     data: &InstData,
     operands: &[Type],
     results: &[Type],
-    fragment: Fragment,
+    fragment: FragmentAccess,
 ) {
     let matrix = match data.op {
-        Op::MmaLoadA => Matrix::A,
-        Op::MmaLoadB => Matrix::B,
-        _ => Matrix::C,
+        Op::MmaLoadA => MatrixRole::A,
+        Op::MmaLoadB => MatrixRole::B,
+        _ => MatrixRole::C,
     };
     let elem = operands.first().and_then(|ty| ty.as_array()).filter(|(_, ndim)| *ndim == 2);
     let part = elem.and_then(|(elem, _)| fragment_type(matrix, elem, fragment.n)).map(Type::Composite);
@@ -194,7 +200,7 @@ fn fragment_access(
     }
 }
 
-fn async_copy(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], copy: SharedCopy) {
+fn async_copy(checker: &mut FunctionVerifier<'_>, inst: Inst, operands: &[Type], copy: SharedCopy) {
     let element = |operands: &[Type]| -> Option<(Scalar, AddressSpace, usize)> {
         let (elem, ndim) = operands.first()?.as_array()?;
         let indices = operands.get(1..=usize::from(ndim))?;
@@ -221,7 +227,7 @@ fn async_copy(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], copy: Sh
     checker.gives(inst, &[]);
 }
 
-fn dynamic_shared(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], results: &[Type]) {
+fn dynamic_shared(checker: &mut FunctionVerifier<'_>, inst: Inst, operands: &[Type], results: &[Type]) {
     let ndim = match results {
         [ty] if ty.space() == Some(AddressSpace::Shared) => ty.as_any_array().map(|(_, ndim)| usize::from(ndim)),
         _ => None,
@@ -234,7 +240,7 @@ fn dynamic_shared(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], resu
     }
 }
 
-fn constant(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], results: &[Type], bits: u64) {
+fn constant(checker: &mut FunctionVerifier<'_>, inst: Inst, operands: &[Type], results: &[Type], bits: u64) {
     let ([], [Type::Scalar(ty)]) = (operands, results) else {
         let (takes, gives) = (list(operands), list(results));
         return checker
@@ -245,7 +251,7 @@ fn constant(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], results: &
     }
 }
 
-fn call(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], callee: FuncId) {
+fn call(checker: &mut FunctionVerifier<'_>, inst: Inst, operands: &[Type], callee: FuncId) {
     // The checks of structure have found the callee; there is nothing to compare with without a module.
     let Some(callee) = checker.module.and_then(|module| module.functions.get(callee)) else { return };
     if callee.kind == FunctionKind::Kernel {
@@ -264,7 +270,7 @@ fn param_types(function: &Function) -> Option<Vec<Type>> {
     body.params.iter().map(|&param| Some(function.values.get(param)?.ty)).collect()
 }
 
-fn overload(checker: &mut Checker<'_>, inst: Inst, op: Op, operands: &[Type], results: &[Type]) {
+fn overload(checker: &mut FunctionVerifier<'_>, inst: Inst, op: Op, operands: &[Type], results: &[Type]) {
     let signatures = &op.info().signatures;
     let given: Vec<Vec<Type>> = signatures.iter().filter_map(|signature| signature.result_types(operands)).collect();
     if given.iter().any(|types| types == results) {

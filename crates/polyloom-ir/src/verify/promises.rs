@@ -6,7 +6,7 @@ mod kind;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::FuncId;
 use crate::function::{Function, FunctionKind, InstData, Module};
-use crate::op::{Group, Op};
+use crate::op::{Op, OpGroup};
 use crate::span::Span;
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ fn check_system_calls(module: &Module, kernel: FuncId, found: &mut Vec<Diagnosti
     walk_with_callees(module, kernel, &mut |_, data| {
         let what = match data.op {
             Op::Print => "printing",
-            op if op.info().group == Group::Debug => "a check that may end the launch",
+            op if op.info().group == OpGroup::Debug => "a check that may end the launch",
             _ => return,
         };
         if seen.insert(data.span) {

@@ -10,7 +10,8 @@ use crate::text::MAX_REGION_DEPTH;
 use rustc_hash::FxHashSet;
 
 pub(super) fn check(func: &Function, module: Option<&Module>, errors: &mut Vec<Diagnostic>) {
-    let mut structure = Structure { func, module, errors, owned: FxHashSet::default(), placed: FxHashSet::default() };
+    let mut structure =
+        StructureCheck { func, module, errors, owned: FxHashSet::default(), placed: FxHashSet::default() };
     structure.owned.insert(func.body);
     let mut pending = vec![(func.body, 1)];
     while let Some((region, depth)) = pending.pop() {
@@ -18,7 +19,7 @@ pub(super) fn check(func: &Function, module: Option<&Module>, errors: &mut Vec<D
     }
 }
 
-struct Structure<'a> {
+struct StructureCheck<'a> {
     func: &'a Function,
     module: Option<&'a Module>,
     errors: &'a mut Vec<Diagnostic>,
@@ -26,7 +27,7 @@ struct Structure<'a> {
     placed: FxHashSet<Inst>,
 }
 
-impl Structure<'_> {
+impl StructureCheck<'_> {
     fn error(&mut self, inst: Option<Inst>, message: String) {
         let span = inst.and_then(|inst| self.func.insts.get(inst)).map_or(self.func.span, |data| data.span);
         self.errors.push(invalid(span, message).help(format!("in @{}", self.func.name)));

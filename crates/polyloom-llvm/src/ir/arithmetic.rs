@@ -29,7 +29,7 @@ macro_rules! conversion {
     )*};
 }
 
-impl Ir<'_> {
+impl IrEmitter<'_> {
     binary! {
         add = LLVMBuildAdd;
         add_nsw = LLVMBuildNSWAdd;
@@ -110,7 +110,8 @@ impl Ir<'_> {
 
     /// Says that an addition, subtraction, multiplication or truncation does not overflow as a signed operation.
     pub(crate) fn no_signed_wrap(&self, value: Val) -> Val {
-        // SAFETY: the flag is set only on instructions that carry it: folding may have left a constant or an operand.
+        // SAFETY: the flag is set only on instructions that carry it, because folding may have left a constant or an
+        // operand.
         unsafe {
             if !LLVMIsAInstruction(value.0).is_null() {
                 use inkwell::llvm_sys::LLVMOpcode::*;

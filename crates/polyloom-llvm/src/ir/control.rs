@@ -2,42 +2,42 @@
 
 use super::*;
 
-impl Ir<'_> {
+impl IrEmitter<'_> {
     /// A new block at the end of the current function.
-    pub(crate) fn block(&self, name: &CStr) -> Block {
+    pub(crate) fn block(&self, name: &CStr) -> BasicBlock {
         // SAFETY: the current block belongs to a function.
         unsafe {
             let function = LLVMGetBasicBlockParent(self.current().0);
-            Block(LLVMAppendBasicBlockInContext(self.context, function, name.as_ptr()))
+            BasicBlock(LLVMAppendBasicBlockInContext(self.context, function, name.as_ptr()))
         }
     }
 
-    pub(crate) fn current(&self) -> Block {
+    pub(crate) fn current(&self) -> BasicBlock {
         // SAFETY: the builder is always positioned in a block while a function is lowered.
-        Block(unsafe { LLVMGetInsertBlock(self.builder) })
+        BasicBlock(unsafe { LLVMGetInsertBlock(self.builder) })
     }
 
-    pub(crate) fn switch_to(&self, block: Block) {
+    pub(crate) fn switch_to(&self, block: BasicBlock) {
         // SAFETY: the block is alive.
         unsafe { LLVMPositionBuilderAtEnd(self.builder, block.0) }
     }
 
-    pub(crate) fn br(&self, target: Block) {
+    pub(crate) fn br(&self, target: BasicBlock) {
         // SAFETY: the block is of the current function.
         unsafe { LLVMBuildBr(self.builder, target.0) };
     }
 
-    pub(crate) fn cond_br(&self, cond: Val, then: Block, otherwise: Block) {
+    pub(crate) fn cond_br(&self, cond: Val, then: BasicBlock, otherwise: BasicBlock) {
         // SAFETY: the condition is an `i1`, the blocks are of the current function.
         unsafe { LLVMBuildCondBr(self.builder, cond.0, then.0, otherwise.0) };
     }
 
-    /// As [`Ir::cond_br`], telling LLVM that the condition hardly ever holds.
-    pub(crate) fn cond_br_unlikely(&self, cond: Val, rare: Block, usual: Block) {
+    /// As [`IrEmitter::cond_br`], telling LLVM that the condition hardly ever holds.
+    pub(crate) fn cond_br_unlikely(&self, cond: Val, rare: BasicBlock, usual: BasicBlock) {
         // SAFETY: as in `cond_br`; the weights are two integers after the node's name.
         unsafe {
             let branch = LLVMBuildCondBr(self.builder, cond.0, rare.0, usual.0);
-            let weight = |n| Meta(LLVMValueAsMetadata(LLVMConstInt(self.int(32).0, n, 0)));
+            let weight = |n| MetadataNode(LLVMValueAsMetadata(LLVMConstInt(self.int(32).0, n, 0)));
             let node = self.meta_node(&[self.meta_string("branch_weights"), weight(1), weight(2000)]);
             self.attach(Val(branch), "prof", node);
         }
@@ -58,19 +58,19 @@ impl Ir<'_> {
         unsafe { LLVMBuildUnreachable(self.builder) };
     }
 
-    /// A phi; its edges follow with [`Ir::add_incoming`].
+    /// A phi; its edges follow with [`IrEmitter::add_incoming`].
     pub(crate) fn phi(&self, ty: Ty) -> Val {
         // SAFETY: phis are emitted before other instructions of a block.
         Val(unsafe { LLVMBuildPhi(self.builder, ty.0, UNNAMED) })
     }
 
-    pub(crate) fn add_incoming(&self, phi: Val, value: Val, from: Block) {
+    pub(crate) fn add_incoming(&self, phi: Val, value: Val, from: BasicBlock) {
         let (mut values, mut blocks) = ([value.0], [from.0]);
         // SAFETY: `phi` is a phi of the value's type.
         unsafe { LLVMAddIncoming(phi.0, values.as_mut_ptr(), blocks.as_mut_ptr(), 1) }
     }
 
-    pub(crate) fn add_function(&self, name: &CStr, params: &[Ty], result: Ty, internal: bool) -> Fun {
+    pub(crate) fn add_function(&self, name: &CStr, params: &[Ty], result: Ty, internal: bool) -> LlvmFunction {
         let mut params: Vec<LLVMTypeRef> = params.iter().map(|t| t.0).collect();
         // SAFETY: the module is alive and copies the name.
         unsafe {
@@ -79,25 +79,26 @@ impl Ir<'_> {
             if internal {
                 LLVMSetLinkage(value, LLVMLinkage::LLVMInternalLinkage);
             }
-            Fun { value, ty }
+            LlvmFunction { value, ty }
         }
     }
 
     /// Starts the function's body: appends its entry block and goes there.
-    pub(crate) fn begin(&self, function: Fun) -> Block {
+    pub(crate) fn begin(&self, function: LlvmFunction) -> BasicBlock {
         // SAFETY: the function has no body yet.
-        let entry = Block(unsafe { LLVMAppendBasicBlockInContext(self.context, function.value, c"entry".as_ptr()) });
+        let entry =
+            BasicBlock(unsafe { LLVMAppendBasicBlockInContext(self.context, function.value, c"entry".as_ptr()) });
         self.switch_to(entry);
         entry
     }
 
-    pub(crate) fn param(&self, function: Fun, index: u32) -> Val {
+    pub(crate) fn param(&self, function: LlvmFunction, index: u32) -> Val {
         // SAFETY: the function has this parameter.
         Val(unsafe { LLVMGetParam(function.value, index) })
     }
 
     /// Sets an attribute of LLVM's own on the function (`place` 0xffff_ffff) or on parameter `place - 1`.
-    pub(crate) fn enum_attribute(&self, function: Fun, place: u32, name: &str) {
+    pub(crate) fn enum_attribute(&self, function: LlvmFunction, place: u32, name: &str) {
         // SAFETY: the name is known to LLVM; kind 0 means that it is not, and is passed over.
         unsafe {
             let kind = LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len());
@@ -109,7 +110,7 @@ impl Ir<'_> {
     }
 
     /// Sets a target-dependent attribute on the function.
-    pub(crate) fn string_attribute(&self, function: Fun, name: &str, value: &str) {
+    pub(crate) fn string_attribute(&self, function: LlvmFunction, name: &str, value: &str) {
         // SAFETY: the context copies both strings.
         unsafe {
             let attribute = LLVMCreateStringAttribute(
@@ -123,7 +124,7 @@ impl Ir<'_> {
         }
     }
 
-    pub(crate) fn call(&self, function: Fun, args: &[Val]) -> Val {
+    pub(crate) fn call(&self, function: LlvmFunction, args: &[Val]) -> Val {
         let mut args: Vec<LLVMValueRef> = args.iter().map(|v| v.0).collect();
         // SAFETY: the arguments have the parameters' types.
         unsafe {
@@ -167,23 +168,23 @@ impl Ir<'_> {
     }
 
     /// Uses LLVM's internal calling convention, which passes vectors in registers.
-    pub(crate) fn set_fast_call(&self, function: Fun) {
+    pub(crate) fn set_fast_call(&self, function: LlvmFunction) {
         // SAFETY: calls read the convention back from the function. 8 is `fastcc`.
         unsafe { LLVMSetFunctionCallConv(function.value, 8) }
     }
 
     /// Takes away the line of source that instructions are for, and gives it.
-    pub(crate) fn take_location(&self) -> Location {
+    pub(crate) fn take_location(&self) -> DebugLocation {
         // SAFETY: the builder is alive.
         unsafe {
             let location = LLVMGetCurrentDebugLocation2(self.builder);
             LLVMSetCurrentDebugLocation2(self.builder, std::ptr::null_mut());
-            Location(location)
+            DebugLocation(location)
         }
     }
 
-    /// Gives back what [`Ir::take_location`] took.
-    pub(crate) fn set_location(&self, location: Location) {
+    /// Gives back what [`IrEmitter::take_location`] took.
+    pub(crate) fn set_location(&self, location: DebugLocation) {
         // SAFETY: the location is of this context, or none.
         unsafe { LLVMSetCurrentDebugLocation2(self.builder, location.0) }
     }
@@ -238,24 +239,24 @@ impl Ir<'_> {
         self.intrinsic(name, &[self.type_of(a)], &[a, b])
     }
 
-    pub(crate) fn meta_string(&self, text: &str) -> Meta {
+    pub(crate) fn meta_string(&self, text: &str) -> MetadataNode {
         // SAFETY: the context copies the text.
-        Meta(unsafe { LLVMMDStringInContext2(self.context, text.as_ptr().cast(), text.len()) })
+        MetadataNode(unsafe { LLVMMDStringInContext2(self.context, text.as_ptr().cast(), text.len()) })
     }
 
-    pub(crate) fn meta_i64(&self, value: u64) -> Meta {
+    pub(crate) fn meta_i64(&self, value: u64) -> MetadataNode {
         // SAFETY: the constant lives in this context.
-        Meta(unsafe { LLVMValueAsMetadata(LLVMConstInt(self.int(64).0, value, 0)) })
+        MetadataNode(unsafe { LLVMValueAsMetadata(LLVMConstInt(self.int(64).0, value, 0)) })
     }
 
-    pub(crate) fn meta_node(&self, operands: &[Meta]) -> Meta {
+    pub(crate) fn meta_node(&self, operands: &[MetadataNode]) -> MetadataNode {
         let mut operands: Vec<LLVMMetadataRef> = operands.iter().map(|m| m.0).collect();
         // SAFETY: the operands live in this context.
-        Meta(unsafe { LLVMMDNodeInContext2(self.context, operands.as_mut_ptr(), operands.len()) })
+        MetadataNode(unsafe { LLVMMDNodeInContext2(self.context, operands.as_mut_ptr(), operands.len()) })
     }
 
     /// Attaches metadata of the given kind to an instruction.
-    pub(crate) fn attach(&self, instruction: Val, kind: &str, node: Meta) {
+    pub(crate) fn attach(&self, instruction: Val, kind: &str, node: MetadataNode) {
         // SAFETY: constants, which folding may have made of an instruction, are left alone.
         unsafe {
             if LLVMIsAInstruction(instruction.0).is_null() {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Ir<'_> {
+impl IrEmitter<'_> {
     /// A stack slot of the current function, allocated in its entry block.
     pub(crate) fn alloca(&self, ty: Ty) -> Val {
         let here = self.current();

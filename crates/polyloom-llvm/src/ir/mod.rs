@@ -4,7 +4,7 @@
 //! apart, while a typed wrapper needs one path for each, so this is a thin layer over the C API: values, types and
 //! blocks are untyped handles, and every method emits one instruction at the current position.
 //!
-//! Architecture invariant: handles never leave the compilation they were made in; [`Ir`] borrows the context and the
+//! Architecture invariant: handles never leave the compilation they were made in; [`IrEmitter`] borrows the context and the
 //! module they live in, and only this module and `target`, `jit`, `nvptx::lines` call LLVM.
 
 mod arithmetic;
@@ -46,27 +46,27 @@ pub(crate) struct Ty(LLVMTypeRef);
 
 /// A basic block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Block(LLVMBasicBlockRef);
+pub(crate) struct BasicBlock(LLVMBasicBlockRef);
 
 /// A function with its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fun {
+pub(crate) struct LlvmFunction {
     value: LLVMValueRef,
     ty: LLVMTypeRef,
 }
 
 /// A line of source, or none.
 #[derive(Clone, Copy)]
-pub(crate) struct Location(LLVMMetadataRef);
+pub(crate) struct DebugLocation(LLVMMetadataRef);
 
 /// A metadata node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Meta(LLVMMetadataRef);
+pub(crate) struct MetadataNode(LLVMMetadataRef);
 
 const UNNAMED: *const c_char = c"".as_ptr();
 
 /// Emits instructions into a module.
-pub(crate) struct Ir<'c> {
+pub(crate) struct IrEmitter<'c> {
     context: LLVMContextRef,
     module: LLVMModuleRef,
     builder: LLVMBuilderRef,
@@ -74,7 +74,7 @@ pub(crate) struct Ir<'c> {
     _module: PhantomData<&'c ()>,
 }
 
-impl Drop for Ir<'_> {
+impl Drop for IrEmitter<'_> {
     fn drop(&mut self) {
         // SAFETY: the builder was created in `new` and is disposed of once.
         unsafe { LLVMDisposeBuilder(self.builder) }
@@ -102,9 +102,9 @@ mod raw {
         }
     }
 
-    impl Fun {
-        pub(crate) fn known(value: LLVMValueRef, ty: LLVMTypeRef) -> Fun {
-            Fun { value, ty }
+    impl LlvmFunction {
+        pub(crate) fn known(value: LLVMValueRef, ty: LLVMTypeRef) -> LlvmFunction {
+            LlvmFunction { value, ty }
         }
 
         pub(crate) fn value(self) -> LLVMValueRef {
@@ -112,7 +112,7 @@ mod raw {
         }
     }
 
-    impl Ir<'_> {
+    impl IrEmitter<'_> {
         pub(crate) fn context(&self) -> LLVMContextRef {
             self.context
         }
@@ -127,13 +127,13 @@ mod raw {
     }
 }
 
-impl<'c> Ir<'c> {
+impl<'c> IrEmitter<'c> {
     /// A builder for `module`.
-    pub(crate) fn new(context: &'c Context, module: &'c Module<'_>) -> Ir<'c> {
+    pub(crate) fn new(context: &'c Context, module: &'c Module<'_>) -> IrEmitter<'c> {
         let context = context.as_ctx_ref();
         // SAFETY: the context outlives `self`.
         let builder = unsafe { LLVMCreateBuilderInContext(context) };
-        Ir { context, module: module.as_mut_ptr(), builder, fast_math: Cell::new(0), _module: PhantomData }
+        IrEmitter { context, module: module.as_mut_ptr(), builder, fast_math: Cell::new(0), _module: PhantomData }
     }
 
     /// Sets the fast-math flags of the floating-point instructions to come and gives those that were set.
@@ -141,7 +141,7 @@ impl<'c> Ir<'c> {
         self.fast_math.replace(flags)
     }
 
-    /// Whether floating-point functions may be approximated.
+    /// Returns true if floating-point functions may be approximated.
     pub(crate) fn may_approximate(&self) -> bool {
         self.fast_math.get() & FAST_APPROXIMATE != 0
     }

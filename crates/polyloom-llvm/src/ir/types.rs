@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Ir<'_> {
+impl IrEmitter<'_> {
     pub(crate) fn int(&self, bits: u32) -> Ty {
         // SAFETY: the context is alive; here and in the other type constructors.
         Ty(unsafe { LLVMIntTypeInContext(self.context, bits) })
@@ -65,7 +65,7 @@ impl Ir<'_> {
         Ty(unsafe { LLVMStructTypeInContext(self.context, fields.as_mut_ptr(), fields.len() as u32, 0) })
     }
 
-    /// How values of a scalar type are held: `i1` for `bool`, bits in `i16` for the 16-bit floats.
+    /// Returns how values of a scalar type are held: `i1` for `bool`, bits in `i16` for the 16-bit floats.
     pub(crate) fn scalar(&self, scalar: Scalar) -> Ty {
         match scalar {
             Scalar::F32 => self.f32(),

@@ -1,13 +1,13 @@
 //! What kernels of the float mode `fast` compute in other ways than LLVM would.
 
-use super::{Lower, Rep, Result};
+use super::{FunctionLowering, Result, ValueRep};
 use crate::ir::*;
 use polyloom_ir::{Inst, Op, Scalar, Value, ValueDef};
 
 /// Lanes of the estimate's one form.
 const LANES: u32 = 16;
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// `a / (x * sqrt(x))` and `a / (d * d * d)` with `d = sqrt(x)`, as forces that fall with the square of the
     /// distance have it, of `f32`; `None` if the instruction is nothing of the kind.
     ///
@@ -15,7 +15,7 @@ impl Lower<'_, '_> {
     /// `a y³ (1 + 3/2 e)`: for an estimate of 14 bits it is less than two units in the last place off. LLVM's Newton
     /// step on the estimate for `x³` takes two multiplications more, a sixth of all that the loop of an n-body kernel
     /// has.
-    pub(super) fn over_cube(&mut self, inst: Inst) -> Result<Option<Rep>> {
+    pub(super) fn over_cube(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let data = &self.func.insts[inst];
         let [a, b] = data.operands[..] else { return Ok(None) };
         let estimates = cfg!(target_arch = "x86_64") && self.arith.processor.vector_bytes == 4 * LANES;
@@ -24,7 +24,7 @@ impl Lower<'_, '_> {
             return Ok(None);
         }
         let Some(x) = self.cubed_root(b) else { return Ok(None) };
-        let (Rep::Vector(x), a) = (self.rep(x)?, self.rep(a)?) else { return Ok(None) };
+        let (ValueRep::Vector(x), a) = (self.rep(x)?, self.rep(a)?) else { return Ok(None) };
         let ir = self.ir;
         let flags = ir.set_fast_math(0);
         let constant = |value: f32, like: Val| {
@@ -34,7 +34,7 @@ impl Lower<'_, '_> {
         // 1 + 3/2 (1 - x y²) = 3/2 (5/3 - x y²): the number above 3/2 makes up for 5/3 rounded down.
         let scaled = |a: Val| ir.fmul(a, constant(1.5f32.next_up(), a));
         let a = match a {
-            Rep::Uniform(a) => ir.splat(scaled(a), self.lanes),
+            ValueRep::Uniform(a) => ir.splat(scaled(a), self.lanes),
             a => scaled(self.vector(a)?),
         };
         let y = self.estimated_reciprocal_root(x);
@@ -43,7 +43,7 @@ impl Lower<'_, '_> {
         let cube = ir.fmul(ir.fmul(a, y), y_squared);
         let quotient = ir.fmul(cube, correction);
         ir.set_fast_math(flags);
-        Ok(Some(Rep::Vector(quotient)))
+        Ok(Some(ValueRep::Vector(quotient)))
     }
 
     /// The `x` whose root's cube a value is.

@@ -1,51 +1,51 @@
 //! The arguments of a kernel: scalars and array descriptors.
 
 use super::memory::ArrayArg;
-use super::{Rep, Result};
+use super::{Result, ValueRep};
 use crate::ir::*;
-use polyloom_codegen::{ArgLayout, ArrayFacts, CodegenError, Variant};
+use polyloom_codegen::{ArgLayout, ArrayFacts, CodeVariant, CodegenError};
 use polyloom_ir::{Function, Scalar, Type};
 use smallvec::SmallVec;
 
-/// What the base address of an aligned array is a multiple of: [`ArrayFacts::aligned`].
+/// Holds what the base address of an aligned array is a multiple of: [`ArrayFacts::aligned`].
 const ALIGNMENT: u64 = 64;
 
-/// Where a kernel's arguments are.
-pub(crate) enum Arguments {
+/// Says where a kernel's arguments are.
+pub(crate) enum KernelArguments {
     /// On the host: in a block in memory, laid out as [`ArgLayout`] says.
     Block { args: Val, layout: ArgLayout },
     /// On a GPU: each is a parameter of the entry, after `first` others. A scalar is passed by value; of an array, the
     /// parameter is a pointer to what [`ArgLayout`] says.
-    Params { function: Fun, first: u32 },
+    Params { function: LlvmFunction, first: u32 },
 }
 
 /// The alias scope of an array.
-pub(crate) fn alias_scope(ir: &Ir<'_>, name: &str) -> Meta {
+pub(crate) fn alias_scope(ir: &IrEmitter<'_>, name: &str) -> MetadataNode {
     let domain = ir.meta_node(&[ir.meta_string("polyloom")]);
     ir.meta_node(&[ir.meta_string(name), domain])
 }
 
-impl Arguments {
+impl KernelArguments {
     /// 8 bytes of the argument with this index, `offset` bytes from where it begins.
-    fn word(&self, ir: &Ir<'_>, index: usize, offset: u32, ty: Ty) -> Val {
+    fn word(&self, ir: &IrEmitter<'_>, index: usize, offset: u32, ty: Ty) -> Val {
         let (base, offset) = match self {
-            Arguments::Block { args, layout } => (*args, layout.offsets[index] + offset),
-            Arguments::Params { function, first } => (ir.param(*function, first + index as u32), offset),
+            KernelArguments::Block { args, layout } => (*args, layout.offsets[index] + offset),
+            KernelArguments::Params { function, first } => (ir.param(*function, first + index as u32), offset),
         };
         ir.load(ty, ir.offset(ir.int(8), base, ir.i64_const(offset.into())), 8)
     }
 
-    fn scalar(&self, ir: &Ir<'_>, index: usize, scalar: Scalar) -> Val {
+    fn scalar(&self, ir: &IrEmitter<'_>, index: usize, scalar: Scalar) -> Val {
         let ty = ir.scalar(scalar);
         match self {
-            Arguments::Block { .. } => {
+            KernelArguments::Block { .. } => {
                 let bits = self.word(ir, index, 0, ir.int(64));
                 match scalar.is_float() && !scalar.is_half() {
                     true => ir.bitcast(ir.int_cast(bits, ir.int(scalar.bits())), ty),
                     false => ir.int_cast(bits, ty),
                 }
             }
-            Arguments::Params { function, first } => {
+            KernelArguments::Params { function, first } => {
                 let value = ir.param(*function, first + index as u32);
                 if scalar == Scalar::Bool { ir.icmp(NE, value, ir.zero(ir.type_of(value))) } else { value }
             }
@@ -53,10 +53,10 @@ impl Arguments {
     }
 
     /// The base address of an array. On a GPU it is one in global memory.
-    fn pointer(&self, ir: &Ir<'_>, index: usize, facts: ArrayFacts) -> Val {
+    fn pointer(&self, ir: &IrEmitter<'_>, index: usize, facts: ArrayFacts) -> Val {
         match self {
-            Arguments::Block { .. } => self.word(ir, index, 0, ir.ptr()),
-            Arguments::Params { .. } => {
+            KernelArguments::Block { .. } => self.word(ir, index, 0, ir.ptr()),
+            KernelArguments::Params { .. } => {
                 let pointer = self.word(ir, index, 0, ir.global_ptr());
                 if facts.aligned {
                     ir.attach(pointer, "align", ir.meta_node(&[ir.meta_i64(ALIGNMENT)]));
@@ -69,19 +69,19 @@ impl Arguments {
     /// Loads scalars and array descriptors.
     pub(crate) fn load(
         &self,
-        ir: &Ir<'_>,
+        ir: &IrEmitter<'_>,
         func: &Function,
-        variant: &Variant,
-    ) -> Result<(Vec<Rep>, Vec<Option<ArrayArg>>)> {
+        variant: &CodeVariant,
+    ) -> Result<(Vec<ValueRep>, Vec<Option<ArrayArg>>)> {
         let wide = ir.int(64);
         let written = func.written_arrays();
-        let scopes: Vec<Meta> =
+        let scopes: Vec<MetadataNode> =
             (0..func.params().len()).map(|index| alias_scope(ir, &format!("array {index}"))).collect();
         let (mut reps, mut arrays) = (Vec::new(), Vec::new());
         for (index, &param) in func.params().iter().enumerate() {
             let (elem, ndim) = match func.ty(param) {
                 Type::Scalar(scalar) => {
-                    reps.push(Rep::Uniform(self.scalar(ir, index, scalar)));
+                    reps.push(ValueRep::Uniform(self.scalar(ir, index, scalar)));
                     arrays.push(None);
                     continue;
                 }
@@ -115,8 +115,8 @@ impl Arguments {
                 let either_written = written[index] || written[other];
                 other != index && either_written && (facts.disjoint || variant.facts.array(other).disjoint)
             };
-            let others: Vec<Meta> = (0..func.params().len()).filter(|&o| apart(o)).map(|o| scopes[o]).collect();
-            reps.push(Rep::Array(index));
+            let others: Vec<MetadataNode> = (0..func.params().len()).filter(|&o| apart(o)).map(|o| scopes[o]).collect();
+            reps.push(ValueRep::Array(index));
             arrays.push(Some(ArrayArg {
                 elem,
                 pointer,

@@ -6,19 +6,19 @@
 
 use super::cast;
 use crate::ir::*;
-use crate::target::Processor;
+use crate::target::HostProcessor;
 use polyloom_ir::{Op, Scalar};
 
-/// What emitting an op needs to know besides its operands.
+/// Describes what emitting an op needs to know besides its operands.
 #[derive(Clone, Copy)]
-pub(crate) struct Arith<'a, 'c> {
+pub(crate) struct ArithContext<'a, 'c> {
     /// The builder.
-    pub(crate) ir: &'a Ir<'c>,
+    pub(crate) ir: &'a IrEmitter<'c>,
     /// The processor.
-    pub(crate) processor: &'a Processor,
+    pub(crate) processor: &'a HostProcessor,
 }
 
-impl Arith<'_, '_> {
+impl ArithContext<'_, '_> {
     /// Emits a native pure op with scalar operands, all of as many lanes. `from` is the type of the first operand that
     /// is not a condition, `to` that of the result. `None` for ops that are not of this kind.
     pub(crate) fn emit(&self, op: Op, from: Scalar, to: Scalar, operands: &[Val]) -> Option<Val> {
@@ -185,8 +185,8 @@ impl Arith<'_, '_> {
     }
 
     /// No processor divides vectors of integers. A float of at least 1.5 times the integer's bits gives the exact
-    /// truncated quotient: where `a / b` is no integer it is at least `1 / b` away from the next one, and the rounding
-    /// error is below `a / b * 2^-p < 1 / b`.
+    /// truncated quotient, because where `a / b` is no integer it is at least `1 / b` away from the next one, and the
+    /// rounding error is below `a / b * 2^-p < 1 / b`.
     fn divide_in_floats(&self, a: Val, b: Val, ty: Scalar) -> Val {
         let ir = self.ir;
         let lanes = ir.n_lanes(a);

@@ -5,17 +5,17 @@
 //! are combined in order too, so the bits are those of one thread after the other; but not those of backward kernels,
 //! whose order nobody has written down: they are combined pair by pair, or over the whole launch ([`super::totals`]).
 
-use super::memory::Address;
-use super::{Lower, Rep, Result, cast};
+use super::memory::GroupAddress;
+use super::{FunctionLowering, Result, ValueRep, cast};
 use crate::ir::*;
 use crate::target::{BLOCK_SCOPE, DEVICE_SCOPE};
 use polyloom_codegen::CodegenError;
-use polyloom_ir::function::{Ordering, Scope};
+use polyloom_ir::function::{AtomicOrdering, MemoryScope};
 use polyloom_ir::{AddressSpace, Imm, Inst, Op, Scalar};
 
 /// The operands of one atomic.
 #[derive(Clone, Copy)]
-struct Update {
+struct AtomicUpdate {
     op: Op,
     elem: Scalar,
     array: usize,
@@ -23,31 +23,31 @@ struct Update {
     scope: &'static str,
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// Lowers an atomic. `None` if nothing uses the old value. LLVM 22 drops the ordering of updates on GPUs, so the
     /// update itself has none, and fences around it have.
-    pub(crate) fn atomic(&mut self, inst: Inst) -> Result<Option<Rep>> {
+    pub(crate) fn atomic(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let widest = self.arith.processor.atomic_scope();
         let data = &self.func.insts[inst];
         let Imm::Memory(order) = data.imm else { return self.update_element(inst, widest) };
         let ir = self.ir;
         let scope = match order.scope {
             // A thread sees its own accesses in order.
-            Scope::Thread => return self.update_element(inst, widest),
-            Scope::Block if self.arith.processor.is_gpu => BLOCK_SCOPE,
-            Scope::Device if self.arith.processor.is_gpu => DEVICE_SCOPE,
+            MemoryScope::Thread => return self.update_element(inst, widest),
+            MemoryScope::Block if self.arith.processor.is_gpu => BLOCK_SCOPE,
+            MemoryScope::Device if self.arith.processor.is_gpu => DEVICE_SCOPE,
             _ => "",
         };
         // Only the threads of a block have its shared memory.
         let is_shared = self.func.ty(data.operands[0]).space() == Some(AddressSpace::Shared);
         let (before, after) = match order.ordering {
-            Ordering::Relaxed => (None, None),
-            Ordering::Acquire => (None, Some(FenceOrder::LLVMAtomicOrderingAcquire)),
-            Ordering::Release => (Some(FenceOrder::LLVMAtomicOrderingRelease), None),
-            Ordering::AcqRel => {
+            AtomicOrdering::Relaxed => (None, None),
+            AtomicOrdering::Acquire => (None, Some(FenceOrder::LLVMAtomicOrderingAcquire)),
+            AtomicOrdering::Release => (Some(FenceOrder::LLVMAtomicOrderingRelease), None),
+            AtomicOrdering::AcqRel => {
                 (Some(FenceOrder::LLVMAtomicOrderingRelease), Some(FenceOrder::LLVMAtomicOrderingAcquire))
             }
-            Ordering::SeqCst => (
+            AtomicOrdering::SeqCst => (
                 Some(FenceOrder::LLVMAtomicOrderingSequentiallyConsistent),
                 Some(FenceOrder::LLVMAtomicOrderingAcquire),
             ),
@@ -62,11 +62,11 @@ impl Lower<'_, '_> {
         Ok(old)
     }
 
-    fn update_element(&mut self, inst: Inst, scope: &'static str) -> Result<Option<Rep>> {
+    fn update_element(&mut self, inst: Inst, scope: &'static str) -> Result<Option<ValueRep>> {
         let func = self.func;
         let data = &func.insts[inst];
         self.has_effects = true;
-        let Rep::Array(array) = self.rep(data.operands[0])? else { return Err(self.unsupported(inst)) };
+        let ValueRep::Array(array) = self.rep(data.operands[0])? else { return Err(self.unsupported(inst)) };
         let elem = self.array_arg(array)?.elem;
         let n_values = if data.op == Op::AtomicCas { 2 } else { 1 };
         let (indices, values) = data.operands[1..].split_at(data.operands.len() - 1 - n_values);
@@ -76,15 +76,15 @@ impl Lower<'_, '_> {
         if self.add_to_total(inst, values[0])? {
             return Ok(None);
         }
-        let update = Update { op: data.op, elem, array, scope };
+        let update = AtomicUpdate { op: data.op, elem, array, scope };
         let address = self.address(array, indices, &reps)?;
-        if let (Address::One(pointer), true) = (&address, self.lanes == 1) {
+        if let (GroupAddress::One(pointer), true) = (&address, self.lanes == 1) {
             let pointer = *pointer;
             let operands = [self.base(values[0])?, self.base(*values.last().unwrap_or(&values[0]))?];
             let old = self.update(update, pointer, operands)?;
-            return Ok(used.then_some(Rep::Uniform(old)));
+            return Ok(used.then_some(ValueRep::Uniform(old)));
         }
-        if let Address::One(pointer) = address
+        if let GroupAddress::One(pointer) = address
             && let Some(old) = self.update_together(update, pointer, values[0], used)?
         {
             return Ok(used.then_some(old));
@@ -93,7 +93,7 @@ impl Lower<'_, '_> {
     }
 
     /// One atomic update of one element. `operands` are the value, or the two of `atomic_cas`.
-    fn update(&mut self, update: Update, pointer: Val, operands: [Val; 2]) -> Result<Val> {
+    fn update(&mut self, update: AtomicUpdate, pointer: Val, operands: [Val; 2]) -> Result<Val> {
         let ir = self.ir;
         let [value, new] = operands;
         let elem = update.elem;
@@ -124,7 +124,8 @@ impl Lower<'_, '_> {
                 true => value,
                 false => ir.bitcast(value, bits),
             };
-            // What PTX has no instruction for, LLVM 22 makes a loop that begins with a plain load: it races.
+            // LLVM 22 makes a loop of an atomic that PTX has no instruction for, and begins it with a plain load, which
+            // races.
             let is_gpu = self.arith.processor.is_gpu;
             let counts = matches!(op, RmwOp::LLVMAtomicRMWBinOpUIncWrap | RmwOp::LLVMAtomicRMWBinOpUDecWrap);
             let old = if is_gpu && (elem.bits() < 32 || counts && elem.bits() == 64) {
@@ -149,7 +150,7 @@ impl Lower<'_, '_> {
 
     /// An update as PTX says it, since LLVM 22 takes every one but `cmpxchg` for one of the device's scope. `None` if
     /// PTX has no such instruction.
-    fn update_in_scope(&self, update: Update, op: RmwOp, pointer: Val, value: Val) -> Option<Val> {
+    fn update_in_scope(&self, update: AtomicUpdate, op: RmwOp, pointer: Val, value: Val) -> Option<Val> {
         let bits = update.elem.bits();
         let sign = if update.elem.is_signed_int() { 's' } else { 'u' };
         let value = if op == RmwOp::LLVMAtomicRMWBinOpSub { self.ir.neg(value) } else { value };
@@ -179,8 +180,8 @@ impl Lower<'_, '_> {
         Some(self.ir.inline_asm(self.ir.type_of(value), &text, &constraints, &[pointer, value]))
     }
 
-    /// Whether the processor adds numbers of this type to memory by one instruction. In global memory, GPUs take
-    /// subnormal `float32` operands and sums for zeros (PTX ISA 9.0 §9.7.13.5).
+    /// Returns true if the processor adds numbers of this type to memory by one instruction. In global memory, GPUs
+    /// take subnormal `float32` operands and sums for zeros (PTX ISA 9.0 §9.7.13.5).
     fn adds_in_memory(&self, elem: Scalar) -> bool {
         self.arith.processor.is_gpu && matches!(elem, Scalar::F32 | Scalar::F64)
     }
@@ -188,7 +189,7 @@ impl Lower<'_, '_> {
     /// Replaces an element by a function of it, trying again when another thread was faster. Gives the old value.
     fn exchange_until_done(
         &mut self,
-        update: Update,
+        update: AtomicUpdate,
         pointer: Val,
         new: impl FnOnce(&mut Self, Val) -> Result<Val>,
     ) -> Result<Val> {
@@ -219,7 +220,7 @@ impl Lower<'_, '_> {
     }
 
     /// Puts `new` in place of `expected`: gives what was there, and whether it was that.
-    fn compare_and_swap(&self, update: Update, pointer: Val, expected: Val, new: Val) -> (Val, Val) {
+    fn compare_and_swap(&self, update: AtomicUpdate, pointer: Val, expected: Val, new: Val) -> (Val, Val) {
         let ir = self.ir;
         // Around elements of 8 and 16 bits LLVM 22 reads the word of a GPU by a plain load, which races.
         if !self.arith.processor.is_gpu || update.elem.bytes() > 2 {
@@ -268,8 +269,8 @@ impl Lower<'_, '_> {
         self.ir.inline_asm(self.ir.int(16), &text, "=h,l,h,h,~{memory}", &[pointer, expected, new])
     }
 
-    /// What an element becomes.
-    fn combine(&mut self, update: Update, old: Val, value: Val) -> Result<Val> {
+    /// Returns what an element becomes.
+    fn combine(&mut self, update: AtomicUpdate, old: Val, value: Val) -> Result<Val> {
         if matches!(update.op, Op::AtomicInc | Op::AtomicDec) {
             return self.count(update, old, value);
         }
@@ -287,8 +288,8 @@ impl Lower<'_, '_> {
         Ok(cast::cast(&self.arith, result, wide, elem))
     }
 
-    /// What `atomic_inc` and `atomic_dec` store.
-    fn count(&mut self, update: Update, old: Val, limit: Val) -> Result<Val> {
+    /// Returns what `atomic_inc` and `atomic_dec` store.
+    fn count(&mut self, update: AtomicUpdate, old: Val, limit: Val) -> Result<Val> {
         let ir = self.ir;
         let (ty, elem) = (ir.type_of(old), update.elem);
         let (zero, one) = (ir.zero(ty), ir.int_const(ty, 1));
@@ -304,7 +305,13 @@ impl Lower<'_, '_> {
     }
 
     /// All lanes update one element: combines their values first where that gives the same as updating in turn.
-    fn update_together(&mut self, update: Update, pointer: Val, value: Rep, used: bool) -> Result<Option<Rep>> {
+    fn update_together(
+        &mut self,
+        update: AtomicUpdate,
+        pointer: Val,
+        value: ValueRep,
+        used: bool,
+    ) -> Result<Option<ValueRep>> {
         let ir = self.ir;
         let value = self.vector(value)?;
         let ty = ir.type_of(value);
@@ -336,7 +343,7 @@ impl Lower<'_, '_> {
             };
             let total = ir.unary_intrinsic(name, idle(identity));
             let old = self.update(update, pointer, [total, total])?;
-            return Ok(Some(Rep::Uniform(old)));
+            return Ok(Some(ValueRep::Uniform(old)));
         }
         if used || !matches!(elem, Scalar::F32 | Scalar::F64) {
             return Ok(None);
@@ -346,19 +353,19 @@ impl Lower<'_, '_> {
                 let value = self.summand(update.op, value);
                 if self.func.metadata.backward {
                     let total = ir.sum_in_any_order(value, ir.scalar(elem));
-                    let sum = Update { op: Op::AtomicAdd, ..update };
-                    return Ok(Some(Rep::Uniform(self.update(sum, pointer, [total; 2])?)));
+                    let sum = AtomicUpdate { op: Op::AtomicAdd, ..update };
+                    return Ok(Some(ValueRep::Uniform(self.update(sum, pointer, [total; 2])?)));
                 }
                 let old = self.exchange_until_done(update, pointer, |_, old| {
                     Ok(ir.intrinsic("llvm.vector.reduce.fadd", &[ty], &[old, value]))
                 })?;
-                Ok(Some(Rep::Uniform(old)))
+                Ok(Some(ValueRep::Uniform(old)))
             }
             _ => Ok(None),
         }
     }
 
-    /// What a sum adds to an element, of which idle lanes are to change nothing: that is what -0.0 does, and
+    /// Returns what a sum adds to an element, of which idle lanes are to change nothing: that is what -0.0 does, and
     /// subtracting is adding the negative.
     pub(super) fn summand(&mut self, op: Op, value: Val) -> Val {
         let ir = self.ir;
@@ -373,13 +380,13 @@ impl Lower<'_, '_> {
     /// Adds to one element of an array.
     pub(super) fn add_to_element(&mut self, array: usize, pointer: Val, value: Val) -> Result<()> {
         let elem = self.array_arg(array)?.elem;
-        let update = Update { op: Op::AtomicAdd, elem, array, scope: self.arith.processor.atomic_scope() };
+        let update = AtomicUpdate { op: Op::AtomicAdd, elem, array, scope: self.arith.processor.atomic_scope() };
         self.update(update, pointer, [value; 2]).map(|_| ())
     }
 
     /// Integer sums whose intermediate values are asked for: every lane gets the old value and the sum of the lanes
     /// before it.
-    fn update_by_prefix(&mut self, update: Update, pointer: Val, value: Val) -> Result<Rep> {
+    fn update_by_prefix(&mut self, update: AtomicUpdate, pointer: Val, value: Val) -> Result<ValueRep> {
         let ir = self.ir;
         let mut sums = value;
         let mut distance = 1;
@@ -391,17 +398,23 @@ impl Lower<'_, '_> {
         let old = self.update(update, pointer, [total, total])?;
         let before = ir.sub(sums, value);
         let old = ir.splat(old, self.lanes);
-        Ok(Rep::Vector(if update.op == Op::AtomicAdd { ir.add(old, before) } else { ir.sub(old, before) }))
+        Ok(ValueRep::Vector(if update.op == Op::AtomicAdd { ir.add(old, before) } else { ir.sub(old, before) }))
     }
 
     /// Lane after lane.
-    fn update_in_turn(&mut self, update: Update, address: Address, values: &[Rep], used: bool) -> Result<Option<Rep>> {
+    fn update_in_turn(
+        &mut self,
+        update: AtomicUpdate,
+        address: GroupAddress,
+        values: &[ValueRep],
+        used: bool,
+    ) -> Result<Option<ValueRep>> {
         let ir = self.ir;
         let elem = ir.scalar(update.elem);
         let lanes = ir.lanes(elem, self.lanes);
         let in_memory = self.memory_type(update.elem);
         let scattered = match address {
-            Address::Scattered(scattered) => Some(self.on_stack(scattered.elements(ir, in_memory))),
+            GroupAddress::Scattered(scattered) => Some(self.on_stack(scattered.elements(ir, in_memory))),
             _ => None,
         };
         let mut stacks = [None; 2];
@@ -413,11 +426,11 @@ impl Lower<'_, '_> {
         let mask = self.full_mask();
         self.for_each_lane(mask, |this, lane| {
             let pointer = match address {
-                Address::One(pointer) => pointer,
-                Address::Row(first) => ir.offset(in_memory, first, lane),
-                Address::ReverseRow(first) => ir.offset(in_memory, first, ir.neg(lane)),
-                Address::Interleaved(rows) => rows.element(ir, in_memory, lane),
-                Address::Scattered(pointers) => match scattered {
+                GroupAddress::One(pointer) => pointer,
+                GroupAddress::Row(first) => ir.offset(in_memory, first, lane),
+                GroupAddress::ReverseRow(first) => ir.offset(in_memory, first, ir.neg(lane)),
+                GroupAddress::Interleaved(rows) => rows.element(ir, in_memory, lane),
+                GroupAddress::Scattered(pointers) => match scattered {
                     Some(stack) => this.lane_on_stack(stack, ir.ptr(), lane),
                     None => ir.extract(pointers.elements(ir, in_memory), lane),
                 },
@@ -432,7 +445,7 @@ impl Lower<'_, '_> {
             }
             Ok(())
         })?;
-        Ok(olds.map(|olds| Rep::Vector(ir.get(lanes, olds))))
+        Ok(olds.map(|olds| ValueRep::Vector(ir.get(lanes, olds))))
     }
 
     /// A vector in memory, where lanes are picked by number.
@@ -442,7 +455,7 @@ impl Lower<'_, '_> {
         slot
     }
 
-    /// One lane of a vector put there by [`Lower::on_stack`].
+    /// One lane of a vector put there by [`FunctionLowering::on_stack`].
     pub(crate) fn lane_on_stack(&self, slot: Val, elem: Ty, lane: Val) -> Val {
         self.ir.get(elem, self.ir.offset(elem, slot, lane))
     }

@@ -5,14 +5,14 @@
 //! effects: idle lanes are given zeros, which take no slow path. The library relies on exact rounding, so its
 //! functions are strict whatever the kernel's float mode.
 
-use super::arith::Arith;
-use super::control::Returns;
-use super::{Exec, Lower, Rep, Reps, Result};
+use super::arith::ArithContext;
+use super::control::ReturnTarget;
+use super::{ExecMask, FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
-use crate::target::Processor;
+use crate::target::HostProcessor;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{CodegenError, function_name};
-use polyloom_ir::uniformity::{Context, Shape, Uniformity};
+use polyloom_ir::uniformity::{Uniformity, UniformityContext, ValueShape};
 use polyloom_ir::{FuncId, Function, Inst, Op, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -20,12 +20,12 @@ use std::ffi::CString;
 
 /// The functions compiled so far, by number of lanes.
 #[derive(Default)]
-pub(crate) struct Callees {
-    functions: FxHashMap<(FuncId, u32), Fun>,
+pub(crate) struct CompiledCallees {
+    functions: FxHashMap<(FuncId, u32), LlvmFunction>,
 }
 
-/// What every function of a module has: the host's instructions, in its widest registers.
-pub(crate) fn set_attributes(ir: &Ir<'_>, processor: &Processor, function: Fun) {
+/// Adds the attributes that every function of a module has: the host's instructions, in its widest registers.
+pub(crate) fn set_attributes(ir: &IrEmitter<'_>, processor: &HostProcessor, function: LlvmFunction) {
     ir.string_attribute(function, "target-cpu", &processor.cpu);
     ir.string_attribute(function, "target-features", &processor.features);
     if !processor.is_gpu {
@@ -48,13 +48,13 @@ pub(crate) fn used_values(func: &Function) -> SecondaryMap<Value, bool> {
     used
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     pub(crate) fn call(&mut self, inst: Inst, callee: FuncId) -> Result<Reps> {
         let func = self.func;
         let data = &func.insts[inst];
         let ir = self.ir;
         let reps = self.reps(&data.operands)?;
-        let uniform = reps.iter().all(|rep| matches!(rep, Rep::Uniform(_)));
+        let uniform = reps.iter().all(|rep| matches!(rep, ValueRep::Uniform(_)));
         let lanes = if uniform { 1 } else { self.lanes };
         let function = self.callee(callee, lanes).map_err(|mut error| {
             if error.span == polyloom_ir::Span::NONE {
@@ -73,7 +73,7 @@ impl Lower<'_, '_> {
             });
         }
         let value = ir.call(function, &args);
-        let rep = |value| if uniform { Rep::Uniform(value) } else { Rep::Vector(value) };
+        let rep = |value| if uniform { ValueRep::Uniform(value) } else { ValueRep::Vector(value) };
         Ok(match data.results.len() {
             0 => Reps::new(),
             1 => [rep(value)].into_iter().collect(),
@@ -81,7 +81,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    fn callee(&mut self, id: FuncId, lanes: u32) -> Result<Fun> {
+    fn callee(&mut self, id: FuncId, lanes: u32) -> Result<LlvmFunction> {
         if let Some(&function) = self.callees.functions.get(&(id, lanes)) {
             return Ok(function);
         }
@@ -125,20 +125,20 @@ impl Lower<'_, '_> {
         Ok(function)
     }
 
-    fn callee_body(&mut self, func: &Function, function: Fun, lanes: u32, results: &[Ty]) -> Result<()> {
+    fn callee_body(&mut self, func: &Function, function: LlvmFunction, lanes: u32, results: &[Ty]) -> Result<()> {
         let ir = self.ir;
-        let shapes = vec![Shape::Varying; func.params().len()];
-        let context = Context { params: &shapes, ..Context::new(self.module, 1) };
+        let shapes = vec![ValueShape::Varying; func.params().len()];
+        let context = UniformityContext { params: &shapes, ..UniformityContext::new(self.module, 1) };
         let uniformity = (lanes > 1).then(|| Uniformity::of(func, &context));
         let used = used_values(func);
         let mut values = SecondaryMap::new();
         for (index, &param) in func.params().iter().enumerate() {
             let value = ir.param(function, index as u32);
-            values[param] = Some(if lanes == 1 { Rep::Uniform(value) } else { Rep::Vector(value) });
+            values[param] = Some(if lanes == 1 { ValueRep::Uniform(value) } else { ValueRep::Vector(value) });
         }
-        let mut lower = Lower {
+        let mut lower = FunctionLowering {
             ir,
-            arith: Arith { ..self.arith },
+            arith: ArithContext { ..self.arith },
             callees: &mut *self.callees,
             module: self.module,
             func,
@@ -153,14 +153,14 @@ impl Lower<'_, '_> {
             thread: None,
             values,
             wide: FxHashMap::default(),
-            exec: Exec::Full,
+            exec: ExecMask::Full,
             exec_slot: None,
             maybe_none: false,
             frames: Vec::new(),
-            returns: Returns::default(),
+            returns: ReturnTarget::default(),
             bail_out: None,
             has_effects: false,
-            choices: crate::nvptx::Choices::default(),
+            choices: crate::nvptx::ChoiceTables::default(),
             lines: None,
         };
         let mut one_by_one = false;
@@ -194,7 +194,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// Instructions up to which a library function always goes inline: calls spill every vector register.
+/// Instructions up to which a library function always goes inline, because calls spill every vector register.
 const INLINE_LIMIT: usize = 80;
 
 fn has_regions(func: &Function) -> bool {

@@ -3,12 +3,12 @@
 //! 16-bit floats are held as their bits. binary16 is converted by the processor where it can; bfloat16 always by
 //! integer arithmetic, because the processor's instruction flushes subnormals.
 
-use super::arith::Arith;
+use super::arith::ArithContext;
 use crate::ir::*;
 use polyloom_ir::Scalar;
 
 /// Converts every lane of `value`.
-pub(crate) fn cast(arith: &Arith<'_, '_>, value: Val, from: Scalar, to: Scalar) -> Val {
+pub(crate) fn cast(arith: &ArithContext<'_, '_>, value: Val, from: Scalar, to: Scalar) -> Val {
     let ir = arith.ir;
     let ty = arith.ty(to, value);
     let zero = || ir.zero(ir.type_of(value));
@@ -51,7 +51,7 @@ pub(crate) fn cast(arith: &Arith<'_, '_>, value: Val, from: Scalar, to: Scalar) 
     }
 }
 
-fn half_to_f32(arith: &Arith<'_, '_>, bits: Val, from: Scalar) -> Val {
+fn half_to_f32(arith: &ArithContext<'_, '_>, bits: Val, from: Scalar) -> Val {
     let ir = arith.ir;
     let lanes = ir.n_lanes(bits);
     let (word, float) = (ir.lanes(ir.int(32), lanes), ir.lanes(ir.f32(), lanes));
@@ -73,7 +73,7 @@ fn half_to_f32(arith: &Arith<'_, '_>, bits: Val, from: Scalar) -> Val {
     ir.bitcast(ir.or(magnitude, sign), float)
 }
 
-fn f32_to_half(arith: &Arith<'_, '_>, value: Val, to: Scalar) -> Val {
+fn f32_to_half(arith: &ArithContext<'_, '_>, value: Val, to: Scalar) -> Val {
     let ir = arith.ir;
     let lanes = ir.n_lanes(value);
     let (word, short) = (ir.lanes(ir.int(32), lanes), ir.lanes(ir.int(16), lanes));
@@ -111,7 +111,7 @@ fn f32_to_half(arith: &Arith<'_, '_>, value: Val, to: Scalar) -> Val {
 
 /// Rounds to odd: toward zero, with the last bit set if anything was lost. Rounding that again to a format with at
 /// least two bits less gives what one rounding would have (Boldo and Melquiond, "When double rounding is odd", 2005).
-fn f64_to_odd_f32(arith: &Arith<'_, '_>, value: Val) -> Val {
+fn f64_to_odd_f32(arith: &ArithContext<'_, '_>, value: Val) -> Val {
     let ir = arith.ir;
     let lanes = ir.n_lanes(value);
     let (word, float) = (ir.lanes(ir.int(32), lanes), ir.lanes(ir.f32(), lanes));

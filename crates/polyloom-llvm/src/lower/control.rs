@@ -4,24 +4,24 @@
 //! `break`, `continue` and `return` take lanes out of the mask: their values are blended into stack slots (which
 //! LLVM promotes to registers) and the lanes come back where the target ends.
 
-use super::values::Edge;
-use super::{Exec, Flow, Lower, Rep, Reps, Result};
+use super::values::MergeEdge;
+use super::{ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
 /// A loop or block being lowered: where `break` and `continue` lead.
-pub(crate) struct Frame {
+pub(crate) struct ControlFrame {
     /// The owning instruction.
     pub(crate) inst: Inst,
     /// The lanes executing where it began. Lanes that reach an end together are these.
-    pub(crate) entry: Exec,
+    pub(crate) entry: ExecMask,
     /// Branches to its end.
-    pub(crate) exits: Vec<Edge>,
+    pub(crate) exits: Vec<MergeEdge>,
     /// Branches to the next iteration.
-    pub(crate) back: Vec<Edge>,
-    /// How lanes leave one by one; `None` if they all leave together.
+    pub(crate) back: Vec<MergeEdge>,
+    /// Says how lanes leave one by one; `None` if they all leave together.
     pub(crate) masked: Option<MaskedFrame>,
 }
 
@@ -35,22 +35,22 @@ pub(crate) struct MaskedFrame {
     pub(crate) parked: Option<Val>,
     /// Their carried values.
     pub(crate) next: SmallVec<[Val; 2]>,
-    /// Whether lanes have left under a mask. If not, the slots say nothing that the edges do not.
+    /// True if lanes have left under a mask. If not, the slots say nothing that the edges do not.
     pub(crate) used: bool,
 }
 
-/// Where `return` leads.
+/// Says where `return` leads.
 #[derive(Default)]
-pub(crate) struct Returns {
+pub(crate) struct ReturnTarget {
     /// Branches to the function's end.
-    pub(crate) edges: Vec<Edge>,
+    pub(crate) edges: Vec<MergeEdge>,
     /// Slots of the results, if lanes may return one by one.
     pub(crate) slots: Option<SmallVec<[Val; 2]>>,
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// Lowers an instruction that owns regions.
-    pub(crate) fn owner(&mut self, inst: Inst) -> Result<Flow> {
+    pub(crate) fn owner(&mut self, inst: Inst) -> Result<RegionFlow> {
         match self.func.insts[inst].op {
             Op::If => self.if_(inst),
             Op::Block => self.block(inst),
@@ -60,23 +60,23 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn if_(&mut self, inst: Inst) -> Result<Flow> {
+    fn if_(&mut self, inst: Inst) -> Result<RegionFlow> {
         let data = &self.func.insts[inst];
         let (then, otherwise) = (data.regions[0], data.regions[1]);
         let cond = self.rep(data.operands[0])?;
         let cond = match cond {
-            Rep::Vector(mask) if self.shape(data.operands[0]).is_uniform() => {
-                Rep::Uniform(self.uniform(Rep::Vector(mask))?)
+            ValueRep::Vector(mask) if self.shape(data.operands[0]).is_uniform() => {
+                ValueRep::Uniform(self.uniform(ValueRep::Vector(mask))?)
             }
             cond => cond,
         };
         let (then_block, else_block);
         match cond {
-            Rep::Uniform(cond) => {
+            ValueRep::Uniform(cond) => {
                 (then_block, else_block) = (self.ir.block(c"then"), self.ir.block(c"else"));
                 self.ir.cond_br(cond, then_block, else_block);
             }
-            Rep::Vector(cond) if self.can_bail_out(inst) => {
+            ValueRep::Vector(cond) if self.can_bail_out(inst) => {
                 // Usually the whole group takes one side; if not, the masked copy of the body starts the group again.
                 let bits = self.mask_bits(cond);
                 let ty = self.ir.type_of(bits);
@@ -113,19 +113,19 @@ impl Lower<'_, '_> {
             self.exec = before;
             let flow = self.region(region)?;
             match flow {
-                Flow::Yields(values) => {
-                    edges.push((true, Edge { block: self.ir.current(), values, exec: self.exec }));
+                RegionFlow::Yields(values) => {
+                    edges.push((true, MergeEdge { block: self.ir.current(), values, exec: self.exec }));
                     reached = true;
                 }
-                Flow::Dead => {
-                    edges.push((false, Edge { block: self.ir.current(), values: Reps::new(), exec: self.exec }));
+                RegionFlow::Dead => {
+                    edges.push((false, MergeEdge { block: self.ir.current(), values: Reps::new(), exec: self.exec }));
                 }
-                Flow::Gone => {}
+                RegionFlow::Gone => {}
             }
         }
         if !reached {
-            let edges: Vec<Edge> = edges.into_iter().map(|(_, edge)| edge).collect();
-            return Ok(if self.join(edges)?.is_some() { Flow::Dead } else { Flow::Gone });
+            let edges: Vec<MergeEdge> = edges.into_iter().map(|(_, edge)| edge).collect();
+            return Ok(if self.join(edges)?.is_some() { RegionFlow::Dead } else { RegionFlow::Gone });
         }
         // A side whose lanes are all gone hands over zeros of whatever the other side yields.
         let like = edges.iter().find(|(yields, _)| *yields).map(|(_, edge)| edge.values.clone()).unwrap_or_default();
@@ -138,28 +138,28 @@ impl Lower<'_, '_> {
                 edge
             })
             .collect();
-        Ok(self.join(edges)?.map_or(Flow::Gone, Flow::Yields))
+        Ok(self.join(edges)?.map_or(RegionFlow::Gone, RegionFlow::Yields))
     }
 
-    pub(crate) fn zero_like(&self, rep: Rep) -> Rep {
+    pub(crate) fn zero_like(&self, rep: ValueRep) -> ValueRep {
         let zero = |value| self.ir.zero(self.ir.type_of(value));
         match rep {
-            Rep::Uniform(value) => Rep::Uniform(zero(value)),
-            Rep::Affine { base, stride } => Rep::Affine { base: zero(base), stride },
-            Rep::Vector(value) => Rep::Vector(zero(value)),
-            Rep::Array(_) => rep,
+            ValueRep::Uniform(value) => ValueRep::Uniform(zero(value)),
+            ValueRep::Affine { base, stride } => ValueRep::Affine { base: zero(base), stride },
+            ValueRep::Vector(value) => ValueRep::Vector(zero(value)),
+            ValueRep::Array(_) => rep,
         }
     }
 
-    /// Whether a divergent `if` may leave for the masked copy of the body: nothing has happened yet that must not
-    /// happen twice, and its condition only compares indices, so that the lanes of a group mostly agree.
+    /// Returns true if a divergent `if` may leave for the masked copy of the body: nothing has happened yet that must
+    /// not happen twice, and its condition only compares indices, so that the lanes of a group mostly agree.
     fn can_bail_out(&self, inst: Inst) -> bool {
         let cond = self.func.insts[inst].operands[0];
-        self.bail_out.is_some() && self.exec == Exec::Full && !self.has_effects && self.compares_indices(cond, 8)
+        self.bail_out.is_some() && self.exec == ExecMask::Full && !self.has_effects && self.compares_indices(cond, 8)
     }
 
-    /// Goes to `then` if all conditions hold. Branches rather than arithmetic: each is predicted well.
-    fn branch_if_all(&self, conditions: &[Val], then: Block, otherwise: Block) {
+    /// Goes to `then` if all conditions hold. Branches rather than arithmetic, because each is predicted well.
+    fn branch_if_all(&self, conditions: &[Val], then: BasicBlock, otherwise: BasicBlock) {
         for (index, &condition) in conditions.iter().enumerate() {
             let is_last = index + 1 == conditions.len();
             let next = if is_last { then } else { self.ir.block(c"and") };
@@ -204,8 +204,8 @@ impl Lower<'_, '_> {
                 let Some(ty) = self.func.ty(a).as_scalar().filter(|ty| ty.is_int()) else { return Ok(None) };
                 let op = if truth { Some(data.op) } else { data.op.inverse(false) };
                 let (index, first, stride, bound, op) = match (self.rep(a)?, self.rep(b)?) {
-                    (Rep::Affine { base, stride }, Rep::Uniform(bound)) => (a, base, stride, bound, op),
-                    (Rep::Uniform(bound), Rep::Affine { base, stride }) => {
+                    (ValueRep::Affine { base, stride }, ValueRep::Uniform(bound)) => (a, base, stride, bound, op),
+                    (ValueRep::Uniform(bound), ValueRep::Affine { base, stride }) => {
                         (b, base, stride, bound, op.and_then(Op::exchanged))
                     }
                     _ => return Ok(None),
@@ -249,7 +249,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn masked_if(&mut self, inst: Inst, cond: Val) -> Result<Flow> {
+    fn masked_if(&mut self, inst: Inst, cond: Val) -> Result<RegionFlow> {
         let data = &self.func.insts[inst];
         let (then, otherwise) = (data.regions[0], data.regions[1]);
         let loses = self.may_lose(inst);
@@ -267,17 +267,17 @@ impl Lower<'_, '_> {
         }
         let (a, b) = match (then_flow, else_flow) {
             (Some(a), Some(b)) => (a, b),
-            (Some(values), None) | (None, Some(values)) => return Ok(Flow::Yields(values)),
-            (None, None) => return Ok(Flow::Dead),
+            (Some(values), None) | (None, Some(values)) => return Ok(RegionFlow::Yields(values)),
+            (None, None) => return Ok(RegionFlow::Dead),
         };
         let merged = a.into_iter().zip(b).map(|(a, b)| {
             if a == b {
                 return Ok(a);
             }
             let (a, b) = (self.vector(a)?, self.vector(b)?);
-            Ok(Rep::Vector(self.ir.select(cond, a, b)))
+            Ok(ValueRep::Vector(self.ir.select(cond, a, b)))
         });
-        Ok(Flow::Yields(merged.collect::<Result<_>>()?))
+        Ok(RegionFlow::Yields(merged.collect::<Result<_>>()?))
     }
 
     /// Lowers one side of a divergent `if`: what it yields, and the lanes executing at its end.
@@ -287,7 +287,7 @@ impl Lower<'_, '_> {
         if loses {
             self.execute(mask);
         } else {
-            self.exec = Exec::Mask(mask);
+            self.exec = ExecMask::Mask(mask);
         }
         let from = self.ir.current();
         let done = branch.then(|| {
@@ -299,36 +299,36 @@ impl Lower<'_, '_> {
         let mut flow = self.region(region)?;
         if let Some(done) = done {
             let last = self.ir.current();
-            if !matches!(flow, Flow::Gone) {
+            if !matches!(flow, RegionFlow::Gone) {
                 self.ir.br(done);
             }
             self.ir.switch_to(done);
-            if let Flow::Yields(values) = flow {
-                // Values from outside the region need no merging: they are there on both paths.
+            if let RegionFlow::Yields(values) = flow {
+                // Values from outside the region need no merging, because they are there on both paths.
                 let outside = |i: usize| self.yielded_from_outside(region, i);
                 let merged = values.into_iter().enumerate();
                 let merged =
                     merged.map(|(i, rep)| if outside(i) { rep } else { self.merge_with_zero(rep, last, &[from]) });
-                flow = Flow::Yields(merged.collect());
+                flow = RegionFlow::Yields(merged.collect());
             }
         }
-        if done.is_none() && matches!(flow, Flow::Gone) {
+        if done.is_none() && matches!(flow, RegionFlow::Gone) {
             self.go_nowhere();
         }
         let end = if loses { self.full_mask() } else { mask };
         Ok(match flow {
-            Flow::Yields(values) => (Some(values), end),
-            Flow::Dead | Flow::Gone => (None, end),
+            RegionFlow::Yields(values) => (Some(values), end),
+            RegionFlow::Dead | RegionFlow::Gone => (None, end),
         })
     }
 
-    /// Goes to a block that nothing leads to: what is emitted there never runs.
+    /// Goes to a block that nothing leads to, so that what is emitted there never runs.
     pub(crate) fn go_nowhere(&mut self) {
         let nowhere = self.ir.block(c"nowhere");
         self.ir.switch_to(nowhere);
     }
 
-    /// Whether value `index` that a region yields is defined outside of it.
+    /// Returns true if value `index` that a region yields is defined outside of it.
     pub(crate) fn yielded_from_outside(&self, region: Region, index: usize) -> bool {
         let func = self.func;
         let Some(last) = func.terminator(region) else { return false };
@@ -339,38 +339,41 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn block(&mut self, inst: Inst) -> Result<Flow> {
+    fn block(&mut self, inst: Inst) -> Result<RegionFlow> {
         let region = self.func.insts[inst].regions[0];
         let masked = if self.splits(inst) { Some(self.masked_frame(inst, false)?) } else { None };
         let (before, mask) = (self.exec, self.mask());
         let loses = self.may_lose(inst);
-        self.frames.push(Frame { inst, entry: before, exits: Vec::new(), back: Vec::new(), masked });
+        self.frames.push(ControlFrame { inst, entry: before, exits: Vec::new(), back: Vec::new(), masked });
         let flow = self.region(region)?;
         let Some(mut frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
         let masked = frame.masked.take().filter(|masked| masked.used);
         let Some(masked) = masked else {
-            if let Flow::Yields(values) = flow {
-                frame.exits.push(Edge { block: self.ir.current(), values, exec: self.exec });
-            } else if let Flow::Dead = flow {
+            if let RegionFlow::Yields(values) = flow {
+                frame.exits.push(MergeEdge { block: self.ir.current(), values, exec: self.exec });
+            } else if let RegionFlow::Dead = flow {
                 // Lanes have left for outer targets; those that left together are all there is.
                 if frame.exits.is_empty() {
-                    return Ok(Flow::Dead);
+                    return Ok(RegionFlow::Dead);
                 }
                 let values = frame.exits[0].values.iter().map(|&rep| self.zero_like(rep)).collect();
-                frame.exits.push(Edge { block: self.ir.current(), values, exec: self.exec });
+                frame.exits.push(MergeEdge { block: self.ir.current(), values, exec: self.exec });
             }
-            return Ok(self.join(frame.exits)?.map_or(Flow::Gone, Flow::Yields));
+            return Ok(self.join(frame.exits)?.map_or(RegionFlow::Gone, RegionFlow::Yields));
         };
-        // Lanes left one by one: everything meets in the slots.
-        let mut edges: Vec<Edge> = frame.exits.into_iter().map(|edge| Edge { values: Reps::new(), ..edge }).collect();
+        // Lanes left one by one, so that everything meets in the slots.
+        let mut edges: Vec<MergeEdge> =
+            frame.exits.into_iter().map(|edge| MergeEdge { values: Reps::new(), ..edge }).collect();
         match flow {
-            Flow::Yields(values) => {
+            RegionFlow::Yields(values) => {
                 let mask = self.mask();
                 self.blend_into(&masked.results, &values, mask)?;
-                edges.push(Edge { block: self.ir.current(), values: Reps::new(), exec: self.exec });
+                edges.push(MergeEdge { block: self.ir.current(), values: Reps::new(), exec: self.exec });
             }
-            Flow::Dead => edges.push(Edge { block: self.ir.current(), values: Reps::new(), exec: self.exec }),
-            Flow::Gone => {}
+            RegionFlow::Dead => {
+                edges.push(MergeEdge { block: self.ir.current(), values: Reps::new(), exec: self.exec })
+            }
+            RegionFlow::Gone => {}
         }
         self.join(edges)?;
         if loses {
@@ -382,16 +385,17 @@ impl Lower<'_, '_> {
         } else {
             self.restore(before, mask);
         }
-        Ok(Flow::Yields(self.masked_results(inst, &masked)?))
+        Ok(RegionFlow::Yields(self.masked_results(inst, &masked)?))
     }
 
-    /// Whether lanes that enter an instruction may leave it for outer targets by the mask, so that fewer come out.
+    /// Returns true if lanes that enter an instruction may leave it for outer targets by the mask, so that fewer come
+    /// out.
     pub(crate) fn may_lose(&self, inst: Inst) -> bool {
-        self.loses_threads(inst) || (self.exec != Exec::Full && self.leaves_by_mask(inst))
+        self.loses_threads(inst) || (self.exec != ExecMask::Full && self.leaves_by_mask(inst))
     }
 
-    /// Whether an instruction's regions have jumps to outer targets that lanes leave for one by one. Under a mask even
-    /// lanes that all leave together do so by the mask.
+    /// Returns true if an instruction's regions have jumps to outer targets that lanes leave for one by one. Under a
+    /// mask even lanes that all leave together do so by the mask.
     pub(crate) fn leaves_by_mask(&self, inst: Inst) -> bool {
         let masked = |target: Inst| self.frames.iter().any(|f| f.inst == target && f.masked.is_some());
         let mut found = false;
@@ -437,7 +441,7 @@ impl Lower<'_, '_> {
     }
 
     /// Writes values to slots in the lanes of `mask`.
-    pub(crate) fn blend_into(&mut self, slots: &[Option<Val>], values: &[Rep], mask: Option<Val>) -> Result<()> {
+    pub(crate) fn blend_into(&mut self, slots: &[Option<Val>], values: &[ValueRep], mask: Option<Val>) -> Result<()> {
         for (slot, &rep) in slots.iter().zip(values) {
             let Some(slot) = *slot else { continue };
             let value = self.vector(rep)?;
@@ -459,7 +463,7 @@ impl Lower<'_, '_> {
         let mut reps = Reps::new();
         for (&result, slot) in data.results.iter().zip(&masked.results) {
             let ty = self.vector_type(self.func.ty(result))?;
-            reps.push(Rep::Vector(match slot {
+            reps.push(ValueRep::Vector(match slot {
                 Some(slot) => self.ir.get(ty, *slot),
                 None => self.ir.zero(ty),
             }));
@@ -468,37 +472,37 @@ impl Lower<'_, '_> {
     }
 
     /// Lowers a region's last instruction.
-    pub(crate) fn terminator(&mut self, inst: Inst) -> Result<Flow> {
+    pub(crate) fn terminator(&mut self, inst: Inst) -> Result<RegionFlow> {
         let data = &self.func.insts[inst];
         let values = self.reps(&data.operands)?;
         match (data.op, &data.imm) {
-            (Op::Yield, _) => Ok(Flow::Yields(values)),
+            (Op::Yield, _) => Ok(RegionFlow::Yields(values)),
             (Op::Break, Imm::Target(target)) => self.jump(*target, values, true),
             (Op::Continue, Imm::Target(target)) => self.jump(*target, values, false),
             (Op::Return, _) => self.return_(inst, values),
             (Op::Unreachable, _) if self.lanes == 1 => {
                 self.ir.unreachable();
-                Ok(Flow::Gone)
+                Ok(RegionFlow::Gone)
             }
             // Lanes that never get here may still share the path with some that leave by a mask.
-            (Op::Unreachable, _) => Ok(Flow::Dead),
+            (Op::Unreachable, _) => Ok(RegionFlow::Dead),
             _ => Err(self.unsupported(inst)),
         }
     }
 
-    fn jump(&mut self, target: Inst, values: Reps, is_break: bool) -> Result<Flow> {
+    fn jump(&mut self, target: Inst, values: Reps, is_break: bool) -> Result<RegionFlow> {
         let mask = self.mask();
         let no_frame = || CodegenError::new("internal error: a jump to something that does not enclose it");
         let index = self.frames.iter().rposition(|f| f.inst == target).ok_or_else(no_frame)?;
         let block = self.ir.current();
         let frame = &mut self.frames[index];
         let exec = if frame.masked.is_none() { frame.entry } else { self.exec };
-        let edge = Edge { block, values: values.clone(), exec };
+        let edge = MergeEdge { block, values: values.clone(), exec };
         let together = frame.masked.is_none() || mask.is_none();
         if together {
             if is_break { &mut frame.exits } else { &mut frame.back }.push(edge);
         }
-        let Some(masked) = &mut frame.masked else { return Ok(Flow::Gone) };
+        let Some(masked) = &mut frame.masked else { return Ok(RegionFlow::Gone) };
         masked.used |= !together;
         let (lanes, slots) = match (is_break, masked.parked) {
             (false, Some(parked)) => (parked, masked.next.iter().map(|&slot| Some(slot)).collect()),
@@ -509,13 +513,13 @@ impl Lower<'_, '_> {
         let before = self.ir.get(self.mask_type(), lanes);
         self.ir.set(lanes, self.ir.or(before, leaving));
         if together {
-            return Ok(Flow::Gone);
+            return Ok(RegionFlow::Gone);
         }
         self.execute_none();
-        Ok(Flow::Dead)
+        Ok(RegionFlow::Dead)
     }
 
-    fn return_(&mut self, inst: Inst, values: Reps) -> Result<Flow> {
+    fn return_(&mut self, inst: Inst, values: Reps) -> Result<RegionFlow> {
         let mask = self.mask();
         let together = mask.is_none() || !self.is_divergent(inst);
         if let Some(slots) = self.returns.slots.clone() {
@@ -523,10 +527,10 @@ impl Lower<'_, '_> {
             self.blend_into(&slots, &values, mask)?;
         }
         if together {
-            self.returns.edges.push(Edge { block: self.ir.current(), values, exec: self.exec });
-            return Ok(Flow::Gone);
+            self.returns.edges.push(MergeEdge { block: self.ir.current(), values, exec: self.exec });
+            return Ok(RegionFlow::Gone);
         }
         self.execute_none();
-        Ok(Flow::Dead)
+        Ok(RegionFlow::Dead)
     }
 }

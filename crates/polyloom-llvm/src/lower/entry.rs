@@ -4,31 +4,31 @@
 //! stands there twice: once for full groups, where the mask is known and vanishes, and once under a mask, for the
 //! end of a row and for groups the first copy gives up on ([`super::BailOut`]).
 
-use super::arguments::Arguments;
-use super::arith::Arith;
-use super::calls::{self, Callees};
-use super::control::Returns;
+use super::arguments::KernelArguments;
+use super::arith::ArithContext;
+use super::calls::{self, CompiledCallees};
+use super::control::ReturnTarget;
 use super::memory::ArrayArg;
 use super::prefetch::{self, Offsets};
-use super::totals::Total;
-use super::values::Edge;
-use super::{BailOut, Exec, Flow, Lower, Rep, Reps, Result, width};
+use super::totals::UpdateTotal;
+use super::values::MergeEdge;
+use super::{BailOut, ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep, width};
 use crate::ir::*;
-use crate::target::{Processor, Vectorize};
+use crate::target::{HostProcessor, VectorizeMode};
 use cranelift_entity::SecondaryMap;
-use polyloom_codegen::{ArgLayout, CodegenError, LaunchContext, SiteTable, Variant};
-use polyloom_ir::uniformity::{Context, Uniformity};
+use polyloom_codegen::{ArgLayout, CodeVariant, CodegenError, LaunchContext, SiteTable};
+use polyloom_ir::uniformity::{Uniformity, UniformityContext};
 use polyloom_ir::{FloatMode, FuncId, Function, Imm, MAX_DIMS, Module, Op, Value, ValueDef};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ffi::CString;
 
-/// How many groups make a row long enough for stores to be aligned in it.
+/// Number of groups that make a row long enough for stores to be aligned in it.
 const LONG_ROW: i64 = 8;
 
-/// Where in the launch the current group is.
+/// Says where in the launch the current group is.
 #[derive(Clone, Copy)]
-pub(crate) struct Thread {
+pub(crate) struct GroupThread {
     /// The launch's rank.
     pub(crate) rank: u8,
     /// Coordinates along the outer axes, `i64`.
@@ -43,18 +43,18 @@ pub(crate) struct Thread {
 
 /// Lowers a kernel into the module and gives where LLVM looks for vectors in it: in code for one thread at a time.
 pub(crate) fn kernel(
-    ir: &Ir<'_>,
-    processor: &Processor,
+    ir: &IrEmitter<'_>,
+    processor: &HostProcessor,
     lanes: Option<u32>,
     module: &Module,
     id: FuncId,
-    variant: &Variant,
+    variant: &CodeVariant,
     name: &str,
-) -> Result<Vectorize> {
+) -> Result<VectorizeMode> {
     let func = &module.functions[id];
     let disjoint = |index: usize| variant.facts.array(index).disjoint;
     let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
-    let context = Context { disjoint: &disjoint, ..Context::new(module, rank) };
+    let context = UniformityContext { disjoint: &disjoint, ..UniformityContext::new(module, rank) };
     let uniformity = Uniformity::of(func, &context);
     // Blocks that run as lanes would share the memory that the launch gives for one.
     let lanes = lanes.filter(|_| !func.metadata.by_block);
@@ -68,15 +68,15 @@ pub(crate) fn kernel(
     }
     ir.begin(function);
     let [args, context, begin, end] = [0, 1, 2, 3].map(|i| ir.param(function, i));
-    let mut callees = Callees::default();
+    let mut callees = CompiledCallees::default();
     ir.set_fast_math(fast_math(func.metadata.float_mode));
-    let (params, arrays) = Arguments::Block { args, layout: ArgLayout::of(func) }.load(ir, func, variant)?;
+    let (params, arrays) = KernelArguments::Block { args, layout: ArgLayout::of(func) }.load(ir, func, variant)?;
     let used = calls::used_values(func);
     let sites = SiteTable::of(func);
     let streams = prefetch::streams(func, rank);
     let array_of = |param: Value| func.param_index(param).and_then(|index| arrays[index].as_ref());
     let streams: Vec<_> = streams.into_iter().filter_map(|(param, at)| Some((array_of(param)?, at))).collect();
-    let unit = Unit {
+    let unit = BodyUnit {
         ir,
         processor,
         module,
@@ -94,11 +94,11 @@ pub(crate) fn kernel(
         lines: None,
     };
     let totals = unit.totals();
-    let unit = Unit { totals: &totals, ..unit };
+    let unit = BodyUnit { totals: &totals, ..unit };
     unit.rows(&mut callees, context, begin, end)?;
     ir.set_fast_math(0);
     let slp = lanes == 1;
-    Ok(Vectorize { loops: slp && !width::chooses_again(func, &uniformity), slp })
+    Ok(VectorizeMode { loops: slp && !width::chooses_again(func, &uniformity), slp })
 }
 
 /// The flags of floating-point instructions in this mode.
@@ -110,30 +110,30 @@ pub(crate) fn fast_math(mode: FloatMode) -> u32 {
     }
 }
 
-/// What all copies of the body share.
-pub(crate) struct Unit<'a, 'c> {
-    pub(crate) ir: &'a Ir<'c>,
-    pub(crate) processor: &'a Processor,
+/// Describes what all copies of the body share.
+pub(crate) struct BodyUnit<'a, 'c> {
+    pub(crate) ir: &'a IrEmitter<'c>,
+    pub(crate) processor: &'a HostProcessor,
     pub(crate) module: &'a Module,
     pub(crate) func: &'a Function,
     pub(crate) lanes: u32,
-    /// Whether no two threads of the processor share what is updated.
+    /// True if no two threads of the processor share what is updated.
     pub(crate) alone: bool,
     pub(crate) uniformity: Option<&'a Uniformity>,
     pub(crate) used: &'a SecondaryMap<Value, bool>,
     pub(crate) sites: &'a SiteTable,
     pub(crate) arrays: &'a [Option<ArrayArg>],
-    pub(crate) params: &'a [Rep],
+    pub(crate) params: &'a [ValueRep],
     pub(crate) streams: &'a [(&'a ArrayArg, Offsets)],
-    pub(crate) totals: &'a [Total],
+    pub(crate) totals: &'a [UpdateTotal],
     pub(crate) rank: u8,
-    /// Which lines of source instructions are for, if that is wanted.
-    pub(crate) lines: Option<&'a crate::nvptx::Lines<'a>>,
+    /// Says which lines of source instructions are for, if that is wanted.
+    pub(crate) lines: Option<&'a crate::nvptx::LineTable<'a>>,
 }
 
-impl<'a, 'c> Unit<'a, 'c> {
+impl<'a, 'c> BodyUnit<'a, 'c> {
     /// The loop over rows, and in it the loop over groups.
-    fn rows(&self, callees: &mut Callees, context: Val, begin: Val, end: Val) -> Result<()> {
+    fn rows(&self, callees: &mut CompiledCallees, context: Val, begin: Val, end: Val) -> Result<()> {
         let ir = self.ir;
         let (byte, wide) = (ir.int(8), ir.int(64));
         let outer_axes = self.rank as usize - 1;
@@ -143,7 +143,8 @@ impl<'a, 'c> Unit<'a, 'c> {
         };
         let exit = ir.block(c"exit");
         let some = ir.block(c"some_threads");
-        let mut thread = Thread { rank: self.rank, outer: [None; MAX_DIMS], column: begin, linear: begin, context };
+        let mut thread =
+            GroupThread { rank: self.rank, outer: [None; MAX_DIMS], column: begin, linear: begin, context };
         if outer_axes == 0 {
             ir.cond_br(ir.icmp(ULT, begin, end), some, exit);
             ir.switch_to(some);
@@ -186,7 +187,7 @@ impl<'a, 'c> Unit<'a, 'c> {
         for (slot, &coordinate) in thread.outer.iter_mut().zip(&coordinates) {
             *slot = Some(coordinate);
         }
-        // Where the row starts in the launch, and where this range of it ends.
+        // Start of the row in the launch, and end of this range of it.
         let row_start = ir.sub(linear, column);
         let row_end = ir.binary_intrinsic("llvm.umin", end, ir.add(row_start, inner));
         let last_column = ir.sub(row_end, row_start);
@@ -218,8 +219,8 @@ impl<'a, 'c> Unit<'a, 'c> {
     /// Runs the threads of one row from column `from` up to `to`. Ends where the row is done.
     fn groups(
         &self,
-        callees: &mut Callees,
-        mut thread: Thread,
+        callees: &mut CompiledCallees,
+        mut thread: GroupThread,
         from: Val,
         to: Val,
         row_start: Option<Val>,
@@ -234,7 +235,7 @@ impl<'a, 'c> Unit<'a, 'c> {
         ir.switch_to(head);
         let column = ir.phi(ir.int(64));
         ir.add_incoming(column, from, before);
-        // Where the threads of this group end at the latest.
+        // Latest end of the threads of this group.
         let end = first_end.map_or(to, |first_end| {
             let end = ir.phi(ir.int(64));
             ir.add_incoming(end, first_end, before);
@@ -255,7 +256,7 @@ impl<'a, 'c> Unit<'a, 'c> {
         }
         let masked = ir.block(c"masked");
         let bail_out = (self.lanes > 1).then(|| BailOut { target: masked, from: Vec::new() });
-        let bails = self.body(callees, thread, Exec::Full, bail_out)?;
+        let bails = self.body(callees, thread, ExecMask::Full, bail_out)?;
         let latch = ir.block(c"next_group");
         let after_full = ir.current();
         ir.br(latch);
@@ -285,7 +286,7 @@ impl<'a, 'c> Unit<'a, 'c> {
         }
         let narrow = ir.int_cast(n_active, ir.int(32));
         let mask = ir.icmp(ULT, ir.iota(ir.int(32), self.lanes, 1), ir.splat(narrow, self.lanes));
-        self.body(callees, thread, Exec::Mask(mask), None)?;
+        self.body(callees, thread, ExecMask::Mask(mask), None)?;
         if bails.is_empty() && first_end.is_none() {
             ir.br(done);
         } else {
@@ -296,9 +297,9 @@ impl<'a, 'c> Unit<'a, 'c> {
         Ok(())
     }
 
-    /// Where the first group of a long row ends so that those after it store whole cache lines. `None` if no array is
-    /// known to be stored to in the order of the threads.
-    fn first_group_end(&self, thread: &Thread, to: Val) -> Option<Val> {
+    /// Returns where the first group of a long row ends so that those after it store whole cache lines. `None` if no
+    /// array is known to be stored to in the order of the threads.
+    fn first_group_end(&self, thread: &GroupThread, to: Val) -> Option<Val> {
         let ir = self.ir;
         let array = self.array_stored_in_order()?;
         let bytes = u64::from(self.lanes * array.elem.bytes());
@@ -326,7 +327,7 @@ impl<'a, 'c> Unit<'a, 'c> {
             if data.op != Op::ArrayStore || found.is_some() {
                 return;
             }
-            let Some(Rep::Array(index)) = self.func.param_index(data.operands[0]).map(|param| self.params[param])
+            let Some(ValueRep::Array(index)) = self.func.param_index(data.operands[0]).map(|param| self.params[param])
             else {
                 return;
             };
@@ -349,32 +350,38 @@ impl<'a, 'c> Unit<'a, 'c> {
     }
 
     /// The body for one thread.
-    pub(crate) fn body_of_thread(&self, callees: &mut Callees, thread: Thread) -> Result<()> {
-        self.body(callees, thread, Exec::Full, None).map(|_| ())
+    pub(crate) fn body_of_thread(&self, callees: &mut CompiledCallees, thread: GroupThread) -> Result<()> {
+        self.body(callees, thread, ExecMask::Full, None).map(|_| ())
     }
 
     /// One copy of the body. Gives the blocks that bail out of it.
-    fn body(&self, callees: &mut Callees, thread: Thread, exec: Exec, bail_out: Option<BailOut>) -> Result<Vec<Block>> {
+    fn body(
+        &self,
+        callees: &mut CompiledCallees,
+        thread: GroupThread,
+        exec: ExecMask,
+        bail_out: Option<BailOut>,
+    ) -> Result<Vec<BasicBlock>> {
         let mut lower = self.lower(callees, thread, exec, bail_out);
         lower.run_to_the_end()?;
         Ok(lower.bail_out.map(|bail_out| bail_out.from).unwrap_or_default())
     }
 
-    /// What lowers code of the kernel, with nothing lowered yet.
+    /// Returns what lowers code of the kernel, with nothing lowered yet.
     pub(crate) fn lower<'l>(
         &'l self,
-        callees: &'l mut Callees,
-        thread: Thread,
-        exec: Exec,
+        callees: &'l mut CompiledCallees,
+        thread: GroupThread,
+        exec: ExecMask,
         bail_out: Option<BailOut>,
-    ) -> Lower<'l, 'c> {
+    ) -> FunctionLowering<'l, 'c> {
         let mut values = SecondaryMap::new();
         for (&param, &rep) in self.func.params().iter().zip(self.params) {
             values[param] = Some(rep);
         }
-        Lower {
+        FunctionLowering {
             ir: self.ir,
-            arith: Arith { ir: self.ir, processor: self.processor },
+            arith: ArithContext { ir: self.ir, processor: self.processor },
             callees,
             module: self.module,
             func: self.func,
@@ -393,24 +400,24 @@ impl<'a, 'c> Unit<'a, 'c> {
             exec_slot: None,
             maybe_none: false,
             frames: Vec::new(),
-            returns: Returns::default(),
+            returns: ReturnTarget::default(),
             bail_out,
             has_effects: false,
-            choices: crate::nvptx::Choices::default(),
+            choices: crate::nvptx::ChoiceTables::default(),
             lines: self.lines,
         }
     }
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// Lowers the whole body; the current block afterwards is where all paths through it meet.
     pub(crate) fn run_to_the_end(&mut self) -> Result<Option<Reps>> {
         let flow = self.region(self.func.body)?;
         let mut edges = std::mem::take(&mut self.returns.edges);
-        if !matches!(flow, Flow::Gone) {
+        if !matches!(flow, RegionFlow::Gone) {
             let like = edges.first().map(|edge| edge.values.clone()).unwrap_or_default();
             let values = like.iter().map(|&rep| self.zero_like(rep)).collect();
-            edges.push(Edge { block: self.ir.current(), values, exec: self.exec });
+            edges.push(MergeEdge { block: self.ir.current(), values, exec: self.exec });
         }
         match self.join(edges)? {
             Some(values) => Ok(Some(values)),
@@ -422,11 +429,11 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn thread(&self) -> Result<Thread> {
+    fn thread(&self) -> Result<GroupThread> {
         self.thread.ok_or_else(|| CodegenError::new("internal error: a function asks for its thread index"))
     }
 
-    pub(crate) fn tid(&mut self, axis: u8) -> Result<Rep> {
+    pub(crate) fn tid(&mut self, axis: u8) -> Result<ValueRep> {
         let thread = self.thread()?;
         let narrow = self.ir.int(32);
         if axis + 1 == thread.rank {
@@ -434,26 +441,26 @@ impl Lower<'_, '_> {
             return Ok(self.consecutive(base));
         }
         let coordinate = thread.outer.get(axis as usize).copied().flatten();
-        Ok(Rep::Uniform(match coordinate {
+        Ok(ValueRep::Uniform(match coordinate {
             Some(coordinate) if axis < thread.rank => self.index(coordinate),
             _ => self.ir.int_const(narrow, 0),
         }))
     }
 
-    pub(crate) fn tid_linear(&mut self) -> Result<Rep> {
+    pub(crate) fn tid_linear(&mut self) -> Result<ValueRep> {
         let thread = self.thread()?;
         let base = self.index(thread.linear);
         Ok(self.consecutive(base))
     }
 
-    /// A thread's index or coordinate as `tid` gives it. A launch has fewer than 2^31 threads: nothing is lost.
+    /// A thread's index or coordinate as `tid` gives it. A launch has fewer than 2^31 threads, so that nothing is lost.
     fn index(&mut self, value: Val) -> Val {
         let narrow = self.ir.no_signed_wrap(self.ir.int_cast(value, self.ir.int(32)));
         self.wide.insert(narrow, value);
         narrow
     }
 
-    fn consecutive(&self, base: Val) -> Rep {
-        if self.lanes == 1 { Rep::Uniform(base) } else { Rep::Affine { base, stride: 1 } }
+    fn consecutive(&self, base: Val) -> ValueRep {
+        if self.lanes == 1 { ValueRep::Uniform(base) } else { ValueRep::Affine { base, stride: 1 } }
     }
 }

@@ -1,12 +1,12 @@
 //! What calls back into the runtime: `assert`, `check` and `print`.
 
-use super::{Lower, Rep, Result};
+use super::{FunctionLowering, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::{CodegenError, LaunchContext};
 use polyloom_ir::{Inst, Op};
 use smallvec::SmallVec;
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     fn site(&self, inst: Inst) -> Result<Val> {
         let number = self.sites.and_then(|sites| sites.number(inst));
         let number = number.ok_or_else(|| CodegenError::new("internal error: a check that has no number"))?;
@@ -28,7 +28,7 @@ impl Lower<'_, '_> {
         let cond = self.rep(data.operands[0])?;
         let values = self.reps(&data.operands[1..])?;
         let (any_fails, failing) = match cond {
-            Rep::Uniform(cond) => (ir.not(cond), None),
+            ValueRep::Uniform(cond) => (ir.not(cond), None),
             cond => {
                 let fails = ir.not(self.vector(cond)?);
                 let mask = self.mask();
@@ -46,7 +46,7 @@ impl Lower<'_, '_> {
         let mut reported: SmallVec<[Val; 2]> = SmallVec::new();
         for &rep in &values {
             reported.push(match rep {
-                Rep::Uniform(value) => value,
+                ValueRep::Uniform(value) => value,
                 rep => ir.extract(self.vector(rep)?, lane),
             });
         }
@@ -89,7 +89,7 @@ impl Lower<'_, '_> {
             let scalar = self.scalar_of(operand)?;
             let rep = self.rep(operand)?;
             let (value, in_lanes) = match rep {
-                Rep::Uniform(value) => (value, false),
+                ValueRep::Uniform(value) => (value, false),
                 rep => (self.vector(rep)?, true),
             };
             let lanes = ir.n_lanes(value);

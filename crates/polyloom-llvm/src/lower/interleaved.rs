@@ -9,15 +9,15 @@
 //! the blocks to four vectors with a component of every lane, which the other components are found in: LLVM sees to
 //! that.
 
-use super::memory::Address;
-use super::{Lower, Rep, Reps, Result, transpose};
+use super::memory::GroupAddress;
+use super::{FunctionLowering, Reps, Result, ValueRep, transpose};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Inst, Op, Scalar, Value};
 use smallvec::SmallVec;
 
-/// Longest rows worth it: a component costs as many shuffles as the length has bits.
+/// Longest rows worth it, because a component costs as many shuffles as the length has bits.
 const MAX_LENGTH: i64 = 16;
 
 /// Longest rows of elements of less than four bytes, for which there are no masked loads.
@@ -28,16 +28,16 @@ const BLOCK: u32 = 4;
 
 /// An element for each lane.
 #[derive(Clone, Copy)]
-pub(crate) struct Scattered {
-    /// Where each lane's is, or the block that has it.
+pub(crate) struct ScatteredElements {
+    /// The place where each lane's is, or the block that has it.
     pub(crate) first: Val,
-    /// Which element of its block it is, if it is part of one.
+    /// Says which element of its block it is, if it is part of one.
     pub(crate) place_in_block: Option<u32>,
 }
 
-impl Scattered {
-    /// Where each lane's element is.
-    pub(crate) fn elements(&self, ir: &Ir<'_>, elem: Ty) -> Val {
+impl ScatteredElements {
+    /// Returns where each lane's element is.
+    pub(crate) fn elements(&self, ir: &IrEmitter<'_>, elem: Ty) -> Val {
         match self.place_in_block {
             Some(place) => ir.offset(elem, self.first, ir.splat(ir.i64_const(place.into()), ir.n_lanes(self.first))),
             None => self.first,
@@ -47,24 +47,24 @@ impl Scattered {
 
 /// As many neighbouring rows as there are lanes, and a place in them.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows {
+pub(crate) struct RowBlock {
     /// The first row's first element.
     pub(crate) first: Val,
     /// Elements in a row.
     pub(crate) length: u32,
-    /// Which element of each row is meant.
+    /// Says which element of each row is meant.
     pub(crate) place: u32,
 }
 
-impl Rows {
-    /// Where a lane's element is, or each lane's for a vector of them.
-    pub(crate) fn element(&self, ir: &Ir<'_>, elem: Ty, lane: Val) -> Val {
+impl RowBlock {
+    /// Returns where a lane's element is, or each lane's for a vector of them.
+    pub(crate) fn element(&self, ir: &IrEmitter<'_>, elem: Ty, lane: Val) -> Val {
         let [length, place] = [self.length, self.place].map(|n| ir.splat(ir.i64_const(n.into()), ir.n_lanes(lane)));
         ir.offset(elem, self.first, ir.add(ir.mul(lane, length), place))
     }
 }
 
-/// Which element of a row a load reads or a store writes.
+/// Says which element of a row a load reads or a store writes.
 struct PlaceInRow<'f> {
     array: Value,
     /// The indices that say which row.
@@ -76,13 +76,13 @@ struct PlaceInRow<'f> {
 
 /// Stores that write all of a row together.
 pub(crate) struct RowStore {
-    /// By place in the row.
+    /// Indexed by place in the row.
     stores: SmallVec<[Inst; 4]>,
-    /// How many of them have been passed by.
+    /// Says how many of them have been passed by.
     n_passed: usize,
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// Of an element `inner` bytes into a row: how many elements the row has and which it is, if rows are short enough
     /// to be moved together.
     pub(super) fn place_of(&self, elem: Scalar, row_bytes: i64, inner: i64) -> Option<(u32, u32)> {
@@ -113,7 +113,7 @@ impl Lower<'_, '_> {
         let block = ir.lanes(self.memory_type(elem), BLOCK);
         let pointers = match mask {
             None => first,
-            // Lanes that are not executing load zeros of their own: it may be all of them.
+            // Lanes that are not executing load zeros of their own, because it may be all of them.
             Some(mask) => {
                 let zeros = ir.alloca(block);
                 ir.set(zeros, ir.zero(block));
@@ -141,7 +141,7 @@ impl Lower<'_, '_> {
             };
             ir.shuffle(a, b, (0..groups).flat_map(move |group| (0..BLOCK).map(move |k| pick(group, k))))
         };
-        // Which halves of the blocks, then which halves of those.
+        // Halves of the blocks first, then halves of those.
         let half = place / 2 * 2;
         let (even, odd) = (zip(parts[0], parts[1], half, 1), zip(parts[2], parts[3], half, 1));
         Ok(zip(even, odd, place % 2 * 2, 2))
@@ -157,7 +157,7 @@ impl Lower<'_, '_> {
         vectors[0]
     }
 
-    /// How many lanes are transposed together: a register's.
+    /// Returns the number of lanes that are transposed together: a register's.
     fn lanes_together(&self, elem: Scalar) -> u32 {
         self.lanes.min((self.arith.processor.vector_bytes / elem.bytes()).max(2))
     }
@@ -171,15 +171,15 @@ impl Lower<'_, '_> {
         Some((0..self.lanes * length).step_by(n as usize).map(of_register).collect())
     }
 
-    /// Where each of the registers is that the lanes' rows fill.
-    fn register_pointers(&self, elem: Scalar, rows: Rows) -> Vec<Val> {
+    /// Returns where each of the registers is that the lanes' rows fill.
+    fn register_pointers(&self, elem: Scalar, rows: RowBlock) -> Vec<Val> {
         let (ir, ty) = (self.ir, self.memory_type(elem));
         let places = (0..self.lanes * rows.length).step_by(self.lanes_together(elem) as usize);
         places.map(|place| ir.offset(ty, rows.first, ir.i64_const(place.into()))).collect()
     }
 
     /// Loads neighbouring rows and gives a vector for each place in a row.
-    fn load_columns(&mut self, array: usize, rows: Rows) -> Result<Vec<Val>> {
+    fn load_columns(&mut self, array: usize, rows: RowBlock) -> Result<Vec<Val>> {
         let elem = self.array_arg(array)?.elem;
         let (n, length) = (self.lanes_together(elem), rows.length as usize);
         let masks = self.register_masks(elem, rows.length);
@@ -191,7 +191,7 @@ impl Lower<'_, '_> {
         Ok((0..length).map(|place| self.side_by_side(groups.iter().map(|group| group[place]).collect())).collect())
     }
 
-    pub(super) fn load_interleaved(&mut self, array: usize, rows: Rows) -> Result<Val> {
+    pub(super) fn load_interleaved(&mut self, array: usize, rows: RowBlock) -> Result<Val> {
         Ok(self.load_columns(array, rows)?[rows.place as usize])
     }
 
@@ -203,7 +203,7 @@ impl Lower<'_, '_> {
         let mut loads: SmallVec<[(Inst, usize); 8]> = SmallVec::from_slice(&[(insts[0], first.place)]);
         for &inst in &insts[1..] {
             let data = &func.insts[inst];
-            if !matches!(data.op.info().effect, Effect::Pure | Effect::Read) || !data.regions.is_empty() {
+            if !matches!(data.op.info().effect, OpEffect::Pure | OpEffect::Read) || !data.regions.is_empty() {
                 break;
             }
             if data.op == Op::ArrayLoad
@@ -216,9 +216,9 @@ impl Lower<'_, '_> {
         }
         let array = self.array(first.array)?;
         let reps = self.with_unwrapped(&func.insts[insts[0]].operands[1..], |this, reps, indices| {
-            if let Address::Interleaved(rows) = this.address(array, indices, reps)? {
+            if let GroupAddress::Interleaved(rows) = this.address(array, indices, reps)? {
                 let columns = this.load_columns(array, rows)?;
-                return Ok(loads.iter().map(|&(_, place)| Rep::Vector(columns[place])).collect());
+                return Ok(loads.iter().map(|&(_, place)| ValueRep::Vector(columns[place])).collect());
             }
             let load = |&(inst, _): &(Inst, usize)| {
                 let indices = this.with_constants(&func.insts[inst].operands[1..], indices);
@@ -278,14 +278,14 @@ impl Lower<'_, '_> {
                 if stores.iter().all(Option::is_some) {
                     return Ok(Some(stores.into_iter().flatten().collect()));
                 }
-            } else if data.op.info().effect != Effect::Pure || !data.regions.is_empty() {
+            } else if data.op.info().effect != OpEffect::Pure || !data.regions.is_empty() {
                 break;
             }
         }
         Ok(None)
     }
 
-    /// What a load reads or a store writes if that is an element of a row that constant indices name.
+    /// Returns what a load reads or a store writes if that is an element of a row that constant indices name.
     fn place_in_row(&self, inst: Inst) -> Result<Option<PlaceInRow<'_>>> {
         let data = &self.func.insts[inst];
         let n_values = usize::from(data.op == Op::ArrayStore);
@@ -316,9 +316,9 @@ impl Lower<'_, '_> {
             None => Err(CodegenError::new("internal error: a store of nothing")),
         };
         let stores: Vec<(Vec<Value>, Value)> = operands.into_iter().map(split).collect::<Result<_>>()?;
-        let values = stores.iter().map(|(_, value)| self.rep(*value)).collect::<Result<SmallVec<[Rep; 4]>>>()?;
+        let values = stores.iter().map(|(_, value)| self.rep(*value)).collect::<Result<SmallVec<[ValueRep; 4]>>>()?;
         self.with_unwrapped(&stores[0].0, |this, reps, indices| {
-            if let Address::Interleaved(rows) = this.address(array, indices, reps)? {
+            if let GroupAddress::Interleaved(rows) = this.address(array, indices, reps)? {
                 this.store_columns(array, &values, rows)?;
                 return Ok(Reps::new());
             }
@@ -333,7 +333,7 @@ impl Lower<'_, '_> {
     }
 
     /// Stores neighbouring rows, of which there is a vector for each place in a row.
-    fn store_columns(&mut self, array: usize, values: &[Rep], rows: Rows) -> Result<()> {
+    fn store_columns(&mut self, array: usize, values: &[ValueRep], rows: RowBlock) -> Result<()> {
         let elem = self.array_arg(array)?.elem;
         let n = self.lanes_together(elem);
         let columns = values.iter().map(|&value| self.vector(value)).collect::<Result<Vec<Val>>>()?;

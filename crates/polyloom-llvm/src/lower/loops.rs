@@ -4,18 +4,18 @@
 //! lane is left: values are carried on for all lanes, whatever the finished ones make of them, and the results are
 //! taken from each lane when it leaves.
 
-use super::control::Frame;
-use super::values::{Edge, Kind};
-use super::{Exec, Flow, Lower, Rep, Reps, Result};
+use super::control::ControlFrame;
+use super::values::{CarriedKind, MergeEdge};
+use super::{ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Value};
 use smallvec::SmallVec;
 
-/// How a `for_range` counts.
-struct Counter {
+/// Describes how a `for_range` counts.
+struct LoopCounter {
     param: Value,
-    kind: Kind,
+    kind: CarriedKind,
     /// The counter itself, in the representation `kind`.
     phi: Val,
     step: Val,
@@ -27,14 +27,14 @@ struct Counter {
 }
 
 /// The phis of a loop-carried value.
-struct Carried {
+struct CarriedPhis {
     param: Value,
-    kind: Kind,
+    kind: CarriedKind,
     phi: Val,
 }
 
-impl Lower<'_, '_> {
-    pub(crate) fn for_range(&mut self, inst: Inst) -> Result<Flow> {
+impl FunctionLowering<'_, '_> {
+    pub(crate) fn for_range(&mut self, inst: Inst) -> Result<RegionFlow> {
         let func = self.func;
         let data = &func.insts[inst];
         let body = data.regions[0];
@@ -45,10 +45,10 @@ impl Lower<'_, '_> {
         let inits = self.reps(&data.operands[3..])?;
         let step_const = func.as_const(data.operands[2]);
         // If all lanes make the same number of iterations, the first lane's bounds say how many.
-        let uniform_trips = !masked || bounds.iter().all(|rep| matches!(rep, Rep::Uniform(_)));
-        let on = |this: &Self, rep: Rep| match (uniform_trips, rep) {
+        let uniform_trips = !masked || bounds.iter().all(|rep| matches!(rep, ValueRep::Uniform(_)));
+        let on = |this: &Self, rep: ValueRep| match (uniform_trips, rep) {
             (false, rep) => this.vector(rep),
-            (true, Rep::Vector(_)) => this.uniform(rep),
+            (true, ValueRep::Vector(_)) => this.uniform(rep),
             (true, rep) => this.base(rep),
         };
         let (lo, hi) = (on(self, bounds[0])?, on(self, bounds[1])?);
@@ -57,10 +57,10 @@ impl Lower<'_, '_> {
         let counts_down = step_const == Some(u64::MAX >> (64 - ty.bits())) && ty.is_signed_int();
         let by_one = step_const == Some(1) || counts_down;
         // With steps of one, comparing the counter itself cannot miss the end, nor overflow before it.
-        let by_counter = by_one && uniform_trips && kind != Kind::Vector;
+        let by_counter = by_one && uniform_trips && kind != CarriedKind::Vector;
         let n_trips = if by_counter { None } else { Some(self.trip_count(lo, hi, step_by, ty, step_const)?) };
         let start = self.coerce(bounds[0], kind)?;
-        let step = if kind == Kind::Vector { self.vector(bounds[2])? } else { self.uniform(bounds[2])? };
+        let step = if kind == CarriedKind::Vector { self.vector(bounds[2])? } else { self.uniform(bounds[2])? };
         let carried_inits = self.coerce_all(&params[1..], &inits)?;
 
         let frame = self.frame(inst, masked)?;
@@ -77,10 +77,10 @@ impl Lower<'_, '_> {
             self.ir.add_incoming(done, self.ir.zero(ty), from);
             (n, done)
         });
-        let counter = Counter { param: params[0], kind, phi, step, trips, bound: hi, ty, counts_down };
+        let counter = LoopCounter { param: params[0], kind, phi, step, trips, bound: hi, ty, counts_down };
         let carried = self.carried_phis(&params[1..], &carried_inits, from)?;
         self.define(&carried);
-        self.values[counter.param] = Some(Lower::rep_of(counter.phi, counter.kind));
+        self.values[counter.param] = Some(FunctionLowering::rep_of(counter.phi, counter.kind));
         let more = match counter.trips {
             Some((n, done)) => self.ir.icmp(ULT, self.ir.splat(done, self.ir.n_lanes(n)), n),
             None => {
@@ -93,11 +93,11 @@ impl Lower<'_, '_> {
             }
         };
         let state = LoopState { inst, header, carried, before, mask, finished, counter: Some(counter) };
-        let more = if self.ir.n_lanes(more) == 1 { Rep::Uniform(more) } else { Rep::Vector(more) };
+        let more = if self.ir.n_lanes(more) == 1 { ValueRep::Uniform(more) } else { ValueRep::Vector(more) };
         self.run_loop(frame, body, state, more)
     }
 
-    pub(crate) fn while_(&mut self, inst: Inst) -> Result<Flow> {
+    pub(crate) fn while_(&mut self, inst: Inst) -> Result<RegionFlow> {
         let func = self.func;
         let data = &func.insts[inst];
         let (cond, body) = (data.regions[0], data.regions[1]);
@@ -115,51 +115,57 @@ impl Lower<'_, '_> {
         self.define(&carried);
         // The body sees the same values under parameters of its own.
         for (&param, carried) in func.regions[body].params.iter().zip(&carried) {
-            self.values[param] = Some(Lower::rep_of(carried.phi, carried.kind));
+            self.values[param] = Some(FunctionLowering::rep_of(carried.phi, carried.kind));
         }
         let state = LoopState { inst, header, carried, before, mask, finished, counter: None };
         self.frames.push(frame);
         let flow = self.region(cond)?;
         let Some(frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
         let more = match flow {
-            Flow::Yields(values) => values[0],
-            Flow::Dead => Rep::Uniform(self.ir.bool_const(false)),
-            Flow::Gone => {
-                return Ok(self.join(frame.exits)?.map_or(Flow::Gone, Flow::Yields));
+            RegionFlow::Yields(values) => values[0],
+            RegionFlow::Dead => ValueRep::Uniform(self.ir.bool_const(false)),
+            RegionFlow::Gone => {
+                return Ok(self.join(frame.exits)?.map_or(RegionFlow::Gone, RegionFlow::Yields));
             }
         };
         let more = match (masked, more) {
-            (false, Rep::Vector(_)) => Rep::Uniform(self.uniform(more)?),
+            (false, ValueRep::Vector(_)) => ValueRep::Uniform(self.uniform(more)?),
             _ => more,
         };
         self.run_loop(frame, body, state, more)
     }
 
     /// From the loop's condition, at the current position, to its end.
-    fn run_loop(&mut self, frame: Frame, body: Region, state: LoopState, more: Rep) -> Result<Flow> {
+    fn run_loop(&mut self, frame: ControlFrame, body: Region, state: LoopState, more: ValueRep) -> Result<RegionFlow> {
         match frame.masked {
             None => self.run_uniform(frame, body, state, more),
             Some(_) => self.run_masked(frame, body, state, more),
         }
     }
 
-    fn run_uniform(&mut self, frame: Frame, body: Region, state: LoopState, more: Rep) -> Result<Flow> {
+    fn run_uniform(
+        &mut self,
+        frame: ControlFrame,
+        body: Region,
+        state: LoopState,
+        more: ValueRep,
+    ) -> Result<RegionFlow> {
         let more = self.uniform(more)?;
         let (again, done) = (self.ir.block(c"body"), self.ir.block(c"done"));
         let exec = self.exec;
         self.ir.cond_br(more, again, done);
-        let leave = Edge { block: done, values: state.values(), exec };
+        let leave = MergeEdge { block: done, values: state.values(), exec };
         self.ir.switch_to(again);
         self.frames.push(frame);
         let flow = self.region(body)?;
         let Some(mut frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
         match flow {
-            Flow::Yields(values) => {
-                frame.back.push(Edge { block: self.ir.current(), values, exec: self.exec });
+            RegionFlow::Yields(values) => {
+                frame.back.push(MergeEdge { block: self.ir.current(), values, exec: self.exec });
             }
             // Nothing that reaches this point in an ordinary loop ever runs.
-            Flow::Dead => self.ir.unreachable(),
-            Flow::Gone => {}
+            RegionFlow::Dead => self.ir.unreachable(),
+            RegionFlow::Gone => {}
         }
         if let Some(next) = self.join(frame.back)? {
             if self.exec != exec {
@@ -169,17 +175,23 @@ impl Lower<'_, '_> {
         }
         frame.exits.push(leave);
         self.exec = exec;
-        Ok(self.join(frame.exits)?.map_or(Flow::Gone, Flow::Yields))
+        Ok(self.join(frame.exits)?.map_or(RegionFlow::Gone, RegionFlow::Yields))
     }
 
-    fn run_masked(&mut self, frame: Frame, body: Region, state: LoopState, more: Rep) -> Result<Flow> {
+    fn run_masked(
+        &mut self,
+        frame: ControlFrame,
+        body: Region,
+        state: LoopState,
+        more: ValueRep,
+    ) -> Result<RegionFlow> {
         let Some(masked) = &frame.masked else { return Err(CodegenError::new("internal error: no masks")) };
         let (results, parked, next_slots) = (masked.results.clone(), masked.parked, masked.next.clone());
         let left = masked.left;
         let (again, exit) = (self.ir.block(c"body"), self.ir.block(c"exit"));
         let live = self.full_mask();
         match more {
-            Rep::Uniform(more) => {
+            ValueRep::Uniform(more) => {
                 // All lanes still here finish at the same time.
                 let done = self.ir.block(c"done");
                 self.ir.cond_br(more, again, done);
@@ -197,7 +209,7 @@ impl Lower<'_, '_> {
             }
         }
         self.ir.switch_to(again);
-        self.exec = Exec::Slot;
+        self.exec = ExecMask::Slot;
         if let Some(parked) = parked {
             self.ir.set(parked, self.ir.zero(self.mask_type()));
         }
@@ -206,9 +218,9 @@ impl Lower<'_, '_> {
         let Some(frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
         let Some(masked) = &frame.masked else { return Err(CodegenError::new("internal error: no masks")) };
         let yielded = match flow {
-            Flow::Yields(values) => Some(values),
-            Flow::Dead => None,
-            Flow::Gone => {
+            RegionFlow::Yields(values) => Some(values),
+            RegionFlow::Dead => None,
+            RegionFlow::Gone => {
                 self.go_nowhere();
                 None
             }
@@ -223,7 +235,7 @@ impl Lower<'_, '_> {
                 let slots = masked.next.iter().zip(&state.carried);
                 let next: Reps = slots
                     .map(|(&slot, carried)| {
-                        Ok(Rep::Vector(self.ir.get(self.vector_type(self.func.ty(carried.param))?, slot)))
+                        Ok(ValueRep::Vector(self.ir.get(self.vector_type(self.func.ty(carried.param))?, slot)))
                     })
                     .collect::<Result<_>>()?;
                 let waiting = self.ir.get(self.mask_type(), parked);
@@ -240,7 +252,7 @@ impl Lower<'_, '_> {
         self.ir.switch_to(last);
         self.next_iteration(&state, &next)?;
         self.ir.switch_to(exit);
-        self.exec = Exec::Slot;
+        self.exec = ExecMask::Slot;
         match state.finished {
             // Lanes have left for outer targets: those that come out are the ones that finished or broke out.
             Some(finished) => {
@@ -252,7 +264,7 @@ impl Lower<'_, '_> {
             }
             None => self.restore(state.before, state.mask),
         }
-        Ok(Flow::Yields(self.masked_results(state.inst, masked)?))
+        Ok(RegionFlow::Yields(self.masked_results(state.inst, masked)?))
     }
 
     /// Takes the results of the lanes in `leaving`, which are done.
@@ -266,7 +278,7 @@ impl Lower<'_, '_> {
     }
 
     /// Branches back to the header with the next values.
-    fn next_iteration(&mut self, state: &LoopState, next: &[Rep]) -> Result<()> {
+    fn next_iteration(&mut self, state: &LoopState, next: &[ValueRep]) -> Result<()> {
         let mut values: SmallVec<[Val; 4]> = SmallVec::new();
         for (carried, &rep) in state.carried.iter().zip(next) {
             values.push(self.coerce(rep, carried.kind)?);
@@ -299,7 +311,7 @@ impl Lower<'_, '_> {
 
     /// Gets ready to lower a loop: the lanes executing, and for masked loops that lose lanes to outer targets the slot
     /// of those that finish.
-    fn enter_loop(&mut self, inst: Inst, masked: bool) -> (Exec, Option<Val>, Option<Val>) {
+    fn enter_loop(&mut self, inst: Inst, masked: bool) -> (ExecMask, Option<Val>, Option<Val>) {
         // An effect in the body comes before whatever the next iteration tests.
         self.has_effects |= self.may_have_effects(inst);
         let (before, mask) = (self.exec, self.mask());
@@ -313,10 +325,10 @@ impl Lower<'_, '_> {
         (before, mask, finished)
     }
 
-    /// Whether lanes that enter a loop together may part in it: they leave it at different times, or some take a
-    /// `continue` that others do not.
+    /// Returns true if lanes that enter a loop together may part in it: they leave it at different times, or some take
+    /// a `continue` that others do not.
     fn needs_masks(&self, inst: Inst) -> bool {
-        if self.splits(inst) || (self.exec != Exec::Full && self.leaves_by_mask(inst)) {
+        if self.splits(inst) || (self.exec != ExecMask::Full && self.leaves_by_mask(inst)) {
             return true;
         }
         let (mut parts_inside, mut divergent_continue) = (false, false);
@@ -331,17 +343,17 @@ impl Lower<'_, '_> {
     }
 
     fn may_have_effects(&self, inst: Inst) -> bool {
-        use polyloom_ir::op::Effect;
+        use polyloom_ir::op::OpEffect;
         let mut found = false;
         for &region in &self.func.insts[inst].regions {
             self.func.walk(region, &mut |_, data| {
-                found |= matches!(data.op.info().effect, Effect::Write | Effect::ReadWrite) && data.op != Op::Call;
+                found |= matches!(data.op.info().effect, OpEffect::Write | OpEffect::ReadWrite) && data.op != Op::Call;
             });
         }
         found
     }
 
-    fn frame(&mut self, inst: Inst, masked: bool) -> Result<Frame> {
+    fn frame(&mut self, inst: Inst, masked: bool) -> Result<ControlFrame> {
         let mut has_continue = false;
         for &region in &self.func.insts[inst].regions {
             self.func.walk(region, &mut |_, data| {
@@ -349,32 +361,37 @@ impl Lower<'_, '_> {
             });
         }
         let masked = if masked { Some(self.masked_frame(inst, has_continue)?) } else { None };
-        Ok(Frame { inst, entry: self.exec, exits: Vec::new(), back: Vec::new(), masked })
+        Ok(ControlFrame { inst, entry: self.exec, exits: Vec::new(), back: Vec::new(), masked })
     }
 
-    fn coerce_all(&mut self, params: &[Value], inits: &[Rep]) -> Result<SmallVec<[Val; 4]>> {
+    fn coerce_all(&mut self, params: &[Value], inits: &[ValueRep]) -> Result<SmallVec<[Val; 4]>> {
         params.iter().zip(inits).map(|(&param, &rep)| self.coerce(rep, self.kind(param))).collect()
     }
 
-    fn carried_phis(&mut self, params: &[Value], inits: &[Val], from: Block) -> Result<SmallVec<[Carried; 4]>> {
+    fn carried_phis(
+        &mut self,
+        params: &[Value],
+        inits: &[Val],
+        from: BasicBlock,
+    ) -> Result<SmallVec<[CarriedPhis; 4]>> {
         let mut carried = SmallVec::new();
         for (&param, &init) in params.iter().zip(inits) {
             let kind = self.kind(param);
             let phi = self.ir.phi(self.kind_type(param, kind)?);
             self.ir.add_incoming(phi, init, from);
-            carried.push(Carried { param, kind, phi });
+            carried.push(CarriedPhis { param, kind, phi });
         }
         Ok(carried)
     }
 
-    fn define(&mut self, carried: &[Carried]) {
+    fn define(&mut self, carried: &[CarriedPhis]) {
         for carried in carried {
-            self.values[carried.param] = Some(Lower::rep_of(carried.phi, carried.kind));
+            self.values[carried.param] = Some(FunctionLowering::rep_of(carried.phi, carried.kind));
         }
     }
 
-    /// The number of iterations, as an unsigned number of the counter's width. It always fits: the largest is the
-    /// number of values less one.
+    /// The number of iterations, as an unsigned number of the counter's width. It always fits, because the largest is
+    /// the number of values less one.
     fn trip_count(&mut self, lo: Val, hi: Val, step: Val, ty: Scalar, step_const: Option<u64>) -> Result<Val> {
         let ir = self.ir;
         let llvm = ir.type_of(lo);
@@ -404,22 +421,22 @@ impl Lower<'_, '_> {
     }
 }
 
-/// What all parts of a loop's lowering share.
+/// Describes what all parts of a loop's lowering share.
 struct LoopState {
     inst: Inst,
-    header: Block,
-    carried: SmallVec<[Carried; 4]>,
+    header: BasicBlock,
+    carried: SmallVec<[CarriedPhis; 4]>,
     /// The lanes executing before the loop, and their mask.
-    before: Exec,
+    before: ExecMask,
     mask: Option<Val>,
     /// The slot of the lanes that have finished, where some may be lost to outer targets.
     finished: Option<Val>,
-    counter: Option<Counter>,
+    counter: Option<LoopCounter>,
 }
 
 impl LoopState {
     /// The carried values at the loop's head.
     fn values(&self) -> Reps {
-        self.carried.iter().map(|carried| Lower::rep_of(carried.phi, carried.kind)).collect()
+        self.carried.iter().map(|carried| FunctionLowering::rep_of(carried.phi, carried.kind)).collect()
     }
 }

@@ -5,12 +5,12 @@
 //! matrices that follow each other or are loaded from anywhere (see [`super::interleaved`]), else a gather or scatter.
 //! Everything the lanes share goes into a scalar base address.
 
-use super::interleaved::{Rows, Scattered};
-use super::values::Edge;
-use super::{Lower, Rep, Reps, Result};
+use super::interleaved::{RowBlock, ScatteredElements};
+use super::values::MergeEdge;
+use super::{FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::{ArrayFacts, CodegenError};
-use polyloom_ir::uniformity::Shape;
+use polyloom_ir::uniformity::ValueShape;
 use polyloom_ir::{Inst, Op, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -27,12 +27,12 @@ pub(crate) struct ArrayArg {
     pub(crate) known_strides: SmallVec<[Option<i64>; 4]>,
     pub(crate) facts: ArrayFacts,
     /// Its alias scope, and the scopes of the arrays it shares no memory with.
-    pub(crate) scope: Meta,
-    pub(crate) no_alias: Option<Meta>,
+    pub(crate) scope: MetadataNode,
+    pub(crate) no_alias: Option<MetadataNode>,
 }
 
-/// Where a group's elements are.
-pub(crate) enum Address {
+/// Says where a group's elements are.
+pub(crate) enum GroupAddress {
     /// All lanes mean this element.
     One(Val),
     /// The first lane's element; the other lanes' follow it in memory.
@@ -40,9 +40,9 @@ pub(crate) enum Address {
     /// As `Row`, but the other lanes' elements go before it.
     ReverseRow(Val),
     /// One element of each of some neighbouring rows of a few elements each.
-    Interleaved(Rows),
+    Interleaved(RowBlock),
     /// Anywhere.
-    Scattered(Scattered),
+    Scattered(ScatteredElements),
 }
 
 /// The axis along which the lanes go from row to row.
@@ -56,10 +56,10 @@ enum RowAxis {
     Many,
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     pub(crate) fn array(&self, value: Value) -> Result<usize> {
         match self.rep(value)? {
-            Rep::Array(index) => Ok(index),
+            ValueRep::Array(index) => Ok(index),
             _ => Err(CodegenError::new("internal error: a scalar where an array is needed")),
         }
     }
@@ -73,33 +73,33 @@ impl Lower<'_, '_> {
     }
 
     /// Adds an array that is no parameter.
-    pub(crate) fn add_array(&mut self, array: ArrayArg) -> Rep {
+    pub(crate) fn add_array(&mut self, array: ArrayArg) -> ValueRep {
         self.own_arrays.push(array);
-        Rep::Array(self.arrays.len() + self.own_arrays.len() - 1)
+        ValueRep::Array(self.arrays.len() + self.own_arrays.len() - 1)
     }
 
-    pub(crate) fn dim(&self, array: Value, axis: u8) -> Result<Rep> {
+    pub(crate) fn dim(&self, array: Value, axis: u8) -> Result<ValueRep> {
         let arg = self.array_arg(self.array(array)?)?;
         let extent = arg.extents.get(axis as usize).ok_or_else(|| CodegenError::new("internal error: no such axis"))?;
-        Ok(Rep::Uniform(self.ir.int_cast(*extent, self.ir.int(32))))
+        Ok(ValueRep::Uniform(self.ir.int_cast(*extent, self.ir.int(32))))
     }
 
-    /// How a scalar lies in memory: `bool` takes a byte.
+    /// Returns how a scalar lies in memory: `bool` takes a byte.
     pub(crate) fn memory_type(&self, elem: Scalar) -> Ty {
         if elem == Scalar::Bool { self.ir.int(8) } else { self.ir.scalar(elem) }
     }
 
     /// The address of an element, or of each lane's. `indices` are those of the array's axes.
-    pub(crate) fn address(&self, array: usize, indices: &[Value], reps: &[Rep]) -> Result<Address> {
+    pub(crate) fn address(&self, array: usize, indices: &[Value], reps: &[ValueRep]) -> Result<GroupAddress> {
         let ir = self.ir;
         let arg = self.array_arg(array)?;
         let wide = ir.int(64);
         let mut pointer = arg.pointer;
         let mut step = Some(0i64);
         let mut vector_offset: Option<Val> = None;
-        // What constant indices add, in bytes, and whether all axes so far but those are uniform or step by one.
+        // Sum of the constant indices in bytes, and whether all axes so far but those are uniform or step by one.
         let (mut inner, mut row) = (0i64, RowAxis::None);
-        // How many bytes the last other index counts in.
+        // Number of bytes that the last other index counts in.
         let mut row_bytes = None;
         let lane_int = if arg.facts.offsets_fit_i32 { ir.int(32) } else { wide };
         let lane_type = ir.lanes(lane_int, self.lanes);
@@ -113,18 +113,18 @@ impl Lower<'_, '_> {
             }
             row_bytes = known;
             row = match (rep, row, known) {
-                (Rep::Affine { stride: 1, .. }, RowAxis::None, Some(bytes)) => RowAxis::Is(bytes),
-                (Rep::Uniform(_), RowAxis::None, _) => RowAxis::None,
+                (ValueRep::Affine { stride: 1, .. }, RowAxis::None, Some(bytes)) => RowAxis::Is(bytes),
+                (ValueRep::Uniform(_), RowAxis::None, _) => RowAxis::None,
                 _ => RowAxis::Many,
             };
             let first = match rep {
-                Rep::Uniform(value) => Some(self.widen_index(value, ty)),
-                Rep::Affine { base, stride } if known.is_some() => self.first_index(index, base, stride, ty),
+                ValueRep::Uniform(value) => Some(self.widen_index(value, ty)),
+                ValueRep::Affine { base, stride } if known.is_some() => self.first_index(index, base, stride, ty),
                 _ => None,
             };
             if let Some(index) = first {
                 pointer = ir.offset(ir.int(8), pointer, ir.mul(index, stride));
-                if let (Rep::Affine { stride: lanes_apart, .. }, Some(bytes)) = (rep, known) {
+                if let (ValueRep::Affine { stride: lanes_apart, .. }, Some(bytes)) = (rep, known) {
                     step = step.and_then(|step| lanes_apart.checked_mul(bytes)?.checked_add(step));
                 }
                 continue;
@@ -145,7 +145,7 @@ impl Lower<'_, '_> {
             && step == Some(row_bytes)
             && let Some((length, place)) = self.place_of(arg.elem, row_bytes, inner)
         {
-            return Ok(Address::Interleaved(Rows { first: pointer, length, place }));
+            return Ok(GroupAddress::Interleaved(RowBlock { first: pointer, length, place }));
         }
         let is_near = vector_offset.is_none() && [0, bytes, -bytes].map(Some).contains(&step);
         let block = row_bytes.filter(|_| !is_near).and_then(|row_bytes| self.block_of(arg.elem, row_bytes, inner));
@@ -153,9 +153,9 @@ impl Lower<'_, '_> {
             pointer = ir.offset(ir.int(8), pointer, ir.i64_const(inner));
         }
         Ok(match (vector_offset, step) {
-            (None, Some(0)) => Address::One(pointer),
-            (None, Some(step)) if step == bytes => Address::Row(pointer),
-            (None, Some(step)) if step == -bytes => Address::ReverseRow(pointer),
+            (None, Some(0)) => GroupAddress::One(pointer),
+            (None, Some(step)) if step == bytes => GroupAddress::Row(pointer),
+            (None, Some(step)) if step == -bytes => GroupAddress::ReverseRow(pointer),
             (vector_offset, step) => {
                 let steps = ir.iota(lane_int, self.lanes, step.unwrap_or(0));
                 let offset = vector_offset.map_or(steps, |offset| ir.add(offset, steps));
@@ -163,7 +163,7 @@ impl Lower<'_, '_> {
                     pointer = ir.offset(ir.int(8), pointer, ir.i64_const(block));
                 }
                 let first = ir.offset(ir.int(8), pointer, offset);
-                Address::Scattered(Scattered { first, place_in_block: block.map(|(_, place)| place) })
+                GroupAddress::Scattered(ScatteredElements { first, place_in_block: block.map(|(_, place)| place) })
             }
         })
     }
@@ -182,7 +182,7 @@ impl Lower<'_, '_> {
     /// executes and so has a valid index. `None` if there may be no such number, as where the index wraps between
     /// lanes.
     fn first_index(&self, index: Value, base: Val, stride: i64, ty: Scalar) -> Option<Val> {
-        let is_exact = matches!(self.shape(index), Shape::Affine { exact: true, .. });
+        let is_exact = matches!(self.shape(index), ValueShape::Affine { exact: true, .. });
         if is_exact || ty.bits() == 64 {
             return Some(self.widen_index(base, ty));
         }
@@ -201,7 +201,7 @@ impl Lower<'_, '_> {
         Some(ir.add(self.widen(last), ir.i64_const(-distance)))
     }
 
-    /// Whether the lanes of an affine value are less than half the range of its type apart.
+    /// Returns true if the lanes of an affine value are less than half the range of its type apart.
     fn spans_less_than_half(&self, stride: i64, ty: Scalar) -> bool {
         let distance = i128::from(self.lanes - 1) * i128::from(stride);
         distance.unsigned_abs() < 1 << (ty.bits() - 1)
@@ -217,13 +217,13 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Indices that were made non-negative by `where(i < 0, i + dim, i)`: their `i`, where it is affine and the choice
-    /// is not. Mostly no lane of a group takes the negative side.
-    fn unwrapped(&self, index: Value) -> Option<Rep> {
+    /// Indices that were made non-negative by `where(i < 0, i + dim, i)`, because their `i`, where it is affine and the
+    /// choice is not. Mostly no lane of a group takes the negative side.
+    fn unwrapped(&self, index: Value) -> Option<ValueRep> {
         let func = self.func;
         let ValueDef::Result(inst, _) = func.values[index].def else { return None };
         let select = &func.insts[inst];
-        if select.op != Op::Select || !matches!(self.values[index], Some(Rep::Vector(_))) {
+        if select.op != Op::Select || !matches!(self.values[index], Some(ValueRep::Vector(_))) {
             return None;
         }
         let [cond, _, plain] = select.operands[..] else { return None };
@@ -231,7 +231,7 @@ impl Lower<'_, '_> {
         let cond = &func.insts[cond];
         let tests_sign = cond.op == Op::Lt && cond.operands[0] == plain && func.as_const(cond.operands[1]) == Some(0);
         match self.values[plain] {
-            Some(rep @ Rep::Affine { .. }) if tests_sign => Some(rep),
+            Some(rep @ ValueRep::Affine { .. }) if tests_sign => Some(rep),
             _ => None,
         }
     }
@@ -241,14 +241,14 @@ impl Lower<'_, '_> {
     pub(super) fn with_unwrapped(
         &mut self,
         indices: &[Value],
-        mut access: impl FnMut(&mut Self, &[Rep], &[Value]) -> Result<Reps>,
+        mut access: impl FnMut(&mut Self, &[ValueRep], &[Value]) -> Result<Reps>,
     ) -> Result<Reps> {
         let reps = self.reps(indices)?;
         let mut plain: SmallVec<[Value; 4]> = SmallVec::from_slice(indices);
         let mut fast: Reps = reps.clone();
         let mut signs: Option<Val> = None;
         for (axis, &index) in indices.iter().enumerate() {
-            let Some(Rep::Affine { base, stride }) = self.unwrapped(index) else { continue };
+            let Some(ValueRep::Affine { base, stride }) = self.unwrapped(index) else { continue };
             if !self.spans_less_than_half(stride, self.scalar_of(index)?) {
                 continue;
             }
@@ -259,7 +259,7 @@ impl Lower<'_, '_> {
             let last = ir.add(base, ir.int_const(ty, distance as u64));
             let ends = ir.sext_to_64(ir.or(base, last));
             signs = Some(signs.map_or(ends, |signs| ir.or(signs, ends)));
-            fast[axis] = Rep::Affine { base, stride };
+            fast[axis] = ValueRep::Affine { base, stride };
             if let ValueDef::Result(select, _) = self.func.values[index].def {
                 plain[axis] = self.func.insts[select].operands[2];
             }
@@ -273,12 +273,12 @@ impl Lower<'_, '_> {
         for (block, reps, values) in [(near, &fast, &plain[..]), (wrapping, &reps, indices)] {
             self.ir.switch_to(block);
             let result = access(self, reps, values)?;
-            edges.push(Edge { block: self.ir.current(), values: result, exec });
+            edges.push(MergeEdge { block: self.ir.current(), values: result, exec });
         }
         Ok(self.join(edges)?.unwrap_or_default())
     }
 
-    pub(crate) fn array_load(&mut self, inst: Inst) -> Result<Rep> {
+    pub(crate) fn array_load(&mut self, inst: Inst) -> Result<ValueRep> {
         let func = self.func;
         let data = &func.insts[inst];
         let array = self.array(data.operands[0])?;
@@ -289,31 +289,31 @@ impl Lower<'_, '_> {
         loaded.first().copied().ok_or_else(|| CodegenError::new("internal error: a load without a value"))
     }
 
-    pub(super) fn load_from(&mut self, array: usize, address: Address) -> Result<Rep> {
+    pub(super) fn load_from(&mut self, array: usize, address: GroupAddress) -> Result<ValueRep> {
         let ir = self.ir;
         let elem = self.array_arg(array)?.elem;
         let in_memory = self.memory_type(elem);
         let lanes = ir.lanes(in_memory, self.lanes);
         let (value, uniform) = match address {
-            Address::One(pointer) => {
+            GroupAddress::One(pointer) => {
                 let value = ir.load(in_memory, pointer, elem.bytes());
                 self.tag(value, array)?;
                 (value, true)
             }
-            Address::Row(pointer) => {
+            GroupAddress::Row(pointer) => {
                 let mask = self.mask();
                 (self.load_neighbours(array, pointer, mask, self.lanes)?, false)
             }
-            Address::ReverseRow(first) => {
+            GroupAddress::ReverseRow(first) => {
                 let mask = self.mask().map(|mask| ir.reverse(mask));
                 let last = ir.offset(in_memory, first, ir.i64_const(1 - i64::from(self.lanes)));
                 (ir.reverse(self.load_neighbours(array, last, mask, self.lanes)?), false)
             }
-            Address::Interleaved(rows) => (self.load_interleaved(array, rows)?, false),
-            Address::Scattered(Scattered { first, place_in_block: Some(place) }) => {
+            GroupAddress::Interleaved(rows) => (self.load_interleaved(array, rows)?, false),
+            GroupAddress::Scattered(ScatteredElements { first, place_in_block: Some(place) }) => {
                 (self.load_blocks(array, first, place)?, false)
             }
-            Address::Scattered(Scattered { first: pointers, place_in_block: None }) => {
+            GroupAddress::Scattered(ScatteredElements { first: pointers, place_in_block: None }) => {
                 let mask = self.full_mask();
                 let types = [lanes, ir.type_of(pointers)];
                 let value = ir.intrinsic("llvm.masked.gather", &types, &[pointers, mask, ir.zero(lanes)]);
@@ -326,7 +326,7 @@ impl Lower<'_, '_> {
             Scalar::Bool => ir.icmp(NE, value, ir.zero(ir.type_of(value))),
             _ => value,
         };
-        Ok(if uniform { Rep::Uniform(value) } else { Rep::Vector(value) })
+        Ok(if uniform { ValueRep::Uniform(value) } else { ValueRep::Vector(value) })
     }
 
     /// Loads `n` elements that follow each other.
@@ -375,7 +375,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn store_to(&mut self, array: usize, address: Address, value: Rep) -> Result<()> {
+    pub(super) fn store_to(&mut self, array: usize, address: GroupAddress, value: ValueRep) -> Result<()> {
         let ir = self.ir;
         let elem = self.array_arg(array)?.elem;
         let in_memory = |value: Val| match elem {
@@ -383,10 +383,10 @@ impl Lower<'_, '_> {
             _ => value,
         };
         match address {
-            Address::One(pointer) => {
-                // Threads of a group come in order: the last one's value stays.
+            GroupAddress::One(pointer) => {
+                // Threads of a group come in order, so that the last one's value stays.
                 let value = match value {
-                    Rep::Uniform(value) => value,
+                    ValueRep::Uniform(value) => value,
                     value => {
                         let vector = self.vector(value)?;
                         let lane = self.last_executing();
@@ -396,22 +396,22 @@ impl Lower<'_, '_> {
                 let store = ir.store(in_memory(value), pointer, elem.bytes());
                 self.tag(store, array)
             }
-            Address::Row(pointer) => {
+            GroupAddress::Row(pointer) => {
                 let (value, mask) = (in_memory(self.vector(value)?), self.mask());
                 self.store_row(array, value, pointer, mask)
             }
-            Address::ReverseRow(first) => {
+            GroupAddress::ReverseRow(first) => {
                 let value = ir.reverse(in_memory(self.vector(value)?));
                 let mask = self.mask().map(|mask| ir.reverse(mask));
                 let last = ir.offset(self.memory_type(elem), first, ir.i64_const(1 - i64::from(self.lanes)));
                 self.store_row(array, value, last, mask)
             }
-            Address::Interleaved(rows) => {
+            GroupAddress::Interleaved(rows) => {
                 let lanes = ir.iota(ir.int(64), self.lanes, 1);
                 let first = rows.element(ir, self.memory_type(elem), lanes);
-                self.store_to(array, Address::Scattered(Scattered { first, place_in_block: None }), value)
+                self.store_to(array, GroupAddress::Scattered(ScatteredElements { first, place_in_block: None }), value)
             }
-            Address::Scattered(scattered) => {
+            GroupAddress::Scattered(scattered) => {
                 let pointers = scattered.elements(ir, self.memory_type(elem));
                 let (value, mask) = (in_memory(self.vector(value)?), self.full_mask());
                 let types = [ir.type_of(value), ir.type_of(pointers)];

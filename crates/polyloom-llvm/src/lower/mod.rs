@@ -1,8 +1,8 @@
 //! HIR to LLVM IR, a group of threads at a time.
 //!
 //! A function is lowered for a number of lanes: as many consecutive threads of a row, executed in step. With one lane
-//! this is ordinary scalar code. With more, every HIR value is held as [`Rep`] says, scalar wherever the uniformity
-//! analysis allows, and [`Exec`] says which lanes are executing.
+//! this is ordinary scalar code. With more, every HIR value is held as [`ValueRep`] says, scalar wherever the uniformity
+//! analysis allows, and [`ExecMask`] says which lanes are executing.
 //!
 //! Two invariants keep that sound:
 //!
@@ -10,7 +10,7 @@
 //!   touched under the mask alone.
 //! * Where code with an effect on the whole group runs (a scalar load, a loop with a uniform condition), at least one
 //!   lane is executing. Branches around masked code see to that, except where the code is cheap and free of such
-//!   effects (`Lower::is_cheap`).
+//!   effects (`FunctionLowering::is_cheap`).
 //!
 //! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
 //! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`transpose`], [`prefetch`] and [`atomics`]
@@ -35,54 +35,54 @@ mod transpose;
 mod values;
 mod width;
 
-pub(crate) use entry::{Thread, kernel};
+pub(crate) use entry::{GroupThread, kernel};
 pub(crate) use {
-    arguments::{Arguments, alias_scope},
-    calls::{Callees, set_attributes, used_values},
-    entry::{Unit, fast_math},
-    memory::{Address, ArrayArg},
+    arguments::{KernelArguments, alias_scope},
+    calls::{CompiledCallees, set_attributes, used_values},
+    entry::{BodyUnit, fast_math},
+    memory::{ArrayArg, GroupAddress},
 };
 
-use crate::ir::{Block, FenceOrder, Ir, Val};
-use arith::Arith;
-use control::Frame;
+use crate::ir::{BasicBlock, FenceOrder, IrEmitter, Val};
+use arith::ArithContext;
+use control::ControlFrame;
 use cranelift_entity::SecondaryMap;
 use interleaved::RowStore;
 use polyloom_codegen::{CodegenError, SiteTable};
-use polyloom_ir::uniformity::{Shape, Uniformity};
+use polyloom_ir::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// How the value of an HIR value in every lane is held.
+/// Describes how the value of an HIR value in every lane is held.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Rep {
+pub(crate) enum ValueRep {
     /// One scalar for all executing lanes.
     Uniform(Val),
     /// An integer: the first lane's value, and how much more the next lane's is.
     Affine { base: Val, stride: i64 },
     /// One element per lane.
     Vector(Val),
-    /// The array with this index: a parameter or, past those, one of [`Lower::own_arrays`].
+    /// The array with this index: a parameter or, past those, one of [`FunctionLowering::own_arrays`].
     Array(usize),
 }
 
 /// Values of several results or operands.
-pub(crate) type Reps = SmallVec<[Rep; 2]>;
+pub(crate) type Reps = SmallVec<[ValueRep; 2]>;
 
-/// Which lanes are executing.
+/// Says which lanes are executing.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Exec {
+pub(crate) enum ExecMask {
     /// All of them.
     Full,
     /// Those set in this mask.
     Mask(Val),
-    /// Those set in the mask in [`Lower::exec_slot`]: lanes have left for outer targets on some paths to here.
+    /// Those set in the mask in [`FunctionLowering::exec_slot`]: lanes have left for outer targets on some paths to here.
     Slot,
 }
 
-/// What comes after a region's last instruction.
-pub(crate) enum Flow {
+/// Describes what comes after a region's last instruction.
+pub(crate) enum RegionFlow {
     /// It yields these values.
     Yields(Reps),
     /// No lane is executing any more, but control goes on.
@@ -91,25 +91,25 @@ pub(crate) enum Flow {
     Gone,
 }
 
-/// Where the copy of a kernel's body for full groups goes when threads part ways early on: the other copy.
+/// Says where the copy of a kernel's body for full groups goes when threads part ways early on: the other copy.
 pub(crate) struct BailOut {
     /// The other copy's first block.
-    pub(crate) target: Block,
+    pub(crate) target: BasicBlock,
     /// Blocks that branch to it.
-    pub(crate) from: Vec<Block>,
+    pub(crate) from: Vec<BasicBlock>,
 }
 
 /// The lowering of one function for one number of lanes.
-pub(crate) struct Lower<'a, 'c> {
-    pub(crate) ir: &'a Ir<'c>,
-    pub(crate) arith: Arith<'a, 'c>,
-    callees: &'a mut Callees,
+pub(crate) struct FunctionLowering<'a, 'c> {
+    pub(crate) ir: &'a IrEmitter<'c>,
+    pub(crate) arith: ArithContext<'a, 'c>,
+    callees: &'a mut CompiledCallees,
     module: &'a Module,
     pub(crate) func: &'a Function,
     /// The updates that are summed up before they go to memory.
-    totals: &'a [totals::Total],
+    totals: &'a [totals::UpdateTotal],
     lanes: u32,
-    /// Whether no two threads of the processor share what is updated: updates need no exclusive access.
+    /// True if no two threads of the processor share what is updated, so that updates need no exclusive access.
     alone: bool,
     /// `None` for one lane, where everything is uniform.
     uniformity: Option<&'a Uniformity>,
@@ -119,42 +119,42 @@ pub(crate) struct Lower<'a, 'c> {
     arrays: &'a [Option<ArrayArg>],
     /// Arrays that are no parameters: numbered after those that are.
     own_arrays: Vec<ArrayArg>,
-    pub(crate) thread: Option<Thread>,
-    values: SecondaryMap<Value, Option<Rep>>,
+    pub(crate) thread: Option<GroupThread>,
+    values: SecondaryMap<Value, Option<ValueRep>>,
     /// 64-bit counterparts of 32-bit indices, computed in 64 bits so that addresses need no sign extension in loops.
     wide: FxHashMap<Val, Val>,
-    exec: Exec,
+    exec: ExecMask,
     exec_slot: Option<Val>,
     /// Whether, on some path to here, no lane is executing any more.
     maybe_none: bool,
-    frames: Vec<Frame>,
-    returns: control::Returns,
+    frames: Vec<ControlFrame>,
+    returns: control::ReturnTarget,
     bail_out: Option<BailOut>,
-    /// Whether something that cannot be done twice has been emitted; the bail-out starts the group again.
+    /// True if something that cannot be done twice has been emitted; the bail-out starts the group again.
     pub(crate) has_effects: bool,
     /// Choices among constants, for GPUs.
-    pub(crate) choices: crate::nvptx::Choices,
-    /// Which lines of source instructions are for, if that is wanted.
-    lines: Option<&'a crate::nvptx::Lines<'a>>,
+    pub(crate) choices: crate::nvptx::ChoiceTables,
+    /// Says which lines of source instructions are for, if that is wanted.
+    lines: Option<&'a crate::nvptx::LineTable<'a>>,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, CodegenError>;
 
-impl<'a, 'c> Lower<'a, 'c> {
+impl<'a, 'c> FunctionLowering<'a, 'c> {
     /// Lowers a region's instructions at the current position, where at least one lane is executing.
-    fn region(&mut self, region: Region) -> Result<Flow> {
+    fn region(&mut self, region: Region) -> Result<RegionFlow> {
         let outside = std::mem::take(&mut self.maybe_none);
         let flow = self.region_body(region);
         self.maybe_none |= outside;
         flow
     }
 
-    fn region_body(&mut self, region: Region) -> Result<Flow> {
+    fn region_body(&mut self, region: Region) -> Result<RegionFlow> {
         let func = self.func;
         let insts = &func.regions[region].insts;
-        let mut skipped: SmallVec<[Block; 4]> = SmallVec::new();
+        let mut skipped: SmallVec<[BasicBlock; 4]> = SmallVec::new();
         let mut end = None;
-        let mut flow = Flow::Dead;
+        let mut flow = RegionFlow::Dead;
         let mut rows: SmallVec<[RowStore; 2]> = SmallVec::new();
         let mut loaded: SmallVec<[Inst; 8]> = SmallVec::new();
         for (index, &inst) in insts.iter().enumerate() {
@@ -183,11 +183,11 @@ impl<'a, 'c> Lower<'a, 'c> {
             let owner_flow = self.owner(inst)?;
             self.maybe_none |= none_before;
             flow = match owner_flow {
-                Flow::Yields(results) => {
+                RegionFlow::Yields(results) => {
                     for (&result, rep) in data.results.iter().zip(results) {
                         self.values[result] = Some(rep);
                     }
-                    Flow::Dead
+                    RegionFlow::Dead
                 }
                 other => {
                     flow = other;
@@ -195,7 +195,7 @@ impl<'a, 'c> Lower<'a, 'c> {
                 }
             };
             let rest = insts.get(index + 1..).unwrap_or_default();
-            if self.exec == Exec::Slot && self.maybe_none && !self.all_cheap(rest) {
+            if self.exec == ExecMask::Slot && self.maybe_none && !self.all_cheap(rest) {
                 let end = *end.get_or_insert_with(|| self.ir.block(c"none_left"));
                 let any = self.any_executing();
                 let go_on = self.ir.block(c"go_on");
@@ -209,7 +209,7 @@ impl<'a, 'c> Lower<'a, 'c> {
         self.maybe_none = true;
         let last = self.ir.current();
         Ok(match flow {
-            Flow::Yields(values) => {
+            RegionFlow::Yields(values) => {
                 self.ir.br(end);
                 self.ir.switch_to(end);
                 // Values from outside the region are there on all paths.
@@ -218,17 +218,17 @@ impl<'a, 'c> Lower<'a, 'c> {
                         true => rep,
                         false => self.merge_with_zero(rep, last, &skipped),
                     });
-                Flow::Yields(merged.collect())
+                RegionFlow::Yields(merged.collect())
             }
-            Flow::Dead => {
+            RegionFlow::Dead => {
                 self.ir.br(end);
                 self.ir.switch_to(end);
-                Flow::Dead
+                RegionFlow::Dead
             }
-            Flow::Gone => {
+            RegionFlow::Gone => {
                 self.ir.switch_to(end);
-                self.exec = Exec::Slot;
-                Flow::Dead
+                self.exec = ExecMask::Slot;
+                RegionFlow::Dead
             }
         })
     }
@@ -238,7 +238,7 @@ impl<'a, 'c> Lower<'a, 'c> {
         let func = self.func;
         let data = &func.insts[inst];
         let rep = match (data.op, &data.imm) {
-            (Op::Const, Imm::Bits(bits)) => Rep::Uniform(self.constant(self.scalar_of(data.results[0])?, *bits)),
+            (Op::Const, Imm::Bits(bits)) => ValueRep::Uniform(self.constant(self.scalar_of(data.results[0])?, *bits)),
             (Op::Tid, Imm::Axis(axis)) => self.tid(*axis)?,
             (Op::TidLinear, _) => self.tid_linear()?,
             (Op::Dim, Imm::Axis(axis)) => self.dim(data.operands[0], *axis)?,
@@ -262,7 +262,7 @@ impl<'a, 'c> Lower<'a, 'c> {
             (Op::ArrayStore, _) => return self.array_store(inst),
             (Op::Assert | Op::Check, _) => return self.check(inst),
             (Op::Print, _) => return self.print(inst),
-            (op, _) if op.info().group == polyloom_ir::op::Group::Gpu && self.arith.processor.is_gpu => {
+            (op, _) if op.info().group == polyloom_ir::op::OpGroup::Gpu && self.arith.processor.is_gpu => {
                 match self.gpu(inst)? {
                     Some(rep) => rep,
                     None => return Ok(()),
@@ -273,7 +273,7 @@ impl<'a, 'c> Lower<'a, 'c> {
                 self.ir.fence(FenceOrder::LLVMAtomicOrderingSequentiallyConsistent, "");
                 return Ok(());
             }
-            (op, _) if op.info().group == polyloom_ir::op::Group::Atomic => match self.atomic(inst)? {
+            (op, _) if op.info().group == polyloom_ir::op::OpGroup::Atomic => match self.atomic(inst)? {
                 Some(rep) => rep,
                 None => return Ok(()),
             },
@@ -293,7 +293,7 @@ impl<'a, 'c> Lower<'a, 'c> {
     }
 
     /// Lowers a native pure op: on scalars where the result is uniform or affine, else on vectors.
-    fn pure(&mut self, inst: Inst) -> Result<Rep> {
+    fn pure(&mut self, inst: Inst) -> Result<ValueRep> {
         let func = self.func;
         let data = &func.insts[inst];
         let Some(&result) = data.results.first() else { return Err(self.unsupported(inst)) };
@@ -301,19 +301,19 @@ impl<'a, 'c> Lower<'a, 'c> {
         let typed = if data.op == Op::Select { data.operands.get(1) } else { data.operands.first() };
         let Some(&typed) = typed else { return Err(self.unsupported(inst)) };
         let from = self.scalar_of(typed)?;
-        let reps: SmallVec<[Rep; 4]> = data.operands.iter().map(|&v| self.rep(v)).collect::<Result<_>>()?;
-        let all_uniform = reps.iter().all(|rep| matches!(rep, Rep::Uniform(_)));
-        let have_bases = reps.iter().all(|rep| !matches!(rep, Rep::Vector(_)));
+        let reps: SmallVec<[ValueRep; 4]> = data.operands.iter().map(|&v| self.rep(v)).collect::<Result<_>>()?;
+        let all_uniform = reps.iter().all(|rep| matches!(rep, ValueRep::Uniform(_)));
+        let have_bases = reps.iter().all(|rep| !matches!(rep, ValueRep::Vector(_)));
         let shape = self.shape(result);
-        let on_scalars = all_uniform || (have_bases && shape != Shape::Varying);
+        let on_scalars = all_uniform || (have_bases && shape != ValueShape::Varying);
         let operands: SmallVec<[Val; 4]> = match on_scalars {
             true => reps.iter().map(|&rep| self.base(rep)).collect::<Result<_>>()?,
             false => reps.iter().map(|&rep| self.vector(rep)).collect::<Result<_>>()?,
         };
         let Some(value) = self.arith.emit(data.op, from, to, &operands) else { return Err(self.unsupported(inst)) };
         Ok(match shape {
-            _ if !on_scalars => Rep::Vector(value),
-            Shape::Affine { stride, exact } if !all_uniform => {
+            _ if !on_scalars => ValueRep::Vector(value),
+            ValueShape::Affine { stride, exact } if !all_uniform => {
                 let sums = matches!(data.op, Op::Add | Op::Sub | Op::Mul);
                 if exact && sums && to.is_signed_int() {
                     self.ir.no_signed_wrap(value);
@@ -323,9 +323,9 @@ impl<'a, 'c> Lower<'a, 'c> {
                         self.wide.insert(value, wide);
                     }
                 }
-                Rep::Affine { base: value, stride }
+                ValueRep::Affine { base: value, stride }
             }
-            _ => Rep::Uniform(value),
+            _ => ValueRep::Uniform(value),
         })
     }
 
@@ -347,16 +347,16 @@ impl<'a, 'c> Lower<'a, 'c> {
 
     // ---- what the analysis knows --------------------------------------------------------------------------------
 
-    fn shape(&self, value: Value) -> Shape {
-        self.uniformity.map_or(Shape::Uniform, |u| u.shape(value))
+    fn shape(&self, value: Value) -> ValueShape {
+        self.uniformity.map_or(ValueShape::Uniform, |u| u.shape(value))
     }
 
-    /// Whether the lanes that enter the instruction may part ways inside.
+    /// Returns true if the lanes that enter the instruction may part ways inside.
     fn splits(&self, inst: Inst) -> bool {
         self.uniformity.is_some_and(|u| !u.cond_is_uniform(inst))
     }
 
-    /// Whether lanes that enter the instruction may leave for outer targets while others stay.
+    /// Returns true if lanes that enter the instruction may leave for outer targets while others stay.
     fn loses_threads(&self, inst: Inst) -> bool {
         self.uniformity.is_some_and(|u| u.loses_threads(inst))
     }
@@ -365,7 +365,7 @@ impl<'a, 'c> Lower<'a, 'c> {
         self.uniformity.is_some_and(|u| u.is_divergent(inst))
     }
 
-    /// Whether a region costs less than a branch around it and may run with no lane executing.
+    /// Returns true if a region costs less than a branch around it and may run with no lane executing.
     fn is_cheap(&self, region: Region) -> bool {
         self.all_cheap(&self.func.regions[region].insts)
     }

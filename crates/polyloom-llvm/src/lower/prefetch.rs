@@ -5,39 +5,39 @@
 //! will be the first to touch, which saved up to a third of the time of 5- to 9-point stencils (Zen 5). Where each
 //! thread has one element of each array, asking gained nothing, and cost some percent.
 
-use super::entry::Thread;
+use super::entry::GroupThread;
 use super::memory::ArrayArg;
 use crate::ir::*;
-use polyloom_ir::affine::Affine;
-use polyloom_ir::op::Effect;
+use polyloom_ir::affine::AffineSum;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Function, Op, Region, Value, ValueDef};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-/// How far ahead, in bytes: some groups further than a line takes to arrive, and less than half a page.
+/// Says how far ahead, in bytes: some groups further than a line takes to arrive, and less than half a page.
 const DISTANCE: i64 = 2048;
 
 const LINE: i64 = 64;
 
-/// How many rows of an array make a stencil.
+/// Number of rows of an array make a stencil.
 const MIN_ROWS: usize = 3;
 
 /// Most lines of one array worth asking for in each group.
 const MAX_LINES: i64 = 4;
 
-/// What is added to a thread's coordinates to get the element it accesses.
+/// Describes what is added to a thread's coordinates to get the element it accesses.
 pub(super) type Offsets = SmallVec<[i64; 4]>;
 
 /// The elements of an array that a thread accesses at fixed distances from its coordinates.
-struct Stream {
+struct AccessStream {
     array: Value,
-    /// Of all of them the one that the threads come to first.
+    /// The first of them that the threads come to.
     newest: Offsets,
     /// The distances along the outer axes, each once.
     rows: SmallVec<[Offsets; 4]>,
 }
 
-/// What to ask for: arrays, and which of a thread's elements in each. Empty but for stencils.
+/// Returns what to ask for: arrays, and which of a thread's elements in each. Empty but for stencils.
 pub(super) fn streams(func: &Function, rank: u8) -> Vec<(Value, Offsets)> {
     let mut streams = Vec::new();
     collect(func, func.body, rank, &mut streams);
@@ -46,7 +46,7 @@ pub(super) fn streams(func: &Function, rank: u8) -> Vec<(Value, Offsets)> {
     streams.into_iter().map(|stream| (stream.array, stream.newest)).collect()
 }
 
-fn collect(func: &Function, region: Region, rank: u8, streams: &mut Vec<Stream>) {
+fn collect(func: &Function, region: Region, rank: u8, streams: &mut Vec<AccessStream>) {
     for &inst in &func.regions[region].insts {
         let data = &func.insts[inst];
         let indices = match data.op {
@@ -67,7 +67,7 @@ fn collect(func: &Function, region: Region, rank: u8, streams: &mut Vec<Stream>)
         let Some(offsets) = offsets(func, indices, rank) else { continue };
         let array = data.operands[0];
         let at = streams.iter().position(|stream| stream.array == array).unwrap_or_else(|| {
-            streams.push(Stream { array, newest: offsets.clone(), rows: SmallVec::new() });
+            streams.push(AccessStream { array, newest: offsets.clone(), rows: SmallVec::new() });
             streams.len() - 1
         });
         let row = Offsets::from_slice(&offsets[..usize::from(rank) - 1]);
@@ -94,11 +94,11 @@ fn offset(func: &Function, index: Value, axis: u8) -> Option<i64> {
     };
     // An index that may count from the end is mostly one that does not.
     let plain = select.map_or(index, |select| select.operands[2]);
-    Affine::of(func, plain).distance(axis)
+    AffineSum::of(func, plain).distance(axis)
 }
 
-/// Whether a condition is computed from thread coordinates, parameters and extents alone: neighbouring threads then
-/// mostly agree on it.
+/// Returns true if a condition is computed from thread coordinates, parameters and extents alone, so that neighbouring
+/// threads then mostly agree on it.
 fn is_about_coordinates(func: &Function, cond: Value) -> bool {
     let mut seen = FxHashSet::default();
     let mut open = vec![cond];
@@ -107,7 +107,7 @@ fn is_about_coordinates(func: &Function, cond: Value) -> bool {
             && seen.insert(inst)
         {
             let data = &func.insts[inst];
-            if data.op.info().effect != Effect::Pure || !data.regions.is_empty() {
+            if data.op.info().effect != OpEffect::Pure || !data.regions.is_empty() {
                 return false;
             }
             open.extend(&data.operands);
@@ -117,7 +117,7 @@ fn is_about_coordinates(func: &Function, cond: Value) -> bool {
 }
 
 /// Asks for what groups of `lanes` threads some way ahead will touch.
-pub(super) fn emit(ir: &Ir<'_>, thread: &Thread, lanes: u32, array: &ArrayArg, offsets: &[i64]) {
+pub(super) fn emit(ir: &IrEmitter<'_>, thread: &GroupThread, lanes: u32, array: &ArrayArg, offsets: &[i64]) {
     let Some(&Some(stride)) = array.known_strides.get(offsets.len() - 1) else { return };
     let n_lines = (i64::from(lanes) * stride + LINE - 1) / LINE;
     if !(1..=MAX_LINES).contains(&n_lines) {

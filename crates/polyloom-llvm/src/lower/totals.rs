@@ -4,8 +4,8 @@
 //! threads adds up its part in registers, lane by lane, and adds that to memory once, at its end. It may: the sums of
 //! backward kernels have no promised order.
 
-use super::entry::Unit;
-use super::{Callees, Exec, Lower, Rep, Result, Thread};
+use super::entry::BodyUnit;
+use super::{CompiledCallees, ExecMask, FunctionLowering, GroupThread, Result, ValueRep};
 use crate::ir::*;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::CodegenError;
@@ -13,14 +13,14 @@ use polyloom_ir::{Function, Imm, Inst, Op, Scalar, Value};
 use smallvec::SmallVec;
 
 /// An update of one element by every thread, and the stack slot of what the threads so far have added.
-pub(crate) struct Total {
+pub(crate) struct UpdateTotal {
     inst: Inst,
     slot: Val,
 }
 
-impl Unit<'_, '_> {
+impl BodyUnit<'_, '_> {
     /// The updates that are summed up, with sums of nothing.
-    pub(crate) fn totals(&self) -> Vec<Total> {
+    pub(crate) fn totals(&self) -> Vec<UpdateTotal> {
         if !self.func.metadata.backward {
             return Vec::new();
         }
@@ -39,12 +39,12 @@ impl Unit<'_, '_> {
             let ty = self.ir.lanes(self.ir.scalar(elem), self.lanes);
             let slot = self.ir.alloca(ty);
             self.ir.set(slot, self.ir.float_const(ty, -0.0));
-            Total { inst, slot }
+            UpdateTotal { inst, slot }
         };
         found.into_iter().map(total).collect()
     }
 
-    /// Whether all that is done with an array, under whatever name, is to add to its elements.
+    /// Returns true if all that is done with an array, under whatever name, is to add to its elements.
     fn is_only_added_to(&self, array: Value) -> bool {
         let Some(arg) = self.func.param_index(array).and_then(|index| self.arrays[index].as_ref()) else {
             return false;
@@ -58,13 +58,14 @@ impl Unit<'_, '_> {
     }
 
     /// Adds the sums to their elements.
-    pub(crate) fn add_totals(&self, callees: &mut Callees, thread: Thread) -> Result<()> {
-        let mut lower = self.lower(callees, thread, Exec::Full, None);
+    pub(crate) fn add_totals(&self, callees: &mut CompiledCallees, thread: GroupThread) -> Result<()> {
+        let mut lower = self.lower(callees, thread, ExecMask::Full, None);
         self.totals.iter().try_for_each(|total| lower.add_total(total))
     }
 }
 
-/// Whether an instruction adds to an element of an array, or subtracts from one, and nobody asks what was there.
+/// Returns true if an instruction adds to an element of an array, or subtracts from one, and nobody asks what was
+/// there.
 fn is_sum(func: &Function, used: &SecondaryMap<Value, bool>, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let elem = data.results.first().and_then(|&result| func.ty(result).as_scalar());
@@ -74,9 +75,9 @@ fn is_sum(func: &Function, used: &SecondaryMap<Value, bool>, inst: Inst) -> bool
         && !data.results.iter().any(|&result| used[result])
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// Adds to the sum of an update that is summed up.
-    pub(super) fn add_to_total(&mut self, inst: Inst, value: Rep) -> Result<bool> {
+    pub(super) fn add_to_total(&mut self, inst: Inst, value: ValueRep) -> Result<bool> {
         let Some(slot) = self.totals.iter().find(|total| total.inst == inst).map(|total| total.slot) else {
             return Ok(false);
         };
@@ -87,7 +88,7 @@ impl Lower<'_, '_> {
         Ok(true)
     }
 
-    fn add_total(&mut self, total: &Total) -> Result<()> {
+    fn add_total(&mut self, total: &UpdateTotal) -> Result<()> {
         let ir = self.ir;
         let data = &self.func.insts[total.inst];
         let array = self.array(data.operands[0])?;

@@ -7,13 +7,13 @@
 use crate::ir::*;
 
 /// A register for each place in a row, from the registers with the rows.
-pub(super) fn columns(ir: &Ir<'_>, rows: &[Val]) -> Vec<Val> {
+pub(super) fn columns(ir: &IrEmitter<'_>, rows: &[Val]) -> Vec<Val> {
     let (n, k) = (ir.n_lanes(rows[0]), rows.len() as u32);
     if k == 1 {
         return rows.to_vec();
     }
     if k.is_multiple_of(2) {
-        // What is at even places makes rows of half the length, and so does the rest.
+        // Elements at even places make rows of half the length, and so does the rest.
         let half = |odd: u32| {
             let every_second = |pair: &[Val]| ir.shuffle(pair[0], pair[1], (0..n).map(|lane| 2 * lane + odd));
             columns(ir, &rows.chunks(2).map(every_second).collect::<Vec<_>>())
@@ -30,7 +30,7 @@ pub(super) fn columns(ir: &Ir<'_>, rows: &[Val]) -> Vec<Val> {
 }
 
 /// The registers with the rows, from one for each place in a row.
-pub(super) fn rows(ir: &Ir<'_>, columns: &[Val]) -> Vec<Val> {
+pub(super) fn rows(ir: &IrEmitter<'_>, columns: &[Val]) -> Vec<Val> {
     let (n, k) = (ir.n_lanes(columns[0]), columns.len() as u32);
     if k == 1 {
         return columns.to_vec();
@@ -66,7 +66,7 @@ fn lane_of(n: u32, k: u32, row: u32, place: u32) -> u32 {
 
 /// Exchanges lanes between as many registers as the odd number `k`: lane `p` moves on by `p` registers, modulo `k`, in
 /// steps of powers of two. `from` gives the register that is a step away.
-fn turn(ir: &Ir<'_>, mut registers: Vec<Val>, from: impl Fn(u32, u32) -> u32) -> Vec<Val> {
+fn turn(ir: &IrEmitter<'_>, mut registers: Vec<Val>, from: impl Fn(u32, u32) -> u32) -> Vec<Val> {
     let (n, k) = (ir.n_lanes(registers[0]), registers.len() as u32);
     let mut step = 1;
     while step < n.min(k) {

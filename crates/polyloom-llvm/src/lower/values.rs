@@ -1,34 +1,34 @@
 //! Values between their representations, and masks.
 
-use super::{Exec, Lower, Rep, Reps, Result};
+use super::{ExecMask, FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::uniformity::Shape;
+use polyloom_ir::uniformity::ValueShape;
 use polyloom_ir::{Scalar, Type, Value};
 use smallvec::SmallVec;
 
 /// The representation a loop-carried value keeps through all iterations.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Kind {
-    /// As [`Rep::Uniform`].
+pub(crate) enum CarriedKind {
+    /// As [`ValueRep::Uniform`].
     Uniform,
-    /// As [`Rep::Affine`], with this stride.
+    /// As [`ValueRep::Affine`], with this stride.
     Affine(i64),
-    /// As [`Rep::Vector`].
+    /// As [`ValueRep::Vector`].
     Vector,
 }
 
 /// A branch to a place where paths meet: the block it leaves from, without its terminator yet, what it hands over and
 /// the lanes executing.
-pub(crate) struct Edge {
-    pub(crate) block: Block,
+pub(crate) struct MergeEdge {
+    pub(crate) block: BasicBlock,
     pub(crate) values: Reps,
-    pub(crate) exec: Exec,
+    pub(crate) exec: ExecMask,
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// The representation of a value that has been lowered.
-    pub(crate) fn rep(&self, value: Value) -> Result<Rep> {
+    pub(crate) fn rep(&self, value: Value) -> Result<ValueRep> {
         self.values[value]
             .ok_or_else(|| CodegenError::new(format!("internal error: {value} is used before it is made")))
     }
@@ -49,10 +49,10 @@ impl Lower<'_, '_> {
     }
 
     /// The scalar of a uniform value, the first lane's of an affine one.
-    pub(crate) fn base(&self, rep: Rep) -> Result<Val> {
+    pub(crate) fn base(&self, rep: ValueRep) -> Result<Val> {
         match rep {
-            Rep::Uniform(value) | Rep::Affine { base: value, .. } => Ok(value),
-            Rep::Vector(_) | Rep::Array(_) => {
+            ValueRep::Uniform(value) | ValueRep::Affine { base: value, .. } => Ok(value),
+            ValueRep::Vector(_) | ValueRep::Array(_) => {
                 Err(CodegenError::new("internal error: a vector where a scalar is needed"))
             }
         }
@@ -64,23 +64,23 @@ impl Lower<'_, '_> {
     }
 
     /// One element per lane.
-    pub(crate) fn vector(&self, rep: Rep) -> Result<Val> {
+    pub(crate) fn vector(&self, rep: ValueRep) -> Result<Val> {
         let ir = self.ir;
         match rep {
-            Rep::Uniform(value) => Ok(ir.splat(value, self.lanes)),
-            Rep::Affine { base, stride } => {
+            ValueRep::Uniform(value) => Ok(ir.splat(value, self.lanes)),
+            ValueRep::Affine { base, stride } => {
                 let steps = ir.iota(ir.type_of(base), self.lanes, stride);
                 Ok(ir.add(ir.splat(base, self.lanes), steps))
             }
-            Rep::Vector(value) => Ok(value),
-            Rep::Array(_) => Err(CodegenError::new("internal error: an array where a scalar is needed")),
+            ValueRep::Vector(value) => Ok(value),
+            ValueRep::Array(_) => Err(CodegenError::new("internal error: an array where a scalar is needed")),
         }
     }
 
     /// A value as one scalar. If it is held as a vector, all executing lanes agree on it.
-    pub(crate) fn uniform(&self, rep: Rep) -> Result<Val> {
+    pub(crate) fn uniform(&self, rep: ValueRep) -> Result<Val> {
         match rep {
-            Rep::Uniform(value) => Ok(value),
+            ValueRep::Uniform(value) => Ok(value),
             rep => {
                 let vector = self.vector(rep)?;
                 Ok(self.ir.extract(vector, self.first_executing()))
@@ -89,21 +89,21 @@ impl Lower<'_, '_> {
     }
 
     /// The representation a loop keeps a value in.
-    pub(crate) fn kind(&self, value: Value) -> Kind {
+    pub(crate) fn kind(&self, value: Value) -> CarriedKind {
         match self.shape(value) {
-            Shape::Uniform => Kind::Uniform,
-            Shape::Affine { stride, .. } => Kind::Affine(stride),
-            Shape::Varying => Kind::Vector,
+            ValueShape::Uniform => CarriedKind::Uniform,
+            ValueShape::Affine { stride, .. } => CarriedKind::Affine(stride),
+            ValueShape::Varying => CarriedKind::Vector,
         }
     }
 
     /// A value in the given representation: its scalar, first lane's scalar, or vector.
-    pub(crate) fn coerce(&self, rep: Rep, kind: Kind) -> Result<Val> {
+    pub(crate) fn coerce(&self, rep: ValueRep, kind: CarriedKind) -> Result<Val> {
         match (kind, rep) {
-            (Kind::Vector, rep) => self.vector(rep),
-            (Kind::Uniform, rep) => self.uniform(rep),
-            (Kind::Affine(stride), Rep::Affine { base, stride: own }) if own == stride => Ok(base),
-            (Kind::Affine(stride), rep) => {
+            (CarriedKind::Vector, rep) => self.vector(rep),
+            (CarriedKind::Uniform, rep) => self.uniform(rep),
+            (CarriedKind::Affine(stride), ValueRep::Affine { base, stride: own }) if own == stride => Ok(base),
+            (CarriedKind::Affine(stride), rep) => {
                 let lane = self.first_executing();
                 let value = self.ir.extract(self.vector(rep)?, lane);
                 let ty = self.ir.type_of(value);
@@ -114,18 +114,18 @@ impl Lower<'_, '_> {
     }
 
     /// The other way round.
-    pub(crate) fn rep_of(value: Val, kind: Kind) -> Rep {
+    pub(crate) fn rep_of(value: Val, kind: CarriedKind) -> ValueRep {
         match kind {
-            Kind::Uniform => Rep::Uniform(value),
-            Kind::Affine(stride) => Rep::Affine { base: value, stride },
-            Kind::Vector => Rep::Vector(value),
+            CarriedKind::Uniform => ValueRep::Uniform(value),
+            CarriedKind::Affine(stride) => ValueRep::Affine { base: value, stride },
+            CarriedKind::Vector => ValueRep::Vector(value),
         }
     }
 
     /// The LLVM type of a value held as `kind`.
-    pub(crate) fn kind_type(&self, value: Value, kind: Kind) -> Result<Ty> {
+    pub(crate) fn kind_type(&self, value: Value, kind: CarriedKind) -> Result<Ty> {
         let scalar = self.ir.scalar(self.scalar_of(value)?);
-        Ok(if kind == Kind::Vector { self.ir.lanes(scalar, self.lanes) } else { scalar })
+        Ok(if kind == CarriedKind::Vector { self.ir.lanes(scalar, self.lanes) } else { scalar })
     }
 
     // ---- masks ----------------------------------------------------------------------------------------------------
@@ -138,9 +138,9 @@ impl Lower<'_, '_> {
     /// The lanes executing; `None` means all.
     pub(crate) fn mask(&mut self) -> Option<Val> {
         match self.exec {
-            Exec::Full => None,
-            Exec::Mask(mask) => Some(mask),
-            Exec::Slot => {
+            ExecMask::Full => None,
+            ExecMask::Mask(mask) => Some(mask),
+            ExecMask::Slot => {
                 let slot = self.exec_slot();
                 Some(self.ir.get(self.mask_type(), slot))
             }
@@ -164,7 +164,7 @@ impl Lower<'_, '_> {
     pub(crate) fn execute(&mut self, mask: Val) {
         let slot = self.exec_slot();
         self.ir.set(slot, mask);
-        self.exec = Exec::Slot;
+        self.exec = ExecMask::Slot;
     }
 
     /// All lanes executing have left.
@@ -176,10 +176,10 @@ impl Lower<'_, '_> {
 
     /// Goes back to the lanes that were executing before a construct all of them came out of. `mask` is their mask:
     /// the slot may have been used in between.
-    pub(crate) fn restore(&mut self, before: Exec, mask: Option<Val>) {
+    pub(crate) fn restore(&mut self, before: ExecMask, mask: Option<Val>) {
         self.maybe_none = false;
         match (before, mask) {
-            (Exec::Slot, Some(mask)) => self.execute(mask),
+            (ExecMask::Slot, Some(mask)) => self.execute(mask),
             _ => self.exec = before,
         }
     }
@@ -189,13 +189,13 @@ impl Lower<'_, '_> {
         self.ir.bitcast(mask, self.ir.int(self.lanes))
     }
 
-    /// Whether any lane of a mask is set.
+    /// Tells whether any lane of a mask is set.
     pub(crate) fn any(&self, mask: Val) -> Val {
         let bits = self.mask_bits(mask);
         self.ir.icmp(NE, bits, self.ir.zero(self.ir.type_of(bits)))
     }
 
-    /// Whether any lane is executing.
+    /// Tells whether any lane is executing.
     pub(crate) fn any_executing(&mut self) -> Val {
         match self.mask() {
             None => self.ir.bool_const(true),
@@ -206,8 +206,8 @@ impl Lower<'_, '_> {
     /// The number of the first lane executing, 0 if none is.
     pub(crate) fn first_executing(&self) -> Val {
         let mask = match (self.exec, self.exec_slot) {
-            (Exec::Mask(mask), _) => mask,
-            (Exec::Slot, Some(slot)) => self.ir.get(self.mask_type(), slot),
+            (ExecMask::Mask(mask), _) => mask,
+            (ExecMask::Slot, Some(slot)) => self.ir.get(self.mask_type(), slot),
             _ => return self.ir.i64_const(0),
         };
         self.first_lane(mask)
@@ -232,12 +232,12 @@ impl Lower<'_, '_> {
     // ---- meeting paths --------------------------------------------------------------------------------------------
 
     /// A value that reaches the current, still empty block from `last` as it is and from `skipped` as zero.
-    pub(crate) fn merge_with_zero(&self, rep: Rep, last: Block, skipped: &[Block]) -> Rep {
+    pub(crate) fn merge_with_zero(&self, rep: ValueRep, last: BasicBlock, skipped: &[BasicBlock]) -> ValueRep {
         let (value, kind) = match rep {
-            Rep::Uniform(value) => (value, Kind::Uniform),
-            Rep::Affine { base, stride } => (base, Kind::Affine(stride)),
-            Rep::Vector(value) => (value, Kind::Vector),
-            Rep::Array(_) => return rep,
+            ValueRep::Uniform(value) => (value, CarriedKind::Uniform),
+            ValueRep::Affine { base, stride } => (base, CarriedKind::Affine(stride)),
+            ValueRep::Vector(value) => (value, CarriedKind::Vector),
+            ValueRep::Array(_) => return rep,
         };
         let ty = self.ir.type_of(value);
         let phi = self.ir.phi(ty);
@@ -245,11 +245,11 @@ impl Lower<'_, '_> {
         for &block in skipped {
             self.ir.add_incoming(phi, self.ir.zero(ty), block);
         }
-        Lower::rep_of(phi, kind)
+        FunctionLowering::rep_of(phi, kind)
     }
 
     /// Lets paths meet in a new block, which becomes current, and gives the values there. `None` if there is no path.
-    pub(crate) fn join(&mut self, edges: Vec<Edge>) -> Result<Option<Reps>> {
+    pub(crate) fn join(&mut self, edges: Vec<MergeEdge>) -> Result<Option<Reps>> {
         let Some(first) = edges.first() else { return Ok(None) };
         let n_values = first.values.len();
         if let [edge] = &edges[..] {
@@ -257,20 +257,20 @@ impl Lower<'_, '_> {
             self.exec = edge.exec;
             return Ok(Some(edge.values.clone()));
         }
-        let kinds: SmallVec<[Kind; 2]> = (0..n_values)
+        let kinds: SmallVec<[CarriedKind; 2]> = (0..n_values)
             .map(|i| {
-                let kind = |rep: Rep| match rep {
-                    Rep::Uniform(_) => Kind::Uniform,
-                    Rep::Affine { stride, .. } => Kind::Affine(stride),
-                    Rep::Vector(_) | Rep::Array(_) => Kind::Vector,
+                let kind = |rep: ValueRep| match rep {
+                    ValueRep::Uniform(_) => CarriedKind::Uniform,
+                    ValueRep::Affine { stride, .. } => CarriedKind::Affine(stride),
+                    ValueRep::Vector(_) | ValueRep::Array(_) => CarriedKind::Vector,
                 };
                 let kinds = || edges.iter().map(|e| kind(e.values[i]));
                 let first = kind(first.values[i]);
-                if kinds().all(|k| k == first) { first } else { Kind::Vector }
+                if kinds().all(|k| k == first) { first } else { CarriedKind::Vector }
             })
             .collect();
         let same_exec = edges.iter().all(|e| e.exec == first.exec);
-        let exec = if same_exec { first.exec } else { Exec::Slot };
+        let exec = if same_exec { first.exec } else { ExecMask::Slot };
         let meet = self.ir.block(c"meet");
         let mut incoming: Vec<SmallVec<[Val; 2]>> = Vec::with_capacity(edges.len());
         for edge in &edges {
@@ -278,7 +278,7 @@ impl Lower<'_, '_> {
             self.exec = edge.exec;
             let values = edge.values.iter().zip(&kinds);
             incoming.push(values.map(|(&rep, &kind)| self.coerce(rep, kind)).collect::<Result<_>>()?);
-            if !same_exec && edge.exec != Exec::Slot {
+            if !same_exec && edge.exec != ExecMask::Slot {
                 let mask = self.full_mask();
                 self.execute(mask);
             }
@@ -290,14 +290,14 @@ impl Lower<'_, '_> {
         for (i, &kind) in kinds.iter().enumerate() {
             let value = incoming[0][i];
             if incoming.iter().all(|values| values[i] == value) {
-                reps.push(Lower::rep_of(value, kind));
+                reps.push(FunctionLowering::rep_of(value, kind));
                 continue;
             }
             let phi = self.ir.phi(self.ir.type_of(value));
             for (edge, values) in edges.iter().zip(&incoming) {
                 self.ir.add_incoming(phi, values[i], edge.block);
             }
-            reps.push(Lower::rep_of(phi, kind));
+            reps.push(FunctionLowering::rep_of(phi, kind));
         }
         Ok(Some(reps))
     }

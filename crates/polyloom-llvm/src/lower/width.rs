@@ -1,8 +1,8 @@
 //! How many threads a kernel runs at a time.
 
-use crate::target::Processor;
-use polyloom_codegen::Variant;
-use polyloom_ir::uniformity::{Shape, Uniformity};
+use crate::target::HostProcessor;
+use polyloom_codegen::CodeVariant;
+use polyloom_ir::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::{FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Value};
 use rustc_hash::FxHashSet;
 
@@ -14,8 +14,8 @@ pub(crate) fn choose(
     module: &Module,
     id: FuncId,
     uniformity: &Uniformity,
-    variant: &Variant,
-    processor: &Processor,
+    variant: &CodeVariant,
+    processor: &HostProcessor,
 ) -> u32 {
     let func = &module.functions[id];
     if func.metadata.by_block {
@@ -29,7 +29,8 @@ pub(crate) fn choose(
     }
     let mut work = [0u32; 4];
     func.walk(func.body, &mut |_, data| {
-        let scalars = data.results.iter().chain(&data.operands).filter(|&&v| uniformity.shape(v) == Shape::Varying);
+        let scalars =
+            data.results.iter().chain(&data.operands).filter(|&&v| uniformity.shape(v) == ValueShape::Varying);
         let widest = scalars.filter_map(|&v| func.ty(v).as_scalar()).map(Scalar::bytes).max();
         if let Some(bytes) = widest.filter(|_| !data.op.info().is_terminator()) {
             work[bytes.trailing_zeros().min(3) as usize] += 1;
@@ -51,9 +52,9 @@ pub(crate) fn choose(
     if hides_latency(module, func, uniformity, processor) { (lanes * 2).min(64) } else { lanes }
 }
 
-/// Whether iterations of a loop, threads among them, may choose between values as others did before them. LLVM's
-/// vectoriser asks of every value whether all iterations share it, and of its operands again each time it meets them:
-/// through a few choices in a row that takes it hours.
+/// Returns true if iterations of a loop, threads among them, may choose between values as others did before them.
+/// LLVM's vectoriser asks of every value whether all iterations share it, and of its operands again each time it meets
+/// them: through a few choices in a row that takes it hours.
 pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
     fn within(func: &Function, region: Region, uniformity: Option<&Uniformity>) -> bool {
         func.regions[region].insts.iter().map(|&inst| &func.insts[inst]).any(|data| {
@@ -65,7 +66,7 @@ pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
                 }
                 _ => None,
             };
-            let is_again = |value| uniformity.is_none_or(|found| found.shape(value) == Shape::Uniform);
+            let is_again = |value| uniformity.is_none_or(|found| found.shape(value) == ValueShape::Uniform);
             let chooses = !data.results.is_empty() && decision.is_some_and(is_again);
             let uniformity = uniformity.filter(|_| !matches!(data.op, Op::ForRange | Op::While));
             chooses || data.regions.iter().any(|&inner| within(func, inner, uniformity))
@@ -74,14 +75,14 @@ pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
     within(func, func.body, Some(uniformity))
 }
 
-/// Whether most of the work is moving elements that are no neighbours, as the fields of structs are not: what moves
-/// those of a group one by one takes longer than threads one by one do.
-fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &Variant) -> bool {
+/// Returns true if most of the work is moving elements that are no neighbours, as the fields of structs are not,
+/// because what moves those of a group one by one takes longer than threads one by one do.
+fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &CodeVariant) -> bool {
     /// Operations on whole groups that make up for an element of each of its threads.
     const WORTH: usize = 4;
     let (mut n_apart, mut n_stored, mut n_others) = (0, 0, 0);
     func.walk(func.body, &mut |_, data| {
-        let varies = |value: &Value| uniformity.shape(*value) != Shape::Uniform;
+        let varies = |value: &Value| uniformity.shape(*value) != ValueShape::Uniform;
         match data.op {
             Op::ArrayLoad | Op::ArrayStore => {
                 let n_indices = func.ty(data.operands[0]).as_array().map_or(0, |(_, ndim)| usize::from(ndim));
@@ -98,13 +99,13 @@ fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &Variant) 
     n_stored > 0 && n_others < WORTH * n_apart
 }
 
-/// Whether every thread prints, or nearly.
+/// Returns true if every thread prints, or nearly.
 fn prints_always(func: &Function, region: Region) -> bool {
     func.regions[region].insts.iter().any(|&inst| func.insts[inst].op == Op::Print)
 }
 
-/// How often a thread may print: 2 stands for all above it. The threads of a group execute a `print` one after the
-/// other, but not one `print` of each and then the next, as threads that run one after the other do.
+/// Returns the number of times a thread may print: 2 stands for all above it. The threads of a group execute a `print`
+/// one after the other, but not one `print` of each and then the next, as threads that run one after the other do.
 fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
     let of = |&inst: &Inst| {
         let data = &func.insts[inst];
@@ -119,16 +120,16 @@ fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
     func.regions[region].insts.iter().map(of).sum::<u32>().min(2)
 }
 
-/// Whether two groups at a time run faster than one after the other: an iteration waits for the one before, so that the
-/// units have nothing to do, and the values of both groups fit the registers.
-fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, processor: &Processor) -> bool {
+/// Returns true if two groups at a time run faster than one after the other: an iteration waits for the one before, so
+/// that the units have nothing to do, and the values of both groups fit the registers.
+fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, processor: &HostProcessor) -> bool {
     let registers = if processor.vector_bytes == 64 { 32 } else { 16 };
     let mut waits = false;
     let mut fits = true;
     func.walk(func.body, &mut |inst, data| {
         if matches!(data.op, Op::ForRange | Op::While) {
             let params = data.regions.iter().flat_map(|&region| &func.regions[region].params);
-            waits |= params.into_iter().any(|&v| uniformity.shape(v) == Shape::Varying);
+            waits |= params.into_iter().any(|&v| uniformity.shape(v) == ValueShape::Varying);
             fits &= 2 * (live_through(func, uniformity, inst) + TEMPORARIES) <= registers;
             fits &= data.regions.iter().all(|&region| calls_are_small(module, func, region));
         }
@@ -139,7 +140,7 @@ fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, proc
 /// Registers an iteration needs for values of its own.
 const TEMPORARIES: usize = 4;
 
-/// How many varying values live through a loop: carried ones and those from outside that it uses.
+/// Returns the number of varying values live through a loop: carried ones and those from outside that it uses.
 fn live_through(func: &Function, uniformity: &Uniformity, inst: Inst) -> usize {
     let mut inside: FxHashSet<Value> = FxHashSet::default();
     let mut used: FxHashSet<Value> = FxHashSet::default();
@@ -148,14 +149,14 @@ fn live_through(func: &Function, uniformity: &Uniformity, inst: Inst) -> usize {
         let params = &func.regions[region].params;
         inside.extend(params);
         if index == 0 {
-            carried = params.iter().filter(|&&v| uniformity.shape(v) == Shape::Varying).count();
+            carried = params.iter().filter(|&&v| uniformity.shape(v) == ValueShape::Varying).count();
         }
         func.walk(region, &mut |_, data| {
             inside.extend(&data.results);
             for &inner in &data.regions {
                 inside.extend(&func.regions[inner].params);
             }
-            used.extend(data.operands.iter().filter(|&&v| uniformity.shape(v) == Shape::Varying));
+            used.extend(data.operands.iter().filter(|&&v| uniformity.shape(v) == ValueShape::Varying));
         });
     }
     carried + used.difference(&inside).count()

@@ -4,42 +4,42 @@
 //! exist. Warp operations name all 32 lanes; those that have exited take no part in them.
 
 use crate::ir::*;
-use crate::lower::{ArrayArg, Lower, Rep, Result, alias_scope};
+use crate::lower::{ArrayArg, FunctionLowering, Result, ValueRep, alias_scope};
 use polyloom_codegen::{ArrayFacts, CodegenError};
 use polyloom_ir::arch::WARP_SIZE;
-use polyloom_ir::function::{NamedBarrier, Scope};
-use polyloom_ir::op::Group;
+use polyloom_ir::function::{MemoryScope, NamedBarrier};
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Imm, Inst, Op, Scalar, Type};
 use smallvec::SmallVec;
 
-/// What dynamic shared memory begins at a multiple of.
+/// Holds what dynamic shared memory begins at a multiple of.
 const DYNAMIC_ALIGN: u32 = 16;
 
 const AXES: [&str; 3] = ["x", "y", "z"];
 
 /// Reads a special register of 32 bits.
-pub(super) fn special(ir: &Ir<'_>, name: &str) -> Val {
+pub(super) fn special(ir: &IrEmitter<'_>, name: &str) -> Val {
     ir.intrinsic(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[])
 }
 
-/// Of a coordinate in extents, x first, the number it has.
-pub(super) fn row_major(ir: &Ir<'_>, coordinate: &str, extent: &str) -> Val {
+/// Returns the linear number of a coordinate in extents, x first.
+pub(super) fn row_major(ir: &IrEmitter<'_>, coordinate: &str, extent: &str) -> Val {
     let at = |register: &str, axis: usize| special(ir, &format!("{register}.{}", AXES[axis]));
     let inner = ir.add(ir.mul(at(coordinate, 2), at(extent, 1)), at(coordinate, 1));
     ir.add(ir.mul(inner, at(extent, 0)), at(coordinate, 0))
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// Lowers an op of blocks and warps. `None` if it gives nothing.
-    pub(crate) fn gpu(&mut self, inst: Inst) -> Result<Option<Rep>> {
+    pub(crate) fn gpu(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let ir = self.ir;
         let func = self.func;
         let data = &func.insts[inst];
-        debug_assert_eq!(data.op.info().group, Group::Gpu);
+        debug_assert_eq!(data.op.info().group, OpGroup::Gpu);
         let mut operands: SmallVec<[Val; 4]> = SmallVec::new();
         for &operand in &data.operands {
             match self.rep(operand)? {
-                Rep::Uniform(value) => operands.push(value),
+                ValueRep::Uniform(value) => operands.push(value),
                 _ => return Err(self.unsupported(inst)),
             }
         }
@@ -121,11 +121,11 @@ impl Lower<'_, '_> {
             }
             _ => return Err(self.unsupported(inst)),
         };
-        Ok(Some(Rep::Uniform(value)))
+        Ok(Some(ValueRep::Uniform(value)))
     }
 
     /// A static array: a variable of the module in shared memory. Instructions of one number are one variable.
-    fn shared_array(&mut self, inst: Inst) -> Result<Rep> {
+    fn shared_array(&mut self, inst: Inst) -> Result<ValueRep> {
         let ir = self.ir;
         let data = &self.func.insts[inst];
         let (Imm::Shared(array), Some(Type::Array { elem, .. })) =
@@ -135,7 +135,7 @@ impl Lower<'_, '_> {
         };
         let bytes = array.bytes(elem.bytes());
         let align = array.align.max(elem.bytes());
-        // By the source's name, which is what reports of the simulator and debuggers show.
+        // Names it as the source does, because reports of the simulator and debuggers show that.
         let name = data.results.first().and_then(|&result| self.func.value_names[result].as_deref());
         let pointer = ir.shared_variable(&array.symbol(name), bytes, align);
         let extents = array.extents.iter().map(|&extent| ir.i64_const(extent.into())).collect();
@@ -153,7 +153,7 @@ impl Lower<'_, '_> {
     }
 
     /// A view of the shared memory that a launch asks for.
-    fn dynamic_shared(&mut self, inst: Inst, operands: &[Val]) -> Result<Rep> {
+    fn dynamic_shared(&mut self, inst: Inst, operands: &[Val]) -> Result<ValueRep> {
         let ir = self.ir;
         let data = &self.func.insts[inst];
         let (Some(Type::Array { elem, .. }), Some((&offset, extents))) =
@@ -230,7 +230,7 @@ impl Lower<'_, '_> {
         (ir.bitcast(value, ir.int(n_bits)), n_bits)
     }
 
-    /// What `match.sync` compares: 32 or 64 bits.
+    /// Returns what `match.sync` compares: 32 or 64 bits.
     fn match_bits(&self, value: Val) -> (Val, u32) {
         let (bits, n_bits) = self.bits_of(value);
         let width = if n_bits == 64 { 64 } else { 32 };
@@ -342,7 +342,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Whether lanes may have exited that others follow: only those past the end of the launch have, otherwise.
+    /// Returns true if lanes may have exited that others follow: only those past the end of the launch have, otherwise.
     fn may_lose_lanes(&self) -> bool {
         let mut n_returns = 0;
         self.func.walk(self.func.body, &mut |_, data| n_returns += usize::from(data.op == Op::Return));
@@ -351,12 +351,12 @@ impl Lower<'_, '_> {
 }
 
 /// Orders the thread's accesses for the threads of a scope.
-fn fence(ir: &Ir<'_>, scope: Scope) {
+fn fence(ir: &IrEmitter<'_>, scope: MemoryScope) {
     let name = match scope {
-        Scope::Thread => return,
-        Scope::Block => "llvm.nvvm.membar.cta",
-        Scope::Device => "llvm.nvvm.membar.gl",
-        Scope::System => "llvm.nvvm.membar.sys",
+        MemoryScope::Thread => return,
+        MemoryScope::Block => "llvm.nvvm.membar.cta",
+        MemoryScope::Device => "llvm.nvvm.membar.gl",
+        MemoryScope::System => "llvm.nvvm.membar.sys",
     };
     ir.intrinsic(name, &[], &[]);
 }

@@ -1,14 +1,14 @@
 //! Copies in the background, and loads of what nothing writes.
 
 use crate::ir::*;
-use crate::lower::{Address, Lower, Rep, Result};
+use crate::lower::{FunctionLowering, GroupAddress, Result, ValueRep};
 use polyloom_codegen::CodegenError;
 use polyloom_ir::function::CacheUse;
 use polyloom_ir::{Imm, Inst, Scalar, Value};
 
-/// Where a run of elements begins, and how it goes on.
+/// Says where a run of elements begins, and how it goes on.
 #[derive(Clone, Copy)]
-struct Run {
+struct ElementRun {
     array: usize,
     first: Val,
     /// Bytes from one element to the next, and whether they are known to be an element's.
@@ -16,7 +16,7 @@ struct Run {
     is_dense: bool,
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// `cp.async` (PTX ISA 9.0 §9.7.9.25.3). It takes bytes that follow each other, at addresses that are multiples of
     /// how many they are; the elements of other runs are copied one by one.
     pub(crate) fn async_copy(&mut self, inst: Inst) -> Result<()> {
@@ -32,9 +32,13 @@ impl Lower<'_, '_> {
         let copy_whole = || {
             let name = match (bytes, copy.cache) {
                 (_, CacheUse::Streaming) => {
+                    // The target's address gets bits of the source's that are zero, because ptxas does not know that they
+                    // are: a target at a uniform register and an offset is encoded wrongly beside a policy (CUDA 13.0
+                    // for sm_90: an illegal instruction).
                     let text = format!(
-                        "{{ .reg .b64 %policy; createpolicy.fractional.L2::evict_first.b64 %policy, 1.0; \
-                         cp.async.ca.shared.global.L2::cache_hint [$0], [$1], {bytes}, %policy; }}"
+                        "{{ .reg .b64 %policy, %to; createpolicy.fractional.L2::evict_first.b64 %policy, 1.0; \
+                         and.b64 %to, $1, 3; or.b64 %to, %to, $0; \
+                         cp.async.ca.shared.global.L2::cache_hint [%to], [$1], {bytes}, %policy; }}"
                     );
                     ir.inline_asm(ir.void(), &text, "l,l,~{memory}", &[to.first, from.first]);
                     return;
@@ -64,7 +68,8 @@ impl Lower<'_, '_> {
         ir.switch_to(apart);
         let in_memory = self.memory_type(elem);
         for number in 0..copy.count {
-            let place = |run: Run| ir.offset(ir.int(8), run.first, ir.mul(run.stride, ir.i64_const(number.into())));
+            let place =
+                |run: ElementRun| ir.offset(ir.int(8), run.first, ir.mul(run.stride, ir.i64_const(number.into())));
             let value = ir.load(in_memory, place(from), elem.bytes());
             self.tag(value, from.array)?;
             let store = ir.store(value, place(to), elem.bytes());
@@ -76,21 +81,21 @@ impl Lower<'_, '_> {
     }
 
     /// The elements from the one with these operands on, an array and its indices, along the last axis.
-    fn run_of(&self, operands: &[Value]) -> Result<Run> {
+    fn run_of(&self, operands: &[Value]) -> Result<ElementRun> {
         let (&array, indices) = operands.split_first().ok_or_else(|| CodegenError::new("internal error: no array"))?;
         let array = self.array(array)?;
-        let Address::One(first) = self.address(array, indices, &self.reps(indices)?)? else {
+        let GroupAddress::One(first) = self.address(array, indices, &self.reps(indices)?)? else {
             return Err(CodegenError::new("internal error: a thread has several addresses"));
         };
         let arg = self.array_arg(array)?;
         let axis = indices.len().saturating_sub(1);
         let is_dense = arg.known_strides.get(axis).copied().flatten() == Some(arg.elem.bytes().into());
         let stride = arg.strides.get(axis).copied().unwrap_or_else(|| self.ir.i64_const(0));
-        Ok(Run { array, first, stride, is_dense })
+        Ok(ElementRun { array, first, stride, is_dense })
     }
 
     /// A load past the cache for what may change (`ld.global.nc`).
-    pub(crate) fn load_readonly(&mut self, inst: Inst) -> Result<Rep> {
+    pub(crate) fn load_readonly(&mut self, inst: Inst) -> Result<ValueRep> {
         let ir = self.ir;
         let data = &self.func.insts[inst];
         let array = self.array(data.operands[0])?;
@@ -98,14 +103,14 @@ impl Lower<'_, '_> {
         let address = self.address(array, indices, &self.reps(indices)?)?;
         let pointer = match address {
             // Only arguments are in global memory.
-            Address::One(pointer) if array < self.func.params().len() => pointer,
+            GroupAddress::One(pointer) if array < self.func.params().len() => pointer,
             _ => return self.array_load(inst),
         };
         let elem = self.array_arg(array)?.elem;
         let value = ir.load(self.memory_type(elem), pointer, elem.bytes());
         self.tag(value, array)?;
         ir.attach(value, "invariant.load", ir.meta_node(&[]));
-        Ok(Rep::Uniform(match elem {
+        Ok(ValueRep::Uniform(match elem {
             Scalar::Bool => ir.icmp(NE, value, ir.zero(ir.type_of(value))),
             _ => value,
         }))

@@ -6,12 +6,12 @@
 //! dimensions, and the threads of one block follow each other; elsewhere they have one.
 
 use super::blocks::{row_major, special};
-use super::{GpuOptions, Lines};
+use super::{GpuOptions, LineTable};
 use crate::ir::*;
-use crate::lower::{Arguments, Result, Thread, Unit};
-use crate::lower::{Callees, fast_math, set_attributes, used_values};
-use crate::target::Processor;
-use polyloom_codegen::{ArgLayout, CodegenError, GpuLaunch, GridShape, SiteTable, Variant};
+use crate::lower::{BodyUnit, GroupThread, KernelArguments, Result};
+use crate::lower::{CompiledCallees, fast_math, set_attributes, used_values};
+use crate::target::HostProcessor;
+use polyloom_codegen::{ArgLayout, CodeVariant, CodegenError, GpuLaunch, GridShape, SiteTable};
 use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, Type};
 use std::ffi::CString;
 
@@ -21,17 +21,17 @@ const FEW_THREADS: u32 = 1 << 27;
 
 /// Lowers a kernel into the module.
 pub(super) fn kernel(
-    ir: &Ir<'_>,
-    processor: &Processor,
+    ir: &IrEmitter<'_>,
+    processor: &HostProcessor,
     module: &Module,
     id: FuncId,
-    variant: &Variant,
+    variant: &CodeVariant,
     options: GpuOptions<'_>,
     name: &str,
 ) -> Result<()> {
     let func = &module.functions[id];
     let function = declare(ir, processor, func, name)?;
-    let lines = options.sources.map(|sources| Lines::new(ir, sources, function, name, func.span));
+    let lines = options.sources.map(|sources| LineTable::new(ir, sources, function, name, func.span));
     ir.begin(function);
     let launch = ir.param(function, 0);
     let rank = usize::from(variant.launch_rank).clamp(1, MAX_DIMS);
@@ -52,9 +52,9 @@ pub(super) fn kernel(
     let first = first_index(ir, block_dim, in_blocks);
 
     ir.set_fast_math(fast_math(func.metadata.float_mode));
-    let (params, arrays) = Arguments::Params { function, first: 1 }.load(ir, func, variant)?;
+    let (params, arrays) = KernelArguments::Params { function, first: 1 }.load(ir, func, variant)?;
     let (used, sites) = (used_values(func), SiteTable::of(func));
-    let unit = Unit {
+    let unit = BodyUnit {
         ir,
         processor,
         module,
@@ -71,7 +71,7 @@ pub(super) fn kernel(
         rank: rank as u8,
         lines: lines.as_ref(),
     };
-    let mut callees = Callees::default();
+    let mut callees = CompiledCallees::default();
     let (before, run, exit) = (ir.current(), ir.block(c"run"), ir.block(c"exit"));
     ir.cond_br(ir.icmp(ULT, first, n_threads), run, exit);
     ir.switch_to(run);
@@ -108,7 +108,7 @@ pub(super) fn kernel(
 }
 
 /// The launch's extents along its axes. A launch has fewer than 2^31 threads.
-fn extents(ir: &Ir<'_>, launch: Val, rank: usize) -> Vec<Val> {
+fn extents(ir: &IrEmitter<'_>, launch: Val, rank: usize) -> Vec<Val> {
     let extent = |axis| {
         let offset = ir.i64_const(GpuLaunch::shape_offset(axis).into());
         ir.int_cast(ir.load(ir.int(64), ir.offset(ir.int(8), launch, offset), 8), ir.int(32))
@@ -117,7 +117,7 @@ fn extents(ir: &Ir<'_>, launch: Val, rank: usize) -> Vec<Val> {
 }
 
 /// The index that a thread begins with: its place in the grid, which has one dimension unless threads work together.
-fn first_index(ir: &Ir<'_>, block_dim: Val, in_blocks: bool) -> Val {
+fn first_index(ir: &IrEmitter<'_>, block_dim: Val, in_blocks: bool) -> Val {
     if !in_blocks {
         return ir.add(ir.mul(special(ir, "ctaid.x"), block_dim), special(ir, "tid.x"));
     }
@@ -126,7 +126,7 @@ fn first_index(ir: &Ir<'_>, block_dim: Val, in_blocks: bool) -> Val {
 }
 
 /// Adds the entry to the module, without a body.
-fn declare(ir: &Ir<'_>, processor: &Processor, func: &Function, name: &str) -> Result<Fun> {
+fn declare(ir: &IrEmitter<'_>, processor: &HostProcessor, func: &Function, name: &str) -> Result<LlvmFunction> {
     let params: Vec<Type> = func.params().iter().map(|&param| func.ty(param)).collect();
     let ty = |ty: &Type| match *ty {
         Type::Scalar(polyloom_ir::Scalar::Bool) => Ok(ir.int(8)),
@@ -169,7 +169,7 @@ fn declare(ir: &Ir<'_>, processor: &Processor, func: &Function, name: &str) -> R
 
 /// The thread with this index in the launch, its coordinates found by dividing by the inner extents. `note` is given
 /// each of its numbers.
-fn thread(ir: &Ir<'_>, launch: Val, extents: &[Val], index: Val, note: impl Fn(Val)) -> Thread {
+fn thread(ir: &IrEmitter<'_>, launch: Val, extents: &[Val], index: Val, note: impl Fn(Val)) -> GroupThread {
     let wide = |value| ir.zext(value, ir.int(64));
     let mut outer = [None; MAX_DIMS];
     note(index);
@@ -189,5 +189,5 @@ fn thread(ir: &Ir<'_>, launch: Val, extents: &[Val], index: Val, note: impl Fn(V
     if extents.len() > 1 {
         outer[0] = Some(wide(rest));
     }
-    Thread { rank: extents.len() as u8, outer, column: wide(column), linear: wide(index), context: launch }
+    GroupThread { rank: extents.len() as u8, outer, column: wide(column), linear: wide(index), context: launch }
 }

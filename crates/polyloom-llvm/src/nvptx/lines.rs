@@ -2,7 +2,7 @@
 //!
 //! Only the directives, no description of variables: code is optimised as without them.
 
-use crate::ir::{Fun, Ir};
+use crate::ir::{IrEmitter, LlvmFunction};
 use inkwell::llvm_sys::core::LLVMSetCurrentDebugLocation2;
 use inkwell::llvm_sys::debuginfo::*;
 use inkwell::llvm_sys::prelude::*;
@@ -41,11 +41,11 @@ unsafe extern "C" {
 }
 
 /// The line table of a kernel being lowered.
-pub(crate) struct Lines<'a> {
+pub(crate) struct LineTable<'a> {
     builder: LLVMDIBuilderRef,
     sources: &'a SourceMap,
     subprogram: LLVMMetadataRef,
-    /// Where lines of each file belong: inside the kernel.
+    /// The place where lines of each file belong: inside the kernel.
     scopes: RefCell<Vec<(FileId, LLVMMetadataRef)>>,
 }
 
@@ -57,9 +57,15 @@ fn file(builder: LLVMDIBuilderRef, name: &str) -> LLVMMetadataRef {
     unsafe { LLVMDIBuilderCreateFile(builder, name.as_ptr().cast(), name.len(), folder.as_ptr().cast(), folder.len()) }
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineTable<'a> {
     /// The table of a kernel that stands at `span`.
-    pub(super) fn new(ir: &Ir<'_>, sources: &'a SourceMap, function: Fun, name: &str, span: Span) -> Lines<'a> {
+    pub(super) fn new(
+        ir: &IrEmitter<'_>,
+        sources: &'a SourceMap,
+        function: LlvmFunction,
+        name: &str,
+        span: Span,
+    ) -> LineTable<'a> {
         let (path, position) = sources.locate(span).map_or(("kernel.py", 1), |(path, position)| (path, position.line));
         let line = position as c_uint;
         // SAFETY: the builder is disposed of when the table is dropped, before the module; all strings are copied.
@@ -96,12 +102,12 @@ impl<'a> Lines<'a> {
                 builder, file, name.0, name.1, name.0, name.1, file, line, ty, 0, 1, line, 0, 1 as c_int,
             );
             LLVMSetSubprogram(function.value(), subprogram);
-            Lines { builder, sources, subprogram, scopes: RefCell::new(vec![(span.file, subprogram)]) }
+            LineTable { builder, sources, subprogram, scopes: RefCell::new(vec![(span.file, subprogram)]) }
         }
     }
 
     /// Says that the instructions to come are for this place.
-    pub(crate) fn at(&self, ir: &Ir<'_>, span: Span) {
+    pub(crate) fn at(&self, ir: &IrEmitter<'_>, span: Span) {
         let Some((path, position)) = self.sources.locate(span) else { return };
         let mut scopes = self.scopes.borrow_mut();
         let known = scopes.iter().find(|(file, _)| *file == span.file).map(|&(_, scope)| scope);
@@ -120,7 +126,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Says that what is emitted next is no part of the kernel's code.
-    pub(super) fn finish(self, ir: &Ir<'_>) {
+    pub(super) fn finish(self, ir: &IrEmitter<'_>) {
         ir.debug_info_version();
         // SAFETY: the builder is alive.
         unsafe {
@@ -130,7 +136,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl Drop for Lines<'_> {
+impl Drop for LineTable<'_> {
     fn drop(&mut self) {
         // SAFETY: the builder is alive, and nobody uses it afterwards.
         unsafe { LLVMDisposeDIBuilder(self.builder) };

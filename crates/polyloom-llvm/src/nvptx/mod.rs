@@ -18,37 +18,37 @@ mod tables;
 mod tensor;
 
 use crate::emit;
-use crate::target::{Processor, Vectorize};
-pub(crate) use lines::Lines;
-use polyloom_codegen::{CodegenError, Emit, GridShape, Variant};
+use crate::target::{HostProcessor, VectorizeMode};
+pub(crate) use lines::LineTable;
+use polyloom_codegen::{CodeVariant, CodegenError, GridShape, MachineForm};
 use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
-pub(crate) use tables::Choices;
+pub(crate) use tables::ChoiceTables;
 
 /// Generates PTX for one architecture.
 #[derive(Clone, Debug)]
-pub struct Nvptx {
-    processor: Processor,
+pub struct NvptxBackend {
+    processor: HostProcessor,
 }
 
-/// What a kernel's PTX is made for besides the architecture.
+/// Describes what a kernel's PTX is made for besides the architecture.
 #[derive(Clone, Copy)]
 pub struct GpuOptions<'a> {
-    /// How the threads of a launch come to their elements.
+    /// Says how the threads of a launch come to their elements.
     pub shape: GridShape,
-    /// Whether launches have at most 2^27 threads, so that small multiples of their numbers do not wrap.
+    /// True if launches have at most 2^27 threads, so that small multiples of their numbers do not wrap.
     pub few_threads: bool,
     /// Files to name the lines of, in `.loc` directives.
     pub sources: Option<&'a SourceMap>,
 }
 
-impl Nvptx {
+impl NvptxBackend {
     /// For an architecture and a version of PTX, which must know the architecture and be one that LLVM 22 writes.
-    pub fn new(arch: Arch, version: PtxVersion) -> Nvptx {
+    pub fn new(arch: Arch, version: PtxVersion) -> NvptxBackend {
         let tenths = u32::from(version.major) * 10 + u32::from(version.minor);
-        Nvptx { processor: Processor::gpu(&arch.to_string(), tenths) }
+        NvptxBackend { processor: HostProcessor::gpu(&arch.to_string(), tenths) }
     }
 
-    /// A kernel as LLVM IR and, as `Emit::Asm`, as PTX, IR first. The entry is called `name`.
+    /// A kernel as LLVM IR and, as `MachineForm::Asm`, as PTX, IR first. The entry is called `name`.
     ///
     /// # Errors
     ///
@@ -57,18 +57,18 @@ impl Nvptx {
         &self,
         module: &Module,
         kernel: FuncId,
-        variant: &Variant,
+        variant: &CodeVariant,
         options: GpuOptions<'_>,
         name: &str,
-        forms: [Emit; N],
+        forms: [MachineForm; N],
     ) -> Result<[Vec<u8>; N], CodegenError> {
-        if forms.contains(&Emit::Obj) {
+        if forms.contains(&MachineForm::Obj) {
             return Err(CodegenError::new("an object file is for the host; for a GPU there is PTX"));
         }
         emit::emit(&self.processor, name, forms, |ir| {
             entry::kernel(ir, &self.processor, module, kernel, variant, options, name)?;
             // Neighbouring loads and stores become wide ones where code is generated.
-            Ok(Vectorize::default())
+            Ok(VectorizeMode::default())
         })
     }
 }

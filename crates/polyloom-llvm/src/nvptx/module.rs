@@ -1,7 +1,7 @@
 //! What LLVM modules for GPUs have and those for the host do not: kernels, parameters by value, external functions,
 //! text.
 
-use crate::ir::{FUNCTION, Fun, Ir, Ty, Val};
+use crate::ir::{FUNCTION, IrEmitter, LlvmFunction, Ty, Val};
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::*;
 use std::ffi::{CStr, CString};
@@ -15,14 +15,14 @@ const CONSTANT_MEMORY: u32 = 4;
 /// The calling convention of kernels, `ptx_kernel`.
 const KERNEL_CALL: u32 = 71;
 
-impl Ir<'_> {
+impl IrEmitter<'_> {
     /// Makes a function one that the host launches.
-    pub(super) fn set_gpu_kernel(&self, function: Fun) {
+    pub(super) fn set_gpu_kernel(&self, function: LlvmFunction) {
         // SAFETY: nothing calls a kernel from code.
         unsafe { LLVMSetFunctionCallConv(function.value(), KERNEL_CALL) }
     }
 
-    /// Says that the threads of a warp make this call together: it must not come under other conditions.
+    /// Says that the threads of a warp make this call together, so that it must not come under other conditions.
     pub(super) fn set_convergent(&self, call: Val) {
         let name = c"convergent";
         // SAFETY: the call is one just made; the attribute takes no value.
@@ -33,7 +33,7 @@ impl Ir<'_> {
     }
 
     /// Passes what the pointer parameter points at by value: a number of 8-byte words.
-    pub(super) fn by_value(&self, function: Fun, param: u32, ty: Ty) {
+    pub(super) fn by_value(&self, function: LlvmFunction, param: u32, ty: Ty) {
         let enum_kind = |name: &CStr| {
             // SAFETY: the name is a C string of that length.
             unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr(), name.count_bytes()) }
@@ -49,14 +49,14 @@ impl Ir<'_> {
     }
 
     /// A function that is defined elsewhere.
-    pub(super) fn external(&self, name: &CStr, params: &[Ty], result: Ty) -> Fun {
+    pub(super) fn external(&self, name: &CStr, params: &[Ty], result: Ty) -> LlvmFunction {
         // SAFETY: the module is alive and copies the name.
         let known = unsafe { LLVMGetNamedFunction(self.module(), name.as_ptr()) };
         if known.is_null() {
             return self.add_function(name, params, result, false);
         }
         // SAFETY: `known` is a function.
-        Fun::known(known, unsafe { LLVMGlobalGetValueType(known) })
+        LlvmFunction::known(known, unsafe { LLVMGlobalGetValueType(known) })
     }
 
     /// The variable of this name in shared memory; one of no bytes is what a launch asks for beside the others.

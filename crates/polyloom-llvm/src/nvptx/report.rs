@@ -4,13 +4,13 @@
 //! it stops the launch (`trap`). `print` goes to `vprintf`, which CUDA's driver and the simulator have.
 
 use crate::ir::*;
-use crate::lower::{Lower, Rep, Result, cast};
+use crate::lower::{FunctionLowering, Result, ValueRep, cast};
 use crate::target::DEVICE_SCOPE;
 use polyloom_codegen::{CodegenError, GpuLaunch, GpuReport};
-use polyloom_ir::format::{Conversion, Piece, pieces};
+use polyloom_ir::format::{FormatConversion, FormatPiece, pieces};
 use polyloom_ir::{Imm, Inst, Scalar};
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// Reports a failed check. The thread ends afterwards.
     pub(crate) fn report_to_host(&mut self, site: Val, index: Val, extent: Val, thread: Val) -> Result<()> {
         let ir = self.ir;
@@ -54,8 +54,8 @@ impl Lower<'_, '_> {
         let (mut text, mut values) = (String::new(), Vec::new());
         for piece in pieces(format) {
             let conversion = match piece {
-                Piece::Conversion(conversion) => conversion,
-                Piece::Text(plain) | Piece::Malformed(plain) => {
+                FormatPiece::Conversion(conversion) => conversion,
+                FormatPiece::Text(plain) | FormatPiece::Malformed(plain) => {
                     text.push_str(&plain.replace('%', "%%"));
                     continue;
                 }
@@ -64,7 +64,7 @@ impl Lower<'_, '_> {
                 text.push_str(&conversion.text.replace('%', "%%"));
                 continue;
             };
-            let Rep::Uniform(value) = self.rep(operand)? else { return Err(self.unsupported(inst)) };
+            let ValueRep::Uniform(value) = self.rep(operand)? else { return Err(self.unsupported(inst)) };
             values.push(self.printed(conversion, value, self.scalar_of(operand)?, &mut text));
         }
         let types: Vec<Ty> = values.iter().map(|&value| ir.type_of(value)).collect();
@@ -87,11 +87,11 @@ impl Lower<'_, '_> {
     }
 
     /// Writes a conversion for `printf` and gives the value it takes.
-    fn printed(&self, conversion: Conversion<'_>, value: Val, from: Scalar, text: &mut String) -> Val {
+    fn printed(&self, conversion: FormatConversion<'_>, value: Val, from: Scalar, text: &mut String) -> Val {
         let ir = self.ir;
         let to = |scalar| cast::cast(&self.arith, value, from, scalar);
         let before = conversion.text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        // A number that `%s` is given is shown whole: a precision would mean its digits.
+        // A number that `%s` is given is shown whole, because a precision would mean its digits.
         let before = match conversion.letter {
             's' if from != Scalar::Bool => before.split('.').next().unwrap_or(before),
             _ => before,
@@ -109,7 +109,7 @@ impl Lower<'_, '_> {
                 text.push(letter);
                 match from {
                     _ if from.is_unsigned_int() => to(Scalar::U64),
-                    // Of a negative number, `%u` and `%x` show the bits it has.
+                    // A negative number is printed by its bits for `%u` and `%x`.
                     _ if from.is_signed_int() && !matches!(letter, 'd' | 'i') => ir.int_cast(value, ir.int(64)),
                     _ => to(Scalar::I64),
                 }

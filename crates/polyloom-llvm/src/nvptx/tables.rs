@@ -4,7 +4,7 @@
 //! choices: this constant if the index is 0, that one if it is 1. From some length on, a load from a table is shorter.
 
 use crate::ir::*;
-use crate::lower::{Lower, Rep, Result};
+use crate::lower::{FunctionLowering, Result, ValueRep};
 use polyloom_codegen::LEAST_TABLE;
 use polyloom_ir::arch::CONSTANT_BYTES;
 use polyloom_ir::{Function, Inst, Op, Scalar, Value, ValueDef};
@@ -16,23 +16,23 @@ const MOST_BYTES: u64 = CONSTANT_BYTES as u64 / 2;
 /// The index up to which a table is worth its memory.
 const MOST_ENTRIES: u64 = 4096;
 
-/// What is known of the choices of a function, and the tables made.
+/// Describes what is known of the choices of a function, and the tables made.
 #[derive(Default)]
-pub(crate) struct Choices {
+pub(crate) struct ChoiceTables {
     /// Those that continue another chain; `None` before they have been looked for.
     inner: Option<FxHashSet<Inst>>,
     n_bytes: u64,
 }
 
 /// A choice of a constant: `where(eq(index, key), constant, rest)`.
-struct Choice {
+struct ConstantChoice {
     index: Value,
     key: u64,
     constant: u64,
     rest: Value,
 }
 
-fn choice(func: &Function, inst: Inst) -> Option<Choice> {
+fn choice(func: &Function, inst: Inst) -> Option<ConstantChoice> {
     let data = &func.insts[inst];
     let (Op::Select, &[cond, constant, rest]) = (data.op, &data.operands[..]) else { return None };
     let ValueDef::Result(test, _) = func.values[cond].def else { return None };
@@ -45,18 +45,18 @@ fn choice(func: &Function, inst: Inst) -> Option<Choice> {
     };
     let is_index = func.ty(index).as_scalar() == Some(Scalar::I32) && key < MOST_ENTRIES;
     is_index.then_some(())?;
-    Some(Choice { index, key, constant: func.as_const(constant)?, rest })
+    Some(ConstantChoice { index, key, constant: func.as_const(constant)?, rest })
 }
 
 /// The choice that a choice goes on to.
-fn next(func: &Function, choice: &Choice) -> Option<Inst> {
+fn next(func: &Function, choice: &ConstantChoice) -> Option<Inst> {
     let ValueDef::Result(inst, _) = func.values[choice.rest].def else { return None };
     self::choice(func, inst).filter(|next| next.index == choice.index).map(|_| inst)
 }
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// A choice as a load from a table, if it is the first of many.
-    pub(crate) fn table(&mut self, inst: Inst) -> Result<Option<Rep>> {
+    pub(crate) fn table(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let func = self.func;
         let Some(first) = choice(func, inst) else { return Ok(None) };
         let inner = self.choices.inner.get_or_insert_with(|| {
@@ -102,6 +102,6 @@ impl Lower<'_, '_> {
         let place = ir.zext(ir.select(is_inside, index, ir.zero(ir.int(32))), ir.int(64));
         let value = ir.load(ty, ir.offset(ty, table, place), elem.bytes());
         ir.attach(value, "invariant.load", ir.meta_node(&[]));
-        Ok(Some(Rep::Uniform(ir.select(is_inside, value, self.constant(elem, default)))))
+        Ok(Some(ValueRep::Uniform(ir.select(is_inside, value, self.constant(elem, default)))))
     }
 }

@@ -4,13 +4,13 @@
 //! several elements of a factor that follow each other share a register of 32 bits.
 
 use crate::ir::*;
-use crate::lower::{Lower, Rep, Reps, Result};
+use crate::lower::{FunctionLowering, Reps, Result, ValueRep};
 use polyloom_codegen::CodegenError;
 use polyloom_ir::fragment::{TF32_BITS, flat_operands};
 use polyloom_ir::{Inst, Scalar, Type};
 use smallvec::SmallVec;
 
-impl Lower<'_, '_> {
+impl FunctionLowering<'_, '_> {
     /// The product of a warp's matrices: what this lane holds of it.
     pub(crate) fn mma(&mut self, inst: Inst) -> Result<Reps> {
         let data = &self.func.insts[inst];
@@ -19,7 +19,7 @@ impl Lower<'_, '_> {
         let mut values: SmallVec<[Val; 24]> = SmallVec::new();
         for rep in self.reps(&data.operands)? {
             match rep {
-                Rep::Uniform(value) => values.push(value),
+                ValueRep::Uniform(value) => values.push(value),
                 _ => return Err(self.unsupported(inst)),
             }
         }
@@ -28,7 +28,7 @@ impl Lower<'_, '_> {
         let mut results = Reps::new();
         // One instruction has 8 columns.
         for (b, c) in b.chunks_exact(4).zip(c.chunks_exact(4)) {
-            results.extend(self.eight_columns(factor, a, b, c)?.into_iter().map(Rep::Uniform));
+            results.extend(self.eight_columns(factor, a, b, c)?.into_iter().map(ValueRep::Uniform));
         }
         Ok(results)
     }
@@ -86,12 +86,12 @@ impl Lower<'_, '_> {
         self.words(elements, 2).into_iter().map(|word| self.ir.bitcast(word, pair)).collect()
     }
 
-    /// Whether products are 8 deep, and of `float16` alone: before `sm_80`.
+    /// Returns true if products are 8 deep, and of `float16` alone: before `sm_80`.
     fn has_least_tensor_core(&self) -> bool {
         self.arith.processor.gpu_number() < Some(80)
     }
 
-    /// A `float32` cut to `tf32`: what the tensor core does with its other bits is not said anywhere.
+    /// A `float32` cut to `tf32`, because what the tensor core does with its other bits is not said anywhere.
     fn tf32(&self, value: Val) -> Val {
         let ir = self.ir;
         let word = ir.int(32);

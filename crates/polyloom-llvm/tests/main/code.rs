@@ -2,7 +2,7 @@
 //!
 //! The kernels are compiled for AVX-512 and AVX2 whatever this machine has: nothing is run.
 
-use polyloom_codegen::{ArrayFacts, Backend, Emit, Facts, Variant};
+use polyloom_codegen::{ArgFacts, ArrayFacts, Backend, CodeVariant, MachineForm};
 use polyloom_ir::{FileId, FloatMode, Type, text};
 use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
@@ -89,7 +89,7 @@ kernel @nbody(%0 x: array<f32, 1>, %1 mass: array<f32, 1>, %2 a: array<f32, 1>, 
   return
 }";
 
-/// What `y[i] = a / (x[i] * sqrt(x[i]))` is, and the same with the cube of a root.
+/// Holds what `y[i] = a / (x[i] * sqrt(x[i]))` is, and the same with the cube of a root.
 const CUBES: [&str; 2] = [
     "
 kernel @cube(%0 a: f32, %1 x: array<f32, 1>, %2 y: array<f32, 1>) {
@@ -114,7 +114,7 @@ kernel @cube(%0 a: f32, %1 x: array<f32, 1>, %2 y: array<f32, 1>) {
 }",
 ];
 
-/// What `v[i] = v[i] * a + x[i]` is for arrays of vectors of three.
+/// Holds what `v[i] = v[i] * a + x[i]` is for arrays of vectors of three.
 const VECTORS: &str = "
 kernel @vectors(%0 a: f32, %1 x: array<f32, 2>, %2 v: array<f32, 2>) {
   %3: i32 = tid 0
@@ -139,7 +139,7 @@ kernel @vectors(%0 a: f32, %1 x: array<f32, 2>, %2 v: array<f32, 2>) {
   return
 }";
 
-/// What `m[i] = m[i] * a` is for arrays of `length` elements each.
+/// Returns what `m[i] = m[i] * a` is for arrays of `length` elements each.
 fn long_rows(length: usize) -> String {
     let mut text = String::from("kernel @rows(%a a: f32, %m m: array<f32, 2>) {\n%i: i32 = tid 0\n");
     for place in 0..length {
@@ -185,7 +185,7 @@ fn assembly_in(
     let mut module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
     module.functions[kernel].metadata.float_mode = float_mode;
-    let options = pipeline::Options { checked: false, ..Default::default() };
+    let options = pipeline::PipelineOptions { checked: false, ..Default::default() };
     let (module, kernel) = pipeline::prepared(&module, kernel, &options).expect("the kernel is valid");
     let func = &module.functions[kernel];
     let of = |&param: &polyloom_ir::Value| match func.ty(param) {
@@ -198,10 +198,10 @@ fn assembly_in(
     };
     let ranks = func.params().iter().filter_map(|&p| func.ty(p).as_array()).map(|(_, ndim)| ndim);
     let launch_rank = ranks.max().unwrap_or(1) - u8::from(columns.is_some());
-    let facts = Facts { arrays: func.params().iter().map(of).collect(), alone: false };
-    let variant = Variant { launch_rank, facts };
+    let facts = ArgFacts { arrays: func.params().iter().map(of).collect(), alone: false };
+    let variant = CodeVariant { launch_rank, facts };
     let backend = LlvmBackend::for_cpu(cpu).expect("LLVM knows it");
-    let text = backend.emit(&module, kernel, &variant, Emit::Asm).expect("the kernel compiles");
+    let text = backend.emit(&module, kernel, &variant, MachineForm::Asm).expect("the kernel compiles");
     String::from_utf8(text).expect("assembly is text")
 }
 
@@ -352,7 +352,7 @@ fn an_unknown_processor_is_refused() {
 fn a_damaged_object_is_refused() {
     let module = text::parse_module("kernel @nothing() {\n  return\n}\n", FileId::from_u32(0)).expect("well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
-    let variant = Variant { launch_rank: 1, facts: Facts::default() };
+    let variant = CodeVariant { launch_rank: 1, facts: ArgFacts::default() };
     let backend = LlvmBackend::new().expect("LLVM knows this machine");
     let object = backend.compile(&module, kernel, &variant).expect("the kernel compiles");
     assert!(backend.load(&object).is_ok());

@@ -1,23 +1,23 @@
 //! The suite every back end passes: on this machine's processor in every float mode, one thread at a time, and on older
 //! processors.
 
-use polyloom_codegen::conformance::{Engine, Subject};
+use polyloom_codegen::conformance::{ConformanceEngine, EngineSubject};
 use polyloom_codegen::conformance_tests;
 use polyloom_ir::{FloatMode, FuncId, Module};
 use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
 
 fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
-    let options = pipeline::Options { checked, ..Default::default() };
+    let options = pipeline::PipelineOptions { checked, ..Default::default() };
     pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
 }
 
-pub(crate) fn subject_of(backend: &LlvmBackend) -> Subject<'_> {
-    Subject { engine: Engine::Backend(backend), prepare: &prepare, float_mode: FloatMode::Strict }
+pub(crate) fn subject_of(backend: &LlvmBackend) -> EngineSubject<'_> {
+    EngineSubject { engine: ConformanceEngine::Backend(backend), prepare: &prepare, float_mode: FloatMode::Strict }
 }
 
-fn run(backend: &LlvmBackend, float_mode: FloatMode, suite: fn(&Subject<'_>)) {
-    suite(&Subject { float_mode, ..subject_of(backend) });
+fn run(backend: &LlvmBackend, float_mode: FloatMode, suite: fn(&EngineSubject<'_>)) {
+    suite(&EngineSubject { float_mode, ..subject_of(backend) });
 }
 
 pub(crate) fn host() -> LlvmBackend {
@@ -30,7 +30,7 @@ fn cpu(name: &str) -> LlvmBackend {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn run_on_avx2(suite: fn(&Subject<'_>)) {
+fn run_on_avx2(suite: fn(&EngineSubject<'_>)) {
     if std::is_x86_feature_detected!("avx2") {
         run(&cpu("x86-64-v3"), FloatMode::Strict, suite);
     } else {

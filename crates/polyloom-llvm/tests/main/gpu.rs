@@ -2,9 +2,9 @@
 //! so that this ends is what is shown. Where ptxas is at hand, it must take what comes out.
 
 use crate::ptxas::ptxas;
-use polyloom_codegen::{Emit, Facts, GridShape, Variant};
+use polyloom_codegen::{ArgFacts, CodeVariant, GridShape, MachineForm};
 use polyloom_ir::{Arch, FileId, FuncId, Module, PtxVersion, check_arch, least_version, parse_module};
-use polyloom_llvm::{GpuOptions, Nvptx};
+use polyloom_llvm::{GpuOptions, NvptxBackend};
 use polyloom_passes::pipeline;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +26,7 @@ fn prepared(text: &str) -> Vec<(String, Module, FuncId)> {
 
 /// A kernel as back ends get it.
 pub(crate) fn prepare(module: &Module, kernel: FuncId) -> (Module, FuncId) {
-    let options = pipeline::Options { checked: module.functions[kernel].metadata.check, gpu: true };
+    let options = pipeline::PipelineOptions { checked: module.functions[kernel].metadata.check, gpu: true };
     pipeline::prepared(module, kernel, &options).expect("the kernel verifies")
 }
 
@@ -45,10 +45,10 @@ pub(crate) fn ptx_of_version(module: &Module, kernel: FuncId, arch: Arch, versio
 }
 
 fn named_ptx(module: &Module, kernel: FuncId, arch: Arch, version: PtxVersion, entry: &str) -> String {
-    let variant = Variant { launch_rank: 1, facts: Facts::default() };
+    let variant = CodeVariant { launch_rank: 1, facts: ArgFacts::default() };
     let options = GpuOptions { shape: GridShape::OneThreadEach, few_threads: false, sources: None };
-    let [text] = Nvptx::new(arch, version)
-        .emit(module, kernel, &variant, options, entry, [Emit::Asm])
+    let [text] = NvptxBackend::new(arch, version)
+        .emit(module, kernel, &variant, options, entry, [MachineForm::Asm])
         .unwrap_or_else(|error| panic!("{arch}: {error}"));
     String::from_utf8(text).expect("PTX is text")
 }

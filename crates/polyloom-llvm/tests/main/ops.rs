@@ -2,13 +2,13 @@
 //! architecture lacks (PL0602). LLVM ends the process on what it cannot do, so that this ends is half of what is shown.
 
 use crate::gpu::{prepare, ptx, ptx_of_version, ptxas_takes};
-use polyloom_ir::fragment::{Fragment, Matrix, fragment_type};
+use polyloom_ir::fragment::{FragmentAccess, MatrixRole, fragment_type};
 use polyloom_ir::function::{CacheUse, NamedBarrier, SharedArray, SharedCopy};
-use polyloom_ir::op::{Extent, Group, OpInfo, Signature, TyPattern};
+use polyloom_ir::op::{ExtentPattern, OpGroup, OpInfo, Signature, TyPattern};
 use polyloom_ir::{
-    AddressSpace, Arch, AxisExtent, Builder, CheckKind, Code, Composite, FuncId, Function, FunctionKind, Imm,
-    MemoryOrder, Module, Op, Ordering, PtxVersion, Scalar, Scope, Type, Value, check_arch, check_version,
-    verify_module,
+    AddressSpace, Arch, AtomicOrdering, AxisExtent, Builder, CheckKind, Code, Composite, FuncId, Function,
+    FunctionKind, Imm, MemoryOrder, MemoryScope, Module, Op, PtxVersion, Scalar, Type, Value, check_arch,
+    check_version, verify_module,
 };
 
 /// The elements of arrays of composites.
@@ -129,7 +129,7 @@ impl Sample<'_> {
         let members = |class: Option<polyloom_ir::op::TypeClass>| -> Vec<Option<Scalar>> {
             class.map_or_else(|| vec![None], |class| class.members().map(Some).collect())
         };
-        let in_memory = matches!(info.group, Group::Array | Group::Atomic) && info.op != Op::LoadReadonly;
+        let in_memory = matches!(info.group, OpGroup::Array | OpGroup::Atomic) && info.op != Op::LoadReadonly;
         for signature in &info.signatures {
             for var in members(signature.var) {
                 for var2 in members(signature.var2) {
@@ -168,14 +168,14 @@ impl Sample<'_> {
             }
             Op::MmaLoadA | Op::MmaLoadB | Op::MmaLoadC | Op::MmaStore => {
                 let matrix = match op {
-                    Op::MmaLoadA => Matrix::A,
-                    Op::MmaLoadB => Matrix::B,
-                    _ => Matrix::C,
+                    Op::MmaLoadA => MatrixRole::A,
+                    Op::MmaLoadB => MatrixRole::B,
+                    _ => MatrixRole::C,
                 };
                 for (elem, n) in Scalar::ALL.into_iter().flat_map(|elem| [(elem, 8), (elem, 16)]) {
                     let Some(part) = fragment_type(matrix, elem, n) else { continue };
                     for (ty, by_columns) in [(global(elem, 2), true), (shared(elem, 2), false)] {
-                        let imm = Imm::Fragment(Fragment { by_columns, n });
+                        let imm = Imm::Fragment(FragmentAccess { by_columns, n });
                         let array = self.array(ty);
                         match op {
                             Op::MmaStore => {
@@ -221,10 +221,10 @@ impl Sample<'_> {
     }
 }
 
-fn extent(extent: Extent) -> u16 {
+fn extent(extent: ExtentPattern) -> u16 {
     match extent {
-        Extent::Is(extent) => extent,
-        Extent::Var(_) => 3,
+        ExtentPattern::Is(extent) => extent,
+        ExtentPattern::Var(_) => 3,
     }
 }
 
@@ -253,9 +253,15 @@ fn operand_type(pattern: TyPattern, [var, var2]: [Option<Scalar>; 2], space: Add
 
 /// Immediates of all kinds that an op may have; for atomics, with two types.
 fn immediates(op: Op, elem: Option<Scalar>) -> Vec<Imm> {
-    const SCOPES: [Scope; 4] = [Scope::Thread, Scope::Block, Scope::Device, Scope::System];
-    const ORDERINGS: [Ordering; 5] =
-        [Ordering::Relaxed, Ordering::Acquire, Ordering::Release, Ordering::AcqRel, Ordering::SeqCst];
+    const SCOPES: [MemoryScope; 4] =
+        [MemoryScope::Thread, MemoryScope::Block, MemoryScope::Device, MemoryScope::System];
+    const ORDERINGS: [AtomicOrdering; 5] = [
+        AtomicOrdering::Relaxed,
+        AtomicOrdering::Acquire,
+        AtomicOrdering::Release,
+        AtomicOrdering::AcqRel,
+        AtomicOrdering::SeqCst,
+    ];
     let memory = || {
         let all = SCOPES.into_iter().flat_map(|scope| ORDERINGS.map(|ordering| MemoryOrder { scope, ordering }));
         all.map(Imm::Memory)
@@ -270,7 +276,7 @@ fn immediates(op: Op, elem: Option<Scalar>) -> Vec<Imm> {
         Op::WrapIndex => vec![Imm::Extent(AxisExtent { name: "v".into(), axis: 0, extent: 3 })],
         Op::Assert => vec![Imm::Text("it holds".into())],
         Op::Check => vec![Imm::Check(CheckKind::Division)],
-        op if op.info().group == Group::Atomic && matches!(elem, Some(Scalar::U64 | Scalar::F16)) => {
+        op if op.info().group == OpGroup::Atomic && matches!(elem, Some(Scalar::U64 | Scalar::F16)) => {
             memory().chain([Imm::None]).collect()
         }
         _ => vec![Imm::None],
@@ -310,13 +316,13 @@ fn sample_of(info: &OpInfo, write: impl FnOnce(&mut Sample<'_>)) -> (Module, Fun
     prepare(&module, id)
 }
 
-/// Whether what is emitted for an op may depend on the architecture.
+/// Returns true if what is emitted for an op may depend on the architecture.
 fn is_of_gpus(info: &OpInfo) -> bool {
-    matches!(info.group, Group::Gpu | Group::Atomic | Group::Array | Group::Index | Group::Debug)
+    matches!(info.group, OpGroup::Gpu | OpGroup::Atomic | OpGroup::Array | OpGroup::Index | OpGroup::Debug)
 }
 
 fn ops() -> impl Iterator<Item = &'static OpInfo> {
-    Op::all().filter(|info| info.group != Group::Control)
+    Op::all().filter(|info| info.group != OpGroup::Control)
 }
 
 #[test]

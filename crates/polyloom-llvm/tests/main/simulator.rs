@@ -1,17 +1,17 @@
 //! The suite every engine passes, on PTX in the simulator.
 
-use polyloom_codegen::conformance::launch::{Code, DeviceCode, Events};
-use polyloom_codegen::conformance::{Engine, Subject};
-use polyloom_codegen::{ArgLayout, Emit, GpuLaunch, GpuReport, GridShape, Variant, conformance_tests};
-use polyloom_ir::interp::{Arg, BufferMemory};
+use polyloom_codegen::conformance::launch::{DeviceCode, LaunchEvents, ReadyKernel};
+use polyloom_codegen::conformance::{ConformanceEngine, EngineSubject};
+use polyloom_codegen::{ArgLayout, CodeVariant, GpuLaunch, GpuReport, GridShape, MachineForm, conformance_tests};
+use polyloom_ir::interp::{BufferMemory, InterpArg};
 use polyloom_ir::{Arch, FloatMode, FuncId, Function, MAX_DIMS, Module, Type};
-use polyloom_llvm::{GpuOptions, Nvptx};
+use polyloom_llvm::{GpuOptions, NvptxBackend};
 use polyloom_passes::pipeline;
-use polyloom_ptx::{DeviceMemory, Kernel, Launch, Sanitizers, Simulator};
+use polyloom_ptx::{DeviceMemory, Kernel, LaunchRequest, Sanitizers, Simulator};
 use std::sync::Mutex;
 
 fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
-    let options = pipeline::Options { checked, gpu: true };
+    let options = pipeline::PipelineOptions { checked, gpu: true };
     pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
 }
 
@@ -23,16 +23,22 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn load(simulator: &Simulator, arch: Arch, module: &Module, id: FuncId, variant: &Variant) -> Result<Code, String> {
+    fn load(
+        simulator: &Simulator,
+        arch: Arch,
+        module: &Module,
+        id: FuncId,
+        variant: &CodeVariant,
+    ) -> Result<ReadyKernel, String> {
         let version = arch.ptx_version().max("7.0".parse().expect("it is a version"));
         let options = GpuOptions { shape: GridShape::OneThreadEach, few_threads: false, sources: None };
-        let made = Nvptx::new(arch, version).emit(module, id, variant, options, "kernel", [Emit::Asm]);
+        let made = NvptxBackend::new(arch, version).emit(module, id, variant, options, "kernel", [MachineForm::Asm]);
         let [ptx] = made.map_err(|error| error.to_string())?;
         let ptx = String::from_utf8(ptx).expect("PTX is text");
         let parsed = polyloom_ptx::Module::parse(&ptx).map_err(|errors| format!("{errors:?}\n{ptx}"))?;
         let loaded = simulator.load(&parsed).map_err(|error| error.to_string())?;
         let kernel = loaded.kernel("kernel").map_err(|errors| format!("{errors:?}\n{ptx}"))?;
-        Ok(Code::Device(Box::new(Simulated { simulator: simulator.clone(), kernel, arch })))
+        Ok(ReadyKernel::Device(Box::new(Simulated { simulator: simulator.clone(), kernel, arch })))
     }
 
     fn memory(&self) -> &DeviceMemory {
@@ -47,7 +53,7 @@ impl Simulated {
 }
 
 impl DeviceCode for Simulated {
-    fn launch(&self, kernel: &Function, shape: &[u64], args: &[Arg], memory: &mut BufferMemory) -> Events {
+    fn launch(&self, kernel: &Function, shape: &[u64], args: &[InterpArg], memory: &mut BufferMemory) -> LaunchEvents {
         let device = self.memory();
         let alloc = |bytes: &[u8]| {
             // Whole words: updates of 16-bit elements exchange the word they are in.
@@ -64,8 +70,8 @@ impl DeviceCode for Simulated {
         let mut params = vec![bytes(&first)];
         for (arg, &param) in args.iter().zip(kernel.params()) {
             params.push(match (arg, kernel.ty(param)) {
-                (Arg::Scalar(bits), Type::Scalar(ty)) => bits.to_le_bytes()[..ty.bytes() as usize].to_vec(),
-                (Arg::Array(array), Type::Array { ndim, .. }) => {
+                (InterpArg::Scalar(bits), Type::Scalar(ty)) => bits.to_le_bytes()[..ty.bytes() as usize].to_vec(),
+                (InterpArg::Array(array), Type::Array { ndim, .. }) => {
                     let mut words = vec![0; ArgLayout::new([kernel.ty(param)]).size as usize / 8];
                     words[0] = buffers[array.buffer as usize].wrapping_add_signed(array.offset);
                     for axis in 0..ndim {
@@ -79,7 +85,7 @@ impl DeviceCode for Simulated {
         }
         let n_threads = shape.iter().product::<u64>() as u32;
         let text = Mutex::new(String::new());
-        let launch = Launch {
+        let launch = LaunchRequest {
             grid: [n_threads.div_ceil(BLOCK_SIZE), 1, 1],
             block: [BLOCK_SIZE, 1, 1],
             dynamic_shared_bytes: 0,
@@ -96,7 +102,7 @@ impl DeviceCode for Simulated {
         if let Err(fault) = self.kernel.launch(&launch) {
             panic!("{fault}\n{kernel}");
         }
-        let mut events = Events { text: text.into_inner().expect("nobody panics"), ..Events::default() };
+        let mut events = LaunchEvents { text: text.into_inner().expect("nobody panics"), ..LaunchEvents::default() };
         if self.word(report + u64::from(GpuReport::CLAIMED_OFFSET)) != 0 {
             let word = |offset: u32| self.word(report + u64::from(offset));
             let (site, thread) = (word(GpuReport::SITE_OFFSET) as u32, word(GpuReport::THREAD_OFFSET));
@@ -115,11 +121,12 @@ impl DeviceCode for Simulated {
 /// Threads of a block: two warps, one of them not full.
 const BLOCK_SIZE: u32 = 50;
 
-fn run(arch: &str, float_mode: FloatMode, suite: fn(&Subject<'_>)) {
+fn run(arch: &str, float_mode: FloatMode, suite: fn(&EngineSubject<'_>)) {
     let arch: Arch = arch.parse().expect("it is an architecture");
     let simulator = Simulator::default();
-    let load = |module: &Module, id: FuncId, variant: &Variant| Simulated::load(&simulator, arch, module, id, variant);
-    suite(&Subject { engine: Engine::Device("simulator", &load), prepare: &prepare, float_mode });
+    let load =
+        |module: &Module, id: FuncId, variant: &CodeVariant| Simulated::load(&simulator, arch, module, id, variant);
+    suite(&EngineSubject { engine: ConformanceEngine::Device("simulator", &load), prepare: &prepare, float_mode });
 }
 
 conformance_tests! { mod sm_75 = |suite| run("sm_75", FloatMode::Strict, suite) }

@@ -30,7 +30,7 @@ fn hash_of(mut form: CanonicalForm, module: &Module, kernel: FuncId) -> [u8; 32]
     *blake3::hash(&form.bytes).as_bytes()
 }
 
-/// A hash of the op table: op numbers in the canonical form mean nothing without it.
+/// A hash of the op table, because op numbers in the canonical form mean nothing without it.
 static TABLE: LazyLock<[u8; 32]> = LazyLock::new(|| {
     let mut text = String::new();
     for info in Op::all() {

@@ -2,12 +2,12 @@
 
 use polyloom_ir::{Function, Imm, Inst, Op, Region};
 
-/// Whether control can reach the end of `region` and hand values to the instruction that owns it.
+/// Returns true if control can reach the end of `region` and hand values to the instruction that owns it.
 pub fn completes(func: &Function, region: Region) -> bool {
     func.terminator(region).is_some_and(|inst| func.insts[inst].op == Op::Yield)
 }
 
-/// Whether an instruction under `region` breaks out of, or continues, `target`.
+/// Returns true if an instruction under `region` breaks out of, or continues, `target`.
 pub fn is_target_in(func: &Function, region: Region, target: Inst) -> bool {
     func.regions[region].insts.iter().any(|&inst| {
         let data = &func.insts[inst];
@@ -15,7 +15,7 @@ pub fn is_target_in(func: &Function, region: Region, target: Inst) -> bool {
     })
 }
 
-/// Whether control can go on after `inst`, which owns regions.
+/// Returns true if control can go on after `inst`, which owns regions.
 ///
 /// This is the verifier's notion: an `if` with no region that completes cannot be passed, nor can a block that
 /// neither completes nor is broken out of. Loops always can.
@@ -28,7 +28,7 @@ pub fn falls_through(func: &Function, inst: Inst) -> bool {
     }
 }
 
-/// Whether control may leave `region` other than by its end.
+/// Returns true if control may leave `region` other than by its end.
 pub fn has_exit(func: &Function, region: Region) -> bool {
     func.regions[region].insts.iter().any(|&inst| {
         let data = &func.insts[inst];

@@ -1,13 +1,13 @@
 //! What derivatives flow through: values that depend on active parameters, and how arrays are accessed.
 
-use super::Request;
+use super::DerivativeRequest;
 use super::guards;
 use super::rules::derivative;
-use super::sweep::Array;
+use super::sweep::ArrayParam;
 use crate::analysis::range::{Index, possibly_negative_indices};
 use cranelift_entity::EntitySet;
-use polyloom_ir::affine::{Affine, Term};
-use polyloom_ir::op::{Derivative, Effect};
+use polyloom_ir::affine::{AffineSum, AffineTerm};
+use polyloom_ir::op::{Derivative, OpEffect};
 use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef, range};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -80,21 +80,21 @@ fn visit(func: &Function, region: Region, active: &mut EntitySet<Value>) -> bool
     grows
 }
 
-/// How the kernel accesses each of its parameters.
-pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
+/// Returns how the kernel accesses each of its parameters.
+pub(super) fn arrays(func: &Function, request: &DerivativeRequest) -> Vec<ArrayParam> {
     let is_own = own_elements(func, request);
     let mut loaded = vec![false; is_own.len()];
     let mut stored = vec![false; is_own.len()];
     func.walk(func.body, &mut |_, data| {
         for param in data.operands.iter().filter_map(|&operand| func.param_index(operand)) {
-            loaded[param] |= data.op.info().effect == Effect::Read;
+            loaded[param] |= data.op.info().effect == OpEffect::Read;
         }
         if let Some(param) = data.operands.first().and_then(|&array| func.param_index(array)) {
             stored[param] |= data.op == Op::ArrayStore;
         }
     });
     let is_extremum = extrema(func);
-    let of = |param: usize| Array {
+    let of = |param: usize| ArrayParam {
         adjoint: None,
         is_replayed: loaded[param] && stored[param],
         is_private: is_own[param],
@@ -103,8 +103,8 @@ pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
     (0..is_own.len()).map(of).collect()
 }
 
-/// By parameter: whether the kernel uses `atomic_min` and `atomic_max` on elements of the array, and does nothing else
-/// with these, nor the one where it does the other.
+/// For each parameter, whether the kernel uses `atomic_min` and `atomic_max` on elements of the array, and does nothing
+/// else with these, nor the one where it does the other.
 pub(super) fn extrema(func: &Function) -> Vec<bool> {
     let mut accesses: Vec<SmallVec<[Inst; 4]>> = vec![SmallVec::new(); func.params().len()];
     func.walk(func.body, &mut |inst, data| {
@@ -129,7 +129,7 @@ pub(super) fn extrema(func: &Function) -> Vec<bool> {
     accesses.into_iter().map(is_extremum).collect()
 }
 
-/// Where the indices of the element that an instruction loads or updates are among its operands.
+/// Returns where the indices of the element that an instruction loads or updates are among its operands.
 fn indices(data: &InstData) -> Option<std::ops::Range<usize>> {
     match data.op {
         Op::ArrayLoad | Op::LoadReadonly => Some(1..data.operands.len()),
@@ -138,14 +138,14 @@ fn indices(data: &InstData) -> Option<std::ops::Range<usize>> {
     }
 }
 
-/// Whether two loads or updates of an array are of different elements or components, whichever threads do them: an index
-/// of the one is no multiple of the power of two in all factors away from that of the other.
+/// Returns true if two loads or updates of an array are of different elements or components, whichever threads do them:
+/// an index of the one is no multiple of the power of two in all factors away from that of the other.
 pub(super) fn are_other_elements(func: &Function, negative: &[Index], accesses: [Inst; 2]) -> bool {
     let [one, other] = accesses.map(|inst| &func.insts[inst]);
     let (Some(in_one), Some(in_other)) = (indices(one), indices(other)) else { return false };
-    // Of a component and a whole, the indices of the whole count.
+    // The indices of the whole count of a component and a whole.
     (1..in_one.end.min(in_other.end)).any(|operand| {
-        let indices = [one, other].map(|data| Affine::of(func, data.operands[operand]));
+        let indices = [one, other].map(|data| AffineSum::of(func, data.operands[operand]));
         let counts = |inst: Inst| negative.contains(&(inst, operand as u8));
         if let [Some(a), Some(b)] = [indices[0].as_const(), indices[1].as_const()] {
             return a != b && (a < 0) == (b < 0);
@@ -157,44 +157,46 @@ pub(super) fn are_other_elements(func: &Function, negative: &[Index], accesses: 
     })
 }
 
-/// How an index follows from the thread's coordinate along an axis of the launch, in every access of an array.
+/// Describes how an index follows from the thread's coordinate along an axis of the launch, in every access of an
+/// array.
 #[derive(Clone)]
-pub(super) struct Place {
-    /// Which index of the array it is: the operand of an access.
+pub(super) struct IndexPlace {
+    /// Says which index of the array it is: the operand of an access.
     pub(super) index: usize,
     pub(super) axis: u8,
-    /// What the coordinate is multiplied by.
+    /// Holds what the coordinate is multiplied by.
     pub(super) factor: i64,
-    /// What is added and the same in all threads at all times.
-    pub(super) same: SmallVec<[(Term, i64); 2]>,
+    /// Holds what is added and the same in all threads at all times.
+    pub(super) same: SmallVec<[(AffineTerm, i64); 2]>,
     /// The least and the greatest of the numbers that are added beside it.
     pub(super) low: i64,
     pub(super) high: i64,
 }
 
-impl Place {
-    /// Whether threads with different coordinates along the axis have different indices.
+impl IndexPlace {
+    /// Returns true if threads with different coordinates along the axis have different indices.
     fn is_apart(&self) -> bool {
         self.high - self.low < self.factor.abs()
     }
 }
 
-pub(super) type Places = SmallVec<[Place; 4]>;
+pub(super) type Places = SmallVec<[IndexPlace; 4]>;
 
 /// Greatest factor of a coordinate, and greatest distance from it, for which nothing overflows in launches that are not
-/// [long](Request::is_long).
+/// [long](DerivativeRequest::is_long).
 const MAX_STRIDE: i64 = 64;
 const MAX_DISTANCE: i64 = 1 << 30;
 
-/// By parameter: whether each thread has elements of the array of its own, and accesses no others.
-pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
+/// For each parameter, whether each thread has elements of the array of its own, and accesses no others.
+pub(super) fn own_elements(func: &Function, request: &DerivativeRequest) -> Vec<bool> {
     own_places(func, request).iter().map(Option::is_some).collect()
 }
 
-/// By parameter: which indices tell the elements that a thread accesses from those of others, if each has its own. It
-/// has where, for each axis of the launch, the same index of every access is the coordinate along it: times a factor,
-/// plus what is the same in all threads, plus numbers of which the greatest is less than the factor beyond the least.
-pub(super) fn own_places(func: &Function, request: &Request) -> Vec<Option<Places>> {
+/// For each parameter, which indices tell the elements that a thread accesses from those of others, if each has its
+/// own. It has where, for each axis of the launch, the same index of every access is the coordinate along it: times a
+/// factor, plus what is the same in all threads, plus numbers of which the greatest is less than the factor beyond the
+/// least.
+pub(super) fn own_places(func: &Function, request: &DerivativeRequest) -> Vec<Option<Places>> {
     let mut own: Vec<Option<Places>> = vec![None; func.params().len()];
     let (counters, negative) = (counters(func), negative_indices(func));
     func.walk(func.body, &mut |inst, data| {
@@ -212,8 +214,8 @@ pub(super) fn own_places(func: &Function, request: &Request) -> Vec<Option<Place
         };
         let end = data.operands.len().saturating_sub(n_values).max(1);
         let place = |operand: usize| {
-            let place =
-                place(func, data.operands[operand], &counters, request).map(|place| Place { index: operand, ..place });
+            let place = place(func, data.operands[operand], &counters, request)
+                .map(|place| IndexPlace { index: operand, ..place });
             place.filter(|place| !(negative.contains(&(inst, operand as u8)) && may_be_below(place)))
         };
         let here: Places = (1..end).filter_map(place).collect();
@@ -253,12 +255,12 @@ pub(super) fn negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
     negative
 }
 
-/// How an index follows from a coordinate, if that is all that differs between threads.
-fn place(func: &Function, value: Value, counters: &[Counter], request: &Request) -> Option<Place> {
-    let (axis, factor, rest) = Affine::of(func, value).along_one_axis()?;
-    let mut place = Place { index: 0, axis, factor, same: SmallVec::new(), low: rest.offset, high: rest.offset };
+/// Returns how an index follows from a coordinate, if that is all that differs between threads.
+fn place(func: &Function, value: Value, counters: &[Counter], request: &DerivativeRequest) -> Option<IndexPlace> {
+    let (axis, factor, rest) = AffineSum::of(func, value).along_one_axis()?;
+    let mut place = IndexPlace { index: 0, axis, factor, same: SmallVec::new(), low: rest.offset, high: rest.offset };
     for (term, factor) in rest.terms {
-        let Term::Value(value) = term else { return None };
+        let AffineTerm::Value(value) = term else { return None };
         if let Some(&(_, first, last)) = counters.iter().find(|&&(counter, _, _)| counter == value) {
             let ends = [first.checked_mul(factor)?, last.checked_mul(factor)?];
             place.low = place.low.checked_add(ends[0].min(ends[1]))?;
@@ -274,25 +276,30 @@ fn place(func: &Function, value: Value, counters: &[Counter], request: &Request)
     (is_known && is_near(place.low) && is_near(place.high)).then_some(place)
 }
 
-/// Whether an index may count from the end of its axis, if it may be negative at all: what a coordinate is added to
-/// overflows in launches alone that are too long for an array.
-fn may_be_below(place: &Place) -> bool {
+/// Returns true if an index may count from the end of its axis, if it may be negative at all: what a coordinate is
+/// added to overflows in launches alone that are too long for an array.
+fn may_be_below(place: &IndexPlace) -> bool {
     place.factor < 0 || place.low < 0 || !place.same.is_empty()
 }
 
-/// Whether an index that may overflow in launches alone that are too long for an array is else never negative.
-pub(super) fn is_never_negative(func: &Function, index: Value, counters: &[Counter], request: &Request) -> bool {
+/// Returns true if an index that may overflow in launches alone that are too long for an array is else never negative.
+pub(super) fn is_never_negative(
+    func: &Function,
+    index: Value,
+    counters: &[Counter],
+    request: &DerivativeRequest,
+) -> bool {
     place(func, index, counters, request).is_some_and(|place| !may_be_below(&place))
 }
 
 /// The place of one access and of others as one, if there is such.
-fn with(place: Place, others: &[Place]) -> Option<Place> {
-    let is_alike = |other: &&Place| {
+fn with(place: IndexPlace, others: &[IndexPlace]) -> Option<IndexPlace> {
+    let is_alike = |other: &&IndexPlace| {
         (other.index, other.axis, other.factor, &other.same) == (place.index, place.axis, place.factor, &place.same)
     };
     let other = others.iter().find(is_alike)?;
     let (low, high) = (place.low.min(other.low), place.high.max(other.high));
-    Some(Place { low, high, ..place })
+    Some(IndexPlace { low, high, ..place })
 }
 
 /// A counter, with the least and the greatest of what it counts.
@@ -304,7 +311,7 @@ pub(super) fn counters(func: &Function) -> Vec<Counter> {
     func.walk(func.body, &mut |_, data| {
         if data.op == Op::ForRange
             && let [Some(first), Some(end), Some(step)] =
-                [0, 1, 2].map(|at| Affine::of(func, data.operands[at]).as_const())
+                [0, 1, 2].map(|at| AffineSum::of(func, data.operands[at]).as_const())
         {
             let constant = |number: i64| (i128::from(number), i128::from(number));
             let (low, high) = range::of_counter(constant(first), constant(end), constant(step));
@@ -317,7 +324,7 @@ pub(super) fn counters(func: &Function) -> Vec<Counter> {
     counters
 }
 
-/// Whether a value is the same in all threads at all times.
+/// Returns true if a value is the same in all threads at all times.
 fn is_uniform(func: &Function, value: Value) -> bool {
     let is_extent =
         |inst: Inst| func.insts[inst].op == Op::Dim && func.param_index(func.insts[inst].operands[0]).is_some();
@@ -326,7 +333,7 @@ fn is_uniform(func: &Function, value: Value) -> bool {
 
 /// The stores that are to another element in every thread: for each axis of the launch, an index is the thread's
 /// coordinate times a factor plus what is the same in all threads, and counts from the end of its axis in none.
-pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst> {
+pub(super) fn stores_apart(func: &Function, request: &DerivativeRequest) -> EntitySet<Inst> {
     let rank = natural_rank(func).max(request.rank);
     let mut apart = EntitySet::new();
     let negative = negative_indices(func);
@@ -348,15 +355,15 @@ pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst
     apart
 }
 
-/// Whether an index, of those that may be `negative`, may count from the end of its axis, if it is a constant from a
-/// coordinate.
+/// Returns true if an index, of those that may be `negative`, may count from the end of its axis, if it is a constant
+/// from a coordinate.
 pub(super) fn counts_from_end(func: &Function, negative: &[Index], (access, operand): Index) -> bool {
-    let index = Affine::of(func, func.insts[access].operands[usize::from(operand)]);
-    let is_below = |(axis, _, _): (u8, i64, Affine)| index.distance(axis).is_none_or(|distance| distance < 0);
+    let index = AffineSum::of(func, func.insts[access].operands[usize::from(operand)]);
+    let is_below = |(axis, _, _): (u8, i64, AffineSum)| index.distance(axis).is_none_or(|distance| distance < 0);
     negative.contains(&(access, operand)) && index.along_one_axis().is_none_or(is_below)
 }
 
-/// How many coordinates the kernel asks for.
+/// Returns the number of coordinates the kernel asks for.
 pub fn natural_rank(func: &Function) -> u8 {
     let mut rank = 1;
     func.walk(func.body, &mut |_, data| {

@@ -3,17 +3,17 @@
 //! Calls of such a function stay calls until the sweeps are written. The forward sweep calls it again, or what runs in
 //! its place; the reverse sweep calls what carries derivatives through it. Then all of them are inlined.
 
-use super::sweep::{Asked, Sweep, is_used};
-use super::{Request, zero};
+use super::sweep::{Asked, BackwardBuilder, is_used};
+use super::{DerivativeRequest, zero};
 use crate::transform::inline;
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{
     CallEffects, Code, Diagnostic, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Of a function with a gradient that takes the adjoints of arrays, these by the function's parameter.
+/// Returns the adjoints of arrays that a function with a gradient takes, by the function's parameter.
 fn adjoint_arrays(module: &Module, function: &Function) -> SmallVec<[(usize, Value); 4]> {
     let Some(gradient) = function.gradient.map(|gradient| &module.functions[gradient]) else {
         return SmallVec::new();
@@ -29,7 +29,7 @@ fn adjoint_arrays(module: &Module, function: &Function) -> SmallVec<[(usize, Val
 }
 
 /// Arrays to whose adjoints gradients of functions add have adjoints, whether anybody asks for them or not.
-pub(super) fn with_arrays(module: &Module, kernel: &Function, request: &Request) -> Request {
+pub(super) fn with_arrays(module: &Module, kernel: &Function, request: &DerivativeRequest) -> DerivativeRequest {
     let mut request = request.clone();
     request.active.resize(kernel.params().len(), false);
     kernel.walk(kernel.body, &mut |_, data| {
@@ -45,7 +45,11 @@ pub(super) fn with_arrays(module: &Module, kernel: &Function, request: &Request)
 
 /// Refuses calls that the sweeps cannot do again, or whose arrays would get no gradient. Gives the arrays whose
 /// elements after the kernel count: those that the kernel writes and a replay reads.
-pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Result<Vec<bool>, Vec<Diagnostic>> {
+pub(super) fn check(
+    module: &Module,
+    kernel: &Function,
+    request: &DerivativeRequest,
+) -> Result<Vec<bool>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
     let mut left = vec![false; kernel.params().len()];
     if !has_calls(kernel) {
@@ -59,7 +63,7 @@ pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Re
         let mut refuse = |message: String, help: &str| {
             errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
         };
-        let only_reads = |id| matches!(CallEffects::of_function(module, id), Effect::Pure | Effect::Read);
+        let only_reads = |id| matches!(CallEffects::of_function(module, id), OpEffect::Pure | OpEffect::Read);
         if !only_reads(run) {
             if let Some(replay) = function.replay {
                 let (replay, name) = (&module.functions[replay].name, &function.name);
@@ -163,7 +167,7 @@ pub(super) fn without_calls<'a>(
     }
     let mut module = module.clone();
     let id = module.functions.push(function.into_owned());
-    inline::inline(&mut module, id, inline::Keep::NoCalls)?;
+    inline::inline(&mut module, id, inline::KeptCalls::NoCalls)?;
     Ok(Cow::Owned(module.functions[id].clone()))
 }
 
@@ -173,7 +177,7 @@ fn has_calls(function: &Function) -> bool {
     has_calls
 }
 
-impl Sweep<'_> {
+impl BackwardBuilder<'_> {
     /// Calls a function again, or what runs in its place.
     pub(super) fn call(&mut self, data: &InstData) {
         let Imm::Func(callee) = data.imm else { return };
@@ -229,7 +233,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Whether nothing is done with an array but to add to its elements.
+/// Returns true if nothing is done with an array but to add to its elements.
 fn is_only_added_to(func: &Function, array: Value) -> bool {
     let mut is_only = true;
     func.walk(func.body, &mut |_, data| {

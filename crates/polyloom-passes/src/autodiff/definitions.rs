@@ -3,7 +3,7 @@
 //! They compute the op's own bits: the forward sweep of a backward kernel takes the branches that the kernel took.
 
 use crate::text;
-use crate::transform::scalarise::Lengths;
+use crate::transform::scalarise::LengthUse;
 use polyloom_ir::{Builder, Composite, Function, FunctionKind, Imm, Module, Op, Type, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ pub(super) fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     if let Some(module) = by_composites(op, types) {
         return Some(Arc::new(module));
     }
-    let lengths = if op == Op::Length { Lengths::Apart } else { Lengths::Whole };
+    let lengths = if op == Op::Length { LengthUse::Apart } else { LengthUse::Whole };
     text::definition_of_composites(op, types, lengths, false).map(Arc::new)
 }
 
-/// Of ops that are other ops on composites put together: those have rules of their own.
+/// Defines ops that are other ops on composites put together, which have rules of their own.
 fn by_composites(op: Op, types: &[Type]) -> Option<Module> {
     let results = op.info().signatures.iter().find_map(|signature| signature.result_types(types))?;
     let names = ["a", "b", "c"];
     let mut function =
         Function::new(op.name(), FunctionKind::Func, names.into_iter().zip(types.iter().copied()), &results);
     let x: SmallVec<[Value; 3]> = function.params().into();
-    let mut whole = Whole { b: Builder::new(&mut function) };
+    let mut whole = WholeModule { b: Builder::new(&mut function) };
     let value = whole.of(op, types, &x)?;
     whole.b.return_(&[value]);
     let mut module = Module::new();
@@ -32,11 +32,11 @@ fn by_composites(op: Op, types: &[Type]) -> Option<Module> {
     Some(module)
 }
 
-struct Whole<'f> {
+struct WholeModule<'f> {
     b: Builder<'f>,
 }
 
-impl Whole<'_> {
+impl WholeModule<'_> {
     fn of(&mut self, op: Op, types: &[Type], x: &[Value]) -> Option<Value> {
         let is_transform = matches!(types.first(), Some(Type::Composite(Composite::Transform { .. })));
         Some(match op {

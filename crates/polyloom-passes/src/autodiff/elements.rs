@@ -8,61 +8,61 @@
 //! if that is all that changes. What a loop that does not run, or a branch that is not taken, would access need not be
 //! an element: only one that exists is read and stored.
 
-use super::Request;
+use super::DerivativeRequest;
 use super::activity::{Counter, counters, is_never_negative, negative_indices, own_elements};
 use super::sums::{Values, add_results, extend_terminator};
 use super::sweep::{is_load, is_loop};
 use super::unroll::unrolled;
 use super::zero;
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::affine::{Affine, Term};
-use polyloom_ir::op::Effect;
+use polyloom_ir::affine::{AffineSum, AffineTerm};
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Builder, Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// Most elements that a loop is made to carry.
 const MAX_ELEMENTS: usize = 32;
-/// How far back an index's computation is looked at.
+/// Says how far back an index's computation is looked at.
 const MAX_DEPTH: u32 = 8;
 
-/// What may be carried.
-struct Wanted {
-    /// By parameter: whether elements of the array may be.
+/// Describes what may be carried.
+struct CarryCandidate {
+    /// For each parameter, whether elements of the array may be.
     params: Vec<bool>,
     /// Accesses with an index that depends on the thread and may count from the end of its axis.
     below: EntitySet<Inst>,
 }
 
 /// An element, or a component of one, that a loop accesses.
-struct Element {
+struct LoopElement {
     /// The array, and the indices as the first of the accesses has them.
     place: SmallVec<[Value; 4]>,
-    /// What the indices are.
-    sums: SmallVec<[Affine; 3]>,
+    /// Holds what the indices are.
+    sums: SmallVec<[AffineSum; 3]>,
     ty: Type,
     is_stored: bool,
 }
 
 /// The elements that a loop is made to carry.
 #[derive(Default)]
-struct Carried {
-    elements: Vec<Element>,
-    accesses: Vec<(Inst, Access)>,
+struct CarriedElements {
+    elements: Vec<LoopElement>,
+    accesses: Vec<(Inst, ElementUse)>,
 }
 
-/// What an instruction accesses.
+/// Describes what an instruction accesses.
 #[derive(Clone, Copy)]
-struct Access {
+struct ElementUse {
     /// The number of the element.
     element: usize,
-    /// Which component of what is carried, if not all of it.
+    /// Says which component of what is carried, if not all of it.
     component: Option<u16>,
 }
 
 /// Has the loops of a kernel in structured form carry elements of arrays that the kernel reads and writes. `is_active`
 /// says by parameter whether derivatives flow through it: where they do not, none may flow through what is carried.
-pub(super) fn carry(func: &mut Function, request: &Request, is_active: &[bool]) {
+pub(super) fn carry(func: &mut Function, request: &DerivativeRequest, is_active: &[bool]) {
     let all = counters(func);
     let Some(mut found) = wanted(func, request, is_active, &all) else { return };
     let few = all.iter().filter(|&&(_, low, high)| high.saturating_sub(low) < MAX_ELEMENTS as i64);
@@ -80,8 +80,13 @@ pub(super) fn carry(func: &mut Function, request: &Request, is_active: &[bool]) 
     visit(func, func.body, &found);
 }
 
-/// What loops may be made to carry, if anything.
-fn wanted(func: &Function, request: &Request, is_active: &[bool], counters: &[Counter]) -> Option<Wanted> {
+/// Returns what loops may be made to carry, if anything.
+fn wanted(
+    func: &Function,
+    request: &DerivativeRequest,
+    is_active: &[bool],
+    counters: &[Counter],
+) -> Option<CarryCandidate> {
     let mut is_loaded = vec![false; func.params().len()];
     let mut has_loops = false;
     func.walk(func.body, &mut |_, data| {
@@ -105,18 +110,18 @@ fn wanted(func: &Function, request: &Request, is_active: &[bool], counters: &[Co
     let mut below = EntitySet::new();
     for (inst, operand) in negative_indices(func) {
         let index = func.insts[inst].operands[usize::from(operand)];
-        if is_along(&Affine::of(func, index)) && !is_never_negative(func, index, counters, request) {
+        if is_along(&AffineSum::of(func, index)) && !is_never_negative(func, index, counters, request) {
             below.insert(inst);
         }
     }
-    Some(Wanted { params, below })
+    Some(CarryCandidate { params, below })
 }
 
 /// The loops within others whose `counters`, few, are all that keeps these from carrying elements.
 fn short_loops(
     func: &Function,
     region: Region,
-    wanted: &Wanted,
+    wanted: &CarryCandidate,
     counters: &EntitySet<Value>,
     found: &mut EntitySet<Inst>,
 ) {
@@ -136,11 +141,11 @@ fn short_loops(
                     data.operands[1..].iter().take(n_axes.map_or(0, usize::from))
                 };
                 let indices: Vec<Value> = accesses.iter().flat_map(index).copied().collect();
-                let terms = indices.iter().flat_map(|&index| Affine::of(func, index).terms);
+                let terms = indices.iter().flat_map(|&index| AffineSum::of(func, index).terms);
                 let values: Vec<Value> = terms
                     .filter_map(|(term, _)| match term {
-                        Term::Value(value) => Some(value),
-                        Term::Coordinate(_) => None,
+                        AffineTerm::Value(value) => Some(value),
+                        AffineTerm::Coordinate(_) => None,
                     })
                     .collect();
                 if !values.iter().any(|&value| inside.contains(value)) {
@@ -161,13 +166,13 @@ fn short_loops(
     }
 }
 
-/// Whether an index depends on a coordinate of the thread.
-fn is_along(index: &Affine) -> bool {
-    index.terms.iter().any(|(term, _)| matches!(term, Term::Coordinate(_)))
+/// Returns true if an index depends on a coordinate of the thread.
+fn is_along(index: &AffineSum) -> bool {
+    index.terms.iter().any(|(term, _)| matches!(term, AffineTerm::Coordinate(_)))
 }
 
 /// Outer loops first: what they carry, those within them carry as well.
-fn visit(func: &mut Function, region: Region, wanted: &Wanted) {
+fn visit(func: &mut Function, region: Region, wanted: &CarryCandidate) {
     let mut index = 0;
     while let Some(&inst) = func.regions[region].insts.get(index) {
         if is_loop(&func.insts[inst]) {
@@ -190,7 +195,7 @@ fn visit(func: &mut Function, region: Region, wanted: &Wanted) {
 
 /// The values that are defined in a loop, and by parameter its accesses of elements; none if it does something else
 /// with the array, or if that may not be carried.
-fn accesses(func: &Function, inst: Inst, wanted: &Wanted) -> (EntitySet<Value>, Vec<Vec<Inst>>) {
+fn accesses(func: &Function, inst: Inst, wanted: &CarryCandidate) -> (EntitySet<Value>, Vec<Vec<Inst>>) {
     let mut inside = EntitySet::new();
     let mut is_wanted = wanted.params.clone();
     let mut accesses: Vec<Vec<Inst>> = vec![Vec::new(); is_wanted.len()];
@@ -219,10 +224,10 @@ fn accesses(func: &Function, inst: Inst, wanted: &Wanted) -> (EntitySet<Value>, 
     (inside, accesses)
 }
 
-/// What a loop is made to carry.
-fn carried(func: &Function, inst: Inst, wanted: &Wanted) -> Carried {
+/// Returns what a loop is made to carry.
+fn carried(func: &Function, inst: Inst, wanted: &CarryCandidate) -> CarriedElements {
     let (inside, accesses) = accesses(func, inst, wanted);
-    let mut carried = Carried::default();
+    let mut carried = CarriedElements::default();
     for accesses in accesses {
         let (first, n_accesses) = (carried.elements.len(), carried.accesses.len());
         let is_read = accesses.iter().any(|&access| is_load(&func.insts[access]));
@@ -248,7 +253,7 @@ fn place_of(data: &InstData) -> &[Value] {
 fn add(
     func: &Function,
     inside: &EntitySet<Value>,
-    carried: &mut Carried,
+    carried: &mut CarriedElements,
     (first, is_whole): (usize, bool),
     access: Inst,
 ) -> Option<()> {
@@ -257,7 +262,7 @@ fn add(
     let (elem, n_axes) = func.ty(place[0]).as_any_array()?;
     let (mut place, of_component) = place.split_at_checked(1 + usize::from(n_axes))?;
     let components: Option<SmallVec<[i64; 2]>> =
-        of_component.iter().map(|&index| Affine::of(func, index).as_const()).collect();
+        of_component.iter().map(|&index| AffineSum::of(func, index).as_const()).collect();
     let component = component(elem, &components?)?;
     let mut ty = elem;
     if !is_whole && component.is_some() {
@@ -268,20 +273,20 @@ fn add(
     if !place[1..=usize::from(n_axes)].iter().all(is_known) {
         return None;
     }
-    let sums: SmallVec<[Affine; 3]> = place[1..].iter().map(|&index| Affine::of(func, index)).collect();
-    let is_same = |other: &Element| other.sums == sums && are_alike(func, &other.place, place);
+    let sums: SmallVec<[AffineSum; 3]> = place[1..].iter().map(|&index| AffineSum::of(func, index)).collect();
+    let is_same = |other: &LoopElement| other.sums == sums && are_alike(func, &other.place, place);
     let others = &carried.elements[first..];
     let known = others.iter().position(is_same);
-    let may_overlap = |other: &Element| !is_same(other) && !are_apart(&other.sums, &sums);
+    let may_overlap = |other: &LoopElement| !is_same(other) && !are_apart(&other.sums, &sums);
     if others.iter().any(may_overlap) || known.is_none() && carried.elements.len() == MAX_ELEMENTS {
         return None;
     }
     let element = known.map_or(carried.elements.len(), |known| first + known);
     if known.is_none() {
-        carried.elements.push(Element { place: place.into(), sums, ty, is_stored: false });
+        carried.elements.push(LoopElement { place: place.into(), sums, ty, is_stored: false });
     }
     carried.elements[element].is_stored |= data.op == Op::ArrayStore;
-    carried.accesses.push((access, Access { element, component: component.filter(|_| is_whole) }));
+    carried.accesses.push((access, ElementUse { element, component: component.filter(|_| is_whole) }));
     Some(())
 }
 
@@ -302,22 +307,22 @@ fn component(elem: Type, indices: &[i64]) -> Option<Option<u16>> {
     Some(Some(number))
 }
 
-/// Whether indices are of the same types, so that equal sums are equal numbers.
+/// Returns true if indices are of the same types, so that equal sums are equal numbers.
 fn are_alike(func: &Function, one: &[Value], other: &[Value]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(&one, &other)| func.ty(one) == func.ty(other))
 }
 
-/// Whether these are indices of different elements, or components, of one array. Those that depend on the thread are
-/// never negative.
-fn are_apart(one: &[Affine], other: &[Affine]) -> bool {
-    let differ = |(one, other): (&Affine, &Affine)| {
+/// Returns true if these are indices of different elements, or components, of one array. Those that depend on the
+/// thread are never negative.
+fn are_apart(one: &[AffineSum], other: &[AffineSum]) -> bool {
+    let differ = |(one, other): (&AffineSum, &AffineSum)| {
         let count_alike = is_along(one) || one.terms.is_empty() && (one.offset < 0) == (other.offset < 0);
         one.terms == other.terms && one.offset != other.offset && count_alike
     };
     one.len() == other.len() && one.iter().zip(other).any(differ)
 }
 
-/// Whether a value can be computed outside of the loop that these values are inside of.
+/// Returns true if a value can be computed outside of the loop that these values are inside of.
 fn is_fixed(func: &Function, inside: &EntitySet<Value>, value: Value, depth: u32) -> bool {
     if !inside.contains(value) {
         return true;
@@ -325,12 +330,12 @@ fn is_fixed(func: &Function, inside: &EntitySet<Value>, value: Value, depth: u32
     let ValueDef::Result(inst, _) = func.values[value].def else { return false };
     let data = &func.insts[inst];
     depth > 0
-        && data.op.info().effect == Effect::Pure
+        && data.op.info().effect == OpEffect::Pure
         && data.operands.iter().all(|&operand| is_fixed(func, inside, operand, depth - 1))
 }
 
 /// Writes, at the end of a region, a loop that carries elements.
-fn write(func: &mut Function, region: Region, inst: Inst, carried: &Carried) {
+fn write(func: &mut Function, region: Region, inst: Inst, carried: &CarriedElements) {
     let mut inside = EntitySet::new();
     for &body in &func.insts[inst].regions {
         func.walk(body, &mut |_, data| inside.extend(data.results.iter().copied()));
@@ -365,7 +370,7 @@ fn write(func: &mut Function, region: Region, inst: Inst, carried: &Carried) {
     for &(access, what) in &carried.accesses {
         accesses[access] = Some(what);
     }
-    let mut rewriter = Rewriter { func, accesses, replaced: Replacements::default() };
+    let mut rewriter = CarryRewriter { func, accesses, replaced: ValueReplacements::default() };
     rewriter.around(inst, &mut values);
     func.regions[region].insts.push(inst);
     let mut builder = Builder::new(func);
@@ -400,8 +405,8 @@ fn outside(builder: &mut Builder<'_>, inside: &EntitySet<Value>, value: Value) -
     builder.func.insts[new].results[number as usize]
 }
 
-/// Whether there is an element at these indices, of which those that depend on the thread are not negative.
-fn exists(builder: &mut Builder<'_>, place: &[Value], sums: &[Affine]) -> Value {
+/// Tells whether there is an element at these indices, of which those that depend on the thread are not negative.
+fn exists(builder: &mut Builder<'_>, place: &[Value], sums: &[AffineSum]) -> Value {
     let n_axes = builder.func.ty(place[0]).as_any_array().map_or(0, |(_, n_axes)| n_axes);
     let mut all: Option<Value> = None;
     for axis in 0..n_axes {
@@ -421,13 +426,13 @@ fn exists(builder: &mut Builder<'_>, place: &[Value], sums: &[Affine]) -> Value 
 }
 
 /// Puts carried values in the place of accesses.
-struct Rewriter<'a> {
+struct CarryRewriter<'a> {
     func: &'a mut Function,
-    accesses: SecondaryMap<Inst, Option<Access>>,
-    replaced: Replacements,
+    accesses: SecondaryMap<Inst, Option<ElementUse>>,
+    replaced: ValueReplacements,
 }
 
-impl Rewriter<'_> {
+impl CarryRewriter<'_> {
     /// Has a loop carry the elements that it stores. `values` are what the elements hold before it, and then behind it.
     fn around(&mut self, inst: Inst, values: &mut Values) {
         let regions = self.func.insts[inst].regions.clone();
@@ -449,7 +454,7 @@ impl Rewriter<'_> {
                 inner[slot] = self.func.add_region_param(region, ty);
             }
             self.region(region, &mut inner);
-            // What a `while` yields before its body is its condition alone.
+            // A `while` yields its condition alone before its body.
             if number + 1 == regions.len() {
                 let next: Values = slots.iter().map(|&slot| inner[slot]).collect();
                 extend_terminator(self.func, region, &next);
@@ -478,7 +483,7 @@ impl Rewriter<'_> {
     }
 
     /// Writes what does at the end of a region what an access did.
-    fn access(&mut self, region: Region, inst: Inst, access: Access, values: &mut Values) {
+    fn access(&mut self, region: Region, inst: Inst, access: ElementUse, values: &mut Values) {
         let data = self.func.insts[inst].clone();
         let whole = values[access.element];
         let stored = if data.op == Op::ArrayStore { data.operands.last().copied() } else { None };

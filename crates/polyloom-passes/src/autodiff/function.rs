@@ -4,11 +4,11 @@
 //! its parameters being results. There is no memory to put down what loops have carried: where that is asked for, loops
 //! over constants are written out.
 
-use super::sweep::Sweep;
-use super::{Request, activity, custom, flat, has_definition, plan, refuse_bits, structure, unroll, zero};
+use super::sweep::BackwardBuilder;
+use super::{DerivativeRequest, activity, custom, flat, has_definition, plan, refuse_bits, structure, unroll, zero};
 use crate::pipeline::reachable_with_derivatives;
 use crate::transform::inline;
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{
     Builder, CallEffects, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Span, Type, Value,
 };
@@ -52,7 +52,7 @@ fn one(builder: &mut Builder<'_>, ty: Type) -> Value {
     builder.cast(one, ty.as_scalar().unwrap_or(Scalar::F64))
 }
 
-/// What calls the derivative that the program gives.
+/// Returns what calls the derivative that the program gives.
 fn by_custom(module: &Module, of: FuncId, custom: FuncId) -> Result<Function, Vec<Diagnostic>> {
     let function = &module.functions[of];
     let mut new = begun(function);
@@ -73,20 +73,20 @@ fn by_custom(module: &Module, of: FuncId, custom: FuncId) -> Result<Function, Ve
     Ok(new)
 }
 
-/// What goes through the function forward and then backward.
+/// Returns what goes through the function forward and then backward.
 fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     let name = &module.functions[of].name;
     let refused = |span, message: String, help: &str| {
         Err(vec![Diagnostic::error(Code::NotDifferentiable, span, message).help(help)])
     };
-    if !matches!(CallEffects::of_function(module, of), Effect::Pure | Effect::Read) {
+    if !matches!(CallEffects::of_function(module, of), OpEffect::Pure | OpEffect::Read) {
         let message = format!("`{name}` writes to memory, so that `grad` of it is no function of its arguments");
         return refused(module.functions[of].span, message, "take `grad` of a function that only reads");
     }
     let function = &module.functions[of];
     let active = function.params().iter().map(|&param| moves(function.ty(param))).collect();
-    let request = Request::new(active, 1);
-    let (rest, forward) = flat(module, of, &request, has_definition, inline::Keep::Custom)?;
+    let request = DerivativeRequest::new(active, 1);
+    let (rest, forward) = flat(module, of, &request, has_definition, inline::KeptCalls::Custom)?;
     custom::check(&rest, &forward, &request)?;
     let forward = structure::structured(&forward);
     let known = reachable_with_derivatives(module, of);
@@ -103,7 +103,7 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     refused(first_loop(&unrolled).unwrap_or(function.span), message, help)
 }
 
-/// Where the first loop is, if that is known.
+/// Returns where the first loop is, if that is known.
 fn first_loop(func: &Function) -> Option<Span> {
     let mut found = None;
     func.walk(func.body, &mut |_, data| {
@@ -120,7 +120,7 @@ fn swept(
     forward: &Function,
     function: &Function,
     rest: &Module,
-    request: &Request,
+    request: &DerivativeRequest,
     known: &[FuncId],
 ) -> Result<Option<Function>, Vec<Diagnostic>> {
     let values = activity::active_values(forward, &request.active);
@@ -128,7 +128,7 @@ fn swept(
     let arrays = activity::arrays(forward, request);
     let mut new = begun(function);
     let params: Vec<Value> = new.params().to_vec();
-    let mut sweep = Sweep::new(forward, rest, &mut new, values, arrays, false);
+    let mut sweep = BackwardBuilder::new(forward, rest, &mut new, values, arrays, false);
     for (&old, &param) in forward.params().iter().zip(&params) {
         sweep.values[old] = param.into();
     }
@@ -156,7 +156,7 @@ fn swept(
     Ok(is_complete.then_some(new))
 }
 
-/// Whether there are derivatives with respect to a parameter of this type.
+/// Returns true if there are derivatives with respect to a parameter of this type.
 fn moves(ty: Type) -> bool {
     ty.is_float() && ty.as_any_array().is_none()
 }

@@ -13,16 +13,16 @@
 
 use super::activity::counts_from_end;
 use super::plan::{clean, distinct_names};
-use super::sums::{Sum, is_sum, taken_out};
+use super::sums::{LoopSum, is_sum, taken_out};
 use super::{decides_by_floats, make_strict, zero};
 use crate::analysis::range::possibly_negative_indices;
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use crate::pipeline::extract;
-use crate::transform::inline::{Keep, inline};
+use crate::transform::inline::{KeptCalls, inline};
 use crate::transform::{if_convert, known_conditions};
 use cranelift_entity::EntitySet;
-use polyloom_ir::affine::Affine;
-use polyloom_ir::op::{Effect, Group, Lowering};
+use polyloom_ir::affine::AffineSum;
+use polyloom_ir::op::{Lowering, OpEffect, OpGroup};
 use polyloom_ir::{
     Builder, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, InstData, KernelMetadata, Module, Op, Region,
     Scalar, Type, Value, verify_module,
@@ -32,15 +32,15 @@ use std::ops::Range;
 
 /// Most that the threads around an element may compute for it, in simple operations.
 const MAX_COST: u32 = 96;
-/// How far an element may be from the thread's own along an axis. In launches of so many threads at most, which alone
-/// are split, no coordinate then overflows.
+/// Says how far an element may be from the thread's own along an axis. In launches of so many threads at most, which
+/// alone are split, no coordinate then overflows.
 const MAX_DISTANCE: u32 = 1 << 30;
-/// What a mathematical function costs, in these.
+/// Holds what a mathematical function costs, in these.
 const FUNCTION_COST: u32 = 16;
 
 /// One of the launches that do what a backward kernel does. It takes what that takes.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct GatherStage {
     /// A module with nothing else in it.
     pub module: Module,
     /// The kernel.
@@ -50,17 +50,17 @@ pub struct Stage {
     pub over: Option<usize>,
 }
 
-/// How far an index is from the thread's coordinate along an axis.
+/// Describes how far an index is from the thread's coordinate along an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Offset {
+struct IndexOffset {
     axis: u8,
     distance: i32,
 }
 
-type Offsets = SmallVec<[Offset; 4]>;
+type Offsets = SmallVec<[IndexOffset; 4]>;
 
 /// The sums that all threads add to the elements with these offsets.
-struct Scattered {
+struct ScatteredSums {
     place: SmallVec<[Value; 4]>,
     offsets: Offsets,
 }
@@ -72,7 +72,12 @@ struct Scattered {
 /// # Errors
 ///
 /// When a kernel grows beyond the compiler's limits.
-pub fn split(module: &Module, kernel: FuncId, adjoints: Range<usize>, rank: u8) -> Result<Vec<Stage>, Vec<Diagnostic>> {
+pub fn split(
+    module: &Module,
+    kernel: FuncId,
+    adjoints: Range<usize>,
+    rank: u8,
+) -> Result<Vec<GatherStage>, Vec<Diagnostic>> {
     // Indices that a branch on the way forward has computed are themselves in the same branch on the way back.
     let mut func = module.functions[kernel].clone();
     if_convert::if_convert(&mut func);
@@ -84,7 +89,7 @@ pub fn split(module: &Module, kernel: FuncId, adjoints: Range<usize>, rank: u8) 
     for (number, &array) in func.params()[adjoints].iter().enumerate() {
         let Some(sums) = scattered(func, array, rank) else { continue };
         if let Some((module, kernel)) = gather(func, array, &sums, rank)? {
-            stages.push(Stage { module, kernel, over: Some(number) });
+            stages.push(GatherStage { module, kernel, over: Some(number) });
             gathered.insert(array);
         }
     }
@@ -99,19 +104,19 @@ pub fn split(module: &Module, kernel: FuncId, adjoints: Range<usize>, rank: u8) 
     let mut module = Module::new();
     let kernel = module.functions.push(rest);
     debug_assert_eq!(verify_module(&module), Ok(()), "what is left is valid\n{module}");
-    stages.push(Stage { module, kernel, over: None });
-    // Where two stages took different branches, their sums together would be the gradient of neither.
+    stages.push(GatherStage { module, kernel, over: None });
+    // Two stages that took different branches would sum to the gradient of neither.
     if stages.iter().filter(|stage| decides_by_floats(&stage.module.functions[stage.kernel])).count() > 1 {
         stages.iter_mut().for_each(|stage| make_strict(&mut stage.module));
     }
     Ok(stages)
 }
 
-/// What the threads add to an array with as many dimensions as a launch, if that is all they do with it, and all of it
-/// goes to elements whose indices are their coordinates, each plus a constant, but not all to their own.
-fn scattered(func: &Function, array: Value, rank: u8) -> Option<Vec<Scattered>> {
+/// Returns what the threads add to an array with as many dimensions as a launch, if that is all they do with it, and
+/// all of it goes to elements whose indices are their coordinates, each plus a constant, but not all to their own.
+fn scattered(func: &Function, array: Value, rank: u8) -> Option<Vec<ScatteredSums>> {
     let (_, ndim) = func.ty(array).as_any_array()?;
-    let mut found: Vec<Scattered> = Vec::new();
+    let mut found: Vec<ScatteredSums> = Vec::new();
     let mut used = EntitySet::new();
     let (mut n_sums, mut n_others, mut is_of_rank) = (0, 0, ndim == rank);
     func.walk(func.body, &mut |_, data| used.extend(data.operands.iter().copied()));
@@ -148,30 +153,30 @@ fn scattered(func: &Function, array: Value, rank: u8) -> Option<Vec<Scattered>> 
                 if (0..rank).any(|axis| offsets.iter().all(|offset| offset.axis != axis)) {
                     return None;
                 }
-                found.push(Scattered { place: place.into(), offsets });
+                found.push(ScatteredSums { place: place.into(), offsets });
             }
         }
     }
-    let is_own = |sum: &Scattered| sum.offsets == found[0].offsets;
+    let is_own = |sum: &ScatteredSums| sum.offsets == found[0].offsets;
     (n_sums == 0 && !found.iter().all(is_own)).then_some(found)
 }
 
 /// A thread's coordinate plus a constant.
-fn offset(func: &Function, index: Value) -> Option<Offset> {
+fn offset(func: &Function, index: Value) -> Option<IndexOffset> {
     if func.ty(index) != Type::I32 {
         return None;
     }
-    let index = Affine::of(func, index);
+    let index = AffineSum::of(func, index);
     let (axis, _, _) = index.along_one_axis()?;
     let distance = i32::try_from(index.distance(axis)?).ok()?;
-    (distance.unsigned_abs() <= MAX_DISTANCE).then_some(Offset { axis, distance })
+    (distance.unsigned_abs() <= MAX_DISTANCE).then_some(IndexOffset { axis, distance })
 }
 
 /// The kernel that gathers the sums of an array, unless they take what only the threads themselves know, or too long.
 fn gather(
     func: &Function,
     array: Value,
-    sums: &[Scattered],
+    sums: &[ScatteredSums],
     rank: u8,
 ) -> Result<Option<(Module, FuncId)>, Vec<Diagnostic>> {
     let Some((elem, _)) = func.ty(array).as_any_array() else { return Ok(None) };
@@ -229,7 +234,7 @@ fn gather(
     builder.inst(Op::ArrayStore, &stored, &[], Imm::None);
     builder.return_(&[]);
     let kernel = module.functions.push(new);
-    inline(&mut module, kernel, Keep::NoCalls)?;
+    inline(&mut module, kernel, KeptCalls::NoCalls)?;
     clean(&mut module.functions[kernel], &[]);
     distinct_names(&mut module.functions[kernel]);
     let (module, kernel) = extract(&module, kernel);
@@ -237,34 +242,34 @@ fn gather(
     Ok(Some((module, kernel)))
 }
 
-/// What changes no number that it is added to: -0.0.
+/// Returns what changes no number that it is added to: -0.0.
 fn nothing(builder: &mut Builder<'_>, ty: Type) -> Value {
     let zero = zero(builder, ty);
     builder.op(Op::Neg, &[zero])
 }
 
 /// A function of the parameters and of a thread's coordinates: what the thread adds to one place.
-fn part(func: &Function, sum: &Scattered, elem: Type, rank: u8) -> Option<Function> {
+fn part(func: &Function, sum: &ScatteredSums, elem: Type, rank: u8) -> Option<Function> {
     let mut part = func.clone();
     part.kind = FunctionKind::Func;
     part.metadata = KernelMetadata::default();
     part.results = smallvec![elem];
     let body = part.body;
     let coordinates: Vec<Value> = (0..rank).map(|axis| part.add_param(format!("thread_{axis}"), Type::I32)).collect();
-    let sums = [Sum { place: sum.place.clone(), is_conditional: false }];
+    let sums = [LoopSum { place: sum.place.clone(), is_conditional: false }];
     let insts = std::mem::take(&mut part.regions[body].insts);
     let mut builder = Builder::new(&mut part);
     let nothing = nothing(&mut builder, elem);
     part.regions[body].insts.extend(insts);
     let total = taken_out(&mut part, body, &sums, smallvec![nothing]);
     // Nothing but the sum is asked for.
-    let writes = |data: &InstData| matches!(data.op.info().effect, Effect::Write | Effect::ReadWrite);
+    let writes = |data: &InstData| matches!(data.op.info().effect, OpEffect::Write | OpEffect::ReadWrite);
     let mut lost = EntitySet::new();
     part.walk(body, &mut |_, data| lost.extend(data.results.iter().copied().filter(|_| writes(data))));
     retain(&mut part, body, &|data| !writes(data));
     let last = part.terminator(body).filter(|&last| part.insts[last].op == Op::Return)?;
     part.insts[last].operands = smallvec![total[0]];
-    let mut replaced = Replacements::default();
+    let mut replaced = ValueReplacements::default();
     let mut found: Vec<(Value, Value)> = Vec::new();
     part.walk(body, &mut |_, data| {
         if let (Op::Tid, &Imm::Axis(axis)) = (data.op, &data.imm) {
@@ -279,32 +284,35 @@ fn part(func: &Function, sum: &Scattered, elem: Type, rank: u8) -> Option<Functi
     is_known.then_some(part)
 }
 
-/// What a part costs, in simple operations. `None` if it depends on what is not the same before the launch and in it,
-/// or has loops.
+/// Returns what a part costs, in simple operations. `None` if it depends on what is not the same before the launch and
+/// in it, or has loops.
 fn cost_of(func: &Function, part: &Function) -> Option<u32> {
     let written = func.written_arrays();
     let mut cost = Some(0);
     part.walk(part.body, &mut |_, data| {
         let more = match data.op.info().effect {
-            Effect::Pure if data.op == Op::Call || data.op.info().group == Group::Index && data.op != Op::Dim => None,
-            Effect::Pure if matches!(data.op, Op::Div | Op::Sqrt | Op::Mod) => Some(4),
-            Effect::Pure if data.op.info().lowering == Lowering::Library => Some(FUNCTION_COST),
-            Effect::Pure => Some(1),
-            // What a thread writes to, only before anything is written to it.
-            Effect::Read => part
+            OpEffect::Pure if data.op == Op::Call || data.op.info().group == OpGroup::Index && data.op != Op::Dim => {
+                None
+            }
+            OpEffect::Pure if matches!(data.op, Op::Div | Op::Sqrt | Op::Mod) => Some(4),
+            OpEffect::Pure if data.op.info().lowering == Lowering::Library => Some(FUNCTION_COST),
+            OpEffect::Pure => Some(1),
+            // An array that a thread writes to is read only before anything is written to it.
+            OpEffect::Read => part
                 .param_index(data.operands[0])
                 .filter(|&param| !written[param] || is_loaded_first(func, func.params()[param]))
                 .map(|_| 1),
-            Effect::Region => matches!(data.op, Op::If).then_some(1),
-            Effect::Terminator => matches!(data.op, Op::Yield | Op::Return).then_some(0),
-            Effect::Write | Effect::ReadWrite => None,
+            OpEffect::Region => matches!(data.op, Op::If).then_some(1),
+            OpEffect::Terminator => matches!(data.op, Op::Yield | Op::Return).then_some(0),
+            OpEffect::Write | OpEffect::ReadWrite => None,
         };
         cost = cost.zip(more).map(|(cost, more)| cost + more);
     });
     cost
 }
 
-/// Whether no load from an array comes after a store to it, in the order of the text and with no loops around them.
+/// Returns true if no load from an array comes after a store to it, in the order of the text and with no loops around
+/// them.
 fn is_loaded_first(func: &Function, array: Value) -> bool {
     let (mut is_written, mut loads_first, mut n_outside) = (false, true, 0);
     let touches = |data: &InstData| data.operands.contains(&array) && data.op != Op::Dim;
@@ -312,7 +320,7 @@ fn is_loaded_first(func: &Function, array: Value) -> bool {
     func.walk(func.body, &mut |_, data| {
         n_all += usize::from(touches(data));
         if touches(data) {
-            let reads = data.op.info().effect == Effect::Read;
+            let reads = data.op.info().effect == OpEffect::Read;
             loads_first &= !(reads && is_written);
             is_written |= !reads;
         }

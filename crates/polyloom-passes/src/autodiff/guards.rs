@@ -1,25 +1,25 @@
 //! Which threads of a launch come to an instruction, where comparisons of their coordinates with what the launch is
 //! given say so: its extents, integers among its arguments, and the extents of arrays.
 
-use super::races::Dependence;
-use polyloom_ir::affine::{Affine, Term};
+use super::races::AxisDependence;
+use polyloom_ir::affine::{AffineSum, AffineTerm};
 use polyloom_ir::range;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Type, Value, ValueDef};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What a launch is given, as far as its races are decided by it.
+/// Describes what a launch is given, as far as its races are decided by it.
 #[derive(Clone, Copy, Debug)]
-pub struct Launch<'a> {
+pub struct DerivativeLaunch<'a> {
     /// The extents of the launch.
     pub dim: &'a [u64],
-    /// By parameter of the kernel's HIR; of those beyond its end nothing is known.
-    pub arguments: &'a [Argument],
+    /// Indexed by parameter of the kernel's HIR; of those beyond its end nothing is known.
+    pub arguments: &'a [LaunchArgument],
 }
 
-/// What is known of an argument.
+/// Describes what is known of an argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Argument {
+pub enum LaunchArgument {
     /// The value of an integer.
     Number(i64),
     /// The extents of an array.
@@ -32,9 +32,9 @@ pub enum Argument {
 /// if along one of them the last is before the first.
 pub(super) type Threads = SmallVec<[(i128, i128); 3]>;
 
-/// What a launch is given.
+/// Describes what a launch is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Known {
+enum LaunchSymbol {
     Coordinate(u8),
     Number(usize),
     Extent(usize, u8),
@@ -44,55 +44,57 @@ enum Known {
 
 /// An integer of this type, from what a launch is given.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Sum {
-    terms: SmallVec<[(Known, i64); 2]>,
+pub(super) struct AffineIndex {
+    terms: SmallVec<[(LaunchSymbol, i64); 2]>,
     offset: i64,
     ty: Scalar,
 }
 
-/// What has to hold of two integers.
+/// Describes what has to hold of two integers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Comparison {
+struct GuardComparison {
     op: Op,
-    sides: [Sum; 2],
+    sides: [AffineIndex; 2],
 }
 
-/// What has to hold where an instruction is reached.
+/// Describes what has to hold where an instruction is reached.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Reach {
-    comparisons: Arc<Vec<Comparison>>,
+pub(super) struct PathCondition {
+    comparisons: Arc<Vec<GuardComparison>>,
     /// The loops around that run as often in all threads, if what decides that is the same in all.
     loops: Arc<Vec<Inst>>,
-    /// Whether something else has to hold as well.
+    /// True if something else has to hold as well.
     is_open: bool,
 }
 
-impl Reach {
-    /// Whether every thread of every launch comes there.
+impl PathCondition {
+    /// Returns true if every thread of every launch comes there.
     pub(super) fn is_always(&self) -> bool {
         self.comparisons.is_empty() && !self.is_open
     }
 
-    /// Whether the same is known to hold there.
-    pub(super) fn is_like(&self, other: &Reach) -> bool {
+    /// Returns true if the same is known to hold there.
+    pub(super) fn is_like(&self, other: &PathCondition) -> bool {
         self.is_open == other.is_open && self.comparisons == other.comparisons
     }
 
-    /// Whether something that is not known has to hold there.
+    /// Returns true if something that is not known has to hold there.
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Whether an index that counts down along the thread's coordinate, as `n - 1 - i` does, is not negative, since the
-    /// coordinate is below what it counts from.
+    /// Returns true if an index that counts down along the thread's coordinate, as `n - 1 - i` does, is not negative,
+    /// since the coordinate is below what it counts from.
     pub(super) fn keeps_from_negative(&self, func: &Function, index: Value) -> bool {
-        let Some(Sum { terms, offset, .. }) = Sum::of(func, index).filter(|sum| sum.offset <= 0) else { return false };
+        let Some(AffineIndex { terms, offset, .. }) = AffineIndex::of(func, index).filter(|sum| sum.offset <= 0) else {
+            return false;
+        };
         let (down, from) = match terms[..] {
             [(down, -1), (from, 1)] | [(from, 1), (down, -1)] => (down, from),
             _ => return false,
         };
-        let says_so = |comparison: &Comparison| {
-            let [a, b] = comparison.sides.each_ref().map(Sum::as_known);
+        let says_so = |comparison: &GuardComparison| {
+            let [a, b] = comparison.sides.each_ref().map(AffineIndex::as_known);
             let (low, high, apart) = match comparison.op {
                 Op::Lt => (a, b, 1),
                 Op::Le => (a, b, 0),
@@ -102,23 +104,24 @@ impl Reach {
             };
             low == Some(down) && high == Some(from) && apart + offset >= 0
         };
-        matches!(down, Known::Coordinate(_)) && self.comparisons.iter().any(says_so)
+        matches!(down, LaunchSymbol::Coordinate(_)) && self.comparisons.iter().any(says_so)
     }
 
-    /// Whether loops around run as often in all threads that are on a line along an axis.
-    pub(super) fn is_even(&self, func: &Function, whole: &Dependence<'_>) -> bool {
+    /// Returns true if loops around run as often in all threads that are on a line along an axis.
+    pub(super) fn is_even(&self, func: &Function, whole: &AxisDependence<'_>) -> bool {
         !self.loops.iter().any(|&inst| deciding(func, inst).iter().any(|&value| whole.contains(value)))
     }
 
-    /// What a loop around counts from, to, and by, if a value is its counter and these are the same in all threads.
-    pub(super) fn bounds(&self, func: &Function, counter: Value) -> Option<[Sum; 3]> {
+    /// Returns what a loop around counts from, to, and by, if a value is its counter and these are the same in all
+    /// threads.
+    pub(super) fn bounds(&self, func: &Function, counter: Value) -> Option<[AffineIndex; 3]> {
         let is_of = |inst: &&Inst| {
             let data = &func.insts[**inst];
             data.op == Op::ForRange && func.regions[data.regions[0]].params.first() == Some(&counter)
         };
         let &inst = self.loops.iter().find(is_of)?;
         let bound = |operand: usize| {
-            Sum::of(func, func.insts[inst].operands[operand]).filter(|sum| sum.coordinates().next().is_none())
+            AffineIndex::of(func, func.insts[inst].operands[operand]).filter(|sum| sum.coordinates().next().is_none())
         };
         Some([bound(0)?, bound(1)?, bound(2)?])
     }
@@ -146,7 +149,7 @@ impl Reach {
     fn add_loop(&mut self, func: &Function, inst: Inst) {
         Arc::make_mut(&mut self.loops).push(inst);
         let [start, end, step] = [0, 1, 2].map(|operand| func.insts[inst].operands[operand]);
-        match Affine::of(func, step).as_const().map(i64::signum) {
+        match AffineSum::of(func, step).as_const().map(i64::signum) {
             Some(1) => _ = self.compare(func, Op::Lt, [start, end]),
             Some(-1) => _ = self.compare(func, Op::Gt, [start, end]),
             _ => {}
@@ -156,16 +159,16 @@ impl Reach {
     /// Adds that a comparison holds; nothing if it is none of sums.
     fn compare(&mut self, func: &Function, op: Op, sides: [Value; 2]) -> Option<()> {
         range::negated(op)?;
-        let sides = [Sum::of(func, sides[0])?, Sum::of(func, sides[1])?];
+        let sides = [AffineIndex::of(func, sides[0])?, AffineIndex::of(func, sides[1])?];
         let is_known = sides.iter().all(|side| side.terms.is_empty());
         if !is_known || !holds(op, sides[0].offset, sides[1].offset) {
-            Arc::make_mut(&mut self.comparisons).push(Comparison { op, sides });
+            Arc::make_mut(&mut self.comparisons).push(GuardComparison { op, sides });
         }
         Some(())
     }
 
     /// The threads that come there; nothing if they are not known to be all between two.
-    pub(super) fn threads(&self, launch: &Launch<'_>) -> Option<Threads> {
+    pub(super) fn threads(&self, launch: &DerivativeLaunch<'_>) -> Option<Threads> {
         if self.is_open {
             return None;
         }
@@ -177,7 +180,7 @@ impl Reach {
     }
 }
 
-/// What decides how often a loop runs.
+/// Returns what decides how often a loop runs.
 fn deciding(func: &Function, inst: Inst) -> SmallVec<[Value; 3]> {
     let data = &func.insts[inst];
     match data.op {
@@ -197,51 +200,51 @@ fn holds(op: Op, a: i64, b: i64) -> bool {
     }
 }
 
-impl Sum {
-    pub(super) fn of(func: &Function, value: Value) -> Option<Sum> {
-        Sum::in_loops(func, value).filter(|sum| sum.counters().next().is_none())
+impl AffineIndex {
+    pub(super) fn of(func: &Function, value: Value) -> Option<AffineIndex> {
+        AffineIndex::in_loops(func, value).filter(|sum| sum.counters().next().is_none())
     }
 
     /// The sum of a constant alone.
-    pub(super) fn constant(offset: i64) -> Sum {
-        Sum { terms: SmallVec::new(), offset, ty: Scalar::I64 }
+    pub(super) fn constant(offset: i64) -> AffineIndex {
+        AffineIndex { terms: SmallVec::new(), offset, ty: Scalar::I64 }
     }
 
     /// Also of what loops count.
-    pub(super) fn in_loops(func: &Function, value: Value) -> Option<Sum> {
+    pub(super) fn in_loops(func: &Function, value: Value) -> Option<AffineIndex> {
         let ty = func.ty(value).as_scalar().filter(|ty| ty.is_int())?;
-        let known = |term: Term| match term {
-            Term::Coordinate(axis) => Some(Known::Coordinate(axis)),
-            Term::Value(value) => match func.values[value].def {
+        let known = |term: AffineTerm| match term {
+            AffineTerm::Coordinate(axis) => Some(LaunchSymbol::Coordinate(axis)),
+            AffineTerm::Value(value) => match func.values[value].def {
                 ValueDef::Result(inst, _) => match (func.insts[inst].op, &func.insts[inst].imm) {
                     (Op::Dim, &Imm::Axis(axis)) => {
-                        Some(Known::Extent(func.param_index(func.insts[inst].operands[0])?, axis))
+                        Some(LaunchSymbol::Extent(func.param_index(func.insts[inst].operands[0])?, axis))
                     }
                     _ => None,
                 },
                 ValueDef::Param(..) => {
                     let is_int = matches!(func.ty(value), Type::Scalar(scalar) if scalar.is_int());
-                    let known = func.param_index(value).map_or(Known::Counter(value), Known::Number);
+                    let known = func.param_index(value).map_or(LaunchSymbol::Counter(value), LaunchSymbol::Number);
                     is_int.then_some(known)
                 }
             },
         };
-        let Affine { terms, offset } = Affine::of(func, value);
+        let AffineSum { terms, offset } = AffineSum::of(func, value);
         let terms: Option<_> = terms.into_iter().map(|(term, factor)| Some((known(term)?, factor))).collect();
-        Some(Sum { terms: terms?, offset, ty })
+        Some(AffineIndex { terms: terms?, offset, ty })
     }
 
     fn coordinates(&self) -> impl Iterator<Item = u8> {
         self.terms.iter().filter_map(|(known, _)| match known {
-            &Known::Coordinate(axis) => Some(axis),
+            &LaunchSymbol::Coordinate(axis) => Some(axis),
             _ => None,
         })
     }
 
-    /// What loops count, of what it is made of.
+    /// Returns what loops count, of what it is made of.
     pub(super) fn counters(&self) -> impl Iterator<Item = Value> {
         self.terms.iter().filter_map(|(known, _)| match known {
-            &Known::Counter(value) => Some(value),
+            &LaunchSymbol::Counter(value) => Some(value),
             _ => None,
         })
     }
@@ -254,7 +257,7 @@ impl Sum {
     }
 
     /// The number that it is in a launch, in all threads.
-    pub(super) fn number(&self, launch: &Launch<'_>) -> Option<i128> {
+    pub(super) fn number(&self, launch: &DerivativeLaunch<'_>) -> Option<i128> {
         let (constant, factors) = self.in_launch(launch)?;
         factors.iter().all(|&factor| factor == 0).then_some(constant)
     }
@@ -265,23 +268,23 @@ impl Sum {
     }
 
     /// The one thing that it is.
-    fn as_known(&self) -> Option<Known> {
+    fn as_known(&self) -> Option<LaunchSymbol> {
         match self.terms[..] {
             [(known, 1)] if self.offset == 0 => Some(known),
             _ => None,
         }
     }
 
-    /// What is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if that is
-    /// not known, or if it may be too large for the integer's type.
-    pub(super) fn in_launch(&self, launch: &Launch<'_>) -> Option<(i128, SmallVec<[i128; 3]>)> {
+    /// Returns what is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if
+    /// that is not known, or if it may be too large for the integer's type.
+    pub(super) fn in_launch(&self, launch: &DerivativeLaunch<'_>) -> Option<(i128, SmallVec<[i128; 3]>)> {
         self.in_iteration(launch, &[])
     }
 
     /// The same where loops count so far.
     pub(super) fn in_iteration(
         &self,
-        launch: &Launch<'_>,
+        launch: &DerivativeLaunch<'_>,
         counters: &[(Value, i128)],
     ) -> Option<(i128, SmallVec<[i128; 3]>)> {
         let mut constant = i128::from(self.offset);
@@ -290,19 +293,19 @@ impl Sum {
             let factor = i128::from(factor);
             let number = match known {
                 // Beyond the launch's own, there is one coordinate: zero.
-                Known::Coordinate(axis) => {
+                LaunchSymbol::Coordinate(axis) => {
                     if let Some(of) = factors.get_mut(usize::from(axis)) {
                         *of += factor;
                     }
                     continue;
                 }
-                Known::Counter(counter) => counters.iter().find(|(of, _)| *of == counter)?.1,
-                Known::Number(param) => match launch.arguments.get(param)? {
-                    &Argument::Number(number) => i128::from(number),
+                LaunchSymbol::Counter(counter) => counters.iter().find(|(of, _)| *of == counter)?.1,
+                LaunchSymbol::Number(param) => match launch.arguments.get(param)? {
+                    &LaunchArgument::Number(number) => i128::from(number),
                     _ => return None,
                 },
-                Known::Extent(param, axis) => match launch.arguments.get(param)? {
-                    Argument::Extents(extents) => i128::from(*extents.get(usize::from(axis))?),
+                LaunchSymbol::Extent(param, axis) => match launch.arguments.get(param)? {
+                    LaunchArgument::Extents(extents) => i128::from(*extents.get(usize::from(axis))?),
                     _ => return None,
                 },
             };
@@ -320,10 +323,10 @@ impl Sum {
     }
 }
 
-impl Comparison {
+impl GuardComparison {
     /// Leaves the threads of which it holds; nothing if it is not known which these are, or if they have others between
     /// them.
-    fn narrow(&self, threads: &mut Threads, launch: &Launch<'_>) -> Option<()> {
+    fn narrow(&self, threads: &mut Threads, launch: &DerivativeLaunch<'_>) -> Option<()> {
         let ([(a, of_a), (b, of_b)], op) =
             ([self.sides[0].in_launch(launch)?, self.sides[1].in_launch(launch)?], self.op);
         let constant = a - b;
@@ -341,11 +344,11 @@ impl Comparison {
 
 /// Calls `found` with each instruction of a function without `break`, `continue` and early `return`, or of which these
 /// do not matter, and with what has to hold where it is reached.
-pub(super) fn walk(func: &Function, found: &mut dyn FnMut(Inst, &Reach)) {
-    region(func, func.body, &Reach::default(), found);
+pub(super) fn walk(func: &Function, found: &mut dyn FnMut(Inst, &PathCondition)) {
+    region(func, func.body, &PathCondition::default(), found);
 }
 
-fn region(func: &Function, at: Region, reach: &Reach, found: &mut dyn FnMut(Inst, &Reach)) {
+fn region(func: &Function, at: Region, reach: &PathCondition, found: &mut dyn FnMut(Inst, &PathCondition)) {
     for &inst in &func.regions[at].insts {
         found(inst, reach);
         let data = &func.insts[inst];

@@ -6,32 +6,32 @@
 //! in two integers that lie between bounds, and whether two threads solve all of them can be worked out. Of loops the
 //! first iterations are looked at, and the last. Of everything else nothing is known.
 
-use super::guards::{Launch, Reach, Sum, Threads};
+use super::guards::{AffineIndex, DerivativeLaunch, PathCondition, Threads};
 use polyloom_ir::{Function, Value};
 use smallvec::SmallVec;
 
-/// Of how many iterations of the loops around an access the indices are looked at.
+/// Number of iterations, of the loops around an access, whose indices are looked at.
 const MAX_ITERATIONS: usize = 8;
 
 /// The indices of a store, and those of another access.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Meeting {
-    pairs: Vec<[Sum; 2]>,
-    /// What the loops around each of the two accesses count, as far as indices go by it: from, to, and by what.
-    counters: [Vec<(Value, [Sum; 3])>; 2],
-    /// Whether it counts only if the two are in different iterations.
+pub(super) struct AccessPair {
+    pairs: Vec<[AffineIndex; 2]>,
+    /// Holds what the loops around each of the two accesses count, as far as indices go by it: from, to, and by what.
+    counters: [Vec<(Value, [AffineIndex; 3])>; 2],
+    /// True if it counts only if the two are in different iterations.
     is_apart: bool,
 }
 
-/// What loops count in one iteration.
+/// Describes what loops count in one iteration.
 type Iteration = SmallVec<[(Value, i128); 2]>;
 
 /// The coordinate of a thread: whether of the one that comes to the other access, and its axis.
 type Coordinate = (bool, usize);
 
-/// What is known of coordinates once equations are solved.
+/// Describes what is known of coordinates once equations are solved.
 #[derive(Default)]
-struct Solved {
+struct SolvedCoordinates {
     /// Coordinates that are between two numbers.
     ranges: SmallVec<[(Coordinate, i128, i128); 4]>,
     /// Axes along which the two threads' coordinates are in one equation, and whether they are the same in all of its
@@ -39,14 +39,14 @@ struct Solved {
     linked: SmallVec<[(usize, bool); 4]>,
 }
 
-impl Meeting {
-    /// Of the indices of two accesses of one array, with what holds where they are; nothing if they are not known, or if
-    /// no other thread ever comes to the element that a thread comes to.
-    pub(super) fn of(func: &Function, accesses: [(&[Value], &Reach); 2], rank: u8) -> Option<Meeting> {
+impl AccessPair {
+    /// Compares the indices of two accesses of one array, with what holds where they are; nothing if they are not
+    /// known, or if no other thread ever comes to the element that a thread comes to.
+    pub(super) fn of(func: &Function, accesses: [(&[Value], &PathCondition); 2], rank: u8) -> Option<AccessPair> {
         let [(stored, storing), (other, reaching)] = accesses;
-        let mut pairs: Vec<[Sum; 2]> = Vec::new();
+        let mut pairs: Vec<[AffineIndex; 2]> = Vec::new();
         for (&one, &other) in stored.iter().zip(other) {
-            let pair = [Sum::in_loops(func, one)?, Sum::in_loops(func, other)?];
+            let pair = [AffineIndex::in_loops(func, one)?, AffineIndex::in_loops(func, other)?];
             if !pairs.contains(&pair) {
                 pairs.push(pair);
             }
@@ -59,12 +59,12 @@ impl Meeting {
                 }
             }
         }
-        let made = Meeting { pairs, counters, is_apart: false };
+        let made = AccessPair { pairs, counters, is_apart: false };
         let is_own = |axis: u8| made.pairs.iter().any(|[one, other]| one == other && one.axis() == Some(axis));
         (!(0..rank).all(is_own)).then_some(made)
     }
 
-    /// Whether indices go by what loops count.
+    /// Returns true if indices go by what loops count.
     pub(super) fn has_counters(&self) -> bool {
         self.counters.iter().any(|counters| !counters.is_empty())
     }
@@ -74,9 +74,9 @@ impl Meeting {
         self.is_apart = true;
     }
 
-    /// Whether one of the threads that come to the store writes an element that another one, of those that come to the
-    /// other access, comes to by that.
-    pub(super) fn happens(&self, storing: &Threads, others: &Threads, launch: &Launch<'_>) -> bool {
+    /// Returns true if one of the threads that come to the store writes an element that another one, of those that come
+    /// to the other access, comes to by that.
+    pub(super) fn happens(&self, storing: &Threads, others: &Threads, launch: &DerivativeLaunch<'_>) -> bool {
         let [first, second] = self.counters.each_ref().map(|counters| iterations(counters, launch));
         let mut pairs = first.iter().flat_map(|one| second.iter().map(move |other| [one, other]));
         pairs.any(|iterations| {
@@ -85,7 +85,7 @@ impl Meeting {
         })
     }
 
-    fn happens_in(&self, iterations: [&Iteration; 2], threads: [&Threads; 2], launch: &Launch<'_>) -> bool {
+    fn happens_in(&self, iterations: [&Iteration; 2], threads: [&Threads; 2], launch: &DerivativeLaunch<'_>) -> bool {
         let [storing, others] = threads;
         self.solved(iterations, threads, launch).is_some_and(|solved| {
             (0..storing.len()).any(|axis| {
@@ -103,15 +103,20 @@ impl Meeting {
     }
 
     /// Nothing if no two threads, or a thread by itself, come to one element, or if that is not known.
-    fn solved(&self, iterations: [&Iteration; 2], threads: [&Threads; 2], launch: &Launch<'_>) -> Option<Solved> {
+    fn solved(
+        &self,
+        iterations: [&Iteration; 2],
+        threads: [&Threads; 2],
+        launch: &DerivativeLaunch<'_>,
+    ) -> Option<SolvedCoordinates> {
         if threads.iter().any(|threads| threads.iter().any(|(first, last)| first > last)) {
             return None;
         }
-        let mut solved = Solved::default();
+        let mut solved = SolvedCoordinates::default();
         for sums in &self.pairs {
             let side = |side: usize| {
                 let in_launch = sums[side].in_iteration(launch, iterations[side])?;
-                Side::of(in_launch, side == 1, threads[side])
+                PairSide::of(in_launch, side == 1, threads[side])
             };
             let (one, other) = (side(0)?, side(1)?);
             let known = |at: Coordinate| {
@@ -138,8 +143,8 @@ impl Meeting {
     }
 }
 
-/// What loops count in iterations of them, in a launch; in none, if how far they count is not known.
-fn iterations(counters: &[(Value, [Sum; 3])], launch: &Launch<'_>) -> Vec<Iteration> {
+/// Returns what loops count in iterations of them, in a launch; in none, if how far they count is not known.
+fn iterations(counters: &[(Value, [AffineIndex; 3])], launch: &DerivativeLaunch<'_>) -> Vec<Iteration> {
     let mut found = vec![Iteration::new()];
     for (counter, bounds) in counters {
         let [Some(start), Some(end), Some(step)] = bounds.each_ref().map(|bound| bound.number(launch)) else {
@@ -161,35 +166,35 @@ fn iterations(counters: &[(Value, [Sum; 3])], launch: &Launch<'_>) -> Vec<Iterat
 }
 
 /// One index in a launch: a constant, and a multiple of one coordinate between two numbers.
-struct Side {
+struct PairSide {
     constant: i128,
     factor: i128,
     at: Option<Coordinate>,
     range: (i128, i128),
 }
 
-impl Side {
+impl PairSide {
     /// Nothing if it is not known, has several coordinates, or counts from the end of its axis in all threads.
-    fn of((constant, factors): (i128, SmallVec<[i128; 3]>), is_other: bool, threads: &Threads) -> Option<Side> {
+    fn of((constant, factors): (i128, SmallVec<[i128; 3]>), is_other: bool, threads: &Threads) -> Option<PairSide> {
         let mut moving = factors.iter().enumerate().filter(|(_, factor)| **factor != 0);
         let Some((axis, &factor)) = moving.next() else {
-            return (constant >= 0).then_some(Side { constant, factor: 0, at: None, range: (0, 0) });
+            return (constant >= 0).then_some(PairSide { constant, factor: 0, at: None, range: (0, 0) });
         };
         if moving.next().is_some() {
             return None;
         }
         let (mut first, mut last) = *threads.get(axis)?;
-        // Where the index is not negative.
+        // The index is not negative here.
         if factor > 0 {
             first = first.max(-constant.div_euclid(factor));
         } else {
             last = last.min(constant.div_euclid(-factor));
         }
-        (first <= last).then_some(Side { constant, factor, at: Some((is_other, axis)), range: (first, last) })
+        (first <= last).then_some(PairSide { constant, factor, at: Some((is_other, axis)), range: (first, last) })
     }
 
     /// The two solutions at the ends, of those with which this index of one thread is that of another.
-    fn meets(&self, other: &Side) -> Option<[[i128; 2]; 2]> {
+    fn meets(&self, other: &PairSide) -> Option<[[i128; 2]; 2]> {
         // a * x - b * y = c
         let (a, b, c) = (self.factor, other.factor, other.constant - self.constant);
         match (a, b) {

@@ -8,7 +8,7 @@
 //! For each active array `x` of the kernel, the backward kernel takes another, `adj_x`, with the same shape. The
 //! caller fills in the adjoints of what the kernel wrote; the backward kernel adds what follows to the adjoints of
 //! what it read. Of a scalar, the adjoint is an array of one element. The arrays of the kernel itself hold what they
-//! held before the kernel ran, but for those that replays read ([`Needs::left`]), which hold what it has left; those that
+//! held before the kernel ran, but for those that replays read ([`BackwardNeeds::left`]), which hold what it has left; those that
 //! it both reads and writes are written again, so callers pass copies of them.
 //!
 //! The kernel with tangents takes for each active parameter `x` another, `dot_x`, of the same type: in which direction
@@ -39,53 +39,53 @@ mod updates;
 
 pub use activity::natural_rank;
 pub use function::write_gradients;
-pub use gather::{Stage, split};
-pub use guards::{Argument, Launch};
-pub use overwrite::{Access, Overwriting, overwriting};
-pub use plan::{Backward, Needs, TapeExtent};
-pub use races::{Race, found_in as races_in};
+pub use gather::{GatherStage, split};
+pub use guards::{DerivativeLaunch, LaunchArgument};
+pub use overwrite::{AdjointAccess, OverwritingProgram, overwriting};
+pub use plan::{BackwardNeeds, BackwardProgram, TapeExtent};
+pub use races::{AccessRace, found_in as races_in};
 
 use crate::pipeline::{extract, extract_with_derivatives};
 use crate::transform::{fold, inline, strip_asserts};
 use cranelift_entity::EntitySet;
-use plan::Extra;
-use polyloom_ir::op::{Convergence, Derivative, Effect, Group};
+use plan::ExtraParam;
+use polyloom_ir::op::{Convergence, Derivative, OpEffect, OpGroup};
 use polyloom_ir::{
     Builder, Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, InstData, Module, Op, Scalar, Type, Value,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use sweep::Sweep;
-use tangent::Tangents;
+use sweep::BackwardBuilder;
+use tangent::TangentBuilder;
 
-/// What a derivative is asked for.
+/// Describes what a derivative is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Request {
-    /// By parameter of the kernel: whether derivatives with respect to it are wanted, or flow through it. Integers have
-    /// none, whatever this says.
+pub struct DerivativeRequest {
+    /// For each parameter of the kernel, whether derivatives with respect to it are wanted, or flow through it.
+    /// Integers have none, whatever this says.
     pub active: Vec<bool>,
     /// The rank of launches.
     pub rank: u8,
-    /// Whether loops keep what they carry at some iterations only, and run what is between them again: tapes are then
-    /// as long as the square root of a loop, and an iteration runs once more.
+    /// True if loops keep what they carry at some iterations only, and run what is between them again, since tapes are
+    /// then as long as the square root of a loop, and an iteration runs once more.
     pub checkpoints: bool,
-    /// Whether checkpoints of outermost loops keep, too, what rows of arrays hold that are the threads' own: what is read
-    /// of these is then recorded for one segment at a time. Nothing without `checkpoints`.
+    /// True if checkpoints of outermost loops keep, too, what rows of arrays hold that are the threads' own: what is
+    /// read of these is then recorded for one segment at a time. Nothing without `checkpoints`.
     pub rows: bool,
-    /// By parameter of the kernel: whether elements of the array at different indices may be the same memory, as where
-    /// a stride is zero. Of arrays beyond its end that is not so.
+    /// For each parameter of the kernel, whether elements of the array at different indices may be the same memory, as
+    /// where a stride is zero. Of arrays beyond its end that is not so.
     pub coinciding: Vec<bool>,
-    /// Whether launches have more threads than [`LONG_LAUNCH`]: multiples of their coordinates may then overflow.
+    /// True if launches have more threads than [`LONG_LAUNCH`]: multiples of their coordinates may then overflow.
     pub is_long: bool,
 }
 
-/// A launch with more threads is long: see [`Request::is_long`].
+/// A launch with more threads is long: see [`DerivativeRequest::is_long`].
 pub const LONG_LAUNCH: u64 = 1 << 24;
 
-impl Request {
+impl DerivativeRequest {
     /// Derivatives with respect to these parameters, for launches of this rank, where nothing else is to be known.
-    pub fn new(active: Vec<bool>, rank: u8) -> Request {
-        Request { active, rank, checkpoints: false, rows: false, coinciding: Vec::new(), is_long: false }
+    pub fn new(active: Vec<bool>, rank: u8) -> DerivativeRequest {
+        DerivativeRequest { active, rank, checkpoints: false, rows: false, coinciding: Vec::new(), is_long: false }
     }
 }
 
@@ -94,8 +94,12 @@ impl Request {
 /// # Errors
 ///
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
-pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Backward, Vec<Diagnostic>> {
-    let (rest, forward) = flat(module, kernel, request, has_definition, inline::Keep::Custom)?;
+pub fn backward(
+    module: &Module,
+    kernel: FuncId,
+    request: &DerivativeRequest,
+) -> Result<BackwardProgram, Vec<Diagnostic>> {
+    let (rest, forward) = flat(module, kernel, request, has_definition, inline::KeptCalls::Custom)?;
     let request = &custom::with_arrays(&rest, &forward, request);
     let left = custom::check(&rest, &forward, request)?;
     let mut forward = structure::structured(&forward);
@@ -109,7 +113,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     let mut arrays = activity::arrays(&forward, request);
     let n_params = forward.params().len();
     let (mut new, adjoints) = with_adjoints(&forward, &is_active, &mut arrays);
-    let mut sweep = Sweep::new(&forward, &rest, &mut new, values, arrays.clone(), request.checkpoints);
+    let mut sweep = BackwardBuilder::new(&forward, &rest, &mut new, values, arrays.clone(), request.checkpoints);
     sweep.apart = activity::stores_apart(&forward, request);
     let mut rows = sweep::rows(&forward, request, &arrays);
     let row_reads = sweep::row_reads(&forward, &rows);
@@ -118,7 +122,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     }
     sweep.rows.clone_from(&rows);
     let private = arrays.iter().filter(|array| array.is_private).filter_map(|array| array.adjoint).collect();
-    let extra = Extra { private, row_reads, ..swept(sweep, &forward, &adjoints)? };
+    let extra = ExtraParam { private, row_reads, ..swept(sweep, &forward, &adjoints)? };
     let new = custom::without_calls(&rest, Cow::Owned(new))?.into_owned();
     let (mut backward, counted) = plan::finish(new, n_params, adjoints, extra, request.rank);
     let needs = &mut backward.needs;
@@ -134,7 +138,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
             let effect = data.op.info().effect;
             let n_arrays = if data.op == Op::Call { data.operands.len() } else { 1 };
             for param in data.operands.iter().take(n_arrays).filter_map(|&array| forward.param_index(array)) {
-                needs.reads[param] |= matches!(effect, Effect::Read | Effect::ReadWrite);
+                needs.reads[param] |= matches!(effect, OpEffect::Read | OpEffect::ReadWrite);
             }
         });
     }
@@ -145,7 +149,8 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     if !counted.is_empty() {
         plan::count(&mut backward, &forward, &rest, counted, arrays, rows)?;
     }
-    // What counts and what records must decide alike, and so must what compares with the kernel's second run.
+    // The kernels that count and record must decide alike, and so must the one that compares with the kernel's second
+    // run.
     if is_strict {
         let sizes = backward.sizes.iter_mut().map(|(module, _)| module);
         std::iter::once(&mut backward.module).chain(sizes).for_each(make_strict);
@@ -154,7 +159,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
 }
 
 /// The backward kernel with an empty body, and the parameters that it has adjoints of; notes those of arrays.
-fn with_adjoints(forward: &Function, is_active: &[bool], arrays: &mut [sweep::Array]) -> (Function, Vec<usize>) {
+fn with_adjoints(forward: &Function, is_active: &[bool], arrays: &mut [sweep::ArrayParam]) -> (Function, Vec<usize>) {
     let mut new = forward.like();
     new.metadata.backward = true;
     let mut adjoints = Vec::new();
@@ -175,13 +180,17 @@ fn with_adjoints(forward: &Function, is_active: &[bool], arrays: &mut [sweep::Ar
 }
 
 /// Writes both sweeps, and gives what they need.
-fn swept(mut sweep: Sweep<'_>, forward: &Function, adjoints: &[usize]) -> Result<Extra, Vec<Diagnostic>> {
+fn swept(
+    mut sweep: BackwardBuilder<'_>,
+    forward: &Function,
+    adjoints: &[usize],
+) -> Result<ExtraParam, Vec<Diagnostic>> {
     let params: Vec<Value> = sweep.builder.func.params().to_vec();
     for (&old, &param) in forward.params().iter().zip(&params) {
         sweep.values[old] = param.into();
     }
     sweep.run();
-    // What is left is the adjoints of scalars, to which every thread adds its part.
+    // The adjoints of scalars are left, to which every thread adds its part.
     for (&index, &target) in adjoints.iter().zip(&params[forward.params().len()..]) {
         let param = forward.params()[index];
         if let Some(adjoint) = sweep.adjoints[param].take() {
@@ -191,13 +200,17 @@ fn swept(mut sweep: Sweep<'_>, forward: &Function, adjoints: &[usize]) -> Result
         }
     }
     sweep.builder.return_(&[]);
-    let Sweep { errors, after, tapes, segments, place, .. } = sweep;
-    if errors.is_empty() { Ok(Extra { after, tapes, segments, place, ..Extra::default() }) } else { Err(errors) }
+    let BackwardBuilder { errors, after, tapes, segments, place, .. } = sweep;
+    if errors.is_empty() {
+        Ok(ExtraParam { after, tapes, segments, place, ..ExtraParam::default() })
+    } else {
+        Err(errors)
+    }
 }
 
 /// A kernel that computes its derivative in a direction beside what it computes.
 #[derive(Clone, Debug)]
-pub struct Tangent {
+pub struct TangentProgram {
     /// A module with nothing else in it.
     pub module: Module,
     /// The kernel: it takes the kernel's parameters, and tangents.
@@ -208,7 +221,7 @@ pub struct Tangent {
     /// mode `strict`.
     pub after: Vec<usize>,
     /// Launches whose threads race have no derivative.
-    pub races: Vec<Race>,
+    pub races: Vec<AccessRace>,
 }
 
 /// Differentiates a kernel of verified HIR, as the front end made it, in the direction that its caller gives.
@@ -216,9 +229,13 @@ pub struct Tangent {
 /// # Errors
 ///
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
-pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tangent, Vec<Diagnostic>> {
-    let (_, old) = flat(module, kernel, request, tangent::is_expanded, inline::Keep::NoCalls)?;
-    // What it writes may be read again.
+pub fn tangent(
+    module: &Module,
+    kernel: FuncId,
+    request: &DerivativeRequest,
+) -> Result<TangentProgram, Vec<Diagnostic>> {
+    let (_, old) = flat(module, kernel, request, tangent::is_expanded, inline::KeptCalls::NoCalls)?;
+    // An array that it writes may be read again.
     let asked = active_params(&old, request);
     let written =
         old.written_arrays().into_iter().zip(old.params()).map(|(written, &param)| written && old.ty(param).is_float());
@@ -234,7 +251,7 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     let tangent_of =
         |&index: &usize| new.add_param(format!("dot_{}", old.param_names[index]), old.ty(old.params()[index]));
     let new_tangents: Vec<Value> = tangents.iter().map(tangent_of).collect();
-    let mut writer = Tangents::new(&old, &mut new, values);
+    let mut writer = TangentBuilder::new(&old, &mut new, values);
     for (&param, &value) in old.params().iter().zip(&new_params) {
         writer.values[param] = value.into();
     }
@@ -255,7 +272,7 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     if !after.is_empty() {
         make_strict(&mut module);
     }
-    Ok(Tangent { module, kernel, tangents, after, races })
+    Ok(TangentProgram { module, kernel, tangents, after, races })
 }
 
 /// The module, and the kernel without calls but those that are kept, without ops that are differentiated by what they
@@ -263,12 +280,12 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
 fn flat(
     module: &Module,
     kernel: FuncId,
-    request: &Request,
+    request: &DerivativeRequest,
     is_expanded: fn(Op, &[Type]) -> bool,
-    keep: inline::Keep,
+    keep: inline::KeptCalls,
 ) -> Result<(Module, Function), Vec<Diagnostic>> {
     let (mut module, kernel) = match keep {
-        inline::Keep::Custom => extract_with_derivatives(module, kernel),
+        inline::KeptCalls::Custom => extract_with_derivatives(module, kernel),
         _ => extract(module, kernel),
     };
     for function in module.functions.values_mut() {
@@ -286,19 +303,19 @@ fn flat(
     Ok((module, flat))
 }
 
-/// Whether an op on these types is differentiated by what it is made of.
+/// Returns true if an op on these types is differentiated by what it is made of.
 fn has_definition(op: Op, types: &[Type]) -> bool {
     rules::derivative(op, types) == Derivative::Definition && types.iter().any(|ty| ty.is_float())
 }
 
-/// By parameter, whether it is asked for and has derivatives.
-fn active_params(func: &Function, request: &Request) -> Vec<bool> {
+/// Returns true for each parameter that is asked for and has derivatives.
+fn active_params(func: &Function, request: &DerivativeRequest) -> Vec<bool> {
     let is_asked = |index: usize| request.active.get(index).copied().unwrap_or(false);
     let params = func.params().iter().enumerate();
     params.map(|(index, &param)| is_asked(index) && func.ty(param).is_float()).collect()
 }
 
-/// Whether a decision, a trip count, an index or a number that moves in steps may be worked out from floats.
+/// Returns true if a decision, a trip count, an index or a number that moves in steps may be worked out from floats.
 fn decides_by_floats(func: &Function) -> bool {
     let is_number = |&value: &Value| func.ty(value).as_any_array().is_none() && func.ty(value).is_float();
     let mut decides = false;
@@ -311,7 +328,7 @@ fn decides_by_floats(func: &Function) -> bool {
     decides
 }
 
-/// Has kernels round as HIR says: whatever else is compiled so finds the same numbers.
+/// Has kernels round as HIR says, so that whatever else is compiled so finds the same numbers.
 fn make_strict(module: &mut Module) {
     module.functions.values_mut().for_each(|function| function.metadata.float_mode = FloatMode::Strict);
 }
@@ -338,8 +355,8 @@ fn refuse_collectives(func: &Function) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// What asks where in its block a thread is, in kernels with tapes: these are launched part by part, and in other
-/// blocks.
+/// Returns what asks where in its block a thread is, in kernels with tapes, since these are launched part by part, and
+/// in other blocks.
 fn refuse_places_in_blocks(func: &Function) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {
@@ -360,7 +377,7 @@ fn refuse_places_in_blocks(func: &Function) -> Result<(), Vec<Diagnostic>> {
 fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
     let mut updates: Vec<(Value, Inst)> = Vec::new();
     func.walk(func.body, &mut |inst, data| {
-        if data.op.info().group == Group::Atomic {
+        if data.op.info().group == OpGroup::Atomic {
             updates.push((data.operands[0], inst));
         }
     });
@@ -374,7 +391,7 @@ fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
             let mut of_it = updates.iter().filter(|(array, _)| *array == operand);
             of_it.any(|&(_, update)| !activity::are_other_elements(func, &negative, [inst, update]))
         };
-        if data.op.info().effect == Effect::Read
+        if data.op.info().effect == OpEffect::Read
             && let Some(&array) = data.operands.iter().find(is_updated)
         {
             let name = func.param_index(array).map_or("the array", |index| &*func.param_names[index]);
@@ -388,7 +405,8 @@ fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// What looks at the bits of a number that has derivatives: what it makes of them may be a number again.
+/// Returns what looks at the bits of a number that has derivatives, because what it makes of them may be a number
+/// again.
 fn refuse_bits(func: &Function, active: &EntitySet<Value>) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {

@@ -11,17 +11,17 @@
 
 use super::plan::clean;
 use super::zero;
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use cranelift_entity::EntitySet;
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Value, ValueDef, verify_module};
 
-/// What a kernel does with an array, or a number that it is given.
+/// Describes what a kernel does with an array, or a number that it is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// It does not write it: the adjoint is added to.
+pub enum AdjointAccess {
+    /// It does not write it, so that the adjoint is added to.
     Reads,
-    /// It does not read it: the adjoint is taken, and nothing is added to it.
+    /// It does not read it, so that the adjoint is taken, and nothing is added to it.
     Writes,
     /// Both.
     Both,
@@ -29,61 +29,67 @@ pub enum Access {
 
 /// A kernel that writes adjoints rather than adding to them. It takes what the kernel takes that it is made of.
 #[derive(Clone, Debug)]
-pub struct Overwriting {
+pub struct OverwritingProgram {
     /// A module with nothing else in it.
     pub module: Module,
     /// The kernel.
     pub kernel: FuncId,
-    /// Which of the adjoints it writes whole, whatever they held, if they have the extents of the launch. To others it
-    /// adds.
+    /// Says which of the adjoints it writes whole, whatever they held, if they have the extents of the launch. To
+    /// others it adds.
     pub begun: Vec<usize>,
-    /// Which of the adjoints it writes of arrays that the kernel only [writes](Access::Writes).
+    /// Says which of the adjoints it writes of arrays that the kernel only [writes](AdjointAccess::Writes).
     pub taken: Vec<usize>,
-    /// Whether it does nothing at all.
+    /// True if it does nothing at all.
     pub is_idle: bool,
 }
 
-/// What a kernel does with one of its parameters.
-pub(super) fn access(func: &Function, param: usize) -> Access {
+/// Returns what a kernel does with one of its parameters.
+pub(super) fn access(func: &Function, param: usize) -> AdjointAccess {
     let param = func.params()[param];
     let (mut reads, mut writes) = (func.ty(param).as_any_array().is_none(), false);
     func.walk(func.body, &mut |_, data| {
         if data.op != Op::Dim && data.operands.contains(&param) {
             let effect = data.op.info().effect;
-            reads |= !matches!(effect, Effect::Write);
-            writes |= !matches!(effect, Effect::Pure | Effect::Read);
+            reads |= !matches!(effect, OpEffect::Write);
+            writes |= !matches!(effect, OpEffect::Pure | OpEffect::Read);
         }
     });
     match (reads, writes) {
-        (_, false) => Access::Reads,
-        (false, true) => Access::Writes,
-        (true, true) => Access::Both,
+        (_, false) => AdjointAccess::Reads,
+        (false, true) => AdjointAccess::Writes,
+        (true, true) => AdjointAccess::Both,
     }
 }
 
 /// Has a backward kernel, or a stage of one, that is launched in so many dimensions write adjoints where it can. The
 /// adjoints are its parameters from the number `first` on, of arrays that the kernel accesses so; elements of none are
 /// one memory.
-pub fn overwriting(module: &Module, kernel: FuncId, first: usize, accesses: &[Access], rank: u8) -> Overwriting {
+pub fn overwriting(
+    module: &Module,
+    kernel: FuncId,
+    first: usize,
+    accesses: &[AdjointAccess],
+    rank: u8,
+) -> OverwritingProgram {
     let mut func = module.functions[kernel].clone();
     let adjoints: Vec<Value> = func.params()[first..first + accesses.len()].to_vec();
     let (mut begun, mut taken) = (Vec::new(), Vec::new());
     for (number, (&adjoint, access)) in adjoints.iter().zip(accesses).enumerate() {
         match access {
-            Access::Reads if begin(&mut func, adjoint, rank) => begun.push(number),
-            Access::Writes if !leave(&mut func, adjoint) => taken.push(number),
+            AdjointAccess::Reads if begin(&mut func, adjoint, rank) => begun.push(number),
+            AdjointAccess::Writes if !leave(&mut func, adjoint) => taken.push(number),
             _ => {}
         }
     }
     clean(&mut func, &[]);
     let mut is_idle = true;
     func.walk(func.body, &mut |_, data| {
-        is_idle &= !matches!(data.op.info().effect, Effect::Write | Effect::ReadWrite);
+        is_idle &= !matches!(data.op.info().effect, OpEffect::Write | OpEffect::ReadWrite);
     });
     let mut module = Module::new();
     let kernel = module.functions.push(func);
     debug_assert_eq!(verify_module(&module), Ok(()), "a kernel that writes adjoints is valid\n{module}");
-    Overwriting { module, kernel, begun, taken, is_idle }
+    OverwritingProgram { module, kernel, begun, taken, is_idle }
 }
 
 /// Has each thread write its own element of an adjoint before it reads it, if that is all that the kernel does with it.
@@ -94,7 +100,7 @@ fn begin(func: &mut Function, array: Value, rank: u8) -> bool {
     if !are_own {
         return false;
     }
-    // What is read before the first store, which no condition or loop is around.
+    // Reads before the first store, which no condition or loop is around.
     let mut read: EntitySet<Inst> = EntitySet::new();
     let mut is_written = false;
     for &inst in &func.regions[func.body].insts {
@@ -115,7 +121,7 @@ fn begin(func: &mut Function, array: Value, rank: u8) -> bool {
     let body = func.body;
     let insts = std::mem::take(&mut func.regions[body].insts);
     let nothing = zero(&mut Builder::new(func), elem);
-    let mut replaced = Replacements::default();
+    let mut replaced = ValueReplacements::default();
     let (gone, kept): (Vec<Inst>, Vec<Inst>) = insts.into_iter().partition(|&inst| read.contains(inst));
     gone.into_iter().for_each(|inst| replaced.set(func.insts[inst].results[0], nothing));
     func.regions[body].insts.extend(kept);
@@ -146,7 +152,7 @@ fn leave_region(func: &mut Function, region: Region, array: Value, is_read: &mut
                 *is_read |= is_read_inside;
             }
         } else if data.regions.iter().any(|&inner| is_touched(func, inner, array)) {
-            // What comes next may be another iteration.
+            // The next access may be in another iteration.
             *is_read = true;
             data.regions.iter().for_each(|&inner| is_left &= !is_stored(func, inner, array));
         } else if touches(&data, array) && data.op == Op::ArrayStore {
@@ -178,7 +184,7 @@ fn is_stored(func: &Function, region: Region, array: Value) -> bool {
     found
 }
 
-/// Whether an instruction reads or writes the element, whole, whose indices are the thread's coordinates.
+/// Returns true if an instruction reads or writes the element, whole, whose indices are the thread's coordinates.
 fn is_own(func: &Function, data: &InstData, array: Value, ndim: u8) -> bool {
     let n_values = match data.op {
         Op::ArrayLoad => 0,

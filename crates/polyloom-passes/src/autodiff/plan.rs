@@ -1,14 +1,14 @@
 //! The backward kernel as it is handed over: without what nothing needs, and with what a launch has to know.
 
 use super::custom;
-use super::overwrite::Access;
-use super::races::{self, Race};
-use super::sweep::{Array, Row, Sweep, is_used};
+use super::overwrite::AdjointAccess;
+use super::races::{self, AccessRace};
+use super::sweep::{ArrayParam, BackwardBuilder, ThreadRow, is_used};
 use super::{sums, updates};
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use crate::transform::{cse, dce, fold};
 use cranelift_entity::EntitySet;
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{
     Builder, CallEffects, Diagnostic, FuncId, Function, Imm, Inst, Module, Op, Scalar, Type, Value, ValueDef,
     verify_module,
@@ -19,67 +19,68 @@ use std::sync::Arc;
 
 /// A backward kernel.
 #[derive(Clone, Debug)]
-pub struct Backward {
+pub struct BackwardProgram {
     /// A module with nothing else in it.
     pub module: Module,
     /// The backward kernel.
     pub kernel: FuncId,
     /// A kernel with the parameters of the kernel and, last, an array of numbers, each of which it raises to one of
-    /// [`Needs::lengths`]. There is one unless all are known.
+    /// [`BackwardNeeds::lengths`]. There is one unless all are known.
     pub sizes: Option<(Module, FuncId)>,
-    /// What a launch has to know.
-    pub needs: Needs,
+    /// Holds what a launch has to know.
+    pub needs: BackwardNeeds,
 }
 
-/// What a launch of a backward kernel has to know. The kernel's parameters are those of the kernel that it goes back
-/// through, and then what is said here, in order. Parameters are counted as that kernel's HIR has them.
+/// Describes what a launch of a backward kernel has to know. The kernel's parameters are those of the kernel that it
+/// goes back through, and then what is said here, in order. Parameters are counted as that kernel's HIR has them.
 #[derive(Clone, Default, Debug)]
-pub struct Needs {
+pub struct BackwardNeeds {
     /// The parameters that the adjoints are of, in order.
     pub adjoints: Vec<usize>,
-    /// What the kernel does with each of these parameters.
-    pub accesses: Vec<Access>,
+    /// Holds what the kernel does with each of these parameters.
+    pub accesses: Vec<AdjointAccess>,
     /// The arrays of which, next, those follow that hold what the kernel leaves in them, in the mode `strict`.
     pub after: Vec<usize>,
-    /// How long each of the tapes is that follow. Their second extent is the number of threads that have a place on
-    /// them: with tapes, a launch is over so many threads, a part of those of the kernel's launch. See
-    /// [`Needs::takes_part`].
+    /// Says how long each of the tapes is that follow. Their second extent is the number of threads that have a place
+    /// on them: with tapes, a launch is over so many threads, a part of those of the kernel's launch. See
+    /// [`BackwardNeeds::takes_part`].
     pub tapes: Vec<TapeExtent>,
     /// Behind the tapes, for each of these loops how many iterations a segment of it has.
     pub segments: Vec<usize>,
-    /// How often loops run and reads are executed, as far as that is known.
+    /// Number of times loops run and reads are executed, as far as that is known.
     pub lengths: Vec<Option<u32>>,
-    /// Whether all threads find the same lengths, so that one need be asked.
+    /// True if all threads find the same lengths, so that one need be asked.
     pub lengths_are_uniform: bool,
-    /// By parameter: whether the backward kernel writes the array, so that it has to be given a copy.
+    /// For each parameter, whether the backward kernel writes the array, so that it has to be given a copy.
     pub replayed: Vec<bool>,
-    /// By parameter: whether what the array held before the kernel ran matters.
+    /// For each parameter, whether what the array held before the kernel ran matters.
     pub reads: Vec<bool>,
-    /// By parameter: whether the kernel itself writes the array.
+    /// For each parameter, whether the kernel itself writes the array.
     pub writes: Vec<bool>,
-    /// By parameter: whether what the array holds after the kernel matters, and not what it held before.
+    /// For each parameter, whether what the array holds after the kernel matters, and not what it held before.
     pub left: Vec<bool>,
-    /// Whether loops record what they read of rows that are the threads' own: [`Request::rows`](super::Request::rows)
+    /// True if loops record what they read of rows that are the threads' own: [`Request::rows`](super::DerivativeRequest::rows)
     /// would bound that.
     pub records_rows: bool,
     /// Launches whose threads race have no gradient.
-    pub races: Vec<Race>,
+    pub races: Vec<AccessRace>,
 }
 
-impl Needs {
-    /// Whether it is launched over a part of the threads: in one dimension, with the number of the first thread and all
-    /// extents of the whole launch but the first as its last arguments.
+impl BackwardNeeds {
+    /// Returns true if it is launched over a part of the threads: in one dimension, with the number of the first thread
+    /// and all extents of the whole launch but the first as its last arguments.
     pub fn takes_part(&self) -> bool {
         !self.tapes.is_empty() || !self.segments.is_empty()
     }
 
-    /// What to say of a kernel whose threads race in every launch of so many dimensions that has more than one thread.
+    /// Returns what to say of a kernel whose threads race in every launch of so many dimensions that has more than one
+    /// thread.
     pub fn race_in_any_launch(&self, rank: u8) -> Option<&Diagnostic> {
         races::in_any_launch(&self.races, rank)
     }
 }
 
-/// How long a tape is, by the numbers of [`Needs::lengths`].
+/// Describes how long a tape is, by the numbers of [`BackwardNeeds::lengths`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapeExtent {
     /// So many elements.
@@ -90,23 +91,23 @@ pub enum TapeExtent {
     Segment(usize),
     /// For each segment of a loop as many as a row has.
     Rows {
-        /// How often the loop runs.
+        /// Number of times the loop runs.
         of: usize,
-        /// How many elements the row has.
+        /// Number of elements the row has.
         row: usize,
     },
     /// For each iteration of a segment as many as one reads.
     SegmentReads {
-        /// How often the loop runs.
+        /// Number of times the loop runs.
         of: usize,
-        /// How many an iteration reads.
+        /// Says how many an iteration reads.
         reads: usize,
     },
 }
 
-/// What is counted to know how long tapes have to be.
+/// Describes what is counted to know how long tapes have to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Counted {
+pub(super) enum TapeCount {
     /// How often the loop runs.
     Loop(Inst),
     /// How often this load is executed; if it is of a row that checkpoints keep, in one iteration of the outermost loop.
@@ -115,7 +116,7 @@ pub(super) enum Counted {
     Row(usize),
 }
 
-/// How long a tape has to be.
+/// Describes how long a tape has to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TapeLength {
     /// As often as the loop runs.
@@ -132,14 +133,14 @@ pub(super) enum TapeLength {
     SegmentReads(Inst, Inst),
 }
 
-/// What a backward kernel needs beside arguments and adjoints, each of it a parameter.
+/// Describes what a backward kernel needs beside arguments and adjoints, each of it a parameter.
 #[derive(Default)]
-pub(super) struct Extra {
-    /// What the kernel leaves in these arrays.
+pub(super) struct ExtraParam {
+    /// Holds what the kernel leaves in these arrays.
     pub(super) after: Vec<(usize, Value)>,
-    pub(super) tapes: Vec<Tape>,
+    pub(super) tapes: Vec<TapeParam>,
     pub(super) segments: Vec<(Inst, Value)>,
-    /// What stands for the thread's place on tapes.
+    /// Holds what stands for the thread's place on tapes.
     pub(super) place: Option<Value>,
     /// The adjoints of which no two threads touch one element.
     pub(super) private: Vec<Value>,
@@ -149,7 +150,7 @@ pub(super) struct Extra {
 
 /// A tape of the backward kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tape {
+pub(super) struct TapeParam {
     pub(super) param: Value,
     pub(super) length: TapeLength,
 }
@@ -160,9 +161,9 @@ pub(super) fn finish(
     mut func: Function,
     n_params: usize,
     adjoints: Vec<usize>,
-    extra: Extra,
+    extra: ExtraParam,
     rank: u8,
-) -> (Backward, Vec<Counted>) {
+) -> (BackwardProgram, Vec<TapeCount>) {
     let mut private: Vec<Value> = func.params()[..n_params].to_vec();
     private.extend(extra.tapes.iter().map(|tape| tape.param));
     clean(&mut func, &private);
@@ -180,13 +181,13 @@ pub(super) fn finish(
         if data.op == Op::ArrayStore {
             is_written.insert(data.operands[0]);
         }
-        if data.op.info().effect == Effect::Read {
+        if data.op.info().effect == OpEffect::Read {
             is_read.extend(data.operands.iter().copied());
         }
     });
     let of_params = |set: &EntitySet<Value>| private[..n_params].iter().map(|&param| set.contains(param)).collect();
     let (replayed, reads): (Vec<bool>, Vec<bool>) = (of_params(&is_written), of_params(&is_read));
-    let tapes: Vec<Tape> = extra.tapes.into_iter().filter(|tape| is_used.contains(tape.param)).collect();
+    let tapes: Vec<TapeParam> = extra.tapes.into_iter().filter(|tape| is_used.contains(tape.param)).collect();
     let segments: Vec<(Inst, Value)> =
         extra.segments.into_iter().filter(|&(_, param)| is_used.contains(param)).collect();
 
@@ -215,34 +216,36 @@ pub(super) fn finish(
     let kernel = module.functions.push(func);
     debug_assert_eq!(verify_module(&module), Ok(()), "the backward kernel is valid\n{module}");
     let mut counted = Vec::new();
-    let records_row = |tape: &Tape| matches!(tape.length, TapeLength::Reads(read) if extra.row_reads.contains(read));
+    let records_row =
+        |tape: &TapeParam| matches!(tape.length, TapeLength::Reads(read) if extra.row_reads.contains(read));
     let records_rows = tapes.iter().any(records_row);
     let tapes = tapes.iter().map(|tape| extent(tape.length, &mut counted)).collect();
-    let segments = segments.iter().map(|&(inst, _)| number_of(Counted::Loop(inst), &mut counted)).collect();
+    let segments = segments.iter().map(|&(inst, _)| number_of(TapeCount::Loop(inst), &mut counted)).collect();
     let after = after.into_iter().map(|(param, _)| param).collect();
-    let needs = Needs { adjoints, after, tapes, segments, replayed, reads, records_rows, ..Needs::default() };
-    (Backward { module, kernel, sizes: None, needs }, counted)
+    let needs =
+        BackwardNeeds { adjoints, after, tapes, segments, replayed, reads, records_rows, ..BackwardNeeds::default() };
+    (BackwardProgram { module, kernel, sizes: None, needs }, counted)
 }
 
-/// How long a tape is, by the numbers of what is counted to know it.
-fn extent(length: TapeLength, counted: &mut Vec<Counted>) -> TapeExtent {
-    let mut number = |of: Counted| number_of(of, counted);
+/// Returns how long a tape is, by the numbers of what is counted to know it.
+fn extent(length: TapeLength, counted: &mut Vec<TapeCount>) -> TapeExtent {
+    let mut number = |of: TapeCount| number_of(of, counted);
     match length {
-        TapeLength::Loop(inst) => TapeExtent::Whole(number(Counted::Loop(inst))),
-        TapeLength::Reads(read) => TapeExtent::Whole(number(Counted::Reads(read))),
-        TapeLength::Checkpoints(inst) => TapeExtent::Checkpoints(number(Counted::Loop(inst))),
-        TapeLength::Segment(inst) => TapeExtent::Segment(number(Counted::Loop(inst))),
+        TapeLength::Loop(inst) => TapeExtent::Whole(number(TapeCount::Loop(inst))),
+        TapeLength::Reads(read) => TapeExtent::Whole(number(TapeCount::Reads(read))),
+        TapeLength::Checkpoints(inst) => TapeExtent::Checkpoints(number(TapeCount::Loop(inst))),
+        TapeLength::Segment(inst) => TapeExtent::Segment(number(TapeCount::Loop(inst))),
         TapeLength::Rows(inst, param) => {
-            TapeExtent::Rows { of: number(Counted::Loop(inst)), row: number(Counted::Row(param)) }
+            TapeExtent::Rows { of: number(TapeCount::Loop(inst)), row: number(TapeCount::Row(param)) }
         }
         TapeLength::SegmentReads(inst, read) => {
-            TapeExtent::SegmentReads { of: number(Counted::Loop(inst)), reads: number(Counted::Reads(read)) }
+            TapeExtent::SegmentReads { of: number(TapeCount::Loop(inst)), reads: number(TapeCount::Reads(read)) }
         }
     }
 }
 
 /// The number of what is counted.
-fn number_of(what: Counted, counted: &mut Vec<Counted>) -> usize {
+fn number_of(what: TapeCount, counted: &mut Vec<TapeCount>) -> usize {
     let known = counted.iter().position(|known| *known == what);
     known.unwrap_or_else(|| {
         counted.push(what);
@@ -297,7 +300,7 @@ fn take_part(func: &mut Function, place: Option<Value>, rank: u8) {
     let mut builder = Builder::new(func);
     let here = builder.op(Op::TidLinear, &[]);
     let thread = builder.op(Op::Add, &[first, here]);
-    // Row-major: the last coordinate is the one that changes first.
+    // Row-major, so that the last coordinate is the one that changes first.
     let mut coordinates: SmallVec<[Value; 4]> = SmallVec::new();
     let mut rest = thread;
     for &extent in extents.iter().rev() {
@@ -310,7 +313,7 @@ fn take_part(func: &mut Function, place: Option<Value>, rank: u8) {
     coordinates.reverse();
     let zero = builder.const_int(Scalar::I32, 0);
     func.regions[body].insts.extend(behind);
-    let mut replaced = Replacements::default();
+    let mut replaced = ValueReplacements::default();
     if let Some(place) = place {
         replaced.set(place, here);
     }
@@ -332,12 +335,12 @@ fn take_part(func: &mut Function, place: Option<Value>, rank: u8) {
 
 /// Finds out what has been counted to know how long tapes have to be, or has a kernel find out.
 pub(super) fn count(
-    backward: &mut Backward,
+    backward: &mut BackwardProgram,
     forward: &Function,
     rest: &Module,
-    counted: Vec<Counted>,
-    arrays: Vec<Array>,
-    rows: Vec<Option<Row>>,
+    counted: Vec<TapeCount>,
+    arrays: Vec<ArrayParam>,
+    rows: Vec<Option<ThreadRow>>,
 ) -> Result<(), Vec<Diagnostic>> {
     let n_counted = counted.len();
     let sizes = sizes(forward, rest, counted, arrays, rows)?;
@@ -348,7 +351,7 @@ pub(super) fn count(
     needs.lengths_are_uniform = true;
     let constant = |value: Value| func.as_const(value).map(|bits| bits as u32);
     func.walk(func.body, &mut |_, data| {
-        let reads = data.op.info().effect == Effect::Read;
+        let reads = data.op.info().effect == OpEffect::Read;
         needs.lengths_are_uniform &= !reads && !matches!(data.op, Op::Tid | Op::TidLinear);
     });
     // Each length is noted in one place. Where that is not reached, it is no longer than if it were.
@@ -370,15 +373,15 @@ pub(super) fn count(
 fn sizes(
     forward: &Function,
     rest: &Module,
-    lengths: Vec<Counted>,
-    arrays: Vec<Array>,
-    rows: Vec<Option<Row>>,
+    lengths: Vec<TapeCount>,
+    arrays: Vec<ArrayParam>,
+    rows: Vec<Option<ThreadRow>>,
 ) -> Result<(Module, FuncId), Vec<Diagnostic>> {
     let mut new = forward.like();
     new.name = format!("{}_tape_sizes", forward.name).into();
     let new_params: Vec<Value> = new.params().to_vec();
     let found = new.add_param("tape_sizes", Type::array(Scalar::I32, 1));
-    let mut sweep = Sweep::new(forward, rest, &mut new, EntitySet::new(), arrays, false);
+    let mut sweep = BackwardBuilder::new(forward, rest, &mut new, EntitySet::new(), arrays, false);
     sweep.rows = rows;
     for (&old, &param) in forward.params().iter().zip(&new_params) {
         sweep.values[old] = param.into();

@@ -8,42 +8,42 @@
 //! ([`super::meetings`]), and so are conditions that let the threads between two through ([`super::guards`]). What cannot
 //! be seen so, such as indices that come from an array and other conditions, is left alone.
 
-use super::Request;
+use super::DerivativeRequest;
 use super::activity::natural_rank;
-use super::guards::{self, Launch, Reach, Sum};
-use super::meetings::Meeting;
+use super::guards::{self, AffineIndex, DerivativeLaunch, PathCondition};
+use super::meetings::AccessPair;
 use cranelift_entity::EntitySet;
-use polyloom_ir::affine::{Affine, Term};
-use polyloom_ir::op::{Effect, Group};
+use polyloom_ir::affine::{AffineSum, AffineTerm};
+use polyloom_ir::op::{OpEffect, OpGroup};
 use polyloom_ir::{Code, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Value, ValueDef};
 use smallvec::SmallVec;
 
-/// How many pairs of accesses are looked at.
+/// Number of pairs of accesses are looked at.
 const MAX_MEETINGS: usize = 256;
-/// How many operations that bring threads together are looked at.
+/// Number of operations that bring threads together are looked at.
 const MAX_CUTS: usize = 16;
 
 /// Threads of a launch that come to one element, which one of them writes.
 #[derive(Clone, Debug)]
-pub struct Race {
-    conflict: Conflict,
-    /// Which threads store.
-    reach: Reach,
-    /// What to say of it.
+pub struct AccessRace {
+    conflict: RaceConflict,
+    /// Says which threads store.
+    reach: PathCondition,
+    /// Holds what to say of it.
     diagnostic: Diagnostic,
 }
 
 #[derive(Clone, Debug)]
-enum Conflict {
+enum RaceConflict {
     /// Those along an axis of the launch write it by one store.
-    Along(u8, Sharing),
+    Along(u8, StoreSharing),
     /// Those that are so far apart along two axes do.
     Across([(u8, u64); 2]),
     /// One writes it, and another one comes to it by another access.
-    Between(Meeting, Reach, AccessKind),
+    Between(AccessPair, PathCondition, AccessKind),
 }
 
-/// What a thread does with an element that another one stores.
+/// Describes what a thread does with an element that another one stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AccessKind {
     Stores,
@@ -51,113 +51,115 @@ enum AccessKind {
     Loads,
 }
 
-/// Which of the threads along an axis write one element by one store.
+/// Says which of the threads along an axis write one element by one store.
 #[derive(Clone, Debug)]
-enum Sharing {
+enum StoreSharing {
     /// All.
     All,
     /// Those that are multiples of a number apart.
-    Remainder(Sum),
+    Remainder(AffineIndex),
     /// Neighbours of which this quotient is the same.
-    Quotient(Quotient),
+    Quotient(CoordinateQuotient),
 }
 
 /// The quotient of a coordinate and a number, which is the same in all threads, behind a constant that is added first.
 #[derive(Clone, Debug)]
-struct Quotient {
+struct CoordinateQuotient {
     offset: i64,
-    by: Sum,
-    /// Whether it is rounded to zero, and not down.
+    by: AffineIndex,
+    /// True if it is rounded to zero, and not down.
     truncates: bool,
 }
 
-impl Quotient {
+impl CoordinateQuotient {
     fn of(&self, coordinate: i128, by: i128) -> i128 {
         let sum = coordinate + i128::from(self.offset);
         if self.truncates { sum / by } else { sum.div_euclid(by) }
     }
 }
 
-impl Race {
-    /// Whether threads of a launch come to one element, as far as is known.
-    fn happens(&self, launch: &Launch<'_>) -> bool {
+impl AccessRace {
+    /// Returns true if threads of a launch come to one element, as far as is known.
+    fn happens(&self, launch: &DerivativeLaunch<'_>) -> bool {
         let Some(threads) = self.reach.threads(launch) else { return false };
         if threads.iter().any(|(first, last)| first > last) {
             return false;
         }
         match &self.conflict {
             // Beyond the launch's extents there is one thread.
-            Conflict::Along(axis, sharing) => {
+            RaceConflict::Along(axis, sharing) => {
                 threads.get(usize::from(*axis)).is_some_and(|&(first, last)| sharing.is_among(first, last, launch))
             }
-            Conflict::Across(moves) => moves.iter().all(|&(axis, distance)| {
+            RaceConflict::Across(moves) => moves.iter().all(|&(axis, distance)| {
                 threads.get(usize::from(axis)).is_some_and(|(first, last)| last - first >= i128::from(distance))
             }),
-            Conflict::Between(meeting, reach, _) => {
+            RaceConflict::Between(meeting, reach, _) => {
                 reach.threads(launch).is_some_and(|others| meeting.happens(&threads, &others, launch))
             }
         }
     }
 
-    /// Whether it happens in every launch that has two neighbouring threads along an axis, of so many axes.
+    /// Returns true if it happens in every launch that has two neighbouring threads along an axis, of so many axes.
     fn is_of_any_two(&self, along: u8, rank: u8) -> bool {
         let always = match &self.conflict {
-            Conflict::Along(axis, sharing) => *axis == along && sharing.is_of_any_two(),
-            Conflict::Across(_) => false,
-            Conflict::Between(_, reach, _) => {
+            RaceConflict::Along(axis, sharing) => *axis == along && sharing.is_of_any_two(),
+            RaceConflict::Across(_) => false,
+            RaceConflict::Between(_, reach, _) => {
                 let dim: SmallVec<[u64; 3]> = (0..rank).map(|axis| 1 + u64::from(axis == along)).collect();
-                reach.is_always() && self.happens(&Launch { dim: &dim, arguments: &[] })
+                reach.is_always() && self.happens(&DerivativeLaunch { dim: &dim, arguments: &[] })
             }
         };
         always && self.reach.is_always()
     }
 }
 
-impl Sharing {
-    /// Whether it is so of threads from one to another.
-    fn is_among(&self, first: i128, last: i128, launch: &Launch<'_>) -> bool {
+impl StoreSharing {
+    /// Returns true if it is so of threads from one to another.
+    fn is_among(&self, first: i128, last: i128, launch: &DerivativeLaunch<'_>) -> bool {
         match self {
-            Sharing::All => last > first,
-            Sharing::Remainder(of) => of.number(launch).is_some_and(|number| number >= 1 && last - first >= number),
-            // Of three neighbours, two have the same.
-            Sharing::Quotient(quotient) => quotient.by.number(launch).is_some_and(|by| {
+            StoreSharing::All => last > first,
+            StoreSharing::Remainder(of) => {
+                of.number(launch).is_some_and(|number| number >= 1 && last - first >= number)
+            }
+            // Two of three neighbours have the same.
+            StoreSharing::Quotient(quotient) => quotient.by.number(launch).is_some_and(|by| {
                 by >= 2 && (last - first >= 2 || last - first == 1 && quotient.of(first, by) == quotient.of(last, by))
             }),
         }
     }
 
-    /// Whether it is so of any two neighbours.
+    /// Returns true if it is so of any two neighbours.
     fn is_of_any_two(&self) -> bool {
         match self {
-            Sharing::All => true,
-            Sharing::Remainder(of) => of.as_const() == Some(1),
-            Sharing::Quotient(_) => self.is_among(0, 1, &Launch { dim: &[2], arguments: &[] }),
+            StoreSharing::All => true,
+            StoreSharing::Remainder(of) => of.as_const() == Some(1),
+            StoreSharing::Quotient(_) => self.is_among(0, 1, &DerivativeLaunch { dim: &[2], arguments: &[] }),
         }
     }
 }
 
-/// What to say of a kernel that has a race in every launch of more than one thread, however its extents, as many as
-/// `rank`, are.
-pub(super) fn in_any_launch(races: &[Race], rank: u8) -> Option<&Diagnostic> {
+/// Returns what to say of a kernel that has a race in every launch of more than one thread, however its extents, as
+/// many as `rank`, are.
+pub(super) fn in_any_launch(races: &[AccessRace], rank: u8) -> Option<&Diagnostic> {
     let certain = |axis: u8| races.iter().find(|race| race.is_of_any_two(axis, rank));
     let first = certain(0)?;
     (1..rank).all(|axis| certain(axis).is_some()).then_some(&first.diagnostic)
 }
 
 /// An access of an array.
-struct Found<'a> {
+struct FoundAccess<'a> {
     data: &'a InstData,
-    reach: Reach,
-    /// Whether a derivative flows through what it stores, updates by, or loads.
+    reach: PathCondition,
+    /// True if a derivative flows through what it stores, updates by, or loads.
     is_active: bool,
 }
 
-impl Found<'_> {
+impl FoundAccess<'_> {
     fn array(&self) -> Value {
         self.data.operands[0]
     }
 
-    /// What is stored or updated by, and what decides which element it is.
+    /// Returns what is stored or updated by, and what decides which element it is.
     fn value(&self) -> Option<Value> {
         self.data.operands.last().copied()
     }
@@ -169,7 +171,7 @@ impl Found<'_> {
 }
 
 /// The accesses of a kernel in structured form by which threads overwrite each other's numbers, or read them.
-pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value>) -> Vec<Race> {
+pub(super) fn races(func: &Function, request: &DerivativeRequest, active: &EntitySet<Value>) -> Vec<AccessRace> {
     let (mut stores, mut updates, mut loads) = (Vec::new(), Vec::new(), Vec::new());
     guards::walk(func, &mut |inst, reach| {
         let data = &func.insts[inst];
@@ -181,40 +183,40 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
         };
         if !reach.is_open() {
             let is_active = data.results.iter().chain(data.operands.last()).any(|&value| active.contains(value));
-            list.push(Found { data, reach: reach.clone(), is_active });
+            list.push(FoundAccess { data, reach: reach.clone(), is_active });
         }
     });
-    // What is loaded may decide about what has a derivative, be it an integer.
-    loads.iter_mut().for_each(|load: &mut Found<'_>| load.is_active = true);
+    // A loaded value may decide about a value that has a derivative, even if it is an integer.
+    loads.iter_mut().for_each(|load: &mut FoundAccess<'_>| load.is_active = true);
     if stores.is_empty() {
         return Vec::new();
     }
     let rank = natural_rank(func).max(request.rank);
-    let lines: SmallVec<[Dependence<'_>; 3]> = (0..rank).map(|axis| Dependence::on(func, axis, None)).collect();
+    let lines: SmallVec<[AxisDependence<'_>; 3]> = (0..rank).map(|axis| AxisDependence::on(func, axis, None)).collect();
     let mut races = Vec::new();
     for (axis, whole) in (0..rank).zip(&lines) {
-        let mut cuts = Cuts::along(func, axis);
+        let mut cuts = AxisCuts::along(func, axis);
         for store in stores.iter().filter(|store| store.is_active && store.reach.is_even(func, whole)) {
-            races.extend(cuts.shared_by(whole, store).into_iter().map(|sharing| Race {
-                conflict: Conflict::Along(axis, sharing),
+            races.extend(cuts.shared_by(whole, store).into_iter().map(|sharing| AccessRace {
+                conflict: RaceConflict::Along(axis, sharing),
                 reach: store.reach.clone(),
                 diagnostic: diagnostic(func, store.data, AccessKind::Stores),
             }));
         }
     }
-    // Of threads that do not run the same iterations, nothing is known.
-    let is_even = |found: &Found<'_>| lines.iter().all(|line| found.reach.is_even(func, line));
+    // Threads that do not run the same iterations may be anywhere.
+    let is_even = |found: &FoundAccess<'_>| lines.iter().all(|line| found.reach.is_even(func, line));
     for list in [&mut stores, &mut updates, &mut loads] {
         list.retain(is_even);
     }
     for store in stores.iter().filter(|store| store.is_active) {
-        races.extend(across(func, &lines, store).map(|moves| Race {
-            conflict: Conflict::Across(moves),
+        races.extend(across(func, &lines, store).map(|moves| AccessRace {
+            conflict: RaceConflict::Across(moves),
             reach: store.reach.clone(),
             diagnostic: diagnostic(func, store.data, AccessKind::Stores),
         }));
     }
-    let mut pairs = Pairs { func, lines: &lines, in_loops: computed_in_loops(func), known: Vec::new() };
+    let mut pairs = ConflictPairs { func, lines: &lines, in_loops: computed_in_loops(func), known: Vec::new() };
     for (at, store) in stores.iter().enumerate() {
         pairs.compare(store, &stores[..=at], AccessKind::Stores, &mut races);
     }
@@ -225,11 +227,11 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
     races
 }
 
-/// What to say of a launch that has races: of loads, if no two threads write one element.
-pub fn found_in<'a>(races: &'a [Race], launch: &Launch<'_>) -> Vec<&'a Diagnostic> {
-    let (loads, writes): (Vec<&Race>, Vec<&Race>) =
-        races.iter().partition(|race| matches!(race.conflict, Conflict::Between(_, _, AccessKind::Loads)));
-    let happening = |races: Vec<&'a Race>| {
+/// Returns what to say of a launch that has races: of loads, if no two threads write one element.
+pub fn found_in<'a>(races: &'a [AccessRace], launch: &DerivativeLaunch<'_>) -> Vec<&'a Diagnostic> {
+    let (loads, writes): (Vec<&AccessRace>, Vec<&AccessRace>) =
+        races.iter().partition(|race| matches!(race.conflict, RaceConflict::Between(_, _, AccessKind::Loads)));
+    let happening = |races: Vec<&'a AccessRace>| {
         races.into_iter().filter(|race| race.happens(launch)).map(|race| &race.diagnostic).collect::<Vec<_>>()
     };
     let found = happening(writes);
@@ -237,24 +239,30 @@ pub fn found_in<'a>(races: &'a [Race], launch: &Launch<'_>) -> Vec<&'a Diagnosti
 }
 
 /// Pairs of a store and another access by which different threads may come to one element.
-struct Pairs<'a> {
+struct ConflictPairs<'a> {
     func: &'a Function,
-    /// What differs along each axis.
-    lines: &'a [Dependence<'a>],
-    /// What loops compute, perhaps another number in each iteration.
+    /// Holds what differs along each axis.
+    lines: &'a [AxisDependence<'a>],
+    /// Holds what loops compute, perhaps another number in each iteration.
     in_loops: EntitySet<Value>,
-    known: Vec<(Value, Meeting, Reach, Reach)>,
+    known: Vec<(Value, AccessPair, PathCondition, PathCondition)>,
 }
 
-impl Pairs<'_> {
-    fn compare(&mut self, store: &Found<'_>, others: &[Found<'_>], access: AccessKind, races: &mut Vec<Race>) {
+impl ConflictPairs<'_> {
+    fn compare(
+        &mut self,
+        store: &FoundAccess<'_>,
+        others: &[FoundAccess<'_>],
+        access: AccessKind,
+        races: &mut Vec<AccessRace>,
+    ) {
         let (array, rank) = (store.array(), self.lines.len() as u8);
         for other in others.iter().filter(|other| other.array() == array && (store.is_active || other.is_active)) {
             if self.known.len() == MAX_MEETINGS {
                 return;
             }
             let accesses = [(store.indices(AccessKind::Stores), &store.reach), (other.indices(access), &other.reach)];
-            let Some(mut meeting) = Meeting::of(self.func, accesses, rank) else { continue };
+            let Some(mut meeting) = AccessPair::of(self.func, accesses, rank) else { continue };
             if access == AccessKind::Stores && self.is_one_number(store.value(), other.value()) {
                 // In the same iteration, all threads store the same.
                 if !meeting.has_counters() || !store.value().is_some_and(|value| self.in_loops.contains(value)) {
@@ -264,7 +272,7 @@ impl Pairs<'_> {
             }
             // A store by itself has been looked at, but for what it does in several iterations.
             let is_seen = std::ptr::eq(store, other) && !meeting.has_counters();
-            let is_known = |(of, known, one, two): &(Value, Meeting, Reach, Reach)| {
+            let is_known = |(of, known, one, two): &(Value, AccessPair, PathCondition, PathCondition)| {
                 *of == array && *known == meeting && one.is_like(&store.reach) && two.is_like(&other.reach)
             };
             if is_seen || self.known.iter().any(is_known) {
@@ -272,15 +280,15 @@ impl Pairs<'_> {
             }
             self.known.push((array, meeting.clone(), store.reach.clone(), other.reach.clone()));
             let at = if access == AccessKind::Loads { other.data } else { store.data };
-            races.push(Race {
-                conflict: Conflict::Between(meeting, other.reach.clone(), access),
+            races.push(AccessRace {
+                conflict: RaceConflict::Between(meeting, other.reach.clone(), access),
                 reach: store.reach.clone(),
                 diagnostic: diagnostic(self.func, at, access),
             });
         }
     }
 
-    /// Whether two values are one that is the same in all threads, in any one iteration.
+    /// Returns true if two values are one that is the same in all threads, in any one iteration.
     fn is_one_number(&self, one: Option<Value>, other: Option<Value>) -> bool {
         let is_alike = |value: Value| !self.lines.iter().any(|line| line.contains(value));
         one == other && one.is_some_and(is_alike)
@@ -301,22 +309,26 @@ fn computed_in_loops(func: &Function) -> EntitySet<Value> {
     found
 }
 
-/// How far along two axes from a thread the next one is that writes the same element by a store, where its number may be
-/// another.
-fn across(func: &Function, lines: &[Dependence<'_>], store: &Found<'_>) -> impl Iterator<Item = [(u8, u64); 2]> {
-    let indices: SmallVec<[Affine; 2]> =
-        store.indices(AccessKind::Stores).iter().map(|&index| Affine::of(func, index)).collect();
+/// Returns how far along two axes from a thread the next one is that writes the same element by a store, where its
+/// number may be another.
+fn across(
+    func: &Function,
+    lines: &[AxisDependence<'_>],
+    store: &FoundAccess<'_>,
+) -> impl Iterator<Item = [(u8, u64); 2]> {
+    let indices: SmallVec<[AffineSum; 2]> =
+        store.indices(AccessKind::Stores).iter().map(|&index| AffineSum::of(func, index)).collect();
     let differs = |axis: u8, value: Value| lines[usize::from(axis)].contains(value);
-    let factor = |index: &Affine, axis: u8| {
-        let found = index.terms.iter().find(|(term, _)| *term == Term::Coordinate(axis));
+    let factor = |index: &AffineSum, axis: u8| {
+        let found = index.terms.iter().find(|(term, _)| *term == AffineTerm::Coordinate(axis));
         found.map_or(0, |&(_, factor)| i128::from(factor))
     };
     let mut found: SmallVec<[[(u8, u64); 2]; 3]> = SmallVec::new();
     for b in 1..lines.len() as u8 {
         for a in 0..b {
-            let is_alike = |(term, _): &(Term, i64)| match *term {
-                Term::Coordinate(_) => true,
-                Term::Value(value) => !differs(a, value) && !differs(b, value),
+            let is_alike = |(term, _): &(AffineTerm, i64)| match *term {
+                AffineTerm::Coordinate(_) => true,
+                AffineTerm::Value(value) => !differs(a, value) && !differs(b, value),
             };
             let rows: SmallVec<[[i128; 2]; 2]> =
                 indices.iter().map(|index| [factor(index, a), factor(index, b)]).filter(|row| *row != [0, 0]).collect();
@@ -367,16 +379,16 @@ fn diagnostic(func: &Function, at: &InstData, access: AccessKind) -> Diagnostic 
 }
 
 /// The operations that bring threads along an axis together, each with what of it is the same.
-struct Cuts<'a> {
+struct AxisCuts<'a> {
     func: &'a Function,
     axis: u8,
-    /// What differs but for what they give, once somebody asks.
-    known: Vec<(&'a InstData, Sharing, Option<Dependence<'a>>)>,
+    /// Holds what differs but for what they give, once somebody asks.
+    known: Vec<(&'a InstData, StoreSharing, Option<AxisDependence<'a>>)>,
 }
 
-impl<'a> Cuts<'a> {
-    fn along(func: &'a Function, axis: u8) -> Cuts<'a> {
-        let mut known: Vec<(&'a InstData, Sharing, Option<Dependence<'a>>)> = Vec::new();
+impl<'a> AxisCuts<'a> {
+    fn along(func: &'a Function, axis: u8) -> AxisCuts<'a> {
+        let mut known: Vec<(&'a InstData, StoreSharing, Option<AxisDependence<'a>>)> = Vec::new();
         let mut found: Vec<Inst> = Vec::new();
         func.walk(func.body, &mut |inst, data| {
             let is_new = |other: &Inst| !are_computed_alike(func, &func.insts[*other], data);
@@ -388,19 +400,19 @@ impl<'a> Cuts<'a> {
             let data = &func.insts[inst];
             known.extend(bucket(func, axis, data).map(|sharing| (data, sharing, None)));
         }
-        Cuts { func, axis, known }
+        AxisCuts { func, axis, known }
     }
 
-    /// Which threads share what a store writes to, as far as that can be seen.
-    fn shared_by(&mut self, whole: &Dependence<'_>, store: &Found<'_>) -> SmallVec<[Sharing; 1]> {
+    /// Returns which threads share what a store writes to, as far as that can be seen.
+    fn shared_by(&mut self, whole: &AxisDependence<'_>, store: &FoundAccess<'_>) -> SmallVec<[StoreSharing; 1]> {
         let indices = store.indices(AccessKind::Stores);
         let Some(value) = store.value().filter(|&value| whole.contains(value)) else { return SmallVec::new() };
         if !indices.iter().any(|&index| whole.contains(index)) {
-            return SmallVec::from_elem(Sharing::All, 1);
+            return SmallVec::from_elem(StoreSharing::All, 1);
         }
         let mut found = SmallVec::new();
         for (cut, sharing, rest) in &mut self.known {
-            let rest = rest.get_or_insert_with(|| Dependence::on(self.func, self.axis, Some(*cut)));
+            let rest = rest.get_or_insert_with(|| AxisDependence::on(self.func, self.axis, Some(*cut)));
             if !indices.iter().any(|&index| rest.contains(index)) && rest.contains(value) {
                 found.push(sharing.clone());
             }
@@ -409,26 +421,29 @@ impl<'a> Cuts<'a> {
     }
 }
 
-/// Which threads along an axis have the same result of an operation that brings threads together.
-fn bucket(func: &Function, axis: u8, data: &InstData) -> Option<Sharing> {
+/// Returns which threads along an axis have the same result of an operation that brings threads together.
+fn bucket(func: &Function, axis: u8, data: &InstData) -> Option<StoreSharing> {
     let &[of, by] = &data.operands[..] else { return None };
-    let offset = Affine::of(func, of).distance(axis)?;
-    let by = Sum::of(func, by)?;
-    let quotient = |by: Sum, truncates: bool| Sharing::Quotient(Quotient { offset, by, truncates });
+    let offset = AffineSum::of(func, of).distance(axis)?;
+    let by = AffineIndex::of(func, by)?;
+    let quotient =
+        |by: AffineIndex, truncates: bool| StoreSharing::Quotient(CoordinateQuotient { offset, by, truncates });
     match data.op {
         Op::Div | Op::FloorDiv => Some(quotient(by, data.op == Op::Div)),
-        Op::Rshift => by.as_const().filter(|by| (1..31).contains(by)).map(|by| quotient(Sum::constant(1 << by), false)),
-        Op::Mod => (offset >= 0).then_some(Sharing::Remainder(by)),
+        Op::Rshift => {
+            by.as_const().filter(|by| (1..31).contains(by)).map(|by| quotient(AffineIndex::constant(1 << by), false))
+        }
+        Op::Mod => (offset >= 0).then_some(StoreSharing::Remainder(by)),
         Op::BitAnd => {
             let mask = by.as_const().filter(|&mask| mask >= 0)?;
-            1i64.checked_shl(mask.count_ones()).map(|n| Sharing::Remainder(Sum::constant(n)))
+            1i64.checked_shl(mask.count_ones()).map(|n| StoreSharing::Remainder(AffineIndex::constant(n)))
         }
         _ => None,
     }
 }
 
-/// What may differ between threads that differ in their coordinate along one axis alone.
-pub(super) struct Dependence<'a> {
+/// Describes what may differ between threads that differ in their coordinate along one axis alone.
+pub(super) struct AxisDependence<'a> {
     func: &'a Function,
     axis: u8,
     /// An operation that is taken for one whose result is the same.
@@ -438,10 +453,10 @@ pub(super) struct Dependence<'a> {
     written: Vec<bool>,
 }
 
-impl<'a> Dependence<'a> {
-    fn on(func: &'a Function, axis: u8, cut: Option<&'a InstData>) -> Dependence<'a> {
+impl<'a> AxisDependence<'a> {
+    fn on(func: &'a Function, axis: u8, cut: Option<&'a InstData>) -> AxisDependence<'a> {
         let written = func.written_arrays();
-        let mut made = Dependence { func, axis, cut, values: EntitySet::new(), written };
+        let mut made = AxisDependence { func, axis, cut, values: EntitySet::new(), written };
         // Loops feed their results back to their beginning.
         while made.region(func.body) {}
         made
@@ -471,7 +486,7 @@ impl<'a> Dependence<'a> {
     fn structured(&mut self, data: &InstData) -> bool {
         let func = self.func;
         let mut grows = false;
-        // How often a loop runs, or which way an `if` goes.
+        // Number of iterations of a loop, or the side that an `if` takes.
         let n_bounds = match data.op {
             Op::ForRange => 3,
             Op::If => 1,
@@ -507,7 +522,7 @@ impl<'a> Dependence<'a> {
         grows
     }
 
-    /// Whether the results of an instruction may differ.
+    /// Returns true if the results of an instruction may differ.
     fn differs(&self, data: &InstData) -> bool {
         if self.cut.is_some_and(|cut| are_computed_alike(self.func, cut, data)) {
             return false;
@@ -516,20 +531,20 @@ impl<'a> Dependence<'a> {
         match (data.op, &data.imm) {
             (Op::Tid, &Imm::Axis(axis)) => axis == self.axis,
             (Op::Dim | Op::BlockDim | Op::GridDim, _) => false,
-            _ if info.group == Group::Index || info.group == Group::Gpu => true,
-            // What other threads have written, or what this one has: who knows.
-            _ if info.effect == Effect::ReadWrite && data.op != Op::Call => true,
+            _ if info.group == OpGroup::Index || info.group == OpGroup::Gpu => true,
+            // Values that other threads, or this one, have written are unknown.
+            _ if info.effect == OpEffect::ReadWrite && data.op != Op::Call => true,
             _ => {
                 let reads_written =
                     |&array: &Value| self.func.param_index(array).is_some_and(|param| self.written[param]);
                 data.operands.iter().any(|&operand| self.contains(operand))
-                    || info.effect == Effect::Read && data.operands.iter().any(reads_written)
+                    || info.effect == OpEffect::Read && data.operands.iter().any(reads_written)
             }
         }
     }
 }
 
-/// Whether two instructions compute the same of the same.
+/// Returns true if two instructions compute the same of the same.
 fn are_computed_alike(func: &Function, a: &InstData, b: &InstData) -> bool {
     let is_alike = |(&x, &y): (&Value, &Value)| x == y || is_alike(func, x, y);
     a.op == b.op
@@ -538,11 +553,11 @@ fn are_computed_alike(func: &Function, a: &InstData, b: &InstData) -> bool {
         && a.operands.iter().zip(&b.operands).all(is_alike)
 }
 
-/// Whether two values are the same constant or coordinate.
+/// Returns true if two values are the same constant or coordinate.
 fn is_alike(func: &Function, x: Value, y: Value) -> bool {
     let is_known = |value: Value| match func.values[value].def {
         ValueDef::Result(inst, _) => func.insts[inst].op == Op::Tid || func.as_const(value).is_some(),
         _ => false,
     };
-    is_known(x) && is_known(y) && Affine::of(func, x) == Affine::of(func, y) && func.ty(x) == func.ty(y)
+    is_known(x) && is_known(y) && AffineSum::of(func, x) == AffineSum::of(func, y) && func.ty(x) == func.ty(y)
 }

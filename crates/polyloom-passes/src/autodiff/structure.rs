@@ -23,7 +23,7 @@ type Types = SmallVec<[Type; 8]>;
 
 /// A way out of a region other than its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Exit {
+enum RegionExit {
     Break(Inst),
     Continue(Inst),
     Return,
@@ -32,55 +32,62 @@ enum Exit {
 /// The function in structured form.
 pub(super) fn structured(old: &Function) -> Function {
     let mut new = old.like();
-    let mut structurer =
-        Structurer { old, exits: SecondaryMap::new(), values: SecondaryMap::new(), builder: Builder::new(&mut new) };
+    let mut structurer = ExitStructurer {
+        old,
+        exits: SecondaryMap::new(),
+        values: SecondaryMap::new(),
+        builder: Builder::new(&mut new),
+    };
     structurer.survey(old.body);
     for (index, &param) in old.params().iter().enumerate() {
         let value = structurer.builder.func.params()[index];
         structurer.bind(param, value);
     }
-    let outs =
-        Outs { normal: old.results.iter().copied().collect(), merged: smallvec![Exit::Return], exits: smallvec![] };
+    let outs = RegionOutputs {
+        normal: old.results.iter().copied().collect(),
+        merged: smallvec![RegionExit::Return],
+        exits: smallvec![],
+    };
     let results = structurer.sequence(old.body, 0, &outs, None);
     structurer.builder.return_(&results);
     new
 }
 
-/// What a region hands to whom it belongs: values of the types of `normal`, and if it has `exits`, the number of the
-/// way it was left by, and for each of them what it carries. What the `merged` ways carry are the normal values.
+/// Describes what a region hands to whom it belongs: values of the types of `normal`, and if it has `exits`, the number
+/// of the way it was left by, and for each of them what it carries. What the `merged` ways carry are the normal values.
 #[derive(Clone)]
-struct Outs {
+struct RegionOutputs {
     normal: Types,
-    merged: SmallVec<[Exit; 2]>,
-    exits: SmallVec<[Exit; 4]>,
+    merged: SmallVec<[RegionExit; 2]>,
+    exits: SmallVec<[RegionExit; 4]>,
 }
 
-/// What comes after the end of a region that is being written in the place of the `if` it belongs to.
-struct Rest<'a> {
+/// Describes what comes after the end of a region that is being written in the place of the `if` it belongs to.
+struct RegionRest<'a> {
     region: Region,
     index: usize,
     /// Whose results are what the region yields.
     inst: Inst,
-    next: Option<&'a Rest<'a>>,
+    next: Option<&'a RegionRest<'a>>,
 }
 
-struct Structurer<'a> {
+struct ExitStructurer<'a> {
     old: &'a Function,
     /// Ways out of the old regions, in order.
-    exits: SecondaryMap<Region, SmallVec<[Exit; 4]>>,
+    exits: SecondaryMap<Region, SmallVec<[RegionExit; 4]>>,
     values: SecondaryMap<Value, PackedOption<Value>>,
     builder: Builder<'a>,
 }
 
-impl<'a> Structurer<'a> {
+impl<'a> ExitStructurer<'a> {
     fn survey(&mut self, region: Region) {
-        let mut exits: SmallVec<[Exit; 4]> = SmallVec::new();
+        let mut exits: SmallVec<[RegionExit; 4]> = SmallVec::new();
         for &inst in &self.old.regions[region].insts {
             let data = &self.old.insts[inst];
             match (data.op, &data.imm) {
-                (Op::Break, &Imm::Target(target)) => exits.push(Exit::Break(target)),
-                (Op::Continue, &Imm::Target(target)) => exits.push(Exit::Continue(target)),
-                (Op::Return, _) => exits.push(Exit::Return),
+                (Op::Break, &Imm::Target(target)) => exits.push(RegionExit::Break(target)),
+                (Op::Continue, &Imm::Target(target)) => exits.push(RegionExit::Continue(target)),
+                (Op::Return, _) => exits.push(RegionExit::Return),
                 _ => {}
             }
             for &inner in &data.regions {
@@ -95,9 +102,10 @@ impl<'a> Structurer<'a> {
     }
 
     /// Ways out of an instruction's regions, and of itself.
-    fn exits_of(&self, inst: Inst) -> SmallVec<[Exit; 4]> {
+    fn exits_of(&self, inst: Inst) -> SmallVec<[RegionExit; 4]> {
         let regions = &self.old.insts[inst].regions;
-        let mut exits: SmallVec<[Exit; 4]> = regions.iter().flat_map(|&region| self.exits[region].clone()).collect();
+        let mut exits: SmallVec<[RegionExit; 4]> =
+            regions.iter().flat_map(|&region| self.exits[region].clone()).collect();
         exits.retain(|exit| !is_to(*exit, inst));
         exits.sort_unstable();
         exits.dedup();
@@ -105,21 +113,21 @@ impl<'a> Structurer<'a> {
     }
 
     /// The types of what a way out carries.
-    fn carried_by(&self, exit: Exit) -> Types {
+    fn carried_by(&self, exit: RegionExit) -> Types {
         match exit {
-            Exit::Break(target) | Exit::Continue(target) => {
+            RegionExit::Break(target) | RegionExit::Continue(target) => {
                 self.old.insts[target].results.iter().map(|&result| self.old.ty(result)).collect()
             }
-            Exit::Return => self.old.results.iter().copied().collect(),
+            RegionExit::Return => self.old.results.iter().copied().collect(),
         }
     }
 
     /// The number of a way out: the same wherever it is left by.
-    fn number(exit: Exit) -> i64 {
+    fn number(exit: RegionExit) -> i64 {
         match exit {
-            Exit::Return => 1,
-            Exit::Break(inst) => 2 + 2 * i64::from(inst.as_u32()),
-            Exit::Continue(inst) => 3 + 2 * i64::from(inst.as_u32()),
+            RegionExit::Return => 1,
+            RegionExit::Break(inst) => 2 + 2 * i64::from(inst.as_u32()),
+            RegionExit::Continue(inst) => 3 + 2 * i64::from(inst.as_u32()),
         }
     }
 
@@ -139,7 +147,7 @@ impl<'a> Structurer<'a> {
     }
 
     /// Writes what a region holds from an index on, and what comes after it, and gives what is handed out at the end.
-    fn sequence(&mut self, region: Region, from: usize, outs: &Outs, rest: Option<&Rest<'_>>) -> Values {
+    fn sequence(&mut self, region: Region, from: usize, outs: &RegionOutputs, rest: Option<&RegionRest<'_>>) -> Values {
         let old = self.old;
         for (index, &inst) in old.regions[region].insts.iter().enumerate().skip(from) {
             let data = &old.insts[inst];
@@ -151,9 +159,9 @@ impl<'a> Structurer<'a> {
                     self.bind_results(rest.inst, &values);
                     return self.sequence(rest.region, rest.index, outs, rest.next);
                 }
-                (Op::Break, &Imm::Target(target)) => return self.leave(outs, Exit::Break(target), data),
-                (Op::Continue, &Imm::Target(target)) => return self.leave(outs, Exit::Continue(target), data),
-                (Op::Return, _) => return self.leave(outs, Exit::Return, data),
+                (Op::Break, &Imm::Target(target)) => return self.leave(outs, RegionExit::Break(target), data),
+                (Op::Continue, &Imm::Target(target)) => return self.leave(outs, RegionExit::Continue(target), data),
+                (Op::Return, _) => return self.leave(outs, RegionExit::Return, data),
                 (Op::Unreachable, _) => {
                     let values = self.zeros(&outs.normal);
                     return self.at_end(outs, values);
@@ -162,7 +170,7 @@ impl<'a> Structurer<'a> {
                     let completes =
                         data.regions.iter().map(|&side| self.completes(side)).collect::<SmallVec<[bool; 2]>>();
                     if completes[..] != [true, true] {
-                        let rest = Rest { region, index: index + 1, inst, next: rest };
+                        let rest = RegionRest { region, index: index + 1, inst, next: rest };
                         return self.one_sided(data, &completes, outs, &rest);
                     }
                 }
@@ -175,7 +183,7 @@ impl<'a> Structurer<'a> {
             let exits = self.exits_of(inst);
             let (way, carried) = self.with_regions(inst, data, &exits);
             let Some(way) = way else { continue };
-            // What follows is done if none of the ways out was taken.
+            // The code behind runs if none of the ways out was taken.
             let zero = self.builder.const_int(Scalar::I32, 0);
             let goes_on = self.builder.op(Op::Eq, &[way, zero]);
             let types = self.types_of(outs);
@@ -192,8 +200,14 @@ impl<'a> Structurer<'a> {
         self.zeros(&self.types_of(outs))
     }
 
-    /// An `if` of which not both sides go on: what follows becomes part of the side that does.
-    fn one_sided(&mut self, data: &InstData, completes: &[bool], outs: &Outs, rest: &Rest<'_>) -> Values {
+    /// An `if` of which not both sides go on, so that what follows becomes part of the side that does.
+    fn one_sided(
+        &mut self,
+        data: &InstData,
+        completes: &[bool],
+        outs: &RegionOutputs,
+        rest: &RegionRest<'_>,
+    ) -> Values {
         let types = self.types_of(outs);
         let cond = self.value(data.operands[0]);
         let (branch, regions) = self.builder.begin_if(cond, &types);
@@ -222,10 +236,10 @@ impl<'a> Structurer<'a> {
 
     /// An instruction with regions. Binds its results, and gives the number of the way it was left by, if there is more
     /// than one, and what each of the `exits` carries.
-    fn with_regions(&mut self, inst: Inst, data: &InstData, exits: &[Exit]) -> (Option<Value>, Values) {
+    fn with_regions(&mut self, inst: Inst, data: &InstData, exits: &[RegionExit]) -> (Option<Value>, Values) {
         let results: Types = data.results.iter().map(|&result| self.old.ty(result)).collect();
         let n_results = results.len();
-        let mut outs = Outs { normal: results, merged: SmallVec::new(), exits: exits.into() };
+        let mut outs = RegionOutputs { normal: results, merged: SmallVec::new(), exits: exits.into() };
         let values: Values = match data.op {
             Op::If => {
                 let cond = self.value(data.operands[0]);
@@ -241,17 +255,17 @@ impl<'a> Structurer<'a> {
                 self.builder.func.insts[branch].results.iter().copied().collect()
             }
             Op::Block => {
-                outs.merged.push(Exit::Break(inst));
+                outs.merged.push(RegionExit::Break(inst));
                 let mut values = self.sequence(data.regions[0], 0, &outs, None);
                 if !exits.is_empty() {
-                    self.arrive(&mut values, n_results, Exit::Break(inst));
+                    self.arrive(&mut values, n_results, RegionExit::Break(inst));
                 }
                 values
             }
             _ => {
-                outs.merged.extend([Exit::Continue(inst), Exit::Break(inst)]);
+                outs.merged.extend([RegionExit::Continue(inst), RegionExit::Break(inst)]);
                 let body = data.regions[data.regions.len() - 1];
-                match self.exits[body].contains(&Exit::Break(inst)) || !exits.is_empty() {
+                match self.exits[body].contains(&RegionExit::Break(inst)) || !exits.is_empty() {
                     true => self.left_loop(inst, data, &outs),
                     false => self.plain_loop(data, &outs),
                 }
@@ -265,7 +279,7 @@ impl<'a> Structurer<'a> {
     }
 
     /// Takes back the number of a way out that leads here.
-    fn arrive(&mut self, values: &mut [Value], which: usize, here: Exit) {
+    fn arrive(&mut self, values: &mut [Value], which: usize, here: RegionExit) {
         let zero = self.builder.const_int(Scalar::I32, 0);
         let number = self.builder.const_int(Scalar::I32, Self::number(here));
         let is_here = self.builder.op(Op::Eq, &[values[which], number]);
@@ -273,7 +287,7 @@ impl<'a> Structurer<'a> {
     }
 
     /// A loop that runs to its end. The condition of a `while` becomes a value that it carries.
-    fn plain_loop(&mut self, data: &InstData, outs: &Outs) -> Values {
+    fn plain_loop(&mut self, data: &InstData, outs: &RegionOutputs) -> Values {
         let mut operands = self.mapped(&data.operands);
         let mut types = outs.normal.clone();
         if data.op == Op::While {
@@ -314,7 +328,7 @@ impl<'a> Structurer<'a> {
         for (&old, &value) in self.old.regions[region].params.iter().zip(carried) {
             self.values[old] = value.into();
         }
-        let outs = Outs { normal: smallvec![Type::BOOL], merged: SmallVec::new(), exits: SmallVec::new() };
+        let outs = RegionOutputs { normal: smallvec![Type::BOOL], merged: SmallVec::new(), exits: SmallVec::new() };
         self.sequence(region, 0, &outs, None)[0]
     }
 
@@ -329,13 +343,13 @@ impl<'a> Structurer<'a> {
     }
 
     /// A loop that may be left early: a `while` that carries the number of the way it was left by.
-    fn left_loop(&mut self, inst: Inst, data: &InstData, outs: &Outs) -> Values {
+    fn left_loop(&mut self, inst: Inst, data: &InstData, outs: &RegionOutputs) -> Values {
         let counts = data.op == Op::ForRange;
         let n_carried = outs.normal.len();
         let bounds = self.mapped(&data.operands[..if counts { 3 } else { 0 }]);
         let n = counts.then(|| trip_count(&mut self.builder, &bounds));
-        // What the loop carries, the number, what the other ways out carry, how often it has run, and whether it goes
-        // on.
+        // The carried values, the number, the values of the other ways out, the count of iterations, and whether it
+        // goes on.
         let mut initial = self.mapped(&data.operands[bounds.len()..]);
         let counted = n.and_then(|n| self.builder.func.ty(n).as_scalar()).unwrap_or(Scalar::I32);
         let goes_on = match n {
@@ -367,9 +381,9 @@ impl<'a> Structurer<'a> {
         }
         // The number says whether to go on, so it is there even if a `break` is the only way out.
         let mut inner = outs.clone();
-        inner.exits.push(Exit::Break(inst));
+        inner.exits.push(RegionExit::Break(inst));
         let mut values = self.sequence(body, 0, &inner, None);
-        self.arrive(&mut values, n_carried, Exit::Continue(inst));
+        self.arrive(&mut values, n_carried, RegionExit::Continue(inst));
         let one = self.builder.const_int(counted, 1);
         let next = self.builder.op(Op::Add, &[count, one]);
         let zero = self.builder.const_int(Scalar::I32, 0);
@@ -391,12 +405,12 @@ impl<'a> Structurer<'a> {
         self.builder.switch_to(around);
         let new = self.builder.region_inst(Op::While, &initial, &types, &[condition, region]);
         let mut values: Values = self.builder.func.insts[new].results[..n_out].iter().copied().collect();
-        self.arrive(&mut values, n_carried, Exit::Break(inst));
+        self.arrive(&mut values, n_carried, RegionExit::Break(inst));
         values
     }
 
-    /// What is handed out where a region ends.
-    fn at_end(&mut self, outs: &Outs, mut values: Values) -> Values {
+    /// Returns what is handed out where a region ends.
+    fn at_end(&mut self, outs: &RegionOutputs, mut values: Values) -> Values {
         let types = self.types_of(outs);
         if let Some(others) = types.get(outs.normal.len() + 1..) {
             values.push(self.builder.const_int(Scalar::I32, 0));
@@ -405,19 +419,19 @@ impl<'a> Structurer<'a> {
         values
     }
 
-    /// What is handed out where a region is left by one of the ways out.
-    fn leave(&mut self, outs: &Outs, exit: Exit, data: &InstData) -> Values {
+    /// Returns what is handed out where a region is left by one of the ways out.
+    fn leave(&mut self, outs: &RegionOutputs, exit: RegionExit, data: &InstData) -> Values {
         let values = self.mapped(&data.operands);
         let carried: Values = values.iter().copied().collect();
         let number = self.builder.const_int(Scalar::I32, Self::number(exit));
         self.pass_on(outs, &[exit], number, &carried)
     }
 
-    /// What is handed out where a region is left by one of `exits`, whose number is `way` and of which each carries its
-    /// part of `carried`.
-    fn pass_on(&mut self, outs: &Outs, exits: &[Exit], way: Value, carried: &[Value]) -> Values {
+    /// Returns what is handed out where a region is left by one of `exits`, whose number is `way` and of which each
+    /// carries its part of `carried`.
+    fn pass_on(&mut self, outs: &RegionOutputs, exits: &[RegionExit], way: Value, carried: &[Value]) -> Values {
         let mut normal: Option<Values> = None;
-        let mut others: SmallVec<[(Exit, Values); 4]> = SmallVec::new();
+        let mut others: SmallVec<[(RegionExit, Values); 4]> = SmallVec::new();
         let mut carried = carried.iter().copied();
         for &exit in exits {
             let values: Values = carried.by_ref().take(self.carried_by(exit).len()).collect();
@@ -452,7 +466,7 @@ impl<'a> Structurer<'a> {
         values
     }
 
-    fn types_of(&self, outs: &Outs) -> Types {
+    fn types_of(&self, outs: &RegionOutputs) -> Types {
         let mut types = outs.normal.clone();
         if !outs.exits.is_empty() {
             types.push(Type::I32);
@@ -474,14 +488,16 @@ impl<'a> Structurer<'a> {
     }
 }
 
-fn is_to(exit: Exit, inst: Inst) -> bool {
-    matches!(exit, Exit::Break(target) | Exit::Continue(target) if target == inst)
+fn is_to(exit: RegionExit, inst: Inst) -> bool {
+    matches!(exit, RegionExit::Break(target) | RegionExit::Continue(target) if target == inst)
 }
 
-/// How often a `for_range` of these bounds runs: an `i32` if it fits one whatever they are, else an `i64`.
+/// Returns the number of times a `for_range` of these bounds runs: an `i32` if it fits one whatever they are, else an
+/// `i64`.
 pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     let fits = fits_i32(builder.func, bounds);
-    // The numbers of `u64` are those of `i64` and as many more: they are compared as they are, and never go down.
+    // The numbers of `u64` are those of `i64` and as many more, so that they are compared as they are, and never go
+    // down.
     let scalar = builder.func.ty(bounds[0]).as_scalar().filter(|&ty| ty == Scalar::U64).unwrap_or(Scalar::I64);
     let [start, end, step] = [0, 1, 2].map(|index| builder.cast(bounds[index], scalar));
     let [zero, one] = [0, 1].map(|value| builder.const_int(scalar, value));
@@ -506,8 +522,8 @@ pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     if fits { builder.cast(n, Scalar::I32) } else { n }
 }
 
-/// Whether a `for_range` of these bounds runs less than 2^31 times: its counter has 16 bits or less, or 32 and it
-/// begins at a constant from which it goes away from zero.
+/// Returns true if a `for_range` of these bounds runs less than 2^31 times: its counter has 16 bits or less, or 32 and
+/// it begins at a constant from which it goes away from zero.
 fn fits_i32(func: &Function, bounds: &[Value]) -> bool {
     let constant = |value: Value| func.as_const(value).map(|bits| bits as u32 as i32);
     match func.ty(bounds[0]).as_scalar() {

@@ -32,7 +32,7 @@ pub(super) fn leave_loops(func: &mut Function) -> bool {
     any
 }
 
-/// Whether an instruction adds to an element and does nothing else: what was there before, nobody asks.
+/// Returns true if an instruction adds to an element and does nothing else, because what was there before, nobody asks.
 pub(super) fn is_sum(func: &Function, data: &InstData) -> bool {
     data.op == Op::AtomicAdd
         && data.imm == Imm::None
@@ -49,7 +49,7 @@ fn has_sums(func: &Function, region: Region) -> bool {
     found
 }
 
-/// Inner loops first: what leaves them may leave the loop around them as well.
+/// Inner loops first, because what leaves them may leave the loop around them as well.
 fn visit(func: &mut Function, region: Region) {
     let mut index = 0;
     while let Some(&inst) = func.regions[region].insts.get(index) {
@@ -70,15 +70,15 @@ fn visit(func: &mut Function, region: Region) {
     }
 }
 
-/// What a loop adds to, whatever the iteration.
-pub(super) struct Sum {
+/// Describes what a loop adds to, whatever the iteration.
+pub(super) struct LoopSum {
     pub(super) place: Place,
-    /// Whether it is in a branch, so that an iteration need not add to it.
+    /// True if it is in a branch, so that an iteration need not add to it.
     pub(super) is_conditional: bool,
 }
 
 /// The elements that a loop adds to in every iteration, of arrays that it does nothing else with.
-fn sums(func: &Function, inst: Inst) -> Vec<Sum> {
+fn sums(func: &Function, inst: Inst) -> Vec<LoopSum> {
     let body = func.insts[inst].regions[0];
     let mut inside = EntitySet::new();
     let mut used = EntitySet::new();
@@ -92,7 +92,7 @@ fn sums(func: &Function, inst: Inst) -> Vec<Sum> {
             inside.extend(func.regions[region].params.iter().copied());
         }
     });
-    let mut found: Vec<Sum> = Vec::new();
+    let mut found: Vec<LoopSum> = Vec::new();
     // Counted by ones, as loops of the reverse sweep are, a loop runs if it begins below its end.
     if leaves || func.as_const(func.insts[inst].operands[2]) != Some(1) {
         return found;
@@ -117,7 +117,7 @@ fn sums(func: &Function, inst: Inst) -> Vec<Sum> {
             }
             match found.iter_mut().find(|sum| sum.place[..] == *place) {
                 Some(sum) => sum.is_conditional &= region != body,
-                None => found.push(Sum { place: place.into(), is_conditional: region != body }),
+                None => found.push(LoopSum { place: place.into(), is_conditional: region != body }),
             }
         }
     }
@@ -125,7 +125,7 @@ fn sums(func: &Function, inst: Inst) -> Vec<Sum> {
 }
 
 /// Has a loop carry sums, and adds them to memory behind it. The loop is the last instruction of `region`.
-fn carry(func: &mut Function, region: Region, inst: Inst, sums: &[Sum]) {
+fn carry(func: &mut Function, region: Region, inst: Inst, sums: &[LoopSum]) {
     let body = func.insts[inst].regions[0];
     let span = func.insts[inst].span;
     func.regions[region].insts.pop();
@@ -163,13 +163,13 @@ fn carry(func: &mut Function, region: Region, inst: Inst, sums: &[Sum]) {
     }
 }
 
-fn elem_of(func: &Function, sum: &Sum) -> Option<Type> {
+fn elem_of(func: &Function, sum: &LoopSum) -> Option<Type> {
     func.ty(sum.place[0]).as_any_array().map(|(elem, _)| elem)
 }
 
 /// Takes what is added to these elements out of a region. `values` are the sums so far, and whether there is anything
 /// in those that are conditional; gives what they are at the region's end.
-pub(super) fn taken_out(func: &mut Function, region: Region, sums: &[Sum], mut values: Values) -> Values {
+pub(super) fn taken_out(func: &mut Function, region: Region, sums: &[LoopSum], mut values: Values) -> Values {
     for inst in std::mem::take(&mut func.regions[region].insts) {
         let data = &func.insts[inst];
         if let (Op::AtomicAdd, Some((&value, place))) = (data.op, data.operands.split_last())

@@ -7,7 +7,7 @@ use super::rules;
 use super::zero;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::{Derivative, Group};
+use polyloom_ir::op::{Derivative, OpGroup};
 use polyloom_ir::{
     Builder, Code, Composite, CompositeKind, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Type, Value,
 };
@@ -16,25 +16,25 @@ use smallvec::SmallVec;
 type Values = SmallVec<[Value; 8]>;
 type Types = SmallVec<[Type; 8]>;
 
-pub(super) struct Tangents<'a> {
+pub(super) struct TangentBuilder<'a> {
     pub(super) old: &'a Function,
     pub(super) builder: Builder<'a>,
-    /// What an old value is now.
+    /// Holds what an old value is now.
     pub(super) values: SecondaryMap<Value, PackedOption<Value>>,
     /// The tangent of an old value, of an array the array of its elements' tangents; none if it is zero.
     pub(super) tangents: SecondaryMap<Value, PackedOption<Value>>,
-    /// What an old instruction with regions is now.
+    /// Holds what an old instruction with regions is now.
     insts: SecondaryMap<Inst, PackedOption<Inst>>,
     pub(super) active: EntitySet<Value>,
-    /// By parameter, whether all that is done to an array is one of `atomic_min` and `atomic_max`.
+    /// True for each parameter that is an array on which only `atomic_min`, or only `atomic_max`, is done.
     is_extremum: Vec<bool>,
-    /// Of these arrays, parameters that hold what the kernel leaves in them.
+    /// Parameters that hold what the kernel leaves in these arrays.
     pub(super) after: Vec<(usize, Value)>,
     pub(super) errors: Vec<Diagnostic>,
 }
 
-/// Whether the tangent of an op is worked out from what it is made of: else it is the op of tangents, or rules of the
-/// reverse sweep say.
+/// Returns true if the tangent of an op is worked out from what it is made of: else it is the op of tangents, or rules
+/// of the reverse sweep say.
 pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
     // `quat_slerp` is smooth where the axis that its definition goes through is not.
     if rules::is_linear(op) || is_bilinear(op, types) || matches!(op, Op::Select | Op::QuatSlerp) {
@@ -72,9 +72,9 @@ fn is_bilinear(op: Op, types: &[Type]) -> bool {
         )
 }
 
-impl<'a> Tangents<'a> {
-    pub(super) fn new(old: &'a Function, new: &'a mut Function, active: EntitySet<Value>) -> Tangents<'a> {
-        Tangents {
+impl<'a> TangentBuilder<'a> {
+    pub(super) fn new(old: &'a Function, new: &'a mut Function, active: EntitySet<Value>) -> TangentBuilder<'a> {
+        TangentBuilder {
             old,
             builder: Builder::new(new),
             values: SecondaryMap::new(),
@@ -135,7 +135,7 @@ impl<'a> Tangents<'a> {
         values
     }
 
-    /// Of the results of an instruction with regions, which have tangents.
+    /// Returns the results of an instruction with regions that have tangents.
     fn active_results(&self, inst: Inst) -> SmallVec<[bool; 8]> {
         self.old.insts[inst].results.iter().map(|&result| self.active.contains(result)).collect()
     }
@@ -221,7 +221,7 @@ impl<'a> Tangents<'a> {
         }
     }
 
-    /// An instruction without regions: it is done as it was, and then to tangents.
+    /// An instruction without regions, so that it is done as it was, and then to tangents.
     fn op(&mut self, data: &InstData) {
         let operands = self.mapped(&data.operands);
         let array = data.operands.first().and_then(|&array| self.tangents[array].expand());
@@ -289,7 +289,7 @@ impl<'a> Tangents<'a> {
                 let (message, help) = super::sweep::mixed_extremum(op);
                 self.refuse(data, message, help);
             }
-            op if op.info().group == Group::Atomic => {
+            op if op.info().group == OpGroup::Atomic => {
                 let (message, help) = super::sweep::active_update(op);
                 self.refuse(data, message, help);
             }
@@ -302,7 +302,7 @@ impl<'a> Tangents<'a> {
         is_extremum && !super::sweep::is_used(self.old, data.results[0])
     }
 
-    /// `atomic_min` and `atomic_max`: the element moves as the value does that it has in the end.
+    /// `atomic_min` and `atomic_max`, because the element moves as the value does that it has in the end.
     fn extremum(&mut self, data: &InstData, operands: &[Value], mut place: Values) {
         self.copy(data, operands);
         let Some(param) = self.old.param_index(data.operands[0]) else { return };
@@ -376,8 +376,8 @@ impl<'a> Tangents<'a> {
         Some(sum)
     }
 
-    /// What the tangent of an operand adds to that of a result: the reverse sweep has the derivative, of a composite that
-    /// of each component. `Some(None)` if that is zero.
+    /// Returns what the tangent of an operand adds to that of a result: the reverse sweep has the derivative, of a
+    /// composite that of each component. `Some(None)` if that is zero.
     fn by_adjoint(
         &mut self,
         data: &InstData,
@@ -404,7 +404,7 @@ impl<'a> Tangents<'a> {
         }
         let elem = ty.as_scalar()?;
         if self.builder.func.ty(tangent).as_composite().is_none() {
-            // What it multiplies by the result's adjoint, multiplied by this tangent.
+            // Its factor of the result's adjoint, multiplied by this tangent.
             return self.contribution(data, operands, results, (index, tangent));
         }
         let one = self.builder.const_f64(1.0);
@@ -413,7 +413,7 @@ impl<'a> Tangents<'a> {
         Some(gradient.map(|gradient| rules::inner(&mut self.builder, gradient, tangent)))
     }
 
-    /// What an adjoint of the result adds to that of an operand; `Some(None)` if that is zero.
+    /// Returns what an adjoint of the result adds to that of an operand; `Some(None)` if that is zero.
     fn contribution(
         &mut self,
         data: &InstData,

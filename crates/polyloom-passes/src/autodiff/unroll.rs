@@ -15,7 +15,7 @@ const MAX_INSTS: usize = 4096;
 pub(super) fn unrolled(old: &Function, wanted: &dyn Fn(Inst) -> bool) -> Function {
     let mut new = old.like();
     let params: Vec<Value> = new.params().to_vec();
-    let mut unroller = Unroller { old, wanted, builder: Builder::new(&mut new), values: SecondaryMap::new() };
+    let mut unroller = LoopUnroller { old, wanted, builder: Builder::new(&mut new), values: SecondaryMap::new() };
     for (&param, &value) in old.params().iter().zip(&params) {
         unroller.values[param] = value.into();
     }
@@ -24,14 +24,14 @@ pub(super) fn unrolled(old: &Function, wanted: &dyn Fn(Inst) -> bool) -> Functio
     new
 }
 
-struct Unroller<'a> {
+struct LoopUnroller<'a> {
     old: &'a Function,
     wanted: &'a dyn Fn(Inst) -> bool,
     builder: Builder<'a>,
     values: SecondaryMap<Value, PackedOption<Value>>,
 }
 
-impl Unroller<'_> {
+impl LoopUnroller<'_> {
     fn mapped(&self, old: &[Value]) -> Values {
         old.iter().map(|&value| self.values[value].expand().unwrap_or(value)).collect()
     }
@@ -101,7 +101,7 @@ impl Unroller<'_> {
         self.bind(&data.results, &carried);
     }
 
-    /// What a loop counts through, if that is known and not too much.
+    /// Returns what a loop counts through, if that is known and not too much.
     fn counters(&self, inst: Inst) -> Option<Vec<i64>> {
         let data = &self.old.insts[inst];
         if data.op != Op::ForRange || !(self.wanted)(inst) {

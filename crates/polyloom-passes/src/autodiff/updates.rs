@@ -4,16 +4,16 @@
 //! `a[i] += x` is an atomic update in HIR, whoever else may come to the element. Sums that nothing reads stay: their
 //! reverse is a load.
 
-use super::Request;
+use super::DerivativeRequest;
 use super::activity::own_elements;
 use super::sweep::is_used;
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use polyloom_ir::{Builder, Function, Imm, Inst, Op, Region, Scalar, Type, Value};
 use smallvec::SmallVec;
 
 /// Has `atomic_min` and `atomic_max` of composites update their components, each of which has an extremum of its own.
 pub(super) fn extrema_of_components(func: &mut Function) {
-    // Before anything is moved: what is used must be found wherever it is.
+    // Before anything is moved, because what is used must be found wherever it is.
     let mut wholes = Vec::new();
     func.walk(func.body, &mut |inst, data| {
         if matches!(data.op, Op::AtomicMin | Op::AtomicMax) && !is_used(func, data.results[0]) {
@@ -52,9 +52,9 @@ fn in_components(func: &mut Function, region: Region, wholes: &[Inst]) {
     }
 }
 
-/// By parameter: whether each thread has elements of the array of its own and the kernel reads them as well as it
+/// For each parameter, whether each thread has elements of the array of its own and the kernel reads them as well as it
 /// updates them.
-pub(super) fn read_and_own(func: &Function, request: &Request) -> Vec<bool> {
+pub(super) fn read_and_own(func: &Function, request: &DerivativeRequest) -> Vec<bool> {
     let is_own = own_elements(func, request);
     let mut is_read = vec![false; func.params().len()];
     let mut used: Vec<Value> = Vec::new();
@@ -71,13 +71,13 @@ pub(super) fn read_and_own(func: &Function, request: &Request) -> Vec<bool> {
 /// Rewrites the updates of these parameters, of which no two threads touch one element.
 pub(super) fn as_loads_and_stores(func: &mut Function, wanted: &[bool]) {
     if wanted.contains(&true) {
-        let mut replaced = Replacements::default();
+        let mut replaced = ValueReplacements::default();
         visit(func, func.body, wanted, &mut replaced);
         replaced.apply_to_region(func, func.body);
     }
 }
 
-fn visit(func: &mut Function, region: Region, wanted: &[bool], replaced: &mut Replacements) {
+fn visit(func: &mut Function, region: Region, wanted: &[bool], replaced: &mut ValueReplacements) {
     let old = std::mem::take(&mut func.regions[region].insts);
     let mut new: Vec<Inst> = Vec::with_capacity(old.len());
     for inst in old {

@@ -6,7 +6,7 @@ use polyloom_ir::{
     Builder, CallEffects, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value, ValueDef,
 };
 
-/// What a step is called.
+/// Holds what a step is called.
 const STEP: &str = "random_step.u32";
 
 /// The numbers of a step (`polyloom_ir::math`, `random.rs`).

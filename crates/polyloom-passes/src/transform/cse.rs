@@ -6,9 +6,9 @@
 //! goes.
 
 use super::fold;
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use cranelift_entity::SecondaryMap;
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{CallEffects, Function, Imm, Inst, InstData, Op, Region, Type, Value};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -16,9 +16,9 @@ use std::hash::{Hash, Hasher};
 /// Merges equal pure instructions and loads.
 pub fn cse(func: &mut Function, calls: &CallEffects) {
     let n_insts = func.insts.len();
-    let mut numbering = Numbering {
+    let mut numbering = ValueNumbering {
         calls,
-        replaced: Replacements::default(),
+        replaced: ValueReplacements::default(),
         table: vec![EMPTY; (2 * n_insts).next_power_of_two().max(16)],
         filled: Vec::with_capacity(n_insts),
         epoch: 0,
@@ -31,29 +31,29 @@ pub fn cse(func: &mut Function, calls: &CallEffects) {
 
 /// An entry of the table: an available instruction, and the memory epoch in which a load is.
 #[derive(Clone, Copy)]
-struct Entry {
+struct AvailableInst {
     inst: Option<Inst>,
     epoch: u32,
 }
 
-const EMPTY: Entry = Entry { inst: None, epoch: 0 };
+const EMPTY: AvailableInst = AvailableInst { inst: None, epoch: 0 };
 
-struct Numbering<'a> {
+struct ValueNumbering<'a> {
     calls: &'a CallEffects,
-    replaced: Replacements,
+    replaced: ValueReplacements,
     /// Open addressing with linear probing, never more than half full. Entries are only removed newest first, when
     /// their scope ends, which leaves every older probe sequence as it was.
-    table: Vec<Entry>,
+    table: Vec<AvailableInst>,
     /// The slots filled, oldest first.
     filled: Vec<u32>,
     /// Loads in the same epoch see the same memory.
     epoch: u32,
     last_epoch: u32,
-    /// Whether an instruction's regions may write memory.
+    /// True if an instruction's regions may write memory.
     writes: SecondaryMap<Inst, bool>,
 }
 
-impl Numbering<'_> {
+impl ValueNumbering<'_> {
     fn find_writes(&mut self, func: &Function, region: Region) -> bool {
         let mut any = false;
         for &inst in &func.regions[region].insts {
@@ -121,24 +121,24 @@ impl Numbering<'_> {
         }
     }
 
-    /// Whether an equal instruction is available, which then stands for `inst`; else makes `inst` available.
+    /// Returns true if an equal instruction is available, which then stands for `inst`; else makes `inst` available.
     fn is_redundant(&mut self, func: &mut Function, inst: Inst) -> bool {
         let data = &func.insts[inst];
         let effect = self.calls.of_inst(data);
         match effect {
-            // What held once holds from there on, and a check that fails ends everything.
+            // A condition that held once holds from there on, since a check that fails ends everything.
             _ if is_check(data.op) => self.look_up(func, inst, 0),
-            Effect::Pure | Effect::Read if data.results.is_empty() => false,
-            Effect::Pure => self.look_up(func, inst, 0),
-            Effect::Read => self.look_up(func, inst, self.epoch),
-            Effect::Write | Effect::ReadWrite => {
+            OpEffect::Pure | OpEffect::Read if data.results.is_empty() => false,
+            OpEffect::Pure => self.look_up(func, inst, 0),
+            OpEffect::Read => self.look_up(func, inst, self.epoch),
+            OpEffect::Write | OpEffect::ReadWrite => {
                 self.new_epoch();
                 if data.op == Op::ArrayStore {
                     self.look_up(func, inst, self.epoch);
                 }
                 false
             }
-            Effect::Region | Effect::Terminator => false,
+            OpEffect::Region | OpEffect::Terminator => false,
         }
     }
 
@@ -160,7 +160,7 @@ impl Numbering<'_> {
             }
             slot = (slot + 1) & mask;
         }
-        self.table[slot] = Entry { inst: Some(inst), epoch };
+        self.table[slot] = AvailableInst { inst: Some(inst), epoch };
         self.filled.push(slot as u32);
         false
     }
@@ -170,12 +170,12 @@ fn is_check(op: Op) -> bool {
     matches!(op, Op::Check | Op::Assert)
 }
 
-fn is_write(effect: Effect) -> bool {
-    matches!(effect, Effect::Write | Effect::ReadWrite)
+fn is_write(effect: OpEffect) -> bool {
+    matches!(effect, OpEffect::Write | OpEffect::ReadWrite)
 }
 
-/// What an instruction's value depends on, in a form in which equal computations look equal: the op, and its first
-/// operands in order. A store has the key of a load of its element, a check that of its condition.
+/// Returns what an instruction's value depends on, in a form in which equal computations look equal: the op, and its
+/// first operands in order. A store has the key of a load of its element, a check that of its condition.
 fn key<'f>(func: &'f Function, data: &'f InstData) -> (Op, &'f [Value], Option<Type>) {
     let ty = data.results.first().map(|&v| func.ty(v));
     match (data.op, &data.operands[..]) {

@@ -7,7 +7,7 @@
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{CallEffects, Function, Imm, Inst, Op, Region, Value, ValueDef};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -17,10 +17,10 @@ pub fn dce(func: &mut Function, calls: &CallEffects) {
     dce_private(func, calls, &[]);
 }
 
-/// As [`dce`], where nobody else looks at the `private` arrays: what is stored in them is needed only if something
-/// loads from them.
+/// As [`dce`], where nobody else looks at the `private` arrays, because what is stored in them is needed only if
+/// something loads from them.
 pub fn dce_private(func: &mut Function, calls: &CallEffects, private: &[Value]) {
-    let mut liveness = Liveness {
+    let mut liveness = LiveValues {
         func,
         calls,
         private,
@@ -37,18 +37,18 @@ pub fn dce_private(func: &mut Function, calls: &CallEffects, private: &[Value]) 
     liveness.roots(func.body, None);
     liveness.exits.sort_unstable();
     liveness.propagate();
-    let Liveness { insts, values, .. } = liveness;
-    Sweep { insts, values, slots: Vec::new() }.region(func, func.body);
+    let LiveValues { insts, values, .. } = liveness;
+    DeadCodeSweep { insts, values, slots: Vec::new() }.region(func, func.body);
 }
 
-struct Liveness<'a> {
+struct LiveValues<'a> {
     func: &'a Function,
     calls: &'a CallEffects,
     private: &'a [Value],
     /// Stores in private arrays, and until when what they store may be read: to the end, or once more in the next
     /// round of the outermost loop that they are in, which begins and ends there.
     stores: Vec<(Inst, Range<u32>)>,
-    /// Where accesses of private arrays stand in the text.
+    /// The place where accesses of private arrays stand in the text.
     order: SecondaryMap<Inst, u32>,
     n_ordered: u32,
     /// The instruction that owns a region.
@@ -59,20 +59,20 @@ struct Liveness<'a> {
     exits: Vec<(Inst, Inst)>,
     insts: EntitySet<Inst>,
     values: EntitySet<Value>,
-    worklist: Vec<Work>,
+    worklist: Vec<LiveWork>,
 }
 
 /// Something newly live whose needs are yet to be marked. Work is queued and never recursed into, so that no shape of
 /// program exhausts the stack.
 #[derive(Clone, Copy)]
-enum Work {
+enum LiveWork {
     /// An instruction.
     Inst(Inst),
     /// A result of an instruction that owns regions, and all that flows into it.
     Slot(Inst, usize),
 }
 
-impl Liveness<'_> {
+impl LiveValues<'_> {
     /// `outermost` is where the stores begin that stand in the outermost loop around `region`.
     fn roots(&mut self, region: Region, outermost: Option<usize>) {
         let func = self.func;
@@ -96,12 +96,12 @@ impl Liveness<'_> {
                 }
             }
             match self.calls.of_inst(data) {
-                Effect::Write if data.op == Op::ArrayStore && self.private.contains(&data.operands[0]) => {
+                OpEffect::Write if data.op == Op::ArrayStore && self.private.contains(&data.operands[0]) => {
                     self.stores.push((inst, self.order[inst]..self.order[inst]));
                 }
-                Effect::Write | Effect::ReadWrite => self.mark_inst(inst),
-                Effect::Terminator if data.op == Op::Return => self.mark_inst(inst),
-                Effect::Terminator | Effect::Pure | Effect::Read | Effect::Region => {}
+                OpEffect::Write | OpEffect::ReadWrite => self.mark_inst(inst),
+                OpEffect::Terminator if data.op == Op::Return => self.mark_inst(inst),
+                OpEffect::Terminator | OpEffect::Pure | OpEffect::Read | OpEffect::Region => {}
             }
         }
     }
@@ -110,8 +110,8 @@ impl Liveness<'_> {
         while let Some(work) = self.worklist.pop() {
             let func = self.func;
             let inst = match work {
-                Work::Inst(inst) => inst,
-                Work::Slot(inst, slot) => {
+                LiveWork::Inst(inst) => inst,
+                LiveWork::Slot(inst, slot) => {
                     self.mark_slot(inst, slot);
                     continue;
                 }
@@ -121,13 +121,14 @@ impl Liveness<'_> {
                 self.mark_inst(owner);
             }
             match data.op {
-                // Which of these operands are live is decided slot by slot.
+                // These operands are live or dead slot by slot.
                 Op::Yield | Op::Break | Op::Continue | Op::While | Op::Block => {}
                 Op::If => self.mark_value(data.operands[0]),
                 Op::ForRange => self.mark_values(&data.operands[..3]),
                 _ => self.mark_values(&data.operands),
             }
-            if data.op.info().effect == Effect::Read && data.operands.iter().any(|value| self.private.contains(value)) {
+            if data.op.info().effect == OpEffect::Read && data.operands.iter().any(|value| self.private.contains(value))
+            {
                 let here = self.order[inst];
                 for index in 0..self.stores.len() {
                     let (store, around) = &self.stores[index];
@@ -144,7 +145,7 @@ impl Liveness<'_> {
                 self.mark_values(&func.insts[cond].operands);
             }
             if !data.regions.is_empty() {
-                // How often and how far a live loop or block runs depends on everything that leaves it.
+                // The trip count of a live loop or block depends on everything that leaves it.
                 for index in self.exits_of(inst) {
                     self.mark_inst(self.exits[index].1);
                 }
@@ -154,7 +155,7 @@ impl Liveness<'_> {
 
     fn mark_inst(&mut self, inst: Inst) {
         if self.insts.insert(inst) {
-            self.worklist.push(Work::Inst(inst));
+            self.worklist.push(LiveWork::Inst(inst));
         }
     }
 
@@ -186,7 +187,7 @@ impl Liveness<'_> {
 
     fn queue_slot(&mut self, inst: Inst, slot: usize) {
         if !self.func.insts[inst].regions.is_empty() {
-            self.worklist.push(Work::Slot(inst, slot));
+            self.worklist.push(LiveWork::Slot(inst, slot));
         }
     }
 
@@ -219,7 +220,7 @@ impl Liveness<'_> {
         }
     }
 
-    /// Where in `exits` those of a loop or block stand.
+    /// Returns where in `exits` those of a loop or block stand.
     fn exits_of(&self, inst: Inst) -> Range<usize> {
         let first = self.exits.partition_point(|&(target, _)| target < inst);
         let n_exits = self.exits[first..].iter().take_while(|&&(target, _)| target == inst).count();
@@ -227,14 +228,14 @@ impl Liveness<'_> {
     }
 }
 
-struct Sweep {
+struct DeadCodeSweep {
     insts: EntitySet<Inst>,
     values: EntitySet<Value>,
     /// Live slots of the enclosing loops and blocks that have dead ones.
     slots: Vec<(Inst, SmallVec<[bool; 8]>)>,
 }
 
-impl Sweep {
+impl DeadCodeSweep {
     fn region(&mut self, func: &mut Function, region: Region) {
         let mut insts = std::mem::take(&mut func.regions[region].insts);
         insts.retain(|&inst| self.insts.contains(inst) || func.insts[inst].op.info().is_terminator());

@@ -17,18 +17,18 @@
 //!
 //! A block that loses its last break this way is spliced by `fold`, and a small `if` becomes a `where`.
 
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use polyloom_ir::{Function, Imm, Inst, MAX_REGION_DEPTH, Op, Region, Span, Type, Value, ValueData, ValueDef};
 use smallvec::SmallVec;
 
-/// How many early exits of one block become branches: each adds a level of regions.
+/// Number of early exits of one block become branches, because each adds a level of regions.
 const MAX_EXITS: usize = 32;
-/// How deep regions may come to nest. Beyond, blocks stay.
+/// Says how deep regions may come to nest. Beyond, blocks stay.
 const MAX_NESTING: usize = MAX_REGION_DEPTH - 16;
 
 /// Turns breaks out of blocks into branches where nothing needs to be duplicated for it.
 pub fn early_exits(func: &mut Function) {
-    let mut replaced = Replacements::default();
+    let mut replaced = ValueReplacements::default();
     visit(func, func.body, 1, &mut replaced);
     if replaced.any() {
         replaced.apply_to_region(func, func.body);
@@ -36,13 +36,13 @@ pub fn early_exits(func: &mut Function) {
 }
 
 /// `depth` counts the regions around `region`, and it.
-fn visit(func: &mut Function, region: Region, depth: usize, replaced: &mut Replacements) {
+fn visit(func: &mut Function, region: Region, depth: usize, replaced: &mut ValueReplacements) {
     for index in 0..func.regions[region].insts.len() {
         let inst = func.regions[region].insts[index];
         if func.insts[inst].op == Op::Block {
             let types: SmallVec<[Type; 4]> = func.insts[inst].results.iter().map(|&v| func.ty(v)).collect();
             let body = func.insts[inst].regions[0];
-            Tail { block: inst, types: &types, replaced, n_exits: 0 }.region(func, body, depth + 1);
+            BlockTail { block: inst, types: &types, replaced, n_exits: 0 }.region(func, body, depth + 1);
         }
         for inner in 0..func.insts[inst].regions.len() {
             visit(func, func.insts[inst].regions[inner], depth + 1, replaced);
@@ -51,19 +51,19 @@ fn visit(func: &mut Function, region: Region, depth: usize, replaced: &mut Repla
 }
 
 /// A block being taken apart.
-struct Tail<'a> {
+struct BlockTail<'a> {
     block: Inst,
     types: &'a [Type],
-    replaced: &'a mut Replacements,
+    replaced: &'a mut ValueReplacements,
     n_exits: usize,
 }
 
-impl Tail<'_> {
+impl BlockTail<'_> {
     fn leaves(&self, func: &Function, region: Region) -> Option<Inst> {
         func.terminator(region).filter(|&last| func.insts[last].imm == Imm::Target(self.block))
     }
 
-    /// Rewrites a region whose end is the end of the block: values it yields are the block's.
+    /// Rewrites a region whose end is the end of the block, so that values it yields are the block's.
     fn region(&mut self, func: &mut Function, region: Region, depth: usize) {
         if let Some(last) = self.leaves(func, region) {
             become_yield(func, last);
@@ -87,7 +87,7 @@ impl Tail<'_> {
             } else if let Some(last) = func.terminator(side)
                 && func.insts[last].op == Op::Yield
             {
-                // The only side that goes on to the rest: what it yielded is what the rest sees.
+                // The only side that goes on to the rest, so that what it yielded is what the rest sees.
                 let results = func.insts[branch].results.clone();
                 for (index, result) in results.into_iter().enumerate() {
                     self.replaced.set(result, func.insts[last].operands[index]);
@@ -110,7 +110,7 @@ impl Tail<'_> {
     }
 }
 
-/// How deep the regions of an instruction nest.
+/// Returns how deep the regions of an instruction nest.
 fn height(func: &Function, inst: Inst) -> usize {
     let regions = func.insts[inst].regions.iter();
     let insts = regions.map(|&region| func.regions[region].insts.iter().map(|&inst| height(func, inst)).max());

@@ -28,7 +28,7 @@ pub fn expand_library(module: &mut Module, func: FuncId) {
     if !found {
         return;
     }
-    let mut expansion = Expansion { known: SmallVec::new() };
+    let mut expansion = LibraryExpansion { known: SmallVec::new() };
     let mut function = take(module, func);
     let body = function.body;
     expansion.region(module, &mut function, body);
@@ -53,12 +53,12 @@ pub(super) fn take(module: &mut Module, func: FuncId) -> Function {
     std::mem::replace(&mut module.functions[func], placeholder)
 }
 
-struct Expansion {
+struct LibraryExpansion {
     /// The functions used so far.
     known: SmallVec<[(Op, Types, FuncId); 8]>,
 }
 
-impl Expansion {
+impl LibraryExpansion {
     fn region(&mut self, module: &mut Module, func: &mut Function, region: Region) {
         let capacity = func.regions[region].insts.len() + 8;
         let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
@@ -131,8 +131,8 @@ impl Expansion {
     }
 }
 
-/// Returns true if a library function can replace an instruction. Library functions are of scalars: `scalarise` takes
-/// composites apart first.
+/// Returns true if a library function can replace an instruction. Library functions are of scalars, because `scalarise`
+/// takes composites apart first.
 fn is_library(func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let is_composite = |&value: &Value| func.ty(value).as_composite().is_some();
@@ -148,7 +148,7 @@ fn widened(ty: Type) -> Type {
 }
 
 /// The module's copy of function `id` of a definition, and of what it calls. A function of the user's may have its name
-/// already: then it gets another.
+/// already, in which case then it gets another.
 fn add_to_module(module: &mut Module, definition: &Module, id: FuncId) -> FuncId {
     let mut function = Cow::Borrowed(&definition.functions[id]);
     let copies: SmallVec<[(FuncId, FuncId); 4]> =
@@ -176,8 +176,8 @@ fn add_to_module(module: &mut Module, definition: &Module, id: FuncId) -> FuncId
     module.functions.push(function)
 }
 
-/// Whether two functions consist of the same entities: true for copies of one definition, and never for functions
-/// that differ.
+/// Returns true if two functions consist of the same entities: true for copies of one definition, and never for
+/// functions that differ.
 fn same_code(a: &Function, b: &Function) -> bool {
     let insts = || a.insts.values().zip(b.insts.values());
     a.results == b.results
@@ -206,7 +206,7 @@ fn finished(function: Function) -> Module {
     let mut module = Module::new();
     let id = module.functions.push(function);
     expand_library(&mut module, id);
-    let inlined = inline::inline(&mut module, id, inline::Keep::Nothing);
+    let inlined = inline::inline(&mut module, id, inline::KeptCalls::Nothing);
     debug_assert!(inlined.is_ok(), "library functions stay within the limits");
     let calls = CallEffects::of(&module, id);
     let func = &mut module.functions[id];

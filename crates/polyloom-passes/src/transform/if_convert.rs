@@ -5,14 +5,14 @@
 //! total, so this changes no bit.
 
 use super::fold::append_simplified;
-use crate::edit::Replacements;
-use polyloom_ir::op::Group;
+use crate::edit::ValueReplacements;
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Function, Imm, Inst, Op, Region};
 use smallvec::SmallVec;
 
 /// The most a side may cost, in simple instructions.
 const MAX_COST: u32 = 8;
-/// The most values an `if` may give: each becomes a `where`.
+/// The most values an `if` may give, because each becomes a `where`.
 const MAX_RESULTS: usize = 4;
 
 /// Turns small pure `if`s into `where`s.
@@ -20,12 +20,12 @@ pub fn if_convert(func: &mut Function) {
     if !func.insts.values().any(|data| data.op == Op::If) {
         return;
     }
-    let mut replaced = Replacements::default();
+    let mut replaced = ValueReplacements::default();
     let body = func.body;
     region(func, body, &mut replaced);
 }
 
-fn region(func: &mut Function, out: Region, replaced: &mut Replacements) {
+fn region(func: &mut Function, out: Region, replaced: &mut ValueReplacements) {
     let capacity = func.regions[out].insts.len();
     let insts = std::mem::replace(&mut func.regions[out].insts, Vec::with_capacity(capacity));
     for inst in insts {
@@ -51,7 +51,7 @@ fn is_small(func: &Function, inst: Inst) -> bool {
         })
 }
 
-/// What an instruction costs, in simple ones; `None` if it may not be executed in vain.
+/// Returns what an instruction costs, in simple ones; `None` if it may not be executed in vain.
 fn cost(func: &Function, inst: Inst) -> Option<u32> {
     let data = &func.insts[inst];
     let on_float = data.operands.first().and_then(|&v| func.ty(v).as_scalar()).is_some_and(|s| s.is_float());
@@ -60,12 +60,12 @@ fn cost(func: &Function, inst: Inst) -> Option<u32> {
         Op::Sqrt => Some(5),
         Op::Div if on_float => Some(4),
         Op::Div | Op::Mod | Op::FloorDiv | Op::Call => None,
-        op if op.info().is_pure() && op.info().group != Group::Random => Some(1),
+        op if op.info().is_pure() && op.info().group != OpGroup::Random => Some(1),
         _ => None,
     }
 }
 
-fn convert(func: &mut Function, inst: Inst, out: Region, replaced: &mut Replacements) {
+fn convert(func: &mut Function, inst: Inst, out: Region, replaced: &mut ValueReplacements) {
     let cond = func.insts[inst].operands[0];
     let mut yielded: [SmallVec<[_; 4]>; 2] = Default::default();
     for (index, yielded) in yielded.iter_mut().enumerate() {

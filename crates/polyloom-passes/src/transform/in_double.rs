@@ -65,14 +65,14 @@ fn region(func: &mut Function, narrow: &[Type], out: Region) -> Option<()> {
     Some(())
 }
 
-/// Whether the op takes and gives the types that its values have now. What has no signatures takes any.
+/// Returns true if the op takes and gives the types that its values have now. What has no signatures takes any.
 fn fits(func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let signatures = &data.op.info().signatures;
     let types = |values: &[Value]| values.iter().map(|&value| func.ty(value)).collect::<Vec<_>>();
     let (operands, results) = (types(&data.operands), types(&data.results));
     match data.op {
-        // What looks at the bits of a number is of its own type.
+        // An op that looks at the bits of a number is of its own type.
         Op::Bitcast => operands == results || !operands.iter().chain(&results).any(|ty| ty.is_float()),
         Op::Cast => true,
         _ => signatures.is_empty() || signatures.iter().any(|s| s.result_types(&operands).as_ref() == Some(&results)),

@@ -4,12 +4,12 @@
 //! early becomes a `block`, its returns `break`s out of it; `early_exits` then takes most of those blocks apart.
 
 use super::expand_library::take;
-use crate::edit::Replacements;
+use crate::edit::ValueReplacements;
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use polyloom_ir::function::Operands;
 use polyloom_ir::interp::MAX_CALL_DEPTH;
-use polyloom_ir::op::{Effect, Group, Lowering};
+use polyloom_ir::op::{Lowering, OpEffect, OpGroup};
 use polyloom_ir::{
     CallEffects, Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, MAX_REGION_DEPTH, Module, Op, Region,
     RegionData, Span, Value,
@@ -18,20 +18,20 @@ use smallvec::SmallVec;
 
 /// A library function with more instructions stays a call.
 const MAX_LIBRARY_INSTS: usize = 24;
-/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls: library
+/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls, because library
 /// functions are strict whatever the kernel is, and only those too small to depend on it may take on its mode.
 const MAX_RELAXED_LIBRARY_INSTS: usize = 8;
 /// The most instructions a function may come to have by inlining.
 const MAX_INSTS: usize = 50_000;
 /// The deepest chain of calls; the interpreter's limit too.
 const MAX_DEPTH: usize = MAX_CALL_DEPTH;
-/// How deep regions may nest by inlining. `early_exits` may add more.
+/// Says how deep regions may nest by inlining. `early_exits` may add more.
 const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 
-/// Which functions of the user's stay calls, if they can: pure functions of scalars that do not ask which thread they
-/// are in.
+/// Says which functions of the user's stay calls, if they can: pure functions of scalars that do not ask which thread
+/// they are in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep {
+pub enum KeptCalls {
     /// None, and none of the library's either, however big.
     NoCalls,
     /// Those for whose derivative other functions stand in, and no others.
@@ -54,7 +54,7 @@ pub enum Keep {
 /// # Errors
 ///
 /// [`Code::Limit`] when the result would be too large, [`Code::Recursion`] when a function calls itself.
-pub fn inline(module: &mut Module, func: FuncId, keep: Keep) -> Result<(), Vec<Diagnostic>> {
+pub fn inline(module: &mut Module, func: FuncId, keep: KeptCalls) -> Result<(), Vec<Diagnostic>> {
     let relaxed = module.functions[func].metadata.float_mode != FloatMode::Strict;
     Inliner { relaxed, keep, states: SecondaryMap::new(), kept: SecondaryMap::new() }
         .function(module, func, 0)
@@ -62,7 +62,7 @@ pub fn inline(module: &mut Module, func: FuncId, keep: Keep) -> Result<(), Vec<D
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum InlineState {
     #[default]
     Untouched,
     InProgress,
@@ -70,40 +70,46 @@ enum State {
 }
 
 struct Inliner {
-    /// Whether the float mode of what all this becomes part of is not strict.
+    /// True if the float mode of what all this becomes part of is not strict.
     relaxed: bool,
-    /// Which of the user's functions stay calls.
-    keep: Keep,
-    states: SecondaryMap<FuncId, State>,
-    /// Whether calls of a function stay, and the number of instructions that decided it.
-    kept: SecondaryMap<FuncId, Option<Size>>,
+    /// Says which of the user's functions stay calls.
+    keep: KeptCalls,
+    states: SecondaryMap<FuncId, InlineState>,
+    /// True if calls of a function stay, and the number of instructions that decided it.
+    kept: SecondaryMap<FuncId, Option<CodeSize>>,
 }
 
 #[derive(Clone, Copy)]
-struct Size {
+struct CodeSize {
     n_insts: usize,
     nesting: usize,
     library: bool,
-    /// Whether it is a user's function that stays whatever its size.
+    /// True if it is a user's function that stays whatever its size.
     own: bool,
 }
 
 /// A call to inline or to keep.
-struct Call {
+struct CallSite {
     callee: FuncId,
     span: Span,
-    /// How many regions it stands in.
+    /// Number of regions it stands in.
     nesting: usize,
 }
 
 /// Counts the instructions under `region` and finds the calls; gives how deep regions nest.
-fn survey(function: &Function, region: Region, nesting: usize, n_insts: &mut usize, calls: &mut Vec<Call>) -> usize {
+fn survey(
+    function: &Function,
+    region: Region,
+    nesting: usize,
+    n_insts: &mut usize,
+    calls: &mut Vec<CallSite>,
+) -> usize {
     let mut deepest = nesting;
     for &inst in &function.regions[region].insts {
         let data = &function.insts[inst];
         *n_insts += 1;
         if let Imm::Func(callee) = data.imm {
-            calls.push(Call { callee, span: data.span, nesting });
+            calls.push(CallSite { callee, span: data.span, nesting });
         }
         for &inner in &data.regions {
             deepest = deepest.max(survey(function, inner, nesting + 1, n_insts, calls));
@@ -118,28 +124,28 @@ impl Inliner {
         let (mut n_insts, mut calls) = (0, Vec::new());
         survey(function, function.body, 1, &mut n_insts, &mut calls);
         if calls.is_empty() {
-            self.states[id] = State::Done;
+            self.states[id] = InlineState::Done;
             return Ok(());
         }
-        self.states[id] = State::InProgress;
+        self.states[id] = InlineState::InProgress;
         let relaxed = self.relaxed && !is_library_name(&function.name);
-        for &Call { callee, span, nesting } in &calls {
+        for &CallSite { callee, span, nesting } in &calls {
             let limit = |message: String, help: &str| {
                 let diagnostic = Diagnostic::error(Code::Limit, span, message).help(help);
                 Err(Box::new(diagnostic))
             };
             match self.states[callee] {
-                State::Done => {}
-                State::InProgress => {
+                InlineState::Done => {}
+                InlineState::InProgress => {
                     let message = format!("function `{}` calls itself", module.functions[callee].name);
                     return Err(Box::new(Diagnostic::error(Code::Recursion, span, message).help("use a loop")));
                 }
-                State::Untouched if depth >= MAX_DEPTH => {
+                InlineState::Untouched if depth >= MAX_DEPTH => {
                     let name = &module.functions[callee].name;
                     let message = format!("calls are nested more than {MAX_DEPTH} deep at `{name}`");
                     return limit(message, "let fewer functions call each other");
                 }
-                State::Untouched => self.function(module, callee, depth + 1)?,
+                InlineState::Untouched => self.function(module, callee, depth + 1)?,
             }
             let size = self.size(module, callee);
             if self.keeps(size, relaxed) {
@@ -158,15 +164,15 @@ impl Inliner {
             }
         }
         let mut function = take(module, id);
-        let mut rewrite = Rewrite { inliner: self, module, relaxed, replaced: Replacements::default() };
+        let mut rewrite = InlineRewrite { inliner: self, module, relaxed, replaced: ValueReplacements::default() };
         let body = function.body;
         rewrite.region(&mut function, body);
         module.functions[id] = function;
-        self.states[id] = State::Done;
+        self.states[id] = InlineState::Done;
         Ok(())
     }
 
-    fn size(&mut self, module: &Module, id: FuncId) -> Size {
+    fn size(&mut self, module: &Module, id: FuncId) -> CodeSize {
         if let Some(size) = self.kept[id] {
             return size;
         }
@@ -175,56 +181,56 @@ impl Inliner {
         let nesting = survey(function, function.body, 1, &mut n_insts, &mut Vec::new());
         let can_stay = || {
             function.params().iter().all(|&p| function.ty(p).as_scalar().is_some())
-                && CallEffects::of_function(module, id) == Effect::Pure
+                && CallEffects::of_function(module, id) == OpEffect::Pure
         };
-        let is_custom = self.keep == Keep::Custom && (function.gradient.is_some() || function.replay.is_some());
-        let library = !matches!(self.keep, Keep::NoCalls | Keep::Custom)
+        let is_custom = self.keep == KeptCalls::Custom && (function.gradient.is_some() || function.replay.is_some());
+        let library = !matches!(self.keep, KeptCalls::NoCalls | KeptCalls::Custom)
             && n_insts > MAX_RELAXED_LIBRARY_INSTS
             && !function.constraints.inline_always
             && is_library_name(&function.name)
             && can_stay();
         let is_kept = match self.keep {
-            Keep::NoCalls | Keep::Custom | Keep::Nothing => false,
-            Keep::Marked => function.constraints.inline_never,
-            Keep::Everything => true,
+            KeptCalls::NoCalls | KeptCalls::Custom | KeptCalls::Nothing => false,
+            KeptCalls::Marked => function.constraints.inline_never,
+            KeptCalls::Everything => true,
         };
         let own = is_custom || is_kept && can_stay() && !asks_for_thread(module, id);
-        *self.kept[id].insert(Size { n_insts, nesting, library, own })
+        *self.kept[id].insert(CodeSize { n_insts, nesting, library, own })
     }
 
-    fn keeps(&self, size: Size, relaxed: bool) -> bool {
+    fn keeps(&self, size: CodeSize, relaxed: bool) -> bool {
         let limit = if relaxed { MAX_RELAXED_LIBRARY_INSTS } else { MAX_LIBRARY_INSTS };
         size.own || size.library && size.n_insts > limit
     }
 }
 
-/// Whether what a function computes depends on the thread.
+/// Returns true if what a function computes depends on the thread.
 fn asks_for_thread(module: &Module, id: FuncId) -> bool {
     let function = &module.functions[id];
     let mut asks = false;
     function.walk(function.body, &mut |_, data| {
         asks = asks
-            || matches!(data.op.info().group, Group::Index | Group::Gpu)
+            || matches!(data.op.info().group, OpGroup::Index | OpGroup::Gpu)
             || matches!(data.imm, Imm::Func(callee) if asks_for_thread(module, callee));
     });
     asks
 }
 
-/// Whether a function may be a library function, `sin.f32`, but for one that prints. A user's function could have such
-/// a name too; it is then treated as one, which is right for every pure function of scalars.
+/// Returns true if a function may be a library function, `sin.f32`, but for one that prints. A user's function could
+/// have such a name too; it is then treated as one, which is right for every pure function of scalars.
 pub(crate) fn is_library_name(name: &str) -> bool {
     let op = name.split_once('.').and_then(|(op, _)| Op::from_name(op));
-    op.is_some_and(|op| op.info().lowering == Lowering::Library && op.info().effect != Effect::ReadWrite)
+    op.is_some_and(|op| op.info().lowering == Lowering::Library && op.info().effect != OpEffect::ReadWrite)
 }
 
-struct Rewrite<'a> {
+struct InlineRewrite<'a> {
     inliner: &'a mut Inliner,
     module: &'a Module,
     relaxed: bool,
-    replaced: Replacements,
+    replaced: ValueReplacements,
 }
 
-impl Rewrite<'_> {
+impl InlineRewrite<'_> {
     fn region(&mut self, func: &mut Function, region: Region) {
         let capacity = func.regions[region].insts.len();
         let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
@@ -247,8 +253,8 @@ impl Rewrite<'_> {
 }
 
 /// Appends the body of `callee`, called by `call`, to `region`.
-fn splice(func: &mut Function, region: Region, call: Inst, callee: &Function, replaced: &mut Replacements) {
-    let mut copy = Copy {
+fn splice(func: &mut Function, region: Region, call: Inst, callee: &Function, replaced: &mut ValueReplacements) {
+    let mut copy = BodyCopy {
         callee,
         func,
         call,
@@ -296,7 +302,7 @@ fn split_terminator(function: &Function) -> (Option<Inst>, &[Inst]) {
     }
 }
 
-struct Copy<'a> {
+struct BodyCopy<'a> {
     callee: &'a Function,
     func: &'a mut Function,
     /// The block that returns leave.
@@ -305,7 +311,7 @@ struct Copy<'a> {
     insts: Vec<PackedOption<Inst>>,
 }
 
-impl Copy<'_> {
+impl BodyCopy<'_> {
     fn value(&self, value: Value) -> Value {
         // Every operand of verified HIR is defined, and hence copied, before its use.
         self.values[value.as_u32() as usize].unwrap()

@@ -6,7 +6,7 @@
 //! definitions of library ops are not checked: they are right for every operand.
 
 use super::normalize_indices::{extent, one, wrap};
-use crate::analysis::range::{Accessed, Index, accessed, possibly_negative_indices};
+use crate::analysis::range::{AccessedElement, Index, accessed, possibly_negative_indices};
 use polyloom_ir::{AxisExtent, Builder, CheckKind, Function, Imm, Inst, Op, Region, Scalar, Span, Type, Value};
 
 /// Inserts the checks of indices of composites and of arrays in variables, which are gone after `scalarise`.
@@ -79,8 +79,8 @@ fn region(func: &mut Function, out: Region, negative: &[Index], next: &mut usize
     }
 }
 
-fn check_index(func: &mut Function, out: Region, inst: Inst, element: Accessed, axis: u8, may_wrap: bool) {
-    let Accessed { array, first, n_indices, count } = element;
+fn check_index(func: &mut Function, out: Region, inst: Inst, element: AccessedElement, axis: u8, may_wrap: bool) {
+    let AccessedElement { array, first, n_indices, count } = element;
     let operand = (first + axis) as usize;
     let (index, span) = (func.insts[inst].operands[operand], func.insts[inst].span);
     let param = func.params().iter().position(|&p| p == array);
@@ -116,8 +116,8 @@ fn check_inside(
     builder.switch_to(out);
     builder.set_span(span);
     let extent = extent(&mut builder, array, axis);
-    // Neither is negative but for an index before the array's start, which as an unsigned number lies past its end:
-    // one comparison checks both sides.
+    // Neither is negative but for an index before the array's start, which as an unsigned number lies past its end,
+    // because one comparison checks both sides.
     let distance = if is_wide { Scalar::U64 } else { Scalar::U32 };
     let (place, end) = (builder.cast(from_start, distance), builder.cast(extent, distance));
     let inside = one(&mut builder, Op::Lt, &[place, end], Type::BOOL);

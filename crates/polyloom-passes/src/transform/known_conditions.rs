@@ -6,7 +6,7 @@
 
 use polyloom_ir::{Function, Inst, Op, Region, Scalar, Type, Value, ValueDef};
 
-/// How far back a condition is taken apart, and how many choices are looked through.
+/// Says how far back a condition is taken apart, and how many choices are looked through.
 const MAX_DEPTH: u32 = 8;
 
 /// Looks through choices whose conditions are known.

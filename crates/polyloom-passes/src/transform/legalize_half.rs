@@ -6,7 +6,7 @@
 
 use super::normalize_indices::one;
 use polyloom_ir::function::Operands;
-use polyloom_ir::op::{Group, Lowering};
+use polyloom_ir::op::{Lowering, OpGroup};
 use polyloom_ir::{Builder, Function, Inst, Op, Region, Scalar, Type, Value};
 use smallvec::smallvec;
 
@@ -42,7 +42,7 @@ fn is_arithmetic(func: &Function, inst: Inst) -> bool {
         // `expand_library` turns these into `f32` calls.
         return false;
     }
-    let group = matches!(data.op.info().group, Group::Arithmetic | Group::Comparison | Group::Math);
+    let group = matches!(data.op.info().group, OpGroup::Arithmetic | OpGroup::Comparison | OpGroup::Math);
     let single = data.results.len() == 1;
     single && (group || data.op == Op::Cast) && data.operands.iter().chain(&data.results).any(|&v| is_half(func.ty(v)))
 }
@@ -100,8 +100,8 @@ fn cast_source(builder: &mut Builder<'_>, value: Value, result: Type) -> Value {
     }
 }
 
-/// The `f64` value rounded to an `f32` with an odd last bit unless it is exact: rounding that to 16 bits gives what
-/// rounding the `f64` at once would. (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved
+/// The `f64` value rounded to an `f32` with an odd last bit unless it is exact, because rounding that to 16 bits gives
+/// what rounding the `f64` at once would. (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved
 /// algorithms using rounding to odd", IEEE Transactions on Computers 57(4), 2008, theorem 1; `f32` has 13 and 16 more
 /// digits than the two types, two suffice.)
 fn round_to_odd(builder: &mut Builder<'_>, value: Value) -> Value {

@@ -8,7 +8,7 @@
 use crate::analysis::exits::has_exit;
 use crate::transform::fold::runs_at_least_once;
 use cranelift_entity::SecondaryMap;
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{CallEffects, Function, Inst, Op, Region, Value};
 
 /// Hoists loop-invariant instructions.
@@ -18,39 +18,39 @@ pub fn licm(func: &mut Function, calls: &CallEffects) {
         return;
     }
     let body = func.body;
-    let mut motion = Motion { func, calls, depths: SecondaryMap::new(), loops: Vec::new() };
-    motion.region(body, Reach::default());
+    let mut motion = CodeMotion { func, calls, depths: SecondaryMap::new(), loops: Vec::new() };
+    motion.region(body, LoopReach::default());
 }
 
 fn is_loop(op: Op) -> bool {
     matches!(op, Op::ForRange | Op::While)
 }
 
-struct Motion<'a> {
+struct CodeMotion<'a> {
     func: &'a mut Function,
     calls: &'a CallEffects,
-    /// How many loops enclose a value's definition.
+    /// Number of loops enclose a value's definition.
     depths: SecondaryMap<Value, u32>,
-    loops: Vec<Loop>,
+    loops: Vec<HoistLoop>,
 }
 
-struct Loop {
+struct HoistLoop {
     /// Instructions that move before the loop, in order.
     hoisted: Vec<Inst>,
     writes: bool,
 }
 
-/// What is known, within the innermost loop, about whether an instruction is reached.
+/// Describes what is known, within the innermost loop, about whether an instruction is reached.
 #[derive(Clone, Copy, Default)]
-struct Reach {
+struct LoopReach {
     /// Every iteration reaches it.
     each_iteration: bool,
     /// The first iteration exists and reaches it.
     certain: bool,
 }
 
-impl Motion<'_> {
-    fn region(&mut self, region: Region, mut reach: Reach) {
+impl CodeMotion<'_> {
+    fn region(&mut self, region: Region, mut reach: LoopReach) {
         let capacity = self.func.regions[region].insts.len();
         let insts = std::mem::replace(&mut self.func.regions[region].insts, Vec::with_capacity(capacity));
         for inst in insts {
@@ -67,14 +67,14 @@ impl Motion<'_> {
                 for index in 0..self.func.insts[inst].regions.len() {
                     let inner = self.func.insts[inst].regions[index];
                     let is_block = self.func.insts[inst].op == Op::Block;
-                    self.region(inner, if is_block { reach } else { Reach::default() });
+                    self.region(inner, if is_block { reach } else { LoopReach::default() });
                 }
                 self.keep(inst, region);
             }
             if !self.func.insts[inst].regions.is_empty() && (reach.certain || reach.each_iteration) {
                 let regions = &self.func.insts[inst].regions;
                 if regions.iter().any(|&inner| has_exit(self.func, inner)) {
-                    reach = Reach::default();
+                    reach = LoopReach::default();
                 }
             }
         }
@@ -82,7 +82,7 @@ impl Motion<'_> {
 
     fn loop_(&mut self, inst: Inst) -> Vec<Inst> {
         let writes = self.func.insts[inst].regions.iter().any(|&region| self.writes(region));
-        self.loops.push(Loop { hoisted: Vec::new(), writes });
+        self.loops.push(HoistLoop { hoisted: Vec::new(), writes });
         let depth = self.loops.len() as u32;
         let is_while = self.func.insts[inst].op == Op::While;
         let certain = is_while || runs_at_least_once(self.func, inst);
@@ -92,7 +92,7 @@ impl Motion<'_> {
                 self.depths[param] = depth;
             }
             // Only the condition of a `while` is certain to run.
-            self.region(region, Reach { each_iteration: true, certain: certain && !(is_while && index == 1) });
+            self.region(region, LoopReach { each_iteration: true, certain: certain && !(is_while && index == 1) });
         }
         self.loops.pop().map(|found| found.hoisted).unwrap_or_default()
     }
@@ -110,13 +110,13 @@ impl Motion<'_> {
     }
 
     /// Puts an instruction at the end of `region`, or before the innermost loop.
-    fn place(&mut self, inst: Inst, region: Region, reach: Reach) {
+    fn place(&mut self, inst: Inst, region: Region, reach: LoopReach) {
         let depth = self.loops.len() as u32;
         if let Some(innermost) = self.loops.last_mut() {
             let data = &self.func.insts[inst];
             let movable = match self.calls.of_inst(data) {
-                Effect::Pure => reach.each_iteration || is_cheap(data.op),
-                Effect::Read => reach.certain && !innermost.writes,
+                OpEffect::Pure => reach.each_iteration || is_cheap(data.op),
+                OpEffect::Read => reach.certain && !innermost.writes,
                 _ => false,
             };
             if movable && data.operands.iter().all(|&v| self.depths[v] < depth) {
@@ -132,14 +132,14 @@ impl Motion<'_> {
         self.func.regions[region].insts.iter().any(|&inst| {
             let data = &self.func.insts[inst];
             match self.calls.of_inst(data) {
-                Effect::Write | Effect::ReadWrite => !matches!(data.op, Op::Check | Op::Assert | Op::Print),
+                OpEffect::Write | OpEffect::ReadWrite => !matches!(data.op, Op::Check | Op::Assert | Op::Print),
                 _ => data.regions.iter().any(|&inner| self.writes(inner)),
             }
         })
     }
 }
 
-/// Whether computing an op in vain costs next to nothing.
+/// Returns true if computing an op in vain costs next to nothing.
 fn is_cheap(op: Op) -> bool {
     !matches!(op, Op::Call | Op::Div | Op::Mod | Op::FloorDiv | Op::Sqrt)
 }

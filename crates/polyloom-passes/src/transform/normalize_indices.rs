@@ -19,13 +19,13 @@ use polyloom_ir::{Builder, Function, Op, Region, Scalar, Span, Type, Value};
 
 /// Makes the wrap of indices that may be negative explicit. Gives whether there are any.
 pub fn normalize_indices(func: &mut Function) -> bool {
-    wrap_indices(func, &mut |func, Place { region, array, axis, index, span }| {
+    wrap_indices(func, &mut |func, WrapPlace { region, array, axis, index, span }| {
         wrap(func, region, array, axis, index, span)
     })
 }
 
 /// An index that may be negative: of which axis of which array, and where its wrap goes.
-pub(crate) struct Place {
+pub(crate) struct WrapPlace {
     pub(crate) region: Region,
     pub(crate) array: Value,
     pub(crate) axis: u8,
@@ -34,7 +34,7 @@ pub(crate) struct Place {
 }
 
 /// Appends to a region the wrap of an index and gives the index that is not negative.
-type Wrap<'w> = &'w mut dyn FnMut(&mut Function, Place) -> Value;
+type Wrap<'w> = &'w mut dyn FnMut(&mut Function, WrapPlace) -> Value;
 
 /// Replaces indices that may be negative. Gives whether there are any.
 pub(crate) fn wrap_indices(func: &mut Function, wrap: Wrap<'_>) -> bool {
@@ -59,7 +59,7 @@ fn insert_region(func: &mut Function, region: Region, wraps: &[Index], next: &mu
                 *next += 1;
                 let data = &func.insts[inst];
                 let (index, span) = (data.operands[operand as usize], data.span);
-                let wrapped = wrap(func, Place { region, array: element.array, axis, index, span });
+                let wrapped = wrap(func, WrapPlace { region, array: element.array, axis, index, span });
                 func.insts[inst].operands[operand as usize] = wrapped;
             }
         }

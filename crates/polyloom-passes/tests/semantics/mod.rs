@@ -5,9 +5,9 @@
 mod program;
 
 use polyloom_ir::generate::Random;
-use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
+use polyloom_ir::interp::{BufferMemory, InterpArg, InterpError, Interpreter, PrintingHost};
 use polyloom_ir::{FuncId, Module, Op, Scalar, Type, eval, verify_module};
-use polyloom_passes::{Context, Options, PASSES, prepared};
+use polyloom_passes::{PASSES, PassContext, PipelineOptions, prepared};
 use program::{ARRAYS, EXTENT, SCALARS, program, value};
 
 const SHAPE: [u64; 2] = [3, 2];
@@ -22,9 +22,9 @@ fn run(module: &Module, kernel: FuncId, seed: u64) -> Result<Vec<Vec<u64>>, Inte
         let elements: Vec<u64> = (0..n).map(|_| value(&mut random, elem)).collect();
         args.push(memory.add_array(elem, &vec![EXTENT; ndim.into()], &elements));
     }
-    args.extend(SCALARS.map(|(_, scalar)| Arg::Scalar(value(&mut random, scalar))));
+    args.extend(SCALARS.map(|(_, scalar)| InterpArg::Scalar(value(&mut random, scalar))));
     let interpreter = Interpreter::new(module, kernel)?.with_max_steps(100_000);
-    interpreter.launch(&SHAPE, &args, &mut memory, &mut Printed::default(), 0..SHAPE[0] * SHAPE[1])?;
+    interpreter.launch(&SHAPE, &args, &mut memory, &mut PrintingHost::default(), 0..SHAPE[0] * SHAPE[1])?;
     let arrays = ARRAYS.iter().zip(&args);
     Ok(arrays.map(|(&(_, elem, _), &arg)| canonical(elem, memory.elements(elem, arg))).collect())
 }
@@ -63,19 +63,19 @@ fn passes_keep_what_programs_compute() {
             let mut copy = module.clone();
             let functions: Vec<FuncId> = copy.functions.keys().collect();
             for id in functions {
-                (pass.run)(&mut copy, id, &Context::default()).expect("small programs have no limits");
+                (pass.run)(&mut copy, id, &PassContext::default()).expect("small programs have no limits");
             }
             assert_valid(&copy, pass.name);
             let after = run(&copy, kernel, seed);
             assert_eq!(before, after, "seed {seed}, pass {}\nbefore:\n{module}\nafter:\n{copy}", pass.name);
         }
-        let (copy, id) = prepared(&module, kernel, &Options::default()).expect("small programs have no limits");
+        let (copy, id) = prepared(&module, kernel, &PipelineOptions::default()).expect("small programs have no limits");
         assert_valid(&copy, "prepare");
         let after = run(&copy, id, seed);
         assert_eq!(before, after, "seed {seed}, prepared\nbefore:\n{module}\nafter:\n{copy}");
         no_index_is_negative(&copy, id, seed);
 
-        let (copy, id) = prepared(&module, kernel, &Options { checked: true, ..Default::default() })
+        let (copy, id) = prepared(&module, kernel, &PipelineOptions { checked: true, ..Default::default() })
             .expect("small programs have no limits");
         assert_valid(&copy, "prepare, checked");
         match run(&copy, id, seed) {
@@ -92,7 +92,7 @@ fn passes_keep_what_programs_compute() {
 
 /// Reads every index as unsigned: the interpreter would wrap a negative one, back ends do not.
 fn no_index_is_negative(module: &Module, kernel: FuncId, seed: u64) {
-    use polyloom_ir::op::Group;
+    use polyloom_ir::op::OpGroup;
     let mut unsigned = module.clone();
     let func = &mut unsigned.functions[kernel];
     let regions: Vec<_> = func.regions.keys().collect();
@@ -101,7 +101,7 @@ fn no_index_is_negative(module: &Module, kernel: FuncId, seed: u64) {
         let mut new = Vec::new();
         for inst in insts {
             let data = &func.insts[inst];
-            if matches!(data.op.info().group, Group::Array | Group::Atomic) {
+            if matches!(data.op.info().group, OpGroup::Array | OpGroup::Atomic) {
                 let (_, ndim) = func.ty(data.operands[0]).as_array().expect("the first operand is an array");
                 for axis in 0..usize::from(ndim) {
                     let index = func.insts[inst].operands[1 + axis];

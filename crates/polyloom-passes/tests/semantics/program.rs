@@ -1,7 +1,7 @@
 //! Random programs that run: every access is inside its array, every loop ends.
 
 use polyloom_ir::generate::Random;
-use polyloom_ir::op::{Group, Lowering};
+use polyloom_ir::op::{Lowering, OpGroup};
 use polyloom_ir::*;
 
 /// The bits of a value that tends to be small or at an edge.
@@ -19,7 +19,7 @@ pub(super) fn value(random: &mut Random, scalar: Scalar) -> u64 {
     eval::eval(Op::Cast, &[Type::F64], &from, scalar.into()).expect("numbers convert")
 }
 
-/// How many elements each array has, per axis.
+/// Number of elements each array has, per axis.
 pub(super) const EXTENT: usize = 8;
 
 /// The arrays of every generated kernel.
@@ -144,7 +144,7 @@ impl<'a, 'f> Generator<'a, 'f> {
         let ops: Vec<_> = Op::all()
             .filter(|info| info.is_pure() && info.lowering == Lowering::Native && info.op != Op::Copysign)
             .filter(|info| {
-                matches!(info.group, Group::Arithmetic | Group::Comparison | Group::Bits | Group::Math)
+                matches!(info.group, OpGroup::Arithmetic | OpGroup::Comparison | OpGroup::Bits | OpGroup::Math)
                     || info.op == Op::Select
             })
             .collect();

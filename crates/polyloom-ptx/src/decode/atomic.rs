@@ -1,14 +1,14 @@
 //! `atom` and `red` (PTX ISA 9.0 §9.7.13).
 
-use super::address::{Ordered, take_order};
-use super::function::Decoder;
+use super::address::{OrderedAccess, take_order};
+use super::function::FunctionDecoder;
 use super::half::HalfKind;
-use super::op::{Atomic, Destination, Op, Order, Update, WideAtomic};
-use super::types::Type;
-use super::{Class, Decoded, Line};
+use super::op::{AtomicOp, DecodedOp, DestRegister, MemoryOrder, Update, WideAtomic};
+use super::types::PtxType;
+use super::{Decoded, InstClass, InstructionLine};
 use crate::number::arithmetic::{canonical, flush};
-use crate::number::half::{Bf16Bits, F16Bits, Half};
-use crate::syntax::ast::{Operand, Space};
+use crate::number::half::{Bf16Bits, F16Bits, HalfFormat};
+use crate::syntax::ast::{PtxOperand, StateSpace};
 
 pub(super) const OPERATIONS: &[(&str, &str)] = &[
     ("and", "and"),
@@ -23,40 +23,40 @@ pub(super) const OPERATIONS: &[(&str, &str)] = &[
     ("max", "max"),
 ];
 
-/// What `operation` makes of memory, or `None` if the type has it not.
-pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
+/// Returns what `operation` makes of memory, or `None` if the type has it not.
+pub(super) fn update(operation: &str, ty: PtxType) -> Option<Update> {
     fn integer<T: Ord + Copy + 'static>(larger: bool, from: fn(u64) -> T, into: fn(T) -> u64) -> Update {
         Box::new(move |old, b, _| into(if larger { from(old).max(from(b)) } else { from(old).min(from(b)) }))
     }
     let larger = operation == "max";
     Some(match (operation, ty) {
-        ("and", Type::B(32 | 64)) => Box::new(|old, b, _| old & b),
-        ("or", Type::B(32 | 64)) => Box::new(|old, b, _| old | b),
-        ("xor", Type::B(32 | 64)) => Box::new(|old, b, _| old ^ b),
-        ("exch", Type::B(32 | 64)) => Box::new(|_, b, _| b),
-        ("cas", Type::B(16)) => Box::new(|old, b, c| if old == b & 0xffff { c } else { old }),
-        ("cas", Type::B(32)) => Box::new(|old, b, c| if old == b & 0xffff_ffff { c } else { old }),
-        ("cas", Type::B(64)) => Box::new(|old, b, c| if old == b { c } else { old }),
-        ("inc", Type::U(32)) => Box::new(|old, b, _| if old >= b & 0xffff_ffff { 0 } else { old + 1 }),
-        ("dec", Type::U(32)) => Box::new(|old, b, _| if old == 0 || old > b & 0xffff_ffff { b } else { old - 1 }),
-        ("add", Type::U(32 | 64) | Type::S(32)) => Box::new(|old, b, _| old.wrapping_add(b)),
-        ("min" | "max", Type::U(32)) => integer(larger, |x| x as u32, u64::from),
-        ("min" | "max", Type::S(32)) => integer(larger, |x| x as i32, |x| x as u32 as u64),
-        ("min" | "max", Type::U(64)) => integer(larger, |x| x, |x| x),
-        ("min" | "max", Type::S(64)) => integer(larger, |x| x as i64, |x| x as u64),
-        ("add", Type::F32) => {
+        ("and", PtxType::B(32 | 64)) => Box::new(|old, b, _| old & b),
+        ("or", PtxType::B(32 | 64)) => Box::new(|old, b, _| old | b),
+        ("xor", PtxType::B(32 | 64)) => Box::new(|old, b, _| old ^ b),
+        ("exch", PtxType::B(32 | 64)) => Box::new(|_, b, _| b),
+        ("cas", PtxType::B(16)) => Box::new(|old, b, c| if old == b & 0xffff { c } else { old }),
+        ("cas", PtxType::B(32)) => Box::new(|old, b, c| if old == b & 0xffff_ffff { c } else { old }),
+        ("cas", PtxType::B(64)) => Box::new(|old, b, c| if old == b { c } else { old }),
+        ("inc", PtxType::U(32)) => Box::new(|old, b, _| if old >= b & 0xffff_ffff { 0 } else { old + 1 }),
+        ("dec", PtxType::U(32)) => Box::new(|old, b, _| if old == 0 || old > b & 0xffff_ffff { b } else { old - 1 }),
+        ("add", PtxType::U(32 | 64) | PtxType::S(32)) => Box::new(|old, b, _| old.wrapping_add(b)),
+        ("min" | "max", PtxType::U(32)) => integer(larger, |x| x as u32, u64::from),
+        ("min" | "max", PtxType::S(32)) => integer(larger, |x| x as i32, |x| x as u32 as u64),
+        ("min" | "max", PtxType::U(64)) => integer(larger, |x| x, |x| x),
+        ("min" | "max", PtxType::S(64)) => integer(larger, |x| x as i64, |x| x as u64),
+        ("add", PtxType::F32) => {
             Box::new(|old, b, _| canonical(f32::from_bits(old as u32) + f32::from_bits(b as u32)).to_bits().into())
         }
-        ("add", Type::F64) => Box::new(|old, b, _| (f64::from_bits(old) + f64::from_bits(b)).to_bits()),
-        ("add" | "min" | "max", Type::F16) => halves::<F16Bits>(operation, 1),
-        ("add" | "min" | "max", Type::F16x2) => halves::<F16Bits>(operation, 2),
-        ("add" | "min" | "max", Type::Bf16) => halves::<Bf16Bits>(operation, 1),
-        ("add" | "min" | "max", Type::Bf16x2) => halves::<Bf16Bits>(operation, 2),
+        ("add", PtxType::F64) => Box::new(|old, b, _| (f64::from_bits(old) + f64::from_bits(b)).to_bits()),
+        ("add" | "min" | "max", PtxType::F16) => halves::<F16Bits>(operation, 1),
+        ("add" | "min" | "max", PtxType::F16x2) => halves::<F16Bits>(operation, 2),
+        ("add" | "min" | "max", PtxType::Bf16) => halves::<Bf16Bits>(operation, 1),
+        ("add" | "min" | "max", PtxType::Bf16x2) => halves::<Bf16Bits>(operation, 2),
         _ => return None,
     })
 }
 
-fn halves<H: Half>(operation: &str, count: u32) -> Update {
+fn halves<H: HalfFormat>(operation: &str, count: u32) -> Update {
     let f: fn(f32, f32) -> f32 = match operation {
         "add" => |a, b| a + b,
         "min" => |a, b| crate::number::arithmetic::extremum(false, false, a, b),
@@ -80,13 +80,13 @@ fn flushing_add() -> Update {
     })
 }
 
-impl Decoder<'_> {
-    pub(super) fn atomic(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+impl FunctionDecoder<'_> {
+    pub(super) fn atomic(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let returns = line.instruction.opcode == "atom";
         line.mods.take("async");
-        let (order, space) = take_order(line, if returns { Ordered::Atomic } else { Ordered::Reduction })?;
+        let (order, space) = take_order(line, if returns { OrderedAccess::Atomic } else { OrderedAccess::Reduction })?;
         let policy = line.mods.take("L2::cache_hint");
-        if policy && !matches!(space, None | Some(Space::Global)) {
+        if policy && !matches!(space, None | Some(StateSpace::Global)) {
             return line.error("hints to caches are for global memory");
         }
         let unflushed = line.mods.take("noftz");
@@ -100,12 +100,12 @@ impl Decoder<'_> {
         }
         // Floats, up to 16 bytes of them, are added in vectors, in global memory; halves have extrema there as well.
         let known = match ty {
-            Type::F32 => operation == "add" && count <= 4,
-            Type::F16 | Type::Bf16 => true,
-            Type::F16x2 | Type::Bf16x2 => count <= 4,
+            PtxType::F32 => operation == "add" && count <= 4,
+            PtxType::F16 | PtxType::Bf16 => true,
+            PtxType::F16x2 | PtxType::Bf16x2 => count <= 4,
             _ => false,
         };
-        if count > 1 && !(known && matches!(space, None | Some(Space::Global))) {
+        if count > 1 && !(known && matches!(space, None | Some(StateSpace::Global))) {
             return line.error(format!("`{operation}` of `.{}` has no vectors of {count} here", ty.name()));
         }
         // Halves have `.min` and `.max` several at a time; what returns nothing does not exchange.
@@ -113,7 +113,7 @@ impl Decoder<'_> {
         if single || !returns && matches!(operation, "cas" | "exch") {
             return line.error(format!("`{}.{operation}` has no type `.{}`", line.instruction.opcode, ty.name()));
         }
-        if let ("cas" | "exch", Type::B(128), true) = (operation, ty, returns && count == 1) {
+        if let ("cas" | "exch", PtxType::B(128), true) = (operation, ty, returns && count == 1) {
             return self.wide_atomic(line, operation == "cas", (space, order), policy);
         }
         let Some(update) = update(operation, ty) else {
@@ -126,7 +126,7 @@ impl Decoder<'_> {
         let (address, space) = self.address(line, &all[first], space)?;
         let operands = self.elements(&all[first + 1]);
         let destinations = if returns { self.elements(&all[0]) } else { Vec::new() };
-        let unused = matches!(destinations.as_slice(), [Operand::Name(name)] if name == "_");
+        let unused = matches!(destinations.as_slice(), [PtxOperand::Name(name)] if name == "_");
         if operands.len() != count || returns && destinations.len() != count && !unused {
             return line.error(format!("{count} operands are wanted, not {}", operands.len()));
         }
@@ -134,11 +134,11 @@ impl Decoder<'_> {
             self.check_type(each, ty)?;
         }
         let operands = operands.iter().map(|each| self.any_source(each, ty)).collect::<Decoded<Vec<_>>>()?;
-        let destinations: Vec<Destination> =
+        let destinations: Vec<DestRegister> =
             destinations.iter().map(|each| self.destination(each, ty.bits())).collect::<Decoded<_>>()?;
         let second = if operation == "cas" { Some(self.any_source(&all[first + 2], ty)?) } else { None };
-        let flushes = operation == "add" && ty == Type::F32 && space != Some(Space::Shared);
-        let atomic = Atomic {
+        let flushes = operation == "add" && ty == PtxType::F32 && space != Some(StateSpace::Shared);
+        let atomic = AtomicOp {
             space,
             size: ty.bytes(),
             update,
@@ -150,17 +150,17 @@ impl Decoder<'_> {
             order,
             spins: matches!(operation, "cas" | "exch"),
         };
-        Ok((Op::Atomic(Box::new(atomic)), Class::Atomic))
+        Ok((DecodedOp::Atomic(Box::new(atomic)), InstClass::Atomic))
     }
 
     /// `atom.cas.b128` and `atom.exch.b128`
     fn wide_atomic(
         &mut self,
-        line: &Line<'_>,
+        line: &InstructionLine<'_>,
         compares: bool,
-        (space, order): (Option<Space>, Order),
+        (space, order): (Option<StateSpace>, MemoryOrder),
         policy: bool,
-    ) -> Decoded<(Op, Class)> {
+    ) -> Decoded<(DecodedOp, InstClass)> {
         let count = if compares { 4 } else { 3 };
         line.check(count + usize::from(policy), count + usize::from(policy))?;
         let all = &line.instruction.operands;
@@ -169,6 +169,6 @@ impl Decoder<'_> {
         let expected = compares.then(|| self.halves(&all[2])).transpose()?;
         let new = self.halves(&all[count - 1])?;
         let atomic = WideAtomic { space, address, destination, expected, new, order };
-        Ok((Op::WideAtomic(Box::new(atomic)), Class::Atomic))
+        Ok((DecodedOp::WideAtomic(Box::new(atomic)), InstClass::Atomic))
     }
 }

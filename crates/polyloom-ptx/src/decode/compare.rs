@@ -1,19 +1,21 @@
 //! Comparison and selection (PTX ISA 9.0 §9.7.6 and §9.7.7).
 
-use super::function::Decoder;
+use super::function::FunctionDecoder;
 use super::half::HalfKind;
 use super::integer::by_integer;
-use super::op::Op;
-use super::types::Type;
-use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, LANES, Registers, Source, Test, Value, Word, lanes_where, put};
+use super::op::DecodedOp;
+use super::types::PtxType;
+use super::{Decoded, InstClass, InstructionLine};
+use crate::exec::registers::{
+    Compute, LANES, LaneValue, PredicateTest, RegisterFiles, RegisterWord, SourceOperand, lanes_where, put,
+};
 use crate::number::arithmetic::flush;
-use crate::number::half::{Bf16Bits, F16Bits, Half};
-use crate::syntax::ast::Operand;
+use crate::number::half::{Bf16Bits, F16Bits, HalfFormat};
+use crate::syntax::ast::PtxOperand;
 
-/// What is asked of two values.
+/// Describes what is asked of two values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Relation {
+enum CompareRelation {
     Equal,
     NotEqual,
     Less,
@@ -26,10 +28,10 @@ enum Relation {
     Unordered,
 }
 
-use Relation::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, Ordered, Unordered};
+use CompareRelation::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, Ordered, Unordered};
 
 /// Names, relations, and whether a NaN makes them true.
-const RELATIONS: &[(&str, (Relation, bool))] = &[
+const RELATIONS: &[(&str, (CompareRelation, bool))] = &[
     ("eq", (Equal, false)),
     ("ne", (NotEqual, false)),
     ("lt", (Less, false)),
@@ -51,26 +53,31 @@ const RELATIONS: &[(&str, (Relation, bool))] = &[
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Combine {
+enum PredicateCombine {
     And,
     Or,
     Xor,
 }
 
-const COMBINATIONS: &[(&str, Combine)] = &[("and", Combine::And), ("or", Combine::Or), ("xor", Combine::Xor)];
+const COMBINATIONS: &[(&str, PredicateCombine)] =
+    &[("and", PredicateCombine::And), ("or", PredicateCombine::Or), ("xor", PredicateCombine::Xor)];
 
 /// Gives the lanes where a comparison holds.
-type Comparison = Box<dyn Fn(&Registers) -> u32 + Send + Sync>;
+type Comparison = Box<dyn Fn(&RegisterFiles) -> u32 + Send + Sync>;
 
-fn compared<V: Value>(
-    a: Source<V::Word>,
-    b: Source<V::Word>,
+fn compared<V: LaneValue>(
+    a: SourceOperand<V::Word>,
+    b: SourceOperand<V::Word>,
     f: impl Fn(V, V) -> bool + Send + Sync + 'static,
 ) -> Comparison {
     Box::new(move |registers| lanes_where::<V, V>(a.get(registers), b.get(registers), &f))
 }
 
-fn integers<V: Value + Ord>(relation: Relation, a: Source<V::Word>, b: Source<V::Word>) -> Option<Comparison> {
+fn integers<V: LaneValue + Ord>(
+    relation: CompareRelation,
+    a: SourceOperand<V::Word>,
+    b: SourceOperand<V::Word>,
+) -> Option<Comparison> {
     Some(match relation {
         Equal => compared::<V>(a, b, |a, b| a == b),
         NotEqual => compared::<V>(a, b, |a, b| a != b),
@@ -83,10 +90,10 @@ fn integers<V: Value + Ord>(relation: Relation, a: Source<V::Word>, b: Source<V:
 }
 
 /// Comparison of what `view` makes of each value.
-fn floats<V: Value, F: PartialOrd + Copy>(
-    (relation, nan): (Relation, bool),
-    a: Source<V::Word>,
-    b: Source<V::Word>,
+fn floats<V: LaneValue, F: PartialOrd + Copy>(
+    (relation, nan): (CompareRelation, bool),
+    a: SourceOperand<V::Word>,
+    b: SourceOperand<V::Word>,
     view: impl Fn(V) -> F + Copy + Send + Sync + 'static,
 ) -> Comparison {
     #[expect(clippy::eq_op, reason = "only a NaN is unequal to itself")]
@@ -114,22 +121,22 @@ fn floats<V: Value, F: PartialOrd + Copy>(
 }
 
 /// The relation, if the operands' type has it.
-fn relation(line: &mut Line<'_>) -> Decoded<(Relation, bool)> {
+fn relation(line: &mut InstructionLine<'_>) -> Decoded<(CompareRelation, bool)> {
     let modifiers = &line.instruction.modifiers;
     let name = modifiers.iter().find(|each| RELATIONS.iter().any(|(name, _)| name == each)).cloned();
     let relation = line.mods.need_of(RELATIONS)?;
-    let ty = modifiers.iter().rev().find_map(|each| Type::parse(each));
+    let ty = modifiers.iter().rev().find_map(|each| PtxType::parse(each));
     let known = match (name.as_deref(), ty) {
         (Some("eq" | "ne"), _) => true,
-        (Some("lo" | "ls" | "hi" | "hs"), ty) => matches!(ty, Some(Type::U(_))),
-        (Some("lt" | "le" | "gt" | "ge"), ty) => !matches!(ty, Some(Type::B(_))),
-        (_, ty) => !matches!(ty, Some(Type::B(_) | Type::U(_) | Type::S(_))),
+        (Some("lo" | "ls" | "hi" | "hs"), ty) => matches!(ty, Some(PtxType::U(_))),
+        (Some("lt" | "le" | "gt" | "ge"), ty) => !matches!(ty, Some(PtxType::B(_))),
+        (_, ty) => !matches!(ty, Some(PtxType::B(_) | PtxType::U(_) | PtxType::S(_))),
     };
-    if known { Ok(relation) } else { line.error(format!("`.{}` has no such relation", ty.map_or("", Type::name))) }
+    if known { Ok(relation) } else { line.error(format!("`.{}` has no such relation", ty.map_or("", PtxType::name))) }
 }
 
-impl Decoder<'_> {
-    pub(super) fn compare(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+impl FunctionDecoder<'_> {
+    pub(super) fn compare(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         match line.instruction.opcode.as_str() {
             "setp" => self.set_predicate(line),
             "set" => self.set(line),
@@ -141,14 +148,14 @@ impl Decoder<'_> {
     /// The comparison of operands 1 and 2 of type `ty`; two of them for packed types.
     fn comparison(
         &mut self,
-        line: &Line<'_>,
-        ty: Type,
-        relation: (Relation, bool),
+        line: &InstructionLine<'_>,
+        ty: PtxType,
+        relation: (CompareRelation, bool),
         ftz: bool,
-        [a, b]: [&Operand; 2],
+        [a, b]: [&PtxOperand; 2],
     ) -> Decoded<Vec<Comparison>> {
         let one = |comparison| Ok(vec![comparison]);
-        if ftz && !matches!(ty, Type::F16 | Type::F16x2 | Type::F32) {
+        if ftz && !matches!(ty, PtxType::F16 | PtxType::F16x2 | PtxType::F32) {
             return line.error(format!("`{}` has no `.ftz` with `.{}`", line.instruction.opcode, ty.name()));
         }
         macro_rules! halves {
@@ -163,15 +170,15 @@ impl Decoder<'_> {
         let low = |word: u32| word;
         let high = |word: u32| word >> 16;
         match ty {
-            Type::F32 => {
+            PtxType::F32 => {
                 let (a, b) = (self.source(a, ty)?, self.source(b, ty)?);
                 if ftz { one(floats(relation, a, b, flush)) } else { one(floats(relation, a, b, |x: f32| x)) }
             }
-            Type::F64 => one(floats(relation, self.source(a, ty)?, self.source(b, ty)?, |x: f64| x)),
-            Type::F16 => one(halves!(F16Bits, low)),
-            Type::Bf16 => one(halves!(Bf16Bits, low)),
-            Type::F16x2 => Ok(vec![halves!(F16Bits, low), halves!(F16Bits, high)]),
-            Type::Bf16x2 => Ok(vec![halves!(Bf16Bits, low), halves!(Bf16Bits, high)]),
+            PtxType::F64 => one(floats(relation, self.source(a, ty)?, self.source(b, ty)?, |x: f64| x)),
+            PtxType::F16 => one(halves!(F16Bits, low)),
+            PtxType::Bf16 => one(halves!(Bf16Bits, low)),
+            PtxType::F16x2 => Ok(vec![halves!(F16Bits, low), halves!(F16Bits, high)]),
+            PtxType::Bf16x2 => Ok(vec![halves!(Bf16Bits, low), halves!(Bf16Bits, high)]),
             _ => by_integer!(line, ty, T => {
                 match integers::<T>(relation.0, self.source(a, ty)?, self.source(b, ty)?) {
                     Some(comparison) => one(comparison),
@@ -181,7 +188,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn set_predicate(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn set_predicate(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let relation = relation(line)?;
         let combine = line.mods.take_of(COMBINATIONS);
         let ftz = line.mods.take("ftz");
@@ -189,17 +196,17 @@ impl Decoder<'_> {
         let count = 3 + usize::from(combine.is_some());
         line.check(count, count)?;
         let all = &line.instruction.operands;
-        if matches!((ty, &all[0]), (Type::F16 | Type::Bf16, Operand::Pair(..))) {
+        if matches!((ty, &all[0]), (PtxType::F16 | PtxType::Bf16, PtxOperand::Pair(..))) {
             return line.error(format!("`setp` of `.{}` writes one predicate", ty.name()));
         }
         let (p, q) = match &all[0] {
-            Operand::Pair(p, q) => (self.predicate_slot(p)?, self.predicate_slot(q)?),
+            PtxOperand::Pair(p, q) => (self.predicate_slot(p)?, self.predicate_slot(q)?),
             p => (self.predicate_slot(p)?, None),
         };
         let comparisons = self.comparison(line, ty, relation, ftz, [&all[1], &all[2]])?;
         let third = match combine {
             Some(_) => self.test(&all[3])?,
-            None => Test::Constant(false),
+            None => PredicateTest::Constant(false),
         };
         let compute: Compute = Box::new(move |registers, mask| {
             let c = third.mask(registers);
@@ -210,17 +217,17 @@ impl Decoder<'_> {
                 let Some(slot) = slot else { continue };
                 let value = match combine {
                     None => value,
-                    Some(Combine::And) => value & c,
-                    Some(Combine::Or) => value | c,
-                    Some(Combine::Xor) => value ^ c,
+                    Some(PredicateCombine::And) => value & c,
+                    Some(PredicateCombine::Or) => value | c,
+                    Some(PredicateCombine::Xor) => value ^ c,
                 };
                 registers.set_predicate(slot, value, mask);
             }
         });
-        Ok((Op::Compute(compute), Class::Compare))
+        Ok((DecodedOp::Compute(compute), InstClass::Compare))
     }
 
-    fn set(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn set(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let relation = relation(line)?;
         let combine = line.mods.take_of(COMBINATIONS);
         let ftz = line.mods.take("ftz");
@@ -233,28 +240,28 @@ impl Decoder<'_> {
         let comparisons = self.comparison(line, ty, relation, ftz, [&all[1], &all[2]])?;
         let third = match combine {
             Some(_) => self.test(&all[3])?,
-            None => Test::Constant(false),
+            None => PredicateTest::Constant(false),
         };
         // True is 1.0 for floats and all ones for integers.
         let fits = match result {
-            Type::U(32) | Type::S(32) => true,
-            Type::U(16) | Type::S(16) => matches!(ty, Type::F16 | Type::Bf16),
-            Type::F32 => HalfKind::of(ty).is_none(),
-            Type::F16 => HalfKind::of(ty).is_none() || ty == Type::F16,
-            Type::Bf16 => HalfKind::of(ty).is_none() || matches!(ty, Type::F16 | Type::Bf16),
-            Type::F16x2 | Type::Bf16x2 => ty == result,
+            PtxType::U(32) | PtxType::S(32) => true,
+            PtxType::U(16) | PtxType::S(16) => matches!(ty, PtxType::F16 | PtxType::Bf16),
+            PtxType::F32 => HalfKind::of(ty).is_none(),
+            PtxType::F16 => HalfKind::of(ty).is_none() || ty == PtxType::F16,
+            PtxType::Bf16 => HalfKind::of(ty).is_none() || matches!(ty, PtxType::F16 | PtxType::Bf16),
+            PtxType::F16x2 | PtxType::Bf16x2 => ty == result,
             _ => false,
         };
-        if !fits || ftz && result == Type::Bf16 || matches!(ty, Type::Pred | Type::B(8 | 128)) {
+        if !fits || ftz && result == PtxType::Bf16 || matches!(ty, PtxType::Pred | PtxType::B(8 | 128)) {
             return line.error(format!("`set` to `.{}` does not compare `.{}`", result.name(), ty.name()));
         }
         let truth: u32 = match result {
-            Type::F32 => 1f32.to_bits(),
-            Type::F16 | Type::F16x2 => 0x3c00,
-            Type::Bf16 | Type::Bf16x2 => 0x3f80,
-            Type::U(16) | Type::S(16) => 0xffff,
-            Type::U(32) | Type::S(32) if comparisons.len() == 2 => 0xffff,
-            Type::U(32) | Type::S(32) => u32::MAX,
+            PtxType::F32 => 1f32.to_bits(),
+            PtxType::F16 | PtxType::F16x2 => 0x3c00,
+            PtxType::Bf16 | PtxType::Bf16x2 => 0x3f80,
+            PtxType::U(16) | PtxType::S(16) => 0xffff,
+            PtxType::U(32) | PtxType::S(32) if comparisons.len() == 2 => 0xffff,
+            PtxType::U(32) | PtxType::S(32) => u32::MAX,
             other => return line.mods.no_type(other),
         };
         let compute: Compute = Box::new(move |registers, mask| {
@@ -264,9 +271,9 @@ impl Decoder<'_> {
                 let value = comparison(registers);
                 let value = match combine {
                     None => value,
-                    Some(Combine::And) => value & c,
-                    Some(Combine::Or) => value | c,
-                    Some(Combine::Xor) => value ^ c,
+                    Some(PredicateCombine::And) => value & c,
+                    Some(PredicateCombine::Or) => value | c,
+                    Some(PredicateCombine::Xor) => value ^ c,
                 };
                 for (lane, out) in out.iter_mut().enumerate() {
                     *out |= if value >> lane & 1 != 0 { truth << (16 * index) } else { 0 };
@@ -274,10 +281,10 @@ impl Decoder<'_> {
             }
             put(registers, d, &out, mask);
         });
-        Ok((Op::Compute(compute), Class::Compare))
+        Ok((DecodedOp::Compute(compute), InstClass::Compare))
     }
 
-    fn select(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn select(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let ty = line.mods.ty()?;
         line.check(4, 4)?;
         let all = &line.instruction.operands;
@@ -286,7 +293,7 @@ impl Decoder<'_> {
             ($word:ty) => {{
                 let d = self.slot::<$word>(&all[0], ty)?;
                 let (a, b) = (self.source::<$word>(&all[1], ty)?, self.source::<$word>(&all[2], ty)?);
-                Box::new(move |registers: &mut Registers, mask: u32| {
+                Box::new(move |registers: &mut RegisterFiles, mask: u32| {
                     let chosen = test.mask(registers);
                     let mut out = *b.get(registers);
                     for (lane, a) in a.get(registers).iter().enumerate() {
@@ -301,31 +308,31 @@ impl Decoder<'_> {
             64 => select!(u64),
             _ => return line.mods.no_type(ty),
         };
-        Ok((Op::Compute(compute), Class::Move))
+        Ok((DecodedOp::Compute(compute), InstClass::Move))
     }
 
     /// `slct`: `c >= 0 ? a : b`.
-    fn select_by_sign(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn select_by_sign(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let ftz = line.mods.take("ftz");
         let ty = line.mods.ty()?;
         let by = line.mods.ty()?;
-        if !matches!(by, Type::S(32) | Type::F32) || ftz && by != Type::F32 {
+        if !matches!(by, PtxType::S(32) | PtxType::F32) || ftz && by != PtxType::F32 {
             return line.error("`slct` looks at the sign of an `.s32` or an `.f32`, of which the latter has `.ftz`");
         }
         line.check(4, 4)?;
         let all = &line.instruction.operands;
         let c = self.source::<u32>(&all[3], by)?;
         let first = move |bits: u32| match by {
-            Type::F32 => {
+            PtxType::F32 => {
                 let value = f32::from_bits(bits);
                 if ftz { flush(value) >= 0.0 } else { value >= 0.0 }
             }
             _ => bits as i32 >= 0,
         };
-        fn by_lane<T: Word>(
+        fn by_lane<T: RegisterWord>(
             d: crate::exec::registers::Slot,
-            [a, b]: [Source<T>; 2],
-            c: Source<u32>,
+            [a, b]: [SourceOperand<T>; 2],
+            c: SourceOperand<u32>,
             first: impl Fn(u32) -> bool + Send + Sync + 'static,
         ) -> Compute {
             Box::new(move |registers, mask| {
@@ -348,6 +355,6 @@ impl Decoder<'_> {
             }
             _ => return line.mods.no_type(ty),
         };
-        Ok((Op::Compute(compute), Class::Move))
+        Ok((DecodedOp::Compute(compute), InstClass::Move))
     }
 }

@@ -1,51 +1,56 @@
 //! A kernel and all it may call: which functions those are, their frames, and their bodies one after the other.
 
 use super::element::array_element;
-use super::op::{FunctionInfo, HostFunction, Inst, Limits, Op, ParameterInfo, Place, Program, Special, Target};
+use super::op::{
+    CallTarget, DecodedInst, DecodedOp, DecodedProgram, FunctionInfo, HostFunction, LaunchLimits, ParamPlace,
+    ParameterInfo, SpecialRegister,
+};
 use super::pressure::pressure;
-use super::symbol::{Family, File, Globals, Scope, Symbol, layout, variable_size};
-use super::types::Type;
-use super::{Class, Decoded};
-use crate::error::{Error, Position};
-use crate::exec::registers::{Base, Source, Test};
+use super::symbol::{BlockScope, GlobalAddresses, PtxSymbol, RegisterFamily, RegisterFile, layout, variable_size};
+use super::types::PtxType;
+use super::{Decoded, InstClass};
+use crate::error::{PtxError, TextPosition};
+use crate::exec::registers::{FrameBase, PredicateTest, SourceOperand};
 use crate::memory::window::{self, RESERVED_SHARED};
 use crate::syntax::MAX_ERRORS;
-use crate::syntax::ast::{Ast, Function, Initial, Instruction, Item, Operand, Space, Statement, Variable};
+use crate::syntax::ast::{
+    InitialValue, ModuleItem, PtxAst, PtxFunction, PtxInstruction, PtxOperand, PtxVariable, StateSpace, Statement,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The most registers of one file a function may declare; PTX of real kernels has some thousands.
 const MAX_REGISTERS: u32 = 1 << 20;
 /// Local memory of a thread when functions may call each other without end.
 const RECURSIVE_LOCAL: u32 = 64 << 10;
-/// What `alloca` may give a thread.
+/// Holds what `alloca` may give a thread.
 const STACK_BYTES: u32 = 16 << 10;
 /// The most local memory a thread may have, as on GPUs.
 const MAX_LOCAL: u32 = 512 << 10;
 
-/// What a function cannot take or give back.
+/// Holds what a function cannot take or give back.
 pub(super) const QUAD_PASSED: &str = "128 bits are passed in `.param`, not in a register";
 
-pub(crate) struct Decoder<'a> {
-    pub(super) ast: &'a Ast,
+pub(crate) struct FunctionDecoder<'a> {
+    pub(super) ast: &'a PtxAst,
     /// The functions of the program, the kernel first.
-    pub(super) functions: Vec<&'a Function>,
+    pub(super) functions: Vec<&'a PtxFunction>,
     pub(super) infos: Vec<FunctionInfo>,
-    /// Which of them is being decoded; the kernel is the first.
+    /// Says which of them is being decoded; the kernel is the first.
     pub(super) current: usize,
-    pub(super) globals: &'a Globals,
+    pub(super) globals: &'a GlobalAddresses,
     /// Shared variables, by where they are declared.
-    shared: FxHashMap<Position, u64>,
-    pub(super) code: Vec<Inst>,
-    errors: Vec<Error>,
-    pub(super) scopes: Vec<Scope>,
-    pub(super) size: Base,
+    shared: FxHashMap<TextPosition, u64>,
+    pub(super) code: Vec<DecodedInst>,
+    errors: Vec<PtxError>,
+    pub(super) scopes: Vec<BlockScope>,
+    pub(super) size: FrameBase,
     local_top: u32,
     /// The predicate that holds the carry.
     pub(super) carry: Option<u32>,
     /// Names that the current function uses for more than copies, once somebody asks.
     used: Option<FxHashSet<&'a str>>,
-    pub(super) position: Position,
-    /// Whether the current instruction may name special registers.
+    pub(super) position: TextPosition,
+    /// True if the current instruction may name special registers.
     pub(super) reads_special: bool,
     source: (u32, u32, u32),
     /// The statements of the present block after the present one.
@@ -53,22 +58,22 @@ pub(crate) struct Decoder<'a> {
 }
 
 /// Decodes the kernel `name`. `globals` has the addresses of its variables.
-pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program, Vec<Error>> {
+pub(crate) fn decode(ast: &PtxAst, name: &str, globals: &GlobalAddresses) -> Result<DecodedProgram, Vec<PtxError>> {
     let kernel = definitions(ast).find(|function| function.entry && function.name == name);
     let Some(kernel) = kernel else {
-        let position = Position { line: 1, column: 1 };
-        return Err(vec![Error::new(position, format!("the module has no kernel `{name}`"))]);
+        let position = TextPosition { line: 1, column: 1 };
+        return Err(vec![PtxError::new(position, format!("the module has no kernel `{name}`"))]);
     };
     if kernel.directives.iter().any(|(name, extents)| name == "reqnctapercluster" && extents.iter().any(|n| *n > 1)) {
         let message = format!("`{name}` requires clusters of several blocks, which the simulator has not");
-        return Err(vec![Error::new(kernel.position, message)]);
+        return Err(vec![PtxError::new(kernel.position, message)]);
     }
     let (functions, names) = reachable(ast, kernel);
     let (shared, shared_names, static_shared_bytes) = match shared_layout(ast, &functions, &names) {
         Ok(layout) => layout,
         Err(error) => return Err(vec![error]),
     };
-    let mut decoder = Decoder {
+    let mut decoder = FunctionDecoder {
         ast,
         infos: Vec::new(),
         current: 0,
@@ -78,7 +83,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
         code: Vec::new(),
         errors: Vec::new(),
         scopes: Vec::new(),
-        size: Base::default(),
+        size: FrameBase::default(),
         local_top: 0,
         carry: None,
         used: None,
@@ -94,30 +99,31 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
     if !decoder.errors.is_empty() {
         return Err(decoder.errors);
     }
-    let grows = decoder.code.iter().any(|inst| matches!(inst.op, Op::Stack(_)));
+    let grows = decoder.code.iter().any(|inst| matches!(inst.op, DecodedOp::Stack(_)));
     let stack_bytes = if grows { STACK_BYTES } else { 0 };
     let local_bytes = decoder.local_bytes().next_multiple_of(16).saturating_add(stack_bytes);
     if local_bytes > MAX_LOCAL {
         let message = format!("`{name}` needs {local_bytes} bytes of local memory, a thread has {MAX_LOCAL}");
-        return Err(vec![Error::new(kernel.position, message)]);
+        return Err(vec![PtxError::new(kernel.position, message)]);
     }
     let (parameters, parameter_bytes) = parameters.map_err(|error| vec![error])?;
     let files = ast.items.iter().filter_map(|item| match item {
-        Item::File(index, name) => Some((*index, name.clone())),
+        ModuleItem::File(index, name) => Some((*index, name.clone())),
         _ => None,
     });
     let allocates = decoder.code.iter().any(|inst| match &inst.op {
-        Op::Call(call) => matches!(call.target, Target::Host(HostFunction::Alloc)),
+        DecodedOp::Call(call) => matches!(call.target, CallTarget::Host(HostFunction::Alloc)),
         _ => false,
     });
     let specials = decoder.code.iter().filter_map(|inst| match inst.op {
-        Op::Special { which, .. } => Some(which),
+        DecodedOp::Special { which, .. } => Some(which),
         _ => None,
     });
-    let specials: Vec<Special> = specials.collect();
-    let uses_reserved_shared = specials.iter().any(|which| matches!(which, Special::ReservedShared(_)));
-    let uses_workspace = specials.iter().any(|which| matches!(which, Special::WorkspaceLow | Special::WorkspaceHigh));
-    Ok(Program {
+    let specials: Vec<SpecialRegister> = specials.collect();
+    let uses_reserved_shared = specials.iter().any(|which| matches!(which, SpecialRegister::ReservedShared(_)));
+    let uses_workspace =
+        specials.iter().any(|which| matches!(which, SpecialRegister::WorkspaceLow | SpecialRegister::WorkspaceHigh));
+    Ok(DecodedProgram {
         code: decoder.code,
         functions: decoder.infos,
         kernel: 0,
@@ -137,16 +143,16 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program
     })
 }
 
-pub(crate) fn definitions(ast: &Ast) -> impl Iterator<Item = &Function> {
+pub(crate) fn definitions(ast: &PtxAst) -> impl Iterator<Item = &PtxFunction> {
     ast.items.iter().filter_map(|item| match item {
-        Item::Function(function) if function.body.is_some() => Some(function),
+        ModuleItem::Function(function) if function.body.is_some() => Some(function),
         _ => None,
     })
 }
 
-/// What the directives of a kernel say.
-pub(crate) fn limits(kernel: &Function) -> Limits {
-    let mut limits = Limits::default();
+/// Returns what the directives of a kernel say.
+pub(crate) fn limits(kernel: &PtxFunction) -> LaunchLimits {
+    let mut limits = LaunchLimits::default();
     for (name, values) in &kernel.directives {
         let at = |index: usize| values.get(index).map_or(1, |value| u32::try_from(*value).unwrap_or(u32::MAX));
         match name.as_str() {
@@ -161,7 +167,7 @@ pub(crate) fn limits(kernel: &Function) -> Limits {
 }
 
 /// The kernel's parameters and the bytes they take.
-pub(crate) fn parameters(kernel: &Function) -> Decoded<(Vec<ParameterInfo>, u32)> {
+pub(crate) fn parameters(kernel: &PtxFunction) -> Decoded<(Vec<ParameterInfo>, u32)> {
     let (places, bytes) = layout(0, kernel.parameters.iter())?;
     let infos = kernel.parameters.iter().zip(places).map(|(variable, (offset, size, align))| ParameterInfo {
         name: variable.name.clone(),
@@ -183,12 +189,14 @@ fn walk<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Statement)) {
     }
 }
 
-pub(super) fn operand_names<'a>(operand: &'a Operand, visit: &mut impl FnMut(&'a str)) {
+pub(super) fn operand_names<'a>(operand: &'a PtxOperand, visit: &mut impl FnMut(&'a str)) {
     match operand {
-        Operand::Name(name) | Operand::Offset(name, _) | Operand::Element { array: name, .. } => visit(name),
-        Operand::Vector(all) | Operand::List(all) => all.iter().for_each(|each| operand_names(each, visit)),
-        Operand::Address { base, .. } | Operand::Not(base) | Operand::Negative(base) => operand_names(base, visit),
-        Operand::Pair(a, b) => {
+        PtxOperand::Name(name) | PtxOperand::Offset(name, _) | PtxOperand::Element { array: name, .. } => visit(name),
+        PtxOperand::Vector(all) | PtxOperand::List(all) => all.iter().for_each(|each| operand_names(each, visit)),
+        PtxOperand::Address { base, .. } | PtxOperand::Not(base) | PtxOperand::Negative(base) => {
+            operand_names(base, visit)
+        }
+        PtxOperand::Pair(a, b) => {
             operand_names(a, visit);
             operand_names(b, visit);
         }
@@ -196,25 +204,25 @@ pub(super) fn operand_names<'a>(operand: &'a Operand, visit: &mut impl FnMut(&'a
     }
 }
 
-fn initial_names<'a>(initial: &'a Initial, visit: &mut impl FnMut(&'a str)) {
+fn initial_names<'a>(initial: &'a InitialValue, visit: &mut impl FnMut(&'a str)) {
     match initial {
-        Initial::List(all) => all.iter().for_each(|each| initial_names(each, visit)),
-        Initial::Address { name, .. } => visit(name),
-        Initial::Masked { address, .. } => initial_names(address, visit),
-        Initial::Integer(_) | Initial::Float(_) | Initial::Field { .. } => {}
+        InitialValue::List(all) => all.iter().for_each(|each| initial_names(each, visit)),
+        InitialValue::Address { name, .. } => visit(name),
+        InitialValue::Masked { address, .. } => initial_names(address, visit),
+        InitialValue::Integer(_) | InitialValue::Float(_) | InitialValue::Field { .. } => {}
     }
 }
 
 /// The functions a kernel may reach, itself first, and all names their bodies mention. Functions whose addresses are in
 /// variables may be reached from anywhere.
-fn reachable<'a>(ast: &'a Ast, kernel: &'a Function) -> (Vec<&'a Function>, FxHashSet<&'a str>) {
-    let mut by_name: FxHashMap<&str, &Function> = FxHashMap::default();
+fn reachable<'a>(ast: &'a PtxAst, kernel: &'a PtxFunction) -> (Vec<&'a PtxFunction>, FxHashSet<&'a str>) {
+    let mut by_name: FxHashMap<&str, &PtxFunction> = FxHashMap::default();
     for function in definitions(ast).filter(|function| !function.entry) {
         by_name.insert(&function.name, function);
     }
     let mut names: FxHashSet<&str> = FxHashSet::default();
     let mut found = vec![kernel];
-    let add = |name: &'a str, found: &mut Vec<&'a Function>, names: &mut FxHashSet<&'a str>| {
+    let add = |name: &'a str, found: &mut Vec<&'a PtxFunction>, names: &mut FxHashSet<&'a str>| {
         if names.insert(name)
             && let Some(function) = by_name.get(name)
         {
@@ -222,10 +230,10 @@ fn reachable<'a>(ast: &'a Ast, kernel: &'a Function) -> (Vec<&'a Function>, FxHa
         }
     };
     for item in &ast.items {
-        if let Item::Variable(Variable { initial: Some(initial), .. }) = item {
+        if let ModuleItem::Variable(PtxVariable { initial: Some(initial), .. }) = item {
             initial_names(initial, &mut |name| add(name, &mut found, &mut names));
         }
-        if let Item::Alias(_, target) = item {
+        if let ModuleItem::Alias(_, target) = item {
             add(target, &mut found, &mut names);
         }
     }
@@ -248,15 +256,15 @@ fn reachable<'a>(ast: &'a Ast, kernel: &'a Function) -> (Vec<&'a Function>, FxHa
     (found, names)
 }
 
-type SharedLayout = (FxHashMap<Position, u64>, Vec<(u32, u32, String)>, u32);
+type SharedLayout = (FxHashMap<TextPosition, u64>, Vec<(u32, u32, String)>, u32);
 
-/// Where the shared variables of a program lie, past the system's part: those with a size first, dynamic ones all behind
-/// them. Then their names, and the bytes until the dynamic ones.
-fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) -> Decoded<SharedLayout> {
-    let mut variables: Vec<&Variable> = Vec::new();
+/// Returns where the shared variables of a program lie, past the system's part: those with a size first, dynamic ones
+/// all behind them. Then their names, and the bytes until the dynamic ones.
+fn shared_layout(ast: &PtxAst, functions: &[&PtxFunction], names: &FxHashSet<&str>) -> Decoded<SharedLayout> {
+    let mut variables: Vec<&PtxVariable> = Vec::new();
     for item in &ast.items {
-        if let Item::Variable(variable) = item
-            && variable.space == Space::Shared
+        if let ModuleItem::Variable(variable) = item
+            && variable.space == StateSpace::Shared
             && names.contains(variable.name.as_str())
         {
             variables.push(variable);
@@ -265,16 +273,16 @@ fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) ->
     for function in functions {
         walk(function.body.as_deref().unwrap_or(&[]), &mut |statement| {
             if let Statement::Variable(variable) = statement
-                && variable.space == Space::Shared
+                && variable.space == StateSpace::Shared
             {
                 variables.push(variable);
             }
         });
     }
-    let dynamic = |variable: &Variable| variable.extents.first() == Some(&None);
+    let dynamic = |variable: &PtxVariable| variable.extents.first() == Some(&None);
     let (places, end) = layout(RESERVED_SHARED, variables.iter().filter(|each| !dynamic(each)).copied())?;
     let fixed = variables.iter().filter(|each| !dynamic(each)).zip(&places);
-    let mut addresses: FxHashMap<Position, u64> = FxHashMap::default();
+    let mut addresses: FxHashMap<TextPosition, u64> = FxHashMap::default();
     let mut named = Vec::new();
     for (variable, (start, size, _)) in fixed {
         addresses.insert(variable.position, u64::from(*start));
@@ -284,7 +292,7 @@ fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) ->
     for variable in variables.iter().filter(|each| dynamic(each)) {
         let (_, align) = variable_size(variable)?;
         let place = end.checked_next_multiple_of(align.max(16));
-        start = start.max(place.ok_or_else(|| Error::new(variable.position, "variables of more than 4 GiB"))?);
+        start = start.max(place.ok_or_else(|| PtxError::new(variable.position, "variables of more than 4 GiB"))?);
     }
     for variable in variables.iter().filter(|each| dynamic(each)) {
         addresses.insert(variable.position, u64::from(start));
@@ -292,37 +300,37 @@ fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) ->
     Ok((addresses, named, start - RESERVED_SHARED))
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> FunctionDecoder<'a> {
     /// Notes an error, up to as many as a parse reports.
-    pub(super) fn note(&mut self, error: Error) {
+    pub(super) fn note(&mut self, error: PtxError) {
         if self.errors.len() < MAX_ERRORS {
             self.errors.push(error);
         }
     }
 
     /// Lays out what functions take and give back, before any body is decoded, since calls need both sides.
-    fn interfaces(&mut self, kernel: &Function) -> Decoded<(Vec<ParameterInfo>, u32)> {
+    fn interfaces(&mut self, kernel: &PtxFunction) -> Decoded<(Vec<ParameterInfo>, u32)> {
         for index in 0..self.functions.len() {
             let function = self.functions[index];
             let mut info = FunctionInfo {
                 name: function.name.clone(),
                 entry: 0,
-                size: Base::default(),
+                size: FrameBase::default(),
                 pressure: function.body.as_deref().filter(|_| function.entry).and_then(pressure),
                 parameters: Vec::new(),
                 results: Vec::new(),
             };
             if !function.entry {
-                self.size = Base::default();
+                self.size = FrameBase::default();
                 self.local_top = 0;
-                self.scopes = vec![Scope::default()];
+                self.scopes = vec![BlockScope::default()];
                 for (list, into) in
                     [(&function.results, &mut info.results), (&function.parameters, &mut info.parameters)]
                 {
                     for variable in list {
                         match self.declare(variable) {
-                            Ok(Symbol::Register { file: File::Quad, .. }) => {
-                                self.note(Error::new(variable.position, QUAD_PASSED));
+                            Ok(PtxSymbol::Register { file: RegisterFile::Quad, .. }) => {
+                                self.note(PtxError::new(variable.position, QUAD_PASSED));
                             }
                             Ok(symbol) => into.push(place(&symbol)),
                             Err(error) => self.note(error),
@@ -339,18 +347,19 @@ impl<'a> Decoder<'a> {
     fn function(&mut self, index: usize) {
         let function = self.functions[index];
         self.current = index;
-        self.size = Base::default();
+        self.size = FrameBase::default();
         self.local_top = 0;
         self.carry = None;
         self.used = None;
         self.source = (0, 0, 0);
-        self.scopes = vec![Scope::default()];
+        self.scopes = vec![BlockScope::default()];
         self.infos[index].entry = self.code.len() as u32;
         if function.entry {
             match parameters(function) {
                 Ok((all, _)) => {
                     for (parameter, variable) in all.iter().zip(&function.parameters) {
-                        let symbol = Symbol::Memory { space: Space::Param, address: u64::from(parameter.offset) };
+                        let symbol =
+                            PtxSymbol::Memory { space: StateSpace::Param, address: u64::from(parameter.offset) };
                         match self.define(&parameter.name, symbol, variable.position) {
                             Ok(()) => self.note_array(variable),
                             Err(error) => self.note(error),
@@ -372,10 +381,10 @@ impl<'a> Decoder<'a> {
         self.body(function.body.as_deref().unwrap_or(&[]));
         // Control that falls off the end returns.
         self.position = function.position;
-        self.emit(Op::Return, Class::Control);
+        self.emit(DecodedOp::Return, InstClass::Control);
         if let Some(scope) = self.scopes.pop() {
             for (_, _, label, position) in scope.pending {
-                self.note(Error::new(position, format!("there is no label `{label}`")));
+                self.note(PtxError::new(position, format!("there is no label `{label}`")));
             }
         }
         let mut size = self.size;
@@ -383,9 +392,9 @@ impl<'a> Decoder<'a> {
         self.infos[index].size = size;
     }
 
-    /// Whether a vector load writes the register, and at most vector stores read it.
-    pub(super) fn is_copied(&mut self, register: &Operand) -> bool {
-        let Operand::Name(name) = register else { return false };
+    /// Returns true if a vector load writes the register, and at most vector stores read it.
+    pub(super) fn is_copied(&mut self, register: &PtxOperand) -> bool {
+        let PtxOperand::Name(name) = register else { return false };
         let body = self.functions[self.current].body.as_deref().unwrap_or(&[]);
         let used = self.used.get_or_insert_with(|| {
             let mut used = FxHashSet::default();
@@ -398,7 +407,7 @@ impl<'a> Decoder<'a> {
                 };
                 for operand in &instruction.operands {
                     let copies = copied.is_some_and(|copied| std::ptr::eq(copied, operand));
-                    if !(copies && matches!(operand, Operand::Vector(_))) {
+                    if !(copies && matches!(operand, PtxOperand::Vector(_))) {
                         operand_names(operand, &mut |name| _ = used.insert(name));
                     }
                 }
@@ -408,9 +417,9 @@ impl<'a> Decoder<'a> {
         !used.contains(name.as_str())
     }
 
-    pub(super) fn scope(&mut self) -> &mut Scope {
+    pub(super) fn scope(&mut self) -> &mut BlockScope {
         if self.scopes.is_empty() {
-            self.scopes.push(Scope::default());
+            self.scopes.push(BlockScope::default());
         }
         self.scopes.last_mut().expect("just made")
     }
@@ -438,7 +447,7 @@ impl<'a> Decoder<'a> {
                 }
                 Statement::Block(inner) => {
                     let top = self.local_top;
-                    self.scopes.push(Scope::default());
+                    self.scopes.push(BlockScope::default());
                     self.body(inner);
                     self.leave();
                     self.local_top = top;
@@ -446,12 +455,12 @@ impl<'a> Decoder<'a> {
                 Statement::Location(location) => self.source = (location.file, location.line, location.column),
                 Statement::Pragma(_) => {}
                 Statement::Targets { name, targets, .. } => {
-                    if let Err(error) = self.define(name, Symbol::Targets(targets.clone()), self.position) {
+                    if let Err(error) = self.define(name, PtxSymbol::Targets(targets.clone()), self.position) {
                         self.note(error);
                     }
                 }
                 Statement::Prototype { name, .. } => {
-                    if let Err(error) = self.define(name, Symbol::Prototype, self.position) {
+                    if let Err(error) = self.define(name, PtxSymbol::Prototype, self.position) {
                         self.note(error);
                     }
                 }
@@ -477,8 +486,8 @@ impl<'a> Decoder<'a> {
                 continue;
             };
             match &mut self.code[inst].op {
-                Op::Branch(to) => *to = *target,
-                Op::BranchTable { targets, .. } => targets[which] = *target,
+                DecodedOp::Branch(to) => *to = *target,
+                DecodedOp::BranchTable { targets, .. } => targets[which] = *target,
                 _ => {}
             }
         }
@@ -487,20 +496,20 @@ impl<'a> Decoder<'a> {
         scope.labels = labels;
     }
 
-    fn line(&mut self, instruction: &Instruction) -> Decoded<()> {
+    fn line(&mut self, instruction: &PtxInstruction) -> Decoded<()> {
         self.position = instruction.position;
         self.reads_special = match instruction.opcode.as_str() {
             "mov" => true,
-            "cvt" => instruction.modifiers.iter().filter_map(|name| Type::parse(name)).all(Type::is_integer),
+            "cvt" => instruction.modifiers.iter().filter_map(|name| PtxType::parse(name)).all(PtxType::is_integer),
             _ => false,
         };
         let guard = match &instruction.guard {
             None => None,
             Some((negated, name)) => {
-                let Some(Symbol::Register { file: File::Predicate, slot, .. }) = self.find(name) else {
-                    return Err(Error::new(instruction.position, format!("`{name}` is no predicate")));
+                let Some(PtxSymbol::Register { file: RegisterFile::Predicate, slot, .. }) = self.find(name) else {
+                    return Err(PtxError::new(instruction.position, format!("`{name}` is no predicate")));
                 };
-                Some(Test::Register { slot, negated: *negated })
+                Some(PredicateTest::Register { slot, negated: *negated })
             }
         };
         let (op, class) = self.instruction(instruction)?;
@@ -512,13 +521,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// Adds an instruction at the current place.
-    pub(super) fn emit(&mut self, op: Op, class: Class) {
+    pub(super) fn emit(&mut self, op: DecodedOp, class: InstClass) {
         let index = self.code.len() as u32;
-        self.code.push(Inst { op, index, guard: None, class, position: self.position, source: self.source });
+        self.code.push(DecodedInst { op, index, guard: None, class, position: self.position, source: self.source });
     }
 
-    /// What `name` stands for here.
-    pub(super) fn find(&self, name: &str) -> Option<Symbol> {
+    /// Returns what `name` stands for here.
+    pub(super) fn find(&self, name: &str) -> Option<PtxSymbol> {
         if let Some(symbol) = self.scopes.iter().rev().find_map(|scope| scope.find(name)) {
             return Some(symbol);
         }
@@ -526,16 +535,16 @@ impl<'a> Decoder<'a> {
             return Some(self.globals.symbol(*address));
         }
         let shared = self.ast.items.iter().find_map(|item| match item {
-            Item::Variable(variable) if variable.name == name => self.shared.get(&variable.position),
+            ModuleItem::Variable(variable) if variable.name == name => self.shared.get(&variable.position),
             _ => None,
         });
-        shared.map(|address| Symbol::Memory { space: Space::Shared, address: *address })
+        shared.map(|address| PtxSymbol::Memory { space: StateSpace::Shared, address: *address })
     }
 
     /// The index of a function of the program, aliases included.
     pub(super) fn function_index(&self, name: &str) -> Option<usize> {
         let aliased = self.ast.items.iter().find_map(|item| match item {
-            Item::Alias(alias, target) if alias == name => Some(target.as_str()),
+            ModuleItem::Alias(alias, target) if alias == name => Some(target.as_str()),
             _ => None,
         });
         let name = aliased.unwrap_or(name);
@@ -549,11 +558,11 @@ impl<'a> Decoder<'a> {
     }
 
     /// A register nobody else uses.
-    pub(super) fn fresh(&mut self, file: File) -> u32 {
+    pub(super) fn fresh(&mut self, file: RegisterFile) -> u32 {
         let counter = match file {
-            File::Word => &mut self.size.words,
-            File::Double | File::Quad => &mut self.size.doubles,
-            File::Predicate => &mut self.size.predicates,
+            RegisterFile::Word => &mut self.size.words,
+            RegisterFile::Double | RegisterFile::Quad => &mut self.size.doubles,
+            RegisterFile::Predicate => &mut self.size.predicates,
         };
         *counter += file.places();
         *counter - file.places()
@@ -564,53 +573,53 @@ impl<'a> Decoder<'a> {
         match self.carry {
             Some(slot) => slot,
             None => {
-                let slot = self.fresh(File::Predicate);
+                let slot = self.fresh(RegisterFile::Predicate);
                 self.carry = Some(slot);
                 slot
             }
         }
     }
 
-    /// Whether `name` is still free in the innermost scope.
-    fn unused(&mut self, name: &str, position: Position) -> Decoded<()> {
+    /// Tells whether `name` is still free in the innermost scope.
+    fn unused(&mut self, name: &str, position: TextPosition) -> Decoded<()> {
         let scope = self.scope();
         if scope.find(name).is_none() && !scope.labels.contains_key(name) {
             return Ok(());
         }
-        Err(Error::new(position, format!("`{name}` is declared twice in one scope")))
+        Err(PtxError::new(position, format!("`{name}` is declared twice in one scope")))
     }
 
-    fn define(&mut self, name: &str, symbol: Symbol, position: Position) -> Decoded<()> {
+    fn define(&mut self, name: &str, symbol: PtxSymbol, position: TextPosition) -> Decoded<()> {
         self.unused(name, position)?;
         self.scope().symbols.insert(name.to_owned(), symbol);
         Ok(())
     }
 
-    fn note_array(&mut self, variable: &Variable) {
+    fn note_array(&mut self, variable: &PtxVariable) {
         if let Some(bytes) = array_element(variable) {
             self.scope().arrays.insert(variable.name.clone(), bytes);
         }
     }
 
-    fn declare(&mut self, variable: &Variable) -> Decoded<Symbol> {
-        let fail = |message: String| Err(Error::new(variable.position, message));
+    fn declare(&mut self, variable: &PtxVariable) -> Decoded<PtxSymbol> {
+        let fail = |message: String| Err(PtxError::new(variable.position, message));
         let symbol = match variable.space {
-            Space::Reg => {
-                let Some(ty) = Type::parse(&variable.ty) else {
+            StateSpace::Reg => {
+                let Some(ty) = PtxType::parse(&variable.ty) else {
                     return fail(format!("`.{}` is no type", variable.ty));
                 };
                 let file = match ty.bits() {
-                    1 => File::Predicate,
-                    8 | 16 | 32 => File::Word,
-                    64 => File::Double,
-                    128 if variable.lanes == 1 => File::Quad,
+                    1 => RegisterFile::Predicate,
+                    8 | 16 | 32 => RegisterFile::Word,
+                    64 => RegisterFile::Double,
+                    128 if variable.lanes == 1 => RegisterFile::Quad,
                     _ => return fail(format!("the simulator has no registers of type `.{}`", variable.ty)),
                 };
                 let count = variable.count.unwrap_or(1).max(1);
                 let counter = match file {
-                    File::Word => &mut self.size.words,
-                    File::Double | File::Quad => &mut self.size.doubles,
-                    File::Predicate => &mut self.size.predicates,
+                    RegisterFile::Word => &mut self.size.words,
+                    RegisterFile::Double | RegisterFile::Quad => &mut self.size.doubles,
+                    RegisterFile::Predicate => &mut self.size.predicates,
                 };
                 let first = *counter;
                 let places = count.saturating_mul(variable.lanes * file.places());
@@ -619,7 +628,7 @@ impl<'a> Decoder<'a> {
                 }
                 *counter += places;
                 if variable.count.is_some() {
-                    let family = Family { file, first, count, lanes: variable.lanes, ty };
+                    let family = RegisterFamily { file, first, count, lanes: variable.lanes, ty };
                     let scope = self.scope();
                     let covered = scope.symbols.keys().any(|name| {
                         name.strip_prefix(&variable.name).is_some_and(|digits| family.number(digits).is_some())
@@ -628,11 +637,11 @@ impl<'a> Decoder<'a> {
                         return fail(format!("registers `{}<…>` are declared twice in one scope", variable.name));
                     }
                     scope.families.insert(variable.name.clone(), family);
-                    return Ok(Symbol::Register { file, slot: first, ty });
+                    return Ok(PtxSymbol::Register { file, slot: first, ty });
                 }
-                Symbol::registers(file, first, variable.lanes, ty)
+                PtxSymbol::registers(file, first, variable.lanes, ty)
             }
-            Space::Local | Space::Param => {
+            StateSpace::Local | StateSpace::Param => {
                 let (size, align) = variable_size(variable)?;
                 let offset = self.local_top.next_multiple_of(align);
                 if offset.saturating_add(size) > MAX_LOCAL {
@@ -640,13 +649,13 @@ impl<'a> Decoder<'a> {
                 }
                 self.local_top = offset + size;
                 self.size.local = self.size.local.max(self.local_top);
-                Symbol::Frame { offset, size }
+                PtxSymbol::Frame { offset, size }
             }
-            Space::Shared => match self.shared.get(&variable.position) {
-                Some(address) => Symbol::Memory { space: Space::Shared, address: *address },
+            StateSpace::Shared => match self.shared.get(&variable.position) {
+                Some(address) => PtxSymbol::Memory { space: StateSpace::Shared, address: *address },
                 None => return fail(format!("`{}` has no place in shared memory", variable.name)),
             },
-            Space::Global | Space::Const => {
+            StateSpace::Global | StateSpace::Const => {
                 // Variables of functions that keep their values; the module laid them out with its own.
                 match self.globals.by_position.get(&variable.position) {
                     Some(address) => self.globals.symbol(*address),
@@ -659,18 +668,18 @@ impl<'a> Decoder<'a> {
         Ok(symbol)
     }
 
-    /// How much local memory the deepest chain of calls takes.
+    /// Returns how much local memory the deepest chain of calls takes.
     fn local_bytes(&self) -> u32 {
         let mut callees: Vec<Vec<usize>> = vec![Vec::new(); self.infos.len()];
         let mut indirect = false;
         for (index, info) in self.infos.iter().enumerate() {
             let end = self.infos.get(index + 1).map_or(self.code.len(), |next| next.entry as usize);
             for inst in &self.code[info.entry as usize..end] {
-                if let Op::Call(call) = &inst.op {
+                if let DecodedOp::Call(call) = &inst.op {
                     match &call.target {
-                        Target::Function(callee) => callees[index].push(*callee),
-                        Target::Pointer(_) => indirect = true,
-                        Target::Host(_) => {}
+                        CallTarget::Function(callee) => callees[index].push(*callee),
+                        CallTarget::Pointer(_) => indirect = true,
+                        CallTarget::Host(_) => {}
                     }
                 }
             }
@@ -696,16 +705,20 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Where a declared parameter lies.
-fn place(symbol: &Symbol) -> Place {
+/// Returns where a declared parameter lies.
+fn place(symbol: &PtxSymbol) -> ParamPlace {
     match symbol {
-        Symbol::Register { file: File::Word, slot, ty } => Place::Word(Source::Register(*slot), ty.bits()),
-        Symbol::Register { file: File::Double, slot, .. } => Place::Double(Source::Register(*slot)),
-        Symbol::Register { file: File::Predicate, slot, .. } => {
-            Place::Predicate(Test::Register { slot: *slot, negated: false })
+        PtxSymbol::Register { file: RegisterFile::Word, slot, ty } => {
+            ParamPlace::Word(SourceOperand::Register(*slot), ty.bits())
         }
-        Symbol::Vector(all) => Place::Vector(all.iter().map(place).collect()),
-        Symbol::Frame { offset, size, .. } => Place::Memory { offset: *offset, size: *size },
-        _ => Place::Memory { offset: 0, size: 0 },
+        PtxSymbol::Register { file: RegisterFile::Double, slot, .. } => {
+            ParamPlace::Double(SourceOperand::Register(*slot))
+        }
+        PtxSymbol::Register { file: RegisterFile::Predicate, slot, .. } => {
+            ParamPlace::Predicate(PredicateTest::Register { slot: *slot, negated: false })
+        }
+        PtxSymbol::Vector(all) => ParamPlace::Vector(all.iter().map(place).collect()),
+        PtxSymbol::Frame { offset, size, .. } => ParamPlace::Memory { offset: *offset, size: *size },
+        _ => ParamPlace::Memory { offset: 0, size: 0 },
     }
 }

@@ -1,13 +1,13 @@
 //! f16 and bf16 arithmetic, one or two to a register (PTX ISA 9.0 §9.7.4).
 
-use super::function::Decoder;
-use super::op::Op;
-use super::types::Type;
-use super::{Class, Decoded, Line};
+use super::function::FunctionDecoder;
+use super::op::DecodedOp;
+use super::types::PtxType;
+use super::{Decoded, InstClass, InstructionLine};
 use crate::exec::registers::Compute;
-use crate::number::half::{Bf16Bits, F16Bits, Half};
+use crate::number::half::{Bf16Bits, F16Bits, HalfFormat};
 
-/// Which format, and whether there are two.
+/// Says which format, and whether there are two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HalfKind {
     brain: bool,
@@ -15,42 +15,42 @@ pub(super) struct HalfKind {
 }
 
 impl HalfKind {
-    pub(super) fn of(ty: Type) -> Option<HalfKind> {
+    pub(super) fn of(ty: PtxType) -> Option<HalfKind> {
         let (brain, packed) = match ty {
-            Type::F16 => (false, false),
-            Type::F16x2 => (false, true),
-            Type::Bf16 => (true, false),
-            Type::Bf16x2 => (true, true),
+            PtxType::F16 => (false, false),
+            PtxType::F16x2 => (false, true),
+            PtxType::Bf16 => (true, false),
+            PtxType::Bf16x2 => (true, true),
             _ => return None,
         };
         Some(HalfKind { brain, packed })
     }
 }
 
-/// What `.oob` looks for, by which copies of tensors fill what is out of bounds. The manual does not give the bits
-/// (PTX ISA 9.0 §5.5); these are those of GPUs that have such copies.
+/// Holds what `.oob` looks for, by which copies of tensors fill what is out of bounds. The manual does not give the
+/// bits (PTX ISA 9.0 §5.5); these are those of GPUs that have such copies.
 const OUT_OF_BOUNDS: u16 = 0x7ff7;
 
-/// What is done to operands and results.
+/// Describes what is done to operands and results.
 #[derive(Clone, Copy)]
-struct Finish {
+struct HalfFinish {
     ftz: bool,
     saturate: bool,
     relu: bool,
 }
 
-impl Finish {
+impl HalfFinish {
     fn is_nothing(self) -> bool {
         !(self.ftz || self.saturate || self.relu)
     }
 
     #[inline]
-    fn operand<H: Half>(self, x: H) -> H {
+    fn operand<H: HalfFormat>(self, x: H) -> H {
         if self.ftz { x.flushed() } else { x }
     }
 
     #[inline]
-    fn result<H: Half>(self, x: H) -> H {
+    fn result<H: HalfFormat>(self, x: H) -> H {
         let x = self.operand(x);
         let value = x.to_f32();
         if value.is_nan() {
@@ -64,8 +64,8 @@ impl Finish {
     }
 }
 
-impl Decoder<'_> {
-    pub(super) fn half(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+impl FunctionDecoder<'_> {
+    pub(super) fn half(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let ty = line.mods.ty()?;
         let Some(kind) = HalfKind::of(ty) else { return line.mods.no_type(ty) };
         let compute = if kind.brain {
@@ -73,17 +73,22 @@ impl Decoder<'_> {
         } else {
             self.half_of::<F16Bits>(line, ty, kind)?
         };
-        Ok((Op::Compute(compute), Class::Half))
+        Ok((DecodedOp::Compute(compute), InstClass::Half))
     }
 
-    fn half_of<H: Half>(&mut self, line: &mut Line<'_>, ty: Type, kind: HalfKind) -> Decoded<Compute> {
+    fn half_of<H: HalfFormat>(
+        &mut self,
+        line: &mut InstructionLine<'_>,
+        ty: PtxType,
+        kind: HalfKind,
+    ) -> Decoded<Compute> {
         let opcode = line.instruction.opcode.as_str();
         let (sums, fused) = (matches!(opcode, "add" | "sub" | "mul"), opcode == "fma");
         let rounds = (sums || fused) && line.mods.take("rn");
         if fused && !rounds {
             return line.error("`fma` of halves needs `.rn`");
         }
-        let finish = Finish {
+        let finish = HalfFinish {
             ftz: !kind.brain && line.mods.take("ftz"),
             saturate: !kind.brain && (sums || fused) && line.mods.take("sat"),
             relu: fused && line.mods.take("relu"),
@@ -154,10 +159,10 @@ impl Decoder<'_> {
         }
     }
 
-    fn half_binary<H: Half>(
+    fn half_binary<H: HalfFormat>(
         &mut self,
-        line: &Line<'_>,
-        ty: Type,
+        line: &InstructionLine<'_>,
+        ty: PtxType,
         kind: HalfKind,
         f: impl Fn(H, H) -> H + Send + Sync + 'static,
     ) -> Decoded<Compute> {
@@ -168,12 +173,12 @@ impl Decoder<'_> {
     }
 
     /// A sum or product, computed in f32. The plain case has its own loop, so that it vectorises.
-    fn half_rounded<H: Half>(
+    fn half_rounded<H: HalfFormat>(
         &mut self,
-        line: &Line<'_>,
-        ty: Type,
+        line: &InstructionLine<'_>,
+        ty: PtxType,
         kind: HalfKind,
-        finish: Finish,
+        finish: HalfFinish,
         f: impl Fn(f32, f32) -> f32 + Send + Sync + 'static,
     ) -> Decoded<Compute> {
         if finish.is_nothing() {
@@ -188,13 +193,13 @@ impl Decoder<'_> {
     /// A function of halves, computed in f32.
     pub(super) fn half_function(
         &mut self,
-        line: &Line<'_>,
-        ty: Type,
+        line: &InstructionLine<'_>,
+        ty: PtxType,
         kind: HalfKind,
         ftz: bool,
         f: fn(f32) -> f32,
     ) -> Decoded<Compute> {
-        let finish = Finish { ftz, saturate: false, relu: false };
+        let finish = HalfFinish { ftz, saturate: false, relu: false };
         macro_rules! map {
             ($half:ty) => {{
                 let f = move |a: $half| finish.result(<$half>::from_f32(f(finish.operand(a).to_f32())));
@@ -209,23 +214,23 @@ impl Decoder<'_> {
     }
 }
 
-/// Which half of a register.
+/// Says which half of a register.
 #[derive(Clone, Copy)]
-struct Place(u32);
+struct HalfPlace(u32);
 
-impl Place {
+impl HalfPlace {
     #[inline]
-    fn of<H: Half>(self, word: u32) -> H {
+    fn of<H: HalfFormat>(self, word: u32) -> H {
         H::from_bits((word >> self.0) as u16)
     }
 }
 
 /// A register of what `f` gives for either half.
 #[inline]
-fn each_half<H: Half>(f: impl Fn(Place) -> H) -> u32 {
+fn each_half<H: HalfFormat>(f: impl Fn(HalfPlace) -> H) -> u32 {
     let mut word = 0;
     for bit in [0, 16] {
-        word |= u32::from(f(Place(bit)).bits()) << bit;
+        word |= u32::from(f(HalfPlace(bit)).bits()) << bit;
     }
     word
 }

@@ -1,13 +1,13 @@
 //! Integer arithmetic (PTX ISA 9.0 §9.7.1 and §9.7.2, extended precision).
 
-use super::function::Decoder;
-use super::op::Op;
-use super::types::Type;
-use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, LANES, Slot, Source, Value, Word, map2, map3, put};
+use super::function::FunctionDecoder;
+use super::op::DecodedOp;
+use super::types::PtxType;
+use super::{Decoded, InstClass, InstructionLine};
+use crate::exec::registers::{Compute, LANES, LaneValue, RegisterWord, Slot, SourceOperand, map2, map3, put};
 
-/// What arithmetic on integers of some type needs.
-pub(super) trait Integer: Value + Ord {
+/// Describes what arithmetic on integers of some type needs.
+pub(super) trait IntegerType: LaneValue + Ord {
     fn widened(self) -> i128;
     /// The low bits.
     fn wrapped(value: i128) -> Self;
@@ -16,7 +16,7 @@ pub(super) trait Integer: Value + Ord {
 
 macro_rules! integers {
     ($($ty:ty),*) => {
-        $(impl Integer for $ty {
+        $(impl IntegerType for $ty {
             #[inline]
             fn widened(self) -> i128 { self.into() }
             #[inline]
@@ -32,27 +32,27 @@ integers!(u16, i16, u32, i32, u64, i64);
 macro_rules! by_integer {
     ($line:expr, $ty:expr, $T:ident => $body:expr) => {
         match $ty {
-            Type::U(16) | Type::B(16) => {
+            PtxType::U(16) | PtxType::B(16) => {
                 type $T = u16;
                 $body
             }
-            Type::S(16) => {
+            PtxType::S(16) => {
                 type $T = i16;
                 $body
             }
-            Type::U(32) | Type::B(32) => {
+            PtxType::U(32) | PtxType::B(32) => {
                 type $T = u32;
                 $body
             }
-            Type::S(32) => {
+            PtxType::S(32) => {
                 type $T = i32;
                 $body
             }
-            Type::U(64) | Type::B(64) => {
+            PtxType::U(64) | PtxType::B(64) => {
                 type $T = u64;
                 $body
             }
-            Type::S(64) => {
+            PtxType::S(64) => {
                 type $T = i64;
                 $body
             }
@@ -62,15 +62,16 @@ macro_rules! by_integer {
 }
 pub(super) use by_integer;
 
-/// Which part of a product.
+/// Says which part of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum ProductPart {
     Low,
     High,
     Wide,
 }
 
-const PARTS: &[(&str, Part)] = &[("lo", Part::Low), ("hi", Part::High), ("wide", Part::Wide)];
+const PARTS: &[(&str, ProductPart)] =
+    &[("lo", ProductPart::Low), ("hi", ProductPart::High), ("wide", ProductPart::Wide)];
 
 /// Signed 24-bit value of a register, or unsigned.
 fn low24(value: u32, signed: bool) -> i128 {
@@ -78,15 +79,15 @@ fn low24(value: u32, signed: bool) -> i128 {
 }
 
 /// Both halves of a word.
-fn pairwise<T: Value<Word = u32>>(f: impl Fn(T, T) -> T) -> impl Fn(u32, u32) -> u32 {
+fn pairwise<T: LaneValue<Word = u32>>(f: impl Fn(T, T) -> T) -> impl Fn(u32, u32) -> u32 {
     move |a, b| {
         let low = f(T::from_word(a & 0xffff), T::from_word(b & 0xffff)).into_word();
         low & 0xffff | f(T::from_word(a >> 16), T::from_word(b >> 16)).into_word() << 16
     }
 }
 
-impl Decoder<'_> {
-    pub(super) fn integer(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+impl FunctionDecoder<'_> {
+    pub(super) fn integer(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let opcode = line.instruction.opcode.as_str();
         let multiplies = matches!(opcode, "mul" | "mad" | "madc" | "mul24" | "mad24" | "dp2a");
         let part = if multiplies { line.mods.take_of(PARTS) } else { None };
@@ -98,21 +99,21 @@ impl Decoder<'_> {
             return self.dot_product(line, part);
         }
         let ty = line.mods.ty()?;
-        // Of products, the upper half alone.
-        let has_saturation = ty == Type::S(32) && matches!(part, None | Some(Part::High)) && !carry_out;
+        // The upper half alone of products.
+        let has_saturation = ty == PtxType::S(32) && matches!(part, None | Some(ProductPart::High)) && !carry_out;
         if saturating && !has_saturation {
             return line.error(format!("`{opcode}` has no `.sat` with `.{}`", ty.name()));
         }
-        if relu && !matches!(ty, Type::S(32) | Type::S16x2) {
+        if relu && !matches!(ty, PtxType::S(32) | PtxType::S16x2) {
             return line.error(format!("`{opcode}` has no `.relu` with `.{}`", ty.name()));
         }
         if matches!(opcode, "mad" | "madc")
-            && !matches!(part, Some(Part::Low | Part::High))
+            && !matches!(part, Some(ProductPart::Low | ProductPart::High))
             && (carry_out || opcode == "madc")
         {
             return line.error("a product with a carry needs `.lo` or `.hi`");
         }
-        let packed = matches!(ty, Type::U16x2 | Type::S16x2);
+        let packed = matches!(ty, PtxType::U16x2 | PtxType::S16x2);
         if !packed && carry_out || matches!(opcode, "addc" | "subc" | "madc") {
             return self.with_carry(line, ty, part, carry_out);
         }
@@ -127,24 +128,26 @@ impl Decoder<'_> {
             ("sub", _) if saturating => self.binary::<i32>(line, ty, |a, b| a.saturating_sub(b))?,
             ("add", _) => by_integer!(line, ty, T => self.binary::<T>(line, ty, |a, b| a.wrapping_add(b))?),
             ("sub", _) => by_integer!(line, ty, T => self.binary::<T>(line, ty, |a, b| a.wrapping_sub(b))?),
-            ("mul", Some(Part::Low)) => {
+            ("mul", Some(ProductPart::Low)) => {
                 by_integer!(line, ty, T => self.binary::<T>(line, ty, |a, b| a.wrapping_mul(b))?)
             }
-            ("mul", Some(Part::High)) => by_integer!(line, ty, T => {
+            ("mul", Some(ProductPart::High)) => by_integer!(line, ty, T => {
                 self.binary::<T>(line, ty, |a, b| T::wrapped((a.widened().wrapping_mul(b.widened())) >> T::BITS))?
             }),
-            ("mul" | "mad", Some(Part::Wide)) => self.wide(line, ty)?,
-            ("mad", Some(Part::Low)) => by_integer!(line, ty, T => {
+            ("mul" | "mad", Some(ProductPart::Wide)) => self.wide(line, ty)?,
+            ("mad", Some(ProductPart::Low)) => by_integer!(line, ty, T => {
                 self.ternary::<T>(line, ty, |a, b, c| a.wrapping_mul(b).wrapping_add(c))?
             }),
-            ("mad", Some(Part::High)) if saturating => self.ternary::<i32>(line, ty, |a, b, c| {
+            ("mad", Some(ProductPart::High)) if saturating => self.ternary::<i32>(line, ty, |a, b, c| {
                 i32::saturated(((a.widened() * b.widened()) >> 32) + c.widened())
             })?,
-            ("mad", Some(Part::High)) => by_integer!(line, ty, T => self.ternary::<T>(line, ty, |a, b, c| {
+            ("mad", Some(ProductPart::High)) => by_integer!(line, ty, T => self.ternary::<T>(line, ty, |a, b, c| {
                 T::wrapped((a.widened().wrapping_mul(b.widened()) >> T::BITS).wrapping_add(c.widened()))
             })?),
             ("mul" | "mad", None) => return line.error("an integer product needs `.lo`, `.hi` or `.wide`"),
-            ("mul24" | "mad24", Some(part @ (Part::Low | Part::High))) => self.product24(line, ty, part, saturating)?,
+            ("mul24" | "mad24", Some(part @ (ProductPart::Low | ProductPart::High))) => {
+                self.product24(line, ty, part, saturating)?
+            }
             ("sad", _) => by_integer!(line, ty, T => {
                 self.ternary::<T>(line, ty, |a, b, c| T::wrapped((a.widened() - b.widened()).abs() + c.widened()))?
             }),
@@ -165,17 +168,17 @@ impl Decoder<'_> {
             ("max", _) => by_integer!(line, ty, T => self.binary::<T>(line, ty, |a, b| a.max(b))?),
             _ => return line.mods.no_type(ty),
         };
-        Ok((Op::Compute(compute), Class::Integer))
+        Ok((DecodedOp::Compute(compute), InstClass::Integer))
     }
 
     /// `mul.wide` and `mad.wide`: the result has twice the bits.
-    fn wide(&mut self, line: &Line<'_>, ty: Type) -> Decoded<Compute> {
+    fn wide(&mut self, line: &InstructionLine<'_>, ty: PtxType) -> Decoded<Compute> {
         let all = &line.instruction.operands;
         let adds = line.instruction.opcode == "mad";
         line.check(3 + usize::from(adds), 3 + usize::from(adds))?;
         macro_rules! widen {
             ($narrow:ty, $wide:ty, $result:expr) => {{
-                let d = self.slot::<<$wide as Value>::Word>(&all[0], $result)?;
+                let d = self.slot::<<$wide as LaneValue>::Word>(&all[0], $result)?;
                 let (a, b) = (self.source(&all[1], ty)?, self.source(&all[2], ty)?);
                 if adds {
                     let c = self.source(&all[3], $result)?;
@@ -188,22 +191,28 @@ impl Decoder<'_> {
             }};
         }
         Ok(match ty {
-            Type::U(16) => widen!(u16, u32, Type::U(32)),
-            Type::S(16) => widen!(i16, i32, Type::S(32)),
-            Type::U(32) => widen!(u32, u64, Type::U(64)),
-            Type::S(32) => widen!(i32, i64, Type::S(64)),
+            PtxType::U(16) => widen!(u16, u32, PtxType::U(32)),
+            PtxType::S(16) => widen!(i16, i32, PtxType::S(32)),
+            PtxType::U(32) => widen!(u32, u64, PtxType::U(64)),
+            PtxType::S(32) => widen!(i32, i64, PtxType::S(64)),
             other => return line.mods.no_type(other),
         })
     }
 
     /// Products of the lower 24 bits.
-    fn product24(&mut self, line: &mut Line<'_>, ty: Type, part: Part, saturating: bool) -> Decoded<Compute> {
+    fn product24(
+        &mut self,
+        line: &mut InstructionLine<'_>,
+        ty: PtxType,
+        part: ProductPart,
+        saturating: bool,
+    ) -> Decoded<Compute> {
         let signed = ty.is_signed();
-        if !matches!(ty, Type::U(32) | Type::S(32)) {
+        if !matches!(ty, PtxType::U(32) | PtxType::S(32)) {
             return line.mods.no_type(ty);
         }
-        // Of the 48 bits, the upper or lower 32.
-        let shift = if part == Part::High { 16 } else { 0 };
+        // The upper or lower 32 of the 48 bits.
+        let shift = if part == ProductPart::High { 16 } else { 0 };
         if line.instruction.opcode == "mul24" {
             self.binary::<u32>(line, ty, move |a, b| ((low24(a, signed) * low24(b, signed)) >> shift) as u32)
         } else {
@@ -218,8 +227,13 @@ impl Decoder<'_> {
         }
     }
 
-    fn packed_integer(&mut self, line: &Line<'_>, ty: Type, relu: bool) -> Decoded<(Op, Class)> {
-        let signed = ty == Type::S16x2;
+    fn packed_integer(
+        &mut self,
+        line: &InstructionLine<'_>,
+        ty: PtxType,
+        relu: bool,
+    ) -> Decoded<(DecodedOp, InstClass)> {
+        let signed = ty == PtxType::S16x2;
         let compute = match (line.instruction.opcode.as_str(), signed) {
             ("add", _) => self.binary::<u32>(line, ty, pairwise(u16::wrapping_add))?,
             ("sub", _) => self.binary::<u32>(line, ty, pairwise(u16::wrapping_sub))?,
@@ -231,16 +245,22 @@ impl Decoder<'_> {
             ("max", true) => self.binary::<u32>(line, ty, pairwise(<i16 as Ord>::max))?,
             _ => return line.mods.no_type(ty),
         };
-        Ok((Op::Compute(compute), Class::Integer))
+        Ok((DecodedOp::Compute(compute), InstClass::Integer))
     }
 
-    fn with_carry(&mut self, line: &Line<'_>, ty: Type, part: Option<Part>, writes: bool) -> Decoded<(Op, Class)> {
+    fn with_carry(
+        &mut self,
+        line: &InstructionLine<'_>,
+        ty: PtxType,
+        part: Option<ProductPart>,
+        writes: bool,
+    ) -> Decoded<(DecodedOp, InstClass)> {
         let opcode = line.instruction.opcode.as_str();
         let signed = ty.is_signed();
         let carry = self.carry();
         let reads = opcode.ends_with('c');
         let initial = if opcode.starts_with("sub") { !0 } else { 0 };
-        let rule = Carry { slot: carry, reads, writes, initial };
+        let rule = CarryUse { slot: carry, reads, writes, initial };
         macro_rules! chain {
             ($word:ty, $half:expr) => {{
                 let all = &line.instruction.operands;
@@ -250,7 +270,7 @@ impl Decoder<'_> {
                 let (a, b) = (self.source::<$word>(&all[1], ty)?, self.source::<$word>(&all[2], ty)?);
                 if multiplies {
                     let c = self.source::<$word>(&all[3], ty)?;
-                    let shift = if part == Some(Part::High) { <$word>::BITS } else { 0 };
+                    let shift = if part == Some(ProductPart::High) { <$word>::BITS } else { 0 };
                     carry_chain(d, [a, b, c], rule, move |a: $word, b, c, carry| {
                         let product = if signed {
                             (($half(a) * $half(b)) >> shift) as $word
@@ -284,11 +304,15 @@ impl Decoder<'_> {
             64 => chain!(u64, |x: u64| i128::from(x as i64)),
             _ => return line.mods.no_type(ty),
         };
-        Ok((Op::Compute(compute), Class::Integer))
+        Ok((DecodedOp::Compute(compute), InstClass::Integer))
     }
 
     /// `dp4a` and `dp2a`: sums of products of bytes, or of halves and bytes.
-    fn dot_product(&mut self, line: &mut Line<'_>, part: Option<Part>) -> Decoded<(Op, Class)> {
+    fn dot_product(
+        &mut self,
+        line: &mut InstructionLine<'_>,
+        part: Option<ProductPart>,
+    ) -> Decoded<(DecodedOp, InstClass)> {
         let (a_type, b_type) = (line.mods.ty()?, line.mods.ty()?);
         let (a_signed, b_signed) = (a_type.is_signed(), b_type.is_signed());
         let narrow = |value: u32, bits: u32, at: u32, signed: bool| -> i32 {
@@ -296,34 +320,34 @@ impl Decoder<'_> {
             if signed { field as i32 >> (32 - bits) } else { (field >> (32 - bits)) as i32 }
         };
         let four = line.instruction.opcode == "dp4a";
-        if !four && !matches!(part, Some(Part::Low | Part::High)) {
+        if !four && !matches!(part, Some(ProductPart::Low | ProductPart::High)) {
             return line.error("`dp2a` needs `.lo` or `.hi`");
         }
-        let first = if part == Some(Part::High) { 2 } else { 0 };
-        let compute = self.ternary::<u32>(line, Type::U(32), move |a, b, c| {
+        let first = if part == Some(ProductPart::High) { 2 } else { 0 };
+        let compute = self.ternary::<u32>(line, PtxType::U(32), move |a, b, c| {
             let (n, bits, first) = if four { (4, 8, 0) } else { (2, 16, first) };
             let products =
                 (0..n).map(|at| narrow(a, bits, at, a_signed).wrapping_mul(narrow(b, 8, first + at, b_signed)) as u32);
             products.fold(c, u32::wrapping_add)
         })?;
-        Ok((Op::Compute(compute), Class::Integer))
+        Ok((DecodedOp::Compute(compute), InstClass::Integer))
     }
 }
 
-/// Which instructions of a chain read and write the carry.
+/// Says which instructions of a chain read and write the carry.
 #[derive(Clone, Copy)]
-struct Carry {
+struct CarryUse {
     slot: u32,
     reads: bool,
     writes: bool,
-    /// What lanes begin with where it is not read.
+    /// Holds what lanes begin with where it is not read.
     initial: u32,
 }
 
-fn carry_chain<T: Word>(
+fn carry_chain<T: RegisterWord>(
     d: Slot,
-    [a, b, c]: [Source<T>; 3],
-    carry: Carry,
+    [a, b, c]: [SourceOperand<T>; 3],
+    carry: CarryUse,
     f: impl Fn(T, T, T, bool) -> (T, bool) + Send + Sync + 'static,
 ) -> Compute {
     Box::new(move |registers, mask| {

@@ -1,11 +1,11 @@
 //! Logic, shifts and bits (PTX ISA 9.0 §9.7.1 from `popc` on, and §9.7.8).
 
-use super::function::Decoder;
-use super::op::Op;
-use super::types::Type;
-use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, Registers, map1, map2, map3};
-use crate::syntax::ast::Operand;
+use super::function::FunctionDecoder;
+use super::op::DecodedOp;
+use super::types::PtxType;
+use super::{Decoded, InstClass, InstructionLine};
+use crate::exec::registers::{Compute, RegisterFiles, map1, map2, map3};
+use crate::syntax::ast::PtxOperand;
 
 /// Runs a body with `$T` the unsigned type of 32 or 64 bits.
 macro_rules! by_width {
@@ -36,13 +36,13 @@ macro_rules! bitwise {
     };
 }
 
-impl Decoder<'_> {
-    pub(super) fn logic(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+impl FunctionDecoder<'_> {
+    pub(super) fn logic(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let opcode = line.instruction.opcode.as_str();
         let compute = match opcode {
             "and" | "or" | "xor" | "not" => {
                 let ty = line.mods.ty()?;
-                if ty == Type::Pred {
+                if ty == PtxType::Pred {
                     return self.predicate_logic(line);
                 }
                 match opcode {
@@ -73,11 +73,11 @@ impl Decoder<'_> {
             "bfe" | "bfi" | "szext" | "bmsk" => self.field(line)?,
             _ => self.count(line)?,
         };
-        Ok((Op::Compute(compute), Class::Integer))
+        Ok((DecodedOp::Compute(compute), InstClass::Integer))
     }
 
     /// Fields of bits.
-    fn field(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
+    fn field(&mut self, line: &mut InstructionLine<'_>) -> Decoded<Compute> {
         let all = &line.instruction.operands;
         Ok(match line.instruction.opcode.as_str() {
             "bfe" => {
@@ -87,8 +87,8 @@ impl Decoder<'_> {
                 by_width!(line, ty, T => map3(
                     self.slot::<T>(&all[0], ty)?,
                     self.source(&all[1], ty)?,
-                    self.source(&all[2], Type::U(32))?,
-                    self.source(&all[3], Type::U(32))?,
+                    self.source(&all[2], PtxType::U(32))?,
+                    self.source(&all[3], PtxType::U(32))?,
                     move |a: T, position: u32, length: u32| {
                         extract(a, position & 0xff, length & 0xff, T::BITS, signed) as T
                     },
@@ -100,10 +100,10 @@ impl Decoder<'_> {
                 by_width!(line, ty, T => {
                     let d = self.slot::<T>(&all[0], ty)?;
                     let (a, b) = (self.source::<T>(&all[1], ty)?, self.source::<T>(&all[2], ty)?);
-                    let position = self.source::<u32>(&all[3], Type::U(32))?;
-                    let length = self.source::<u32>(&all[4], Type::U(32))?;
+                    let position = self.source::<u32>(&all[3], PtxType::U(32))?;
+                    let length = self.source::<u32>(&all[4], PtxType::U(32))?;
                     // Two steps would need another register; the four operands go through one closure.
-                    Box::new(move |registers: &mut Registers, mask: u32| {
+                    Box::new(move |registers: &mut RegisterFiles, mask: u32| {
                         let mut out = [T::default(); 32];
                         for (lane, out) in out.iter_mut().enumerate() {
                             let at = position.get(registers)[lane] & 0xff;
@@ -141,21 +141,21 @@ impl Decoder<'_> {
         })
     }
 
-    /// How many bits are set, and where.
-    fn count(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
+    /// Returns the number of bits that are set, and where.
+    fn count(&mut self, line: &mut InstructionLine<'_>) -> Decoded<Compute> {
         let all = &line.instruction.operands;
         Ok(match line.instruction.opcode.as_str() {
             "popc" => {
                 let ty = line.mods.ty()?;
                 line.check(2, 2)?;
                 by_width!(line, ty, T => map1(
-                    self.slot::<u32>(&all[0], Type::U(32))?, self.source(&all[1], ty)?, |a: T| a.count_ones()))
+                    self.slot::<u32>(&all[0], PtxType::U(32))?, self.source(&all[1], ty)?, |a: T| a.count_ones()))
             }
             "clz" => {
                 let ty = line.mods.ty()?;
                 line.check(2, 2)?;
                 by_width!(line, ty, T => map1(
-                    self.slot::<u32>(&all[0], Type::U(32))?, self.source(&all[1], ty)?, |a: T| a.leading_zeros()))
+                    self.slot::<u32>(&all[0], PtxType::U(32))?, self.source(&all[1], ty)?, |a: T| a.leading_zeros()))
             }
             "bfind" => {
                 let amount = line.mods.take("shiftamt");
@@ -163,7 +163,7 @@ impl Decoder<'_> {
                 line.check(2, 2)?;
                 let signed = ty.is_signed();
                 by_width!(line, ty, T => map1(
-                    self.slot::<u32>(&all[0], Type::U(32))?,
+                    self.slot::<u32>(&all[0], PtxType::U(32))?,
                     self.source(&all[1], ty)?,
                     move |a: T| {
                         let a = if signed && a >> (T::BITS - 1) != 0 { !a } else { a };
@@ -182,8 +182,8 @@ impl Decoder<'_> {
                 map3(
                     self.slot::<u32>(&all[0], ty)?,
                     self.source(&all[1], ty)?,
-                    self.source(&all[2], Type::B(32))?,
-                    self.source(&all[3], Type::S(32))?,
+                    self.source(&all[2], PtxType::B(32))?,
+                    self.source(&all[3], PtxType::S(32))?,
                     find_nth_set,
                 )
             }
@@ -195,7 +195,7 @@ impl Decoder<'_> {
         })
     }
 
-    fn predicate_logic(&mut self, line: &Line<'_>) -> Decoded<(Op, Class)> {
+    fn predicate_logic(&mut self, line: &InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let opcode = line.instruction.opcode.as_str();
         let all = &line.instruction.operands;
         let count = if opcode == "not" { 2 } else { 3 };
@@ -215,10 +215,10 @@ impl Decoder<'_> {
                 registers.set_predicate(d, value, mask);
             }
         });
-        Ok((Op::Compute(compute), Class::Integer))
+        Ok((DecodedOp::Compute(compute), InstClass::Integer))
     }
 
-    fn shift(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
+    fn shift(&mut self, line: &mut InstructionLine<'_>) -> Decoded<Compute> {
         let ty = line.mods.ty()?;
         line.check(3, 3)?;
         let all = &line.instruction.operands;
@@ -228,7 +228,7 @@ impl Decoder<'_> {
             ($unsigned:ty, $signed:ty, $word:ty) => {{
                 let d = self.slot::<$word>(&all[0], ty)?;
                 let a = self.source::<$word>(&all[1], ty)?;
-                let b = self.source::<u32>(&all[2], Type::U(32))?;
+                let b = self.source::<u32>(&all[2], PtxType::U(32))?;
                 let last = <$unsigned>::BITS - 1;
                 if left {
                     map2(d, a, b, move |a: $unsigned, n: u32| if n > last { 0 } else { a << n })
@@ -248,12 +248,12 @@ impl Decoder<'_> {
     }
 
     /// `shf`: a shift of the 64 bits of `b` over `a`.
-    fn funnel(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
+    fn funnel(&mut self, line: &mut InstructionLine<'_>) -> Decoded<Compute> {
         let left = line.mods.need_of(&[("l", true), ("r", false)])?;
         let clamp = line.mods.need_of(&[("clamp", true), ("wrap", false)])?;
         let ty = line.mods.ty()?;
         if let [_, _, _, shift] = line.instruction.operands.as_slice() {
-            self.check_type(shift, Type::U(32))?;
+            self.check_type(shift, PtxType::U(32))?;
         }
         self.ternary::<u32>(line, ty, move |a, b, c| {
             let n = if clamp { c.min(32) } else { c & 31 };
@@ -262,14 +262,14 @@ impl Decoder<'_> {
         })
     }
 
-    fn lookup(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn lookup(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let combine = line.mods.take_of(&[("or", true), ("and", false)]);
         let ty = line.mods.ty()?;
         let also = usize::from(combine.is_some());
         line.check(5 + also, 5 + also)?;
         let all = &line.instruction.operands;
         let (d, p) = match &all[0] {
-            Operand::Pair(d, p) => (&**d, self.predicate_slot(p)?),
+            PtxOperand::Pair(d, p) => (&**d, self.predicate_slot(p)?),
             d => (d, None),
         };
         if combine.is_some() != p.is_some() {
@@ -277,7 +277,7 @@ impl Decoder<'_> {
         }
         let d = self.slot::<u32>(d, ty)?;
         let sources = [self.source(&all[1], ty)?, self.source(&all[2], ty)?, self.source::<u32>(&all[3], ty)?];
-        let Operand::Integer(table) = all[4] else { return line.error("`lop3` needs a constant table") };
+        let PtxOperand::Integer(table) = all[4] else { return line.error("`lop3` needs a constant table") };
         let q = if combine.is_some() { Some(self.test(&all[5])?) } else { None };
         let compute: Compute = Box::new(move |registers, mask| {
             let mut out = [0u32; 32];
@@ -292,10 +292,10 @@ impl Decoder<'_> {
             }
             crate::exec::registers::put(registers, d, &out, mask);
         });
-        Ok((Op::Compute(compute), Class::Integer))
+        Ok((DecodedOp::Compute(compute), InstClass::Integer))
     }
 
-    fn permute(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
+    fn permute(&mut self, line: &mut InstructionLine<'_>) -> Decoded<Compute> {
         let mode = line.mods.take_of(&[("f4e", 1), ("b4e", 2), ("rc8", 3), ("ecl", 4), ("ecr", 5), ("rc16", 6)]);
         let ty = line.mods.ty()?;
         let mode = mode.unwrap_or(0);

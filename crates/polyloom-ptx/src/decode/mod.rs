@@ -33,30 +33,30 @@ mod unguarded;
 mod video;
 mod warp;
 
-use crate::error::Error;
-use crate::syntax::ast::Instruction;
-use modifiers::Modifiers;
-use op::{Class, Op};
-use types::Type;
+use crate::error::PtxError;
+use crate::syntax::ast::PtxInstruction;
+use modifiers::ModifierReader;
+use op::{DecodedOp, InstClass};
+use types::PtxType;
 
 pub(crate) use function::decode;
-pub(crate) use symbol::{Globals, Symbol, declared, incomplete, is_opaque, repeated, variable_size};
+pub(crate) use symbol::{GlobalAddresses, PtxSymbol, declared, incomplete, is_opaque, repeated, variable_size};
 
 /// Forms of instructions that the simulator has in others, by a modifier that tells them.
 const LACKING: &[(&str, &str)] = &[("st", "bulk"), ("st", "async"), ("red", "async"), ("ldmatrix", "m8n16")];
 
-/// What decoding one instruction gives.
-pub(crate) type Decoded<T> = Result<T, Error>;
+/// Describes what decoding one instruction gives.
+pub(crate) type Decoded<T> = Result<T, PtxError>;
 
 /// One instruction while it is decoded.
-pub(crate) struct Line<'i> {
-    pub(crate) instruction: &'i Instruction,
-    pub(crate) mods: Modifiers<'i>,
+pub(crate) struct InstructionLine<'i> {
+    pub(crate) instruction: &'i PtxInstruction,
+    pub(crate) mods: ModifierReader<'i>,
 }
 
-impl Line<'_> {
+impl InstructionLine<'_> {
     pub(crate) fn error<T>(&self, message: impl Into<String>) -> Decoded<T> {
-        Err(Error::new(self.instruction.position, message))
+        Err(PtxError::new(self.instruction.position, message))
     }
 
     /// Between `least` and `most` operands, and no modifier that nobody took.
@@ -71,12 +71,12 @@ impl Line<'_> {
     }
 }
 
-impl function::Decoder<'_> {
+impl function::FunctionDecoder<'_> {
     /// One instruction of any kind.
-    fn instruction(&mut self, instruction: &Instruction) -> Decoded<(Op, Class)> {
-        let mut line = Line { instruction, mods: Modifiers::new(instruction) };
+    fn instruction(&mut self, instruction: &PtxInstruction) -> Decoded<(DecodedOp, InstClass)> {
+        let mut line = InstructionLine { instruction, mods: ModifierReader::new(instruction) };
         let line = &mut line;
-        let mut types = instruction.modifiers.iter().filter_map(|name| Type::parse(name));
+        let mut types = instruction.modifiers.iter().filter_map(|name| PtxType::parse(name));
         if let Some(wrong) = types.find(|ty| !ty.is_of(&instruction.opcode)) {
             return line.mods.no_type(wrong);
         }
@@ -111,13 +111,13 @@ impl function::Decoder<'_> {
         }
     }
 
-    fn arithmetic(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        let mut types = line.instruction.modifiers.iter().filter_map(|name| Type::parse(name));
+    fn arithmetic(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
+        let mut types = line.instruction.modifiers.iter().filter_map(|name| PtxType::parse(name));
         let (first, second) = (types.next(), types.next());
         match second.or(first) {
-            Some(narrow @ (Type::F16 | Type::Bf16)) if first == Some(Type::F32) => self.mixed(line, narrow),
-            Some(Type::F32 | Type::F64 | Type::F32x2) => self.float(line),
-            Some(Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2) => self.half(line),
+            Some(narrow @ (PtxType::F16 | PtxType::Bf16)) if first == Some(PtxType::F32) => self.mixed(line, narrow),
+            Some(PtxType::F32 | PtxType::F64 | PtxType::F32x2) => self.float(line),
+            Some(PtxType::F16 | PtxType::F16x2 | PtxType::Bf16 | PtxType::Bf16x2) => self.half(line),
             _ => self.integer(line),
         }
     }

@@ -1,26 +1,26 @@
 //! The modifiers of one instruction, taken one by one; what nobody takes is an error.
 
-use super::types::Type;
-use crate::error::{Error, Position};
+use super::types::PtxType;
+use crate::error::{PtxError, TextPosition};
 use crate::number::Rounding;
-use crate::syntax::ast::Instruction;
+use crate::syntax::ast::PtxInstruction;
 
-pub(crate) struct Modifiers<'i> {
+pub(crate) struct ModifierReader<'i> {
     opcode: &'i str,
-    position: Position,
+    position: TextPosition,
     left: Vec<&'i str>,
 }
 
-impl<'i> Modifiers<'i> {
-    pub(crate) fn new(instruction: &'i Instruction) -> Self {
-        Modifiers {
+impl<'i> ModifierReader<'i> {
+    pub(crate) fn new(instruction: &'i PtxInstruction) -> Self {
+        ModifierReader {
             opcode: &instruction.opcode,
             position: instruction.position,
             left: instruction.modifiers.iter().map(String::as_str).collect(),
         }
     }
 
-    /// Whether `name` was there.
+    /// Returns true if `name` was there.
     pub(crate) fn take(&mut self, name: &str) -> bool {
         let found = self.left.iter().position(|each| *each == name);
         if let Some(index) = found {
@@ -29,7 +29,7 @@ impl<'i> Modifiers<'i> {
         found.is_some()
     }
 
-    /// What the first modifier of `choices` stands for.
+    /// Returns what the first modifier of `choices` stands for.
     pub(crate) fn take_of<T: Copy>(&mut self, choices: &[(&str, T)]) -> Option<T> {
         let index = self.left.iter().position(|each| choices.iter().any(|(name, _)| name == each))?;
         let name = self.left.remove(index);
@@ -37,7 +37,7 @@ impl<'i> Modifiers<'i> {
     }
 
     /// As `take_of`, where one has to be there.
-    pub(crate) fn need_of<T: Copy>(&mut self, choices: &[(&str, T)]) -> Result<T, Error> {
+    pub(crate) fn need_of<T: Copy>(&mut self, choices: &[(&str, T)]) -> Result<T, PtxError> {
         self.take_of(choices).ok_or_else(|| {
             let names: Vec<String> = choices.iter().map(|(name, _)| format!("`.{name}`")).collect();
             self.error(format!("`{}` needs one of {}", self.opcode, names.join(", ")))
@@ -45,13 +45,13 @@ impl<'i> Modifiers<'i> {
     }
 
     /// The next type.
-    pub(crate) fn ty(&mut self) -> Result<Type, Error> {
+    pub(crate) fn ty(&mut self) -> Result<PtxType, PtxError> {
         self.optional_ty().ok_or_else(|| self.error(format!("`{}` needs a type", self.opcode)))
     }
 
-    pub(crate) fn optional_ty(&mut self) -> Option<Type> {
-        let index = self.left.iter().position(|each| Type::parse(each).is_some())?;
-        Type::parse(self.left.remove(index))
+    pub(crate) fn optional_ty(&mut self) -> Option<PtxType> {
+        let index = self.left.iter().position(|each| PtxType::parse(each).is_some())?;
+        PtxType::parse(self.left.remove(index))
     }
 
     pub(crate) fn rounding(&mut self) -> Option<Rounding> {
@@ -73,19 +73,19 @@ impl<'i> Modifiers<'i> {
         self.left.retain(|each| !each.starts_with(prefix));
     }
 
-    pub(crate) fn finish(&self) -> Result<(), Error> {
+    pub(crate) fn finish(&self) -> Result<(), PtxError> {
         match self.left.first() {
             None => Ok(()),
             Some(name) => Err(self.error(format!("the simulator has no `.{name}` for `{}`", self.opcode))),
         }
     }
 
-    pub(crate) fn error(&self, message: impl Into<String>) -> Error {
-        Error::new(self.position, message)
+    pub(crate) fn error(&self, message: impl Into<String>) -> PtxError {
+        PtxError::new(self.position, message)
     }
 
     /// `ty` does not go with the instruction.
-    pub(crate) fn no_type<T>(&self, ty: Type) -> Result<T, Error> {
+    pub(crate) fn no_type<T>(&self, ty: PtxType) -> Result<T, PtxError> {
         Err(self.error(format!("`{}` has no type `.{}`", self.opcode, ty.name())))
     }
 }

@@ -1,41 +1,41 @@
 //! Moves, loads, stores and addresses (PTX ISA 9.0 §9.7.9).
 
-use super::address::{Ordered, class, memory_type, take_cache_hints, take_order, take_space};
-use super::function::Decoder;
-use super::op::{AnySource, Destination, Halves, Load, Op, Order, Store};
+use super::address::{OrderedAccess, class, memory_type, take_cache_hints, take_order, take_space};
+use super::function::FunctionDecoder;
+use super::op::{AnySource, DecodedOp, DestRegister, Halves, LoadOp, MemoryOrder, StoreOp};
 use super::special::special;
-use super::types::Type;
-use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, LANES, Registers, Source, Word, map1, put};
+use super::types::PtxType;
+use super::{Decoded, InstClass, InstructionLine};
+use crate::exec::registers::{Compute, LANES, RegisterFiles, RegisterWord, SourceOperand, map1, put};
 use crate::memory::window;
-use crate::syntax::ast::{Operand, Space};
+use crate::syntax::ast::{PtxOperand, StateSpace};
 
 /// Vectors that loads and stores have, and `mov`.
 const VECTORS: &[(&str, usize)] = &[("v2", 2), ("v4", 4), ("v8", 8)];
 const MOVED_VECTORS: &[(&str, usize)] = &[("v2", 2), ("v4", 4)];
 
-/// What `ld` and `st` say alike.
-struct Access {
-    order: Order,
-    space: Option<Space>,
-    /// How many registers.
+/// Describes what `ld` and `st` say alike.
+struct AccessModifiers {
+    order: MemoryOrder,
+    space: Option<StateSpace>,
+    /// Number of registers.
     count: usize,
-    ty: Type,
+    ty: PtxType,
     /// Bytes of each.
     size: u32,
 }
 
-/// What `mov.b128` reads.
-enum Parts {
+/// Describes what `mov.b128` reads.
+enum VectorParts {
     Halves(Halves),
-    Words(Vec<Source<u32>>),
+    Words(Vec<SourceOperand<u32>>),
 }
 
-impl Parts {
-    fn halves(&self, registers: &Registers) -> [[u64; LANES]; 2] {
+impl VectorParts {
+    fn halves(&self, registers: &RegisterFiles) -> [[u64; LANES]; 2] {
         match self {
-            Parts::Halves(halves) => halves.each_ref().map(|half| *half.get(registers)),
-            Parts::Words(words) => [&words[..2], &words[2..]].map(|pair| {
+            VectorParts::Halves(halves) => halves.each_ref().map(|half| *half.get(registers)),
+            VectorParts::Words(words) => [&words[..2], &words[2..]].map(|pair| {
                 let (low, high) = (pair[0].get(registers), pair[1].get(registers));
                 std::array::from_fn(|lane| u64::from(low[lane]) | u64::from(high[lane]) << 32)
             }),
@@ -43,8 +43,8 @@ impl Parts {
     }
 }
 
-fn access(line: &mut Line<'_>) -> Decoded<Access> {
-    let of = if line.instruction.opcode == "st" { Ordered::Store } else { Ordered::Load };
+fn access(line: &mut InstructionLine<'_>) -> Decoded<AccessModifiers> {
+    let of = if line.instruction.opcode == "st" { OrderedAccess::Store } else { OrderedAccess::Load };
     let (order, space) = take_order(line, of)?;
     let policy = take_cache_hints(line, of, space)?;
     let count = line.mods.take_of(VECTORS).unwrap_or(1);
@@ -52,18 +52,18 @@ fn access(line: &mut Line<'_>) -> Decoded<Access> {
     line.check(2 + usize::from(policy), 2 + usize::from(policy))?;
     let bits = count as u32 * ty.bits();
     // The widest are of four or eight registers, in global memory.
-    let wide = bits == 256 && matches!(ty.bits(), 32 | 64) && matches!(space, None | Some(Space::Global));
+    let wide = bits == 256 && matches!(ty.bits(), 32 | 64) && matches!(space, None | Some(StateSpace::Global));
     if bits > 128 && !wide {
         return line.error(format!("{count} registers of `.{}` are too many", ty.name()));
     }
     if count > 1 && line.instruction.modifiers.iter().any(|each| each == "mmio") {
         return line.error("`.mmio` goes with no vectors");
     }
-    Ok(Access { order, space, count, ty, size: memory_type(line, ty)? })
+    Ok(AccessModifiers { order, space, count, ty, size: memory_type(line, ty)? })
 }
 
-impl Decoder<'_> {
-    pub(super) fn movement(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+impl FunctionDecoder<'_> {
+    pub(super) fn movement(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         match line.instruction.opcode.as_str() {
             "mov" => self.mov(line),
             "ld" | "ldu" => self.load(line),
@@ -75,15 +75,15 @@ impl Decoder<'_> {
                 take_space(&mut line.mods);
                 line.mods.ty()?;
                 line.check(2, 2)?;
-                let d = self.slot::<u32>(&line.instruction.operands[0], Type::U(32))?;
-                Ok((Op::Compute(crate::exec::registers::map0(d, |_| 0u32)), Class::Move))
+                let d = self.slot::<u32>(&line.instruction.operands[0], PtxType::U(32))?;
+                Ok((DecodedOp::Compute(crate::exec::registers::map0(d, |_| 0u32)), InstClass::Move))
             }
             "createpolicy" => {
                 line.mods.drop_known(&["fractional", "range", "cvt", "L2", "global", "b64"]);
                 line.mods.drop_prefixed("L2::");
                 line.check(1, 4)?;
-                let d = self.slot::<u64>(&line.instruction.operands[0], Type::B(64))?;
-                Ok((Op::Compute(crate::exec::registers::map0(d, |_| 0u64)), Class::Move))
+                let d = self.slot::<u64>(&line.instruction.operands[0], PtxType::B(64))?;
+                Ok((DecodedOp::Compute(crate::exec::registers::map0(d, |_| 0u64)), InstClass::Move))
             }
             // Hints.
             _ => {
@@ -91,19 +91,19 @@ impl Decoder<'_> {
                 line.mods.drop_known(&["L1", "L2", "tensormap"]);
                 line.mods.drop_prefixed("L2::");
                 line.check(1, 2)?;
-                Ok((Op::Nothing, Class::Move))
+                Ok((DecodedOp::Nothing, InstClass::Move))
             }
         }
     }
 
-    fn mov(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn mov(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         if let Some(count) = line.mods.take_of(MOVED_VECTORS) {
             return self.move_vector(line, count);
         }
         let ty = line.mods.ty()?;
         line.check(2, 2)?;
         let all = &line.instruction.operands;
-        if ty == Type::Pred {
+        if ty == PtxType::Pred {
             let d = self.predicate_slot(&all[0])?;
             let a = self.test(&all[1])?;
             let compute: Compute = Box::new(move |registers, mask| {
@@ -112,9 +112,9 @@ impl Decoder<'_> {
                     registers.set_predicate(d, value, mask);
                 }
             });
-            return Ok((Op::Compute(compute), Class::Move));
+            return Ok((DecodedOp::Compute(compute), InstClass::Move));
         }
-        if let Operand::Element { array, index, offset } = &all[1] {
+        if let PtxOperand::Element { array, index, offset } = &all[1] {
             let (address, _) = self.element(line, (array, index.as_deref(), *offset), None)?;
             let address = self.in_register(address);
             let compute = match ty.bits() {
@@ -122,24 +122,24 @@ impl Decoder<'_> {
                 32 => map1(self.slot::<u32>(&all[0], ty)?, address, |a: u64| a as u32),
                 _ => return line.mods.no_type(ty),
             };
-            return Ok((Op::Compute(compute), Class::Move));
+            return Ok((DecodedOp::Compute(compute), InstClass::Move));
         }
         if let Some(produced) = self.produced(&all[1])
             && produced.has(ty.bits())
             && !ty.is_float()
         {
             let slot = if ty.bits() == 64 { self.slot::<u64>(&all[0], ty)? } else { self.slot::<u32>(&all[0], ty)? };
-            return Ok((produced.into_register(slot, ty.bits()), Class::Move));
+            return Ok((produced.into_register(slot, ty.bits()), InstClass::Move));
         }
-        if ty == Type::B(128) {
-            return Ok((Op::Compute(self.move_quad(line, &all[0], &all[1])?), Class::Move));
+        if ty == PtxType::B(128) {
+            return Ok((DecodedOp::Compute(self.move_quad(line, &all[0], &all[1])?), InstClass::Move));
         }
         let compute = match (self.elements(&all[0]), self.elements(&all[1])) {
             (to, from) if to.len() == 1 && from.len() == 1 => match ty.bits() {
                 16 | 32 => {
                     let d = self.slot::<u32>(&all[0], ty)?;
                     let a = self.source::<u32>(&all[1], ty)?;
-                    Box::new(move |registers: &mut Registers, mask: u32| {
+                    Box::new(move |registers: &mut RegisterFiles, mask: u32| {
                         let value = *a.get(registers);
                         put(registers, d, &value, mask);
                     }) as Compute
@@ -147,7 +147,7 @@ impl Decoder<'_> {
                 64 => {
                     let d = self.slot::<u64>(&all[0], ty)?;
                     let a = self.source::<u64>(&all[1], ty)?;
-                    Box::new(move |registers: &mut Registers, mask: u32| {
+                    Box::new(move |registers: &mut RegisterFiles, mask: u32| {
                         let value = *a.get(registers);
                         put(registers, d, &value, mask);
                     }) as Compute
@@ -158,22 +158,22 @@ impl Decoder<'_> {
             (to, from) if from.len() == 1 => self.unpack(line, ty, &to, &from[0])?,
             _ => return line.error("`mov` packs or unpacks one vector"),
         };
-        Ok((Op::Compute(compute), Class::Move))
+        Ok((DecodedOp::Compute(compute), InstClass::Move))
     }
 
-    /// `mov.v2` and `mov.v4`: each element of a vector, or one value to all. Special registers have four components,
-    /// of which the last is zero.
-    fn move_vector(&mut self, line: &mut Line<'_>, count: usize) -> Decoded<(Op, Class)> {
+    /// `mov.v2` and `mov.v4`, since each element of a vector, or one value to all. Special registers have four
+    /// components, of which the last is zero.
+    fn move_vector(&mut self, line: &mut InstructionLine<'_>, count: usize) -> Decoded<(DecodedOp, InstClass)> {
         let ty = line.mods.ty()?;
         line.check(2, 2)?;
-        if ty == Type::Pred || count as u32 * ty.bits() > 128 {
+        if ty == PtxType::Pred || count as u32 * ty.bits() > 128 {
             return line.error(format!("`mov` has no {count} elements of `.{}`", ty.name()));
         }
         let all = &line.instruction.operands;
         let to = self.elements(&all[0]);
         let mut from = match &all[1] {
-            Operand::Name(name) if count == 4 && self.find(name).is_none() && special(name, Some("x")).is_some() => {
-                let components = ["x", "y", "z", "w"].map(|axis| Operand::Component(name.clone(), axis.to_owned()));
+            PtxOperand::Name(name) if count == 4 && self.find(name).is_none() && special(name, Some("x")).is_some() => {
+                let components = ["x", "y", "z", "w"].map(|axis| PtxOperand::Component(name.clone(), axis.to_owned()));
                 components.to_vec()
             }
             other => self.elements(other),
@@ -188,14 +188,19 @@ impl Decoder<'_> {
             64 => self.move_elements::<u64>(ty, &to, &from)?,
             _ => self.move_elements::<u32>(ty, &to, &from)?,
         };
-        Ok((Op::Compute(compute), Class::Move))
+        Ok((DecodedOp::Compute(compute), InstClass::Move))
     }
 
-    fn move_elements<T: Word>(&mut self, ty: Type, to: &[Operand], from: &[Operand]) -> Decoded<Compute> {
+    fn move_elements<T: RegisterWord>(
+        &mut self,
+        ty: PtxType,
+        to: &[PtxOperand],
+        from: &[PtxOperand],
+    ) -> Decoded<Compute> {
         let slots = to.iter().map(|to| self.slot::<T>(to, ty)).collect::<Decoded<Vec<_>>>()?;
         let sources = from.iter().map(|from| self.source::<T>(from, ty)).collect::<Decoded<Vec<_>>>()?;
         Ok(Box::new(move |registers, mask| {
-            // All are read before one is written: the vectors may share registers.
+            // All are read before one is written, because the vectors may share registers.
             let mut values = [[T::default(); LANES]; 4];
             for (value, source) in values.iter_mut().zip(&sources) {
                 *value = *source.get(registers);
@@ -207,31 +212,31 @@ impl Decoder<'_> {
     }
 
     /// `mov.b128`: a copy, or a register from or to two of 64 bits or four of 32.
-    fn move_quad(&mut self, line: &Line<'_>, to: &Operand, from: &Operand) -> Decoded<Compute> {
-        let words = |parts: &[Operand]| parts.len() == 4;
-        let sources: Parts = match from {
-            Operand::Vector(parts) if parts.len() == 2 => {
-                Parts::Halves([self.source(&parts[0], Type::B(64))?, self.source(&parts[1], Type::B(64))?])
+    fn move_quad(&mut self, line: &InstructionLine<'_>, to: &PtxOperand, from: &PtxOperand) -> Decoded<Compute> {
+        let words = |parts: &[PtxOperand]| parts.len() == 4;
+        let sources: VectorParts = match from {
+            PtxOperand::Vector(parts) if parts.len() == 2 => {
+                VectorParts::Halves([self.source(&parts[0], PtxType::B(64))?, self.source(&parts[1], PtxType::B(64))?])
             }
-            Operand::Vector(parts) if words(parts) => {
-                Parts::Words(parts.iter().map(|each| self.source(each, Type::B(32))).collect::<Decoded<_>>()?)
+            PtxOperand::Vector(parts) if words(parts) => {
+                VectorParts::Words(parts.iter().map(|each| self.source(each, PtxType::B(32))).collect::<Decoded<_>>()?)
             }
-            Operand::Vector(_) => return line.error("`.b128` is two parts of 64 bits or four of 32"),
-            _ => Parts::Halves(self.halves(from)?),
+            PtxOperand::Vector(_) => return line.error("`.b128` is two parts of 64 bits or four of 32"),
+            _ => VectorParts::Halves(self.halves(from)?),
         };
         Ok(match to {
-            Operand::Vector(parts) if parts.len() == 2 => {
+            PtxOperand::Vector(parts) if parts.len() == 2 => {
                 let [low, high] =
-                    [self.slot::<u64>(&parts[0], Type::B(64))?, self.slot::<u64>(&parts[1], Type::B(64))?];
+                    [self.slot::<u64>(&parts[0], PtxType::B(64))?, self.slot::<u64>(&parts[1], PtxType::B(64))?];
                 Box::new(move |registers, mask| {
                     let [a, b] = sources.halves(registers);
                     put(registers, low, &a, mask);
                     put(registers, high, &b, mask);
                 })
             }
-            Operand::Vector(parts) if words(parts) => {
+            PtxOperand::Vector(parts) if words(parts) => {
                 let slots =
-                    parts.iter().map(|each| self.slot::<u32>(each, Type::B(32))).collect::<Decoded<Vec<_>>>()?;
+                    parts.iter().map(|each| self.slot::<u32>(each, PtxType::B(32))).collect::<Decoded<Vec<_>>>()?;
                 Box::new(move |registers, mask| {
                     let halves = sources.halves(registers);
                     for (index, slot) in slots.iter().enumerate() {
@@ -240,7 +245,7 @@ impl Decoder<'_> {
                     }
                 })
             }
-            Operand::Vector(_) => return line.error("`.b128` is two parts of 64 bits or four of 32"),
+            PtxOperand::Vector(_) => return line.error("`.b128` is two parts of 64 bits or four of 32"),
             _ => {
                 let slot = self.quad_slot(to)?;
                 Box::new(move |registers, mask| {
@@ -253,19 +258,25 @@ impl Decoder<'_> {
     }
 
     /// The type of a part when `ty` is taken apart into `count`.
-    fn part(line: &Line<'_>, ty: Type, count: usize) -> Decoded<Type> {
+    fn part(line: &InstructionLine<'_>, ty: PtxType, count: usize) -> Decoded<PtxType> {
         match (ty.bits(), count) {
-            (16 | 32 | 64, 2 | 4) => Ok(Type::B(ty.bits() / count as u32)),
+            (16 | 32 | 64, 2 | 4) => Ok(PtxType::B(ty.bits() / count as u32)),
             _ => line.error(format!("`.{}` has no {count} parts", ty.name())),
         }
     }
 
-    fn pack(&mut self, line: &Line<'_>, ty: Type, to: &Operand, from: &[Operand]) -> Decoded<Compute> {
+    fn pack(
+        &mut self,
+        line: &InstructionLine<'_>,
+        ty: PtxType,
+        to: &PtxOperand,
+        from: &[PtxOperand],
+    ) -> Decoded<Compute> {
         let part = Self::part(line, ty, from.len())?;
         let sources = from.iter().map(|each| self.source::<u32>(each, part)).collect::<Decoded<Vec<_>>>()?;
         let bits = part.bits();
         let kept = if bits == 32 { u32::MAX } else { (1 << bits) - 1 };
-        let gather = move |registers: &Registers| {
+        let gather = move |registers: &RegisterFiles| {
             let mut out = [0u64; LANES];
             for (index, source) in sources.iter().enumerate() {
                 for (out, lane) in out.iter_mut().zip(source.get(registers)) {
@@ -288,7 +299,13 @@ impl Decoder<'_> {
         }))
     }
 
-    fn unpack(&mut self, line: &Line<'_>, ty: Type, to: &[Operand], from: &Operand) -> Decoded<Compute> {
+    fn unpack(
+        &mut self,
+        line: &InstructionLine<'_>,
+        ty: PtxType,
+        to: &[PtxOperand],
+        from: &PtxOperand,
+    ) -> Decoded<Compute> {
         let part = Self::part(line, ty, to.len())?;
         let slots = to.iter().map(|each| self.slot::<u32>(each, part)).collect::<Decoded<Vec<_>>>()?;
         let source = match ty.bits() {
@@ -309,9 +326,9 @@ impl Decoder<'_> {
         }))
     }
 
-    fn load(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        let Access { order, space, count, ty, size } = access(line)?;
-        if line.instruction.opcode == "ldu" && !matches!(space, None | Some(Space::Global)) {
+    fn load(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
+        let AccessModifiers { order, space, count, ty, size } = access(line)?;
+        if line.instruction.opcode == "ldu" && !matches!(space, None | Some(StateSpace::Global)) {
             return line.error("`ldu` loads from `.global`");
         }
         let all = &line.instruction.operands;
@@ -320,14 +337,15 @@ impl Decoder<'_> {
         if elements.len() != count {
             return line.error(format!("{count} registers are loaded, not {}", elements.len()));
         }
-        if ty == Type::B(128) {
+        if ty == PtxType::B(128) {
             let parts = match self.quad_slot(&elements[0])? {
-                Some(slot) => vec![Destination::Double(slot), Destination::Double(slot + 1)],
-                None => vec![Destination::Sink, Destination::Sink],
+                Some(slot) => vec![DestRegister::Double(slot), DestRegister::Double(slot + 1)],
+                None => vec![DestRegister::Sink, DestRegister::Sink],
             };
             let at_once = order.strong;
-            let load = Load { space, size: 8, signed: false, address, destinations: parts, order, at_once, copied: 0 };
-            return Ok((Op::Load(Box::new(load)), class(space, false)));
+            let load =
+                LoadOp { space, size: 8, signed: false, address, destinations: parts, order, at_once, copied: 0 };
+            return Ok((DecodedOp::Load(Box::new(load)), class(space, false)));
         }
         let destinations =
             elements.iter().map(|each| self.destination(each, ty.bits())).collect::<Decoded<Vec<_>>>()?;
@@ -336,33 +354,33 @@ impl Decoder<'_> {
         let parts = elements.iter().enumerate().filter(|_| size < 4);
         let copied = parts.fold(0, |set, (index, each)| set | if self.is_copied(each) { bytes(index) } else { 0 });
         let signed = ty.is_signed();
-        let load = Load { space, size, signed, address, destinations, order, at_once: false, copied };
-        Ok((Op::Load(Box::new(load)), class(space, false)))
+        let load = LoadOp { space, size, signed, address, destinations, order, at_once: false, copied };
+        Ok((DecodedOp::Load(Box::new(load)), class(space, false)))
     }
 
-    fn store(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        let Access { order, space, count, ty, size } = access(line)?;
+    fn store(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
+        let AccessModifiers { order, space, count, ty, size } = access(line)?;
         let all = &line.instruction.operands;
         let (address, space) = self.address(line, &all[0], space)?;
-        if let Some(space @ (Space::Const | Space::Param)) = space {
+        if let Some(space @ (StateSpace::Const | StateSpace::Param)) = space {
             return line.error(format!("`.{}` cannot be written", space.name()));
         }
         let elements = self.elements(&all[1]);
         if elements.len() != count {
             return line.error(format!("{count} registers are stored, not {}", elements.len()));
         }
-        if ty == Type::B(128) {
+        if ty == PtxType::B(128) {
             let sources = self.halves(&elements[0])?.map(AnySource::Double).to_vec();
-            let store = Store { space, size: 8, address, sources, order, at_once: order.strong };
-            return Ok((Op::Store(Box::new(store)), class(space, true)));
+            let store = StoreOp { space, size: 8, address, sources, order, at_once: order.strong };
+            return Ok((DecodedOp::Store(Box::new(store)), class(space, true)));
         }
         let sources = elements.iter().map(|each| self.any_source(each, ty)).collect::<Decoded<Vec<_>>>()?;
-        let store = Store { space, size, address, sources, order, at_once: false };
-        Ok((Op::Store(Box::new(store)), class(space, true)))
+        let store = StoreOp { space, size, address, sources, order, at_once: false };
+        Ok((DecodedOp::Store(Box::new(store)), class(space, true)))
     }
 
     /// `cvta`: between an address of a space and the generic one.
-    fn convert_address(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn convert_address(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let back = line.mods.take("to");
         let Some(space) = take_space(&mut line.mods) else { return line.error("`cvta` needs a state space") };
         let ty = line.mods.ty()?;
@@ -371,30 +389,30 @@ impl Decoder<'_> {
         }
         let base = self.window_of(space);
         let all = &line.instruction.operands;
-        if let Some(Operand::Element { array, index, offset }) = all.get(1)
+        if let Some(PtxOperand::Element { array, index, offset }) = all.get(1)
             && !back
         {
             line.check(2, 2)?;
             let (address, _) = self.element(line, (array, index.as_deref(), *offset), Some(space))?;
             let address = self.in_register(address);
             let d = self.slot::<u64>(&all[0], ty)?;
-            return Ok((Op::Compute(map1(d, address, move |a: u64| a.wrapping_add(base))), Class::Move));
+            return Ok((DecodedOp::Compute(map1(d, address, move |a: u64| a.wrapping_add(base))), InstClass::Move));
         }
         let compute = if back {
             self.unary::<u64>(line, ty, move |a| a.wrapping_sub(base))?
         } else {
             self.unary::<u64>(line, ty, move |a| a.wrapping_add(base))?
         };
-        Ok((Op::Compute(compute), Class::Move))
+        Ok((DecodedOp::Compute(compute), InstClass::Move))
     }
 
-    fn is_space(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn is_space(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let Some(space) = take_space(&mut line.mods) else { return line.error("`isspacep` needs a state space") };
         line.check(2, 2)?;
         let all = &line.instruction.operands;
         let p = self.predicate_slot(&all[0])?;
         // A generic address has 64 bits, of which a register of 32 holds the lower.
-        let a = self.any_source(&all[1], Type::B(32))?;
+        let a = self.any_source(&all[1], PtxType::B(32))?;
         let constants = self.globals.constants.clone();
         let compute: Compute = Box::new(move |registers, mask| {
             let addresses = match &a {
@@ -404,7 +422,7 @@ impl Decoder<'_> {
             let mut set = 0;
             for (lane, address) in addresses.into_iter().enumerate() {
                 let found = match constants.contains(&address) {
-                    true => Space::Const,
+                    true => StateSpace::Const,
                     false => window::space_of(address),
                 };
                 set |= u32::from(found == space) << lane;
@@ -413,11 +431,11 @@ impl Decoder<'_> {
                 registers.set_predicate(p, set, mask);
             }
         });
-        Ok((Op::Compute(compute), Class::Move))
+        Ok((DecodedOp::Compute(compute), InstClass::Move))
     }
 
     /// `mapa`: the same address, since a cluster has one block.
-    fn map_address(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn map_address(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         take_space(&mut line.mods);
         let ty = line.mods.ty()?;
         line.check(3, 3)?;
@@ -426,6 +444,6 @@ impl Decoder<'_> {
             32 => map1(self.slot::<u32>(&all[0], ty)?, self.source(&all[1], ty)?, |a: u32| a),
             _ => map1(self.slot::<u64>(&all[0], ty)?, self.source(&all[1], ty)?, |a: u64| a),
         };
-        Ok((Op::Compute(compute), Class::Move))
+        Ok((DecodedOp::Compute(compute), InstClass::Move))
     }
 }

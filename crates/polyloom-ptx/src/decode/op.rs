@@ -1,13 +1,13 @@
 //! Decoded instructions: operands resolved to registers, constants and addresses, branches to instruction indices.
 
-use crate::error::Position;
-use crate::exec::registers::{Base, Compute, LANES, Registers, Slot, Source, Test};
-use crate::syntax::ast::Space;
+use crate::error::TextPosition;
+use crate::exec::registers::{Compute, FrameBase, LANES, PredicateTest, RegisterFiles, Slot, SourceOperand};
+use crate::syntax::ast::StateSpace;
 use std::ops::Range;
 
 /// A kernel and all functions it may call, ready to run.
-pub(crate) struct Program {
-    pub(crate) code: Vec<Inst>,
+pub(crate) struct DecodedProgram {
+    pub(crate) code: Vec<DecodedInst>,
     pub(crate) functions: Vec<FunctionInfo>,
     /// The kernel among `functions`.
     pub(crate) kernel: usize,
@@ -19,28 +19,28 @@ pub(crate) struct Program {
     /// Bytes of static shared memory, which begins at [`RESERVED_SHARED`](crate::memory::window::RESERVED_SHARED);
     /// dynamic shared memory begins where it ends.
     pub(crate) static_shared_bytes: u32,
-    /// Whether it asks where the system's part of shared memory is, and so may access it.
+    /// True if it asks where the system's part of shared memory is, and so may access it.
     pub(crate) uses_reserved_shared: bool,
-    /// Whether it asks for the workspace of a cooperative launch.
+    /// True if it asks for the workspace of a cooperative launch.
     pub(crate) uses_workspace: bool,
     /// The generic addresses of constant memory.
     pub(crate) constants: Range<u64>,
     /// Bytes of local memory a thread may need.
     pub(crate) local_bytes: u32,
-    /// Of these, those that `alloca` gives; there are none unless some function uses it.
+    /// Those of these that `alloca` gives; there are none unless some function uses it.
     pub(crate) stack_bytes: u32,
-    /// Whether it calls `malloc`.
+    /// True if it calls `malloc`.
     pub(crate) allocates: bool,
     /// `.file` indices and names.
     pub(crate) files: Vec<(u32, String)>,
     /// The module's `.target`.
     pub(crate) target: String,
-    pub(crate) limits: Limits,
+    pub(crate) limits: LaunchLimits,
 }
 
-/// What the kernel's directives say of its launches.
+/// Describes what the kernel's directives say of its launches.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Limits {
+pub struct LaunchLimits {
     /// `.maxntid`: at most as many threads a block.
     pub max_threads: Option<u32>,
     /// `.reqntid`: exactly this block.
@@ -56,11 +56,11 @@ pub(crate) struct FunctionInfo {
     pub(crate) name: String,
     pub(crate) entry: u32,
     /// Registers and local memory of one call.
-    pub(crate) size: Base,
-    /// Of a kernel, the most 32-bit registers that hold values at once, if it was told.
+    pub(crate) size: FrameBase,
+    /// Most 32-bit registers of a kernel that hold values at once, if it was told.
     pub(crate) pressure: Option<u32>,
-    pub(crate) parameters: Vec<Place>,
-    pub(crate) results: Vec<Place>,
+    pub(crate) parameters: Vec<ParamPlace>,
+    pub(crate) results: Vec<ParamPlace>,
 }
 
 /// A parameter of a kernel.
@@ -68,7 +68,7 @@ pub(crate) struct FunctionInfo {
 pub struct ParameterInfo {
     /// Its name.
     pub name: String,
-    /// Where it begins in the parameter block.
+    /// The place where it begins in the parameter block.
     pub offset: u32,
     /// Bytes.
     pub size: u32,
@@ -80,28 +80,28 @@ pub struct ParameterInfo {
     pub pointer: bool,
 }
 
-/// Where a function's parameter or result lies in its frame, or what a call passes.
+/// Says where a function's parameter or result lies in its frame, or what a call passes.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum ParamPlace {
     Memory {
         offset: u32,
         size: u32,
     },
     /// In a register of so many bits.
-    Word(Source<u32>, u32),
-    Double(Source<u64>),
-    Predicate(Test),
-    Vector(Vec<Place>),
+    Word(SourceOperand<u32>, u32),
+    Double(SourceOperand<u64>),
+    Predicate(PredicateTest),
+    Vector(Vec<ParamPlace>),
 }
 
 /// One instruction.
-pub(crate) struct Inst {
-    pub(crate) op: Op,
-    /// Where it stands in the program.
+pub(crate) struct DecodedInst {
+    pub(crate) op: DecodedOp,
+    /// The place where it stands in the program.
     pub(crate) index: u32,
-    pub(crate) guard: Option<Test>,
-    pub(crate) class: Class,
-    pub(crate) position: Position,
+    pub(crate) guard: Option<PredicateTest>,
+    pub(crate) class: InstClass,
+    pub(crate) position: TextPosition,
     /// File, line and column of the user's source, or zeros.
     pub(crate) source: (u32, u32, u32),
 }
@@ -109,7 +109,7 @@ pub(crate) struct Inst {
 /// Kinds of instructions, as counted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Class {
+pub enum InstClass {
     Integer,
     Half,
     Float,
@@ -135,93 +135,93 @@ pub enum Class {
     AsyncCopy,
 }
 
-impl Class {
+impl InstClass {
     /// All of them, in the order of reports.
-    pub const ALL: [Class; 23] = [
-        Class::Integer,
-        Class::Half,
-        Class::Float,
-        Class::Double,
-        Class::Convert,
-        Class::Compare,
-        Class::Move,
-        Class::Control,
-        Class::LoadGlobal,
-        Class::StoreGlobal,
-        Class::LoadShared,
-        Class::StoreShared,
-        Class::LoadLocal,
-        Class::StoreLocal,
-        Class::LoadParameter,
-        Class::LoadConstant,
-        Class::Generic,
-        Class::Atomic,
-        Class::Barrier,
-        Class::Fence,
-        Class::Warp,
-        Class::Matrix,
-        Class::AsyncCopy,
+    pub const ALL: [InstClass; 23] = [
+        InstClass::Integer,
+        InstClass::Half,
+        InstClass::Float,
+        InstClass::Double,
+        InstClass::Convert,
+        InstClass::Compare,
+        InstClass::Move,
+        InstClass::Control,
+        InstClass::LoadGlobal,
+        InstClass::StoreGlobal,
+        InstClass::LoadShared,
+        InstClass::StoreShared,
+        InstClass::LoadLocal,
+        InstClass::StoreLocal,
+        InstClass::LoadParameter,
+        InstClass::LoadConstant,
+        InstClass::Generic,
+        InstClass::Atomic,
+        InstClass::Barrier,
+        InstClass::Fence,
+        InstClass::Warp,
+        InstClass::Matrix,
+        InstClass::AsyncCopy,
     ];
 
-    /// What reports call it.
+    /// Returns what reports call it.
     pub fn name(self) -> &'static str {
         match self {
-            Class::Integer => "integer",
-            Class::Half => "half",
-            Class::Float => "float",
-            Class::Double => "double",
-            Class::Convert => "convert",
-            Class::Compare => "compare",
-            Class::Move => "move",
-            Class::Control => "control",
-            Class::LoadGlobal => "load global",
-            Class::StoreGlobal => "store global",
-            Class::LoadShared => "load shared",
-            Class::StoreShared => "store shared",
-            Class::LoadLocal => "load local",
-            Class::StoreLocal => "store local",
-            Class::LoadParameter => "load parameter",
-            Class::LoadConstant => "load constant",
-            Class::Generic => "generic memory",
-            Class::Atomic => "atomic",
-            Class::Barrier => "barrier",
-            Class::Fence => "fence",
-            Class::Warp => "warp",
-            Class::Matrix => "matrix",
-            Class::AsyncCopy => "asynchronous copy",
+            InstClass::Integer => "integer",
+            InstClass::Half => "half",
+            InstClass::Float => "float",
+            InstClass::Double => "double",
+            InstClass::Convert => "convert",
+            InstClass::Compare => "compare",
+            InstClass::Move => "move",
+            InstClass::Control => "control",
+            InstClass::LoadGlobal => "load global",
+            InstClass::StoreGlobal => "store global",
+            InstClass::LoadShared => "load shared",
+            InstClass::StoreShared => "store shared",
+            InstClass::LoadLocal => "load local",
+            InstClass::StoreLocal => "store local",
+            InstClass::LoadParameter => "load parameter",
+            InstClass::LoadConstant => "load constant",
+            InstClass::Generic => "generic memory",
+            InstClass::Atomic => "atomic",
+            InstClass::Barrier => "barrier",
+            InstClass::Fence => "fence",
+            InstClass::Warp => "warp",
+            InstClass::Matrix => "matrix",
+            InstClass::AsyncCopy => "asynchronous copy",
         }
     }
 }
 
-pub(crate) enum Op {
+pub(crate) enum DecodedOp {
     Compute(Compute),
     Nothing,
     Branch(u32),
     BranchTable {
-        index: Source<u32>,
+        index: SourceOperand<u32>,
         targets: Vec<u32>,
     },
-    Call(Box<Call>),
+    Call(Box<CallOp>),
     Return,
     Exit,
     Trap,
     Special {
-        destination: Destination,
-        which: Special,
+        destination: DestRegister,
+        which: SpecialRegister,
     },
     FrameAddress {
-        destination: Destination,
+        destination: DestRegister,
         offset: i64,
     },
     Stack(StackOp),
-    Load(Box<Load>),
-    Store(Box<Store>),
-    Atomic(Box<Atomic>),
+    Load(Box<LoadOp>),
+    Store(Box<StoreOp>),
+    Atomic(Box<AtomicOp>),
     WideAtomic(Box<WideAtomic>),
-    Barrier(Box<Barrier>),
+    Barrier(Box<BarrierOp>),
     Warp(Box<WarpOp>),
     ActiveMask(Slot),
-    Fence(Scope),
+    Fence(OrderScope),
     AsyncCopy(Box<AsyncCopy>),
     AsyncCommit,
     /// Waits until at most so many groups are under way, or for all copies.
@@ -239,7 +239,7 @@ pub(crate) enum Op {
 
 /// A register that is written with a value of its own width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Destination {
+pub(crate) enum DestRegister {
     /// A slot of the 32-bit file, and the register's width.
     Word(u32, u32),
     Double(u32),
@@ -249,20 +249,20 @@ pub(crate) enum Destination {
 /// A value of either width that is read.
 #[derive(Clone, Debug)]
 pub(crate) enum AnySource {
-    Word(Source<u32>),
-    Double(Source<u64>),
+    Word(SourceOperand<u32>),
+    Double(SourceOperand<u64>),
 }
 
 /// A call of a known function, a pointer, or one the simulator provides.
-pub(crate) struct Call {
-    pub(crate) target: Target,
-    pub(crate) arguments: Vec<Place>,
-    pub(crate) results: Vec<Place>,
+pub(crate) struct CallOp {
+    pub(crate) target: CallTarget,
+    pub(crate) arguments: Vec<ParamPlace>,
+    pub(crate) results: Vec<ParamPlace>,
 }
 
-pub(crate) enum Target {
+pub(crate) enum CallTarget {
     Function(usize),
-    Pointer(Source<u64>),
+    Pointer(SourceOperand<u64>),
     Host(HostFunction),
 }
 
@@ -291,21 +291,21 @@ impl HostFunction {
     }
 }
 
-/// What is done with the part of local memory that grows.
+/// Describes what is done with the part of local memory that grows.
 pub(crate) enum StackOp {
     /// So many bytes, at a multiple of `align`, until the function returns.
     Alloc {
-        destination: Destination,
+        destination: DestRegister,
         size: AnySource,
         align: u32,
     },
-    Save(Destination),
+    Save(DestRegister),
     Restore(AnySource),
 }
 
 /// Special registers (PTX ISA 9.0 §10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Special {
+pub(crate) enum SpecialRegister {
     ThreadIndex(usize),
     BlockSize(usize),
     BlockIndex(usize),
@@ -334,15 +334,15 @@ pub(crate) enum Special {
     /// The halves of the address of the workspace that a cooperative launch has, or zero.
     WorkspaceLow,
     WorkspaceHigh,
-    /// Zero that 16 bits may be read of: a fourth component, and the number of a launch, which has none here.
+    /// Zero that 16 bits may be read of, since a fourth component, and the number of a launch, which has none here.
     Absent,
     Zero,
     One,
 }
 
-/// Where an access goes, before the lanes' registers are added.
+/// Says where an access goes, before the lanes' registers are added.
 #[derive(Clone, Debug)]
-pub(crate) struct Address {
+pub(crate) struct AccessAddress {
     pub(crate) base: AddressBase,
     pub(crate) offset: i64,
 }
@@ -356,96 +356,96 @@ pub(crate) enum AddressBase {
     Double(u32),
 }
 
-/// How far a memory operation is ordered (PTX ISA 9.0 §8.5).
+/// Describes how far a memory operation is ordered (PTX ISA 9.0 §8.5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Scope {
+pub(crate) enum OrderScope {
     Block,
     Cluster,
     Device,
     System,
 }
 
-/// How strong a memory operation is (PTX ISA 9.0 §8.4).
+/// Describes how strong a memory operation is (PTX ISA 9.0 §8.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Order {
+pub(crate) struct MemoryOrder {
     /// Relaxed or more, `.volatile` included; otherwise weak.
     pub(crate) strong: bool,
     pub(crate) acquire: bool,
     pub(crate) release: bool,
-    pub(crate) scope: Scope,
+    pub(crate) scope: OrderScope,
 }
 
-pub(crate) struct Load {
+pub(crate) struct LoadOp {
     /// `None`: generic.
-    pub(crate) space: Option<Space>,
+    pub(crate) space: Option<StateSpace>,
     pub(crate) size: u32,
     pub(crate) signed: bool,
-    pub(crate) address: Address,
-    pub(crate) destinations: Vec<Destination>,
-    pub(crate) order: Order,
+    pub(crate) address: AccessAddress,
+    pub(crate) destinations: Vec<DestRegister>,
+    pub(crate) order: MemoryOrder,
     /// The destinations are parts of one value, which nobody changes in between.
     pub(crate) at_once: bool,
     /// A bit for each byte that at most stores use.
     pub(crate) copied: u32,
 }
 
-pub(crate) struct Store {
-    pub(crate) space: Option<Space>,
+pub(crate) struct StoreOp {
+    pub(crate) space: Option<StateSpace>,
     pub(crate) size: u32,
-    pub(crate) address: Address,
+    pub(crate) address: AccessAddress,
     pub(crate) sources: Vec<AnySource>,
-    pub(crate) order: Order,
+    pub(crate) order: MemoryOrder,
     /// As in `Load`.
     pub(crate) at_once: bool,
 }
 
-/// What memory becomes, from what it was and the operands.
+/// Describes what memory becomes, from what it was and the operands.
 pub(crate) type Update = Box<dyn Fn(u64, u64, u64) -> u64 + Send + Sync>;
 
-pub(crate) struct Atomic {
-    pub(crate) space: Option<Space>,
+pub(crate) struct AtomicOp {
+    pub(crate) space: Option<StateSpace>,
     pub(crate) size: u32,
     pub(crate) update: Update,
     /// In place of `update` where global memory behaves otherwise.
     pub(crate) global_update: Option<Update>,
-    pub(crate) address: Address,
-    pub(crate) destinations: Vec<Destination>,
+    pub(crate) address: AccessAddress,
+    pub(crate) destinations: Vec<DestRegister>,
     pub(crate) operands: Vec<AnySource>,
     /// The second operand of `cas`.
     pub(crate) second: Option<AnySource>,
-    pub(crate) order: Order,
+    pub(crate) order: MemoryOrder,
     /// `cas` and `exch`, which locks are made of.
     pub(crate) spins: bool,
 }
 
 /// The halves of 128 bits, the lower first.
-pub(crate) type Halves = [Source<u64>; 2];
+pub(crate) type Halves = [SourceOperand<u64>; 2];
 
 /// `cas` and `exch` of 128 bits.
 pub(crate) struct WideAtomic {
-    pub(crate) space: Option<Space>,
-    pub(crate) address: Address,
+    pub(crate) space: Option<StateSpace>,
+    pub(crate) address: AccessAddress,
     pub(crate) destination: Slot,
-    /// What memory has to be for it to change.
+    /// Holds what memory has to be for it to change.
     pub(crate) expected: Option<Halves>,
     pub(crate) new: Halves,
-    pub(crate) order: Order,
+    pub(crate) order: MemoryOrder,
 }
 
-pub(crate) struct Barrier {
+pub(crate) struct BarrierOp {
     /// `None`: the one of `barrier.cluster`.
-    pub(crate) id: Option<Source<u32>>,
+    pub(crate) id: Option<SourceOperand<u32>>,
     /// The number of threads, if not all of the block.
-    pub(crate) count: Option<Source<u32>>,
+    pub(crate) count: Option<SourceOperand<u32>>,
     pub(crate) waits: bool,
     pub(crate) aligned: bool,
-    pub(crate) reduction: Option<Reduction>,
+    pub(crate) reduction: Option<BarrierReduction>,
 }
 
-pub(crate) struct Reduction {
+pub(crate) struct BarrierReduction {
     pub(crate) kind: ReductionKind,
     pub(crate) destination: u32,
-    pub(crate) input: Test,
+    pub(crate) input: PredicateTest,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -458,16 +458,16 @@ pub(crate) enum ReductionKind {
 
 /// An instruction that lanes of a warp execute together.
 pub(crate) struct WarpOp {
-    /// Which lanes; `None`: those that are there.
-    pub(crate) members: Option<Source<u32>>,
-    /// Of a shuffle, the lane that each lane reads, itself if that one is out of range.
+    /// Says which lanes; `None`: those that are there.
+    pub(crate) members: Option<SourceOperand<u32>>,
+    /// Lane that each lane of a shuffle reads, itself if that one is out of range.
     pub(crate) sources: Option<Sources>,
-    /// Whether all lanes use what a shuffle gives them.
+    /// True if all lanes use what a shuffle gives them.
     pub(crate) unguarded: bool,
     pub(crate) kind: WarpKind,
 }
 
-pub(crate) type Sources = Box<dyn Fn(&Registers) -> [u32; LANES] + Send + Sync>;
+pub(crate) type Sources = Box<dyn Fn(&RegisterFiles) -> [u32; LANES] + Send + Sync>;
 
 pub(crate) enum WarpKind {
     Sync,
@@ -479,35 +479,35 @@ pub(crate) enum WarpKind {
 
 /// `ldmatrix`, `stmatrix`, `wmma.load` and `wmma.store`.
 pub(crate) struct MatrixAccess {
-    pub(crate) space: Option<Space>,
-    pub(crate) address: Address,
+    pub(crate) space: Option<StateSpace>,
+    pub(crate) address: AccessAddress,
     /// In elements.
-    pub(crate) stride: Option<Source<u32>>,
-    pub(crate) registers: Vec<Destination>,
+    pub(crate) stride: Option<SourceOperand<u32>>,
+    pub(crate) registers: Vec<DestRegister>,
     pub(crate) store: bool,
     /// Bytes of an element.
     pub(crate) size: u32,
-    /// In order of their places in registers: each place is one access of the warp.
-    pub(crate) elements: Vec<Element>,
-    pub(crate) rows: Rows,
+    /// In order of their places in registers, so that each place is one access of the warp.
+    pub(crate) elements: Vec<LaneElement>,
+    pub(crate) rows: MatrixRows,
     /// The elements again, as parts of the rows' bytes.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<RegisterPiece>,
 }
 
 /// A part of a register in all lanes, of one element or several that follow each other in memory.
-pub(crate) struct Piece {
+pub(crate) struct RegisterPiece {
     pub(crate) register: u8,
     /// The first bit in the register.
     pub(crate) bit: u8,
     pub(crate) bytes: u8,
-    /// Of each lane, where it begins among the bytes of all rows.
+    /// Place of each lane's first byte among the bytes of all rows.
     pub(crate) offsets: [u16; LANES],
-    /// Whether it is a word in each lane, one behind the other.
+    /// True if it is a word in each lane, one behind the other.
     pub(crate) consecutive: bool,
 }
 
 /// The runs of bytes that a matrix lies in.
-pub(crate) struct Rows {
+pub(crate) struct MatrixRows {
     /// Whose address each is counted from, and how many strides it is away.
     pub(crate) starts: Vec<(u8, u32)>,
     /// Bytes of each.
@@ -518,7 +518,7 @@ pub(crate) struct Rows {
 
 /// An element of a register of a lane, and where it lies in memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Element {
+pub(crate) struct LaneElement {
     pub(crate) lane: u8,
     pub(crate) register: u8,
     /// The first bit in the register.
@@ -532,35 +532,35 @@ pub(crate) struct Element {
 }
 
 pub(crate) struct AsyncCopy {
-    pub(crate) to: Address,
-    pub(crate) to_space: Option<Space>,
-    pub(crate) from: Address,
+    pub(crate) to: AccessAddress,
+    pub(crate) to_space: Option<StateSpace>,
+    pub(crate) from: AccessAddress,
     pub(crate) size: u32,
-    pub(crate) source_size: Option<Source<u32>>,
-    pub(crate) ignore: Option<Test>,
+    pub(crate) source_size: Option<SourceOperand<u32>>,
+    pub(crate) ignore: Option<PredicateTest>,
 }
 
 /// `cp.async.bulk` and `cp.reduce.async.bulk`.
 pub(crate) struct BulkCopy {
-    pub(crate) to: Address,
-    pub(crate) to_space: Space,
-    pub(crate) from: Address,
-    pub(crate) from_space: Space,
-    pub(crate) size: Source<u32>,
+    pub(crate) to: AccessAddress,
+    pub(crate) to_space: StateSpace,
+    pub(crate) from: AccessAddress,
+    pub(crate) from_space: StateSpace,
+    pub(crate) size: SourceOperand<u32>,
     pub(crate) end: BulkEnd,
     /// A bit for each block of the cluster that it goes to.
-    pub(crate) blocks: Option<Source<u32>>,
+    pub(crate) blocks: Option<SourceOperand<u32>>,
     /// A bit for each byte of 16 that is written.
-    pub(crate) bytes: Option<Source<u32>>,
+    pub(crate) bytes: Option<SourceOperand<u32>>,
     pub(crate) reduction: Option<BulkReduction>,
 }
 
-/// What a bulk copy tells that it is done.
+/// Describes what a bulk copy tells that it is done.
 pub(crate) enum BulkEnd {
     /// The bulk group that the thread commits.
     Group,
     /// Bytes that an mbarrier expects.
-    MBarrier(Address),
+    MBarrier(AccessAddress),
 }
 
 pub(crate) struct BulkReduction {
@@ -570,26 +570,26 @@ pub(crate) struct BulkReduction {
 }
 
 pub(crate) struct MBarrier {
-    pub(crate) address: Address,
-    pub(crate) space: Option<Space>,
+    pub(crate) address: AccessAddress,
+    pub(crate) space: Option<StateSpace>,
     pub(crate) kind: MBarrierKind,
 }
 
 pub(crate) enum MBarrierKind {
-    Init(Source<u32>),
+    Init(SourceOperand<u32>),
     Invalidate,
     Arrive {
-        state: Destination,
-        count: Source<u32>,
-        expected: Option<Source<u32>>,
+        state: DestRegister,
+        count: SourceOperand<u32>,
+        expected: Option<SourceOperand<u32>>,
         drop: bool,
     },
     /// `cp.async.mbarrier.arrive`; with `.noinc` the arrival counts as one of those expected.
     ArriveAfterCopies {
         counts: bool,
     },
-    ExpectBytes(Source<u32>),
-    CompleteBytes(Source<u32>),
+    ExpectBytes(SourceOperand<u32>),
+    CompleteBytes(SourceOperand<u32>),
     /// By a state, or by a parity.
     Test {
         done: u32,

@@ -4,22 +4,22 @@
 //! needed later have to be somewhere, though, so this is what it starts from. Liveness by blocks of instructions,
 //! backwards until nothing changes.
 
-use crate::syntax::ast::{Instruction, Operand, Space, Statement, Variable};
+use crate::syntax::ast::{PtxInstruction, PtxOperand, PtxVariable, StateSpace, Statement};
 use rustc_hash::FxHashMap;
 
-/// Functions whose blocks times registers are more are not looked at: the tables would take too long.
+/// Functions whose blocks times registers are more are not looked at, because the tables would take too long.
 const MAX_TABLE: usize = 1 << 24;
 
 /// The registers of a body by name, each with how many 32-bit registers it takes.
 #[derive(Default)]
-struct Names<'a> {
+struct RegisterNames<'a> {
     families: FxHashMap<&'a str, u32>,
     known: FxHashMap<&'a str, usize>,
     widths: Vec<u32>,
 }
 
-impl<'a> Names<'a> {
-    fn declare(&mut self, variable: &'a Variable) {
+impl<'a> RegisterNames<'a> {
+    fn declare(&mut self, variable: &'a PtxVariable) {
         let width = match variable.ty.as_str() {
             "pred" => 0,
             "b64" | "u64" | "s64" | "f64" | "f32x2" => 2,
@@ -40,43 +40,45 @@ impl<'a> Names<'a> {
         Some(self.widths.len() - 1)
     }
 
-    fn visit(&mut self, operand: &'a Operand, found: &mut Vec<usize>) {
+    fn visit(&mut self, operand: &'a PtxOperand, found: &mut Vec<usize>) {
         match operand {
-            Operand::Name(name) | Operand::Component(name, _) | Operand::Offset(name, _) => found.extend(self.of(name)),
-            Operand::Vector(all) | Operand::List(all) => all.iter().for_each(|each| self.visit(each, found)),
-            Operand::Pair(a, b) => {
+            PtxOperand::Name(name) | PtxOperand::Component(name, _) | PtxOperand::Offset(name, _) => {
+                found.extend(self.of(name))
+            }
+            PtxOperand::Vector(all) | PtxOperand::List(all) => all.iter().for_each(|each| self.visit(each, found)),
+            PtxOperand::Pair(a, b) => {
                 self.visit(a, found);
                 self.visit(b, found);
             }
-            Operand::Not(inner) | Operand::Negative(inner) => self.visit(inner, found),
-            Operand::Address { base, more, .. } => {
+            PtxOperand::Not(inner) | PtxOperand::Negative(inner) => self.visit(inner, found),
+            PtxOperand::Address { base, more, .. } => {
                 self.visit(base, found);
                 more.iter().for_each(|each| self.visit(each, found));
             }
-            Operand::Element { index, .. } => found.extend(index.as_ref().and_then(|name| self.of(name))),
-            Operand::Integer(_) | Operand::Float(_) => {}
+            PtxOperand::Element { index, .. } => found.extend(index.as_ref().and_then(|name| self.of(name))),
+            PtxOperand::Integer(_) | PtxOperand::Float(_) => {}
         }
     }
 }
 
 /// One instruction: what it reads, what it writes.
-struct Step {
+struct PressureStep {
     reads: Vec<usize>,
     writes: Vec<usize>,
-    /// Whether it loads a parameter, which instructions may read from where it is.
+    /// True if it loads a parameter, which instructions may read from where it is.
     is_parameter: bool,
 }
 
 /// Instructions of which all run if the first does, and the blocks that may come next.
 #[derive(Default)]
-struct Block {
-    steps: Vec<Step>,
+struct PressureBlock {
+    steps: Vec<PressureStep>,
     next: Vec<usize>,
 }
 
 /// The most 32-bit registers of a body that hold values at once; `None` if it is too long to tell.
 pub(super) fn pressure(body: &[Statement]) -> Option<u32> {
-    let mut names = Names::default();
+    let mut names = RegisterNames::default();
     let mut flat = Vec::new();
     flatten(body, &mut names, &mut flat);
     let blocks = blocks(&flat, &mut names);
@@ -85,7 +87,7 @@ pub(super) fn pressure(body: &[Statement]) -> Option<u32> {
     if blocks.len().saturating_mul(words) > MAX_TABLE {
         return None;
     }
-    // What is needed where a block begins.
+    // Registers needed where a block begins.
     let mut needed = vec![vec![0u64; words]; blocks.len()];
     let mut live = vec![0u64; words];
     let mut most = 0;
@@ -127,7 +129,7 @@ pub(super) fn pressure(body: &[Statement]) -> Option<u32> {
 }
 
 /// Registers that hold nothing but parameters take no room.
-fn forget_parameters(blocks: &[Block], names: &mut Names<'_>) {
+fn forget_parameters(blocks: &[PressureBlock], names: &mut RegisterNames<'_>) {
     let mut computed = vec![false; names.widths.len()];
     for step in blocks.iter().flat_map(|block| &block.steps).filter(|step| !step.is_parameter) {
         step.writes.iter().for_each(|&register| computed[register] = true);
@@ -146,21 +148,21 @@ fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-fn flatten<'a>(body: &'a [Statement], names: &mut Names<'a>, flat: &mut Vec<&'a Statement>) {
+fn flatten<'a>(body: &'a [Statement], names: &mut RegisterNames<'a>, flat: &mut Vec<&'a Statement>) {
     for statement in body {
         match statement {
             Statement::Block(inner) => flatten(inner, names, flat),
-            Statement::Variable(variable) if variable.space == Space::Reg => names.declare(variable),
+            Statement::Variable(variable) if variable.space == StateSpace::Reg => names.declare(variable),
             Statement::Label(..) | Statement::Instruction(_) | Statement::Targets { .. } => flat.push(statement),
             _ => {}
         }
     }
 }
 
-fn blocks<'a>(flat: &[&'a Statement], names: &mut Names<'a>) -> Vec<Block> {
+fn blocks<'a>(flat: &[&'a Statement], names: &mut RegisterNames<'a>) -> Vec<PressureBlock> {
     let mut labels: FxHashMap<&str, usize> = FxHashMap::default();
     let mut targets: FxHashMap<&str, &[String]> = FxHashMap::default();
-    let mut blocks = vec![Block::default()];
+    let mut blocks = vec![PressureBlock::default()];
     let mut jumps: Vec<(usize, &str)> = Vec::new();
     for statement in flat {
         let open = blocks.len() - 1;
@@ -168,7 +170,7 @@ fn blocks<'a>(flat: &[&'a Statement], names: &mut Names<'a>) -> Vec<Block> {
             Statement::Label(name, _) => {
                 if !blocks[open].steps.is_empty() || open == 0 {
                     blocks[open].next.push(open + 1);
-                    blocks.push(Block::default());
+                    blocks.push(PressureBlock::default());
                 }
                 labels.insert(name, blocks.len() - 1);
             }
@@ -182,7 +184,7 @@ fn blocks<'a>(flat: &[&'a Statement], names: &mut Names<'a>) -> Vec<Block> {
                     continue;
                 }
                 jumps.extend(instruction.operands.iter().filter_map(|operand| match operand {
-                    Operand::Name(name) if !matches!(instruction.opcode.as_str(), "ret" | "exit") => {
+                    PtxOperand::Name(name) if !matches!(instruction.opcode.as_str(), "ret" | "exit") => {
                         Some((open, name.as_str()))
                     }
                     _ => None,
@@ -190,7 +192,7 @@ fn blocks<'a>(flat: &[&'a Statement], names: &mut Names<'a>) -> Vec<Block> {
                 if instruction.guard.is_some() {
                     blocks[open].next.push(open + 1);
                 }
-                blocks.push(Block::default());
+                blocks.push(PressureBlock::default());
             }
             _ => {}
         }
@@ -204,10 +206,10 @@ fn blocks<'a>(flat: &[&'a Statement], names: &mut Names<'a>) -> Vec<Block> {
     blocks
 }
 
-fn step<'a>(instruction: &'a Instruction, names: &mut Names<'a>) -> Step {
+fn step<'a>(instruction: &'a PtxInstruction, names: &mut RegisterNames<'a>) -> PressureStep {
     let has = |modifier: &str| instruction.modifiers.iter().any(|each| each == modifier);
     let is_parameter = instruction.opcode == "ld" && has("param");
-    let mut step = Step { reads: Vec::new(), writes: Vec::new(), is_parameter };
+    let mut step = PressureStep { reads: Vec::new(), writes: Vec::new(), is_parameter };
     let writes = match instruction.opcode.as_str() {
         "st" | "red" | "bra" | "brx" | "ret" | "exit" | "membar" | "fence" | "cp" | "nanosleep" | "prefetch"
         | "stmatrix" | "call" => false,
@@ -215,13 +217,13 @@ fn step<'a>(instruction: &'a Instruction, names: &mut Names<'a>) -> Step {
         _ => true,
     };
     for (index, operand) in instruction.operands.iter().enumerate() {
-        let is_address = matches!(operand, Operand::Address { .. } | Operand::Element { .. });
+        let is_address = matches!(operand, PtxOperand::Address { .. } | PtxOperand::Element { .. });
         let to = if index == 0 && writes && !is_address { &mut step.writes } else { &mut step.reads };
         names.visit(operand, to);
     }
     if let Some((_, guard)) = &instruction.guard {
         step.reads.extend(names.of(guard));
-        // Where the guard is false, what was there stays.
+        // The old value stays where the guard is false.
         step.reads.extend_from_slice(&step.writes);
     }
     step

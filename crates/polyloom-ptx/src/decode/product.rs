@@ -1,16 +1,16 @@
 //! What products of matrices compute: fragments are read into dense matrices, whose rows are multiplied in loops that
 //! the host's compiler vectorises, and the sums go back to where the fragments of the result have them.
 
-use super::op::{AnySource, Destination};
-use super::types::Type;
-use crate::exec::registers::{Compute, LANES, Registers, put};
+use super::op::{AnySource, DestRegister};
+use super::types::PtxType;
+use crate::exec::registers::{Compute, LANES, RegisterFiles, put};
 use crate::number::Rounding;
-use crate::number::arithmetic::{Operation, canonical, directed_f64, fma};
+use crate::number::arithmetic::{DirectedOperation, canonical, directed_f64, fma};
 use crate::number::half::{bf16_to_f32, f16_from_f32, f16_to_f32};
 use crate::number::narrow::{E4M3, E5M2, widen};
 use pulp::{Arch, Simd, WithSimd};
 
-/// What single bits are combined by before they are counted.
+/// Describes what single bits are combined by before they are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BitOperation {
     And,
@@ -19,7 +19,7 @@ pub(super) enum BitOperation {
 
 /// An element of a fragment.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct FragmentPart {
     pub(super) lane: u8,
     pub(super) register: u8,
     pub(super) bit: u8,
@@ -28,37 +28,37 @@ pub(super) struct Part {
 }
 
 /// Bits of an element in a register of the fragment.
-pub(super) fn element_bits(ty: Type) -> u32 {
+pub(super) fn element_bits(ty: PtxType) -> u32 {
     match ty {
-        Type::F16 | Type::Bf16 => 16,
+        PtxType::F16 | PtxType::Bf16 => 16,
         other => other.bits(),
     }
 }
 
-/// How many elements a register of a fragment has.
-fn per_register(ty: Type) -> usize {
+/// Returns the number of elements a register of a fragment has.
+fn per_register(ty: PtxType) -> usize {
     (32 / element_bits(ty)).max(1) as usize
 }
 
 /// The index of an element of a fragment among those of its registers, which come one after the other, lane by lane.
-fn place(part: &Part, ty: Type) -> usize {
+fn place(part: &FragmentPart, ty: PtxType) -> usize {
     let word = usize::from(part.register) * LANES + usize::from(part.lane);
     word * per_register(ty) + usize::from(part.bit) / element_bits(ty) as usize
 }
 
-/// What a fragment's elements are computed with.
-trait Number: Copy + Default + Send + Sync + 'static {
+/// Describes what a fragment's elements are computed with.
+trait ProductNumber: Copy + Default + Send + Sync + 'static {
     /// The elements of a register, lane by lane.
-    fn of_words(words: &[u32; LANES], ty: Type, out: &mut [Self]);
-    fn into_words(elements: &[Self], ty: Type, saturating: bool) -> [u32; LANES];
+    fn of_words(words: &[u32; LANES], ty: PtxType, out: &mut [Self]);
+    fn into_words(elements: &[Self], ty: PtxType, saturating: bool) -> [u32; LANES];
 
     #[inline(always)]
-    fn of_doubles(doubles: &[u64; LANES], ty: Type, out: &mut [Self]) {
+    fn of_doubles(doubles: &[u64; LANES], ty: PtxType, out: &mut [Self]) {
         Self::of_words(&doubles.map(|double| double as u32), ty, out);
     }
 
     #[inline(always)]
-    fn into_doubles(elements: &[Self], ty: Type, saturating: bool) -> [u64; LANES] {
+    fn into_doubles(elements: &[Self], ty: PtxType, saturating: bool) -> [u64; LANES] {
         Self::into_words(elements, ty, saturating).map(u64::from)
     }
 }
@@ -73,24 +73,24 @@ fn unpack<const EACH: usize, T>(words: &[u32; LANES], out: &mut [T], f: impl Fn(
     }
 }
 
-impl Number for f32 {
+impl ProductNumber for f32 {
     #[inline(always)]
-    fn of_words(words: &[u32; LANES], ty: Type, out: &mut [f32]) {
+    fn of_words(words: &[u32; LANES], ty: PtxType, out: &mut [f32]) {
         match ty {
-            Type::F16 => unpack::<2, _>(words, out, |word| f16_to_f32(word as u16)),
-            Type::Bf16 => unpack::<2, _>(words, out, |word| bf16_to_f32(word as u16)),
+            PtxType::F16 => unpack::<2, _>(words, out, |word| f16_to_f32(word as u16)),
+            PtxType::Bf16 => unpack::<2, _>(words, out, |word| bf16_to_f32(word as u16)),
             // The low 13 bits of a tf32 are ignored.
-            Type::Tf32 => unpack::<1, _>(words, out, |word| f32::from_bits(word & !0x1fff)),
-            Type::E4m3 => unpack::<4, _>(words, out, |word| widen((word & 0xff).into(), E4M3) as f32),
-            Type::E5m2 => unpack::<4, _>(words, out, |word| widen((word & 0xff).into(), E5M2) as f32),
+            PtxType::Tf32 => unpack::<1, _>(words, out, |word| f32::from_bits(word & !0x1fff)),
+            PtxType::E4m3 => unpack::<4, _>(words, out, |word| widen((word & 0xff).into(), E4M3) as f32),
+            PtxType::E5m2 => unpack::<4, _>(words, out, |word| widen((word & 0xff).into(), E5M2) as f32),
             _ => unpack::<1, _>(words, out, f32::from_bits),
         }
     }
 
     #[inline(always)]
-    fn into_words(elements: &[f32], ty: Type, _: bool) -> [u32; LANES] {
+    fn into_words(elements: &[f32], ty: PtxType, _: bool) -> [u32; LANES] {
         let mut words = [0; LANES];
-        if ty == Type::F16 {
+        if ty == PtxType::F16 {
             for (word, [low, high]) in words.iter_mut().zip(elements.as_chunks().0) {
                 *word = u32::from(f16_from_f32(*low)) | u32::from(f16_from_f32(*high)) << 16;
             }
@@ -103,21 +103,21 @@ impl Number for f32 {
     }
 }
 
-impl Number for f64 {
+impl ProductNumber for f64 {
     #[inline(always)]
-    fn of_words(words: &[u32; LANES], ty: Type, out: &mut [f64]) {
+    fn of_words(words: &[u32; LANES], ty: PtxType, out: &mut [f64]) {
         match ty {
-            Type::S(8) => unpack::<4, _>(words, out, |word| (word as u8 as i8).into()),
-            Type::U(8) => unpack::<4, _>(words, out, |word| (word as u8).into()),
-            Type::S4 => unpack::<8, _>(words, out, |word| (((word << 4) as u8 as i8) >> 4).into()),
-            Type::U4 => unpack::<8, _>(words, out, |word| (word as u8 & 0xf).into()),
-            Type::B1 => unpack::<32, _>(words, out, |word| (word as u8 & 1).into()),
+            PtxType::S(8) => unpack::<4, _>(words, out, |word| (word as u8 as i8).into()),
+            PtxType::U(8) => unpack::<4, _>(words, out, |word| (word as u8).into()),
+            PtxType::S4 => unpack::<8, _>(words, out, |word| (((word << 4) as u8 as i8) >> 4).into()),
+            PtxType::U4 => unpack::<8, _>(words, out, |word| (word as u8 & 0xf).into()),
+            PtxType::B1 => unpack::<32, _>(words, out, |word| (word as u8 & 1).into()),
             _ => unpack::<1, _>(words, out, |word| (word as i32).into()),
         }
     }
 
     #[inline(always)]
-    fn into_words(elements: &[f64], _: Type, saturating: bool) -> [u32; LANES] {
+    fn into_words(elements: &[f64], _: PtxType, saturating: bool) -> [u32; LANES] {
         let mut words = [0; LANES];
         for (word, element) in words.iter_mut().zip(elements) {
             *word = if saturating { *element as i32 as u32 } else { *element as i64 as u32 };
@@ -126,8 +126,8 @@ impl Number for f64 {
     }
 
     #[inline(always)]
-    fn of_doubles(doubles: &[u64; LANES], ty: Type, out: &mut [f64]) {
-        if ty != Type::F64 {
+    fn of_doubles(doubles: &[u64; LANES], ty: PtxType, out: &mut [f64]) {
+        if ty != PtxType::F64 {
             return Self::of_words(&doubles.map(|double| double as u32), ty, out);
         }
         for (out, double) in out.iter_mut().zip(doubles) {
@@ -136,8 +136,8 @@ impl Number for f64 {
     }
 
     #[inline(always)]
-    fn into_doubles(elements: &[f64], ty: Type, saturating: bool) -> [u64; LANES] {
-        if ty != Type::F64 {
+    fn into_doubles(elements: &[f64], ty: PtxType, saturating: bool) -> [u64; LANES] {
+        if ty != PtxType::F64 {
             return Self::into_words(elements, ty, saturating).map(u64::from);
         }
         std::array::from_fn(|lane| elements[lane].to_bits())
@@ -145,14 +145,14 @@ impl Number for f64 {
 }
 
 /// Elements of one order as those of another.
-struct Order {
+struct ElementOrder {
     from: Vec<u16>,
-    /// How many follow each other in both: 1, 4 or 8, or all.
+    /// Says how many follow each other in both: 1, 4 or 8, or all.
     run: usize,
 }
 
-impl Order {
-    fn new(from: Vec<u16>) -> Order {
+impl ElementOrder {
+    fn new(from: Vec<u16>) -> ElementOrder {
         let follows = |run: usize| {
             let (runs, rest) = from.split_at(from.len() / run * run);
             rest.is_empty() && runs.chunks(run).all(|run| run.windows(2).all(|pair| pair[0] + 1 == pair[1]))
@@ -162,11 +162,11 @@ impl Order {
         } else {
             [8, 4].into_iter().find(|run| follows(*run)).unwrap_or(1)
         };
-        Order { from, run }
+        ElementOrder { from, run }
     }
 
     /// The elements in the other order, unless it is the same.
-    fn moved<T: Number>(&self, elements: &[T]) -> Option<Vec<T>> {
+    fn moved<T: ProductNumber>(&self, elements: &[T]) -> Option<Vec<T>> {
         match self.run {
             run if run == self.from.len() => None,
             8 => Some(self.runs::<8, T>(elements)),
@@ -175,7 +175,7 @@ impl Order {
         }
     }
 
-    fn runs<const RUN: usize, T: Number>(&self, elements: &[T]) -> Vec<T> {
+    fn runs<const RUN: usize, T: ProductNumber>(&self, elements: &[T]) -> Vec<T> {
         let mut all = vec![T::default(); self.from.len()];
         for (run, from) in all.as_chunks_mut::<RUN>().0.iter_mut().zip(self.from.iter().step_by(RUN)) {
             run.copy_from_slice(&elements[usize::from(*from)..][..RUN]);
@@ -185,16 +185,21 @@ impl Order {
 }
 
 /// A fragment and the registers it is in.
-pub(super) struct Fragment {
+pub(super) struct ProductFragment {
     sources: Vec<AnySource>,
-    ty: Type,
+    ty: PtxType,
     /// From the registers' elements to the matrix, row by row.
-    order: Order,
+    order: ElementOrder,
 }
 
-impl Fragment {
+impl ProductFragment {
     /// `parts` are all elements of a matrix of so many rows and columns. Of copies the first is read.
-    pub(super) fn new(mut sources: Vec<AnySource>, parts: &[Part], ty: Type, (rows, columns): (u32, u32)) -> Fragment {
+    pub(super) fn new(
+        mut sources: Vec<AnySource>,
+        parts: &[FragmentPart],
+        ty: PtxType,
+        (rows, columns): (u32, u32),
+    ) -> ProductFragment {
         let mut from = vec![u16::MAX; (rows * columns) as usize];
         for part in parts {
             let cell = &mut from[(part.row * columns + part.column) as usize];
@@ -202,12 +207,12 @@ impl Fragment {
         }
         let read = from.iter().max().map_or(0, |last| usize::from(*last) / (LANES * per_register(ty)) + 1);
         sources.truncate(read);
-        Fragment { sources, ty, order: Order::new(from) }
+        ProductFragment { sources, ty, order: ElementOrder::new(from) }
     }
 
     /// The matrix, row by row.
     #[inline(always)]
-    fn read<T: Number>(&self, registers: &Registers) -> Vec<T> {
+    fn read<T: ProductNumber>(&self, registers: &RegisterFiles) -> Vec<T> {
         let each = LANES * per_register(self.ty);
         let mut elements = vec![T::default(); self.sources.len() * each];
         for (source, elements) in self.sources.iter().zip(elements.chunks_mut(each)) {
@@ -220,48 +225,54 @@ impl Fragment {
     }
 }
 
-/// Where a result goes.
-pub(super) struct Output {
-    slots: Vec<Destination>,
-    ty: Type,
+/// Says where a result goes.
+pub(super) struct ProductOutput {
+    slots: Vec<DestRegister>,
+    ty: PtxType,
     saturating: bool,
     /// From the matrix, row by row, to the registers' elements.
-    order: Order,
+    order: ElementOrder,
 }
 
-impl Output {
-    pub(super) fn new(slots: Vec<Destination>, parts: &[Part], ty: Type, columns: u32, saturating: bool) -> Output {
+impl ProductOutput {
+    pub(super) fn new(
+        slots: Vec<DestRegister>,
+        parts: &[FragmentPart],
+        ty: PtxType,
+        columns: u32,
+        saturating: bool,
+    ) -> ProductOutput {
         let mut from = vec![0; parts.len()];
         for part in parts {
             from[place(part, ty)] = (part.row * columns + part.column) as u16;
         }
-        Output { slots, ty, saturating, order: Order::new(from) }
+        ProductOutput { slots, ty, saturating, order: ElementOrder::new(from) }
     }
 
     #[inline(always)]
-    fn write<T: Number>(&self, registers: &mut Registers, sums: &[T], mask: u32) {
+    fn write<T: ProductNumber>(&self, registers: &mut RegisterFiles, sums: &[T], mask: u32) {
         let moved = self.order.moved(sums);
         let elements = moved.as_deref().unwrap_or(sums);
         for (slot, elements) in self.slots.iter().zip(elements.chunks(LANES * per_register(self.ty))) {
             match slot {
-                Destination::Word(slot, _) => {
+                DestRegister::Word(slot, _) => {
                     put(registers, Some(*slot), &T::into_words(elements, self.ty, self.saturating), mask);
                 }
-                Destination::Double(slot) => {
+                DestRegister::Double(slot) => {
                     put(registers, Some(*slot), &T::into_doubles(elements, self.ty, self.saturating), mask);
                 }
-                Destination::Sink => {}
+                DestRegister::Sink => {}
             }
         }
     }
 }
 
 /// `a` times `b`, and `c` added.
-pub(super) struct Product {
-    pub(super) a: Fragment,
-    pub(super) b: Fragment,
-    pub(super) c: Fragment,
-    pub(super) d: Output,
+pub(super) struct MatrixProduct {
+    pub(super) a: ProductFragment,
+    pub(super) b: ProductFragment,
+    pub(super) c: ProductFragment,
+    pub(super) d: ProductOutput,
     /// Rows of a product; A may have those of several, below each other.
     pub(super) m: usize,
     /// Columns of the result.
@@ -272,7 +283,7 @@ pub(super) struct Product {
     pub(super) rounding: Rounding,
 }
 
-impl Product {
+impl MatrixProduct {
     /// Of 8, 16 or 32 columns, as all shapes have.
     pub(super) fn compute(self) -> Option<Compute> {
         match self.n {
@@ -286,14 +297,16 @@ impl Product {
     fn of_columns<const N: usize>(self) -> Compute {
         let rounding = self.rounding;
         match self.d.ty {
-            Type::F64 if rounding == Rounding::Nearest => self.summed::<N, f64>(|a, b, sum| a.mul_add(b, sum)),
-            Type::F64 => self.summed::<N, f64>(move |a, b, sum| directed_f64(Operation::Fma, rounding, a, b, sum)),
-            // Exact: a sum of integers is far below 2^53.
-            Type::S(32) if self.operation == Some(BitOperation::Xor) => {
+            PtxType::F64 if rounding == Rounding::Nearest => self.summed::<N, f64>(|a, b, sum| a.mul_add(b, sum)),
+            PtxType::F64 => {
+                self.summed::<N, f64>(move |a, b, sum| directed_f64(DirectedOperation::Fma, rounding, a, b, sum))
+            }
+            // Exact, because a sum of integers is far below 2^53.
+            PtxType::S(32) if self.operation == Some(BitOperation::Xor) => {
                 self.summed::<N, f64>(|a, b, sum| sum + (a - b).abs())
             }
-            Type::S(32) => self.summed::<N, f64>(|a, b, sum| sum + a * b),
-            _ if matches!(self.a.ty, Type::Bf16 | Type::Tf32) => self.vectorised(
+            PtxType::S(32) => self.summed::<N, f64>(|a, b, sum| sum + a * b),
+            _ if matches!(self.a.ty, PtxType::Bf16 | PtxType::Tf32) => self.vectorised(
                 #[inline(always)]
                 |product, registers, mask| {
                     let (left, right) = (product.a.read(registers), product.b.read(registers));
@@ -310,7 +323,7 @@ impl Product {
         }
     }
 
-    fn summed<const N: usize, T: Number>(self, add: impl Fn(T, T, T) -> T + Send + Sync + 'static) -> Compute {
+    fn summed<const N: usize, T: ProductNumber>(self, add: impl Fn(T, T, T) -> T + Send + Sync + 'static) -> Compute {
         self.vectorised(
             #[inline(always)]
             move |product, registers, mask| {
@@ -321,28 +334,29 @@ impl Product {
         )
     }
 
-    /// What `step` calls has to be inlined: a function of its own is compiled for every machine's vectors.
-    fn vectorised(self, step: impl Fn(&Product, &mut Registers, u32) + Send + Sync + 'static) -> Compute {
+    /// `step` and its callees have to be inlined, because a function of its own is compiled for every machine's
+    /// vectors.
+    fn vectorised(self, step: impl Fn(&MatrixProduct, &mut RegisterFiles, u32) + Send + Sync + 'static) -> Compute {
         let arch = Arch::new();
         Box::new(move |registers, mask| {
-            arch.dispatch(Vectorised(
+            arch.dispatch(VectorisedWork(
                 #[inline(always)]
                 || step(&self, registers, mask),
             ));
         })
     }
 
-    /// The elements of the result, row by row: each product is added to the accumulator in the order of k.
+    /// The elements of the result, row by row, so that each product is added to the accumulator in the order of k.
     #[inline(always)]
-    fn sums<const N: usize, T: Number>(
+    fn sums<const N: usize, T: ProductNumber>(
         &self,
-        registers: &Registers,
+        registers: &RegisterFiles,
         left: &[T],
         right: &[T],
         add: impl Fn(T, T, T) -> T,
     ) -> Vec<T> {
         let mut sums: Vec<T> = self.c.read(registers);
-        // Of products below each other, each has rows of A and B of its own.
+        // Products below each other have rows of A and B of their own.
         let products = left.chunks(self.m * self.k).zip(right.chunks(self.k * N)).zip(sums.chunks_mut(self.m * N));
         for ((left, right), sums) in products {
             for (left, sums) in left.chunks(self.k).zip(sums.as_chunks_mut::<N>().0) {
@@ -359,8 +373,8 @@ impl Product {
     }
 }
 
-/// Whether all products of elements of two matrices of bf16 or tf32 are exact in f32, whose bits are enough: none is
-/// too large, and none too small.
+/// Returns true if all products of elements of two matrices of bf16 or tf32 are exact in f32, whose bits are enough,
+/// since none is too large, and none too small.
 fn products_are_exact(left: &[f32], right: &[f32]) -> bool {
     let range = |all: &[f32]| {
         let mut range = (f32::MAX.to_bits(), 0);
@@ -376,9 +390,9 @@ fn products_are_exact(left: &[f32], right: &[f32]) -> bool {
 }
 
 /// Work that is compiled once for every width of vectors, and run with the machine's widest.
-struct Vectorised<F>(F);
+struct VectorisedWork<F>(F);
 
-impl<F: FnMut()> WithSimd for Vectorised<F> {
+impl<F: FnMut()> WithSimd for VectorisedWork<F> {
     type Output = ();
 
     #[inline(always)]

@@ -1,21 +1,21 @@
 //! Barriers and fences (PTX ISA 9.0 §9.7.13).
 
 use super::address::take_scope;
-use super::function::Decoder;
-use super::op::{Barrier, Op, Reduction, ReductionKind, Scope, WarpKind, WarpOp};
-use super::types::Type;
-use super::{Class, Decoded, Line};
+use super::function::FunctionDecoder;
+use super::op::{BarrierOp, BarrierReduction, DecodedOp, OrderScope, ReductionKind, WarpKind, WarpOp};
+use super::types::PtxType;
+use super::{Decoded, InstClass, InstructionLine};
 use crate::exec::block::BLOCK_BARRIERS;
-use crate::exec::registers::{LANES, Source};
-use crate::syntax::ast::Operand;
+use crate::exec::registers::{LANES, SourceOperand};
+use crate::syntax::ast::PtxOperand;
 
-/// Where a restricted fence orders, and whether it acquires.
+/// The place where a restricted fence orders, and whether it acquires.
 const RESTRICTED: [(&str, bool); 2] = [("sync_restrict::shared::cluster", true), ("sync_restrict::shared::cta", false)];
 const RESTRICTION: &str = "a restricted fence is `.acquire.sync_restrict::shared::cluster.cluster` or \
                            `.release.sync_restrict::shared::cta.cluster`";
 
-impl Decoder<'_> {
-    pub(super) fn synchronisation(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+impl FunctionDecoder<'_> {
+    pub(super) fn synchronisation(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let all = &line.instruction.operands;
         match line.instruction.opcode.as_str() {
             "membar" | "fence" => {
@@ -27,10 +27,14 @@ impl Decoder<'_> {
                         return line.error("`fence.mbarrier_init` needs `.release.cluster`");
                     }
                     line.check(0, 0)?;
-                    return Ok((Op::Nothing, Class::Fence));
+                    return Ok((DecodedOp::Nothing, InstClass::Fence));
                 }
                 let scope = if line.instruction.opcode == "membar" {
-                    line.mods.need_of(&[("cta", Scope::Block), ("gl", Scope::Device), ("sys", Scope::System)])?
+                    line.mods.need_of(&[
+                        ("cta", OrderScope::Block),
+                        ("gl", OrderScope::Device),
+                        ("sys", OrderScope::System),
+                    ])?
                 } else {
                     let restriction = line.mods.take_of(&RESTRICTED);
                     let order = line.mods.take_of(&[
@@ -40,13 +44,13 @@ impl Decoder<'_> {
                         ("release", Some(false)),
                     ]);
                     let Some(scope) = take_scope(&mut line.mods) else { return line.error("`fence` needs a scope") };
-                    if restriction.is_some() && (restriction != order.flatten() || scope != Scope::Cluster) {
+                    if restriction.is_some() && (restriction != order.flatten() || scope != OrderScope::Cluster) {
                         return line.error(RESTRICTION);
                     }
                     scope
                 };
                 line.check(0, 0)?;
-                Ok((Op::Fence(scope), Class::Fence))
+                Ok((DecodedOp::Fence(scope), InstClass::Fence))
             }
             opcode => {
                 let mut aligned = opcode == "bar";
@@ -56,21 +60,26 @@ impl Decoder<'_> {
                         return line.error("`bar.warp` needs `.sync`");
                     }
                     line.check(1, 1)?;
-                    let members = Some(self.source(&all[0], Type::B(32))?);
+                    let members = Some(self.source(&all[0], PtxType::B(32))?);
                     return Ok((
-                        Op::Warp(Box::new(WarpOp { members, sources: None, unguarded: false, kind: WarpKind::Sync })),
-                        Class::Barrier,
+                        DecodedOp::Warp(Box::new(WarpOp {
+                            members,
+                            sources: None,
+                            unguarded: false,
+                            kind: WarpKind::Sync,
+                        })),
+                        InstClass::Barrier,
                     ));
                 }
                 aligned = aligned || line.mods.take("aligned");
                 if line.mods.take("cluster") {
-                    // A cluster is one block here: arriving does nothing, waiting is a barrier of the block.
+                    // A cluster is one block here, since arriving does nothing, waiting is a barrier of the block.
                     let arrives = line.mods.take("arrive");
                     line.mods.drop_known(&["wait", "acquire", "release", "relaxed"]);
                     line.check(0, 0)?;
-                    let barrier = Barrier { id: None, count: None, waits: true, aligned: false, reduction: None };
-                    let op = if arrives { Op::Nothing } else { Op::Barrier(Box::new(barrier)) };
-                    return Ok((op, Class::Barrier));
+                    let barrier = BarrierOp { id: None, count: None, waits: true, aligned: false, reduction: None };
+                    let op = if arrives { DecodedOp::Nothing } else { DecodedOp::Barrier(Box::new(barrier)) };
+                    return Ok((op, InstClass::Barrier));
                 }
                 let kind = line.mods.need_of(&[("sync", 0), ("arrive", 1), ("red", 2)])?;
                 let (first, reduction) = if kind == 2 {
@@ -80,7 +89,7 @@ impl Decoder<'_> {
                         ("or", ReductionKind::Or),
                     ])?;
                     let ty = line.mods.ty()?;
-                    if ty != if which == ReductionKind::Count { Type::U(32) } else { Type::Pred } {
+                    if ty != if which == ReductionKind::Count { PtxType::U(32) } else { PtxType::Pred } {
                         return line.mods.no_type(ty);
                     }
                     line.check(3, 4)?;
@@ -90,20 +99,20 @@ impl Decoder<'_> {
                     };
                     let Some(destination) = destination else { return line.error("`bar.red` needs a destination") };
                     let input = self.test(&all[all.len() - 1])?;
-                    (1, Some(Reduction { kind: which, destination, input }))
+                    (1, Some(BarrierReduction { kind: which, destination, input }))
                 } else {
                     line.check(1, 2)?;
                     (0, None)
                 };
                 let last = all.len() - usize::from(reduction.is_some());
-                if let Operand::Integer(id) = all[first]
+                if let PtxOperand::Integer(id) = all[first]
                     && id >= BLOCK_BARRIERS.into()
                 {
                     return line.error(format!("a block has barriers 0 to 15, not {id}"));
                 }
-                let id = Some(self.source(&all[first], Type::U(32))?);
-                let count = if last > first + 1 { Some(self.source(&all[first + 1], Type::U(32))?) } else { None };
-                if let Some(Source::Constant(threads)) = &count
+                let id = Some(self.source(&all[first], PtxType::U(32))?);
+                let count = if last > first + 1 { Some(self.source(&all[first + 1], PtxType::U(32))?) } else { None };
+                if let Some(SourceOperand::Constant(threads)) = &count
                     && (threads[0] % LANES as u32 != 0 || kind == 1 && threads[0] == 0)
                 {
                     return line.error(format!("a barrier is for whole warps, not for {} threads", threads[0]));
@@ -111,14 +120,14 @@ impl Decoder<'_> {
                 if kind == 1 && count.is_none() {
                     return line.error("`arrive` needs the number of threads");
                 }
-                let barrier = Barrier { id, count, waits: kind != 1, aligned, reduction };
-                Ok((Op::Barrier(Box::new(barrier)), Class::Barrier))
+                let barrier = BarrierOp { id, count, waits: kind != 1, aligned, reduction };
+                Ok((DecodedOp::Barrier(Box::new(barrier)), InstClass::Barrier))
             }
         }
     }
 
     /// `fence.proxy`: nothing to do, since all accesses go one way here.
-    fn proxy_fence(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    fn proxy_fence(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let mut count = 0;
         if line.mods.take("async") {
             line.mods.take_of(&[("global", ()), ("shared::cta", ()), ("shared::cluster", ())]);
@@ -128,17 +137,17 @@ impl Decoder<'_> {
             let Some(restricted) = restricted else { return line.error(NEEDS) };
             let acquires = line.mods.need_of(&[("acquire", true), ("release", false)])?;
             let Some(scope) = take_scope(&mut line.mods) else { return line.error("`fence` needs a scope") };
-            if restricted && (line.mods.take_of(&RESTRICTED) != Some(acquires) || scope != Scope::Cluster) {
+            if restricted && (line.mods.take_of(&RESTRICTED) != Some(acquires) || scope != OrderScope::Cluster) {
                 return line.error(RESTRICTION);
             }
             count = if acquires && !restricted { 2 } else { 0 };
         }
         line.check(count, count)?;
         if let Some(size) = line.instruction.operands.get(1)
-            && *size != Operand::Integer(128)
+            && *size != PtxOperand::Integer(128)
         {
             return line.error(format!("a tensor map has 128 bytes, not {size}"));
         }
-        Ok((Op::Nothing, Class::Fence))
+        Ok((DecodedOp::Nothing, InstClass::Fence))
     }
 }

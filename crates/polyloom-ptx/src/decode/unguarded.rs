@@ -5,23 +5,24 @@
 //! Looked at are the instructions that follow until control divides or meets. What is read there under a predicate or by
 //! `selp` counts as chosen; what is stored, given to other lanes or carried around a loop does not.
 
-use super::function::{Decoder, operand_names};
-use crate::syntax::ast::{Instruction, Operand, Statement};
+use super::function::{FunctionDecoder, operand_names};
+use crate::syntax::ast::{PtxInstruction, PtxOperand, Statement};
 
 /// Instructions whose first operand is no register that they write.
 const WRITE_NOTHING: &[&str] = &["st", "red", "bar", "barrier", "bra", "brx", "call", "ret", "exit", "cp", "mbarrier"];
 /// Those after which a value has got out: to memory, or to other lanes.
 const SINKS: &[&str] = &["st", "red", "atom", "ld", "shfl", "redux", "call"];
 
-/// How many statements are looked at: what comes later is let pass.
+/// Number of statements that are looked at, so that what comes later is let pass.
 const LOOKED_AT: usize = 256;
 
-impl Decoder<'_> {
-    /// Whether the registers that `written` names are used for all lanes in what follows the present instruction.
-    pub(super) fn is_unguarded(&self, written: &Operand) -> bool {
+impl FunctionDecoder<'_> {
+    /// Returns true if the registers that `written` names are used for all lanes in what follows the present
+    /// instruction.
+    pub(super) fn is_unguarded(&self, written: &PtxOperand) -> bool {
         // By name, and whether it is more than a copy.
         let mut undefined: Vec<(&str, bool)> = Vec::new();
-        let destination = if let Operand::Pair(value, _) = written { value } else { written };
+        let destination = if let PtxOperand::Pair(value, _) = written { value } else { written };
         operand_names(destination, &mut |name| undefined.push((name, false)));
         for statement in self.rest.iter().take(LOOKED_AT) {
             let instruction = match statement {
@@ -63,7 +64,7 @@ impl Decoder<'_> {
 }
 
 /// The names that an instruction writes, and those that it reads.
-fn names(instruction: &Instruction) -> (Vec<&str>, Vec<&str>) {
+fn names(instruction: &PtxInstruction) -> (Vec<&str>, Vec<&str>) {
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
     let first_is_read = WRITE_NOTHING.contains(&instruction.opcode.as_str());
     for (index, operand) in instruction.operands.iter().enumerate() {

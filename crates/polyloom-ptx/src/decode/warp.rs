@@ -1,22 +1,22 @@
 //! What the lanes of a warp do together (PTX ISA 9.0 §9.7.9.6 and §9.7.13).
 
-use super::function::Decoder;
-use super::op::{Op, WarpKind, WarpOp};
-use super::types::Type;
-use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, LANES, Registers, Source, Word, lanes_of, put};
+use super::function::FunctionDecoder;
+use super::op::{DecodedOp, WarpKind, WarpOp};
+use super::types::PtxType;
+use super::{Decoded, InstClass, InstructionLine};
+use crate::exec::registers::{Compute, LANES, RegisterFiles, RegisterWord, SourceOperand, lanes_of, put};
 use crate::number::arithmetic::{canonical, extremum};
-use crate::syntax::ast::Operand;
+use crate::syntax::ast::PtxOperand;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Shuffle {
+enum ShuffleMode {
     Up,
     Down,
     Butterfly,
     Index,
 }
 
-impl Shuffle {
+impl ShuffleMode {
     /// Whose value a lane gets, and whether that lane is in range (the ISA's pseudo-code).
     fn from(self, lane: u32, b: u32, c: u32) -> (u32, bool) {
         let (b, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
@@ -24,10 +24,10 @@ impl Shuffle {
         let first = lane & segment;
         let (from, inside) = match self {
             // Signed, since a lane below the segment is out of range.
-            Shuffle::Up => (lane.wrapping_sub(b), lane as i32 - b as i32 >= last as i32),
-            Shuffle::Down => (lane + b, lane + b <= last),
-            Shuffle::Butterfly => (lane ^ b, lane ^ b <= last),
-            Shuffle::Index => {
+            ShuffleMode::Up => (lane.wrapping_sub(b), lane as i32 - b as i32 >= last as i32),
+            ShuffleMode::Down => (lane + b, lane + b <= last),
+            ShuffleMode::Butterfly => (lane ^ b, lane ^ b <= last),
+            ShuffleMode::Index => {
                 let from = first | b & !segment;
                 (from, from <= last)
             }
@@ -36,8 +36,8 @@ impl Shuffle {
     }
 }
 
-impl Decoder<'_> {
-    pub(super) fn warp(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+impl FunctionDecoder<'_> {
+    pub(super) fn warp(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let sync = line.mods.take("sync");
         // PTX ISA 9.0 §9.7.9.5 and §9.7.13.10.
         let opcode = line.instruction.opcode.as_str();
@@ -53,7 +53,7 @@ impl Decoder<'_> {
         let (members, compute) = match line.instruction.opcode.as_str() {
             "shfl" => {
                 let op = self.shuffle(line, sync)?;
-                return Ok((Op::Warp(Box::new(op)), Class::Warp));
+                return Ok((DecodedOp::Warp(Box::new(op)), InstClass::Warp));
             }
             "vote" => self.vote(line, sync)?,
             "match" => self.matching(line)?,
@@ -61,8 +61,8 @@ impl Decoder<'_> {
             "elect" => {
                 line.check(2, 2)?;
                 let all = &line.instruction.operands;
-                let Operand::Pair(d, p) = &all[0] else { return line.error("`elect` writes `d|p`") };
-                let (d, p) = (self.slot::<u32>(d, Type::B(32))?, self.predicate_slot(p)?);
+                let PtxOperand::Pair(d, p) = &all[0] else { return line.error("`elect` writes `d|p`") };
+                let (d, p) = (self.slot::<u32>(d, PtxType::B(32))?, self.predicate_slot(p)?);
                 let compute: Compute = Box::new(move |registers, mask| {
                     let leader = mask.trailing_zeros();
                     put(registers, d, &[leader; LANES], mask);
@@ -70,40 +70,49 @@ impl Decoder<'_> {
                         registers.set_predicate(p, 1u32.checked_shl(leader).unwrap_or(0), mask);
                     }
                 });
-                (Some(self.source(&all[1], Type::B(32))?), compute)
+                (Some(self.source(&all[1], PtxType::B(32))?), compute)
             }
             _ => {
                 let ty = line.mods.ty()?;
                 line.check(1, 1)?;
                 let slot = self.slot::<u32>(&line.instruction.operands[0], ty)?;
-                return Ok((Op::ActiveMask(slot), Class::Warp));
+                return Ok((DecodedOp::ActiveMask(slot), InstClass::Warp));
             }
         };
         Ok((
-            Op::Warp(Box::new(WarpOp { members, sources: None, unguarded: false, kind: WarpKind::Lanes(compute) })),
-            Class::Warp,
+            DecodedOp::Warp(Box::new(WarpOp {
+                members,
+                sources: None,
+                unguarded: false,
+                kind: WarpKind::Lanes(compute),
+            })),
+            InstClass::Warp,
         ))
     }
 
-    fn shuffle(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<WarpOp> {
-        const MODES: &[(&str, Shuffle)] =
-            &[("up", Shuffle::Up), ("down", Shuffle::Down), ("bfly", Shuffle::Butterfly), ("idx", Shuffle::Index)];
+    fn shuffle(&mut self, line: &mut InstructionLine<'_>, sync: bool) -> Decoded<WarpOp> {
+        const MODES: &[(&str, ShuffleMode)] = &[
+            ("up", ShuffleMode::Up),
+            ("down", ShuffleMode::Down),
+            ("bfly", ShuffleMode::Butterfly),
+            ("idx", ShuffleMode::Index),
+        ];
         let mode = line.mods.need_of(MODES)?;
         let ty = line.mods.ty()?;
         let count = 4 + usize::from(sync);
         line.check(count, count)?;
         let all = &line.instruction.operands;
         let (d, p) = match &all[0] {
-            Operand::Pair(d, p) => (self.slot::<u32>(d, ty)?, self.predicate_slot(p)?),
+            PtxOperand::Pair(d, p) => (self.slot::<u32>(d, ty)?, self.predicate_slot(p)?),
             d => (self.slot::<u32>(d, ty)?, None),
         };
         let a = self.source::<u32>(&all[1], ty)?;
-        let b = self.source::<u32>(&all[2], Type::B(32))?;
-        let c = self.source::<u32>(&all[3], Type::B(32))?;
-        let members = if sync { Some(self.source(&all[4], Type::B(32))?) } else { None };
+        let b = self.source::<u32>(&all[2], PtxType::B(32))?;
+        let c = self.source::<u32>(&all[3], PtxType::B(32))?;
+        let members = if sync { Some(self.source(&all[4], PtxType::B(32))?) } else { None };
         let sources = {
             let (b, c) = (b.clone(), c.clone());
-            move |registers: &Registers| {
+            move |registers: &RegisterFiles| {
                 let (b, c) = (b.get(registers), c.get(registers));
                 std::array::from_fn(|lane| mode.from(lane as u32, b[lane], c[lane]).0 & 31)
             }
@@ -125,17 +134,17 @@ impl Decoder<'_> {
         Ok(WarpOp { members, sources: Some(Box::new(sources)), unguarded, kind: WarpKind::Lanes(compute) })
     }
 
-    fn vote(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<(Option<Source<u32>>, Compute)> {
+    fn vote(&mut self, line: &mut InstructionLine<'_>, sync: bool) -> Decoded<(Option<SourceOperand<u32>>, Compute)> {
         let mode = line.mods.need_of(&[("all", 0), ("any", 1), ("uni", 2), ("ballot", 3)])?;
         let ty = line.mods.ty()?;
-        if ty != if mode == 3 { Type::B(32) } else { Type::Pred } {
+        if ty != if mode == 3 { PtxType::B(32) } else { PtxType::Pred } {
             return line.mods.no_type(ty);
         }
         let count = 2 + usize::from(sync);
         line.check(count, count)?;
         let all = &line.instruction.operands;
         let a = self.test(&all[1])?;
-        let members = if sync { Some(self.source(&all[2], Type::B(32))?) } else { None };
+        let members = if sync { Some(self.source(&all[2], PtxType::B(32))?) } else { None };
         let compute: Compute = if mode == 3 {
             let d = self.slot::<u32>(&all[0], ty)?;
             Box::new(move |registers, mask| {
@@ -159,24 +168,24 @@ impl Decoder<'_> {
         Ok((members, compute))
     }
 
-    fn matching(&mut self, line: &mut Line<'_>) -> Decoded<(Option<Source<u32>>, Compute)> {
+    fn matching(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(Option<SourceOperand<u32>>, Compute)> {
         let any = line.mods.need_of(&[("any", true), ("all", false)])?;
         let ty = line.mods.ty()?;
         line.check(3, 3)?;
         let all = &line.instruction.operands;
         let (d, p) = match &all[0] {
-            Operand::Pair(..) if any => return line.error("`match.any` writes no predicate"),
-            Operand::Pair(d, p) => (self.slot::<u32>(d, Type::U(32))?, self.predicate_slot(p)?),
-            d => (self.slot::<u32>(d, Type::U(32))?, None),
+            PtxOperand::Pair(..) if any => return line.error("`match.any` writes no predicate"),
+            PtxOperand::Pair(d, p) => (self.slot::<u32>(d, PtxType::U(32))?, self.predicate_slot(p)?),
+            d => (self.slot::<u32>(d, PtxType::U(32))?, None),
         };
-        let members = Some(self.source(&all[2], Type::B(32))?);
-        fn matched<T: Word>(
-            a: Source<T>,
+        let members = Some(self.source(&all[2], PtxType::B(32))?);
+        fn matched<T: RegisterWord>(
+            a: SourceOperand<T>,
             any: bool,
             d: crate::exec::registers::Slot,
             p: crate::exec::registers::Slot,
         ) -> Compute {
-            Box::new(move |registers: &mut Registers, mask| {
+            Box::new(move |registers: &mut RegisterFiles, mask| {
                 let values = *a.get(registers);
                 let mut out = [0; LANES];
                 for lane in lanes_of(mask) {
@@ -201,37 +210,37 @@ impl Decoder<'_> {
         Ok((members, compute))
     }
 
-    fn reduction(&mut self, line: &mut Line<'_>) -> Decoded<(Option<Source<u32>>, Compute)> {
+    fn reduction(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(Option<SourceOperand<u32>>, Compute)> {
         type Fold = Box<dyn Fn(u32, u32) -> u32 + Send + Sync>;
         const OPERATIONS: &[(&str, u32)] = &[("add", 0), ("min", 1), ("max", 2), ("and", 3), ("or", 4), ("xor", 5)];
         let operation = line.mods.need_of(OPERATIONS)?;
         let ty = line.mods.ty()?;
-        let magnitude = ty == Type::F32 && line.mods.take("abs");
-        let nan = ty == Type::F32 && line.mods.take("NaN");
+        let magnitude = ty == PtxType::F32 && line.mods.take("abs");
+        let nan = ty == PtxType::F32 && line.mods.take("NaN");
         line.check(3, 3)?;
         let all = &line.instruction.operands;
-        // What one member alone gives as well.
+        // A result that one member alone gives as well.
         let prepared = move |bits: u32| match (ty, f32::from_bits(bits)) {
-            (Type::F32, x) => canonical(if magnitude { x.abs() } else { x }).to_bits(),
+            (PtxType::F32, x) => canonical(if magnitude { x.abs() } else { x }).to_bits(),
             _ => bits,
         };
         let fold: Fold = match (operation, ty) {
-            (0, Type::U(32) | Type::S(32)) => Box::new(u32::wrapping_add),
-            (1, Type::U(32)) => Box::new(u32::min),
-            (2, Type::U(32)) => Box::new(u32::max),
-            (1, Type::S(32)) => Box::new(|a, b| (a as i32).min(b as i32) as u32),
-            (2, Type::S(32)) => Box::new(|a, b| (a as i32).max(b as i32) as u32),
-            (3, Type::B(32)) => Box::new(|a, b| a & b),
-            (4, Type::B(32)) => Box::new(|a, b| a | b),
-            (5, Type::B(32)) => Box::new(|a, b| a ^ b),
-            (1 | 2, Type::F32) => {
+            (0, PtxType::U(32) | PtxType::S(32)) => Box::new(u32::wrapping_add),
+            (1, PtxType::U(32)) => Box::new(u32::min),
+            (2, PtxType::U(32)) => Box::new(u32::max),
+            (1, PtxType::S(32)) => Box::new(|a, b| (a as i32).min(b as i32) as u32),
+            (2, PtxType::S(32)) => Box::new(|a, b| (a as i32).max(b as i32) as u32),
+            (3, PtxType::B(32)) => Box::new(|a, b| a & b),
+            (4, PtxType::B(32)) => Box::new(|a, b| a | b),
+            (5, PtxType::B(32)) => Box::new(|a, b| a ^ b),
+            (1 | 2, PtxType::F32) => {
                 Box::new(move |a, b| extremum(operation == 2, nan, f32::from_bits(a), f32::from_bits(b)).to_bits())
             }
             _ => return line.mods.no_type(ty),
         };
         let d = self.slot::<u32>(&all[0], ty)?;
         let a = self.source::<u32>(&all[1], ty)?;
-        let members = Some(self.source(&all[2], Type::B(32))?);
+        let members = Some(self.source(&all[2], PtxType::B(32))?);
         let compute: Compute = Box::new(move |registers, mask| {
             let values = a.get(registers);
             let result = lanes_of(mask).map(|lane| prepared(values[lane])).reduce(&fold).unwrap_or(0);

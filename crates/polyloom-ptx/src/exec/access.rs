@@ -1,21 +1,21 @@
 //! Loads, stores and atomics: from lanes' addresses to regions, with every access checked.
 
 use super::block::BlockState;
-use super::grid::Context;
-use super::registers::{LANES, Registers, Word, lanes_of, put};
-use super::warp::Warp;
+use super::grid::GridContext;
+use super::registers::{LANES, RegisterFiles, RegisterWord, lanes_of, put};
+use super::warp::WarpRun;
 use crate::decode::op::{
-    Address, AddressBase, AnySource, AsyncCopy, Atomic, Destination, Halves, Inst, Load, Order, Scope, Store,
-    WideAtomic,
+    AccessAddress, AddressBase, AnySource, AsyncCopy, AtomicOp, DecodedInst, DestRegister, Halves, LoadOp, MemoryOrder,
+    OrderScope, StoreOp, WideAtomic,
 };
-use crate::memory::region::{Region, at_once};
+use crate::memory::region::{MemoryRegion, at_once};
 use crate::memory::window;
 use crate::report::{Finding, FindingKind};
-use crate::syntax::ast::Space;
+use crate::syntax::ast::StateSpace;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::fence;
 
-/// What an access does, for the checks.
+/// Describes what an access does, for the checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AccessKind {
     Read,
@@ -26,9 +26,9 @@ pub(crate) enum AccessKind {
     AsyncWrite,
 }
 
-/// What an access does, for its bounds.
+/// Describes what an access does, for its bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reach {
+pub(super) enum AccessEffect {
     Read,
     /// A read that is ordered or volatile, as of a word that is to be updated.
     StrongRead,
@@ -37,9 +37,9 @@ pub(super) enum Reach {
     Update,
 }
 
-/// Which region the lanes of a group go to.
+/// Says which region the lanes of a group go to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Where {
+pub(crate) enum AccessRegion {
     Global(usize),
     Shared,
     Local,
@@ -52,40 +52,42 @@ pub(crate) enum Where {
 pub(super) const NOWHERE_BYTES: usize = 32;
 
 /// Lanes whose accesses go to one region, at these offsets.
-pub(crate) struct Group {
+pub(crate) struct LaneGroup {
     pub(crate) lanes: u32,
-    pub(crate) place: Where,
+    pub(crate) place: AccessRegion,
     pub(crate) offsets: [usize; LANES],
 }
 
 /// One access of some lanes, as checks and counters see it.
-pub(crate) struct Access<'a> {
-    pub(crate) inst: &'a Inst,
+pub(crate) struct LaneAccess<'a> {
+    pub(crate) inst: &'a DecodedInst,
     pub(crate) kind: AccessKind,
-    pub(crate) group: &'a Group,
+    pub(crate) group: &'a LaneGroup,
     /// Bytes a lane.
     pub(crate) size: u32,
-    pub(crate) order: Order,
-    /// What is stored, value by value, and the bytes of each.
+    pub(crate) order: MemoryOrder,
+    /// Holds what is stored, value by value, and the bytes of each.
     pub(crate) stored: Option<(&'a [[u64; LANES]], usize)>,
     /// A bit for each byte of a lane that is read to be copied, if at all.
     pub(crate) copied: u32,
 }
 
-/// Orders the host's accesses as one that acquires does: what comes behind it in the program does so on the host.
-struct Fence;
+/// Orders the host's accesses as one that acquires does, so that what comes behind it in the program does so on the
+/// host.
+struct HostFence;
 
-impl Drop for Fence {
+impl Drop for HostFence {
     fn drop(&mut self) {
         fence(SeqCst);
     }
 }
 
-/// What plain accesses are.
-pub(crate) const WEAK: Order = Order { strong: false, acquire: false, release: false, scope: Scope::Device };
+/// Holds what plain accesses are.
+pub(crate) const WEAK: MemoryOrder =
+    MemoryOrder { strong: false, acquire: false, release: false, scope: OrderScope::Device };
 
-impl Warp {
-    pub(super) fn addresses(&self, address: &Address) -> [u64; LANES] {
+impl WarpRun {
+    pub(super) fn addresses(&self, address: &AccessAddress) -> [u64; LANES] {
         let offset = address.offset as u64;
         match address.base {
             AddressBase::Nothing => [offset; LANES],
@@ -102,17 +104,17 @@ impl Warp {
     #[expect(clippy::too_many_arguments, reason = "one access has as many sides")]
     pub(super) fn locate(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
-        inst: &Inst,
-        space: Option<Space>,
+        inst: &DecodedInst,
+        space: Option<StateSpace>,
         addresses: &[u64; LANES],
         lanes: u32,
         (size, align): (u32, u32),
-        access: Reach,
-    ) -> Result<Group, Box<Finding>> {
+        access: AccessEffect,
+    ) -> Result<LaneGroup, Box<Finding>> {
         let of_constants;
-        let addresses = if space == Some(Space::Const) {
+        let addresses = if space == Some(StateSpace::Const) {
             of_constants = addresses.map(|address| address.wrapping_add(context.program.constants.start));
             &of_constants
         } else {
@@ -131,36 +133,38 @@ impl Warp {
         }
         let size = u64::from(size);
         let checks = context.launch.sanitize;
-        let writes = matches!(access, Reach::Write | Reach::Update);
+        let writes = matches!(access, AccessEffect::Write | AccessEffect::Update);
         let misaligned = u64::from(align) - 1;
         let (place, start, bounds) = match found {
-            Space::Shared => (Where::Shared, base, context.shared_bounds()),
-            Space::Local => (Where::Local, base, 0..u64::from(self.local_bytes)),
-            Space::Param if writes => {
+            StateSpace::Shared => (AccessRegion::Shared, base, context.shared_bounds()),
+            StateSpace::Local => (AccessRegion::Local, base, 0..u64::from(self.local_bytes)),
+            StateSpace::Param if writes => {
                 if !checks.bounds {
                     return Ok(self.nowhere(group));
                 }
                 let message = format!("a parameter of the kernel, at 0x{first:x}, is written");
                 return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
             }
-            Space::Param => (Where::Param, base, 0..context.parameters.len() as u64),
-            Space::Global | Space::Const | Space::Reg => match context.allocation(first, &mut self.recent) {
-                Some(index) => {
-                    let allocation = &context.memory[index];
-                    if writes && allocation.constant {
-                        if !checks.bounds {
-                            return Ok(self.nowhere(lanes & lanes.wrapping_neg()));
+            StateSpace::Param => (AccessRegion::Param, base, 0..context.parameters.len() as u64),
+            StateSpace::Global | StateSpace::Const | StateSpace::Reg => {
+                match context.allocation(first, &mut self.recent) {
+                    Some(index) => {
+                        let allocation = &context.memory[index];
+                        if writes && allocation.constant {
+                            if !checks.bounds {
+                                return Ok(self.nowhere(lanes & lanes.wrapping_neg()));
+                            }
+                            let message = format!("constant memory at 0x{first:x} is written");
+                            return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
                         }
-                        let message = format!("constant memory at 0x{first:x} is written");
-                        return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
+                        let of_words = matches!(access, AccessEffect::Update | AccessEffect::StrongRead);
+                        (AccessRegion::Global(index), allocation.address, allocation.bounds(size, of_words))
                     }
-                    let of_words = matches!(access, Reach::Update | Reach::StrongRead);
-                    (Where::Global(index), allocation.address, allocation.bounds(size, of_words))
+                    // The other lanes' addresses may be inside.
+                    None if !checks.bounds => return Ok(self.nowhere(lanes & lanes.wrapping_neg())),
+                    None => return Err(self.outside(context, block, inst, found, addresses, group, size, base)),
                 }
-                // The other lanes' addresses may be inside.
-                None if !checks.bounds => return Ok(self.nowhere(lanes & lanes.wrapping_neg())),
-                None => return Err(self.outside(context, block, inst, found, addresses, group, size, base)),
-            },
+            }
         };
         let mut offsets = [0usize; LANES];
         let (mut bad, mut crooked) = (0u32, 0u64);
@@ -172,8 +176,8 @@ impl Warp {
             crooked |= if group >> lane & 1 != 0 { addresses[lane] } else { 0 };
             offsets[lane] = offset.wrapping_add(bounds.start) as usize;
         }
-        if place == Where::Local && context.program.stack_bytes > 0 {
-            // What `alloca` has not given, or was given back, is nobody's.
+        if place == AccessRegion::Local && context.program.stack_bytes > 0 {
+            // Memory that `alloca` has not given, or was given back, is nobody's.
             for (lane, offset) in offsets.iter().enumerate() {
                 bad |= u32::from((*offset as u64).saturating_add(size) > self.stack[lane].into()) << lane;
             }
@@ -182,12 +186,12 @@ impl Warp {
             if !checks.alignment {
                 let straight = addresses.map(|address| address & !misaligned);
                 let size = (size as u32, align);
-                let space = space.map(|space| if space == Space::Const { Space::Global } else { space });
+                let space = space.map(|space| if space == StateSpace::Const { StateSpace::Global } else { space });
                 return self.locate(context, block, inst, space, &straight, lanes, size, access);
             }
             return Err(self.misaligned(context, block, inst, addresses, group, align));
         }
-        if let Where::Global(index) = place
+        if let AccessRegion::Global(index) = place
             && let Some(heap) = &context.memory[index].heap
         {
             bad |= heap.outside(addresses, group & !bad, size);
@@ -196,7 +200,7 @@ impl Warp {
             // Some lanes go elsewhere in global memory; their turn comes. In other spaces there is no elsewhere.
             let wrong = bad & group;
             let first = lanes & lanes.wrapping_neg();
-            let is_global = matches!(place, Where::Global(_));
+            let is_global = matches!(place, AccessRegion::Global(_));
             let elsewhere = is_global && wrong & first == 0;
             if !elsewhere {
                 if !checks.bounds {
@@ -206,28 +210,33 @@ impl Warp {
             }
             group &= !wrong;
         }
-        if place == Where::Local {
+        if place == AccessRegion::Local {
             for (lane, offset) in offsets.iter_mut().enumerate() {
                 *offset = offset.wrapping_add(lane * self.local_bytes as usize);
             }
         }
-        Ok(Group { lanes: group, place, offsets })
+        Ok(LaneGroup { lanes: group, place, offsets })
     }
 
     /// Lanes whose accesses are outside of all memory and are let pass: they read zeros, and what they write is lost.
     #[cold]
-    fn nowhere(&self, lanes: u32) -> Group {
+    fn nowhere(&self, lanes: u32) -> LaneGroup {
         self.nowhere.fill(0);
-        Group { lanes, place: Where::Nowhere, offsets: std::array::from_fn(|lane| lane * NOWHERE_BYTES) }
+        LaneGroup { lanes, place: AccessRegion::Nowhere, offsets: std::array::from_fn(|lane| lane * NOWHERE_BYTES) }
     }
 
-    pub(crate) fn region<'a>(&'a self, context: &'a Context<'_>, block: &'a BlockState, place: Where) -> &'a Region {
+    pub(crate) fn region<'a>(
+        &'a self,
+        context: &'a GridContext<'_>,
+        block: &'a BlockState,
+        place: AccessRegion,
+    ) -> &'a MemoryRegion {
         match place {
-            Where::Global(index) => &context.memory[index].region,
-            Where::Shared => &block.shared,
-            Where::Local => &self.local,
-            Where::Param => &context.parameters,
-            Where::Nowhere => &self.nowhere,
+            AccessRegion::Global(index) => &context.memory[index].region,
+            AccessRegion::Shared => &block.shared,
+            AccessRegion::Local => &self.local,
+            AccessRegion::Param => &context.parameters,
+            AccessRegion::Nowhere => &self.nowhere,
         }
     }
 
@@ -235,10 +244,10 @@ impl Warp {
     #[expect(clippy::too_many_arguments, reason = "a report has as many sides")]
     fn outside(
         &self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
-        inst: &Inst,
-        space: Space,
+        inst: &DecodedInst,
+        space: StateSpace,
         addresses: &[u64; LANES],
         lanes: u32,
         size: u64,
@@ -246,25 +255,25 @@ impl Warp {
     ) -> Box<Finding> {
         let address = addresses[lanes.trailing_zeros() as usize];
         let place = match space {
-            Space::Shared => {
+            StateSpace::Shared => {
                 let place = context.describe_shared(address.wrapping_sub(base));
                 format!("{place}; the block has {} bytes", context.program_shared_bytes())
             }
-            Space::Local => {
+            StateSpace::Local => {
                 let grows = context.program.stack_bytes > 0;
                 let bytes = if grows { self.stack[lanes.trailing_zeros() as usize] } else { self.local_bytes };
                 format!("outside the {bytes} bytes of local memory")
             }
-            Space::Param => format!("outside the {} bytes of parameters", context.parameters.len()),
+            StateSpace::Param => format!("outside the {} bytes of parameters", context.parameters.len()),
             _ => context.device.describe(address, context.launch.names),
         };
         let verb = format!("{size} bytes at 0x{address:x} of {} memory", space.name());
         let constants = &context.program.constants;
         let why = match space {
-            Space::Global if address < constants.end - constants.start => {
+            StateSpace::Global if address < constants.end - constants.start => {
                 "; constant variables have such addresses, which `cvta.const` makes generic ones"
             }
-            Space::Global if address < 4096 => context.lacks_workspace(),
+            StateSpace::Global if address < 4096 => context.lacks_workspace(),
             _ => "",
         };
         let message = format!("{verb}, {place}{why}");
@@ -276,9 +285,9 @@ impl Warp {
     #[cold]
     fn misaligned(
         &self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         addresses: &[u64; LANES],
         lanes: u32,
         align: u32,
@@ -294,21 +303,21 @@ impl Warp {
 
     pub(super) fn load(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
-        load: &Load,
+        inst: &DecodedInst,
+        load: &LoadOp,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
         let total = load.size * load.destinations.len() as u32;
         let addresses = self.addresses(&load.address);
         let mut left = lanes;
         while left != 0 {
-            let reach = if load.order.strong { Reach::StrongRead } else { Reach::Read };
+            let reach = if load.order.strong { AccessEffect::StrongRead } else { AccessEffect::Read };
             let group = self.locate(context, block, inst, load.space, &addresses, left, (total, total), reach)?;
             left &= !group.lanes;
             if context.observing {
-                let access = Access {
+                let access = LaneAccess {
                     inst,
                     kind: AccessKind::Read,
                     group: &group,
@@ -320,11 +329,11 @@ impl Warp {
                 block.observe(context, self, &access)?;
             }
             let _held = load.at_once.then(at_once);
-            let _ordered = load.order.acquire.then_some(Fence);
+            let _ordered = load.order.acquire.then_some(HostFence);
             for (index, destination) in load.destinations.iter().enumerate() {
                 let shift = index * load.size as usize;
                 let region = self.region(context, block, group.place);
-                if let (4, Destination::Word(slot, 32)) = (load.size, *destination) {
+                if let (4, DestRegister::Word(slot, 32)) = (load.size, *destination) {
                     let mut words = [0u32; LANES];
                     if group.lanes == u32::MAX {
                         for (word, offset) in words.iter_mut().zip(&group.offsets) {
@@ -359,10 +368,10 @@ impl Warp {
 
     pub(super) fn store(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
-        store: &Store,
+        inst: &DecodedInst,
+        store: &StoreOp,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
         let total = store.size * store.sources.len() as u32;
@@ -370,12 +379,12 @@ impl Warp {
         let mut left = lanes;
         while left != 0 {
             let group =
-                self.locate(context, block, inst, store.space, &addresses, left, (total, total), Reach::Write)?;
+                self.locate(context, block, inst, store.space, &addresses, left, (total, total), AccessEffect::Write)?;
             left &= !group.lanes;
             if context.observing {
                 let values: Vec<_> = store.sources.iter().map(|source| self.values(source)).collect();
                 let stored = Some((values.as_slice(), store.size as usize));
-                let access = Access {
+                let access = LaneAccess {
                     inst,
                     kind: AccessKind::Write,
                     group: &group,
@@ -417,10 +426,10 @@ impl Warp {
 
     pub(super) fn atomic(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
-        atomic: &Atomic,
+        inst: &DecodedInst,
+        atomic: &AtomicOp,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
         let total = atomic.size * atomic.operands.len() as u32;
@@ -429,12 +438,20 @@ impl Warp {
         let second = atomic.second.as_ref().map_or([0; LANES], |source| self.values(source));
         let mut left = lanes;
         while left != 0 {
-            let group =
-                self.locate(context, block, inst, atomic.space, &addresses, left, (total, total), Reach::Update)?;
+            let group = self.locate(
+                context,
+                block,
+                inst,
+                atomic.space,
+                &addresses,
+                left,
+                (total, total),
+                AccessEffect::Update,
+            )?;
             left &= !group.lanes;
             if context.observing {
                 let (touched, size) = touched(&group, atomic, &operands, &second, total);
-                let access = Access {
+                let access = LaneAccess {
                     inst,
                     kind: AccessKind::Atomic,
                     group: &touched,
@@ -445,7 +462,7 @@ impl Warp {
                 };
                 block.observe(context, self, &access)?;
             }
-            let global = matches!(group.place, Where::Global(_));
+            let global = matches!(group.place, AccessRegion::Global(_));
             let update = match &atomic.global_update {
                 Some(update) if global => update,
                 _ => &atomic.update,
@@ -469,26 +486,27 @@ impl Warp {
     /// `cas` and `exch` of 16 bytes.
     pub(super) fn wide_atomic(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         atomic: &WideAtomic,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
-        let halves = |registers: &Registers, both: &Halves| both.each_ref().map(|half| *half.get(registers));
+        let halves = |registers: &RegisterFiles, both: &Halves| both.each_ref().map(|half| *half.get(registers));
         let addresses = self.addresses(&atomic.address);
         let new = halves(&self.registers, &atomic.new);
         let expected = atomic.expected.as_ref().map(|both| halves(&self.registers, both));
         let mut left = lanes;
         while left != 0 {
-            let group = self.locate(context, block, inst, atomic.space, &addresses, left, (16, 16), Reach::Update)?;
+            let group =
+                self.locate(context, block, inst, atomic.space, &addresses, left, (16, 16), AccessEffect::Update)?;
             left &= !group.lanes;
             if context.observing {
                 let (kind, order) = (AccessKind::Atomic, atomic.order);
                 block.observe(
                     context,
                     self,
-                    &Access { inst, kind, group: &group, size: 16, order, stored: None, copied: 0 },
+                    &LaneAccess { inst, kind, group: &group, size: 16, order, stored: None, copied: 0 },
                 )?;
             }
             let mut old = [[0u64; LANES]; 2];
@@ -514,9 +532,9 @@ impl Warp {
 
     pub(super) fn async_copy(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         copy: &AsyncCopy,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
@@ -538,15 +556,16 @@ impl Warp {
         while left != 0 {
             let size = sizes[left.trailing_zeros() as usize];
             let alike = lanes_of(left).filter(|lane| sizes[*lane] == size).fold(0, |set, lane| set | 1 << lane);
-            let global = Some(Space::Global);
-            let group = self.locate(context, block, inst, global, &from, alike, (size, copy.size), Reach::Read)?;
+            let global = Some(StateSpace::Global);
+            let group =
+                self.locate(context, block, inst, global, &from, alike, (size, copy.size), AccessEffect::Read)?;
             left &= !group.lanes;
             if context.observing {
                 let kind = AccessKind::AsyncRead;
                 block.observe(
                     context,
                     self,
-                    &Access { inst, kind, group: &group, size, order: WEAK, stored: None, copied: 0 },
+                    &LaneAccess { inst, kind, group: &group, size, order: WEAK, stored: None, copied: 0 },
                 )?;
             }
             let region = self.region(context, block, group.place);
@@ -557,14 +576,15 @@ impl Warp {
         let mut left = lanes;
         while left != 0 {
             let size = copy.size;
-            let group = self.locate(context, block, inst, copy.to_space, &to, left, (size, size), Reach::Write)?;
+            let group =
+                self.locate(context, block, inst, copy.to_space, &to, left, (size, size), AccessEffect::Write)?;
             left &= !group.lanes;
             if context.observing {
                 let kind = AccessKind::AsyncWrite;
                 block.observe(
                     context,
                     self,
-                    &Access { inst, kind, group: &group, size, order: WEAK, stored: None, copied: 0 },
+                    &LaneAccess { inst, kind, group: &group, size, order: WEAK, stored: None, copied: 0 },
                 )?;
             }
             let region = self.region(context, block, group.place);
@@ -579,24 +599,24 @@ impl Warp {
     /// access.
     pub(super) fn update_one(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
-        (space, address): (Option<Space>, u64),
+        inst: &DecodedInst,
+        (space, address): (Option<StateSpace>, u64),
         (lane, kind): (usize, AccessKind),
         update: impl Fn(u64) -> u64,
     ) -> Result<u64, Box<Finding>> {
         let addresses = [address; LANES];
         let writes = kind != AccessKind::Read;
-        let reach = if writes { Reach::Update } else { Reach::Read };
+        let reach = if writes { AccessEffect::Update } else { AccessEffect::Read };
         let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), reach)?;
         if context.observing {
             // Beginning and ending a barrier orders nothing.
-            let order = Order { strong: kind != AccessKind::Write, scope: Scope::Block, ..WEAK };
+            let order = MemoryOrder { strong: kind != AccessKind::Write, scope: OrderScope::Block, ..WEAK };
             block.observe(
                 context,
                 self,
-                &Access { inst, kind, group: &group, size: 8, order, stored: None, copied: 0 },
+                &LaneAccess { inst, kind, group: &group, size: 8, order, stored: None, copied: 0 },
             )?;
         }
         Ok(self.region(context, block, group.place).update(group.offsets[lane], 8, update))
@@ -606,15 +626,15 @@ impl Warp {
 /// The bytes of an atomic update that count as accessed. Exchanges of 16 bits that expect and put the same in one byte
 /// are updates of the other: how PTX, which has none of 8 bits, updates a byte.
 fn touched(
-    group: &Group,
-    atomic: &Atomic,
+    group: &LaneGroup,
+    atomic: &AtomicOp,
     operands: &[[u64; LANES]],
     second: &[u64; LANES],
     total: u32,
-) -> (Group, u32) {
-    let Group { mut lanes, place, mut offsets } = *group;
+) -> (LaneGroup, u32) {
+    let LaneGroup { mut lanes, place, mut offsets } = *group;
     let ([expected], true) = (operands, atomic.second.is_some() && total == 2) else {
-        return (Group { lanes, place, offsets }, total);
+        return (LaneGroup { lanes, place, offsets }, total);
     };
     for lane in lanes_of(group.lanes) {
         match (expected[lane] ^ second[lane]) & 0xffff {
@@ -622,8 +642,8 @@ fn touched(
             0 => lanes &= !(1 << lane),
             1..=0xff => {}
             changed if changed & 0xff == 0 => offsets[lane] += 1,
-            _ => return (Group { lanes: group.lanes, place, offsets: group.offsets }, total),
+            _ => return (LaneGroup { lanes: group.lanes, place, offsets: group.offsets }, total),
         }
     }
-    (Group { lanes, place, offsets }, 1)
+    (LaneGroup { lanes, place, offsets }, 1)
 }

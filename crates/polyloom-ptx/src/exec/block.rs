@@ -1,11 +1,11 @@
 //! One block: shared memory, barriers, and what lanes of a warp do together.
 
-use super::grid::Context;
-use super::registers::{Registers, lanes_of, put};
-use super::warp::{Path, Step, Stop, Wait, Warp};
+use super::grid::GridContext;
+use super::registers::{RegisterFiles, lanes_of, put};
+use super::warp::{LanePath, PathStep, PathWait, WarpRun, WarpStop};
 use crate::counters::Counters;
-use crate::decode::op::{Barrier, Inst, Reduction, ReductionKind, WarpKind, WarpOp};
-use crate::memory::region::Region;
+use crate::decode::op::{BarrierOp, BarrierReduction, DecodedInst, ReductionKind, WarpKind, WarpOp};
+use crate::memory::region::MemoryRegion;
 use crate::report::{Finding, FindingKind};
 use crate::sanitize::BlockChecks;
 
@@ -19,11 +19,11 @@ const TURN: u32 = 1 << 16;
 /// Turns of all warps before another block has its.
 const ROUNDS: u32 = 16;
 
-/// What all warps of a block share.
+/// Describes what all warps of a block share.
 pub(crate) struct BlockState {
     pub(crate) index: [u32; 3],
     pub(crate) linear: u64,
-    pub(crate) shared: Region,
+    pub(crate) shared: MemoryRegion,
     barriers: Vec<BarrierState>,
     /// Lanes of each warp that there are.
     present: Vec<u32>,
@@ -37,7 +37,7 @@ pub(crate) struct BlockState {
 
 /// Lanes of a warp at an instruction that is a barrier.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct BarrierArrival {
     pub(crate) pc: u32,
     pub(crate) warp: u32,
     pub(crate) lanes: u32,
@@ -53,9 +53,9 @@ struct BarrierState {
     expected: Option<u32>,
     completed: u64,
     /// Instructions that lanes of a warp arrived at.
-    sites: Vec<Arrival>,
-    gathered: Resume,
-    result: Resume,
+    sites: Vec<BarrierArrival>,
+    gathered: BarrierResume,
+    result: BarrierResume,
 }
 
 impl BarrierState {
@@ -69,20 +69,20 @@ impl BarrierState {
         self.waiting = false;
         self.expected = None;
         self.completed = 0;
-        self.gathered = Resume::default();
-        self.result = Resume::default();
+        self.gathered = BarrierResume::default();
+        self.result = BarrierResume::default();
     }
 }
 
-/// What a barrier with a reduction gives to all threads.
+/// Describes what a barrier with a reduction gives to all threads.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Resume {
+pub(crate) struct BarrierResume {
     count: u32,
     threads: u32,
 }
 
-impl Resume {
-    pub(crate) fn write(self, reduction: &Reduction, registers: &mut Registers, mask: u32) {
+impl BarrierResume {
+    pub(crate) fn write(self, reduction: &BarrierReduction, registers: &mut RegisterFiles, mask: u32) {
         let truth = |value: bool| if value { !0 } else { 0 };
         match reduction.kind {
             ReductionKind::Count => put(registers, Some(reduction.destination), &[self.count; 32], mask),
@@ -94,9 +94,9 @@ impl Resume {
     }
 }
 
-/// How far a block got in its turn.
+/// Describes how far a block got in its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
+pub(crate) enum BlockProgress {
     Done,
     /// It can go on later.
     Turn,
@@ -105,15 +105,15 @@ pub(crate) enum Progress {
 }
 
 /// A block and its warps.
-pub(crate) struct Block {
+pub(crate) struct BlockRun {
     pub(crate) state: BlockState,
-    warps: Vec<Warp>,
+    warps: Vec<WarpRun>,
 }
 
-impl Block {
+impl BlockRun {
     /// An empty block, or `None` if the host has not the memory.
-    pub(crate) fn new(context: &Context<'_>) -> Option<Block> {
-        let shared = Region::new(context.shared_bytes as usize)?;
+    pub(crate) fn new(context: &GridContext<'_>) -> Option<BlockRun> {
+        let shared = MemoryRegion::new(context.shared_bytes as usize)?;
         let state = BlockState {
             index: [0; 3],
             linear: 0,
@@ -125,12 +125,12 @@ impl Block {
             checks: None,
             clock: 0,
         };
-        let warps = (0..context.warps).map(|index| Warp::new(context, index)).collect::<Option<_>>()?;
-        Some(Block { state, warps })
+        let warps = (0..context.warps).map(|index| WarpRun::new(context, index)).collect::<Option<_>>()?;
+        Some(BlockRun { state, warps })
     }
 
     /// Makes it block number `linear` of the grid. Whether the host has memory for its registers.
-    pub(crate) fn reset(&mut self, context: &Context<'_>, linear: u64) -> bool {
+    pub(crate) fn reset(&mut self, context: &GridContext<'_>, linear: u64) -> bool {
         let [x, y, _] = context.launch.grid.map(u64::from);
         let place = [linear % x, linear / x % y, linear / (x * y)];
         let state = &mut self.state;
@@ -150,7 +150,7 @@ impl Block {
     }
 
     /// Runs for a while.
-    pub(crate) fn run(&mut self, context: &Context<'_>) -> Result<Progress, Box<Finding>> {
+    pub(crate) fn run(&mut self, context: &GridContext<'_>) -> Result<BlockProgress, Box<Finding>> {
         for _ in 0..ROUNDS {
             let (mut done, mut spinning, mut ran) = (true, true, false);
             for warp in &mut self.warps {
@@ -160,25 +160,25 @@ impl Block {
                 let before = warp.executed;
                 let stop = warp.run(context, &mut self.state, TURN)?;
                 ran |= warp.executed != before;
-                done &= stop == Stop::Done;
-                spinning &= matches!(stop, Stop::Spinning | Stop::Blocked);
+                done &= stop == WarpStop::Done;
+                spinning &= matches!(stop, WarpStop::Spinning | WarpStop::Blocked);
             }
             self.state.clock += 1;
             if done && self.warps.iter().all(|warp| warp.paths.is_empty()) {
                 self.stopped();
-                return Ok(Progress::Done);
+                return Ok(BlockProgress::Done);
             }
             if !ran {
                 return Err(self.deadlock(context));
             }
             if spinning {
-                return Ok(Progress::Spinning);
+                return Ok(BlockProgress::Spinning);
             }
             if context.interrupted() {
                 return Err(context.plain_finding(FindingKind::Interrupted, "the launch was interrupted"));
             }
         }
-        Ok(Progress::Turn)
+        Ok(BlockProgress::Turn)
     }
 
     /// Counts what its warps ran, when it is done or a fault ended it.
@@ -189,7 +189,7 @@ impl Block {
         }
     }
 
-    fn deadlock(&self, context: &Context<'_>) -> Box<Finding> {
+    fn deadlock(&self, context: &GridContext<'_>) -> Box<Finding> {
         let mut finding = context.plain_finding(FindingKind::Deadlock, "");
         let mut places = Vec::new();
         for warp in &self.warps {
@@ -216,7 +216,7 @@ impl BlockState {
         self.barriers[id as usize].completed
     }
 
-    pub(crate) fn barrier_result(&self, id: u32) -> Resume {
+    pub(crate) fn barrier_result(&self, id: u32) -> BarrierResume {
         self.barriers[id as usize].result
     }
 
@@ -226,14 +226,15 @@ impl BlockState {
     }
 
     /// Lanes end, which may be what barriers waited for.
-    pub(crate) fn exit(&mut self, context: &Context<'_>, warp: u32, lanes: u32) {
+    pub(crate) fn exit(&mut self, context: &GridContext<'_>, warp: u32, lanes: u32) {
         self.alive[warp as usize] &= !lanes;
         for id in 0..BARRIERS {
             self.try_complete(context, id);
         }
     }
 
-    /// How many threads have arrived. Warps all of whose threads have count whole, as hardware counts them.
+    /// Returns the number of threads that have arrived. Warps all of whose threads have count whole, as hardware counts
+    /// them.
     fn arrivals(&self, barrier: &BarrierState) -> u32 {
         let counted =
             barrier.arrived.iter().zip(&self.alive).map(|(arrived, alive)| {
@@ -242,7 +243,7 @@ impl BlockState {
         counted.sum()
     }
 
-    fn try_complete(&mut self, context: &Context<'_>, id: usize) {
+    fn try_complete(&mut self, context: &GridContext<'_>, id: usize) {
         let barrier = &self.barriers[id];
         if !barrier.waiting {
             return;
@@ -271,7 +272,7 @@ impl BlockState {
     }
 
     /// Who has arrived at a barrier, the instructions they did so at, and whether it is for all threads.
-    pub(crate) fn barrier_arrivals(&self, id: usize) -> (&[u32], &[Arrival], bool) {
+    pub(crate) fn barrier_arrivals(&self, id: usize) -> (&[u32], &[BarrierArrival], bool) {
         let barrier = &self.barriers[id];
         (&barrier.arrived, &barrier.sites, barrier.expected.is_none())
     }
@@ -287,16 +288,16 @@ impl BlockState {
     }
 }
 
-impl Warp {
+impl WarpRun {
     pub(super) fn barrier(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        path: &mut Path,
-        inst: &Inst,
-        barrier: &Barrier,
+        path: &mut LanePath,
+        inst: &DecodedInst,
+        barrier: &BarrierOp,
         lanes: u32,
-    ) -> Result<Step, Box<Finding>> {
+    ) -> Result<PathStep, Box<Finding>> {
         let mut left = lanes;
         while left != 0 {
             // Lanes may name different barriers.
@@ -323,19 +324,19 @@ impl Warp {
             state.waiters[self.index as usize] |= if barrier.waits { group } else { 0 };
             state.waiting = true;
             state.expected = count.or(state.expected);
-            state.sites.push(Arrival { pc: path.pc, warp: self.index, lanes: group });
+            state.sites.push(BarrierArrival { pc: path.pc, warp: self.index, lanes: group });
             if let Some(reduction) = &barrier.reduction {
                 state.gathered.count += (reduction.input.mask(&self.registers) & group).count_ones();
                 state.gathered.threads += group.count_ones();
             }
             if barrier.waits {
-                let wait = Wait::Barrier { id, completed: state.completed };
-                self.paths.push(Path { mask: group, wait, ..*path });
+                let wait = PathWait::Barrier { id, completed: state.completed };
+                self.paths.push(LanePath { mask: group, wait, ..*path });
             }
             block.try_complete(context, id as usize);
         }
         if !barrier.waits {
-            return Ok(Step::Next);
+            return Ok(PathStep::Next);
         }
         // Lanes whose predicate is off go on.
         self.split_off(path, lanes)
@@ -344,19 +345,19 @@ impl Warp {
     /// An instruction that the lanes of a member mask execute together, once all of them are here.
     pub(super) fn together(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        path: &mut Path,
-        inst: &Inst,
+        path: &mut LanePath,
+        inst: &DecodedInst,
         op: &WarpOp,
         lanes: u32,
-    ) -> Result<Step, Box<Finding>> {
+    ) -> Result<PathStep, Box<Finding>> {
         let mut lanes = lanes;
         // Lanes that waited here join.
         let (pc, frame) = (path.pc, path.frame);
         let mut joined = 0;
         self.paths.retain(|other| {
-            let joins = other.wait == Wait::Lanes && other.pc == pc && other.frame == frame;
+            let joins = other.wait == PathWait::Lanes && other.pc == pc && other.frame == frame;
             joined |= if joins { other.mask } else { 0 };
             !joins
         });
@@ -367,7 +368,7 @@ impl Warp {
         match &op.members {
             None => {
                 self.perform(context, block, inst, op, lanes)?;
-                return Ok(Step::Next);
+                return Ok(PathStep::Next);
             }
             Some(members) => {
                 let members = *members.get(&self.registers);
@@ -385,22 +386,22 @@ impl Warp {
             }
         }
         if ready == lanes {
-            return Ok(Step::Next);
+            return Ok(PathStep::Next);
         }
         let onward = path.mask & !(lanes & !ready);
         if onward != 0 {
-            self.paths.push(Path { mask: onward, pc: path.pc + 1, ..*path });
+            self.paths.push(LanePath { mask: onward, pc: path.pc + 1, ..*path });
         }
         path.mask = lanes & !ready;
-        path.wait = Wait::Lanes;
-        Ok(Step::Pause)
+        path.wait = PathWait::Lanes;
+        Ok(PathStep::Pause)
     }
 
     fn perform(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         op: &WarpOp,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
@@ -414,12 +415,12 @@ impl Warp {
 
     /// Lanes may meet at `bar.warp.sync` instructions that are not the same one. When nothing else can go on, such are
     /// let through together.
-    pub(super) fn release_scattered(&mut self, context: &Context<'_>) -> bool {
-        use crate::decode::op::Op;
+    pub(super) fn release_scattered(&mut self, context: &GridContext<'_>) -> bool {
+        use crate::decode::op::DecodedOp;
         let mut here = 0;
         let mut wanted = 0;
-        for path in self.paths.iter().filter(|path| path.wait == Wait::Lanes) {
-            let Op::Warp(op) = &context.program.code[path.pc as usize].op else { continue };
+        for path in self.paths.iter().filter(|path| path.wait == PathWait::Lanes) {
+            let DecodedOp::Warp(op) = &context.program.code[path.pc as usize].op else { continue };
             if let (WarpKind::Sync, Some(members)) = (&op.kind, &op.members) {
                 self.registers.set_base(self.frames[path.frame as usize].base);
                 let members = members.get(&self.registers);
@@ -432,11 +433,11 @@ impl Warp {
             return false;
         }
         for path in &mut self.paths {
-            let waits = path.wait == Wait::Lanes;
-            if let (true, Op::Warp(op)) = (waits, &context.program.code[path.pc as usize].op)
+            let waits = path.wait == PathWait::Lanes;
+            if let (true, DecodedOp::Warp(op)) = (waits, &context.program.code[path.pc as usize].op)
                 && matches!(op.kind, WarpKind::Sync)
             {
-                path.wait = Wait::No;
+                path.wait = PathWait::No;
                 path.pc += 1;
             }
         }

@@ -1,24 +1,24 @@
 //! `cp.async.bulk`: a lane copies a run of bytes, or reduces with it. The copy is done when it begins; the checks know
 //! until when the program may not count on that.
 
-use super::access::{Access, AccessKind, Reach, WEAK, Where};
+use super::access::{AccessEffect, AccessKind, AccessRegion, LaneAccess, WEAK};
 use super::block::BlockState;
-use super::grid::Context;
+use super::grid::GridContext;
 use super::registers::{LANES, lanes_of};
-use super::warp::Warp;
-use crate::decode::op::{BulkCopy, BulkEnd, Inst, Order, Scope};
+use super::warp::WarpRun;
+use crate::decode::op::{BulkCopy, BulkEnd, DecodedInst, MemoryOrder, OrderScope};
 use crate::report::{Finding, FindingKind};
-use crate::syntax::ast::Space;
+use crate::syntax::ast::StateSpace;
 
-/// What sizes and addresses are multiples of.
+/// Holds what sizes and addresses are multiples of.
 const PIECE: u32 = 16;
 
-impl Warp {
+impl WarpRun {
     pub(super) fn bulk_copy(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         copy: &BulkCopy,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
@@ -38,7 +38,7 @@ impl Warp {
                 self.bulk_bytes(context, block, inst, copy, (to, from), (lane, size, masks[lane]))?;
             }
             if let BulkEnd::MBarrier(address) = &copy.end {
-                let place = (Some(Space::Shared), self.addresses(address)[lane]);
+                let place = (Some(StateSpace::Shared), self.addresses(address)[lane]);
                 self.complete_copy(context, block, inst, place, (lane, size))?;
             }
         }
@@ -47,20 +47,22 @@ impl Warp {
 
     fn bulk_bytes(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         copy: &BulkCopy,
         (to, from): ([u64; LANES], [u64; LANES]),
         (lane, size, mask): (usize, u32, u32),
     ) -> Result<(), Box<Finding>> {
         let mut bytes = vec![0; size as usize];
         let whole = (size, PIECE);
-        let source = self.locate(context, block, inst, Some(copy.from_space), &from, 1 << lane, whole, Reach::Read)?;
-        let target = self.locate(context, block, inst, Some(copy.to_space), &to, 1 << lane, whole, Reach::Write)?;
+        let source =
+            self.locate(context, block, inst, Some(copy.from_space), &from, 1 << lane, whole, AccessEffect::Read)?;
+        let target =
+            self.locate(context, block, inst, Some(copy.to_space), &to, 1 << lane, whole, AccessEffect::Write)?;
         let updates = copy.reduction.is_some();
         let (kind, order) = match updates {
-            true => (AccessKind::Atomic, Order { strong: true, scope: Scope::Device, ..WEAK }),
+            true => (AccessKind::Atomic, MemoryOrder { strong: true, scope: OrderScope::Device, ..WEAK }),
             false => (AccessKind::AsyncWrite, WEAK),
         };
         for (group, kind, order) in [(&source, AccessKind::AsyncRead, WEAK), (&target, kind, order)] {
@@ -70,17 +72,17 @@ impl Warp {
             if !context.observing {
                 continue;
             }
-            let mut piece = super::access::Group { lanes: 1 << lane, place: group.place, offsets: group.offsets };
+            let mut piece = super::access::LaneGroup { lanes: 1 << lane, place: group.place, offsets: group.offsets };
             for _ in 0..size / PIECE {
-                let access = Access { inst, kind, group: &piece, size: PIECE, order, stored: None, copied: 0 };
+                let access = LaneAccess { inst, kind, group: &piece, size: PIECE, order, stored: None, copied: 0 };
                 block.check(context, self, &access)?;
                 piece.offsets[lane] += PIECE as usize;
             }
         }
-        if source.place != Where::Nowhere {
+        if source.place != AccessRegion::Nowhere {
             self.region(context, block, source.place).read(source.offsets[lane], &mut bytes);
         }
-        if target.place == Where::Nowhere {
+        if target.place == AccessRegion::Nowhere {
             return Ok(());
         }
         let (region, start) = (self.region(context, block, target.place), target.offsets[lane]);

@@ -1,25 +1,25 @@
 //! Calls and returns: what is passed, and whose lanes go where.
 
 use super::block::BlockState;
-use super::grid::Context;
-use super::registers::{Base, LANES, Source, Test, Word, lanes_of, put};
-use super::warp::{Path, Step, Warp};
-use crate::decode::op::{Call, HostFunction, Inst, Op, Place, Target};
+use super::grid::GridContext;
+use super::registers::{FrameBase, LANES, PredicateTest, RegisterWord, SourceOperand, lanes_of, put};
+use super::warp::{LanePath, PathStep, WarpRun};
+use crate::decode::op::{CallOp, CallTarget, DecodedInst, DecodedOp, HostFunction, ParamPlace};
 use crate::memory::window;
 use crate::report::{Finding, FindingKind};
 
-impl Warp {
+impl WarpRun {
     pub(super) fn call(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        path: &mut Path,
-        inst: &Inst,
-        call: &Call,
+        path: &mut LanePath,
+        inst: &DecodedInst,
+        call: &CallOp,
         lanes: u32,
-    ) -> Result<Step, Box<Finding>> {
+    ) -> Result<PathStep, Box<Finding>> {
         let (function, lanes) = match &call.target {
-            Target::Host(function) => {
+            CallTarget::Host(function) => {
                 match function {
                     HostFunction::Print => self.print(context, block, inst, call, lanes)?,
                     HostFunction::Assertion => {
@@ -28,10 +28,10 @@ impl Warp {
                     HostFunction::Alloc => self.alloc(context, block, call, lanes),
                     HostFunction::Free => self.free(context, block, inst, call, lanes)?,
                 }
-                return Ok(Step::Next);
+                return Ok(PathStep::Next);
             }
-            Target::Function(function) => (*function, lanes),
-            Target::Pointer(pointer) => {
+            CallTarget::Function(function) => (*function, lanes),
+            CallTarget::Pointer(pointer) => {
                 // The first lane's function; lanes that call another stay here.
                 let addresses = pointer.get(&self.registers);
                 let first = addresses[lanes.trailing_zeros() as usize];
@@ -56,29 +56,29 @@ impl Warp {
             self.pass(given, caller, taken, callee, lanes);
         }
         let entry = context.program.functions[function].entry;
-        self.paths.push(Path { pc: entry, mask: lanes, frame, ..*path });
-        let Target::Pointer(_) = call.target else { return self.split_off(path, lanes) };
+        self.paths.push(LanePath { pc: entry, mask: lanes, frame, ..*path });
+        let CallTarget::Pointer(_) = call.target else { return self.split_off(path, lanes) };
         path.mask &= !lanes;
         if path.mask == 0 {
-            return Ok(Step::End);
+            return Ok(PathStep::End);
         }
-        // Of what stays, the lanes whose predicate is off go on, which the next turn finds out.
-        Ok(Step::Pause)
+        // The lanes whose predicate is off go on, which the next turn finds out.
+        Ok(PathStep::Pause)
     }
 
     pub(super) fn ret(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        path: &mut Path,
+        path: &mut LanePath,
         lanes: u32,
-    ) -> Result<Step, Box<Finding>> {
+    ) -> Result<PathStep, Box<Finding>> {
         let frame = self.frames[path.frame as usize];
         if frame.depth == 0 {
             return self.exit(context, block, path, lanes);
         }
         let (callee, caller) = (frame.base, self.frames[frame.parent as usize].base);
-        if let Op::Call(call) = &context.program.code[frame.call as usize].op {
+        if let DecodedOp::Call(call) = &context.program.code[frame.call as usize].op {
             let results = &context.program.functions[frame.function as usize].results;
             for (given, taken) in results.iter().zip(&call.results) {
                 self.pass(given, callee, taken, caller, lanes);
@@ -88,17 +88,17 @@ impl Warp {
             self.restore_stack(path.frame, lanes);
         }
         self.leave(path.frame, lanes);
-        self.paths.push(Path { pc: frame.call + 1, mask: lanes, frame: frame.parent, ..*path });
+        self.paths.push(LanePath { pc: frame.call + 1, mask: lanes, frame: frame.parent, ..*path });
         self.split_off(path, lanes)
     }
 
     /// Copies a value from a place of one frame to a place of another.
-    fn pass(&mut self, from: &Place, from_base: Base, to: &Place, to_base: Base, lanes: u32) {
-        if let (Place::Vector(from), Place::Vector(to)) = (from, to) {
+    fn pass(&mut self, from: &ParamPlace, from_base: FrameBase, to: &ParamPlace, to_base: FrameBase, lanes: u32) {
+        if let (ParamPlace::Vector(from), ParamPlace::Vector(to)) = (from, to) {
             from.iter().zip(to).for_each(|(from, to)| self.pass(from, from_base, to, to_base, lanes));
             return;
         }
-        if let (Place::Memory { offset: a, size }, Place::Memory { offset: b, size: room }) = (from, to) {
+        if let (ParamPlace::Memory { offset: a, size }, ParamPlace::Memory { offset: b, size: room }) = (from, to) {
             let mut bytes = vec![0; (*size).min(*room) as usize];
             for lane in lanes_of(lanes) {
                 let start = lane * self.local_bytes as usize;
@@ -109,33 +109,33 @@ impl Warp {
         }
         self.registers.set_base(from_base);
         let values: [u64; LANES] = match from {
-            Place::Word(source, _) => source.get(&self.registers).map(u64::from),
-            Place::Double(source) => *source.get(&self.registers),
-            Place::Predicate(test) => {
+            ParamPlace::Word(source, _) => source.get(&self.registers).map(u64::from),
+            ParamPlace::Double(source) => *source.get(&self.registers),
+            ParamPlace::Predicate(test) => {
                 let mask = test.mask(&self.registers);
                 std::array::from_fn(|lane| u64::from(mask >> lane & 1))
             }
-            Place::Memory { offset, size } => {
+            ParamPlace::Memory { offset, size } => {
                 let (start, size) = ((from_base.local + offset) as usize, (*size).min(8));
                 std::array::from_fn(|lane| self.local_bytes_at(lane, start, size))
             }
-            // A vector is passed as one: only a call through a pointer can be of another function.
-            Place::Vector(_) => return self.registers.set_base(to_base),
+            // A vector is passed as one, since only a call through a pointer can be of another function.
+            ParamPlace::Vector(_) => return self.registers.set_base(to_base),
         };
         self.registers.set_base(to_base);
         match to {
-            Place::Word(Source::Register(slot), bits) => {
+            ParamPlace::Word(SourceOperand::Register(slot), bits) => {
                 let kept = u32::MAX >> (32 - bits);
                 put(&mut self.registers, Some(*slot), &values.map(|value| value as u32 & kept), lanes);
             }
-            Place::Double(Source::Register(slot)) => {
+            ParamPlace::Double(SourceOperand::Register(slot)) => {
                 put(&mut self.registers, Some(*slot), &values, lanes);
             }
-            Place::Predicate(Test::Register { slot, .. }) => {
+            ParamPlace::Predicate(PredicateTest::Register { slot, .. }) => {
                 let mask = (0..LANES).fold(0, |mask, lane| mask | u32::from(values[lane] != 0) << lane);
                 self.registers.set_predicate(*slot, mask, lanes);
             }
-            Place::Memory { offset, size } => {
+            ParamPlace::Memory { offset, size } => {
                 let size = (*size).min(8) as usize;
                 for lane in lanes_of(lanes) {
                     let at = lane * self.local_bytes as usize + (to_base.local + offset) as usize;
@@ -146,32 +146,34 @@ impl Warp {
         }
     }
 
-    /// What a call of a function of the host passes in a place, zero-extended.
-    pub(super) fn argument(&self, place: &Place) -> [u64; LANES] {
+    /// Returns what a call of a function of the host passes in a place, zero-extended.
+    pub(super) fn argument(&self, place: &ParamPlace) -> [u64; LANES] {
         match place {
-            Place::Word(source, _) => source.get(&self.registers).map(u64::from),
-            Place::Double(source) => *source.get(&self.registers),
-            Place::Memory { offset, size } => std::array::from_fn(|lane| {
+            ParamPlace::Word(source, _) => source.get(&self.registers).map(u64::from),
+            ParamPlace::Double(source) => *source.get(&self.registers),
+            ParamPlace::Memory { offset, size } => std::array::from_fn(|lane| {
                 self.local_bytes_at(lane, (self.registers.base().local + offset) as usize, (*size).min(8))
             }),
-            Place::Predicate(_) | Place::Vector(_) => [0; LANES],
+            ParamPlace::Predicate(_) | ParamPlace::Vector(_) => [0; LANES],
         }
     }
 
     /// Gives what a function of the host returns.
-    pub(super) fn set_result(&mut self, call: &Call, values: &[u64; LANES], lanes: u32) {
+    pub(super) fn set_result(&mut self, call: &CallOp, values: &[u64; LANES], lanes: u32) {
         match call.results.first() {
-            Some(Place::Memory { offset, size }) => {
+            Some(ParamPlace::Memory { offset, size }) => {
                 let start = (self.registers.base().local + offset) as usize;
                 for lane in lanes_of(lanes) {
                     let at = lane * self.local_bytes as usize + start;
                     self.local.write(at, &values[lane].to_le_bytes()[..(*size).min(8) as usize]);
                 }
             }
-            Some(Place::Word(Source::Register(slot), _)) => {
+            Some(ParamPlace::Word(SourceOperand::Register(slot), _)) => {
                 put(&mut self.registers, Some(*slot), &values.map(u32::truncated), lanes);
             }
-            Some(Place::Double(Source::Register(slot))) => put(&mut self.registers, Some(*slot), values, lanes),
+            Some(ParamPlace::Double(SourceOperand::Register(slot))) => {
+                put(&mut self.registers, Some(*slot), values, lanes)
+            }
             _ => {}
         }
     }

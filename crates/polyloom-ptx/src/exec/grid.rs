@@ -4,17 +4,17 @@
 //! back, and another is begun beside it, so blocks may wait for each other, as with locks and barriers of the whole
 //! grid.
 
-use super::block::{Block, Progress};
-use super::registers::Registers;
+use super::block::{BlockProgress, BlockRun};
+use super::registers::RegisterFiles;
 use super::special::PROCESSORS;
-use crate::Launch;
+use crate::LaunchRequest;
 use crate::counters::Counters;
-use crate::decode::op::{Inst, Program};
+use crate::decode::op::{DecodedInst, DecodedProgram};
 use crate::memory::MemoryError;
-use crate::memory::device::{Allocation, DeviceMemory, Purpose};
-use crate::memory::region::Region;
+use crate::memory::device::{Allocation, AllocationPurpose, DeviceMemory};
+use crate::memory::region::MemoryRegion;
 use crate::memory::window::{self, RESERVED_SHARED};
-use crate::report::{Fault, Finding, FindingKind, Report, Site, Thread};
+use crate::report::{CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
 use crate::sanitize::{BlockChecks, GlobalChecks};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,13 +29,13 @@ const MAX_REGISTER_BYTES: u64 = 1 << 30;
 /// The most findings a launch collects.
 const MAX_FINDINGS: usize = 64;
 
-/// What all blocks of a launch share.
-pub(crate) struct Context<'a> {
-    pub(crate) program: &'a Program,
-    pub(crate) launch: &'a Launch<'a>,
+/// Describes what all blocks of a launch share.
+pub(crate) struct GridContext<'a> {
+    pub(crate) program: &'a DecodedProgram,
+    pub(crate) launch: &'a LaunchRequest<'a>,
     pub(crate) device: &'a DeviceMemory,
     pub(crate) memory: Vec<Arc<Allocation>>,
-    pub(crate) parameters: Region,
+    pub(crate) parameters: MemoryRegion,
     /// Among `memory` what `malloc` gives, if the kernel calls it.
     pub(crate) heap: Option<usize>,
     /// The addresses of the program's functions, by index.
@@ -55,16 +55,16 @@ pub(crate) struct Context<'a> {
     stop: AtomicBool,
 }
 
-impl Context<'_> {
+impl GridContext<'_> {
     pub(crate) fn kernel(&self) -> &str {
         &self.program.functions[self.program.kernel].name
     }
 
-    /// Where an instruction is.
-    pub(crate) fn site(&self, inst: &Inst) -> Site {
+    /// Returns where an instruction is.
+    pub(crate) fn site(&self, inst: &DecodedInst) -> CodeSite {
         let (file, line, column) = inst.source;
         let name = self.program.files.iter().find(|(index, _)| *index == file && line > 0);
-        Site { source: name.map(|(_, name)| (name.clone(), line, column)), position: inst.position }
+        CodeSite { source: name.map(|(_, name)| (name.clone(), line, column)), position: inst.position }
     }
 
     /// The allocation that has `address`; `recent` is where the last one was found.
@@ -121,7 +121,7 @@ impl Context<'_> {
         }
     }
 
-    /// Which offsets of shared memory may be accessed.
+    /// Returns which offsets of shared memory may be accessed.
     #[inline]
     pub(crate) fn shared_bounds(&self) -> Range<u64> {
         let start = if self.program.uses_reserved_shared { 0 } else { RESERVED_SHARED.min(self.shared_bytes) };
@@ -151,7 +151,7 @@ impl Context<'_> {
     /// within a block and between blocks the latter.
     pub(crate) fn report(&self, finding: Finding) {
         type Line<'a> = Option<(Option<&'a str>, u32)>;
-        fn line(site: &Option<Site>) -> Line<'_> {
+        fn line(site: &Option<CodeSite>) -> Line<'_> {
             site.as_ref().map(|site| match &site.source {
                 Some((file, line, _)) => (Some(file.as_str()), *line),
                 None => (None, site.position.line),
@@ -163,7 +163,8 @@ impl Context<'_> {
         }
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         let known = findings.iter().position(|each| each.kind == finding.kind && lines(each) == lines(&finding));
-        // A barrier of the block does not mend a race with another block: such take the place of those within a block.
+        // A barrier of the block does not mend a race with another block, because such take the place of those within a
+        // block.
         let place = match known {
             None if findings.len() < MAX_FINDINGS => return findings.push(finding),
             None => findings.iter().rposition(|each| each.kind == FindingKind::Race && !each.is_between_blocks()),
@@ -180,12 +181,12 @@ impl Context<'_> {
     }
 
     /// The thread of that number in the block of that number.
-    pub(crate) fn thread_at(&self, block: u64, thread: usize) -> Thread {
+    pub(crate) fn thread_at(&self, block: u64, thread: usize) -> ThreadPlace {
         let place = |index: u64, [x, y, _]: [u32; 3]| {
             let (x, y) = (u64::from(x), u64::from(y));
             [index % x, index / x % y, index / (x * y)].map(|axis| axis as u32)
         };
-        Thread { block: place(block, self.launch.grid), thread: place(thread as u64, self.launch.block) }
+        ThreadPlace { block: place(block, self.launch.grid), thread: place(thread as u64, self.launch.block) }
     }
 }
 
@@ -210,8 +211,8 @@ fn plain_name(name: &str) -> &str {
     last
 }
 
-/// Whether code for `target` runs on the architecture (PTX ISA 9.0 §11.1.2): with `a` on that alone, with `f` on those of its
-/// family that are no older, otherwise on all that are not.
+/// Returns true if code for `target` runs on the architecture (PTX ISA 9.0 §11.1.2): with `a` on that alone, with `f`
+/// on those of its family that are no older, otherwise on all that are not.
 fn runs_on(target: &str, arch: u32) -> bool {
     let number = target.trim_start_matches("sm_");
     let digits = number.trim_end_matches(['a', 'f']);
@@ -223,8 +224,8 @@ fn runs_on(target: &str, arch: u32) -> bool {
     }
 }
 
-/// What is wrong with a launch before it starts.
-fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
+/// Returns what is wrong with a launch before it starts.
+fn invalid(program: &DecodedProgram, launch: &LaunchRequest<'_>) -> Option<String> {
     let threads = launch.block.iter().fold(1, |threads: u64, &extent| threads.saturating_mul(extent.into()));
     if !runs_on(&program.target, launch.arch) {
         return Some(format!("the module is for {}, the device is sm_{}", program.target, launch.arch));
@@ -261,7 +262,7 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
     if bytes > u64::from(most) {
         return Some(format!("a block needs {bytes} bytes of shared memory, sm_{} allows {most}", launch.arch));
     }
-    let registers = Registers::bytes(program.functions[program.kernel].size) * threads.div_ceil(32);
+    let registers = RegisterFiles::bytes(program.functions[program.kernel].size) * threads.div_ceil(32);
     if registers > MAX_REGISTER_BYTES {
         return Some(format!("a block's registers take {registers} bytes of the host, at most {MAX_REGISTER_BYTES}"));
     }
@@ -278,34 +279,34 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
     if launch.cooperative { not_resident(program, launch) } else { None }
 }
 
-/// What cooperative groups find at `%envreg1` and `%envreg2`: its size and the word of the grid's barrier.
-struct Workspace<'a> {
+/// Describes what cooperative groups find at `%envreg1` and `%envreg2`: its size and the word of the grid's barrier.
+struct GridWorkspace<'a> {
     device: &'a DeviceMemory,
     address: u64,
 }
 
-impl Workspace<'_> {
+impl GridWorkspace<'_> {
     const BYTES: u32 = 8;
 
-    fn new(device: &DeviceMemory) -> Result<Workspace<'_>, MemoryError> {
-        let purpose = Purpose::Variable { name: "the workspace of the grid".to_owned() };
+    fn new(device: &DeviceMemory) -> Result<GridWorkspace<'_>, MemoryError> {
+        let purpose = AllocationPurpose::Variable { name: "the workspace of the grid".to_owned() };
         let address = device.alloc_for(Self::BYTES as usize, 16, purpose)?;
         device.write(address, &Self::BYTES.to_le_bytes())?;
-        Ok(Workspace { device, address })
+        Ok(GridWorkspace { device, address })
     }
 }
 
-impl Drop for Workspace<'_> {
+impl Drop for GridWorkspace<'_> {
     fn drop(&mut self) {
         // A kernel cannot have freed it.
         let _ = self.device.free(self.address);
     }
 }
 
-/// What is wrong with a cooperative launch: its blocks wait for each other, so that all have to run at once.
-fn not_resident(program: &Program, launch: &Launch<'_>) -> Option<String> {
+/// Returns what is wrong with a cooperative launch: its blocks wait for each other, so that all have to run at once.
+fn not_resident(program: &DecodedProgram, launch: &LaunchRequest<'_>) -> Option<String> {
     let occupancy = crate::occupancy::occupancy(program, launch);
-    // How many registers a thread takes is an estimate, which allows one block.
+    // The number of registers of a thread is an estimate, which allows one block.
     let a_processor = u64::from(occupancy.blocks).max(1);
     let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
     let most = PROCESSORS * a_processor;
@@ -320,28 +321,29 @@ fn not_resident(program: &Program, launch: &Launch<'_>) -> Option<String> {
 
 /// Runs a launch to its end.
 pub(crate) fn run(
-    program: &Program,
+    program: &DecodedProgram,
     functions: &[u64],
     (device, heap): (&DeviceMemory, Option<u64>),
-    launch: &Launch<'_>,
+    launch: &LaunchRequest<'_>,
 ) -> Result<Report, Box<Fault>> {
     let sanitizing = launch.sanitize.observes();
     if let Some(message) = invalid(program, launch) {
         return Err(refused(program, message));
     }
-    let Some(parameters) = Region::new(program.parameter_bytes as usize) else {
+    let Some(parameters) = MemoryRegion::new(program.parameter_bytes as usize) else {
         return Err(refused(program, "the host has no memory for parameters".to_owned()));
     };
     for (parameter, bytes) in program.parameters.iter().zip(launch.params) {
         parameters.write(parameter.offset as usize, bytes);
     }
     let threads = launch.block.iter().product::<u32>();
-    let workspace = match (launch.cooperative && program.uses_workspace).then(|| Workspace::new(device)).transpose() {
+    let workspace = match (launch.cooperative && program.uses_workspace).then(|| GridWorkspace::new(device)).transpose()
+    {
         Ok(workspace) => workspace,
         Err(error) => return Err(refused(program, format!("the workspace of a cooperative launch: {error}"))),
     };
     let memory = device.snapshot();
-    let context = Context {
+    let context = GridContext {
         program,
         launch,
         device,
@@ -378,7 +380,7 @@ pub(crate) fn run(
     if findings.len() > 1 {
         findings.retain(|finding| finding.kind != FindingKind::Interrupted);
     }
-    // What ended the launch stays the last.
+    // The fault that ended the launch stays the last.
     findings.sort_by_key(|finding| match finding {
         _ if finding.is_between_blocks() => 0,
         _ if finding.is_collected() => 1,
@@ -387,7 +389,7 @@ pub(crate) fn run(
     if findings.is_empty() { Ok(report) } else { Err(Box::new(Fault { findings, report })) }
 }
 
-fn refused(program: &Program, message: String) -> Box<Fault> {
+fn refused(program: &DecodedProgram, message: String) -> Box<Fault> {
     let finding = Finding {
         kind: FindingKind::InvalidLaunch,
         kernel: program.functions[program.kernel].name.clone(),
@@ -401,7 +403,7 @@ fn refused(program: &Program, message: String) -> Box<Fault> {
 }
 
 /// Runs all blocks on so many host threads, and gives what they counted.
-fn work(context: &Context<'_>, blocks: u64, workers: usize) -> Counters {
+fn work(context: &GridContext<'_>, blocks: u64, workers: usize) -> Counters {
     let next = AtomicU64::new(0);
     let total = Mutex::new(Counters::default());
     let work = || {
@@ -427,16 +429,21 @@ fn work(context: &Context<'_>, blocks: u64, workers: usize) -> Counters {
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn worker(context: &Context<'_>, next: &AtomicU64, blocks: u64, total: &Mutex<Counters>) -> Result<(), Box<Finding>> {
-    let mut resident: VecDeque<Block> = VecDeque::new();
-    let mut spare: Vec<Block> = Vec::new();
+fn worker(
+    context: &GridContext<'_>,
+    next: &AtomicU64,
+    blocks: u64,
+    total: &Mutex<Counters>,
+) -> Result<(), Box<Finding>> {
+    let mut resident: VecDeque<BlockRun> = VecDeque::new();
+    let mut spare: Vec<BlockRun> = Vec::new();
     let mut counters = Counters::default();
     let mut begin = true;
     let outcome = loop {
         if begin && resident.len() < MAX_RESIDENT {
             let index = next.fetch_add(1, Relaxed);
             if index < blocks {
-                let block = spare.pop().or_else(|| Block::new(context));
+                let block = spare.pop().or_else(|| BlockRun::new(context));
                 let block = block.and_then(|mut block| block.reset(context, index).then_some(block));
                 let Some(block) = block else {
                     break Err(context.plain_finding(FindingKind::InvalidLaunch, "the host has no memory for blocks"));
@@ -449,16 +456,16 @@ fn worker(context: &Context<'_>, next: &AtomicU64, blocks: u64, total: &Mutex<Co
             break Err(context.plain_finding(FindingKind::Interrupted, "the launch was interrupted"));
         }
         match block.run(context) {
-            Ok(Progress::Done) => {
+            Ok(BlockProgress::Done) => {
                 counters.add(&std::mem::take(&mut block.state.counters));
                 spare.push(block);
                 begin = resident.is_empty();
             }
-            Ok(Progress::Turn) => {
+            Ok(BlockProgress::Turn) => {
                 resident.push_back(block);
                 begin = false;
             }
-            Ok(Progress::Spinning) => {
+            Ok(BlockProgress::Spinning) => {
                 resident.push_back(block);
                 begin = true;
             }

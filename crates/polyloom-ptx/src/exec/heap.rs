@@ -1,14 +1,14 @@
 //! `malloc` and `free` of kernels: each lane has its own block.
 
 use super::block::BlockState;
-use super::grid::Context;
+use super::grid::GridContext;
 use super::registers::{LANES, lanes_of};
-use super::warp::Warp;
-use crate::decode::op::{Call, Inst};
+use super::warp::WarpRun;
+use crate::decode::op::{CallOp, DecodedInst};
 use crate::report::{Finding, FindingKind};
 
-impl Warp {
-    pub(super) fn alloc(&mut self, context: &Context<'_>, block: &mut BlockState, call: &Call, lanes: u32) {
+impl WarpRun {
+    pub(super) fn alloc(&mut self, context: &GridContext<'_>, block: &mut BlockState, call: &CallOp, lanes: u32) {
         let sizes = call.arguments.first().map_or([0; LANES], |place| self.argument(place));
         let mut addresses = [0; LANES];
         // Without memory for a heap it is a full one.
@@ -27,10 +27,10 @@ impl Warp {
 
     pub(super) fn free(
         &self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
-        inst: &Inst,
-        call: &Call,
+        inst: &DecodedInst,
+        call: &CallOp,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
         let addresses = call.arguments.first().map_or([0; LANES], |place| self.argument(place));

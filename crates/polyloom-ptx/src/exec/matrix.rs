@@ -1,23 +1,23 @@
 //! Loads and stores of matrices: each place in the registers is one access of the warp.
 
-use super::access::{Access, AccessKind, Reach, WEAK, Where};
+use super::access::{AccessEffect, AccessKind, AccessRegion, LaneAccess, WEAK};
 use super::block::BlockState;
-use super::grid::Context;
-use super::registers::{LANES, Word, lanes_of, put};
-use super::warp::Warp;
-use crate::decode::op::{Destination, Inst, MatrixAccess, Piece};
+use super::grid::GridContext;
+use super::registers::{LANES, RegisterWord, lanes_of, put};
+use super::warp::WarpRun;
+use crate::decode::op::{DecodedInst, DestRegister, MatrixAccess, RegisterPiece};
 use crate::report::{Finding, FindingKind};
 use std::ops::{BitAnd, BitOr, Shl};
 
 /// Bytes of a matrix, at most.
 const MAX_MATRIX: usize = 1024;
 
-impl Warp {
+impl WarpRun {
     pub(super) fn matrix_access(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         access: &MatrixAccess,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
@@ -44,7 +44,7 @@ impl Warp {
                 return Err(finding);
             }
         }
-        // What is wrong with an access is found an element at a time.
+        // Faults of an access are found an element at a time.
         if !context.observing
             && !access.store
             && self.load_rows(context, block, inst, access, lanes, (&addresses, &rows))
@@ -57,9 +57,9 @@ impl Warp {
         if access.store {
             for (values, register) in values.iter_mut().zip(&access.registers) {
                 match register {
-                    Destination::Word(slot, _) => *values = u32::lanes(&self.registers, *slot).map(u64::from),
-                    Destination::Double(slot) => *values = *u64::lanes(&self.registers, *slot),
-                    Destination::Sink => {}
+                    DestRegister::Word(slot, _) => *values = u32::lanes(&self.registers, *slot).map(u64::from),
+                    DestRegister::Double(slot) => *values = *u64::lanes(&self.registers, *slot),
+                    DestRegister::Sink => {}
                 }
             }
         }
@@ -76,10 +76,12 @@ impl Warp {
             let parts = values[register].map(|value| value >> bit & kept);
             while left != 0 {
                 let size = (access.size, access.size);
-                let reach = if access.store { Reach::Write } else { Reach::Read };
+                let reach = if access.store { AccessEffect::Write } else { AccessEffect::Read };
                 let group = self.locate(context, block, inst, access.space, &places, left, size, reach)?;
                 left &= !group.lanes;
-                if std::mem::take(&mut counts) && !matches!(group.place, Where::Local | Where::Param | Where::Nowhere) {
+                if std::mem::take(&mut counts)
+                    && !matches!(group.place, AccessRegion::Local | AccessRegion::Param | AccessRegion::Nowhere)
+                {
                     let lane = group.lanes.trailing_zeros() as usize;
                     let start = places[lane].wrapping_sub(group.offsets[lane] as u64);
                     let offsets: Vec<usize> = rows.iter().map(|row| row.wrapping_sub(start) as usize).collect();
@@ -87,7 +89,8 @@ impl Warp {
                 }
                 if context.observing {
                     let stored = access.store.then_some((std::slice::from_ref(&parts), access.size as usize));
-                    let part = Access { inst, kind, group: &group, size: access.size, order: WEAK, stored, copied: 0 };
+                    let part =
+                        LaneAccess { inst, kind, group: &group, size: access.size, order: WEAK, stored, copied: 0 };
                     block.check(context, self, &part)?;
                 }
                 let region = self.region(context, block, group.place);
@@ -111,9 +114,9 @@ impl Warp {
     /// Loads a matrix row by row, as all lanes do that agree where it is. Whether there was nothing against it.
     fn load_rows(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         access: &MatrixAccess,
         lanes: u32,
         (addresses, rows): (&[u64; LANES], &[u64]),
@@ -130,10 +133,10 @@ impl Warp {
         starts[..rows.len()].copy_from_slice(rows);
         let all = u32::MAX >> (LANES - rows.len());
         let bytes = (access.rows.size, 1);
-        let Ok(group) = self.locate(context, block, inst, access.space, &starts, all, bytes, Reach::Read) else {
+        let Ok(group) = self.locate(context, block, inst, access.space, &starts, all, bytes, AccessEffect::Read) else {
             return false;
         };
-        if group.lanes != all || matches!(group.place, Where::Local | Where::Nowhere) {
+        if group.lanes != all || matches!(group.place, AccessRegion::Local | AccessRegion::Nowhere) {
             return false;
         }
         // Whole words are read of it, also at its end.
@@ -144,7 +147,7 @@ impl Warp {
         }
         for pieces in access.pieces.chunk_by(|a, b| a.register == b.register) {
             match access.registers[usize::from(pieces[0].register)] {
-                Destination::Word(slot, 32) if pieces[0].consecutive => {
+                DestRegister::Word(slot, 32) if pieces[0].consecutive => {
                     let (words, _) = matrix[usize::from(pieces[0].offsets[0])..].as_chunks();
                     let mut values = [0; LANES];
                     for (value, word) in values.iter_mut().zip(words) {
@@ -152,7 +155,7 @@ impl Warp {
                     }
                     put(&mut self.registers, Some(slot), &values, lanes);
                 }
-                Destination::Word(slot, 32) => {
+                DestRegister::Word(slot, 32) => {
                     put(&mut self.registers, Some(slot), &assembled::<u32>(&matrix, pieces), lanes);
                 }
                 other => self.write(other, &assembled(&matrix, pieces), lanes),
@@ -163,9 +166,9 @@ impl Warp {
 }
 
 /// A register, from the bytes of a matrix.
-fn assembled<T: Word + Shl<u8, Output = T> + BitAnd<Output = T> + BitOr<Output = T>>(
+fn assembled<T: RegisterWord + Shl<u8, Output = T> + BitAnd<Output = T> + BitOr<Output = T>>(
     matrix: &[u8; MAX_MATRIX + 8],
-    pieces: &[Piece],
+    pieces: &[RegisterPiece],
 ) -> [T; LANES] {
     let mut values = [T::default(); LANES];
     for piece in pieces {

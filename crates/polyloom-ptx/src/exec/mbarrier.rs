@@ -5,20 +5,20 @@
 
 use super::access::AccessKind;
 use super::block::BlockState;
-use super::grid::Context;
+use super::grid::GridContext;
 use super::registers::lanes_of;
-use super::warp::Warp;
-use crate::decode::op::{AnySource, Inst, MBarrier, MBarrierKind};
+use super::warp::WarpRun;
+use crate::decode::op::{AnySource, DecodedInst, MBarrier, MBarrierKind};
 use crate::memory::window;
 use crate::report::Finding;
-use crate::syntax::ast::Space;
+use crate::syntax::ast::StateSpace;
 
 const COUNT: u64 = (1 << 20) - 1;
 const PHASE: u64 = 1 << 63;
 const BYTES: u64 = (1 << 23) - 1;
 const NO_BYTES: u64 = 1 << 22;
 
-/// What is still to arrive in the phase of a state.
+/// Returns what is still to arrive in the phase of a state.
 pub(crate) fn pending(state: u64) -> u32 {
     (state >> 20 & COUNT) as u32
 }
@@ -39,22 +39,22 @@ fn advance(state: u64, arrived: u64, dropped: u64, bytes: i64) -> u64 {
     }
 }
 
-/// Whether an update of a barrier ends its phase.
+/// Returns true if an update of a barrier ends its phase.
 fn ends_phase(before: u64, after: u64) -> bool {
     (before ^ after) & PHASE != 0
 }
 
 /// An address in shared memory, whether it was generic or not.
-fn shared_offset((space, address): (Option<Space>, u64)) -> u64 {
-    address.wrapping_sub(if space.is_none() { window::base(Space::Shared) } else { 0 })
+fn shared_offset((space, address): (Option<StateSpace>, u64)) -> u64 {
+    address.wrapping_sub(if space.is_none() { window::base(StateSpace::Shared) } else { 0 })
 }
 
-impl Warp {
+impl WarpRun {
     pub(super) fn mbarrier(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         barrier: &MBarrier,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
@@ -122,10 +122,10 @@ impl Warp {
     /// So many bytes more, or fewer, are to come in the phase.
     fn count_bytes(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
-        place: (Option<Space>, u64),
+        inst: &DecodedInst,
+        place: (Option<StateSpace>, u64),
         lane: usize,
         bytes: i64,
     ) -> Result<(), Box<Finding>> {
@@ -137,10 +137,10 @@ impl Warp {
     /// A bulk copy of a lane is done: the barrier gets its bytes, and those that wait for the phase what it wrote.
     pub(super) fn complete_copy(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        inst: &Inst,
-        place: (Option<Space>, u64),
+        inst: &DecodedInst,
+        place: (Option<StateSpace>, u64),
         (lane, size): (usize, u32),
     ) -> Result<(), Box<Finding>> {
         let update = |state| advance(state, 0, 0, -i64::from(size));

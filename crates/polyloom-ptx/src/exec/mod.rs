@@ -15,4 +15,4 @@ mod stack;
 pub(crate) mod warp;
 
 pub(crate) use block::BlockState;
-pub(crate) use grid::{Context, run};
+pub(crate) use grid::{GridContext, run};

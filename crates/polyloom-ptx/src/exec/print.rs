@@ -2,26 +2,26 @@
 //! `__assertfail`, which `assert` becomes.
 
 use super::block::BlockState;
-use super::grid::Context;
+use super::grid::GridContext;
 use super::registers::{LANES, lanes_of};
-use super::warp::Warp;
-use crate::decode::op::{Call, Inst};
+use super::warp::WarpRun;
+use crate::decode::op::{CallOp, DecodedInst};
 use crate::memory::window;
 use crate::report::{Finding, FindingKind};
-use crate::syntax::ast::Space;
-use polyloom_ir::format::{Piece, format_into, pieces};
+use crate::syntax::ast::StateSpace;
+use polyloom_ir::format::{FormatPiece, format_into, pieces};
 use polyloom_ir::types::{Scalar, Type};
 
 /// The longest string read from device memory.
 const MAX_TEXT: u64 = 1 << 16;
 
-impl Warp {
+impl WarpRun {
     pub(super) fn print(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
-        inst: &Inst,
-        call: &Call,
+        inst: &DecodedInst,
+        call: &CallOp,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
         let mut pointers = [[0u64; LANES]; 2];
@@ -45,7 +45,7 @@ impl Warp {
                 }
             }
         }
-        // How many arguments were printed, which nobody asks for; zero bytes went wrong.
+        // Number of arguments that were printed, which nobody asks for; zero bytes went wrong.
         self.set_result(call, &[0; LANES], lanes);
         Ok(())
     }
@@ -53,10 +53,10 @@ impl Warp {
     /// The message, file, line and function of an assertion that failed.
     pub(super) fn failed_assertion(
         &self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
-        inst: &Inst,
-        call: &Call,
+        inst: &DecodedInst,
+        call: &CallOp,
         lanes: u32,
     ) -> Box<Finding> {
         let lane = lanes.trailing_zeros() as usize;
@@ -70,26 +70,26 @@ impl Warp {
     }
 
     /// A byte at a generic address, as one lane sees it: outside of memory none, or zero where that is let pass.
-    fn byte(&self, context: &Context<'_>, block: &BlockState, lane: usize, address: u64) -> Option<u8> {
+    fn byte(&self, context: &GridContext<'_>, block: &BlockState, lane: usize, address: u64) -> Option<u8> {
         let byte = self.byte_inside(context, block, lane, address);
         byte.or_else(|| (!context.launch.sanitize.bounds).then_some(0))
     }
 
-    fn byte_inside(&self, context: &Context<'_>, block: &BlockState, lane: usize, address: u64) -> Option<u8> {
-        let within = |space: Space, length: usize| {
+    fn byte_inside(&self, context: &GridContext<'_>, block: &BlockState, lane: usize, address: u64) -> Option<u8> {
+        let within = |space: StateSpace, length: usize| {
             let offset = address - window::base(space);
             (offset < length as u64).then_some(offset as usize)
         };
         Some(match window::space_of(address) {
-            Space::Local => {
+            StateSpace::Local => {
                 let bytes = self.local_bytes as usize;
-                self.local.load8(lane * bytes + within(Space::Local, bytes)?)
+                self.local.load8(lane * bytes + within(StateSpace::Local, bytes)?)
             }
-            Space::Shared => {
-                let offset = address - window::base(Space::Shared);
+            StateSpace::Shared => {
+                let offset = address - window::base(StateSpace::Shared);
                 context.shared_bounds().contains(&offset).then(|| block.shared.load8(offset as usize))?
             }
-            Space::Param => context.parameters.load8(within(Space::Param, context.parameters.len())?),
+            StateSpace::Param => context.parameters.load8(within(StateSpace::Param, context.parameters.len())?),
             _ => {
                 let allocation = &context.memory[context.allocation(address, &mut 0)?];
                 let offset = address - allocation.address;
@@ -99,7 +99,7 @@ impl Warp {
         })
     }
 
-    fn text(&self, context: &Context<'_>, block: &BlockState, lane: usize, address: u64) -> Option<Vec<u8>> {
+    fn text(&self, context: &GridContext<'_>, block: &BlockState, lane: usize, address: u64) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         for at in 0..MAX_TEXT {
             match self.byte(context, block, lane, address.wrapping_add(at))? {
@@ -112,7 +112,7 @@ impl Warp {
 
     fn formatted(
         &self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
         lane: usize,
         format: &str,
@@ -129,8 +129,8 @@ impl Warp {
         };
         for piece in pieces(format) {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Conversion(conversion) => {
+                FormatPiece::Text(text) => out.push_str(text),
+                FormatPiece::Conversion(conversion) => {
                     let long = conversion.text.contains('l') || conversion.text.contains('z');
                     match conversion.letter {
                         's' => {
@@ -151,8 +151,8 @@ impl Warp {
                         }
                     }
                 }
-                Piece::Malformed("%p") => out.push_str(&format!("0x{:x}", next(8)?)),
-                Piece::Malformed(text) => out.push_str(text),
+                FormatPiece::Malformed("%p") => out.push_str(&format!("0x{:x}", next(8)?)),
+                FormatPiece::Malformed(text) => out.push_str(text),
             }
         }
         Some(out)

@@ -9,25 +9,25 @@ pub(crate) const LANES: usize = 32;
 
 /// The register files, and where the running function's registers begin in them.
 #[derive(Default)]
-pub(crate) struct Registers {
+pub(crate) struct RegisterFiles {
     words: Vec<[u32; LANES]>,
     doubles: Vec<[u64; LANES]>,
     predicates: Vec<u32>,
-    base: Base,
+    base: FrameBase,
 }
 
-/// Where a function's registers and its local memory begin.
+/// Says where a function's registers and its local memory begin.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Base {
+pub(crate) struct FrameBase {
     pub(crate) words: u32,
     pub(crate) doubles: u32,
     pub(crate) predicates: u32,
     pub(crate) local: u32,
 }
 
-impl Base {
-    pub(crate) fn plus(self, size: Base) -> Base {
-        Base {
+impl FrameBase {
+    pub(crate) fn plus(self, size: FrameBase) -> FrameBase {
+        FrameBase {
             words: self.words + size.words,
             doubles: self.doubles + size.doubles,
             predicates: self.predicates + size.predicates,
@@ -36,35 +36,35 @@ impl Base {
     }
 }
 
-impl Registers {
+impl RegisterFiles {
     /// Bytes that the registers of a function take.
-    pub(crate) fn bytes(size: Base) -> u64 {
+    pub(crate) fn bytes(size: FrameBase) -> u64 {
         let lanes = LANES as u64;
         lanes * (4 * u64::from(size.words) + 8 * u64::from(size.doubles)) + 4 * u64::from(size.predicates)
     }
 
     /// Forgets all values, with room for one function. Whether the host has that much.
-    pub(crate) fn reset(&mut self, size: Base) -> bool {
+    pub(crate) fn reset(&mut self, size: FrameBase) -> bool {
         self.words.clear();
         self.doubles.clear();
         self.predicates.clear();
-        self.base = Base::default();
-        self.reserve(Base::default(), size)
+        self.base = FrameBase::default();
+        self.reserve(FrameBase::default(), size)
     }
 
     /// Makes room for a function's registers at `base`. Whether the host has that much.
-    pub(crate) fn reserve(&mut self, base: Base, size: Base) -> bool {
+    pub(crate) fn reserve(&mut self, base: FrameBase, size: FrameBase) -> bool {
         let end = base.plus(size);
         grow(&mut self.words, end.words, [0; LANES])
             && grow(&mut self.doubles, end.doubles, [0; LANES])
             && grow(&mut self.predicates, end.predicates, 0)
     }
 
-    pub(crate) fn set_base(&mut self, base: Base) {
+    pub(crate) fn set_base(&mut self, base: FrameBase) {
         self.base = base;
     }
 
-    pub(crate) fn base(&self) -> Base {
+    pub(crate) fn base(&self) -> FrameBase {
         self.base
     }
 
@@ -90,20 +90,20 @@ fn grow<T: Clone>(file: &mut Vec<T>, end: u32, zero: T) -> bool {
     true
 }
 
-/// What a register file's lanes hold.
-pub(crate) trait Word: Copy + Default + PartialEq + Send + Sync + 'static {
-    fn lanes(registers: &Registers, slot: u32) -> &[Self; LANES];
-    fn lanes_mut(registers: &mut Registers, slot: u32) -> &mut [Self; LANES];
+/// Describes what a register file's lanes hold.
+pub(crate) trait RegisterWord: Copy + Default + PartialEq + Send + Sync + 'static {
+    fn lanes(registers: &RegisterFiles, slot: u32) -> &[Self; LANES];
+    fn lanes_mut(registers: &mut RegisterFiles, slot: u32) -> &mut [Self; LANES];
     fn truncated(value: u64) -> Self;
 }
 
-impl Word for u32 {
+impl RegisterWord for u32 {
     #[inline]
-    fn lanes(registers: &Registers, slot: u32) -> &[u32; LANES] {
+    fn lanes(registers: &RegisterFiles, slot: u32) -> &[u32; LANES] {
         &registers.words[(registers.base.words + slot) as usize]
     }
     #[inline]
-    fn lanes_mut(registers: &mut Registers, slot: u32) -> &mut [u32; LANES] {
+    fn lanes_mut(registers: &mut RegisterFiles, slot: u32) -> &mut [u32; LANES] {
         &mut registers.words[(registers.base.words + slot) as usize]
     }
     fn truncated(value: u64) -> u32 {
@@ -111,13 +111,13 @@ impl Word for u32 {
     }
 }
 
-impl Word for u64 {
+impl RegisterWord for u64 {
     #[inline]
-    fn lanes(registers: &Registers, slot: u32) -> &[u64; LANES] {
+    fn lanes(registers: &RegisterFiles, slot: u32) -> &[u64; LANES] {
         &registers.doubles[(registers.base.doubles + slot) as usize]
     }
     #[inline]
-    fn lanes_mut(registers: &mut Registers, slot: u32) -> &mut [u64; LANES] {
+    fn lanes_mut(registers: &mut RegisterFiles, slot: u32) -> &mut [u64; LANES] {
         &mut registers.doubles[(registers.base.doubles + slot) as usize]
     }
     fn truncated(value: u64) -> u64 {
@@ -127,38 +127,38 @@ impl Word for u64 {
 
 /// An operand that is read: a register, or the same value in all lanes.
 #[derive(Clone, Debug)]
-pub(crate) enum Source<T> {
+pub(crate) enum SourceOperand<T> {
     Register(u32),
     Constant(Box<[T; LANES]>),
 }
 
-impl<T: Word> Source<T> {
+impl<T: RegisterWord> SourceOperand<T> {
     pub(crate) fn constant(value: T) -> Self {
-        Source::Constant(Box::new([value; LANES]))
+        SourceOperand::Constant(Box::new([value; LANES]))
     }
 
     #[inline]
-    pub(crate) fn get<'a>(&'a self, registers: &'a Registers) -> &'a [T; LANES] {
+    pub(crate) fn get<'a>(&'a self, registers: &'a RegisterFiles) -> &'a [T; LANES] {
         match self {
-            Source::Register(slot) => T::lanes(registers, *slot),
-            Source::Constant(lanes) => lanes,
+            SourceOperand::Register(slot) => T::lanes(registers, *slot),
+            SourceOperand::Constant(lanes) => lanes,
         }
     }
 }
 
 /// A predicate that is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Test {
+pub(crate) enum PredicateTest {
     Register { slot: u32, negated: bool },
     Constant(bool),
 }
 
-impl Test {
+impl PredicateTest {
     #[inline]
-    pub(crate) fn mask(self, registers: &Registers) -> u32 {
+    pub(crate) fn mask(self, registers: &RegisterFiles) -> u32 {
         match self {
-            Test::Register { slot, negated } => registers.predicate(slot) ^ if negated { !0 } else { 0 },
-            Test::Constant(value) => {
+            PredicateTest::Register { slot, negated } => registers.predicate(slot) ^ if negated { !0 } else { 0 },
+            PredicateTest::Constant(value) => {
                 if value {
                     !0
                 } else {
@@ -174,7 +174,7 @@ pub(crate) type Slot = Option<u32>;
 
 /// Writes the lanes of `mask`.
 #[inline]
-pub(crate) fn put<T: Word>(registers: &mut Registers, slot: Slot, values: &[T; LANES], mask: u32) {
+pub(crate) fn put<T: RegisterWord>(registers: &mut RegisterFiles, slot: Slot, values: &[T; LANES], mask: u32) {
     let Some(slot) = slot else { return };
     let lanes = T::lanes_mut(registers, slot);
     if mask == !0 {
@@ -186,16 +186,16 @@ pub(crate) fn put<T: Word>(registers: &mut Registers, slot: Slot, values: &[T; L
     }
 }
 
-/// What instructions compute with, kept in lanes of some width.
-pub(crate) trait Value: Copy + Send + Sync + 'static {
-    type Word: Word;
+/// Describes what instructions compute with, kept in lanes of some width.
+pub(crate) trait LaneValue: Copy + Send + Sync + 'static {
+    type Word: RegisterWord;
     fn from_word(word: Self::Word) -> Self;
     fn into_word(self) -> Self::Word;
 }
 
 macro_rules! values {
     ($($ty:ty, $word:ty, |$from:ident| $value:expr, |$into:ident| $bits:expr;)*) => {
-        $(impl Value for $ty {
+        $(impl LaneValue for $ty {
             type Word = $word;
             #[inline]
             fn from_word($from: $word) -> Self { $value }
@@ -218,9 +218,9 @@ values! {
 }
 
 /// An instruction that reads and writes registers alone, in the lanes of a mask.
-pub(crate) type Compute = Box<dyn Fn(&mut Registers, u32) + Send + Sync>;
+pub(crate) type Compute = Box<dyn Fn(&mut RegisterFiles, u32) + Send + Sync>;
 
-pub(crate) fn map0<D: Value>(d: Slot, f: impl Fn(usize) -> D + Send + Sync + 'static) -> Compute {
+pub(crate) fn map0<D: LaneValue>(d: Slot, f: impl Fn(usize) -> D + Send + Sync + 'static) -> Compute {
     Box::new(move |registers, mask| {
         let mut out = [D::Word::default(); LANES];
         for (lane, out) in out.iter_mut().enumerate() {
@@ -230,9 +230,9 @@ pub(crate) fn map0<D: Value>(d: Slot, f: impl Fn(usize) -> D + Send + Sync + 'st
     })
 }
 
-pub(crate) fn map1<D: Value, A: Value>(
+pub(crate) fn map1<D: LaneValue, A: LaneValue>(
     d: Slot,
-    a: Source<A::Word>,
+    a: SourceOperand<A::Word>,
     f: impl Fn(A) -> D + Send + Sync + 'static,
 ) -> Compute {
     Box::new(move |registers, mask| {
@@ -245,10 +245,10 @@ pub(crate) fn map1<D: Value, A: Value>(
     })
 }
 
-pub(crate) fn map2<D: Value, A: Value, B: Value>(
+pub(crate) fn map2<D: LaneValue, A: LaneValue, B: LaneValue>(
     d: Slot,
-    a: Source<A::Word>,
-    b: Source<B::Word>,
+    a: SourceOperand<A::Word>,
+    b: SourceOperand<B::Word>,
     f: impl Fn(A, B) -> D + Send + Sync + 'static,
 ) -> Compute {
     Box::new(move |registers, mask| {
@@ -261,11 +261,11 @@ pub(crate) fn map2<D: Value, A: Value, B: Value>(
     })
 }
 
-pub(crate) fn map3<D: Value, A: Value, B: Value, C: Value>(
+pub(crate) fn map3<D: LaneValue, A: LaneValue, B: LaneValue, C: LaneValue>(
     d: Slot,
-    a: Source<A::Word>,
-    b: Source<B::Word>,
-    c: Source<C::Word>,
+    a: SourceOperand<A::Word>,
+    b: SourceOperand<B::Word>,
+    c: SourceOperand<C::Word>,
     f: impl Fn(A, B, C) -> D + Send + Sync + 'static,
 ) -> Compute {
     Box::new(move |registers, mask| {
@@ -278,9 +278,9 @@ pub(crate) fn map3<D: Value, A: Value, B: Value, C: Value>(
     })
 }
 
-/// Which lanes' pairs `f` holds for.
+/// Returns which lanes' pairs `f` holds for.
 #[inline]
-pub(crate) fn lanes_where<A: Value, B: Value>(
+pub(crate) fn lanes_where<A: LaneValue, B: LaneValue>(
     a: &[A::Word; LANES],
     b: &[B::Word; LANES],
     f: impl Fn(A, B) -> bool,

@@ -1,22 +1,22 @@
 //! `alloca`: local memory that a function takes while it runs, each lane for itself, behind the frames of all functions.
 
 use super::block::BlockState;
-use super::grid::Context;
+use super::grid::GridContext;
 use super::registers::{LANES, lanes_of};
-use super::warp::Warp;
-use crate::decode::op::{Inst, StackOp};
+use super::warp::WarpRun;
+use crate::decode::op::{DecodedInst, StackOp};
 use crate::report::{Finding, FindingKind};
 
-impl Warp {
+impl WarpRun {
     pub(super) fn stack_op(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         op: &StackOp,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
-        let fail = |warp: &Warp, message: &str, lane: usize| {
+        let fail = |warp: &WarpRun, message: &str, lane: usize| {
             Err(warp.finding(context, block, inst, FindingKind::StackOverflow, message, 1 << lane))
         };
         let first = self.local_bytes - context.program.stack_bytes;
@@ -50,7 +50,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Lanes enter a frame: what they take in it is theirs until they leave.
+    /// Lanes enter a frame, so that what they take in it is theirs until they leave.
     pub(super) fn keep_stack(&mut self, frame: u32, lanes: u32) {
         if self.stack_before.len() <= frame as usize {
             self.stack_before.resize(frame as usize + 1, [0; LANES]);

@@ -7,43 +7,43 @@
 //! all that can run spin, the block's other warps, and then other blocks, go on.
 
 use super::access::NOWHERE_BYTES;
-use super::block::{BlockState, Resume};
-use super::grid::Context;
-use super::registers::{Base, LANES, Registers, lanes_of};
-use crate::decode::op::{Inst, Op};
-use crate::memory::region::Region;
-use crate::report::{Finding, FindingKind, Site, Thread};
+use super::block::{BarrierResume, BlockState};
+use super::grid::GridContext;
+use super::registers::{FrameBase, LANES, RegisterFiles, lanes_of};
+use crate::decode::op::{DecodedInst, DecodedOp};
+use crate::memory::region::MemoryRegion;
+use crate::report::{CodeSite, Finding, FindingKind, ThreadPlace};
 use rustc_hash::FxHashMap;
 
 /// Backward branches, weighted, after which a path yields.
 const PATIENCE: u32 = 4096;
-/// The weight of a loop around something that looks like waiting. It turns 64 times before it yields: where the lanes of a
-/// warp update one element, one is done each time.
+/// The weight of a loop around something that looks like waiting. It turns 64 times before it yields, because where the
+/// lanes of a warp update one element, one is done each time.
 const SPIN_WEIGHT: u32 = PATIENCE / 64;
 /// Instructions that others may run while a path has yielded.
 const YIELDED_RUN: u32 = 1024;
 /// Registers of one file that a chain of calls may have.
 const MAX_REGISTERS: u32 = 1 << 20;
-/// How deep calls may nest.
+/// Says how deep calls may nest.
 const MAX_CALLS: u32 = 4096;
 
 /// Lanes that run together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Path {
+pub(crate) struct LanePath {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) frame: u32,
-    pub(crate) wait: Wait,
-    /// How much it branched backwards since it began to run.
+    pub(crate) wait: PathWait,
+    /// Says how much it branched backwards since it began to run.
     pub(crate) spins: u32,
-    /// What the next backward branch counts.
+    /// Holds what the next backward branch counts.
     pub(crate) weight: u32,
     pub(crate) yielded: bool,
 }
 
-/// What a path waits for.
+/// Describes what a path waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wait {
+pub(crate) enum PathWait {
     No,
     /// Other lanes of the warp, at the same instruction.
     Lanes,
@@ -57,18 +57,18 @@ pub(crate) enum Wait {
 /// A function's activation. Lanes that called from the same instruction of the same activation share one; when all of
 /// them have left, its place is another's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct FunctionFrame {
     /// Lanes that are in it, or in calls from it.
     pub(crate) lanes: u32,
     pub(crate) parent: u32,
     pub(crate) call: u32,
     pub(crate) function: u32,
     pub(crate) depth: u32,
-    pub(crate) base: Base,
+    pub(crate) base: FrameBase,
 }
 
-/// What becomes of a path after an instruction.
-pub(crate) enum Step {
+/// Describes what becomes of a path after an instruction.
+pub(crate) enum PathStep {
     Next,
     /// `pc` is set.
     Jump,
@@ -80,7 +80,7 @@ pub(crate) enum Step {
 
 /// Why a warp stops running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stop {
+pub(crate) enum WarpStop {
     Done,
     /// All paths wait for other warps, or for each other.
     Blocked,
@@ -90,11 +90,11 @@ pub(crate) enum Stop {
     Budget,
 }
 
-pub(crate) struct Warp {
+pub(crate) struct WarpRun {
     pub(crate) index: u32,
-    pub(crate) registers: Registers,
-    pub(crate) paths: Vec<Path>,
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) registers: RegisterFiles,
+    pub(crate) paths: Vec<LanePath>,
+    pub(crate) frames: Vec<FunctionFrame>,
     frame_ids: FxHashMap<(u32, u32, u32), u32>,
     /// Places among `frames` that nobody uses.
     free_frames: Vec<u32>,
@@ -102,12 +102,12 @@ pub(crate) struct Warp {
     pub(crate) threads: [[u32; LANES]; 3],
     /// Lanes that exist.
     pub(crate) present: u32,
-    pub(crate) local: Region,
-    /// What lanes access that go outside of all memory, where that is let pass.
-    pub(super) nowhere: Region,
-    /// How far `alloca` has come in each lane's local memory.
+    pub(crate) local: MemoryRegion,
+    /// Holds what lanes access that go outside of all memory, where that is let pass.
+    pub(super) nowhere: MemoryRegion,
+    /// Says how far `alloca` has come in each lane's local memory.
     pub(super) stack: [u32; LANES],
-    /// How far it had come when a lane entered a frame; nothing unless the kernel has such instructions.
+    /// Says how far it had come when a lane entered a frame; nothing unless the kernel has such instructions.
     pub(super) stack_before: Vec<[u32; LANES]>,
     /// Bytes of local memory a lane.
     pub(crate) local_bytes: u32,
@@ -121,21 +121,21 @@ pub(crate) struct Warp {
     spun: u32,
 }
 
-impl Warp {
+impl WarpRun {
     /// A warp of no block, or `None` if the host has not the memory.
-    pub(crate) fn new(context: &Context<'_>, index: u32) -> Option<Warp> {
+    pub(crate) fn new(context: &GridContext<'_>, index: u32) -> Option<WarpRun> {
         let local_bytes = context.program.local_bytes.next_multiple_of(16);
-        Some(Warp {
+        Some(WarpRun {
             index,
-            registers: Registers::default(),
+            registers: RegisterFiles::default(),
             paths: Vec::new(),
             frames: Vec::new(),
             frame_ids: FxHashMap::default(),
             free_frames: Vec::new(),
             threads: [[0; LANES]; 3],
             present: 0,
-            local: Region::new(local_bytes as usize * LANES)?,
-            nowhere: Region::new(if context.launch.sanitize.bounds { 0 } else { NOWHERE_BYTES * LANES })?,
+            local: MemoryRegion::new(local_bytes as usize * LANES)?,
+            nowhere: MemoryRegion::new(if context.launch.sanitize.bounds { 0 } else { NOWHERE_BYTES * LANES })?,
             stack: [0; LANES],
             stack_before: Vec::new(),
             local_bytes,
@@ -149,7 +149,7 @@ impl Warp {
 
     /// Makes it the warp of that index of a fresh block.
     /// Whether the host has memory for it.
-    pub(crate) fn reset(&mut self, context: &Context<'_>) -> bool {
+    pub(crate) fn reset(&mut self, context: &GridContext<'_>) -> bool {
         let [x, y, z] = context.launch.block;
         let threads = x * y * z;
         self.present = 0;
@@ -166,11 +166,11 @@ impl Warp {
         let function = &context.program.functions[context.program.kernel];
         let has_room = self.registers.reset(function.size);
         self.paths.clear();
-        self.paths.push(Path {
+        self.paths.push(LanePath {
             pc: function.entry,
             mask: self.present,
             frame: 0,
-            wait: Wait::No,
+            wait: PathWait::No,
             spins: 0,
             weight: 1,
             yielded: false,
@@ -179,7 +179,14 @@ impl Warp {
         self.frame_ids.clear();
         self.free_frames.clear();
         let function = context.program.kernel as u32;
-        self.frames.push(Frame { lanes: self.present, parent: 0, call: 0, function, depth: 0, base: Base::default() });
+        self.frames.push(FunctionFrame {
+            lanes: self.present,
+            parent: 0,
+            call: 0,
+            function,
+            depth: 0,
+            base: FrameBase::default(),
+        });
         self.local.fill(0);
         self.stack = [self.local_bytes - context.program.stack_bytes; LANES];
         self.executed = 0;
@@ -191,22 +198,22 @@ impl Warp {
     /// Runs until nothing can go on, something spins, or `budget` instructions.
     pub(crate) fn run(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
         budget: u32,
-    ) -> Result<Stop, Box<Finding>> {
+    ) -> Result<WarpStop, Box<Finding>> {
         let mut left = budget;
         loop {
             self.wake(context, block);
             self.merge();
             let Some(index) = self.pick() else {
                 if self.paths.is_empty() {
-                    return Ok(Stop::Done);
+                    return Ok(WarpStop::Done);
                 }
                 if self.release_scattered(context) {
                     continue;
                 }
-                return Ok(Stop::Blocked);
+                return Ok(WarpStop::Blocked);
             };
             let mut path = self.paths.swap_remove(index);
             let others_yielded = self.paths.iter().any(|other| other.yielded);
@@ -219,22 +226,22 @@ impl Warp {
                 self.paths.iter_mut().for_each(|other| other.yielded = false);
             }
             let spins = path.spins >= PATIENCE;
-            if !matches!(step, Step::End) {
+            if !matches!(step, PathStep::End) {
                 if spins {
                     path.spins = 0;
                     self.spun |= path.mask;
-                    path.yielded = self.paths.iter().any(|other| other.wait == Wait::No);
+                    path.yielded = self.paths.iter().any(|other| other.wait == PathWait::No);
                 }
                 self.paths.push(path);
                 // Paths that spin may wait for each other, so all that can run have to.
-                let mut runnable = self.paths.iter().filter(|path| path.wait == Wait::No);
+                let mut runnable = self.paths.iter().filter(|path| path.wait == PathWait::No);
                 if spins && runnable.all(|path| path.mask & !self.spun == 0) {
                     self.spun = 0;
-                    return Ok(Stop::Spinning);
+                    return Ok(WarpStop::Spinning);
                 }
             }
             if left == 0 {
-                return Ok(Stop::Budget);
+                return Ok(WarpStop::Budget);
             }
         }
     }
@@ -242,15 +249,15 @@ impl Warp {
     /// Runs one path until it pauses, ends, meets another at `stop`, or ran `turn` instructions.
     fn run_path(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        path: &mut Path,
+        path: &mut LanePath,
         stop: u32,
         turn: u32,
-    ) -> Result<(Step, u32), Box<Finding>> {
+    ) -> Result<(PathStep, u32), Box<Finding>> {
         let code = context.program.code.as_slice();
         let mut ran = 0;
-        // How many of them are counted in `thread_instructions`.
+        // Number of them, counted in `thread_instructions`.
         let mut counted = 0;
         let mut mask = path.mask;
         let step = loop {
@@ -264,12 +271,12 @@ impl Warp {
                 block.counters.count(inst.class, lanes);
             }
             let step = match &inst.op {
-                Op::Compute(compute) => {
+                DecodedOp::Compute(compute) => {
                     compute(&mut self.registers, lanes);
-                    Step::Next
+                    PathStep::Next
                 }
-                Op::Branch(target) => self.branch(context, block, path, lanes, *target),
-                _ if lanes == 0 => Step::Next,
+                DecodedOp::Branch(target) => self.branch(context, block, path, lanes, *target),
+                _ if lanes == 0 => PathStep::Next,
                 _ => {
                     self.running = ran;
                     let step = match self.execute(context, block, path, inst, lanes) {
@@ -285,16 +292,16 @@ impl Warp {
                 }
             };
             match step {
-                Step::Next => path.pc += 1,
-                Step::Jump => {
+                PathStep::Next => path.pc += 1,
+                PathStep::Jump => {
                     if path.spins >= PATIENCE {
-                        break Ok(Step::Pause);
+                        break Ok(PathStep::Pause);
                     }
                 }
                 other => break Ok(other),
             }
             if path.pc >= stop || ran >= turn {
-                break Ok(Step::Pause);
+                break Ok(PathStep::Pause);
             }
         };
         self.running = 0;
@@ -305,14 +312,14 @@ impl Warp {
 
     fn branch(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        path: &mut Path,
+        path: &mut LanePath,
         taken: u32,
         target: u32,
-    ) -> Step {
+    ) -> PathStep {
         if taken == 0 {
-            return Step::Next;
+            return PathStep::Next;
         }
         if target <= path.pc {
             path.spins += path.weight;
@@ -320,7 +327,7 @@ impl Warp {
         }
         if taken == path.mask {
             path.pc = target;
-            return Step::Jump;
+            return PathStep::Jump;
         }
         if context.counting {
             block.counters.divergent_branches += 1;
@@ -329,24 +336,24 @@ impl Warp {
             // Some lanes have left a loop, so what is waited for may have come.
             self.spun = 0;
         }
-        self.paths.push(Path { pc: path.pc + 1, mask: path.mask & !taken, ..*path });
+        self.paths.push(LanePath { pc: path.pc + 1, mask: path.mask & !taken, ..*path });
         path.mask = taken;
         path.pc = target;
-        Step::Pause
+        PathStep::Pause
     }
 
     /// Everything that is neither arithmetic nor a plain branch, for at least one lane.
     fn execute(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        path: &mut Path,
-        inst: &Inst,
+        path: &mut LanePath,
+        inst: &DecodedInst,
         lanes: u32,
-    ) -> Result<Step, Box<Finding>> {
+    ) -> Result<PathStep, Box<Finding>> {
         match &inst.op {
-            Op::Compute(_) | Op::Branch(_) | Op::Nothing => Ok(Step::Next),
-            Op::BranchTable { index, targets } => {
+            DecodedOp::Compute(_) | DecodedOp::Branch(_) | DecodedOp::Nothing => Ok(PathStep::Next),
+            DecodedOp::BranchTable { index, targets } => {
                 let index = *index.get(&self.registers);
                 // Each target's lanes become a path; `brx` beyond the list is undefined, the last is taken.
                 for (which, target) in targets.iter().enumerate() {
@@ -356,119 +363,119 @@ impl Warp {
                         set | u32::from(at == which || last && at > which) << lane
                     });
                     if chosen != 0 {
-                        self.paths.push(Path { pc: *target, mask: chosen, ..*path });
+                        self.paths.push(LanePath { pc: *target, mask: chosen, ..*path });
                     }
                 }
                 self.split_off(path, lanes)
             }
-            Op::Call(call) => self.call(context, block, path, inst, call, lanes),
-            Op::Return => self.ret(context, block, path, lanes),
-            Op::Exit => self.exit(context, block, path, lanes),
-            Op::Trap => {
+            DecodedOp::Call(call) => self.call(context, block, path, inst, call, lanes),
+            DecodedOp::Return => self.ret(context, block, path, lanes),
+            DecodedOp::Exit => self.exit(context, block, path, lanes),
+            DecodedOp::Trap => {
                 let message = format!("`trap` was executed{}", context.lacks_workspace());
                 Err(self.finding(context, block, inst, FindingKind::Trap, &message, lanes))
             }
-            Op::Special { destination, which } => {
+            DecodedOp::Special { destination, which } => {
                 self.special(context, block, *destination, *which, lanes);
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::FrameAddress { destination, offset } => {
+            DecodedOp::FrameAddress { destination, offset } => {
                 let value = offset.wrapping_add_unsigned(self.registers.base().local.into()) as u64;
                 self.write(*destination, &[value; LANES], lanes);
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::Stack(op) => {
+            DecodedOp::Stack(op) => {
                 self.stack_op(context, block, inst, op, lanes)?;
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::Load(load) => {
+            DecodedOp::Load(load) => {
                 if load.order.strong {
                     path.weight = SPIN_WEIGHT;
                 }
                 self.load(context, block, inst, load, lanes)?;
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::Store(store) => {
+            DecodedOp::Store(store) => {
                 self.store(context, block, inst, store, lanes)?;
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::Atomic(atomic) => {
+            DecodedOp::Atomic(atomic) => {
                 if atomic.spins {
                     path.weight = SPIN_WEIGHT;
                 }
                 self.atomic(context, block, inst, atomic, lanes)?;
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::WideAtomic(atomic) => {
+            DecodedOp::WideAtomic(atomic) => {
                 path.weight = SPIN_WEIGHT;
                 self.wide_atomic(context, block, inst, atomic, lanes)?;
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::Barrier(barrier) => self.barrier(context, block, path, inst, barrier, lanes),
-            Op::Warp(op) => self.together(context, block, path, inst, op, lanes),
-            Op::ActiveMask(slot) => {
+            DecodedOp::Barrier(barrier) => self.barrier(context, block, path, inst, barrier, lanes),
+            DecodedOp::Warp(op) => self.together(context, block, path, inst, op, lanes),
+            DecodedOp::ActiveMask(slot) => {
                 super::registers::put(&mut self.registers, *slot, &[lanes; LANES], lanes);
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::Fence(scope) => {
+            DecodedOp::Fence(scope) => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 block.observe_fence(self.index, lanes, *scope);
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::AsyncCopy(copy) => {
+            DecodedOp::AsyncCopy(copy) => {
                 self.async_copy(context, block, inst, copy, lanes)?;
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::AsyncCommit => {
+            DecodedOp::AsyncCommit => {
                 block.observe_commit(self.index, lanes);
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::AsyncWait(left) => {
+            DecodedOp::AsyncWait(left) => {
                 block.observe_wait(self.index, lanes, *left);
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::BulkCopy(copy) => {
+            DecodedOp::BulkCopy(copy) => {
                 self.bulk_copy(context, block, inst, copy, lanes)?;
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::BulkCommit => {
+            DecodedOp::BulkCommit => {
                 block.observe_bulk_commit(self.index, lanes);
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::BulkWait { left, only_reads } => {
+            DecodedOp::BulkWait { left, only_reads } => {
                 block.observe_bulk_wait(self.index, lanes, *left, *only_reads);
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::MBarrier(barrier) => {
+            DecodedOp::MBarrier(barrier) => {
                 path.weight = SPIN_WEIGHT;
                 self.mbarrier(context, block, inst, barrier, lanes)?;
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
-            Op::Sleep => {
+            DecodedOp::Sleep => {
                 path.weight = SPIN_WEIGHT;
-                Ok(Step::Next)
+                Ok(PathStep::Next)
             }
         }
     }
 
     /// The lanes that did something else leave the path; the rest go on behind the instruction.
-    pub(crate) fn split_off(&mut self, path: &mut Path, gone: u32) -> Result<Step, Box<Finding>> {
+    pub(crate) fn split_off(&mut self, path: &mut LanePath, gone: u32) -> Result<PathStep, Box<Finding>> {
         path.mask &= !gone;
         path.pc += 1;
-        Ok(if path.mask == 0 { Step::End } else { Step::Pause })
+        Ok(if path.mask == 0 { PathStep::End } else { PathStep::Pause })
     }
 
     pub(crate) fn exit(
         &mut self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &mut BlockState,
-        path: &mut Path,
+        path: &mut LanePath,
         lanes: u32,
-    ) -> Result<Step, Box<Finding>> {
+    ) -> Result<PathStep, Box<Finding>> {
         // Others may have waited for these lanes.
         for other in &mut self.paths {
-            if other.wait == Wait::Lanes {
-                other.wait = Wait::No;
+            if other.wait == PathWait::Lanes {
+                other.wait = PathWait::No;
             }
         }
         let mut frame = path.frame;
@@ -482,17 +489,17 @@ impl Warp {
     }
 
     /// Paths whose barrier completed can go on, with its result.
-    fn wake(&mut self, context: &Context<'_>, block: &mut BlockState) {
+    fn wake(&mut self, context: &GridContext<'_>, block: &mut BlockState) {
         for path in &mut self.paths {
-            let Wait::Barrier { id, completed } = path.wait else { continue };
+            let PathWait::Barrier { id, completed } = path.wait else { continue };
             if block.barrier_completed(id) == completed {
                 continue;
             }
-            path.wait = Wait::No;
-            let Op::Barrier(barrier) = &context.program.code[path.pc as usize].op else { continue };
+            path.wait = PathWait::No;
+            let DecodedOp::Barrier(barrier) = &context.program.code[path.pc as usize].op else { continue };
             if let Some(reduction) = &barrier.reduction {
                 self.registers.set_base(self.frames[path.frame as usize].base);
-                Resume::write(block.barrier_result(id), reduction, &mut self.registers, path.mask);
+                BarrierResume::write(block.barrier_result(id), reduction, &mut self.registers, path.mask);
             }
             path.pc += 1;
         }
@@ -519,22 +526,28 @@ impl Warp {
         }
     }
 
-    /// Which path runs next.
+    /// Returns which path runs next.
     fn pick(&mut self) -> Option<usize> {
-        let depth = |path: &Path| self.frames[path.frame as usize].depth;
-        let runnable = self.paths.iter().enumerate().filter(|(_, path)| path.wait == Wait::No);
+        let depth = |path: &LanePath| self.frames[path.frame as usize].depth;
+        let runnable = self.paths.iter().enumerate().filter(|(_, path)| path.wait == PathWait::No);
         let best = runnable.min_by_key(|(_, path)| (path.yielded, std::cmp::Reverse(depth(path)), path.pc));
         best.map(|(index, _)| index)
     }
 
-    /// Where `path` has to stop for another that runs or waits in the same frame.
-    fn stop_before(&self, path: &Path) -> u32 {
-        let others = self.paths.iter().filter(|other| other.wait == Wait::No && other.frame == path.frame);
+    /// Returns where `path` has to stop for another that runs or waits in the same frame.
+    fn stop_before(&self, path: &LanePath) -> u32 {
+        let others = self.paths.iter().filter(|other| other.wait == PathWait::No && other.frame == path.frame);
         others.map(|other| other.pc).min().unwrap_or(u32::MAX)
     }
 
     /// The frame of a call of `function` by lanes of `path`.
-    pub(crate) fn enter(&mut self, context: &Context<'_>, path: &Path, function: u32, lanes: u32) -> Option<u32> {
+    pub(crate) fn enter(
+        &mut self,
+        context: &GridContext<'_>,
+        path: &LanePath,
+        function: u32,
+        lanes: u32,
+    ) -> Option<u32> {
         let key = (path.frame, path.pc, function);
         if let Some(id) = self.frame_ids.get(&key) {
             self.frames[*id as usize].lanes |= lanes;
@@ -550,7 +563,7 @@ impl Warp {
         if full || parent.depth >= MAX_CALLS || !self.registers.reserve(base, size) {
             return None;
         }
-        let frame = Frame { lanes, parent: path.frame, call: path.pc, function, depth: parent.depth + 1, base };
+        let frame = FunctionFrame { lanes, parent: path.frame, call: path.pc, function, depth: parent.depth + 1, base };
         let id = match self.free_frames.pop() {
             Some(id) => {
                 self.frames[id as usize] = frame;
@@ -579,9 +592,9 @@ impl Warp {
     #[cold]
     pub(crate) fn finding(
         &self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         block: &BlockState,
-        inst: &Inst,
+        inst: &DecodedInst,
         kind: FindingKind,
         message: &str,
         lanes: u32,
@@ -597,12 +610,12 @@ impl Warp {
         })
     }
 
-    pub(crate) fn thread(&self, block: &BlockState, lane: usize) -> Thread {
-        Thread { block: block.index, thread: [0, 1, 2].map(|axis| self.threads[axis][lane]) }
+    pub(crate) fn thread(&self, block: &BlockState, lane: usize) -> ThreadPlace {
+        ThreadPlace { block: block.index, thread: [0, 1, 2].map(|axis| self.threads[axis][lane]) }
     }
 
-    /// Where its paths are, for a report of a deadlock.
-    pub(crate) fn waiting_sites(&self, context: &Context<'_>) -> Vec<(Site, u32)> {
+    /// Returns where its paths are, for a report of a deadlock.
+    pub(crate) fn waiting_sites(&self, context: &GridContext<'_>) -> Vec<(CodeSite, u32)> {
         self.paths.iter().map(|path| (context.site(&context.program.code[path.pc as usize]), path.mask)).collect()
     }
 }

@@ -7,27 +7,27 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Of how many runs that were given back is known where they were.
+/// Number of runs given back whose places are remembered.
 const REMEMBERED: usize = 1024;
 
-/// What a run of addresses is for.
-pub(super) trait Extent {
-    /// How many bytes it has.
+/// Describes what a run of addresses is for.
+pub(super) trait AddressUse {
+    /// Returns the number of bytes it has.
     fn n_bytes(&self) -> u64;
 
-    /// Which addresses are somebody's of a run that begins at `start`; the others are padding.
+    /// Returns which addresses are somebody's of a run that begins at `start`; the others are padding.
     fn given(&self, start: u64) -> Range<u64> {
         start..start + self.n_bytes()
     }
 }
 
-impl Extent for u64 {
+impl AddressUse for u64 {
     fn n_bytes(&self) -> u64 {
         *self
     }
 }
 
-impl<T: Extent> Extent for Arc<T> {
+impl<T: AddressUse> AddressUse for Arc<T> {
     fn n_bytes(&self) -> u64 {
         (**self).n_bytes()
     }
@@ -38,24 +38,24 @@ impl<T: Extent> Extent for Arc<T> {
 }
 
 /// Runs of addresses.
-pub(super) struct Addresses<T> {
+pub(super) struct AddressRuns<T> {
     live: BTreeMap<u64, T>,
-    /// What was given back last, for reports: the oldest in front.
+    /// Holds what was given back last, for reports: the oldest in front.
     freed: VecDeque<Range<u64>>,
     /// The addresses that are handed out.
     span: Range<u64>,
-    /// How far apart runs are kept.
+    /// Says how far apart runs are kept.
     gap: u64,
-    /// Where the search for the next ones begins.
+    /// The place where the search for the next ones begins.
     next: u64,
-    /// Whether the search has begun anew, so that addresses of what was freed are used again.
+    /// True if the search has begun anew, so that addresses of what was freed are used again.
     has_wrapped: bool,
 }
 
-impl<T: Extent> Addresses<T> {
-    pub(super) fn new(span: Range<u64>, gap: u64) -> Addresses<T> {
+impl<T: AddressUse> AddressRuns<T> {
+    pub(super) fn new(span: Range<u64>, gap: u64) -> AddressRuns<T> {
         let next = span.start;
-        Addresses { live: BTreeMap::new(), freed: VecDeque::new(), span, gap, next, has_wrapped: false }
+        AddressRuns { live: BTreeMap::new(), freed: VecDeque::new(), span, gap, next, has_wrapped: false }
     }
 
     /// The first gap at or after `from` for a run, with the distance that is kept to others.
@@ -137,7 +137,7 @@ mod tests {
 
     const GAP: u64 = 4096;
 
-    fn taken(addresses: &mut Addresses<u64>, length: u64) -> Option<u64> {
+    fn taken(addresses: &mut AddressRuns<u64>, length: u64) -> Option<u64> {
         let start = addresses.place(length, 256)?;
         addresses.put(start, length);
         Some(start)
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn addresses_go_round() {
-        let mut addresses = Addresses::new(1 << 40..(1 << 40) + 16 * GAP, GAP);
+        let mut addresses = AddressRuns::new(1 << 40..(1 << 40) + 16 * GAP, GAP);
         let kept = taken(&mut addresses, 100).unwrap();
         let mut last = kept;
         let mut n_steps_back = 0;
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn where_all_are_taken_there_is_room_again_for_what_was_given_back() {
-        let mut addresses = Addresses::new(0..8 * GAP, GAP);
+        let mut addresses = AddressRuns::new(0..8 * GAP, GAP);
         let all: Vec<u64> = (0..4).map(|_| taken(&mut addresses, GAP).unwrap()).collect();
         assert_eq!(taken(&mut addresses, GAP), None);
         addresses.remove(all[2]).unwrap();
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn only_the_last_that_were_given_back_are_remembered() {
-        let mut addresses = Addresses::new(0..1 << 40, GAP);
+        let mut addresses = AddressRuns::new(0..1 << 40, GAP);
         let first = taken(&mut addresses, 8).unwrap();
         addresses.remove(first).unwrap();
         assert!(addresses.describe(first, |_, _| String::new()).unwrap().contains("that was freed"));

@@ -3,14 +3,14 @@
 //! An access past the end of an allocation always misses and is reported, and one to an allocation that was freed is
 //! until its addresses are used again; no host memory can be reached through a device address.
 
-use super::addresses::{Addresses, Extent};
-use super::heap::Heap;
-use super::region::Region;
+use super::addresses::{AddressRuns, AddressUse};
+use super::heap::DeviceHeap;
+use super::region::MemoryRegion;
 use super::window;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a request for memory may fail with.
+/// Describes what a request for memory may fail with.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The device or the host has not as many bytes, or there is no gap of as many addresses in the terabyte.
@@ -24,7 +24,7 @@ pub enum MemoryError {
     OutOfBounds {
         /// Where.
         address: u64,
-        /// How many.
+        /// Says how many.
         length: usize,
     },
 }
@@ -32,22 +32,22 @@ pub enum MemoryError {
 /// One allocation.
 pub(crate) struct Allocation {
     pub(crate) address: u64,
-    /// What was asked for, with padding around it that makes whole words.
-    pub(crate) region: Region,
-    /// Where in the region it is.
+    /// Holds what was asked for, with padding around it that makes whole words.
+    pub(crate) region: MemoryRegion,
+    /// The place where in the region it is.
     given: Range<usize>,
     /// A bit per byte: it was written. `None`: all are, as of variables, which have initial values.
-    written: Option<Region>,
-    /// What it is called in reports, if it has a name.
+    written: Option<MemoryRegion>,
+    /// Holds what it is called in reports, if it has a name.
     pub(crate) name: Option<String>,
     /// A `.const` variable.
     pub(crate) constant: bool,
-    /// Of the part of memory that `malloc` gives kernels, the blocks in it.
-    pub(crate) heap: Option<Heap>,
+    /// The blocks in it of the part of memory that `malloc` gives kernels.
+    pub(crate) heap: Option<DeviceHeap>,
 }
 
-/// What an allocation is for.
-pub(crate) enum Purpose {
+/// Describes what an allocation is for.
+pub(crate) enum AllocationPurpose {
     /// Whatever a program does with it.
     Plain,
     /// A `.global` variable of a module.
@@ -58,7 +58,7 @@ pub(crate) enum Purpose {
     Heap,
 }
 
-impl Extent for Allocation {
+impl AddressUse for Allocation {
     fn n_bytes(&self) -> u64 {
         self.region.len() as u64
     }
@@ -83,8 +83,8 @@ impl Allocation {
         self.address + self.region.len() as u64
     }
 
-    /// What it is called in a report: by its name, by those that a launch gives to addresses in it, or by its own
-    /// address.
+    /// Returns what it is called in a report: by its name, by those that a launch gives to addresses in it, or by its
+    /// own address.
     pub(crate) fn describe(&self, names: &[(u64, Arc<str>)]) -> String {
         let (bytes, address) = (self.given.len(), self.address + self.given.start as u64);
         let inside = names.iter().filter(|(at, _)| (address..self.end()).contains(at)).map(|(_, name)| &**name);
@@ -149,22 +149,22 @@ impl Allocation {
         }
     }
 
-    /// Whether all of some bytes have a value.
+    /// Returns true if all of some bytes have a value.
     pub(crate) fn is_written(&self, offset: usize, length: usize) -> bool {
         let Some(written) = &self.written else { return true };
         (offset..offset + length).all(|at| written.load8(at / 8) >> (at % 8) & 1 != 0)
     }
 }
 
-struct Inner {
-    allocations: Addresses<Arc<Allocation>>,
+struct DeviceMemoryState {
+    allocations: AddressRuns<Arc<Allocation>>,
     /// Bytes that are allocated.
     in_use: usize,
 }
 
-impl Inner {
-    fn new(span: Range<u64>) -> Inner {
-        Inner { allocations: Addresses::new(span, GAP), in_use: 0 }
+impl DeviceMemoryState {
+    fn new(span: Range<u64>) -> DeviceMemoryState {
+        DeviceMemoryState { allocations: AddressRuns::new(span, GAP), in_use: 0 }
     }
 }
 
@@ -182,7 +182,7 @@ impl Inner {
 /// ```
 #[derive(Clone)]
 pub struct DeviceMemory {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<DeviceMemoryState>>,
 }
 
 impl Default for DeviceMemory {
@@ -191,48 +191,48 @@ impl Default for DeviceMemory {
     }
 }
 
-/// What addresses are multiples of, as CUDA's are.
+/// Holds what addresses are multiples of, as CUDA's are.
 const ADDRESS_ALIGN: u64 = 256;
 /// Bytes of a word, of which allocations have whole ones.
 const WORD: usize = 4;
-/// How far apart allocations are kept.
+/// Says how far apart allocations are kept.
 const GAP: u64 = 4096;
-/// How many addresses a device has.
+/// Number of addresses a device has.
 const SPAN: u64 = 1 << 40;
 /// Bytes that a device has. The host gives them when they are first touched, so a limit has to come before.
 const CAPACITY: usize = 64 << 30;
-/// How many windows of them there are: with the greatest address, all are positive as signed numbers.
+/// Number of windows of them there are: with the greatest address, all are positive as signed numbers.
 const WINDOWS: u32 = 1 << 16;
 
 impl DeviceMemory {
     /// Memory whose addresses are those of no other one's with another `number`, up to some thousands.
     pub fn in_window(number: u32) -> DeviceMemory {
         let start = window::GLOBAL + SPAN * u64::from(number % WINDOWS);
-        DeviceMemory { inner: Arc::new(Mutex::new(Inner::new(start..start + SPAN))) }
+        DeviceMemory { inner: Arc::new(Mutex::new(DeviceMemoryState::new(start..start + SPAN))) }
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn inner(&self) -> std::sync::MutexGuard<'_, DeviceMemoryState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `length` bytes at an address that is a multiple of `align` (a power of two) and of 256. They are zero, but count
     /// as uninitialised. A device has 64 GiB, or as much as the host can give.
     pub fn alloc(&self, length: usize, align: u64) -> Result<u64, MemoryError> {
-        self.alloc_for(length, align, Purpose::Plain)
+        self.alloc_for(length, align, AllocationPurpose::Plain)
     }
 
     /// `length` bytes, as [`DeviceMemory::alloc`] gives them, at an address that is `skew` past a multiple of 256.
     pub fn alloc_skewed(&self, length: usize, skew: u8) -> Result<u64, MemoryError> {
-        self.alloc_padded(length, ADDRESS_ALIGN, skew.into(), Purpose::Plain)
+        self.alloc_padded(length, ADDRESS_ALIGN, skew.into(), AllocationPurpose::Plain)
     }
 
     /// A heap for `malloc` of a module's kernels.
     pub(crate) fn alloc_heap(&self) -> Result<u64, MemoryError> {
-        self.alloc_for(Heap::SPAN as usize, ADDRESS_ALIGN, Purpose::Heap)
+        self.alloc_for(DeviceHeap::SPAN as usize, ADDRESS_ALIGN, AllocationPurpose::Heap)
     }
 
     /// An allocation; a variable counts as written throughout.
-    pub(crate) fn alloc_for(&self, length: usize, align: u64, purpose: Purpose) -> Result<u64, MemoryError> {
+    pub(crate) fn alloc_for(&self, length: usize, align: u64, purpose: AllocationPurpose) -> Result<u64, MemoryError> {
         self.alloc_padded(length, align, 0, purpose)
     }
 
@@ -256,13 +256,19 @@ impl DeviceMemory {
         let start = in_reach.then(|| inner.allocations.place(end, align)).flatten().ok_or(error)?;
         let mut addresses = Vec::new();
         for ((name, length, _), offset) in variables.iter().zip(offsets) {
-            let purpose = Purpose::Constant { name: name.clone() };
+            let purpose = AllocationPurpose::Constant { name: name.clone() };
             addresses.push(inner.put(start + offset, *length, 0, purpose)?);
         }
         Ok((addresses, start..start + end))
     }
 
-    fn alloc_padded(&self, length: usize, align: u64, skew: usize, purpose: Purpose) -> Result<u64, MemoryError> {
+    fn alloc_padded(
+        &self,
+        length: usize,
+        align: u64,
+        skew: usize,
+        purpose: AllocationPurpose,
+    ) -> Result<u64, MemoryError> {
         let error = MemoryError::OutOfMemory(length);
         let align = align.max(ADDRESS_ALIGN).checked_next_power_of_two().ok_or(error.clone())?;
         let mut inner = self.inner();
@@ -276,26 +282,32 @@ impl DeviceMemory {
     }
 }
 
-impl Inner {
+impl DeviceMemoryState {
     /// Makes an allocation of `length` bytes, `skew` past an address where there is room.
-    fn put(&mut self, address: u64, length: usize, skew: usize, purpose: Purpose) -> Result<u64, MemoryError> {
+    fn put(
+        &mut self,
+        address: u64,
+        length: usize,
+        skew: usize,
+        purpose: AllocationPurpose,
+    ) -> Result<u64, MemoryError> {
         let error = MemoryError::OutOfMemory(length);
         let given = skew..skew.saturating_add(length);
         let padded = given.end.next_multiple_of(WORD);
-        let region = Region::new(padded).ok_or(error.clone())?;
+        let region = MemoryRegion::new(padded).ok_or(error.clone())?;
         let written = match purpose {
-            Purpose::Variable { .. } | Purpose::Constant { .. } => None,
-            _ => Some(Region::new(padded.div_ceil(8)).ok_or(error)?),
+            AllocationPurpose::Variable { .. } | AllocationPurpose::Constant { .. } => None,
+            _ => Some(MemoryRegion::new(padded.div_ceil(8)).ok_or(error)?),
         };
-        let heap = matches!(purpose, Purpose::Heap).then(|| Heap::new(address));
+        let heap = matches!(purpose, AllocationPurpose::Heap).then(|| DeviceHeap::new(address));
         let (name, constant) = match purpose {
-            Purpose::Variable { name } => (Some(name), false),
-            Purpose::Constant { name } => (Some(name), true),
-            Purpose::Plain | Purpose::Heap => (None, false),
+            AllocationPurpose::Variable { name } => (Some(name), false),
+            AllocationPurpose::Constant { name } => (Some(name), true),
+            AllocationPurpose::Plain | AllocationPurpose::Heap => (None, false),
         };
         self.in_use += padded;
         let allocation = Allocation { address, region, given, written, name, constant, heap };
-        // What nobody can have written is read with the words that it is in.
+        // Bytes that nobody can have written are read with the words that they are in.
         allocation.set_written(0, allocation.given.start);
         allocation.set_written(allocation.given.end, padded - allocation.given.end);
         let start = address + allocation.given.start as u64;
@@ -370,7 +382,7 @@ impl DeviceMemory {
         Ok(())
     }
 
-    /// What a launch sees, sorted by address.
+    /// Returns what a launch sees, sorted by address.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Allocation>> {
         self.inner().allocations.runs().cloned().collect()
     }

@@ -1,47 +1,49 @@
 //! The heap that `malloc` and `free` of a module's kernels share: blocks of a part of global memory, which outlive
 //! launches.
 
-use super::addresses::Addresses;
+use super::addresses::AddressRuns;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes that blocks may have together: CUDA's `cudaLimitMallocHeapSize`, unless a program sets another.
 const LIMIT: u64 = 8 << 20;
-/// What blocks begin at multiples of, and what their sizes count as multiples of.
+/// Holds what blocks begin at multiples of, and what their sizes count as multiples of.
 const BLOCK_ALIGN: u64 = 16;
-/// How far blocks are kept apart, so that an access past the end of one is none of another.
+/// Says how far blocks are kept apart, so that an access past the end of one is none of another.
 const GAP: u64 = 64;
 
-/// Where blocks are, and who has which.
-pub(crate) struct Heap {
-    inner: Mutex<Inner>,
+/// Says where blocks are, and who has which.
+pub(crate) struct DeviceHeap {
+    inner: Mutex<HeapState>,
 }
 
-struct Inner {
-    blocks: Addresses<u64>,
+struct HeapState {
+    blocks: AddressRuns<u64>,
     in_use: u64,
 }
 
-/// What a block counts as.
+/// Returns what a block counts as.
 fn counted(n_bytes: u64) -> u64 {
     n_bytes.next_multiple_of(BLOCK_ALIGN).max(BLOCK_ALIGN)
 }
 
-/// What a block is called.
+/// Returns what a block is called.
 fn named(start: u64, n_bytes: &u64) -> String {
     format!("the {n_bytes} bytes that `malloc` gave at 0x{start:x}")
 }
 
-impl Heap {
+impl DeviceHeap {
     /// Addresses that a heap needs: there is place for as many blocks as may be with the gaps between them, and enough
     /// besides for what was freed to stay out of use for a while.
     pub(super) const SPAN: u64 = 8 * LIMIT;
 
     /// An empty heap at this address.
-    pub(super) fn new(start: u64) -> Heap {
-        Heap { inner: Mutex::new(Inner { blocks: Addresses::new(start..start + Heap::SPAN, GAP), in_use: 0 }) }
+    pub(super) fn new(start: u64) -> DeviceHeap {
+        DeviceHeap {
+            inner: Mutex::new(HeapState { blocks: AddressRuns::new(start..start + DeviceHeap::SPAN, GAP), in_use: 0 }),
+        }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, HeapState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -99,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_heap_has_eight_mebibytes() {
-        let heap = Heap::new(1 << 40);
+        let heap = DeviceHeap::new(1 << 40);
         let blocks: Vec<u64> = std::iter::from_fn(|| heap.alloc(1)).collect();
         assert_eq!(blocks.len() as u64, LIMIT / BLOCK_ALIGN);
         assert!(blocks.iter().all(|block| block.is_multiple_of(BLOCK_ALIGN)));

@@ -12,7 +12,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What regions are aligned to on the host. More than allocators give anyhow would have them write all zeros at once.
+/// Holds what regions are aligned to on the host. More than allocators give anyhow would have them write all zeros at
+/// once.
 const HOST_ALIGN: usize = 16;
 
 /// Whoever accesses 16 bytes at once holds this.
@@ -24,42 +25,42 @@ pub(crate) fn at_once() -> MutexGuard<'static, ()> {
 }
 
 /// A run of bytes.
-pub(crate) struct Region {
+pub(crate) struct MemoryRegion {
     bytes: *mut u8,
     length: usize,
 }
 
 // SAFETY: the memory belongs to the region alone and is only touched through atomics.
-unsafe impl Send for Region {}
+unsafe impl Send for MemoryRegion {}
 // SAFETY: as above; atomics may be shared.
-unsafe impl Sync for Region {}
+unsafe impl Sync for MemoryRegion {}
 
-impl Drop for Region {
+impl Drop for MemoryRegion {
     fn drop(&mut self) {
         // SAFETY: `new` allocated it with this layout, and it is freed once.
         unsafe { dealloc(self.bytes, Self::layout(self.length).expect("checked by `new`")) };
     }
 }
 
-impl Region {
+impl MemoryRegion {
     fn layout(length: usize) -> Option<Layout> {
         Layout::from_size_align(length.max(1), HOST_ALIGN).ok()
     }
 
     /// `length` zeroed bytes, which the host gives as they are touched, or `None` if it has not as many.
-    pub(crate) fn new(length: usize) -> Option<Region> {
+    pub(crate) fn new(length: usize) -> Option<MemoryRegion> {
         let layout = Self::layout(length)?;
         // SAFETY: the layout's size is not zero.
         let bytes = unsafe { alloc_zeroed(layout) };
-        (!bytes.is_null()).then_some(Region { bytes, length })
+        (!bytes.is_null()).then_some(MemoryRegion { bytes, length })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// Where an access of `size` bytes, a power of two, at `offset` lies. Panics if that is outside or misaligned:
-    /// callers check first, to say what is wrong.
+    /// Returns where an access of `size` bytes, a power of two, at `offset` lies. Panics if that is outside or
+    /// misaligned, because callers check first, to say what is wrong.
     #[inline]
     fn at(&self, offset: usize, size: usize) -> *mut u8 {
         let inside = offset <= self.length && size <= self.length - offset;
@@ -204,7 +205,7 @@ impl Region {
         }
     }
 
-    /// How many bytes come before the first aligned word, are in aligned words, and come after.
+    /// Returns the number of bytes that come before the first aligned word, are in aligned words, and come after.
     fn split(offset: usize, length: usize) -> (usize, usize, usize) {
         let head = (offset.wrapping_neg() % 8).min(length);
         let words = (length - head) / 8 * 8;

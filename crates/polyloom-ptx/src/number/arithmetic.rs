@@ -88,7 +88,7 @@ pub(crate) fn fma(a: f32, b: f32, c: f32) -> f32 {
 
 /// The operations that have directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Operation {
+pub(crate) enum DirectedOperation {
     Add,
     Sub,
     Mul,
@@ -100,19 +100,19 @@ pub(crate) enum Operation {
 }
 
 /// An f32 operation in any mode.
-pub(crate) fn directed(operation: Operation, rounding: Rounding, a: f32, b: f32, c: f32) -> f32 {
+pub(crate) fn directed(operation: DirectedOperation, rounding: Rounding, a: f32, b: f32, c: f32) -> f32 {
     let (x, y, z) = (f64::from(a), f64::from(b), f64::from(c));
     let exact = match operation {
-        Operation::Add => with_zero_sign(two_sum(x, y), x, y, rounding),
-        Operation::Sub => with_zero_sign(two_sum(x, -y), x, -y, rounding),
-        Operation::Mul => x * y,
-        Operation::Fma => with_zero_sign(two_sum(x * y, z), x * y, z, rounding),
-        Operation::Div => {
+        DirectedOperation::Add => with_zero_sign(two_sum(x, y), x, y, rounding),
+        DirectedOperation::Sub => with_zero_sign(two_sum(x, -y), x, -y, rounding),
+        DirectedOperation::Mul => x * y,
+        DirectedOperation::Fma => with_zero_sign(two_sum(x * y, z), x * y, z, rounding),
+        DirectedOperation::Div => {
             let quotient = x / y;
             // The remainder's sign, over the divisor's, is that of the error.
             odd(quotient, (-quotient).mul_add(y, x) * y.signum())
         }
-        Operation::Sqrt => {
+        DirectedOperation::Sqrt => {
             let root = x.sqrt();
             odd(root, (-root).mul_add(root, x))
         }
@@ -129,15 +129,15 @@ fn with_zero_sign((sum, error): (f64, f64), a: f64, b: f64, rounding: Rounding) 
 }
 
 /// An f64 operation in any mode.
-pub(crate) fn directed_f64(operation: Operation, rounding: Rounding, a: f64, b: f64, c: f64) -> f64 {
+pub(crate) fn directed_f64(operation: DirectedOperation, rounding: Rounding, a: f64, b: f64, c: f64) -> f64 {
     if rounding == Rounding::Nearest {
         return match operation {
-            Operation::Add => a + b,
-            Operation::Sub => a - b,
-            Operation::Mul => a * b,
-            Operation::Fma => a.mul_add(b, c),
-            Operation::Div => a / b,
-            Operation::Sqrt => a.sqrt(),
+            DirectedOperation::Add => a + b,
+            DirectedOperation::Sub => a - b,
+            DirectedOperation::Mul => a * b,
+            DirectedOperation::Fma => a.mul_add(b, c),
+            DirectedOperation::Div => a / b,
+            DirectedOperation::Sqrt => a.sqrt(),
         };
     }
     if a.is_nan() || b.is_nan() || c.is_nan() {
@@ -146,12 +146,12 @@ pub(crate) fn directed_f64(operation: Operation, rounding: Rounding, a: f64, b: 
     let round = round(rounding);
     let [x, y, z] = [a, b, c].map(|value| Double::from_bits(value.to_bits().into()));
     let result = match operation {
-        Operation::Add => x.add_r(y, round).value,
-        Operation::Sub => x.sub_r(y, round).value,
-        Operation::Mul => x.mul_r(y, round).value,
-        Operation::Fma => x.mul_add_r(y, z, round).value,
-        Operation::Div => x.div_r(y, round).value,
-        Operation::Sqrt => return directed_root(a, rounding),
+        DirectedOperation::Add => x.add_r(y, round).value,
+        DirectedOperation::Sub => x.sub_r(y, round).value,
+        DirectedOperation::Mul => x.mul_r(y, round).value,
+        DirectedOperation::Fma => x.mul_add_r(y, z, round).value,
+        DirectedOperation::Div => x.div_r(y, round).value,
+        DirectedOperation::Sqrt => return directed_root(a, rounding),
     };
     f64::from_bits(result.to_bits() as u64)
 }

@@ -5,10 +5,10 @@
 //! which needs two bits more than the half has (Boldo and Melquiond, "When double rounding is odd", 2005).
 
 use super::arithmetic::{odd, odd_f32, two_sum, two_sum_f32};
-use crate::exec::registers::Value;
+use crate::exec::registers::LaneValue;
 
 /// A half-precision format, in the low 16 bits of a register.
-pub(crate) trait Half: Value<Word = u32> {
+pub(crate) trait HalfFormat: LaneValue<Word = u32> {
     fn from_bits(bits: u16) -> Self;
     fn bits(self) -> u16;
     fn from_f32(value: f32) -> Self;
@@ -16,7 +16,7 @@ pub(crate) trait Half: Value<Word = u32> {
     /// `a * b + c`, rounded once.
     fn fma(a: Self, b: Self, c: Self) -> Self;
 
-    /// What `.ftz` does to operands and results.
+    /// Returns what `.ftz` does to operands and results.
     #[inline]
     fn flushed(self) -> Self {
         let small = self.to_f32() != 0.0 && self.bits() & Self::EXPONENT == 0;
@@ -37,7 +37,7 @@ pub(crate) struct Bf16Bits(u16);
 
 macro_rules! half_values {
     ($($ty:ident),*) => {
-        $(impl Value for $ty {
+        $(impl LaneValue for $ty {
             type Word = u32;
             #[inline]
             fn from_word(word: u32) -> Self { $ty(word as u16) }
@@ -49,7 +49,7 @@ macro_rules! half_values {
 
 half_values!(F16Bits, Bf16Bits);
 
-impl Half for F16Bits {
+impl HalfFormat for F16Bits {
     const EXPONENT: u16 = 0x7c00;
 
     #[inline]
@@ -80,7 +80,7 @@ impl Half for F16Bits {
     }
 }
 
-impl Half for Bf16Bits {
+impl HalfFormat for Bf16Bits {
     const EXPONENT: u16 = 0x7f80;
 
     #[inline]

@@ -5,7 +5,7 @@ pub(crate) mod arithmetic;
 pub(crate) mod half;
 pub(crate) mod narrow;
 
-/// How a result is rounded (PTX ISA 9.0 §9.5).
+/// Describes how a result is rounded (PTX ISA 9.0 §9.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rounding {
     /// `.rn`: to the nearest, ties to even.

@@ -4,15 +4,15 @@ use super::Rounding;
 
 /// A binary interchange format, or one like it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Format {
+pub(crate) struct NarrowFormat {
     pub(crate) exponent_bits: u32,
     pub(crate) fraction_bits: u32,
-    pub(crate) top: Top,
+    pub(crate) top: TopExponent,
 }
 
-/// What the codes of the largest exponent stand for.
+/// Describes what the codes of the largest exponent stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Top {
+pub(crate) enum TopExponent {
     /// Infinity and NaNs, as in IEEE's formats.
     Infinity,
     /// Numbers, and with all bits set a NaN.
@@ -21,17 +21,17 @@ pub(crate) enum Top {
     Number,
 }
 
-pub(crate) const F16: Format = Format { exponent_bits: 5, fraction_bits: 10, top: Top::Infinity };
-pub(crate) const BF16: Format = Format { exponent_bits: 8, fraction_bits: 7, top: Top::Infinity };
-pub(crate) const TF32: Format = Format { exponent_bits: 8, fraction_bits: 10, top: Top::Infinity };
-pub(crate) const F32: Format = Format { exponent_bits: 8, fraction_bits: 23, top: Top::Infinity };
-pub(crate) const E4M3: Format = Format { exponent_bits: 4, fraction_bits: 3, top: Top::Nan };
-pub(crate) const E5M2: Format = Format { exponent_bits: 5, fraction_bits: 2, top: Top::Infinity };
-pub(crate) const E3M2: Format = Format { exponent_bits: 3, fraction_bits: 2, top: Top::Number };
-pub(crate) const E2M3: Format = Format { exponent_bits: 2, fraction_bits: 3, top: Top::Number };
-pub(crate) const E2M1: Format = Format { exponent_bits: 2, fraction_bits: 1, top: Top::Number };
+pub(crate) const F16: NarrowFormat = NarrowFormat { exponent_bits: 5, fraction_bits: 10, top: TopExponent::Infinity };
+pub(crate) const BF16: NarrowFormat = NarrowFormat { exponent_bits: 8, fraction_bits: 7, top: TopExponent::Infinity };
+pub(crate) const TF32: NarrowFormat = NarrowFormat { exponent_bits: 8, fraction_bits: 10, top: TopExponent::Infinity };
+pub(crate) const F32: NarrowFormat = NarrowFormat { exponent_bits: 8, fraction_bits: 23, top: TopExponent::Infinity };
+pub(crate) const E4M3: NarrowFormat = NarrowFormat { exponent_bits: 4, fraction_bits: 3, top: TopExponent::Nan };
+pub(crate) const E5M2: NarrowFormat = NarrowFormat { exponent_bits: 5, fraction_bits: 2, top: TopExponent::Infinity };
+pub(crate) const E3M2: NarrowFormat = NarrowFormat { exponent_bits: 3, fraction_bits: 2, top: TopExponent::Number };
+pub(crate) const E2M3: NarrowFormat = NarrowFormat { exponent_bits: 2, fraction_bits: 3, top: TopExponent::Number };
+pub(crate) const E2M1: NarrowFormat = NarrowFormat { exponent_bits: 2, fraction_bits: 1, top: TopExponent::Number };
 
-impl Format {
+impl NarrowFormat {
     fn sign_bit(self) -> u64 {
         1 << (self.exponent_bits + self.fraction_bits)
     }
@@ -44,9 +44,9 @@ impl Format {
     /// The bits after those of the largest number: infinity's, or the NaN's, or none of a number's.
     fn infinity(self) -> u64 {
         match self.top {
-            Top::Infinity => ((1 << self.exponent_bits) - 1) << self.fraction_bits,
-            Top::Nan => self.nan(),
-            Top::Number => self.sign_bit(),
+            TopExponent::Infinity => ((1 << self.exponent_bits) - 1) << self.fraction_bits,
+            TopExponent::Nan => self.nan(),
+            TopExponent::Number => self.sign_bit(),
         }
     }
 
@@ -55,9 +55,9 @@ impl Format {
         self.infinity() - 1
     }
 
-    /// What is too large becomes.
+    /// Returns the code that a value too large becomes.
     fn overflow(self) -> u64 {
-        if self.top == Top::Number { self.largest() } else { self.infinity() }
+        if self.top == TopExponent::Number { self.largest() } else { self.infinity() }
     }
 
     /// `.satfinite`: the bits of a number or infinity, the latter made the largest number of its sign.
@@ -69,7 +69,7 @@ impl Format {
 
 /// The bits of `x` in `format`. `x` is exact, or was rounded to odd, which rounds the same way afterwards as long as
 /// the format has two bits fewer (Boldo and Melquiond, "When double rounding is odd", 2005).
-pub(crate) fn narrow(x: f64, format: Format, rounding: Rounding) -> u64 {
+pub(crate) fn narrow(x: f64, format: NarrowFormat, rounding: Rounding) -> u64 {
     let negative = x.is_sign_negative();
     let away = |kept: u64, rest: u64, dropped: u32| {
         let half = 1 << (dropped - 1);
@@ -91,14 +91,14 @@ pub(crate) fn narrow(x: f64, format: Format, rounding: Rounding) -> u64 {
 }
 
 /// As `narrow`, `random` of `width` bits added to the first bits that are dropped (`.rs`).
-pub(crate) fn narrow_randomly(x: f64, format: Format, (random, width): (u32, u32)) -> u64 {
+pub(crate) fn narrow_randomly(x: f64, format: NarrowFormat, (random, width): (u32, u32)) -> u64 {
     narrow_by(x, format, true, |_, rest, dropped| ((rest >> (dropped - width)) + u64::from(random)) >> width != 0)
 }
 
-/// Whether the magnitude is rounded up, `away` says from the bits that are kept, those that are dropped, and how many
-/// the latter are.
+/// Tells whether the magnitude is rounded up, `away` says from the bits that are kept, those that are dropped, and how
+/// many the latter are.
 #[inline]
-fn narrow_by(x: f64, format: Format, to_infinity: bool, away: impl FnOnce(u64, u64, u32) -> bool) -> u64 {
+fn narrow_by(x: f64, format: NarrowFormat, to_infinity: bool, away: impl FnOnce(u64, u64, u32) -> bool) -> u64 {
     let sign = if x.is_sign_negative() { format.sign_bit() } else { 0 };
     if x.is_nan() {
         return format.nan();
@@ -133,14 +133,14 @@ fn narrow_by(x: f64, format: Format, to_infinity: bool, away: impl FnOnce(u64, u
 }
 
 /// The value that `bits` stand for in `format`, exact.
-pub(crate) fn widen(bits: u64, format: Format) -> f64 {
+pub(crate) fn widen(bits: u64, format: NarrowFormat) -> f64 {
     let negative = bits & format.sign_bit() != 0;
     let bits = bits & (format.sign_bit() - 1);
     let fraction = (bits & ((1 << format.fraction_bits) - 1)) as f64;
     let exponent = (bits >> format.fraction_bits) as i32;
     let unit = f64::exp2(f64::from(-(format.fraction_bits as i32)));
     let bias = (1 << (format.exponent_bits - 1)) - 1;
-    let value = if bits > format.infinity() || format.top == Top::Nan && bits == format.infinity() {
+    let value = if bits > format.infinity() || format.top == TopExponent::Nan && bits == format.infinity() {
         f64::NAN
     } else if bits == format.infinity() {
         f64::INFINITY

@@ -8,27 +8,27 @@ type Phase = (u64, bool);
 
 /// The copies of a block.
 #[derive(Default)]
-pub(super) struct Copies {
-    /// By word, generic, what is written.
-    targets: FxHashMap<u64, Copy>,
-    /// By word, what is read; of several copies of one word the last.
-    sources: FxHashMap<u64, Copy>,
+pub(super) struct BlockCopies {
+    /// The write of each generic word.
+    targets: FxHashMap<u64, PendingCopy>,
+    /// The read of each word; the last of several copies of one word.
+    sources: FxHashMap<u64, PendingCopy>,
     /// The group each thread adds to now, and the bulk group.
     groups: FxHashMap<usize, u32>,
     bulk_groups: FxHashMap<usize, u32>,
 }
 
-/// What a copy's end is known by.
+/// Describes what a copy's end is known by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CopyEnd {
     /// A group of `cp.async`, or the phase of an mbarrier at which the thread arrives for its copies.
     Group,
     BulkGroup,
-    /// Of a bulk copy, the phase of an mbarrier.
+    /// The phase of an mbarrier of a bulk copy.
     Phase,
 }
 
-struct Copy {
+struct PendingCopy {
     thread: usize,
     end: CopyEnd,
     group: u32,
@@ -48,17 +48,17 @@ pub(super) struct CopyUnderWay {
     pub(super) of_phase: bool,
 }
 
-impl Copies {
+impl BlockCopies {
     /// A thread begins to write some bytes.
     pub(super) fn write(&mut self, thread: usize, bytes: (u64, u32), end: CopyEnd) {
         let group = self.group(thread, end);
-        begin(&mut self.targets, bytes, || Copy { thread, end, group, phases: Vec::new() });
+        begin(&mut self.targets, bytes, || PendingCopy { thread, end, group, phases: Vec::new() });
     }
 
     /// A thread begins to read some bytes.
     pub(super) fn read(&mut self, thread: usize, bytes: (u64, u32), end: CopyEnd) {
         let group = self.group(thread, end);
-        begin(&mut self.sources, bytes, || Copy { thread, end, group, phases: Vec::new() });
+        begin(&mut self.sources, bytes, || PendingCopy { thread, end, group, phases: Vec::new() });
     }
 
     fn group(&self, thread: usize, end: CopyEnd) -> u32 {
@@ -78,7 +78,7 @@ impl Copies {
     /// the addresses of the words that they wrote.
     pub(super) fn wait(&mut self, thread: usize, left: Option<u32>) -> Vec<u64> {
         let now = self.group(thread, CopyEnd::Group);
-        let over = |copy: &Copy| {
+        let over = |copy: &PendingCopy| {
             let is_own = copy.thread == thread && copy.end == CopyEnd::Group;
             is_own && left.is_none_or(|left| copy.group.saturating_add(left) < now)
         };
@@ -97,7 +97,7 @@ impl Copies {
     /// All but the last `left` bulk groups of the thread are done, or have been read.
     pub(super) fn wait_bulk(&mut self, thread: usize, left: u32, only_reads: bool) {
         let now = self.group(thread, CopyEnd::BulkGroup);
-        let over = |copy: &Copy| {
+        let over = |copy: &PendingCopy| {
             let is_own = copy.thread == thread && copy.end == CopyEnd::BulkGroup;
             is_own && copy.group.saturating_add(left) < now
         };
@@ -117,7 +117,7 @@ impl Copies {
         self.bind_those(phase, |copy| copy.thread == thread && copy.end == CopyEnd::Phase && copy.phases.is_empty());
     }
 
-    fn bind_those(&mut self, phase: Phase, those: impl Fn(&Copy) -> bool) {
+    fn bind_those(&mut self, phase: Phase, those: impl Fn(&PendingCopy) -> bool) {
         let copies = self.targets.values_mut().chain(self.sources.values_mut());
         for copy in copies.filter(|copy| those(copy)) {
             if !copy.phases.contains(&phase) {
@@ -146,13 +146,13 @@ fn words((start, size): (u64, u32)) -> std::ops::Range<u64> {
     start / 4..(start + u64::from(size)).div_ceil(4)
 }
 
-fn begin(pending: &mut FxHashMap<u64, Copy>, bytes: (u64, u32), copy: impl Fn() -> Copy) {
+fn begin(pending: &mut FxHashMap<u64, PendingCopy>, bytes: (u64, u32), copy: impl Fn() -> PendingCopy) {
     for word in words(bytes) {
         pending.insert(word, copy());
     }
 }
 
-fn under_way(pending: &FxHashMap<u64, Copy>, start: u64, size: u32) -> Option<&Copy> {
+fn under_way(pending: &FxHashMap<u64, PendingCopy>, start: u64, size: u32) -> Option<&PendingCopy> {
     if pending.is_empty() {
         return None;
     }

@@ -1,8 +1,8 @@
 //! Counting how accesses use memory: sectors of global memory, banks of shared memory.
 
 use crate::counters::Counters;
-use crate::exec::Context;
-use crate::exec::access::{Access, AccessKind, Where};
+use crate::exec::GridContext;
+use crate::exec::access::{AccessKind, AccessRegion, LaneAccess};
 use crate::exec::registers::{LANES, lanes_of};
 
 /// Bytes that global memory moves at least.
@@ -10,10 +10,10 @@ const SECTOR: u64 = 32;
 /// Banks of shared memory, four bytes wide each.
 const BANKS: usize = 32;
 
-pub(super) fn access(counters: &mut Counters, context: &Context<'_>, access: &Access<'_>) {
+pub(super) fn access(counters: &mut Counters, context: &GridContext<'_>, access: &LaneAccess<'_>) {
     let group = access.group;
     match group.place {
-        Where::Global(index) => {
+        AccessRegion::Global(index) => {
             let start = context.memory[index].address;
             let ends = |lane: usize| {
                 let first = start + group.offsets[lane] as u64;
@@ -23,7 +23,7 @@ pub(super) fn access(counters: &mut Counters, context: &Context<'_>, access: &Ac
             let count = lanes_of(group.lanes).zip(&mut spans).map(|(lane, span)| *span = ends(lane)).count();
             global(counters, access.kind, &mut spans[..count]);
         }
-        Where::Shared => {
+        AccessRegion::Shared => {
             counters.shared_accesses += 1;
             // Accesses of 8 and 16 bytes go in halves and quarters of a warp.
             let lanes_at_once = LANES / (access.size as usize).div_ceil(4).clamp(1, 4);
@@ -33,7 +33,7 @@ pub(super) fn access(counters: &mut Counters, context: &Context<'_>, access: &Ac
                 counters.shared_conflicts += conflicts(starts, access.size as usize);
             }
         }
-        Where::Local | Where::Param | Where::Nowhere => {}
+        AccessRegion::Local | AccessRegion::Param | AccessRegion::Nowhere => {}
     }
 }
 
@@ -41,18 +41,18 @@ pub(super) fn access(counters: &mut Counters, context: &Context<'_>, access: &Ac
 /// at most 16 bytes at once as its banks are wide.
 pub(super) fn rows(
     counters: &mut Counters,
-    context: &Context<'_>,
-    place: Where,
+    context: &GridContext<'_>,
+    place: AccessRegion,
     kind: AccessKind,
     (rows, size): (&[usize], usize),
 ) {
     match place {
-        Where::Global(index) => {
+        AccessRegion::Global(index) => {
             let start = context.memory[index].address;
             let ends = rows.iter().map(|row| (start + *row as u64, start + (row + size) as u64));
             global(counters, kind, &mut ends.collect::<Vec<_>>());
         }
-        Where::Shared => {
+        AccessRegion::Shared => {
             counters.shared_accesses += 1;
             let piece = size.min(16);
             let pieces: Vec<usize> = rows.iter().flat_map(|row| (*row..row + size).step_by(piece)).collect();
@@ -60,7 +60,7 @@ pub(super) fn rows(
                 counters.shared_conflicts += conflicts(turn.iter().copied(), piece);
             }
         }
-        Where::Local | Where::Param | Where::Nowhere => {}
+        AccessRegion::Local | AccessRegion::Param | AccessRegion::Nowhere => {}
     }
 }
 

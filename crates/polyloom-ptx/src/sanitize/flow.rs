@@ -1,38 +1,38 @@
 //! Which instructions can only run when threads have gone past a barrier.
 
-use crate::decode::op::{Op, Program, Target};
+use crate::decode::op::{CallTarget, DecodedOp, DecodedProgram};
 
 /// For each instruction, whether it may follow the one at `site` and that cannot run again after it.
-pub(super) fn past(program: &Program, site: u32) -> Vec<bool> {
+pub(super) fn past(program: &DecodedProgram, site: u32) -> Vec<bool> {
     let mut successors = vec![Vec::new(); program.code.len()];
     // Calls of a function are not told apart.
-    let is_call = |op: &Op| matches!(op, Op::Call(_));
+    let is_call = |op: &DecodedOp| matches!(op, DecodedOp::Call(_));
     let behind_calls: Vec<u32> =
         program.code.iter().filter(|inst| is_call(&inst.op)).map(|inst| inst.index + 1).collect();
     let kernel_end = program.functions.get(1).map_or(u32::MAX, |function| function.entry);
     for (inst, next) in program.code.iter().zip(&mut successors) {
         let falls_through = match &inst.op {
-            Op::Branch(target) => {
+            DecodedOp::Branch(target) => {
                 next.push(*target);
                 false
             }
-            Op::BranchTable { targets, .. } => {
+            DecodedOp::BranchTable { targets, .. } => {
                 next.extend(targets);
                 false
             }
-            Op::Call(call) => {
+            DecodedOp::Call(call) => {
                 match &call.target {
-                    Target::Function(index) => next.push(program.functions[*index].entry),
-                    Target::Pointer(_) => next.extend(program.functions.iter().map(|function| function.entry)),
-                    Target::Host(_) => {}
+                    CallTarget::Function(index) => next.push(program.functions[*index].entry),
+                    CallTarget::Pointer(_) => next.extend(program.functions.iter().map(|function| function.entry)),
+                    CallTarget::Host(_) => {}
                 }
                 true
             }
-            Op::Return => {
+            DecodedOp::Return => {
                 next.extend(behind_calls.iter().filter(|_| inst.index >= kernel_end));
                 false
             }
-            Op::Exit | Op::Trap => false,
+            DecodedOp::Exit | DecodedOp::Trap => false,
             _ => true,
         };
         if falls_through || inst.guard.is_some() {

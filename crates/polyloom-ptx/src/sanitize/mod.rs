@@ -11,46 +11,46 @@ mod race;
 mod uninitialised;
 
 use crate::Sanitizers;
-use crate::decode::op::{BulkEnd, Class, Inst, Op, Scope, WarpOp};
-use crate::exec::access::{Access, AccessKind, Where};
-use crate::exec::block::Arrival;
+use crate::decode::op::{BulkEnd, DecodedInst, DecodedOp, InstClass, OrderScope, WarpOp};
+use crate::exec::access::{AccessKind, AccessRegion, LaneAccess};
+use crate::exec::block::BarrierArrival;
 use crate::exec::registers::{LANES, lanes_of};
-use crate::exec::warp::Warp;
-use crate::exec::{BlockState, Context};
+use crate::exec::warp::WarpRun;
+use crate::exec::{BlockState, GridContext};
 use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{Finding, FindingKind};
-use crate::syntax::ast::Space;
-use copies::{Copies, CopyEnd, CopyUnderWay};
-use order::{BlockTime, Board, Knowledge, MBarrierTime};
-use race::{Record, Shadow};
+use crate::syntax::ast::StateSpace;
+use copies::{BlockCopies, CopyEnd, CopyUnderWay};
+use order::{BlockTime, Board, MBarrierTime, VectorClock};
+use race::{AccessRecord, ShadowMemory};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, PoisonError};
 
 /// The most threads a finding names.
 const MAX_THREADS: usize = 32;
 
-/// What the checks know of global memory, for all blocks.
+/// Describes what the checks know of global memory, for all blocks.
 #[derive(Default)]
 pub(crate) struct GlobalChecks {
-    shadow: Shadow,
+    shadow: ShadowMemory,
     board: Board,
-    /// By barrier, the instructions past it.
+    /// Instructions past each barrier.
     past: FxHashMap<u32, Vec<bool>>,
 }
 
-/// What the checks know of one block.
+/// Describes what the checks know of one block.
 pub(crate) struct BlockChecks {
     sanitize: Sanitizers,
     /// A bit for each byte of shared memory that was written.
     shared_written: Vec<u8>,
     time: BlockTime,
-    shadow: Shadow,
+    shadow: ShadowMemory,
     board: Board,
-    copies: Copies,
-    /// By their offsets.
+    copies: BlockCopies,
+    /// Indexed by their offsets.
     mbarriers: FxHashMap<u64, MBarrierTime>,
-    /// What threads that arrived at a barrier without waiting did before.
-    given: FxHashMap<usize, Vec<Arc<Knowledge>>>,
+    /// Holds what threads that arrived at a barrier without waiting did before.
+    given: FxHashMap<usize, Vec<Arc<VectorClock>>>,
     /// Each thread's last instruction that accessed memory.
     last: Vec<Option<u32>>,
 }
@@ -58,15 +58,15 @@ pub(crate) struct BlockChecks {
 impl BlockChecks {
     pub(crate) fn new(sanitize: Sanitizers, shared_bytes: u32, linear: u64, warps: u32) -> Self {
         let mut shared_written = vec![0; (shared_bytes as usize).div_ceil(8)];
-        // What the system has of it is zero at first.
+        // The system's own words are zero at first.
         shared_written.iter_mut().take(RESERVED_SHARED as usize / 8).for_each(|bits| *bits = 0xff);
         BlockChecks {
             sanitize,
             shared_written,
             time: BlockTime::new(linear as u32, warps as usize * LANES),
-            shadow: Shadow::default(),
+            shadow: ShadowMemory::default(),
             board: Board::default(),
-            copies: Copies::default(),
+            copies: BlockCopies::default(),
             mbarriers: FxHashMap::default(),
             given: FxHashMap::default(),
             last: vec![None; warps as usize * LANES],
@@ -80,20 +80,20 @@ fn thread_of(warp: u32, lane: usize) -> usize {
 }
 
 /// The generic address of an offset.
-fn generic(context: &Context<'_>, place: Where, offset: usize) -> u64 {
+fn generic(context: &GridContext<'_>, place: AccessRegion, offset: usize) -> u64 {
     match place {
-        Where::Global(index) => context.memory[index].address + offset as u64,
-        Where::Shared => window::base(Space::Shared) + offset as u64,
-        Where::Local => window::base(Space::Local) + offset as u64,
-        Where::Param => window::base(Space::Param) + offset as u64,
-        Where::Nowhere => 0,
+        AccessRegion::Global(index) => context.memory[index].address + offset as u64,
+        AccessRegion::Shared => window::base(StateSpace::Shared) + offset as u64,
+        AccessRegion::Local => window::base(StateSpace::Local) + offset as u64,
+        AccessRegion::Param => window::base(StateSpace::Param) + offset as u64,
+        AccessRegion::Nowhere => 0,
     }
 }
 
 /// In words, where an access goes.
-fn place_name(context: &Context<'_>, place: Where, offset: usize) -> String {
+fn place_name(context: &GridContext<'_>, place: AccessRegion, offset: usize) -> String {
     match place {
-        Where::Global(index) => context.memory[index].describe_byte(offset, context.launch.names),
+        AccessRegion::Global(index) => context.memory[index].describe_byte(offset, context.launch.names),
         _ => context.describe_shared(offset as u64),
     }
 }
@@ -102,9 +102,9 @@ impl BlockState {
     /// Lanes of a warp are about to access memory.
     pub(crate) fn observe(
         &mut self,
-        context: &Context<'_>,
-        warp: &Warp,
-        access: &Access<'_>,
+        context: &GridContext<'_>,
+        warp: &WarpRun,
+        access: &LaneAccess<'_>,
     ) -> Result<(), Box<Finding>> {
         if context.counting {
             count::access(&mut self.counters, context, access);
@@ -115,8 +115,8 @@ impl BlockState {
     /// A matrix with rows of `size` bytes at these offsets is about to be accessed: one access to the counters.
     pub(crate) fn observe_rows(
         &mut self,
-        context: &Context<'_>,
-        place: Where,
+        context: &GridContext<'_>,
+        place: AccessRegion,
         kind: AccessKind,
         rows: &[usize],
         size: usize,
@@ -127,11 +127,11 @@ impl BlockState {
     /// `observe` without counting.
     pub(crate) fn check(
         &mut self,
-        context: &Context<'_>,
-        warp: &Warp,
-        access: &Access<'_>,
+        context: &GridContext<'_>,
+        warp: &WarpRun,
+        access: &LaneAccess<'_>,
     ) -> Result<(), Box<Finding>> {
-        if self.checks.is_some() && matches!(access.group.place, Where::Global(_) | Where::Shared) {
+        if self.checks.is_some() && matches!(access.group.place, AccessRegion::Global(_) | AccessRegion::Shared) {
             if let Some(checks) = &mut self.checks {
                 lanes_of(access.group.lanes)
                     .for_each(|lane| checks.last[thread_of(warp.index, lane)] = Some(access.inst.index));
@@ -142,7 +142,7 @@ impl BlockState {
         Ok(())
     }
 
-    pub(crate) fn observe_fence(&mut self, warp: u32, lanes: u32, scope: Scope) {
+    pub(crate) fn observe_fence(&mut self, warp: u32, lanes: u32, scope: OrderScope) {
         if let Some(checks) = &mut self.checks {
             lanes_of(lanes).for_each(|lane| checks.time.fence(thread_of(warp, lane), scope));
         }
@@ -230,9 +230,9 @@ impl BlockState {
     /// Lanes execute an instruction for the members of a mask.
     pub(crate) fn observe_members(
         &self,
-        context: &Context<'_>,
-        warp: &Warp,
-        (inst, op): (&Inst, &WarpOp),
+        context: &GridContext<'_>,
+        warp: &WarpRun,
+        (inst, op): (&DecodedInst, &WarpOp),
         members: u32,
         lanes: u32,
     ) {
@@ -249,7 +249,7 @@ impl BlockState {
             context.report(*warp.finding(context, self, inst, FindingKind::ExitedLane, &message, lanes));
         };
         let why = |lane: u32| if warp.present >> lane & 1 == 0 { "the block does not have" } else { "has exited" };
-        if inst.class == Class::Matrix && alive != u32::MAX {
+        if inst.class == InstClass::Matrix && alive != u32::MAX {
             let missing = (!alive).trailing_zeros();
             gone(format!("all lanes of a warp execute it, but for lane {missing}, which {}", why(missing)), lanes);
         }
@@ -261,8 +261,8 @@ impl BlockState {
             let readers = lanes_of(lanes & members).filter(outside).fold(0, |set, lane| set | 1 << lane);
             let whose = lanes_of(readers).next().map_or(0, |lane| from[lane]);
             report(readers, format!("the value is of lane {whose}, which the mask 0x{members:x} does not name"));
-            // Instructions may name lanes that have exited, and do not wait for them, but what those had is undefined: it
-            // may be read and thrown away.
+            // Instructions may name lanes that have exited, and do not wait for them, but what those had is undefined,
+            // because it may be read and thrown away.
             let has_exited = |lane: &usize| (members & !alive) >> from[*lane] & 1 != 0;
             let users = if op.unguarded { lanes & members } else { 0 };
             let readers = lanes_of(users).filter(has_exited).fold(0, |set, lane| set | 1 << lane);
@@ -272,14 +272,14 @@ impl BlockState {
         }
     }
 
-    /// A block of the heap is somebody's anew: what others did there is over.
-    pub(crate) fn observe_alloc(&mut self, context: &Context<'_>, address: u64, n_bytes: u64) {
+    /// A block of the heap is somebody's anew, so that what others did there is over.
+    pub(crate) fn observe_alloc(&mut self, context: &GridContext<'_>, address: u64, n_bytes: u64) {
         if let (true, Some(global)) = (self.checks.is_some(), &context.global_checks) {
             global.lock().unwrap_or_else(PoisonError::into_inner).shadow.forget(address, n_bytes);
         }
     }
 
-    /// Lanes arrive at a barrier that they do not wait for: what they did is for those who do.
+    /// Lanes arrive at a barrier that they do not wait for, because what they did is for those who do.
     pub(crate) fn observe_arrival(&mut self, id: u32, warp: u32, lanes: u32) {
         let Some(checks) = &mut self.checks else { return };
         for lane in lanes_of(lanes) {
@@ -289,12 +289,12 @@ impl BlockState {
     }
 
     /// A barrier completes.
-    pub(crate) fn observe_barrier(&mut self, context: &Context<'_>, id: usize) {
+    pub(crate) fn observe_barrier(&mut self, context: &GridContext<'_>, id: usize) {
         let Some(mut checks) = self.checks.take() else { return };
         let (arrived, sites, for_all) = self.barrier_arrivals(id);
         let waiters = self.barrier_waiters(id);
         let given = checks.given.remove(&id).unwrap_or_default();
-        // Threads that have exited count as having come: what they did is over.
+        // Threads that have exited count as having come, because what they did is over.
         let all = waiters.iter().zip(self.alive_lanes()).all(|(waiters, alive)| waiters & alive == *alive);
         if all && given.is_empty() {
             checks.time.next_phase();
@@ -314,13 +314,14 @@ impl BlockState {
     /// went on past the barrier without it, are not.
     fn check_barrier(
         &self,
-        context: &Context<'_>,
+        context: &GridContext<'_>,
         last: &[Option<u32>],
-        (arrived, arrivals, for_all): (&[u32], &[Arrival], bool),
+        (arrived, arrivals, for_all): (&[u32], &[BarrierArrival], bool),
     ) {
         let [first, ..] = arrivals else { return };
         let site = |pc: u32| context.site(&context.program.code[pc as usize]);
-        let aligned = matches!(&context.program.code[first.pc as usize].op, Op::Barrier(barrier) if barrier.aligned);
+        let aligned =
+            matches!(&context.program.code[first.pc as usize].op, DecodedOp::Barrier(barrier) if barrier.aligned);
         let report = |message: String, threads: &mut dyn Iterator<Item = usize>, other: Option<u32>| {
             let mut finding = context.plain_finding(FindingKind::DivergentBarrier, &message);
             finding.site = Some(site(first.pc));
@@ -335,7 +336,7 @@ impl BlockState {
         let absent: Vec<u32> = arrived.iter().zip(self.present()).map(|(arrived, all)| all & !arrived).collect();
         let mut missing = if for_all || aligned { threads(&absent) } else { Vec::new() };
         if !for_all {
-            // Of warps that take part, all threads should.
+            // All threads of the warps that take part should.
             missing.retain(|thread| arrived[thread / LANES] != 0);
         }
         if !missing.is_empty() {
@@ -346,7 +347,8 @@ impl BlockState {
             let alive = |thread: usize| self.alive_lanes()[thread / LANES] >> (thread % LANES) & 1 != 0;
             missing.retain(|thread| alive(*thread) || goes_on(*thread));
         }
-        let count = |of: &mut dyn Iterator<Item = &Arrival>| -> u32 { of.map(|each| each.lanes.count_ones()).sum() };
+        let count =
+            |of: &mut dyn Iterator<Item = &BarrierArrival>| -> u32 { of.map(|each| each.lanes.count_ones()).sum() };
         let elsewhere = arrivals.iter().find(|arrival| arrival.pc != first.pc);
         if let (false, true) = (missing.is_empty(), for_all) {
             let message = format!("{} threads of the block go on without it", missing.len());
@@ -355,7 +357,7 @@ impl BlockState {
             let here = count(&mut arrivals.iter().filter(|arrival| arrival.pc == first.pc));
             let there = count(&mut arrivals.iter()) - here;
             let message = format!("threads of the block reach different barriers, {here} this one and {there} another");
-            let one_of = |arrival: &Arrival| thread_of(arrival.warp, arrival.lanes.trailing_zeros() as usize);
+            let one_of = |arrival: &BarrierArrival| thread_of(arrival.warp, arrival.lanes.trailing_zeros() as usize);
             report(message, &mut [first, second].map(one_of).into_iter(), Some(second.pc));
         } else if !missing.is_empty() {
             let message = format!("{} threads of warps that take part do not reach it", missing.len());
@@ -363,7 +365,7 @@ impl BlockState {
         }
     }
 
-    fn check_written(&mut self, context: &Context<'_>, warp: &Warp, access: &Access<'_>) {
+    fn check_written(&mut self, context: &GridContext<'_>, warp: &WarpRun, access: &LaneAccess<'_>) {
         let Some(checks) = &mut self.checks else { return };
         let unwritten = uninitialised::access(context, &mut checks.shared_written, access);
         if let (true, Some((lanes, offset))) = (checks.sanitize.uninitialised, unwritten) {
@@ -376,7 +378,12 @@ impl BlockState {
         }
     }
 
-    fn check_order(&mut self, context: &Context<'_>, warp: &Warp, access: &Access<'_>) -> Result<(), Box<Finding>> {
+    fn check_order(
+        &mut self,
+        context: &GridContext<'_>,
+        warp: &WarpRun,
+        access: &LaneAccess<'_>,
+    ) -> Result<(), Box<Finding>> {
         let (Some(mut checks), Some(global)) = (self.checks.take(), &context.global_checks) else { return Ok(()) };
         let mut global = global.lock().unwrap_or_else(PoisonError::into_inner);
         let global = &mut *global;
@@ -389,8 +396,8 @@ impl BlockState {
             let copies = &mut checks.copies;
             let under_way = copies.find(address, access.size, writes);
             let end = match &access.inst.op {
-                Op::BulkCopy(copy) if matches!(copy.end, BulkEnd::Group) => CopyEnd::BulkGroup,
-                Op::BulkCopy(_) => CopyEnd::Phase,
+                DecodedOp::BulkCopy(copy) if matches!(copy.end, BulkEnd::Group) => CopyEnd::BulkGroup,
+                DecodedOp::BulkCopy(_) => CopyEnd::Phase,
                 _ => CopyEnd::Group,
             };
             match access.kind {
@@ -407,22 +414,26 @@ impl BlockState {
             }
             let stamp = checks.time.stamp(thread);
             let BlockChecks { time, shadow, board, .. } = &mut *checks;
-            let (shadow, board) =
-                if group.place == Where::Shared { (shadow, board) } else { (&mut global.shadow, &mut global.board) };
+            let (shadow, board) = if group.place == AccessRegion::Shared {
+                (shadow, board)
+            } else {
+                (&mut global.shadow, &mut global.board)
+            };
             // Mbarriers order threads by their phases.
-            if order.strong && !matches!(access.inst.op, Op::MBarrier(_)) {
+            if order.strong && !matches!(access.inst.op, DecodedOp::MBarrier(_)) {
                 time.strong(board, address, thread, order, (reads, writes));
             }
-            // What the system does with its own shared memory is its affair: cooperative groups rely on more than PTX says.
-            if group.place == Where::Shared && offset < RESERVED_SHARED as usize {
+            // The system's accesses to its own shared memory are its affair: cooperative groups rely on more than PTX
+            // says.
+            if group.place == AccessRegion::Shared && offset < RESERVED_SHARED as usize {
                 continue;
             }
-            let record = Record::new(stamp, access.inst.index, writes, order);
+            let record = AccessRecord::new(stamp, access.inst.index, writes, order);
             let region = warp.region(context, self, group.place);
             let byte_of = |lane: usize, at: usize| {
                 access.stored.map(|(values, size)| (values[at / size][lane] >> (at % size * 8)) as u8)
             };
-            let same = |at: usize, other: &Record| {
+            let same = |at: usize, other: &AccessRecord| {
                 let mine = byte_of(lane, at);
                 let peer = usize::from(other.stamp.thread) % LANES;
                 // A lane that writes by the same instruction has not done so yet.
@@ -451,11 +462,11 @@ impl BlockState {
 
     fn report_race(
         &self,
-        context: &Context<'_>,
-        warp: &Warp,
-        access: &Access<'_>,
+        context: &GridContext<'_>,
+        warp: &WarpRun,
+        access: &LaneAccess<'_>,
         (lane, offset, at): (usize, usize, u64),
-        (writes, other): (bool, Record),
+        (writes, other): (bool, AccessRecord),
     ) {
         let verb = |writes: bool| if writes { "write" } else { "read" };
         let place = place_name(context, access.group.place, offset);
@@ -469,9 +480,9 @@ impl BlockState {
 
     fn report_copy(
         &self,
-        context: &Context<'_>,
-        warp: &Warp,
-        access: &Access<'_>,
+        context: &GridContext<'_>,
+        warp: &WarpRun,
+        access: &LaneAccess<'_>,
         (lane, offset, copy): (usize, usize, CopyUnderWay),
         reads: bool,
     ) {
@@ -491,7 +502,7 @@ impl BlockState {
 
 #[cfg(test)]
 mod tests {
-    use crate::{FindingKind, Launch, Module, Sanitizers, Simulator};
+    use crate::{FindingKind, LaunchRequest, Module, Sanitizers, Simulator};
 
     #[test]
     fn more_memory_than_can_be_watched_is_refused() {
@@ -514,7 +525,8 @@ mod tests {
         let params = [simulator.memory().alloc(256 * 8, 4).unwrap().to_le_bytes().to_vec()];
         let launch = |threads: u32| {
             let sanitize = Sanitizers { races: true, ..Sanitizers::default() };
-            let launch = Launch { block: [threads, 1, 1], params: &params, sanitize, ..Launch::default() };
+            let launch =
+                LaunchRequest { block: [threads, 1, 1], params: &params, sanitize, ..LaunchRequest::default() };
             loaded.kernel("k").unwrap().launch(&launch)
         };
         assert!(launch(7).is_ok());

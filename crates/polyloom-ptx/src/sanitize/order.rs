@@ -4,31 +4,31 @@
 //! phase, a thread's clock counts its releases, and what it has learnt by warp synchronisation, partial barriers and
 //! acquire patterns is kept by thread. Of other blocks a thread knows whole phases, and single threads up to a clock.
 
-use crate::decode::op::{Order, Scope};
+use crate::decode::op::{MemoryOrder, OrderScope};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Who, and when by its own time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stamp {
+pub(super) struct ThreadStamp {
     pub(super) block: u32,
     pub(super) thread: u16,
     pub(super) phase: u32,
     pub(super) clock: u32,
 }
 
-/// What a thread has learnt.
+/// Describes what a thread has learnt.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Knowledge {
-    /// Of these blocks, all phases before.
+pub(super) struct VectorClock {
+    /// Phases of these blocks that are over.
     blocks: FxHashMap<u32, u32>,
-    /// Of these threads, all up to that phase and clock.
+    /// Phase and clock up to which these threads are known.
     threads: FxHashMap<(u32, u16), (u32, u32)>,
 }
 
-impl Knowledge {
-    fn learn(&mut self, other: &Knowledge) {
+impl VectorClock {
+    fn learn(&mut self, other: &VectorClock) {
         for (block, phase) in &other.blocks {
             let known = self.blocks.entry(*block).or_insert(0);
             *known = (*known).max(*phase);
@@ -39,22 +39,22 @@ impl Knowledge {
         }
     }
 
-    fn knows(&self, stamp: Stamp) -> bool {
+    fn knows(&self, stamp: ThreadStamp) -> bool {
         self.blocks.get(&stamp.block).is_some_and(|phase| stamp.phase < *phase)
             || self.threads.get(&(stamp.block, stamp.thread)).is_some_and(|time| (stamp.phase, stamp.clock) <= *time)
     }
 }
 
-/// What several threads know together.
+/// Describes what several threads know together.
 #[derive(Clone, Default)]
-struct Gathered {
-    all: Knowledge,
-    /// Knowledge that it has, of the last that came: that of many threads is one.
-    recent: VecDeque<Arc<Knowledge>>,
+struct GatheredClock {
+    all: VectorClock,
+    /// Knowledge that it has, of the last that came, so that that of many threads is one.
+    recent: VecDeque<Arc<VectorClock>>,
 }
 
-impl Gathered {
-    fn learn(&mut self, other: &Arc<Knowledge>) {
+impl GatheredClock {
+    fn learn(&mut self, other: &Arc<VectorClock>) {
         const MOST: usize = 8;
         if self.recent.iter().any(|known| Arc::ptr_eq(known, other)) {
             return;
@@ -67,16 +67,16 @@ impl Gathered {
     }
 }
 
-/// What those that arrive at an mbarrier give to those that wait.
+/// Describes what those that arrive at an mbarrier give to those that wait.
 #[derive(Default)]
 pub(super) struct MBarrierTime {
-    /// Of all phases until now, the present one included.
-    gathered: Gathered,
-    /// What each thread knew when it arrived in the present phase, and in the last that is over.
-    arrived: FxHashMap<usize, Arc<Knowledge>>,
-    gave: FxHashMap<usize, Arc<Knowledge>>,
-    /// Of the phases that are over.
-    over: Arc<Knowledge>,
+    /// The present one included of all phases until now.
+    gathered: GatheredClock,
+    /// Holds what each thread knew when it arrived in the present phase, and in the last that is over.
+    arrived: FxHashMap<usize, Arc<VectorClock>>,
+    gave: FxHashMap<usize, Arc<VectorClock>>,
+    /// Clock of the phases that are over.
+    over: Arc<VectorClock>,
 }
 
 impl MBarrierTime {
@@ -89,30 +89,30 @@ impl MBarrierTime {
     }
 }
 
-/// What somebody gave away with a write, and how far it reaches.
+/// Describes what somebody gave away with a write, and how far it reaches.
 #[derive(Clone, Debug)]
-pub(super) struct Published {
-    knowledge: Arc<Knowledge>,
-    scope: Scope,
+pub(super) struct ReleasedClock {
+    knowledge: Arc<VectorClock>,
+    scope: OrderScope,
     block: u32,
 }
 
-/// What was published at addresses.
-pub(super) type Board = FxHashMap<u64, Vec<Published>>;
+/// Describes what was published at addresses.
+pub(super) type Board = FxHashMap<u64, Vec<ReleasedClock>>;
 
-/// Whether an operation of `scope` in one block reaches another block, or its own.
-pub(super) fn reaches(scope: Scope, from: u32, to: u32) -> bool {
-    from == to || scope >= Scope::Device
+/// Returns true if an operation of `scope` in one block reaches another block, or its own.
+pub(super) fn reaches(scope: OrderScope, from: u32, to: u32) -> bool {
+    from == to || scope >= OrderScope::Device
 }
 
 #[derive(Clone, Default)]
 struct ThreadTime {
     clock: u32,
-    knowledge: Arc<Knowledge>,
-    /// What the last fence lets later writes publish.
-    fenced: Option<(Arc<Knowledge>, Scope)>,
-    /// What relaxed reads have seen published, which the next fence acquires.
-    seen: Vec<Published>,
+    knowledge: Arc<VectorClock>,
+    /// Holds what the last fence lets later writes publish.
+    fenced: Option<(Arc<VectorClock>, OrderScope)>,
+    /// Holds what relaxed reads have seen published, which the next fence acquires.
+    seen: Vec<ReleasedClock>,
 }
 
 /// The time of one block.
@@ -128,35 +128,35 @@ impl BlockTime {
     }
 
     /// Now, for a thread.
-    pub(super) fn stamp(&self, thread: usize) -> Stamp {
+    pub(super) fn stamp(&self, thread: usize) -> ThreadStamp {
         let clock = self.threads[thread].clock;
-        Stamp { block: self.block, thread: thread as u16, phase: self.phase, clock }
+        ThreadStamp { block: self.block, thread: thread as u16, phase: self.phase, clock }
     }
 
-    /// Whether what happened at `stamp` comes before what `thread` does now.
-    pub(super) fn is_before(&self, stamp: Stamp, thread: usize) -> bool {
+    /// Returns true if what happened at `stamp` comes before what `thread` does now.
+    pub(super) fn is_before(&self, stamp: ThreadStamp, thread: usize) -> bool {
         let here = stamp.block == self.block;
         here && (stamp.phase < self.phase || usize::from(stamp.thread) == thread)
             || self.threads[thread].knowledge.knows(stamp)
     }
 
-    /// What a thread can give away: what it knows, its block's past phases, and itself until now.
-    pub(super) fn release(&mut self, thread: usize) -> Arc<Knowledge> {
+    /// Returns what a thread can give away: what it knows, its block's past phases, and itself until now.
+    pub(super) fn release(&mut self, thread: usize) -> Arc<VectorClock> {
         let stamp = self.stamp(thread);
-        let mut knowledge = Knowledge::clone(&self.threads[thread].knowledge);
+        let mut knowledge = VectorClock::clone(&self.threads[thread].knowledge);
         knowledge.blocks.insert(self.block, self.phase);
         knowledge.threads.insert((self.block, stamp.thread), (stamp.phase, stamp.clock));
         self.threads[thread].clock += 1;
         Arc::new(knowledge)
     }
 
-    fn learn(&mut self, thread: usize, other: &Knowledge) {
+    fn learn(&mut self, thread: usize, other: &VectorClock) {
         let known = &mut self.threads[thread].knowledge;
         Arc::make_mut(known).learn(other);
     }
 
     /// Adds what a thread can give away to what others gave. Takes no longer than a step where threads know the same.
-    fn give(&mut self, thread: usize, gathered: &mut Gathered) {
+    fn give(&mut self, thread: usize, gathered: &mut GatheredClock) {
         let stamp = self.stamp(thread);
         gathered.learn(&self.threads[thread].knowledge);
         gathered.all.blocks.insert(self.block, self.phase);
@@ -173,7 +173,7 @@ impl BlockTime {
         }
     }
 
-    /// A thread sees that a phase of an mbarrier is over: it knows what those that arrived knew.
+    /// A thread sees that a phase of an mbarrier is over, so that it knows what those that arrived knew.
     pub(super) fn wait(&mut self, mbarrier: &MBarrierTime, thread: usize) {
         let known = &mut self.threads[thread].knowledge;
         // Who arrived itself, and has learnt nothing since, gets no less than it has.
@@ -187,12 +187,12 @@ impl BlockTime {
 
     /// Threads of a warp, or those at a partial barrier, come to know what each of them did, and what is `given` to
     /// them.
-    pub(super) fn join(&mut self, threads: &[usize], given: &[Arc<Knowledge>]) {
-        let mut gathered = Gathered::default();
+    pub(super) fn join(&mut self, threads: &[usize], given: &[Arc<VectorClock>]) {
+        let mut gathered = GatheredClock::default();
         given.iter().for_each(|given| gathered.learn(given));
         threads.iter().for_each(|thread| self.give(*thread, &mut gathered));
         let mut all = gathered.all;
-        // Of the own block, past phases are known anyhow.
+        // Past phases of the own block are known anyhow.
         all.blocks.remove(&self.block);
         let phase = self.phase;
         let block = self.block;
@@ -205,7 +205,7 @@ impl BlockTime {
 
     /// A barrier of all threads.
     pub(super) fn next_phase(&mut self) {
-        let mut gathered = Gathered::default();
+        let mut gathered = GatheredClock::default();
         self.threads.iter().for_each(|thread| gathered.learn(&thread.knowledge));
         let mut all = gathered.all;
         let block = self.block;
@@ -217,7 +217,7 @@ impl BlockTime {
         self.phase += 1;
     }
 
-    pub(super) fn fence(&mut self, thread: usize, scope: Scope) {
+    pub(super) fn fence(&mut self, thread: usize, scope: OrderScope) {
         for published in std::mem::take(&mut self.threads[thread].seen) {
             if reaches(scope, published.block, self.block) {
                 self.learn(thread, &published.knowledge);
@@ -228,10 +228,17 @@ impl BlockTime {
     }
 
     /// A strong access of a place: takes what is published there if it reads, and publishes if it writes.
-    pub(super) fn strong(&mut self, board: &mut Board, address: u64, thread: usize, order: Order, how: (bool, bool)) {
+    pub(super) fn strong(
+        &mut self,
+        board: &mut Board,
+        address: u64,
+        thread: usize,
+        order: MemoryOrder,
+        how: (bool, bool),
+    ) {
         let (reads, writes) = how;
         if reads {
-            let found: Vec<Published> = board.get(&address).cloned().unwrap_or_default();
+            let found: Vec<ReleasedClock> = board.get(&address).cloned().unwrap_or_default();
             for published in found {
                 let both = reaches(published.scope, published.block, self.block)
                     && reaches(order.scope, published.block, self.block);
@@ -261,24 +268,24 @@ impl BlockTime {
                 self.threads[thread].fenced.clone().map(|(knowledge, scope)| (knowledge, scope.min(order.scope)))
             };
             if let Some((knowledge, scope)) = published {
-                entry.push(Published { knowledge, scope, block: self.block });
+                entry.push(ReleasedClock { knowledge, scope, block: self.block });
                 compact(entry);
             }
         }
     }
 }
 
-/// Keeps a place's list short: entries of the same block and scope are one.
-fn compact(entries: &mut Vec<Published>) {
+/// Keeps a place's list short, so that entries of the same block and scope are one.
+fn compact(entries: &mut Vec<ReleasedClock>) {
     const MOST: usize = 8;
     if entries.len() <= MOST {
         return;
     }
-    let mut kept: Vec<Published> = Vec::new();
+    let mut kept: Vec<ReleasedClock> = Vec::new();
     for entry in entries.drain(..) {
         match kept
             .iter_mut()
-            .find(|each| each.scope == entry.scope && (entry.scope >= Scope::Device || each.block == entry.block))
+            .find(|each| each.scope == entry.scope && (entry.scope >= OrderScope::Device || each.block == entry.block))
         {
             Some(each) => Arc::make_mut(&mut each.knowledge).learn(&entry.knowledge),
             None => kept.push(entry),

@@ -5,8 +5,8 @@
 //! record. Of a word at most [`MAX_READS`] records are kept, more than a block has warps: where more read what nothing
 //! orders, the oldest of the block with the most are forgotten, and a race with those alone is not found.
 
-use super::order::{BlockTime, Stamp, reaches};
-use crate::decode::op::{Order, Scope};
+use super::order::{BlockTime, ThreadStamp, reaches};
+use crate::decode::op::{MemoryOrder, OrderScope};
 use crate::exec::registers::{LANES, lanes_of};
 use rustc_hash::FxHashMap;
 
@@ -19,90 +19,94 @@ const MAX_READS: usize = 64;
 
 /// An access that is remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Record {
+pub(super) struct AccessRecord {
     /// The first of its threads.
-    pub(super) stamp: Stamp,
+    pub(super) stamp: ThreadStamp,
     /// Lanes of that thread's warp that did the same at the same time.
     lanes: u32,
     pub(super) inst: u32,
     pub(super) writes: bool,
     strong: bool,
-    scope: Scope,
+    scope: OrderScope,
 }
 
-impl Record {
-    pub(super) fn new(stamp: Stamp, inst: u32, writes: bool, order: Order) -> Self {
+impl AccessRecord {
+    pub(super) fn new(stamp: ThreadStamp, inst: u32, writes: bool, order: MemoryOrder) -> Self {
         let lanes = 1 << (usize::from(stamp.thread) % LANES);
-        Record { stamp, lanes, inst, writes, strong: order.strong, scope: order.scope }
+        AccessRecord { stamp, lanes, inst, writes, strong: order.strong, scope: order.scope }
     }
 
     /// Two strong accesses are no race if each reaches the other's block (PTX ISA 9.0 §8.7.1, "morally strong").
-    fn is_fine_with(&self, other: &Record) -> bool {
+    fn is_fine_with(&self, other: &AccessRecord) -> bool {
         let (a, b) = (self.stamp.block, other.stamp.block);
         self.strong && other.strong && reaches(self.scope, a, b) && reaches(other.scope, a, b)
     }
 
     /// The record of its first thread that is not before what `thread` does now.
-    fn unordered(&self, time: &BlockTime, thread: usize) -> Option<Record> {
+    fn unordered(&self, time: &BlockTime, thread: usize) -> Option<AccessRecord> {
         let warp = usize::from(self.stamp.thread) / LANES;
         lanes_of(self.lanes)
-            .map(|lane| Record { stamp: Stamp { thread: (warp * LANES + lane) as u16, ..self.stamp }, ..*self })
+            .map(|lane| AccessRecord {
+                stamp: ThreadStamp { thread: (warp * LANES + lane) as u16, ..self.stamp },
+                ..*self
+            })
             .find(|single| !time.is_before(single.stamp, thread))
     }
 
     /// Makes it stand for the read `other` of one lane, if that lane read at the same time already, or others of its
     /// warp by the same instruction.
-    fn join(&mut self, other: &Record) -> bool {
-        let warp = |record: &Record| usize::from(record.stamp.thread) / LANES;
-        let stamp = Stamp { thread: other.stamp.thread, ..self.stamp };
-        let alike = Record { stamp, lanes: other.lanes, inst: other.inst, ..*self } == *other;
+    fn join(&mut self, other: &AccessRecord) -> bool {
+        let warp = |record: &AccessRecord| usize::from(record.stamp.thread) / LANES;
+        let stamp = ThreadStamp { thread: other.stamp.thread, ..self.stamp };
+        let alike = AccessRecord { stamp, lanes: other.lanes, inst: other.inst, ..*self } == *other;
         let joins = warp(self) == warp(other) && alike && (self.inst == other.inst || self.lanes & other.lanes != 0);
         self.lanes |= if joins { other.lanes } else { 0 };
         joins
     }
 
-    /// Whether whatever is ordered after the read `self`, or may race with it, is so with the earlier read `other`.
-    fn covers(&self, other: &Record, time: &BlockTime, thread: usize) -> bool {
+    /// Returns true if whatever is ordered after the read `self`, or may race with it, is so with the earlier read
+    /// `other`.
+    fn covers(&self, other: &AccessRecord, time: &BlockTime, thread: usize) -> bool {
         let as_strong = !self.strong || other.strong && other.scope >= self.scope;
         as_strong && other.unordered(time, thread).is_none()
     }
 }
 
 #[derive(Clone, Default)]
-enum Reads {
+enum ReadRecords {
     #[default]
     None,
-    One(Record),
-    Many(Vec<Record>),
+    One(AccessRecord),
+    Many(Vec<AccessRecord>),
 }
 
-impl Reads {
-    fn as_slice(&self) -> &[Record] {
+impl ReadRecords {
+    fn as_slice(&self) -> &[AccessRecord] {
         match self {
-            Reads::None => &[],
-            Reads::One(read) => std::slice::from_ref(read),
-            Reads::Many(all) => all,
+            ReadRecords::None => &[],
+            ReadRecords::One(read) => std::slice::from_ref(read),
+            ReadRecords::Many(all) => all,
         }
     }
 
-    fn add(&mut self, record: Record, time: &BlockTime, thread: usize) {
+    fn add(&mut self, record: AccessRecord, time: &BlockTime, thread: usize) {
         match self {
-            Reads::None => *self = Reads::One(record),
-            Reads::One(read) => {
+            ReadRecords::None => *self = ReadRecords::One(record),
+            ReadRecords::One(read) => {
                 if record.covers(read, time, thread) {
                     *read = record;
                 } else if !read.join(&record) {
-                    *self = Reads::Many(vec![*read, record]);
+                    *self = ReadRecords::Many(vec![*read, record]);
                 }
             }
-            Reads::Many(all) => {
+            ReadRecords::Many(all) => {
                 if all.iter_mut().rev().any(|read| read.join(&record)) {
                     return;
                 }
                 all.retain(|read| !record.covers(read, time, thread));
                 if all.len() == MAX_READS {
                     let of_block = |block: u32| all.iter().filter(|read| read.stamp.block == block).count();
-                    // Of equals `max_by_key` takes the last, so from the back the oldest.
+                    // The oldest comes last from the back, because `max_by_key` takes the last of equals.
                     let oldest = (0..all.len()).rev().max_by_key(|index| of_block(all[*index].stamp.block));
                     all.remove(oldest.unwrap_or(0));
                 }
@@ -113,34 +117,35 @@ impl Reads {
 }
 
 #[derive(Clone, Default)]
-struct Cell {
-    write: Option<Record>,
-    reads: Reads,
+struct ShadowCell {
+    write: Option<AccessRecord>,
+    reads: ReadRecords,
 }
 
-impl Cell {
-    /// What the access races with, if anything; then it is remembered. `same` tells that it writes what another wrote.
+impl ShadowCell {
+    /// Returns what the access races with, if anything; then it is remembered. `same` tells that it writes what another
+    /// wrote.
     fn access(
         &mut self,
         time: &BlockTime,
         thread: usize,
-        record: Record,
-        same: impl Fn(&Record) -> bool,
-    ) -> Option<Record> {
-        let unordered = |other: &Record| {
+        record: AccessRecord,
+        same: impl Fn(&AccessRecord) -> bool,
+    ) -> Option<AccessRecord> {
+        let unordered = |other: &AccessRecord| {
             let fine = record.is_fine_with(other) || other.writes && record.writes && same(other);
             if fine { None } else { other.unordered(time, thread) }
         };
         let mut race = self.write.as_ref().and_then(unordered);
         if record.writes {
-            // One with another block says more: a barrier of the block is no remedy.
+            // One with another block says more, because a barrier of the block is no remedy.
             let mut others = self.reads.as_slice().iter().filter_map(unordered).peekable();
-            let is_far = |other: &Record| other.stamp.block != record.stamp.block;
+            let is_far = |other: &AccessRecord| other.stamp.block != record.stamp.block;
             if !race.as_ref().is_some_and(is_far) {
                 let first = others.peek().copied();
                 race = others.find(is_far).or(race).or(first);
             }
-            *self = Cell { write: Some(record), reads: Reads::None };
+            *self = ShadowCell { write: Some(record), reads: ReadRecords::None };
         } else {
             self.reads.add(record, time, thread);
         }
@@ -149,32 +154,32 @@ impl Cell {
 }
 
 #[derive(Clone)]
-enum Word {
-    Whole(Cell),
-    Bytes(Box<[Cell; 4]>),
+enum ShadowWord {
+    Whole(ShadowCell),
+    Bytes(Box<[ShadowCell; 4]>),
 }
 
-impl Default for Word {
+impl Default for ShadowWord {
     fn default() -> Self {
-        Word::Whole(Cell::default())
+        ShadowWord::Whole(ShadowCell::default())
     }
 }
 
 /// The words of some memory, by address.
 #[derive(Default)]
-pub(super) struct Shadow {
-    pages: FxHashMap<u64, Vec<Word>>,
+pub(super) struct ShadowMemory {
+    pages: FxHashMap<u64, Vec<ShadowWord>>,
 }
 
-impl Shadow {
-    /// Whether it has as many words as it may, so that accesses elsewhere cannot be watched.
+impl ShadowMemory {
+    /// Returns true if it has as many words as it may, so that accesses elsewhere cannot be watched.
     pub(super) fn is_full(&self) -> bool {
         self.pages.len() >= MAX_PAGES
     }
 
-    fn word(&mut self, address: u64) -> &mut Word {
+    fn word(&mut self, address: u64) -> &mut ShadowWord {
         let word = address / 4;
-        let page = self.pages.entry(word / PAGE).or_insert_with(|| vec![Word::default(); PAGE as usize]);
+        let page = self.pages.entry(word / PAGE).or_insert_with(|| vec![ShadowWord::default(); PAGE as usize]);
         &mut page[(word % PAGE) as usize]
     }
 
@@ -185,9 +190,9 @@ impl Shadow {
         time: &BlockTime,
         thread: usize,
         (address, size): (u64, u32),
-        record: Record,
-        same: &dyn Fn(usize, &Record) -> bool,
-    ) -> Option<(Record, u64)> {
+        record: AccessRecord,
+        same: &dyn Fn(usize, &AccessRecord) -> bool,
+    ) -> Option<(AccessRecord, u64)> {
         let mut race = None;
         let end = address + u64::from(size);
         let mut at = address;
@@ -195,15 +200,15 @@ impl Shadow {
             let next = ((at / 4 + 1) * 4).min(end);
             let word = self.word(at);
             let whole = next - at == 4;
-            if let (false, Word::Whole(cell)) = (whole, &*word) {
-                *word = Word::Bytes(Box::new(std::array::from_fn(|_| cell.clone())));
+            if let (false, ShadowWord::Whole(cell)) = (whole, &*word) {
+                *word = ShadowWord::Bytes(Box::new(std::array::from_fn(|_| cell.clone())));
             }
             let found = match word {
-                Word::Whole(cell) => {
+                ShadowWord::Whole(cell) => {
                     let bytes = (at - address) as usize..(next - address) as usize;
                     cell.access(time, thread, record, |other| bytes.clone().all(|byte| same(byte, other)))
                 }
-                Word::Bytes(cells) => (at..next).fold(None, |found, byte| {
+                ShadowWord::Bytes(cells) => (at..next).fold(None, |found, byte| {
                     let cell = &mut cells[(byte % 4) as usize];
                     let race = cell.access(time, thread, record, |other| same((byte - address) as usize, other));
                     found.or(race)
@@ -222,14 +227,14 @@ impl Shadow {
         let words = address / 4..(address + n_bytes).div_ceil(4);
         for word in words {
             if let Some(page) = self.pages.get_mut(&(word / PAGE)) {
-                page[(word % PAGE) as usize] = Word::default();
+                page[(word % PAGE) as usize] = ShadowWord::default();
             }
         }
     }
 
-    /// The last write of a word counts as made now: an asynchronous copy has ended.
-    pub(super) fn written_now(&mut self, address: u64, stamp: Stamp) {
-        let touch = |cell: &mut Cell| {
+    /// The last write of a word counts as made now, so that an asynchronous copy has ended.
+    pub(super) fn written_now(&mut self, address: u64, stamp: ThreadStamp) {
+        let touch = |cell: &mut ShadowCell| {
             if let Some(write) = &mut cell.write
                 && write.stamp.thread == stamp.thread
                 && write.stamp.block == stamp.block
@@ -238,8 +243,8 @@ impl Shadow {
             }
         };
         match self.word(address) {
-            Word::Whole(cell) => touch(cell),
-            Word::Bytes(cells) => cells.iter_mut().for_each(touch),
+            ShadowWord::Whole(cell) => touch(cell),
+            ShadowWord::Bytes(cells) => cells.iter_mut().for_each(touch),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Which bytes of shared and global memory have been written.
 
-use crate::exec::Context;
-use crate::exec::access::{Access, AccessKind, Where};
+use crate::exec::GridContext;
+use crate::exec::access::{AccessKind, AccessRegion, LaneAccess};
 use crate::exec::registers::lanes_of;
 
 /// The lanes that read a byte nobody wrote, and the first such byte; then what is written counts as written. Bytes that
 /// are only copied may be what pads a struct.
-pub(super) fn access(context: &Context<'_>, shared: &mut [u8], access: &Access<'_>) -> Option<(u32, usize)> {
+pub(super) fn access(context: &GridContext<'_>, shared: &mut [u8], access: &LaneAccess<'_>) -> Option<(u32, usize)> {
     let group = access.group;
     let size = access.size as usize;
     let reads = !matches!(access.kind, AccessKind::Write | AccessKind::AsyncWrite);
@@ -17,9 +17,9 @@ pub(super) fn access(context: &Context<'_>, shared: &mut [u8], access: &Access<'
         let offset = group.offsets[lane];
         if reads {
             let known = |at: usize, length: usize| match group.place {
-                Where::Global(index) => context.memory[index].is_written(at, length),
-                Where::Shared => (at..at + length).all(|at| shared[at / 8] >> (at % 8) & 1 != 0),
-                Where::Local | Where::Param | Where::Nowhere => true,
+                AccessRegion::Global(index) => context.memory[index].is_written(at, length),
+                AccessRegion::Shared => (at..at + length).all(|at| shared[at / 8] >> (at % 8) & 1 != 0),
+                AccessRegion::Local | AccessRegion::Param | AccessRegion::Nowhere => true,
             };
             if !known(offset, size) {
                 let matters = |byte: &usize| access.copied >> byte & 1 == 0 && !known(offset + byte, 1);
@@ -31,9 +31,9 @@ pub(super) fn access(context: &Context<'_>, shared: &mut [u8], access: &Access<'
         }
         if writes {
             match group.place {
-                Where::Global(index) => context.memory[index].set_written(offset, size),
-                Where::Shared => (offset..offset + size).for_each(|at| shared[at / 8] |= 1 << (at % 8)),
-                Where::Local | Where::Param | Where::Nowhere => {}
+                AccessRegion::Global(index) => context.memory[index].set_written(offset, size),
+                AccessRegion::Shared => (offset..offset + size).for_each(|at| shared[at / 8] |= 1 << (at % 8)),
+                AccessRegion::Local | AccessRegion::Param | AccessRegion::Nowhere => {}
             }
         }
     }

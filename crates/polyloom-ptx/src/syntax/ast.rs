@@ -1,10 +1,10 @@
 //! The syntax tree of a PTX module.
 
-use crate::error::Position;
+use crate::error::TextPosition;
 
 /// A whole text.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Ast {
+pub struct PtxAst {
     /// `.version`, as (major, minor).
     pub version: (u32, u32),
     /// `.target`: the architecture first, then options.
@@ -12,16 +12,16 @@ pub struct Ast {
     /// `.address_size`.
     pub address_size: u32,
     /// Everything else, in order.
-    pub items: Vec<Item>,
+    pub items: Vec<ModuleItem>,
 }
 
 /// A part of a module.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Item {
+pub enum ModuleItem {
     /// A variable of module scope.
-    Variable(Variable),
+    Variable(PtxVariable),
     /// A kernel or function, declared or defined.
-    Function(Function),
+    Function(PtxFunction),
     /// `.file INDEX "NAME"`.
     File(u32, String),
     /// `.section NAME { … }`: debug data, kept as its tokens.
@@ -35,26 +35,26 @@ pub enum Item {
 /// Who sees a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "PTX's own words")]
-pub enum Linkage {
+pub enum SymbolLinkage {
     Extern,
     Visible,
     Weak,
     Common,
 }
 
-impl Linkage {
-    pub(crate) const ALL: [(Linkage, &'static str); 4] = [
-        (Linkage::Extern, "extern"),
-        (Linkage::Visible, "visible"),
-        (Linkage::Weak, "weak"),
-        (Linkage::Common, "common"),
+impl SymbolLinkage {
+    pub(crate) const ALL: [(SymbolLinkage, &'static str); 4] = [
+        (SymbolLinkage::Extern, "extern"),
+        (SymbolLinkage::Visible, "visible"),
+        (SymbolLinkage::Weak, "weak"),
+        (SymbolLinkage::Common, "common"),
     ];
 }
 
-/// Where a variable lies.
+/// Says where a variable lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "PTX's own words")]
-pub enum Space {
+pub enum StateSpace {
     Reg,
     Const,
     Global,
@@ -63,30 +63,30 @@ pub enum Space {
     Shared,
 }
 
-impl Space {
-    pub(crate) const ALL: [(Space, &'static str); 6] = [
-        (Space::Reg, "reg"),
-        (Space::Const, "const"),
-        (Space::Global, "global"),
-        (Space::Local, "local"),
-        (Space::Param, "param"),
-        (Space::Shared, "shared"),
+impl StateSpace {
+    pub(crate) const ALL: [(StateSpace, &'static str); 6] = [
+        (StateSpace::Reg, "reg"),
+        (StateSpace::Const, "const"),
+        (StateSpace::Global, "global"),
+        (StateSpace::Local, "local"),
+        (StateSpace::Param, "param"),
+        (StateSpace::Shared, "shared"),
     ];
 
     pub(crate) fn name(self) -> &'static str {
-        Space::ALL.iter().find(|(space, _)| *space == self).map_or("", |(_, name)| name)
+        StateSpace::ALL.iter().find(|(space, _)| *space == self).map_or("", |(_, name)| name)
     }
 }
 
 /// A variable, parameter, or family of registers.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Variable {
-    /// Where its name stands.
-    pub position: Position,
+pub struct PtxVariable {
+    /// The place where its name stands.
+    pub position: TextPosition,
     /// Who sees it.
-    pub linkage: Option<Linkage>,
-    /// Where it lies.
-    pub space: Space,
+    pub linkage: Option<SymbolLinkage>,
+    /// The place where it lies.
+    pub space: StateSpace,
     /// `.align N`.
     pub align: Option<u32>,
     /// 1, or 2, 4 or 8 for `.v2`, `.v4`, `.v8`.
@@ -94,7 +94,7 @@ pub struct Variable {
     /// The fundamental type's name, without the dot.
     pub ty: String,
     /// `.ptr` of a kernel's parameter.
-    pub pointer: Option<Pointer>,
+    pub pointer: Option<PointerAttribute>,
     /// Its name, or what the numbers follow when `count` is given.
     pub name: String,
     /// `%r<N>`.
@@ -102,27 +102,27 @@ pub struct Variable {
     /// Extents of an array; `None` for `[]`.
     pub extents: Vec<Option<u64>>,
     /// The initial value.
-    pub initial: Option<Initial>,
+    pub initial: Option<InitialValue>,
 }
 
 /// `.ptr .SPACE .align N`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Pointer {
+pub struct PointerAttribute {
     /// The space's name; generic if none.
-    pub space: Option<Space>,
+    pub space: Option<StateSpace>,
     /// The promised alignment.
     pub align: Option<u32>,
 }
 
 /// The initial value of a variable.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Initial {
+pub enum InitialValue {
     /// `{ … }`
-    List(Vec<Initial>),
+    List(Vec<InitialValue>),
     /// An integer, as bits of 64.
     Integer(u64),
     /// A float, as given.
-    Float(Float),
+    Float(FloatLiteral),
     /// The address of a symbol plus an offset.
     Address {
         /// The symbol.
@@ -134,23 +134,23 @@ pub enum Initial {
     },
     /// `filter_mode = nearest`, of a sampler.
     Field {
-        /// What is set.
+        /// Holds what is set.
         name: String,
         /// To what.
-        value: Box<Initial>,
+        value: Box<InitialValue>,
     },
     /// `0xff00(name)`: the bits of an address under a mask, moved to the right.
     Masked {
         /// The mask.
         mask: u64,
         /// The address.
-        address: Box<Initial>,
+        address: Box<InitialValue>,
     },
 }
 
 /// A floating-point literal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Float {
+pub enum FloatLiteral {
     /// `0f…`, the bits of an f32.
     Single(u32),
     /// `0d…` or a decimal, the bits of an f64.
@@ -159,19 +159,19 @@ pub enum Float {
 
 /// A kernel (`.entry`) or function (`.func`).
 #[derive(Clone, PartialEq, Debug)]
-pub struct Function {
-    /// Where its name stands.
-    pub position: Position,
+pub struct PtxFunction {
+    /// The place where its name stands.
+    pub position: TextPosition,
     /// Who sees it.
-    pub linkage: Option<Linkage>,
+    pub linkage: Option<SymbolLinkage>,
     /// `.entry` rather than `.func`.
     pub entry: bool,
-    /// What a `.func` returns.
-    pub results: Vec<Variable>,
+    /// Holds what a `.func` returns.
+    pub results: Vec<PtxVariable>,
     /// Its name.
     pub name: String,
-    /// What it takes.
-    pub parameters: Vec<Variable>,
+    /// Holds what it takes.
+    pub parameters: Vec<PtxVariable>,
     /// `.maxntid 256` and the like, in order, without the dot.
     pub directives: Vec<(String, Vec<u64>)>,
     /// Absent in a declaration.
@@ -182,15 +182,15 @@ pub struct Function {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Statement {
     /// `name:`
-    Label(String, Position),
+    Label(String, TextPosition),
     /// `.reg …;` and other declarations.
-    Variable(Variable),
+    Variable(PtxVariable),
     /// An instruction.
-    Instruction(Instruction),
+    Instruction(PtxInstruction),
     /// `{ … }`
     Block(Vec<Statement>),
     /// `.loc FILE LINE COLUMN …`
-    Location(Location),
+    Location(LocDirective),
     /// `.pragma "…", "…";`
     Pragma(Vec<String>),
     /// `name: .calltargets a, b;` or `.branchtargets`.
@@ -199,17 +199,17 @@ pub enum Statement {
         name: String,
         /// `.calltargets` rather than `.branchtargets`.
         calls: bool,
-        /// What may be jumped to.
+        /// Holds what may be jumped to.
         targets: Vec<String>,
     },
     /// `name: .callprototype (results) _ (parameters);`
     Prototype {
         /// The label.
         name: String,
-        /// What is returned.
-        results: Vec<Variable>,
-        /// What is taken.
-        parameters: Vec<Variable>,
+        /// Holds what is returned.
+        results: Vec<PtxVariable>,
+        /// Holds what is taken.
+        parameters: Vec<PtxVariable>,
         /// `.noreturn` and such.
         directives: Vec<(String, Vec<u64>)>,
     },
@@ -217,7 +217,7 @@ pub enum Statement {
 
 /// A place in the user's source.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Location {
+pub struct LocDirective {
     /// The index of a `.file`.
     pub file: u32,
     /// The line there.
@@ -232,9 +232,9 @@ pub struct Location {
 
 /// `@p opcode.modifier… operand, …;`
 #[derive(Clone, PartialEq, Debug)]
-pub struct Instruction {
-    /// Where the opcode stands.
-    pub position: Position,
+pub struct PtxInstruction {
+    /// The place where the opcode stands.
+    pub position: TextPosition,
     /// The predicate, and whether it is negated.
     pub guard: Option<(bool, String)>,
     /// The opcode without modifiers.
@@ -242,12 +242,12 @@ pub struct Instruction {
     /// Its modifiers without dots.
     pub modifiers: Vec<String>,
     /// The operands, destination first.
-    pub operands: Vec<Operand>,
+    pub operands: Vec<PtxOperand>,
 }
 
 /// An operand.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Operand {
+pub enum PtxOperand {
     /// A register, variable, label, function or `_`.
     Name(String),
     /// `%tid.x`: a name and a component.
@@ -255,7 +255,7 @@ pub enum Operand {
     /// An integer, as bits of 64.
     Integer(u64),
     /// A float.
-    Float(Float),
+    Float(FloatLiteral),
     /// `name+4` outside brackets.
     Offset(String, i64),
     /// `a[3]`, `a[%r1]` or `a[%r1+3]`: the address of an element.
@@ -268,22 +268,22 @@ pub enum Operand {
         offset: i64,
     },
     /// `{a, b}`
-    Vector(Vec<Operand>),
+    Vector(Vec<PtxOperand>),
     /// `(a, b)` of a call.
-    List(Vec<Operand>),
+    List(Vec<PtxOperand>),
     /// `a|b`
-    Pair(Box<Operand>, Box<Operand>),
+    Pair(Box<PtxOperand>, Box<PtxOperand>),
     /// `!p`
-    Not(Box<Operand>),
+    Not(Box<PtxOperand>),
     /// `-a`
-    Negative(Box<Operand>),
+    Negative(Box<PtxOperand>),
     /// `[base+offset]`, and `[base+offset, …]` of tensor instructions.
     Address {
         /// A register, variable or integer.
-        base: Box<Operand>,
+        base: Box<PtxOperand>,
         /// Bytes to add.
         offset: i64,
-        /// What follows commas.
-        more: Vec<Operand>,
+        /// Holds what follows commas.
+        more: Vec<PtxOperand>,
     },
 }

@@ -2,22 +2,22 @@
 //! not, and over doubles. What the ISA leaves open is as ptxas has it: amounts of shifts count modulo 64, and a
 //! conditional has the type of the branch that is taken.
 
-use super::ast::Float;
-use super::lexer::Kind;
-use super::parser::{Parse, Parser};
-use crate::error::Error;
+use super::ast::FloatLiteral;
+use super::lexer::PtxTokenKind;
+use super::parser::{Parse, PtxParser};
+use crate::error::PtxError;
 use std::cmp::Ordering;
 
 /// The value of a constant expression.
-pub(super) enum Number {
+pub(super) enum ConstantValue {
     /// Bits of 64.
     Integer(u64),
-    Float(Float),
+    Float(FloatLiteral),
 }
 
 /// The value of a part of one, which has a type.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Constant {
+enum PartialConstant {
     Signed(i64),
     Unsigned(u64),
     Double(f64),
@@ -25,18 +25,18 @@ enum Constant {
     Single(u32),
 }
 
-use Constant::{Double, Signed, Single, Unsigned};
+use PartialConstant::{Double, Signed, Single, Unsigned};
 
-impl Constant {
+impl PartialConstant {
     /// An integer literal: signed, unless it says otherwise or does not fit.
-    fn literal(value: u64, unsigned: bool) -> Constant {
+    fn literal(value: u64, unsigned: bool) -> PartialConstant {
         match i64::try_from(value) {
             Ok(value) if !unsigned => Signed(value),
             _ => Unsigned(value),
         }
     }
 
-    fn truth(holds: bool) -> Constant {
+    fn truth(holds: bool) -> PartialConstant {
         Signed(holds.into())
     }
 
@@ -50,7 +50,7 @@ impl Constant {
     }
 }
 
-/// How tightly a binary operator binds.
+/// Returns how tightly a binary operator binds.
 fn level(operator: &str) -> Option<u32> {
     Some(match operator {
         "||" => 1,
@@ -67,7 +67,7 @@ fn level(operator: &str) -> Option<u32> {
     })
 }
 
-/// What a relation says of two values.
+/// Returns what a relation says of two values.
 fn holds(operator: &str, order: Option<Ordering>) -> Option<bool> {
     Some(match operator {
         "==" => order == Some(Ordering::Equal),
@@ -80,7 +80,7 @@ fn holds(operator: &str, order: Option<Ordering>) -> Option<bool> {
     })
 }
 
-fn unary(operator: char, a: Constant) -> Result<Constant, String> {
+fn unary(operator: char, a: PartialConstant) -> Result<PartialConstant, String> {
     match (operator, a, a.bits()) {
         (_, Single(_), _) => Err(format!("`0f…` stands alone, not after `{operator}`")),
         ('+', _, _) => Ok(a),
@@ -88,12 +88,12 @@ fn unary(operator: char, a: Constant) -> Result<Constant, String> {
         ('-', Unsigned(a), _) => Ok(Unsigned(a.wrapping_neg())),
         ('-', Double(a), _) => Ok(Double(-a)),
         ('~', _, Some(bits)) => Ok(Unsigned(!bits)),
-        ('!', _, Some(bits)) => Ok(Constant::truth(bits == 0)),
+        ('!', _, Some(bits)) => Ok(PartialConstant::truth(bits == 0)),
         _ => Err(format!("`{operator}` takes an integer")),
     }
 }
 
-fn binary(operator: &str, a: Constant, b: Constant) -> Result<Constant, String> {
+fn binary(operator: &str, a: PartialConstant, b: PartialConstant) -> Result<PartialConstant, String> {
     if let (Double(a), Double(b)) = (a, b) {
         return floats(operator, a, b);
     }
@@ -103,12 +103,12 @@ fn binary(operator: &str, a: Constant, b: Constant) -> Result<Constant, String> 
     let both_signed = matches!((a, b), (Signed(_), Signed(_)));
     let order = if both_signed { (x as i64).cmp(&(y as i64)) } else { x.cmp(&y) };
     if let Some(holds) = holds(operator, Some(order)) {
-        return Ok(Constant::truth(holds));
+        return Ok(PartialConstant::truth(holds));
     }
     let divided = || "division by zero in a constant".to_owned();
     let result = match operator {
-        "&&" => return Ok(Constant::truth(x != 0 && y != 0)),
-        "||" => return Ok(Constant::truth(x != 0 || y != 0)),
+        "&&" => return Ok(PartialConstant::truth(x != 0 && y != 0)),
+        "||" => return Ok(PartialConstant::truth(x != 0 || y != 0)),
         // The right operand has no say in the type.
         "<<" | ">>" => {
             let left = operator == "<<";
@@ -131,9 +131,9 @@ fn binary(operator: &str, a: Constant, b: Constant) -> Result<Constant, String> 
     Ok(if both_signed { Signed(result as i64) } else { Unsigned(result) })
 }
 
-fn floats(operator: &str, a: f64, b: f64) -> Result<Constant, String> {
+fn floats(operator: &str, a: f64, b: f64) -> Result<PartialConstant, String> {
     if let Some(holds) = holds(operator, a.partial_cmp(&b)) {
-        return Ok(Constant::truth(holds));
+        return Ok(PartialConstant::truth(holds));
     }
     match operator {
         "+" => Ok(Double(a + b)),
@@ -145,14 +145,14 @@ fn floats(operator: &str, a: f64, b: f64) -> Result<Constant, String> {
     }
 }
 
-impl Parser<'_> {
+impl PtxParser<'_> {
     /// A constant expression.
-    pub(super) fn number(&mut self) -> Parse<Number> {
+    pub(super) fn number(&mut self) -> Parse<ConstantValue> {
         Ok(match self.expression()? {
-            Signed(value) => Number::Integer(value as u64),
-            Unsigned(value) => Number::Integer(value),
-            Double(value) => Number::Float(Float::Double(value.to_bits())),
-            Single(bits) => Number::Float(Float::Single(bits)),
+            Signed(value) => ConstantValue::Integer(value as u64),
+            Unsigned(value) => ConstantValue::Integer(value),
+            Double(value) => ConstantValue::Float(FloatLiteral::Double(value.to_bits())),
+            Single(bits) => ConstantValue::Float(FloatLiteral::Single(bits)),
         })
     }
 
@@ -160,12 +160,14 @@ impl Parser<'_> {
     pub(super) fn constant(&mut self) -> Parse<u64> {
         let position = self.position();
         match self.number()? {
-            Number::Integer(value) => Ok(value),
-            Number::Float(_) => Err(Error::new(position, "expected an integer, found a floating-point number")),
+            ConstantValue::Integer(value) => Ok(value),
+            ConstantValue::Float(_) => {
+                Err(PtxError::new(position, "expected an integer, found a floating-point number"))
+            }
         }
     }
 
-    fn expression(&mut self) -> Parse<Constant> {
+    fn expression(&mut self) -> Parse<PartialConstant> {
         let position = self.position();
         let condition = self.binary(1)?;
         if !self.eat('?') {
@@ -177,46 +179,46 @@ impl Parser<'_> {
         match (condition.bits(), then.bits(), otherwise.bits()) {
             (Some(0), Some(_), Some(_)) => Ok(otherwise),
             (Some(_), Some(_), Some(_)) => Ok(then),
-            _ => Err(Error::new(position, "`?` takes integers, before it and on both sides of `:`")),
+            _ => Err(PtxError::new(position, "`?` takes integers, before it and on both sides of `:`")),
         }
     }
 
     /// Operators that bind at least as tightly as `least`.
-    fn binary(&mut self, least: u32) -> Parse<Constant> {
+    fn binary(&mut self, least: u32) -> Parse<PartialConstant> {
         let mut left = self.unary()?;
-        while let Kind::Mark(_) | Kind::Operator = self.peek() {
+        while let PtxTokenKind::Mark(_) | PtxTokenKind::Operator = self.peek() {
             let position = self.position();
             let operator = self.peek_text();
             let Some(level) = level(operator).filter(|level| *level >= least) else { break };
             self.next();
             let right = self.binary(level + 1)?;
-            left = binary(operator, left, right).map_err(|message| Error::new(position, message))?;
+            left = binary(operator, left, right).map_err(|message| PtxError::new(position, message))?;
         }
         Ok(left)
     }
 
-    fn unary(&mut self) -> Parse<Constant> {
+    fn unary(&mut self) -> Parse<PartialConstant> {
         let position = self.position();
         match self.peek() {
-            Kind::Integer { value, unsigned } => {
+            PtxTokenKind::Integer { value, unsigned } => {
                 self.next();
-                Ok(Constant::literal(value, unsigned))
+                Ok(PartialConstant::literal(value, unsigned))
             }
-            Kind::Float(value) => {
+            PtxTokenKind::Float(value) => {
                 self.next();
                 Ok(match value {
-                    Float::Single(bits) => Single(bits),
-                    Float::Double(bits) => Double(f64::from_bits(bits)),
+                    FloatLiteral::Single(bits) => Single(bits),
+                    FloatLiteral::Double(bits) => Double(f64::from_bits(bits)),
                 })
             }
-            Kind::Mark(mark @ ('-' | '+' | '~' | '!')) => {
+            PtxTokenKind::Mark(mark @ ('-' | '+' | '~' | '!')) => {
                 self.next();
                 let value = self.nested(Self::unary)?;
-                unary(mark, value).map_err(|message| Error::new(position, message))
+                unary(mark, value).map_err(|message| PtxError::new(position, message))
             }
-            Kind::Mark('(') => {
+            PtxTokenKind::Mark('(') => {
                 self.next();
-                let Kind::Word(ty @ ("u64" | "s64")) = self.peek() else {
+                let PtxTokenKind::Word(ty @ ("u64" | "s64")) = self.peek() else {
                     let value = self.nested(Self::expression)?;
                     self.expect(')')?;
                     return Ok(value);
@@ -224,7 +226,9 @@ impl Parser<'_> {
                 self.next();
                 self.expect(')')?;
                 let value = self.nested(Self::unary)?.bits();
-                let Some(bits) = value else { return Err(Error::new(position, format!("`(.{ty})` takes an integer"))) };
+                let Some(bits) = value else {
+                    return Err(PtxError::new(position, format!("`(.{ty})` takes an integer")));
+                };
                 Ok(if ty == "s64" { Signed(bits as i64) } else { Unsigned(bits) })
             }
             _ => self.fail("an integer"),

@@ -1,12 +1,12 @@
 //! Tokens of PTX text (PTX ISA 9.0 §4.3 to §4.5).
 
-use super::ast::Float;
-use crate::error::{Error, Position};
+use super::ast::FloatLiteral;
+use crate::error::{PtxError, TextPosition};
 use std::num::IntErrorKind;
 
-/// What a token is; texts are slices of the input.
+/// Describes what a token is; texts are slices of the input.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Kind<'a> {
+pub(super) enum PtxTokenKind<'a> {
     /// A name: `%r1`, `$L__BB0_1`, `add`.
     Name(&'a str),
     /// A dot and a word: `.f32`, `.shared::cta`; the text has no dot.
@@ -14,7 +14,7 @@ pub(super) enum Kind<'a> {
     /// An integer literal, as bits of 64, and whether it says that it is unsigned. `WARP_SZ` is one.
     Integer { value: u64, unsigned: bool },
     /// A floating-point literal.
-    Float(Float),
+    Float(FloatLiteral),
     /// A string literal's text between the quotes, escapes as written (see `unescaped`).
     Text(&'a str),
     /// One character of punctuation.
@@ -26,30 +26,30 @@ pub(super) enum Kind<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token<'a> {
-    pub(super) kind: Kind<'a>,
-    pub(super) position: Position,
+pub(super) struct PtxToken<'a> {
+    pub(super) kind: PtxTokenKind<'a>,
+    pub(super) position: TextPosition,
     /// The text as written.
     pub(super) text: &'a str,
 }
 
 /// All tokens of `text`, `End` last. What is no token is an error and skipped.
-pub(super) fn tokens<'a>(text: &'a str, errors: &mut Vec<Error>) -> Vec<Token<'a>> {
-    let mut lexer = Lexer { text, at: 0, line: 1, line_start: 0 };
+pub(super) fn tokens<'a>(text: &'a str, errors: &mut Vec<PtxError>) -> Vec<PtxToken<'a>> {
+    let mut lexer = PtxLexer { text, at: 0, line: 1, line_start: 0 };
     let mut all = Vec::with_capacity(text.len() / 4);
     loop {
         lexer.skip_blank(errors);
         let position = lexer.position();
         let start = lexer.at;
         let Some(first) = text[start..].chars().next() else {
-            all.push(Token { kind: Kind::End, position, text: "" });
+            all.push(PtxToken { kind: PtxTokenKind::End, position, text: "" });
             return all;
         };
         match lexer.token(first) {
-            Ok(kind) => all.push(Token { kind, position, text: &text[start..lexer.at] }),
+            Ok(kind) => all.push(PtxToken { kind, position, text: &text[start..lexer.at] }),
             Err(message) => {
                 if errors.len() < super::MAX_ERRORS {
-                    errors.push(Error::new(position, message));
+                    errors.push(PtxError::new(position, message));
                 }
                 if lexer.at == start {
                     lexer.at += first.len_utf8();
@@ -59,7 +59,8 @@ pub(super) fn tokens<'a>(text: &'a str, errors: &mut Vec<Error>) -> Vec<Token<'a
     }
 }
 
-/// What a string literal says. Compilers escape names of files as C does; what C has no escape for stays as it is.
+/// Returns what a string literal says. Compilers escape names of files as C does; what C has no escape for stays as it
+/// is.
 pub(super) fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -87,31 +88,31 @@ pub(super) fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-struct Lexer<'a> {
+struct PtxLexer<'a> {
     text: &'a str,
     at: usize,
     line: u32,
     line_start: usize,
 }
 
-/// What every warp's width is called.
+/// Holds what every warp's width is called.
 const WARP_SIZE: &str = "WARP_SZ";
 
 fn in_name(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || c == b'$'
 }
 
-impl<'a> Lexer<'a> {
-    fn position(&self) -> Position {
+impl<'a> PtxLexer<'a> {
+    fn position(&self) -> TextPosition {
         let column = u32::try_from(self.at - self.line_start + 1).unwrap_or(u32::MAX);
-        Position { line: self.line, column }
+        TextPosition { line: self.line, column }
     }
 
     fn rest(&self) -> &'a [u8] {
         &self.text.as_bytes()[self.at..]
     }
 
-    fn skip_blank(&mut self, errors: &mut Vec<Error>) {
+    fn skip_blank(&mut self, errors: &mut Vec<PtxError>) {
         while let Some(&c) = self.rest().first() {
             if c == b'\n' {
                 self.at += 1;
@@ -128,7 +129,7 @@ impl<'a> Lexer<'a> {
                 match self.text[self.at + 2..].find("*/") {
                     Some(length) => self.skip_lines(length + 4),
                     None => {
-                        errors.push(Error::new(position, "this comment has no end"));
+                        errors.push(PtxError::new(position, "this comment has no end"));
                         self.skip_lines(self.rest().len());
                     }
                 }
@@ -138,7 +139,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether `#line 5 "file.cu"` or `# 5 "file.cu"` begins here, as preprocessors write.
+    /// Returns true if `#line 5 "file.cu"` or `# 5 "file.cu"` begins here, as preprocessors write.
     fn is_line_directive(&self) -> bool {
         let line = self.text[self.at + 1..].lines().next().unwrap_or_default();
         let (number, file) =
@@ -164,7 +165,7 @@ impl<'a> Lexer<'a> {
         text
     }
 
-    fn token(&mut self, first: char) -> Result<Kind<'a>, String> {
+    fn token(&mut self, first: char) -> Result<PtxTokenKind<'a>, String> {
         let start = self.at;
         let second = self.rest().get(1).copied().unwrap_or(0);
         match first {
@@ -177,16 +178,16 @@ impl<'a> Lexer<'a> {
                     self.at += 2;
                     self.take_while(in_name);
                 }
-                Ok(Kind::Word(&self.text[start + 1..self.at]))
+                Ok(PtxTokenKind::Word(&self.text[start + 1..self.at]))
             }
             'a'..='z' | 'A'..='Z' | '_' | '$' => Ok(match self.take_while(in_name) {
-                WARP_SIZE => Kind::Integer { value: 32, unsigned: false },
-                name => Kind::Name(name),
+                WARP_SIZE => PtxTokenKind::Integer { value: 32, unsigned: false },
+                name => PtxTokenKind::Name(name),
             }),
             '%' if in_name(second) => {
                 self.at += 1;
                 self.take_while(in_name);
-                Ok(Kind::Name(&self.text[start..self.at]))
+                Ok(PtxTokenKind::Name(&self.text[start..self.at]))
             }
             '"' => {
                 self.at += 1;
@@ -197,7 +198,7 @@ impl<'a> Lexer<'a> {
                         b'\n' => break,
                         b'"' if !escaped => {
                             self.at += index + 1;
-                            return Ok(Kind::Text(&self.text[start + 1..self.at - 1]));
+                            return Ok(PtxTokenKind::Text(&self.text[start + 1..self.at - 1]));
                         }
                         _ => escaped = c == b'\\' && !escaped,
                     }
@@ -206,29 +207,29 @@ impl<'a> Lexer<'a> {
             }
             '<' | '>' | '&' | '|' if second == first as u8 => {
                 self.at += 2;
-                Ok(Kind::Operator)
+                Ok(PtxTokenKind::Operator)
             }
             '<' | '>' | '=' | '!' if second == b'=' => {
                 self.at += 2;
-                Ok(Kind::Operator)
+                Ok(PtxTokenKind::Operator)
             }
             ',' | ';' | ':' | '{' | '}' | '[' | ']' | '(' | ')' | '<' | '>' | '|' | '!' | '+' | '-' | '*' | '/'
             | '%' | '&' | '^' | '~' | '=' | '@' | '?' => {
                 self.at += 1;
-                Ok(Kind::Mark(first))
+                Ok(PtxTokenKind::Mark(first))
             }
             _ => Err(format!("`{}` begins no token of PTX", first.escape_default())),
         }
     }
 
-    /// Whether a number such as `.5` or `.5e1` begins here, rather than a word such as `.1d`.
+    /// Returns true if a number such as `.5` or `.5e1` begins here, rather than a word such as `.1d`.
     fn begins_fraction(&self) -> bool {
         let digits = self.rest()[1..].iter().take_while(|c| c.is_ascii_digit()).count();
         let rest = &self.rest()[1 + digits..];
         digits > 0 && (!rest.first().is_some_and(|&c| in_name(c)) || begins_exponent(rest))
     }
 
-    fn number(&mut self) -> Result<Kind<'a>, String> {
+    fn number(&mut self) -> Result<PtxTokenKind<'a>, String> {
         let start = self.at;
         let prefix = self.rest().get(1).map(u8::to_ascii_lowercase);
         let radix = match (self.rest()[0], prefix) {
@@ -238,8 +239,8 @@ impl<'a> Lexer<'a> {
                 let single = (prefix == Some(b'f') && digits.len() == 8).then(|| u32::from_str_radix(digits, 16));
                 let double = (prefix == Some(b'd') && digits.len() == 16).then(|| u64::from_str_radix(digits, 16));
                 return match (single, double) {
-                    (Some(Ok(bits)), _) => Ok(Kind::Float(Float::Single(bits))),
-                    (_, Some(Ok(bits))) => Ok(Kind::Float(Float::Double(bits))),
+                    (Some(Ok(bits)), _) => Ok(PtxTokenKind::Float(FloatLiteral::Single(bits))),
+                    (_, Some(Ok(bits))) => Ok(PtxTokenKind::Float(FloatLiteral::Double(bits))),
                     _ => Err(format!("`{}` is no number", &self.text[start..self.at])),
                 };
             }
@@ -260,7 +261,7 @@ impl<'a> Lexer<'a> {
         let digits = written.strip_suffix('U').unwrap_or(written);
         let fail = |what: &str| format!("`{}` {what}", &self.text[start..self.at]);
         match u64::from_str_radix(digits, radix) {
-            Ok(value) => Ok(Kind::Integer { value, unsigned: digits.len() < written.len() }),
+            Ok(value) => Ok(PtxTokenKind::Integer { value, unsigned: digits.len() < written.len() }),
             Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(fail("does not fit 64 bits")),
             Err(_) if radix == 8 && digits.bytes().all(|c| c.is_ascii_digit()) => {
                 Err(fail("is no octal number, as which a first `0` marks it"))
@@ -270,7 +271,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A number with a fraction or an exponent.
-    fn decimal(&mut self) -> Result<Kind<'a>, String> {
+    fn decimal(&mut self) -> Result<PtxTokenKind<'a>, String> {
         let start = self.at;
         self.take_while(|c| c.is_ascii_digit() || c == b'.');
         if matches!(self.rest().first(), Some(b'e' | b'E')) {
@@ -279,11 +280,11 @@ impl<'a> Lexer<'a> {
         self.take_while(in_name);
         let text = &self.text[start..self.at];
         let value: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-        Ok(Kind::Float(Float::Double(value.to_bits())))
+        Ok(PtxTokenKind::Float(FloatLiteral::Double(value.to_bits())))
     }
 }
 
-/// Whether `rest` begins with `e5`, `e+5` or `e-5`.
+/// Returns true if `rest` begins with `e5`, `e+5` or `e-5`.
 fn begins_exponent(rest: &[u8]) -> bool {
     let sign = usize::from(matches!(rest.get(1), Some(b'+' | b'-')));
     matches!(rest.first(), Some(b'e' | b'E')) && rest.get(1 + sign).is_some_and(u8::is_ascii_digit)

@@ -12,8 +12,8 @@ mod statement;
 
 pub(crate) use parser::parse;
 
-/// How deep blocks and parentheses may nest: the parser recurses, and its input may come from anywhere.
+/// Says how deep blocks and parentheses may nest, because the parser recurses, and its input may come from anywhere.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// How many errors a parse reports before it gives up.
+/// Number of errors a parse reports before it gives up.
 pub(crate) const MAX_ERRORS: usize = 20;

@@ -1,59 +1,61 @@
 //! From tokens to the syntax tree: module scope, variables, functions and constants. Bodies are in `statement`.
 
-use super::ast::{Ast, Function, Initial, Item, Linkage, Pointer, Space, Variable};
-use super::constant::Number;
-use super::lexer::{Kind, Token, tokens, unescaped};
+use super::ast::{
+    InitialValue, ModuleItem, PointerAttribute, PtxAst, PtxFunction, PtxVariable, StateSpace, SymbolLinkage,
+};
+use super::constant::ConstantValue;
+use super::lexer::{PtxToken, PtxTokenKind, tokens, unescaped};
 use super::{MAX_DEPTH, MAX_ERRORS};
-use crate::error::{Error, Position};
+use crate::error::{PtxError, TextPosition};
 
 /// A parse that may fail at one place.
-pub(super) type Parse<T> = Result<T, Error>;
+pub(super) type Parse<T> = Result<T, PtxError>;
 
 /// Parses a whole text, or says all that is wrong with it.
-pub(crate) fn parse(text: &str) -> Result<Ast, Vec<Error>> {
+pub(crate) fn parse(text: &str) -> Result<PtxAst, Vec<PtxError>> {
     let mut errors = Vec::new();
     let tokens = tokens(text, &mut errors);
-    let mut parser = Parser { tokens, at: 0, errors, depth: 0 };
+    let mut parser = PtxParser { tokens, at: 0, errors, depth: 0 };
     let ast = parser.module();
     if parser.errors.is_empty() { Ok(ast) } else { Err(parser.errors) }
 }
 
-pub(super) struct Parser<'a> {
-    tokens: Vec<Token<'a>>,
+pub(super) struct PtxParser<'a> {
+    tokens: Vec<PtxToken<'a>>,
     at: usize,
-    pub(super) errors: Vec<Error>,
+    pub(super) errors: Vec<PtxError>,
     depth: usize,
 }
 
-/// What a declaration may stand for.
+/// Describes what a declaration may stand for.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Scope {
+pub(super) enum DeclarationScope {
     Module,
     Body,
     Parameter,
 }
 
-impl<'a> Parser<'a> {
-    pub(super) fn peek(&self) -> Kind<'a> {
+impl<'a> PtxParser<'a> {
+    pub(super) fn peek(&self) -> PtxTokenKind<'a> {
         self.tokens[self.at].kind
     }
 
-    pub(super) fn peek_second(&self) -> Kind<'a> {
-        self.tokens.get(self.at + 1).map_or(Kind::End, |token| token.kind)
+    pub(super) fn peek_second(&self) -> PtxTokenKind<'a> {
+        self.tokens.get(self.at + 1).map_or(PtxTokenKind::End, |token| token.kind)
     }
 
-    /// What comes next, as written.
+    /// Returns what comes next, as written.
     pub(super) fn peek_text(&self) -> &'a str {
         self.tokens[self.at].text
     }
 
-    pub(super) fn position(&self) -> Position {
+    pub(super) fn position(&self) -> TextPosition {
         self.tokens[self.at].position
     }
 
-    pub(super) fn next(&mut self) -> Token<'a> {
+    pub(super) fn next(&mut self) -> PtxToken<'a> {
         let token = self.tokens[self.at];
-        if token.kind != Kind::End {
+        if token.kind != PtxTokenKind::End {
             self.at += 1;
         }
         token
@@ -61,13 +63,16 @@ impl<'a> Parser<'a> {
 
     pub(super) fn fail<T>(&self, expected: &str) -> Parse<T> {
         let token = self.tokens[self.at];
-        let found =
-            if token.kind == Kind::End { "the end of the text".to_owned() } else { format!("`{}`", token.text) };
-        Err(Error::new(token.position, format!("expected {expected}, found {found}")))
+        let found = if token.kind == PtxTokenKind::End {
+            "the end of the text".to_owned()
+        } else {
+            format!("`{}`", token.text)
+        };
+        Err(PtxError::new(token.position, format!("expected {expected}, found {found}")))
     }
 
     pub(super) fn eat(&mut self, mark: char) -> bool {
-        let found = self.peek() == Kind::Mark(mark);
+        let found = self.peek() == PtxTokenKind::Mark(mark);
         self.at += usize::from(found);
         found
     }
@@ -77,13 +82,13 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
-        let found = self.peek() == Kind::Word(word);
+        let found = self.peek() == PtxTokenKind::Word(word);
         self.at += usize::from(found);
         found
     }
 
     pub(super) fn word(&mut self, expected: &str) -> Parse<&'a str> {
-        if let Kind::Word(word) = self.peek() {
+        if let PtxTokenKind::Word(word) = self.peek() {
             self.at += 1;
             return Ok(word);
         }
@@ -91,7 +96,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn name(&mut self, expected: &str) -> Parse<&'a str> {
-        if let Kind::Name(name) = self.peek() {
+        if let PtxTokenKind::Name(name) = self.peek() {
             self.at += 1;
             return Ok(name);
         }
@@ -99,7 +104,7 @@ impl<'a> Parser<'a> {
     }
 
     fn text(&mut self) -> Parse<String> {
-        if let Kind::Text(text) = self.peek() {
+        if let PtxTokenKind::Text(text) = self.peek() {
             self.at += 1;
             return Ok(unescaped(text));
         }
@@ -118,15 +123,15 @@ impl<'a> Parser<'a> {
 
     pub(super) fn number_u32(&mut self, expected: &str) -> Parse<u32> {
         let position = self.position();
-        let Kind::Integer { value, .. } = self.peek() else { return self.fail(expected) };
+        let PtxTokenKind::Integer { value, .. } = self.peek() else { return self.fail(expected) };
         self.at += 1;
-        u32::try_from(value).map_err(|_| Error::new(position, format!("{value} is too large for {expected}")))
+        u32::try_from(value).map_err(|_| PtxError::new(position, format!("{value} is too large for {expected}")))
     }
 
     /// Runs `inner` one level deeper, unless that is too deep.
     pub(super) fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         if self.depth == MAX_DEPTH {
-            return Err(Error::new(self.position(), format!("nested more than {MAX_DEPTH} deep")));
+            return Err(PtxError::new(self.position(), format!("nested more than {MAX_DEPTH} deep")));
         }
         self.depth += 1;
         let result = inner(self);
@@ -136,15 +141,15 @@ impl<'a> Parser<'a> {
 
     /// Notes an error and goes behind the next `;`, or before the `}` or end that comes first. True if that was
     /// possible.
-    pub(super) fn recover(&mut self, error: Error) -> bool {
+    pub(super) fn recover(&mut self, error: PtxError) -> bool {
         self.errors.push(error);
         if self.errors.len() >= MAX_ERRORS {
             return false;
         }
         loop {
             match self.peek() {
-                Kind::End | Kind::Mark('}') => return self.peek() != Kind::End,
-                Kind::Mark(';') => {
+                PtxTokenKind::End | PtxTokenKind::Mark('}') => return self.peek() != PtxTokenKind::End,
+                PtxTokenKind::Mark(';') => {
                     self.next();
                     return true;
                 }
@@ -155,13 +160,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn module(&mut self) -> Ast {
-        let mut ast = Ast { address_size: 64, ..Ast::default() };
+    fn module(&mut self) -> PtxAst {
+        let mut ast = PtxAst { address_size: 64, ..PtxAst::default() };
         if let Err(error) = self.header(&mut ast) {
             self.errors.push(error);
             return ast;
         }
-        while self.peek() != Kind::End {
+        while self.peek() != PtxTokenKind::End {
             let before = self.at;
             if let Err(error) = self.item(&mut ast) {
                 let go_on = self.recover(error);
@@ -179,15 +184,15 @@ impl<'a> Parser<'a> {
     }
 
     /// `.version`, `.target` and `.address_size`, which come before everything else and in this order.
-    fn header(&mut self, ast: &mut Ast) -> Parse<()> {
+    fn header(&mut self, ast: &mut PtxAst) -> Parse<()> {
         let position = self.position();
         if !self.eat_word("version") {
-            return Err(Error::new(position, "a PTX module begins with `.version`"));
+            return Err(PtxError::new(position, "a PTX module begins with `.version`"));
         }
         let text = self.next().text;
         let parts = text.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         let Some(version) = parts else {
-            return Err(Error::new(position, format!("`{text}` is no version such as 8.0")));
+            return Err(PtxError::new(position, format!("`{text}` is no version such as 8.0")));
         };
         ast.version = version;
         let position = self.position();
@@ -201,7 +206,7 @@ impl<'a> Parser<'a> {
             }
         }
         if ast.target.is_empty() {
-            return Err(Error::new(position, "behind the `.version` of a PTX module comes its `.target`"));
+            return Err(PtxError::new(position, "behind the `.version` of a PTX module comes its `.target`"));
         }
         if self.eat_word("address_size") {
             ast.address_size = self.number_u32("an address size")?;
@@ -209,16 +214,18 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn item(&mut self, ast: &mut Ast) -> Parse<()> {
+    fn item(&mut self, ast: &mut PtxAst) -> Parse<()> {
         if self.eat(';') {
             return Ok(());
         }
         let position = self.position();
-        let Kind::Word(word) = self.peek() else { return self.fail("a directive such as `.visible` or `.func`") };
+        let PtxTokenKind::Word(word) = self.peek() else {
+            return self.fail("a directive such as `.visible` or `.func`");
+        };
         match word {
             "version" | "target" | "address_size" => {
                 let message = "a module begins with `.version`, `.target` and `.address_size`, in this order";
-                return Err(Error::new(position, format!("`.{word}` stands in its place: {message}")));
+                return Err(PtxError::new(position, format!("`.{word}` stands in its place: {message}")));
             }
             "file" => {
                 self.next();
@@ -227,7 +234,7 @@ impl<'a> Parser<'a> {
                 while self.eat(',') {
                     self.next();
                 }
-                ast.items.push(Item::File(index, name));
+                ast.items.push(ModuleItem::File(index, name));
             }
             "section" => {
                 self.next();
@@ -240,12 +247,12 @@ impl<'a> Parser<'a> {
                 self.expect(',')?;
                 let target = self.name("a function")?.to_owned();
                 self.expect(';')?;
-                ast.items.push(Item::Alias(name, target));
+                ast.items.push(ModuleItem::Alias(name, target));
             }
             "pragma" => {
                 self.next();
                 let all = self.pragma()?;
-                ast.items.push(Item::Pragma(all));
+                ast.items.push(ModuleItem::Pragma(all));
             }
             _ => self.symbol(ast)?,
         }
@@ -253,60 +260,60 @@ impl<'a> Parser<'a> {
     }
 
     /// Debug data, a line of tokens each.
-    fn section(&mut self) -> Parse<Item> {
+    fn section(&mut self) -> Parse<ModuleItem> {
         let name = self.next().text.to_owned();
         self.expect('{')?;
         let mut body = Vec::new();
         let mut line = String::new();
         let mut last = self.position().line;
-        while !matches!(self.peek(), Kind::Mark('}') | Kind::End) {
+        while !matches!(self.peek(), PtxTokenKind::Mark('}') | PtxTokenKind::End) {
             let token = self.next();
             if token.position.line != last && !line.is_empty() {
                 body.push(std::mem::take(&mut line));
             }
             last = token.position.line;
-            let glued = matches!(token.kind, Kind::Mark(',' | ':')) || line.is_empty();
+            let glued = matches!(token.kind, PtxTokenKind::Mark(',' | ':')) || line.is_empty();
             line.push_str(if glued { "" } else { " " });
             line.push_str(token.text);
         }
         body.extend((!line.is_empty()).then_some(line));
         self.expect('}')?;
-        Ok(Item::Section(name, body))
+        Ok(ModuleItem::Section(name, body))
     }
 
     /// A variable, a kernel or a function, and who sees it.
-    fn symbol(&mut self, ast: &mut Ast) -> Parse<()> {
+    fn symbol(&mut self, ast: &mut PtxAst) -> Parse<()> {
         let mut linkage = None;
-        while let Kind::Word(word) = self.peek()
-            && let Some((found, _)) = Linkage::ALL.iter().find(|(_, name)| *name == word)
+        while let PtxTokenKind::Word(word) = self.peek()
+            && let Some((found, _)) = SymbolLinkage::ALL.iter().find(|(_, name)| *name == word)
         {
             self.next();
             linkage = Some(*found);
         }
         if self.eat_word("entry") {
             let function = self.function(linkage, true)?;
-            ast.items.push(Item::Function(function));
+            ast.items.push(ModuleItem::Function(function));
         } else if self.eat_word("func") {
             let function = self.function(linkage, false)?;
-            ast.items.push(Item::Function(function));
+            ast.items.push(ModuleItem::Function(function));
         } else {
-            for mut variable in self.variables(Scope::Module)? {
+            for mut variable in self.variables(DeclarationScope::Module)? {
                 variable.linkage = linkage;
-                ast.items.push(Item::Variable(variable));
+                ast.items.push(ModuleItem::Variable(variable));
             }
         }
         Ok(())
     }
 
-    fn function(&mut self, linkage: Option<Linkage>, entry: bool) -> Parse<Function> {
+    fn function(&mut self, linkage: Option<SymbolLinkage>, entry: bool) -> Parse<PtxFunction> {
         if !entry && self.eat_word("attribute") {
             self.attributes()?;
         }
         let mut directives = self.directives()?;
-        let results = if self.peek() == Kind::Mark('(') { self.parameters()? } else { Vec::new() };
+        let results = if self.peek() == PtxTokenKind::Mark('(') { self.parameters()? } else { Vec::new() };
         let position = self.position();
         let name = self.name("a function's name")?.to_owned();
-        let parameters = if self.peek() == Kind::Mark('(') { self.parameters()? } else { Vec::new() };
+        let parameters = if self.peek() == PtxTokenKind::Mark('(') { self.parameters()? } else { Vec::new() };
         directives.extend(self.directives()?);
         let body = if self.eat(';') {
             None
@@ -316,7 +323,7 @@ impl<'a> Parser<'a> {
             self.expect('}')?;
             Some(body)
         };
-        Ok(Function { position, linkage, entry, results, name, parameters, directives, body })
+        Ok(PtxFunction { position, linkage, entry, results, name, parameters, directives, body })
     }
 
     /// `(.managed)` or `(.unified(19, 95))` behind `.attribute`, which mean nothing where the host's memory is the
@@ -342,10 +349,10 @@ impl<'a> Parser<'a> {
     /// `.maxntid 256, 1, 1` and the like.
     pub(super) fn directives(&mut self) -> Parse<Vec<(String, Vec<u64>)>> {
         let mut all = Vec::new();
-        while let Kind::Word(word) = self.peek() {
+        while let PtxTokenKind::Word(word) = self.peek() {
             self.next();
             let mut values = Vec::new();
-            while let Kind::Integer { value, .. } = self.peek() {
+            while let PtxTokenKind::Integer { value, .. } = self.peek() {
                 self.next();
                 values.push(value);
                 if !self.eat(',') {
@@ -357,14 +364,14 @@ impl<'a> Parser<'a> {
         Ok(all)
     }
 
-    pub(super) fn parameters(&mut self) -> Parse<Vec<Variable>> {
+    pub(super) fn parameters(&mut self) -> Parse<Vec<PtxVariable>> {
         self.expect('(')?;
         let mut all = Vec::new();
         if self.eat(')') {
             return Ok(all);
         }
         loop {
-            all.extend(self.variables(Scope::Parameter)?);
+            all.extend(self.variables(DeclarationScope::Parameter)?);
             if !self.eat(',') {
                 self.expect(')')?;
                 return Ok(all);
@@ -373,13 +380,13 @@ impl<'a> Parser<'a> {
     }
 
     /// `.reg .b32 %r<4>, %x;` and all other declarations; a parameter is one and has no semicolon.
-    pub(super) fn variables(&mut self, scope: Scope) -> Parse<Vec<Variable>> {
+    pub(super) fn variables(&mut self, scope: DeclarationScope) -> Parse<Vec<PtxVariable>> {
         let word = self.word("a state space")?;
-        let Some((space, _)) = Space::ALL.iter().find(|(_, name)| *name == word) else {
+        let Some((space, _)) = StateSpace::ALL.iter().find(|(_, name)| *name == word) else {
             self.at -= 1;
             return self.fail("a state space, `.entry` or `.func`");
         };
-        let mut model = Variable {
+        let mut model = PtxVariable {
             position: self.position(),
             linkage: None,
             space: *space,
@@ -392,7 +399,7 @@ impl<'a> Parser<'a> {
             extents: Vec::new(),
             initial: None,
         };
-        while let Kind::Word(word) = self.peek() {
+        while let PtxTokenKind::Word(word) = self.peek() {
             self.next();
             match word {
                 "align" => {
@@ -403,13 +410,13 @@ impl<'a> Parser<'a> {
                     }
                 }
                 "v2" | "v4" => model.lanes = u32::from(word.as_bytes()[1] - b'0'),
-                "ptr" => model.pointer = Some(Pointer { space: None, align: None }),
+                "ptr" => model.pointer = Some(PointerAttribute { space: None, align: None }),
                 "attribute" => self.attributes()?,
-                _ => match (&mut model.pointer, Space::ALL.iter().find(|(_, name)| *name == word)) {
+                _ => match (&mut model.pointer, StateSpace::ALL.iter().find(|(_, name)| *name == word)) {
                     (Some(pointer), Some((space, _))) => pointer.space = Some(*space),
                     _ if !model.ty.is_empty() => {
                         let message = format!("a variable has one type, not both `.{}` and `.{word}`", model.ty);
-                        return Err(Error::new(self.position(), message));
+                        return Err(PtxError::new(self.position(), message));
                     }
                     _ => word.clone_into(&mut model.ty),
                 },
@@ -428,7 +435,7 @@ impl<'a> Parser<'a> {
                 self.expect('>')?;
             }
             while self.eat('[') {
-                let extent = if self.peek() == Kind::Mark(']') { None } else { Some(self.constant()?) };
+                let extent = if self.peek() == PtxTokenKind::Mark(']') { None } else { Some(self.constant()?) };
                 variable.extents.push(extent);
                 self.expect(']')?;
             }
@@ -436,7 +443,7 @@ impl<'a> Parser<'a> {
                 variable.initial = Some(self.initial()?);
             }
             all.push(variable);
-            if scope == Scope::Parameter {
+            if scope == DeclarationScope::Parameter {
                 return Ok(all);
             }
             if !self.eat(',') {
@@ -446,9 +453,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn initial(&mut self) -> Parse<Initial> {
+    fn initial(&mut self) -> Parse<InitialValue> {
         match self.peek() {
-            Kind::Mark('{') => {
+            PtxTokenKind::Mark('{') => {
                 self.next();
                 let mut all = Vec::new();
                 while !self.eat('}') {
@@ -458,13 +465,13 @@ impl<'a> Parser<'a> {
                         break;
                     }
                 }
-                Ok(Initial::List(all))
+                Ok(InitialValue::List(all))
             }
-            Kind::Name(name) => {
+            PtxTokenKind::Name(name) => {
                 self.next();
                 if self.eat('=') {
                     let value = Box::new(self.nested(Self::initial)?);
-                    return Ok(Initial::Field { name: name.to_owned(), value });
+                    return Ok(InitialValue::Field { name: name.to_owned(), value });
                 }
                 let generic = name == "generic" && self.eat('(');
                 let name = if generic { self.name("a variable")? } else { name }.to_owned();
@@ -472,21 +479,21 @@ impl<'a> Parser<'a> {
                     self.expect(')')?;
                 }
                 let offset = self.offset()?;
-                Ok(Initial::Address { name, offset, generic })
+                Ok(InitialValue::Address { name, offset, generic })
             }
             _ => {
                 let value = match self.number()? {
-                    Number::Float(value) => return Ok(Initial::Float(value)),
-                    Number::Integer(value) => value,
+                    ConstantValue::Float(value) => return Ok(InitialValue::Float(value)),
+                    ConstantValue::Integer(value) => value,
                 };
                 if !self.eat('(') {
-                    return Ok(Initial::Integer(value));
+                    return Ok(InitialValue::Integer(value));
                 }
-                let address @ Initial::Address { .. } = self.nested(Self::initial)? else {
+                let address @ InitialValue::Address { .. } = self.nested(Self::initial)? else {
                     return self.fail("the address of a variable");
                 };
                 self.expect(')')?;
-                Ok(Initial::Masked { mask: value, address: Box::new(address) })
+                Ok(InitialValue::Masked { mask: value, address: Box::new(address) })
             }
         }
     }
@@ -494,11 +501,11 @@ impl<'a> Parser<'a> {
     /// `+4` or `-4` or nothing.
     pub(super) fn offset(&mut self) -> Parse<i64> {
         match self.peek() {
-            Kind::Mark('+') => {
+            PtxTokenKind::Mark('+') => {
                 self.next();
                 Ok(self.constant()? as i64)
             }
-            Kind::Mark('-') => Ok(self.constant()? as i64),
+            PtxTokenKind::Mark('-') => Ok(self.constant()? as i64),
             _ => Ok(0),
         }
     }

@@ -1,6 +1,9 @@
 //! The syntax tree as text. What is printed parses to the same tree, positions apart.
 
-use super::ast::{Ast, Float, Function, Initial, Instruction, Item, Linkage, Location, Operand, Statement, Variable};
+use super::ast::{
+    FloatLiteral, InitialValue, LocDirective, ModuleItem, PtxAst, PtxFunction, PtxInstruction, PtxOperand, PtxVariable,
+    Statement, SymbolLinkage,
+};
 use std::fmt::{Display, Formatter, Result, Write};
 
 /// Writes `items` with commas between.
@@ -14,17 +17,17 @@ fn list<T: Display>(f: &mut Formatter<'_>, items: &[T]) -> Result {
     Ok(())
 }
 
-fn linkage(f: &mut Formatter<'_>, linkage: Option<Linkage>) -> Result {
-    match Linkage::ALL.iter().find(|(each, _)| Some(*each) == linkage) {
+fn linkage(f: &mut Formatter<'_>, linkage: Option<SymbolLinkage>) -> Result {
+    match SymbolLinkage::ALL.iter().find(|(each, _)| Some(*each) == linkage) {
         Some((_, name)) => write!(f, ".{name} "),
         None => Ok(()),
     }
 }
 
 /// A string literal. ptxas knows no escaped quote, so whatever is not plain is a number there.
-struct Quoted<'a>(&'a str);
+struct QuotedLiteral<'a>(&'a str);
 
-impl Display for Quoted<'_> {
+impl Display for QuotedLiteral<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_char('"')?;
         for byte in self.0.bytes() {
@@ -39,16 +42,16 @@ impl Display for Quoted<'_> {
 
 fn pragma(f: &mut Formatter<'_>, texts: &[String]) -> Result {
     f.write_str(".pragma ")?;
-    list(f, &texts.iter().map(|text| Quoted(text)).collect::<Vec<_>>())?;
+    list(f, &texts.iter().map(|text| QuotedLiteral(text)).collect::<Vec<_>>())?;
     f.write_str(";\n")
 }
 
-/// `+4`, or `+-4`: assemblers take no other form of a negative offset.
+/// `+4`, or `+-4`, because assemblers take no other form of a negative offset.
 fn offset(f: &mut Formatter<'_>, offset: i64) -> Result {
     if offset == 0 { Ok(()) } else { write!(f, "+{offset}") }
 }
 
-impl Display for Ast {
+impl Display for PtxAst {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         writeln!(f, ".version {}.{}", self.version.0, self.version.1)?;
         if !self.target.is_empty() {
@@ -59,10 +62,10 @@ impl Display for Ast {
         writeln!(f, ".address_size {}", self.address_size)?;
         for item in &self.items {
             match item {
-                Item::Variable(variable) => writeln!(f, "{variable};")?,
-                Item::Function(function) => write!(f, "\n{function}")?,
-                Item::File(index, name) => writeln!(f, ".file {index} {}", Quoted(name))?,
-                Item::Section(name, lines) => {
+                ModuleItem::Variable(variable) => writeln!(f, "{variable};")?,
+                ModuleItem::Function(function) => write!(f, "\n{function}")?,
+                ModuleItem::File(index, name) => writeln!(f, ".file {index} {}", QuotedLiteral(name))?,
+                ModuleItem::Section(name, lines) => {
                     let dot = if name.starts_with('.') { "" } else { "." };
                     writeln!(f, ".section {dot}{name}\n{{")?;
                     for line in lines {
@@ -70,15 +73,15 @@ impl Display for Ast {
                     }
                     writeln!(f, "}}")?;
                 }
-                Item::Alias(name, target) => writeln!(f, ".alias {name}, {target};")?,
-                Item::Pragma(texts) => pragma(f, texts)?,
+                ModuleItem::Alias(name, target) => writeln!(f, ".alias {name}, {target};")?,
+                ModuleItem::Pragma(texts) => pragma(f, texts)?,
             }
         }
         Ok(())
     }
 }
 
-impl Display for Variable {
+impl Display for PtxVariable {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         linkage(f, self.linkage)?;
         write!(f, ".{}", self.space.name())?;
@@ -115,17 +118,17 @@ impl Display for Variable {
     }
 }
 
-impl Display for Initial {
+impl Display for InitialValue {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Initial::List(all) => {
+            InitialValue::List(all) => {
                 f.write_char('{')?;
                 list(f, all)?;
                 f.write_char('}')
             }
-            Initial::Integer(value) => write!(f, "{value}"),
-            Initial::Float(value) => write!(f, "{value}"),
-            Initial::Address { name, offset: bytes, generic } => {
+            InitialValue::Integer(value) => write!(f, "{value}"),
+            InitialValue::Float(value) => write!(f, "{value}"),
+            InitialValue::Address { name, offset: bytes, generic } => {
                 if *generic {
                     write!(f, "generic({name})")?;
                 } else {
@@ -133,17 +136,17 @@ impl Display for Initial {
                 }
                 offset(f, *bytes)
             }
-            Initial::Field { name, value } => write!(f, "{name} = {value}"),
-            Initial::Masked { mask, address } => write!(f, "0x{mask:x}({address})"),
+            InitialValue::Field { name, value } => write!(f, "{name} = {value}"),
+            InitialValue::Masked { mask, address } => write!(f, "0x{mask:x}({address})"),
         }
     }
 }
 
-impl Display for Float {
+impl Display for FloatLiteral {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Float::Single(bits) => write!(f, "0f{bits:08X}"),
-            Float::Double(bits) => write!(f, "0d{bits:016X}"),
+            FloatLiteral::Single(bits) => write!(f, "0f{bits:08X}"),
+            FloatLiteral::Double(bits) => write!(f, "0d{bits:016X}"),
         }
     }
 }
@@ -156,7 +159,7 @@ fn directives(f: &mut Formatter<'_>, directives: &[(String, Vec<u64>)], separato
     Ok(())
 }
 
-impl Display for Function {
+impl Display for PtxFunction {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         linkage(f, self.linkage)?;
         f.write_str(if self.entry { ".entry " } else { ".func " })?;
@@ -222,7 +225,7 @@ fn statements(f: &mut Formatter<'_>, body: &[Statement], depth: usize) -> Result
     Ok(())
 }
 
-impl Display for Location {
+impl Display for LocDirective {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, ".loc {} {} {}", self.file, self.line, self.column)?;
         if let Some((label, bytes)) = &self.function_name {
@@ -236,7 +239,7 @@ impl Display for Location {
     }
 }
 
-impl Display for Instruction {
+impl Display for PtxInstruction {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         if let Some((negated, name)) = &self.guard {
             write!(f, "@{}{name} ", if *negated { "!" } else { "" })?;
@@ -252,36 +255,36 @@ impl Display for Instruction {
     }
 }
 
-impl Display for Operand {
+impl Display for PtxOperand {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Operand::Name(name) => f.write_str(name),
-            Operand::Component(name, component) => write!(f, "{name}.{component}"),
-            Operand::Integer(value) if (*value as i64) < 0 => write!(f, "{}", *value as i64),
-            Operand::Integer(value) => write!(f, "{value}"),
-            Operand::Float(value) => write!(f, "{value}"),
-            Operand::Offset(name, bytes) if *bytes == 0 => write!(f, "{name}+0"),
-            Operand::Offset(name, bytes) => {
+            PtxOperand::Name(name) => f.write_str(name),
+            PtxOperand::Component(name, component) => write!(f, "{name}.{component}"),
+            PtxOperand::Integer(value) if (*value as i64) < 0 => write!(f, "{}", *value as i64),
+            PtxOperand::Integer(value) => write!(f, "{value}"),
+            PtxOperand::Float(value) => write!(f, "{value}"),
+            PtxOperand::Offset(name, bytes) if *bytes == 0 => write!(f, "{name}+0"),
+            PtxOperand::Offset(name, bytes) => {
                 f.write_str(name)?;
                 offset(f, *bytes)
             }
-            Operand::Element { array, index: None, offset } => write!(f, "{array}[{offset}]"),
-            Operand::Element { array, index: Some(index), offset: 0 } => write!(f, "{array}[{index}]"),
-            Operand::Element { array, index: Some(index), offset } => write!(f, "{array}[{index}{offset:+}]"),
-            Operand::Vector(all) => {
+            PtxOperand::Element { array, index: None, offset } => write!(f, "{array}[{offset}]"),
+            PtxOperand::Element { array, index: Some(index), offset: 0 } => write!(f, "{array}[{index}]"),
+            PtxOperand::Element { array, index: Some(index), offset } => write!(f, "{array}[{index}{offset:+}]"),
+            PtxOperand::Vector(all) => {
                 f.write_char('{')?;
                 list(f, all)?;
                 f.write_char('}')
             }
-            Operand::List(all) => {
+            PtxOperand::List(all) => {
                 f.write_char('(')?;
                 list(f, all)?;
                 f.write_char(')')
             }
-            Operand::Pair(a, b) => write!(f, "{a}|{b}"),
-            Operand::Not(a) => write!(f, "!{a}"),
-            Operand::Negative(a) => write!(f, "-{a}"),
-            Operand::Address { base, offset: bytes, more } => {
+            PtxOperand::Pair(a, b) => write!(f, "{a}|{b}"),
+            PtxOperand::Not(a) => write!(f, "!{a}"),
+            PtxOperand::Negative(a) => write!(f, "-{a}"),
+            PtxOperand::Address { base, offset: bytes, more } => {
                 write!(f, "[{base}")?;
                 offset(f, *bytes)?;
                 if !more.is_empty() {

@@ -1,51 +1,53 @@
 //! Bodies: statements, instructions and operands.
 
-use super::ast::{Instruction, Location, Operand, Statement};
-use super::constant::Number;
-use super::lexer::Kind;
-use super::parser::{Parse, Parser, Scope};
-use crate::error::Error;
+use super::ast::{LocDirective, PtxInstruction, PtxOperand, Statement};
+use super::constant::ConstantValue;
+use super::lexer::PtxTokenKind;
+use super::parser::{DeclarationScope, Parse, PtxParser};
+use crate::error::PtxError;
 
-impl Parser<'_> {
+impl PtxParser<'_> {
     /// Statements up to a closing brace, which stays.
     pub(super) fn statements(&mut self) -> Parse<Vec<Statement>> {
         let mut all = Vec::new();
         loop {
             match self.peek() {
-                Kind::Mark('}') => return Ok(all),
-                Kind::End => return self.fail("`}`"),
+                PtxTokenKind::Mark('}') => return Ok(all),
+                PtxTokenKind::End => return self.fail("`}`"),
                 _ => {}
             }
             if let Err(error) = self.statement(&mut all)
                 && !self.recover(error)
             {
-                return Err(self.errors.pop().unwrap_or_else(|| Error::new(self.position(), "too many errors")));
+                return Err(self.errors.pop().unwrap_or_else(|| PtxError::new(self.position(), "too many errors")));
             }
         }
     }
 
     fn statement(&mut self, all: &mut Vec<Statement>) -> Parse<()> {
         match self.peek() {
-            Kind::Mark(';') => {
+            PtxTokenKind::Mark(';') => {
                 self.next();
             }
-            Kind::Mark('{') => {
+            PtxTokenKind::Mark('{') => {
                 self.next();
                 let inner = self.nested(Self::statements)?;
                 self.expect('}')?;
                 all.push(Statement::Block(inner));
             }
-            Kind::Word("loc") => {
+            PtxTokenKind::Word("loc") => {
                 self.next();
                 all.push(Statement::Location(self.location()?));
             }
-            Kind::Word("pragma") => {
+            PtxTokenKind::Word("pragma") => {
                 self.next();
                 let texts = self.pragma()?;
                 all.push(Statement::Pragma(texts));
             }
-            Kind::Word(_) => all.extend(self.variables(Scope::Body)?.into_iter().map(Statement::Variable)),
-            Kind::Name(name) if self.peek_second() == Kind::Mark(':') => {
+            PtxTokenKind::Word(_) => {
+                all.extend(self.variables(DeclarationScope::Body)?.into_iter().map(Statement::Variable))
+            }
+            PtxTokenKind::Name(name) if self.peek_second() == PtxTokenKind::Mark(':') => {
                 let position = self.position();
                 self.next();
                 self.next();
@@ -56,16 +58,16 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What a label names if that is no instruction.
+    /// Returns what a label names if that is no instruction.
     fn labelled(&mut self, name: &str) -> Parse<Option<Statement>> {
-        let Kind::Word(word @ ("calltargets" | "branchtargets" | "callprototype")) = self.peek() else {
+        let PtxTokenKind::Word(word @ ("calltargets" | "branchtargets" | "callprototype")) = self.peek() else {
             return Ok(None);
         };
         self.next();
         if word == "callprototype" {
-            let results = if self.peek() == Kind::Mark('(') { self.parameters()? } else { Vec::new() };
+            let results = if self.peek() == PtxTokenKind::Mark('(') { self.parameters()? } else { Vec::new() };
             self.name("`_`")?;
-            let parameters = if self.peek() == Kind::Mark('(') { self.parameters()? } else { Vec::new() };
+            let parameters = if self.peek() == PtxTokenKind::Mark('(') { self.parameters()? } else { Vec::new() };
             let directives = self.directives()?;
             self.expect(';')?;
             return Ok(Some(Statement::Prototype { name: name.to_owned(), results, parameters, directives }));
@@ -85,9 +87,9 @@ impl Parser<'_> {
         Ok((self.number_u32("a file index")?, self.number_u32("a line")?, self.number_u32("a column")?))
     }
 
-    fn location(&mut self) -> Parse<Location> {
+    fn location(&mut self) -> Parse<LocDirective> {
         let (file, line, column) = self.place()?;
-        let mut location = Location { file, line, column, function_name: None, inlined_at: None };
+        let mut location = LocDirective { file, line, column, function_name: None, inlined_at: None };
         while self.eat(',') {
             match self.name("`function_name` or `inlined_at`")? {
                 "function_name" => {
@@ -101,7 +103,7 @@ impl Parser<'_> {
         Ok(location)
     }
 
-    fn instruction(&mut self) -> Parse<Instruction> {
+    fn instruction(&mut self) -> Parse<PtxInstruction> {
         let guard = if self.eat('@') {
             let negated = self.eat('!');
             Some((negated, self.name("a predicate")?.to_owned()))
@@ -111,15 +113,15 @@ impl Parser<'_> {
         let position = self.position();
         let opcode = self.name("an instruction")?.to_owned();
         let mut modifiers = Vec::new();
-        while let Kind::Word(word) = self.peek() {
+        while let PtxTokenKind::Word(word) = self.peek() {
             self.next();
             modifiers.push(word.to_owned());
         }
         let mut operands = Vec::new();
         while !self.eat(';') {
-            // What a call passes stands in parentheses, and so may a constant elsewhere.
+            // Arguments of a call stand in parentheses, and so may a constant elsewhere.
             if opcode == "call" && self.eat('(') {
-                operands.push(Operand::List(self.operands_until(')')?));
+                operands.push(PtxOperand::List(self.operands_until(')')?));
             } else {
                 operands.push(self.operand()?);
             }
@@ -128,10 +130,10 @@ impl Parser<'_> {
                 break;
             }
         }
-        Ok(Instruction { position, guard, opcode, modifiers, operands })
+        Ok(PtxInstruction { position, guard, opcode, modifiers, operands })
     }
 
-    fn operands_until(&mut self, close: char) -> Parse<Vec<Operand>> {
+    fn operands_until(&mut self, close: char) -> Parse<Vec<PtxOperand>> {
         let mut all = Vec::new();
         if self.eat(close) {
             return Ok(all);
@@ -145,18 +147,18 @@ impl Parser<'_> {
         }
     }
 
-    fn operand(&mut self) -> Parse<Operand> {
+    fn operand(&mut self) -> Parse<PtxOperand> {
         let first = self.operand_alone()?;
         if self.eat('|') {
-            return Ok(Operand::Pair(Box::new(first), Box::new(self.operand_alone()?)));
+            return Ok(PtxOperand::Pair(Box::new(first), Box::new(self.operand_alone()?)));
         }
         Ok(first)
     }
 
-    /// What follows `array[`.
-    fn element(&mut self, array: String) -> Parse<Operand> {
+    /// Returns what follows `array[`.
+    fn element(&mut self, array: String) -> Parse<PtxOperand> {
         let index = match self.peek() {
-            Kind::Name(name) => {
+            PtxTokenKind::Name(name) => {
                 self.next();
                 Some(name.to_owned())
             }
@@ -164,46 +166,46 @@ impl Parser<'_> {
         };
         let offset = if index.is_some() { self.offset()? } else { self.constant()? as i64 };
         self.expect(']')?;
-        Ok(Operand::Element { array, index, offset })
+        Ok(PtxOperand::Element { array, index, offset })
     }
 
-    fn operand_alone(&mut self) -> Parse<Operand> {
+    fn operand_alone(&mut self) -> Parse<PtxOperand> {
         match self.peek() {
-            Kind::Name(name) => {
+            PtxTokenKind::Name(name) => {
                 self.next();
                 let name = name.to_owned();
-                if let Kind::Word(component) = self.peek() {
+                if let PtxTokenKind::Word(component) = self.peek() {
                     self.next();
-                    return Ok(Operand::Component(name, component.to_owned()));
+                    return Ok(PtxOperand::Component(name, component.to_owned()));
                 }
                 if self.eat('[') {
                     return self.element(name);
                 }
-                if matches!(self.peek(), Kind::Mark('+' | '-')) {
-                    return Ok(Operand::Offset(name, self.offset()?));
+                if matches!(self.peek(), PtxTokenKind::Mark('+' | '-')) {
+                    return Ok(PtxOperand::Offset(name, self.offset()?));
                 }
-                Ok(Operand::Name(name))
+                Ok(PtxOperand::Name(name))
             }
-            Kind::Mark('!') if matches!(self.peek_second(), Kind::Name(_)) => {
+            PtxTokenKind::Mark('!') if matches!(self.peek_second(), PtxTokenKind::Name(_)) => {
                 self.next();
-                Ok(Operand::Not(Box::new(self.nested(Self::operand_alone)?)))
+                Ok(PtxOperand::Not(Box::new(self.nested(Self::operand_alone)?)))
             }
-            Kind::Mark('-') if matches!(self.peek_second(), Kind::Name(_)) => {
+            PtxTokenKind::Mark('-') if matches!(self.peek_second(), PtxTokenKind::Name(_)) => {
                 self.next();
-                Ok(Operand::Negative(Box::new(self.nested(Self::operand_alone)?)))
+                Ok(PtxOperand::Negative(Box::new(self.nested(Self::operand_alone)?)))
             }
-            Kind::Mark('{') => {
+            PtxTokenKind::Mark('{') => {
                 self.next();
-                Ok(Operand::Vector(self.operands_until('}')?))
+                Ok(PtxOperand::Vector(self.operands_until('}')?))
             }
-            Kind::Mark('[') => {
+            PtxTokenKind::Mark('[') => {
                 self.next();
                 let base = match self.peek() {
-                    Kind::Name(name) => {
+                    PtxTokenKind::Name(name) => {
                         self.next();
-                        Operand::Name(name.to_owned())
+                        PtxOperand::Name(name.to_owned())
                     }
-                    _ => Operand::Integer(self.constant()?),
+                    _ => PtxOperand::Integer(self.constant()?),
                 };
                 let offset = self.offset()?;
                 let mut more = Vec::new();
@@ -211,11 +213,11 @@ impl Parser<'_> {
                     more.push(self.nested(Self::operand)?);
                 }
                 self.expect(']')?;
-                Ok(Operand::Address { base: Box::new(base), offset, more })
+                Ok(PtxOperand::Address { base: Box::new(base), offset, more })
             }
             _ => Ok(match self.number()? {
-                Number::Integer(value) => Operand::Integer(value),
-                Number::Float(value) => Operand::Float(value),
+                ConstantValue::Integer(value) => PtxOperand::Integer(value),
+                ConstantValue::Float(value) => PtxOperand::Float(value),
             }),
         }
     }

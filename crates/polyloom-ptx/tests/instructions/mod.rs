@@ -81,8 +81,8 @@ pub(crate) fn triples(of: &[u64]) -> [Vec<u64>; 3] {
     all
 }
 
-/// What one instruction makes of columns of operands. It is written with `%d`, `%a`, `%b`, `%c`; a type of `pred`
-/// stands for the lowest bit. `also` is a second result, of 32 bits.
+/// Returns what one instruction makes of columns of operands. It is written with `%d`, `%a`, `%b`, `%c`; a type of
+/// `pred` stands for the lowest bit. `also` is a second result, of 32 bits.
 pub(crate) fn evaluate(instruction: &str, result: &str, operands: &[(&str, &[u64])]) -> Vec<u64> {
     let count = operands[0].1.len();
     let mut text = String::from(".version 8.6\n.target sm_100\n.visible .entry k(.param .u64 out");

@@ -9,7 +9,7 @@ struct Table {
     name: &'static str,
     numbers: Vec<f64>,
     sign: u64,
-    /// What a NaN becomes.
+    /// Holds what a NaN becomes.
     nan: u64,
 }
 

@@ -18,7 +18,7 @@ const MAGIC: [u8; 8] = *b"PLcache1";
 const HEADER_BYTES: usize = MAGIC.len() + 32;
 /// Entries larger than this are not kept.
 const MAX_ENTRY_BYTES: usize = 256 << 20;
-/// How stale the time of last use may be; below it, using an entry writes nothing.
+/// Says how stale the time of last use may be; below it, using an entry writes nothing.
 const USE_RESOLUTION: Duration = Duration::from_secs(3600);
 /// Unfinished files this old are of writers that died.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -103,7 +103,7 @@ impl DiskCache {
             .and_then(|()| file.write_all(&checksum(key, content)))
             .and_then(|()| file.write_all(content));
         if written.is_ok() {
-            // The file is not flushed to the disk: after a crash its checksum tells.
+            // The file is not flushed to the disk, because after a crash its checksum tells.
             let _ = file.persist(&path);
         }
     }
@@ -129,7 +129,7 @@ impl DiskCache {
                 }
             }
         }
-        // Other processes write too: look again after a part of what is left.
+        // Other processes write too, so that we look again after a part of what is left.
         self.allowance.store(self.max_bytes.saturating_sub(total) / 4, Ordering::Relaxed);
     }
 
@@ -157,7 +157,7 @@ impl DiskCache {
     }
 }
 
-/// How names of unfinished files begin.
+/// Says how names of unfinished files begin.
 const TEMPORARY: &str = ".unfinished-";
 
 struct EntryFile {

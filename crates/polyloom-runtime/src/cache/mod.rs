@@ -10,7 +10,7 @@ mod disk;
 use crate::background::{self, JobKind};
 use crate::fork::PerProcess;
 use disk::DiskCache;
-use polyloom_codegen::{Backend, LoadedCode, Object, Variant};
+use polyloom_codegen::{Backend, CodeObject, CodeVariant, LoadedCode};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,13 +30,13 @@ pub enum CacheError {
     /// `POLYLOOM_CACHE` is neither of its values.
     #[error("POLYLOOM_CACHE is `{value}`; it may be 0 or 1")]
     Switch {
-        /// What it is.
+        /// Holds what it is.
         value: String,
     },
     /// `POLYLOOM_CACHE_BYTES` is no number of bytes.
     #[error("POLYLOOM_CACHE_BYTES is `{value}`; it must be a number of bytes")]
     Size {
-        /// What it is.
+        /// Holds what it is.
         value: String,
     },
 }
@@ -44,30 +44,30 @@ pub enum CacheError {
 /// Compiled code in memory and, optionally, on disk.
 pub struct CodeCache {
     disk: Option<Arc<DiskCache>>,
-    memory: PerProcess<Mutex<Memory>>,
+    memory: PerProcess<Mutex<MemoryCache>>,
 }
 
 #[derive(Default)]
-struct Memory {
-    entries: FxHashMap<CacheKey, Entry>,
+struct MemoryCache {
+    entries: FxHashMap<CacheKey, CacheEntry>,
     n_bytes: usize,
     /// Counts uses, to tell which entry was used last.
     clock: u64,
 }
 
-struct Entry {
-    object: Arc<Object>,
+struct CacheEntry {
+    object: Arc<CodeObject>,
     /// The code, if some kernel still has it.
     loaded: Option<Weak<dyn LoadedCode>>,
     used: u64,
 }
 
-/// What the cache has of an entry.
-pub(crate) enum Cached {
+/// Describes what the cache has of an entry.
+pub(crate) enum CacheLookup {
     /// Code that some kernel is using.
     Loaded(Arc<dyn LoadedCode>),
     /// An object to load.
-    Object(Arc<Object>),
+    Object(Arc<CodeObject>),
 }
 
 impl CodeCache {
@@ -116,17 +116,17 @@ impl CodeCache {
         })
     }
 
-    /// Where entries are kept on disk, if they are.
+    /// Returns where entries are kept on disk, if they are.
     pub fn directory(&self) -> Option<&Path> {
         self.disk.as_ref().map(|disk| disk.directory())
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, MemoryCache> {
         self.memory.get().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What there is under `key`.
-    pub(crate) fn get(&self, key: &CacheKey) -> Option<Cached> {
+    /// Returns what there is under `key`.
+    pub(crate) fn get(&self, key: &CacheKey) -> Option<CacheLookup> {
         {
             let mut memory = self.memory();
             memory.clock += 1;
@@ -134,28 +134,28 @@ impl CodeCache {
             if let Some(entry) = memory.entries.get_mut(key) {
                 entry.used = clock;
                 let loaded = entry.loaded.as_ref().and_then(Weak::upgrade);
-                return Some(loaded.map_or_else(|| Cached::Object(entry.object.clone()), Cached::Loaded));
+                return Some(loaded.map_or_else(|| CacheLookup::Object(entry.object.clone()), CacheLookup::Loaded));
             }
         }
-        let object = Arc::new(Object { bytes: self.disk.as_ref()?.read(key)? });
+        let object = Arc::new(CodeObject { bytes: self.disk.as_ref()?.read(key)? });
         self.memory().insert(*key, object.clone());
-        Some(Cached::Object(object))
+        Some(CacheLookup::Object(object))
     }
 
-    /// Whether something is under `key`, as far as can be told without reading it.
+    /// Returns true if something is under `key`, as far as can be told without reading it.
     pub(crate) fn contains(&self, key: &CacheKey) -> bool {
         self.memory().entries.contains_key(key) || self.disk.as_ref().is_some_and(|disk| disk.contains(key))
     }
 
     /// Keeps an object; the disk is written in the background.
-    pub(crate) fn put(&self, key: CacheKey, object: Arc<Object>) {
+    pub(crate) fn put(&self, key: CacheKey, object: Arc<CodeObject>) {
         self.memory().insert(key, object.clone());
         if let Some(disk) = self.disk.clone() {
             background::submit(JobKind::Write, move || disk.write(&key, &object.bytes));
         }
     }
 
-    /// What `make` makes of the inputs that `parts` spell, from the cache if it has been made before.
+    /// Returns what `make` makes of the inputs that `parts` spell, from the cache if it has been made before.
     ///
     /// # Errors
     ///
@@ -168,11 +168,11 @@ impl CodeCache {
             hasher.update(part.as_bytes());
         }
         let key = *hasher.finalize().as_bytes();
-        if let Some(Cached::Object(object)) = self.get(&key) {
+        if let Some(CacheLookup::Object(object)) = self.get(&key) {
             return Ok(object.bytes.clone());
         }
         let bytes = make()?;
-        self.put(key, Arc::new(Object { bytes: bytes.clone() }));
+        self.put(key, Arc::new(CodeObject { bytes: bytes.clone() }));
         Ok(bytes)
     }
 
@@ -192,12 +192,12 @@ impl CodeCache {
     }
 }
 
-impl Memory {
-    fn insert(&mut self, key: CacheKey, object: Arc<Object>) {
+impl MemoryCache {
+    fn insert(&mut self, key: CacheKey, object: Arc<CodeObject>) {
         self.remove(&key);
         self.clock += 1;
         self.n_bytes += object.bytes.len();
-        self.entries.insert(key, Entry { object, loaded: None, used: self.clock });
+        self.entries.insert(key, CacheEntry { object, loaded: None, used: self.clock });
         while self.n_bytes > MEMORY_BYTES
             && let Some(oldest) = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key)
         {
@@ -213,7 +213,7 @@ impl Memory {
 }
 
 /// The address of a kernel's code from a back end, for a variant.
-pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &Variant) -> CacheKey {
+pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &CodeVariant) -> CacheKey {
     let mut hasher = blake3::Hasher::new();
     let mut text = |text: &str| {
         hasher.update(&(text.len() as u64).to_le_bytes());
@@ -239,7 +239,7 @@ pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &Varia
 mod tests {
     use super::*;
 
-    /// Where the cache is with these variables set, or why there is none.
+    /// Returns where the cache is with these variables set, or why there is none.
     fn directory(variables: &[(&str, &str)]) -> Result<Option<PathBuf>, String> {
         let variable = |name: &str| variables.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into());
         let cache = CodeCache::from_variables(variable).map_err(|error| error.to_string())?;

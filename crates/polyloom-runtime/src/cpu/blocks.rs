@@ -12,7 +12,7 @@ use std::cell::RefCell;
 const MAX_BLOCK_SIZE: u64 = polyloom_ir::arch::MAX_BLOCK_SIZE as u64;
 /// Most memory of a block; the interpreter runs kernels whose blocks need more.
 const MAX_BLOCK_BYTES: u64 = 1 << 28;
-/// Most memory of all blocks that run at the same time: there are no more of them than have room in it.
+/// Most memory of all blocks that run at the same time, because there are no more of them than have room in it.
 const MAX_LAUNCH_BYTES: u64 = 1 << 30;
 /// Most memory that a thread keeps for the next launch.
 const MAX_SPARE_BYTES: usize = 1 << 24;
@@ -20,16 +20,16 @@ const MAX_SPARE_BYTES: usize = 1 << 24;
 /// A cache line of a block's memory.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u64; 8]);
+struct CacheLine([u64; 8]);
 
-const LINE_BYTES: u64 = size_of::<Line>() as u64;
+const LINE_BYTES: u64 = size_of::<CacheLine>() as u64;
 
 thread_local! {
     /// The memory that this thread's last launch of blocks used.
-    static SPARE: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<CacheLine>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a launch of blocks gives each thread that takes part.
+/// Describes what a launch of blocks gives each thread that takes part.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockRun {
     pub(crate) launch: BlockLaunch,
@@ -37,15 +37,16 @@ pub(crate) struct BlockRun {
     pub(crate) rank: u8,
     /// The words behind the arguments, where addresses count from the beginning of the memory.
     words: Vec<u64>,
-    /// Which of them are addresses.
+    /// Says which of them are addresses.
     addresses: Vec<usize>,
     n_lines: usize,
-    /// Where in the memory a thread whose check fails leaves its number.
+    /// The place where in the memory a thread whose check fails leaves its number.
     failed: Option<u64>,
 }
 
 impl BlockRun {
-    /// What a kernel is given that has these parameters at its end; `None` if its code is not for such a launch.
+    /// Returns what a kernel is given that has these parameters at its end; `None` if its code is not for such a
+    /// launch.
     pub(crate) fn new(plan: &BlockPlan, kernel: &Function, launch: BlockLaunch, rank: u8) -> Option<BlockRun> {
         let grid = &launch.grid;
         let fits = (1..=MAX_BLOCK_SIZE).contains(&grid.block_size())
@@ -90,7 +91,7 @@ impl BlockRun {
 
     /// The memory that each of them needs.
     pub(crate) fn n_bytes(&self) -> usize {
-        self.n_lines * size_of::<Line>()
+        self.n_lines * size_of::<CacheLine>()
     }
 
     /// The memory of a thread that takes part, and its arguments; `None` if there is not as much.
@@ -98,7 +99,7 @@ impl BlockRun {
         let mut lines = SPARE.with(|spare| spare.take());
         if lines.len() < self.n_lines {
             lines.try_reserve_exact(self.n_lines - lines.len()).ok()?;
-            lines.resize(self.n_lines, Line([0; 8]));
+            lines.resize(self.n_lines, CacheLine([0; 8]));
         }
         let base = lines.as_mut_ptr() as u64;
         let mut words = Vec::with_capacity(arguments.len() + self.words.len());
@@ -120,7 +121,7 @@ impl BlockRun {
 
 /// The memory of one block after another, and the arguments that lead to it.
 pub(crate) struct BlockMemory {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     pub(crate) words: Vec<u64>,
     failed: Option<u64>,
 }
@@ -140,14 +141,14 @@ impl BlockMemory {
 impl Drop for BlockMemory {
     fn drop(&mut self) {
         let mut lines = std::mem::take(&mut self.lines);
-        if lines.len() * size_of::<Line>() <= MAX_SPARE_BYTES {
+        if lines.len() * size_of::<CacheLine>() <= MAX_SPARE_BYTES {
             // A thread that ends has no spare memory any more.
             let _ = SPARE.try_with(|spare| spare.swap(&RefCell::new(std::mem::take(&mut lines))));
         }
     }
 }
 
-/// What holds of the parameters that launches of blocks make, in order.
+/// Returns what holds of the parameters that launches of blocks make, in order.
 pub(crate) fn facts(plan: &BlockPlan) -> Vec<ArrayFacts> {
     plan.params.iter().map(fact).collect()
 }
@@ -178,10 +179,10 @@ fn first(extents: &[u32]) -> [Option<u32>; MAX_AXES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use polyloom_ir::interp::Grid;
+    use polyloom_ir::LaunchConfig;
 
     fn run(n_lines: usize) -> BlockRun {
-        let grid = Grid { grid: [1; 3], block: [1; 3], shared_bytes: 0 };
+        let grid = LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0 };
         let launch = BlockLaunch { grid, shape: [1; MAX_DIMS] };
         BlockRun { launch, rank: 1, words: Vec::new(), addresses: Vec::new(), n_lines, failed: None }
     }

@@ -5,9 +5,9 @@
 //! zero, and what helpers have added up is added to the arrays when all are done. That pays where the arrays are small
 //! beside the work.
 
-use crate::args::Params;
+use crate::args::KernelParams;
 use polyloom_codegen::ArgLayout;
-use polyloom_ir::op::Group;
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Function, Imm, Op, Scalar, Type};
 use smallvec::SmallVec;
 
@@ -19,12 +19,12 @@ const SHARE: f32 = 0.25;
 /// The arrays that a kernel only adds to.
 #[derive(Clone, Debug)]
 pub(crate) struct SummedArrays {
-    arrays: SmallVec<[Summed; 4]>,
+    arrays: SmallVec<[SummedArray; 4]>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Summed {
-    /// Where the argument begins in the block.
+struct SummedArray {
+    /// The place where the argument begins in the block.
     word: usize,
     n_dims: u8,
     elem: Scalar,
@@ -33,7 +33,7 @@ struct Summed {
 impl SummedArrays {
     /// `None` if some update of the kernel is no sum, or of an array that the kernel accesses in another way, or of
     /// one whose elements are not added here.
-    pub(crate) fn of(kernel: &Function, params: &Params) -> Option<SummedArrays> {
+    pub(crate) fn of(kernel: &Function, params: &KernelParams) -> Option<SummedArrays> {
         let mut is_summed = vec![false; kernel.params().len()];
         let mut used = vec![false; kernel.values.len()];
         kernel.walk(kernel.body, &mut |_, data| {
@@ -41,7 +41,7 @@ impl SummedArrays {
         });
         let mut all_are_sums = true;
         kernel.walk(kernel.body, &mut |_, data| {
-            if data.op.info().group == Group::Atomic {
+            if data.op.info().group == OpGroup::Atomic {
                 let is_sum = matches!(data.op, Op::AtomicAdd | Op::AtomicSub) && data.imm == Imm::None;
                 let is_used = data.results.iter().any(|result| used[result.as_u32() as usize]);
                 match kernel.param_index(data.operands[0]) {
@@ -51,7 +51,7 @@ impl SummedArrays {
             }
         });
         kernel.walk(kernel.body, &mut |_, data| {
-            let accesses = data.op.info().group == Group::Array && data.op != Op::Dim;
+            let accesses = data.op.info().group == OpGroup::Array && data.op != Op::Dim;
             let param = data.operands.first().and_then(|&array| kernel.param_index(array));
             all_are_sums &= !(accesses && param.is_some_and(|param| is_summed[param]));
         });
@@ -59,24 +59,24 @@ impl SummedArrays {
             kernel.params().iter().enumerate().filter(|&(param, _)| is_summed[param]).map(|(param, &value)| {
                 match (kernel.ty(value), params.layout().offsets.get(param)) {
                     (Type::Array { elem: elem @ (Scalar::F32 | Scalar::F64), ndim, .. }, Some(&offset)) => {
-                        Some(Summed { word: offset as usize / 8, n_dims: ndim, elem })
+                        Some(SummedArray { word: offset as usize / 8, n_dims: ndim, elem })
                     }
                     _ => None,
                 }
             });
-        let arrays: SmallVec<[Summed; 4]> = arrays.collect::<Option<_>>()?;
+        let arrays: SmallVec<[SummedArray; 4]> = arrays.collect::<Option<_>>()?;
         all_are_sums.then_some(SummedArrays { arrays })
     }
 
-    /// How many helpers may have copies in a launch of so much work.
+    /// Returns the number of helpers that may have copies in a launch of so much work.
     pub(crate) fn n_helpers(&self, words: &[u64], ns: f32) -> usize {
         let Some(bytes) = self.arrays.iter().map(|array| array.bytes(words)).sum::<Option<u64>>() else { return 0 };
         (SHARE * ns / (NS_PER_BYTE * bytes as f32 + 1.0)) as usize
     }
 }
 
-impl Summed {
-    /// How many bytes the array has, if it is dense.
+impl SummedArray {
+    /// Returns the number of bytes the array has, if it is dense.
     fn bytes(&self, words: &[u64]) -> Option<u64> {
         let extent = |axis: u8| words.get(self.word + ArgLayout::extent(axis) as usize / 8).copied();
         let stride = |axis: u8| words.get(self.word + ArgLayout::stride(self.n_dims, axis) as usize / 8).copied();
@@ -93,33 +93,33 @@ impl Summed {
 }
 
 /// The copies of one helper.
-pub(crate) struct Copies {
+pub(crate) struct HelperCopies {
     /// The argument block with the copies in place of the arrays.
     pub(crate) words: Vec<u64>,
-    sums: Vec<Sums>,
+    sums: Vec<ArraySums>,
 }
 
-enum Sums {
+enum ArraySums {
     F32(Vec<f32>),
     F64(Vec<f64>),
 }
 
-impl Copies {
+impl HelperCopies {
     /// Copies of zeros. `None` if there is no memory for them, or an array is not dense.
-    pub(crate) fn new(arrays: &SummedArrays, words: &[u64]) -> Option<Copies> {
-        let mut copies = Copies { words: words.to_vec(), sums: Vec::new() };
+    pub(crate) fn new(arrays: &SummedArrays, words: &[u64]) -> Option<HelperCopies> {
+        let mut copies = HelperCopies { words: words.to_vec(), sums: Vec::new() };
         for array in &arrays.arrays {
             let n = (array.bytes(words)? / u64::from(array.elem.bytes())) as usize;
             let (sums, address) = match array.elem {
                 Scalar::F64 => {
                     let mut sums = zeros::<f64>(n)?;
                     let address = sums.as_mut_ptr() as u64;
-                    (Sums::F64(sums), address)
+                    (ArraySums::F64(sums), address)
                 }
                 _ => {
                     let mut sums = zeros::<f32>(n)?;
                     let address = sums.as_mut_ptr() as u64;
-                    (Sums::F32(sums), address)
+                    (ArraySums::F32(sums), address)
                 }
             };
             *copies.words.get_mut(array.word)? = address;
@@ -139,8 +139,8 @@ impl Copies {
             // SAFETY: dense arrays of as many elements as the copies have, which the caller vouches for.
             unsafe {
                 match sums {
-                    Sums::F32(sums) => add(base as *mut f32, sums),
-                    Sums::F64(sums) => add(base as *mut f64, sums),
+                    ArraySums::F32(sums) => add(base as *mut f32, sums),
+                    ArraySums::F64(sums) => add(base as *mut f64, sums),
                 }
             }
         }

@@ -7,26 +7,26 @@ use polyloom_ir::{FuncId, Function, Imm, Inst, InstData, Module, Op, Region};
 
 /// Iterations assumed of a loop whose count is not in the code.
 const UNKNOWN_TRIPS: f32 = 16.0;
-/// Threads that may take longer than this by their code alone are not steady: branches and early exits then decide how
-/// much of it runs.
+/// Threads that may take longer than this by their code alone are not steady, because branches and early exits then
+/// decide how much of it runs.
 const LONGEST_STEADY_NS: f32 = 10_000.0;
 /// Calls deeper than this are taken for one operation; HIR has no recursion, so it only bounds the walk.
 const MAX_DEPTH: u32 = 8;
 
-/// What one thread costs.
+/// Describes what one thread costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Cost {
+pub(crate) struct ThreadCost {
     /// Estimated nanoseconds in code of the quick tier.
     pub(crate) ns: f32,
-    /// Whether no launch takes much longer a thread than another: the code is short, with no loop whose count depends
-    /// on arguments or data.
+    /// True if no launch takes much longer a thread than another, because the code is short, with no loop whose count
+    /// depends on arguments or data.
     pub(crate) steady: bool,
 }
 
-impl Cost {
+impl ThreadCost {
     /// The cost of one thread of `kernel`.
-    pub(crate) fn of(module: &Module, kernel: FuncId) -> Cost {
-        let mut cost = Cost { ns: 1.0, steady: true };
+    pub(crate) fn of(module: &Module, kernel: FuncId) -> ThreadCost {
+        let mut cost = ThreadCost { ns: 1.0, steady: true };
         if let Some(function) = module.functions.get(kernel) {
             cost.add_region(module, function, function.body, 1.0, 0);
         }
@@ -87,14 +87,14 @@ fn constant_trips(function: &Function, data: &InstData) -> Option<f32> {
 
 /// Throughput of an op in scalar code of the quick tier, roughly.
 fn nanoseconds(op: Op) -> f32 {
-    use polyloom_ir::op::Group;
+    use polyloom_ir::op::OpGroup;
     match (op, op.info().group) {
         (Op::Div | Op::Mod | Op::Sqrt, _) => 4.0,
         (Op::ArrayLoad | Op::ArrayStore, _) => 0.7,
         (Op::Print, _) => 500.0,
-        (_, Group::Atomic) => 5.0,
+        (_, OpGroup::Atomic) => 5.0,
         // Pipelines run those that are not expanded into a call.
-        (_, Group::Random) => 10.0,
+        (_, OpGroup::Random) => 10.0,
         _ => 0.3,
     }
 }

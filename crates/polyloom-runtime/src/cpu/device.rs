@@ -5,10 +5,10 @@ use crate::background;
 use crate::cache::{CacheError, CodeCache};
 use polyloom_codegen::Backend;
 use polyloom_ir::Op;
-use polyloom_ir::interp::{GlobalSums, Observed};
+use polyloom_ir::interp::{GlobalSums, ObservedOp};
 use std::sync::Arc;
 
-/// How a kernel is executed.
+/// Describes how a kernel is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tier {
     /// The interpreter, the definition of what kernels mean. Slow, and on the calling thread alone.
@@ -19,7 +19,7 @@ pub enum Tier {
     Optimized,
 }
 
-/// Which tier runs.
+/// Says which tier runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum TierPolicy {
     /// Quick code first, optimised code once a kernel turns out to be hot.
@@ -49,13 +49,13 @@ pub enum DeviceError {
     /// `POLYLOOM_TIER` is none of its values.
     #[error("POLYLOOM_TIER is `{value}`; it may be `auto`, `interp`, `0` or `1`")]
     UnknownTier {
-        /// What it is.
+        /// Holds what it is.
         value: String,
     },
     /// `POLYLOOM_NUM_THREADS` is no number of threads.
     #[error("POLYLOOM_NUM_THREADS is `{value}`; it must be a number from 1 to {MAX_THREADS}")]
     BadThreadCount {
-        /// What it is.
+        /// Holds what it is.
         value: String,
     },
     /// The code cache is configured wrongly.
@@ -74,16 +74,16 @@ pub struct CpuDevice {
     cache: CodeCache,
     interpreted_sums: GlobalSums,
     most_interpreted_steps: Option<u64>,
-    observer: Option<Arc<dyn Observer>>,
+    observer: Option<Arc<dyn LaunchObserver>>,
 }
 
 /// Watches what the interpreter does.
-pub trait Observer: Send + Sync {
-    /// Whether it is to be told of this op, a scalar one of one result.
+pub trait LaunchObserver: Send + Sync {
+    /// Returns true if it is to be told of this op, a scalar one of one result.
     fn watches(&self, op: Op) -> bool;
 
     /// One has been executed, on the thread that launches.
-    fn observe(&self, observed: &Observed<'_>);
+    fn observe(&self, observed: &ObservedOp<'_>);
 }
 
 impl CpuDevice {
@@ -148,12 +148,12 @@ impl CpuDevice {
 
     /// The device whose interpreter tells of what it does.
     #[must_use]
-    pub fn with_observer(self, observer: Arc<dyn Observer>) -> CpuDevice {
+    pub fn with_observer(self, observer: Arc<dyn LaunchObserver>) -> CpuDevice {
         CpuDevice { observer: Some(observer), ..self }
     }
 
     /// Who is told of what its interpreter does.
-    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+    pub(crate) fn observer(&self) -> Option<&dyn LaunchObserver> {
         self.observer.as_deref()
     }
 
@@ -162,7 +162,7 @@ impl CpuDevice {
         self.most_interpreted_steps
     }
 
-    /// How its interpreter adds to global memory.
+    /// Returns how its interpreter adds to global memory.
     pub(crate) fn interpreted_sums(&self) -> GlobalSums {
         self.interpreted_sums
     }
@@ -172,7 +172,7 @@ impl CpuDevice {
         &self.cache
     }
 
-    /// Which tier runs.
+    /// Returns which tier runs.
     pub fn policy(&self) -> TierPolicy {
         self.policy
     }

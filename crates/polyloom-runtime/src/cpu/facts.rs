@@ -6,8 +6,8 @@
 
 use super::copies::SummedArrays;
 use super::pool::n_cores;
-use crate::args::{ArgBlock, Params};
-use polyloom_codegen::{ArgLayout, ArrayFacts, Facts};
+use crate::args::{ArgBlock, KernelParams};
+use polyloom_codegen::{ArgFacts, ArgLayout, ArrayFacts};
 use polyloom_ir::{Composite, Function, Imm, Op, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
@@ -30,7 +30,7 @@ const BITS_PER_ARRAY: usize = 4;
 
 const MIN_ALIGNED_BYTES: u64 = 1 << 20;
 
-/// What holds of the arguments, in a form that compares in a few instructions. The default says nothing.
+/// Describes what holds of the arguments, in a form that compares in a few instructions. The default says nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FactKey {
     /// Four bits an array.
@@ -49,7 +49,7 @@ impl FactKey {
         FactKey { extents: 0, ..self }
     }
 
-    /// Whether any extent is in the key.
+    /// Returns true if any extent is in the key.
     pub(crate) fn has_extents(self) -> bool {
         self.extents != 0
     }
@@ -61,18 +61,18 @@ struct ArrayPlan {
     written: bool,
 }
 
-/// What to look at in an argument block.
+/// Describes what to look at in an argument block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FactPlan {
     arrays: SmallVec<[ArrayPlan; 8]>,
     /// Parameter, axis, and the word of the block that holds the extent.
     extents: SmallVec<[(u32, u8, u32); 4]>,
-    /// Parameter, axis and extent of the axes that are components of composites: the launch sees to these.
+    /// Parameter, axis and extent of the axes that are components of composites, which the launch sees to.
     components: SmallVec<[(u32, u8, u32); 4]>,
     n_params: usize,
-    /// What always holds of the parameters behind these, which the launch makes.
+    /// Holds what always holds of the parameters behind these, which the launch makes.
     of_launch: Vec<ArrayFacts>,
-    /// Whether launches are run by one thread of the processor, or by several that add to copies of arrays.
+    /// True if launches are run by one thread of the processor, or by several that add to copies of arrays.
     pub(crate) alone: bool,
     /// If they are, the arrays that are copied; none if there is more to be shared than sums.
     pub(crate) sums: Option<SummedArrays>,
@@ -81,8 +81,8 @@ pub(crate) struct FactPlan {
 /// With more cores than these, updates with exclusive access by all of them are faster than plain ones by one.
 const MOST_CORES_FOR_ONE: usize = 8;
 
-/// Whether no two threads of the processor share what a kernel updates: backward kernels that scatter sums, which take
-/// several times as long where each is an exclusive access.
+/// Returns true if no two threads of the processor share what a kernel updates: backward kernels that scatter sums,
+/// which take several times as long where each is an exclusive access.
 fn runs_alone(kernel: &Function) -> bool {
     let mut scatters = false;
     kernel.walk(kernel.body, &mut |_, data| {
@@ -94,8 +94,8 @@ fn runs_alone(kernel: &Function) -> bool {
 
 impl FactPlan {
     /// The plan for a kernel in prepared HIR with these parameters, behind which it may have some that the launch
-    /// makes: `of_launch` is what holds of these.
-    pub(crate) fn of(kernel: &Function, params: &Params, of_launch: Vec<ArrayFacts>) -> FactPlan {
+    /// makes, so that `of_launch` is what holds of these.
+    pub(crate) fn of(kernel: &Function, params: &KernelParams, of_launch: Vec<ArrayFacts>) -> FactPlan {
         let alone = runs_alone(kernel);
         let sums = if alone { SummedArrays::of(kernel, params) } else { None };
         let mut plan = FactPlan { of_launch, alone, sums, ..FactPlan::of_params(params) };
@@ -119,7 +119,7 @@ impl FactPlan {
     }
 
     /// The plan for a kernel that is not known but for its parameters.
-    fn of_params(params: &Params) -> FactPlan {
+    fn of_params(params: &KernelParams) -> FactPlan {
         let mut plan = FactPlan { n_params: params.len(), ..FactPlan::default() };
         for (param, ty) in params.types().iter().enumerate() {
             if !matches!(ty, Type::Array { .. }) {
@@ -136,7 +136,7 @@ impl FactPlan {
         plan
     }
 
-    /// What holds of these arguments, which are complete.
+    /// Returns what holds of these arguments, which are complete.
     #[inline]
     pub(crate) fn key(&self, args: &ArgBlock) -> FactKey {
         let mut key = FactKey::default();
@@ -170,7 +170,7 @@ impl FactPlan {
     }
 
     /// The key spelt out.
-    pub(crate) fn facts(&self, key: FactKey) -> Facts {
+    pub(crate) fn facts(&self, key: FactKey) -> ArgFacts {
         let mut arrays = vec![ArrayFacts::default(); self.n_params];
         for (idx, plan) in self.arrays.iter().enumerate() {
             let flags = key.flags >> (BITS_PER_ARRAY * idx);
@@ -189,7 +189,7 @@ impl FactPlan {
             arrays[param as usize].extents[usize::from(axis)] = Some(extent);
         }
         arrays.extend_from_slice(&self.of_launch);
-        Facts { arrays, alone: self.alone }
+        ArgFacts { arrays, alone: self.alone }
     }
 
     fn sees_all_arrays(&self) -> bool {
@@ -197,15 +197,15 @@ impl FactPlan {
     }
 }
 
-impl Params {
-    /// What holds of arrays that are dense and overlap none.
-    pub fn dense_facts(&self) -> Facts {
+impl KernelParams {
+    /// Returns what holds of arrays that are dense and overlap none.
+    pub fn dense_facts(&self) -> ArgFacts {
         FactPlan::of_params(self).facts(FactKey::DENSE)
     }
 }
 
 /// The dimensions that a parameter has in its source, which are 0 for one that is no array.
-fn n_axes(params: &Params, param: usize) -> u8 {
+fn n_axes(params: &KernelParams, param: usize) -> u8 {
     let composite = params.element(param).map(|composite| composite.shape().len()).unwrap_or_default();
     match params.types().get(param) {
         Some(Type::Array { ndim, .. }) => ndim - composite as u8,
@@ -213,7 +213,7 @@ fn n_axes(params: &Params, param: usize) -> u8 {
     }
 }
 
-/// Whether the extent of `array` along its first axis bounds a counted loop.
+/// Returns true if the extent of `array` along its first axis bounds a counted loop.
 fn bounds_a_loop(kernel: &Function, array: Value) -> bool {
     let mut found = false;
     kernel.walk(kernel.body, &mut |_, data| {

@@ -4,13 +4,13 @@
 //! row-major order. It is slow, and finds what compiled code must not be asked to do: an access outside its array is
 //! reported here even when the kernel has no checks.
 
-use super::device::Observer;
+use super::device::LaunchObserver;
 use super::kernel::KernelInner;
 use super::launch::{ASK_EVERY, LaunchOptions};
 use crate::error::{LaunchError, Trap};
 use crate::print;
-use polyloom_codegen::abi::{Site, SiteKind};
-use polyloom_ir::interp::{self, Arg, ArrayArg, Host, InterpError, Interpreter, Memory, Observed};
+use polyloom_codegen::abi::{CallbackSite, SiteKind};
+use polyloom_ir::interp::{self, ArrayArg, InterpArg, InterpError, InterpHost, InterpMemory, Interpreter, ObservedOp};
 use polyloom_ir::{CheckKind, Imm, MAX_AXES, MAX_DIMS, Op, Type};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -47,13 +47,13 @@ pub(crate) unsafe fn interpret(
             let (module, id) = kernel.source.interpretable.get();
             let watched = observer.map(|observer| |op| observer.watches(op));
             let watched = watched.as_ref().map(|watched| watched as &dyn Fn(Op) -> bool);
-            let options = interp::Options { sums: kernel.device.interpreted_sums(), watched };
+            let options = interp::InterpOptions { sums: kernel.device.interpreted_sums(), watched };
             let made = Interpreter::with_options(module, id, options).map_err(failed)?;
             cell.get_or_init(|| made.with_max_steps(most_steps.unwrap_or(u64::MAX)))
         }
     };
     let (args, mut memory) = arguments(kernel, words);
-    let mut host = Process { observer };
+    let mut host = ProcessHost { observer };
     let grid =
         interpreter.needs_blocks().then(|| options.grid.unwrap_or_else(|| interpreter.default_grid(threads.end)));
     let n = grid.map_or(threads.end, |grid| grid.n_blocks());
@@ -81,16 +81,16 @@ pub(crate) unsafe fn interpret(
 }
 
 /// The process that launches.
-struct Process<'a> {
-    observer: Option<&'a dyn Observer>,
+struct ProcessHost<'a> {
+    observer: Option<&'a dyn LaunchObserver>,
 }
 
-impl Host for Process<'_> {
+impl InterpHost for ProcessHost<'_> {
     fn print(&mut self, format: &str, types: &[Type], values: &[u64]) {
         print::write(&polyloom_ir::format::format(format, types, values));
     }
 
-    fn observe(&mut self, observed: &Observed<'_>) {
+    fn observe(&mut self, observed: &ObservedOp<'_>) {
         if let Some(observer) = self.observer {
             observer.observe(observed);
         }
@@ -109,8 +109,8 @@ struct RawBuffer {
     high: i64,
 }
 
-/// An element in memory. Every access is atomic: other launches may be using the arrays at the same time.
-trait Element {
+/// An element in memory. Every access is atomic, because other launches may be using the arrays at the same time.
+trait AtomicElement {
     fn get(&self) -> u64;
     fn set(&self, bits: u64);
     /// Replaces `old` by `new`; gives what was there instead if it was not `old`.
@@ -119,7 +119,7 @@ trait Element {
 
 macro_rules! elements {
     ($($atomic:ty, $value:ty;)*) => { $(
-        impl Element for $atomic {
+        impl AtomicElement for $atomic {
             fn get(&self) -> u64 {
                 u64::from(self.load(Ordering::Relaxed))
             }
@@ -139,7 +139,7 @@ macro_rules! elements {
 elements! { AtomicU8, u8; AtomicU16, u16; AtomicU32, u32; AtomicU64, u64; }
 
 impl RawMemory {
-    /// Where an element is, if it is in its array.
+    /// Returns where an element is, if it is in its array.
     #[inline]
     fn address(&self, buffer: u32, offset: i64) -> Option<*mut u8> {
         let buffer = self.buffers.get(buffer as usize)?;
@@ -178,7 +178,7 @@ macro_rules! with_element {
     }};
 }
 
-impl Memory for RawMemory {
+impl InterpMemory for RawMemory {
     fn load(&self, buffer: u32, offset: i64, bytes: u32) -> Option<u64> {
         with_element!(self.address(buffer, offset)?, bytes, element => element.get())
     }
@@ -199,14 +199,14 @@ impl Memory for RawMemory {
 }
 
 /// The packed block as the interpreter wants it.
-fn arguments(kernel: &KernelInner, words: &[u64]) -> (SmallVec<[Arg; 8]>, RawMemory) {
+fn arguments(kernel: &KernelInner, words: &[u64]) -> (SmallVec<[InterpArg; 8]>, RawMemory) {
     let mut memory = RawMemory { buffers: Vec::new() };
     let mut args = SmallVec::new();
     let mut words = words.iter().copied();
     let mut next = || words.next().unwrap_or(0);
     for ty in kernel.params.types() {
         match ty.as_array() {
-            None => args.push(Arg::Scalar(next())),
+            None => args.push(InterpArg::Scalar(next())),
             Some((_, ndim)) => {
                 let base = next() as *mut u8;
                 let mut array = ArrayArg { buffer: memory.buffers.len() as u32, ..ArrayArg::default() };
@@ -218,7 +218,7 @@ fn arguments(kernel: &KernelInner, words: &[u64]) -> (SmallVec<[Arg; 8]>, RawMem
                 let (low, high) = farthest
                     .fold((0i64, 0i64), |(low, high), f| (low.wrapping_add(f.min(0)), high.wrapping_add(f.max(0))));
                 memory.buffers.push(RawBuffer { base, low, high });
-                args.push(Arg::Array(array));
+                args.push(InterpArg::Array(array));
             }
         }
     }
@@ -226,7 +226,7 @@ fn arguments(kernel: &KernelInner, words: &[u64]) -> (SmallVec<[Arg; 8]>, RawMem
 }
 
 fn launch_error(kernel: &KernelInner, shape: &[u64], error: InterpError) -> LaunchError {
-    let trap = |site: Site, index: i128, extent: i64, thread: u64| {
+    let trap = |site: CallbackSite, index: i128, extent: i64, thread: u64| {
         let mut grid = [1; MAX_DIMS];
         grid.iter_mut().zip(shape).for_each(|(extent, &given)| *extent = given);
         let thread = Trap::coordinates(&grid, shape.len(), thread);
@@ -241,7 +241,7 @@ fn launch_error(kernel: &KernelInner, shape: &[u64], error: InterpError) -> Laun
         InterpError::OutOfBounds { site, axis, index, extent, thread } => {
             let unsigned = index > i64::MAX.into();
             let kind = SiteKind::Check(CheckKind::Bounds { array: array_name(kernel, site), axis, unsigned });
-            trap(Site { span: site.span, kind }, index, extent, thread)
+            trap(CallbackSite { span: site.span, kind }, index, extent, thread)
         }
         InterpError::StepLimit { .. } => {
             let most_steps = kernel.device.most_interpreted_steps().unwrap_or(u64::MAX);
@@ -251,19 +251,19 @@ fn launch_error(kernel: &KernelInner, shape: &[u64], error: InterpError) -> Laun
     }
 }
 
-/// What the failed instruction says it checks.
-fn checked_site(kernel: &KernelInner, site: interp::Site) -> Site {
+/// Returns what the failed instruction says it checks.
+fn checked_site(kernel: &KernelInner, site: interp::TrapSite) -> CallbackSite {
     let function = site.func.and_then(|func| kernel.source.interpretable.get().0.functions.get(func));
     let kind = match function.and_then(|function| function.insts.get(site.inst)).map(|data| &data.imm) {
         Some(Imm::Check(kind)) => SiteKind::Check(kind.clone()),
         Some(Imm::Text(message)) => SiteKind::Assert(message.clone()),
         _ => SiteKind::Assert("".into()),
     };
-    Site { span: site.span, kind }
+    CallbackSite { span: site.span, kind }
 }
 
-/// What the source calls the array accessed at `site`.
-fn array_name(kernel: &KernelInner, site: interp::Site) -> Arc<str> {
+/// Returns what the source calls the array accessed at `site`.
+fn array_name(kernel: &KernelInner, site: interp::TrapSite) -> Arc<str> {
     let name = || {
         let function = kernel.source.interpretable.get().0.functions.get(site.func?)?;
         let array = *function.insts.get(site.inst)?.operands.first()?;

@@ -5,16 +5,16 @@
 //! never freed before the kernel, so a launch may go on using an entry that has just been replaced.
 
 use super::blocks;
-use super::cost::Cost;
+use super::cost::ThreadCost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
-use super::tiers::{self, Promotion};
-use crate::args::{ArgBlock, Params};
-use crate::cache::{self, Cached};
+use super::tiers::{self, TierPromotion};
+use crate::args::{ArgBlock, KernelParams};
+use crate::cache::{self, CacheLookup};
 use crate::error::LaunchError;
 use crate::fork::{PerProcess, without_fork};
 use polyloom_codegen::abi::SiteKind;
-use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
+use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, KernelEntry, LoadedCode, SiteTable};
 use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{FuncId, Module};
@@ -30,16 +30,16 @@ const MAX_SPECIALISED: usize = 12;
 /// Once this many have extents built in, no more do.
 const MAX_WITH_EXTENTS: usize = 4;
 
-/// Longest code that the tiers chosen automatically optimise: beyond it that takes seconds, growing faster than the
-/// code, and the end of the program waits for it.
+/// Longest code that the tiers chosen automatically optimise, since beyond it that takes seconds, growing faster than
+/// the code, and the end of the program waits for it.
 const MAX_OPTIMIZED_INSTS: usize = 5_000;
 
 /// Verified HIR with checks inserted or stripped and nothing else done to it: what the interpreter runs. It is made when
 /// it first does, which of most kernels is never.
 #[derive(Clone)]
-pub struct Interpretable(Arc<LazyLock<(Arc<Module>, FuncId), MakeInterpretable>>);
+pub struct InterpretableHir(Arc<LazyLock<(Arc<Module>, FuncId), MakeInterpretable>>);
 
-impl fmt::Debug for Interpretable {
+impl fmt::Debug for InterpretableHir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interpretable").finish_non_exhaustive()
     }
@@ -47,10 +47,10 @@ impl fmt::Debug for Interpretable {
 
 type MakeInterpretable = Box<dyn FnOnce() -> (Arc<Module>, FuncId) + Send>;
 
-impl Interpretable {
+impl InterpretableHir {
     /// The module that this makes, and the kernel in it.
-    pub fn new(make: impl FnOnce() -> (Arc<Module>, FuncId) + Send + 'static) -> Interpretable {
-        Interpretable(Arc::new(LazyLock::new(Box::new(make))))
+    pub fn new(make: impl FnOnce() -> (Arc<Module>, FuncId) + Send + 'static) -> InterpretableHir {
+        InterpretableHir(Arc::new(LazyLock::new(Box::new(make))))
     }
 
     /// The module, and the kernel in it.
@@ -63,8 +63,8 @@ impl Interpretable {
 /// A kernel as the compiler hands it over.
 #[derive(Clone, Debug)]
 pub struct KernelSource {
-    /// What the interpreter runs.
-    pub interpretable: Interpretable,
+    /// Holds what the interpreter runs.
+    pub interpretable: InterpretableHir,
     /// HIR that has been through the pipeline: what back ends compile. On a device that only interprets, which compiles
     /// nothing, it may be what the interpreter runs.
     pub prepared: Arc<Module>,
@@ -73,11 +73,11 @@ pub struct KernelSource {
     /// Hash of everything in the HIR that code depends on.
     pub hash: [u8; 32],
     /// The parameters of the prepared kernel that arguments are given for.
-    pub params: Params,
-    /// Whether it is launched in blocks of threads: its HIR has an op that needs them.
+    pub params: KernelParams,
+    /// True if it is launched in blocks of threads: its HIR has an op that needs them.
     pub needs_blocks: bool,
-    /// Of a kernel that is launched in blocks: what the last parameters of the prepared kernel are, whose threads are
-    /// blocks. If there is none, the interpreter runs it.
+    /// Last parameters of the prepared kernel, whose threads are blocks, if the kernel is launched in blocks. If there
+    /// are none, the interpreter runs it.
     pub blocks: Option<BlockPlan>,
 }
 
@@ -91,8 +91,8 @@ pub struct CpuKernel {
 pub struct VariantInfo {
     /// Rank of the launches it serves.
     pub launch_rank: u8,
-    /// What holds of the arguments. The quick code of a device that picks tiers itself does not make use of it.
-    pub facts: Facts,
+    /// Holds what holds of the arguments. The quick code of a device that picks tiers itself does not make use of it.
+    pub facts: ArgFacts,
     /// The tier of its code.
     pub tier: Tier,
     /// Launches so far, roughly.
@@ -107,16 +107,16 @@ pub(crate) struct KernelInner {
     pub(crate) device: Arc<CpuDevice>,
     pub(crate) source: KernelSource,
     pub(crate) name: Arc<str>,
-    pub(crate) params: Params,
+    pub(crate) params: KernelParams,
     /// Sites of the prepared kernel.
     pub(crate) sites: SiteTable,
     pub(crate) prints: bool,
     /// The cores that it may run on; any if there are none.
     pub(crate) cores: Box<[u32]>,
-    /// Whether it is launched in blocks of threads.
+    /// True if it is launched in blocks of threads.
     pub(crate) needs_blocks: bool,
-    pub(crate) cost: Cost,
-    /// Whether it is short enough for the optimised tier: see [`MAX_OPTIMIZED_INSTS`].
+    pub(crate) cost: ThreadCost,
+    /// True if it is short enough for the optimised tier: see [`MAX_OPTIMIZED_INSTS`].
     is_small: bool,
     pub(crate) plan: FactPlan,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
@@ -127,18 +127,18 @@ pub(crate) struct KernelInner {
     code: PerProcess<Mutex<Vec<Arc<dyn LoadedCode>>>>,
 }
 
-/// A variant and what is known of its speed. The numbers are updated without synchronisation: a lost update is a
-/// slightly worse estimate.
+/// A variant and what is known of its speed. The numbers are updated without synchronisation, because a lost update is
+/// a slightly worse estimate.
 pub(crate) struct VariantState {
     launch_rank: u8,
     key: FactKey,
-    pub(crate) variant: Variant,
+    pub(crate) variant: CodeVariant,
     entry: AtomicPtr<c_void>,
     tier: AtomicU8,
     launches: AtomicU64,
     work_ns: AtomicU64,
     ns_per_thread: AtomicU32,
-    pub(crate) promotion: Promotion,
+    pub(crate) promotion: TierPromotion,
     error: OnceLock<CodegenError>,
 }
 
@@ -162,7 +162,7 @@ impl CpuKernel {
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cores: kernel.constraints.cpu_affinity.as_slice().into(),
-            cost: Cost::of(&source.prepared, source.prepared_kernel),
+            cost: ThreadCost::of(&source.prepared, source.prepared_kernel),
             is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
             plan: if is_quick { plan.without_extents() } else { plan },
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
@@ -181,7 +181,7 @@ impl CpuKernel {
     }
 
     /// Its parameters, against which an [`crate::ArgBlock`] is filled.
-    pub fn params(&self) -> &Params {
+    pub fn params(&self) -> &KernelParams {
         &self.inner.params
     }
 
@@ -190,13 +190,13 @@ impl CpuKernel {
         !self.inner.is_small
     }
 
-    /// What it was made from.
+    /// Returns what it was made from.
     pub fn source(&self) -> &KernelSource {
         &self.inner.source
     }
 
-    /// What holds of arrays that are dense and overlap none.
-    pub fn dense_facts(&self) -> Facts {
+    /// Returns what holds of arrays that are dense and overlap none.
+    pub fn dense_facts(&self) -> ArgFacts {
         self.inner.plan.facts(FactKey::DENSE)
     }
 
@@ -205,7 +205,7 @@ impl CpuKernel {
         &self.inner.device
     }
 
-    /// Whether it is launched in blocks of threads.
+    /// Returns true if it is launched in blocks of threads.
     pub fn needs_blocks(&self) -> bool {
         self.inner.needs_blocks
     }
@@ -281,7 +281,7 @@ impl KernelInner {
             let error = CodegenError::new("too many variants");
             return Err(LaunchError::Compile { kernel: self.name.clone(), error });
         };
-        let variant = Variant { launch_rank, facts: self.plan.facts(key) };
+        let variant = CodeVariant { launch_rank, facts: self.plan.facts(key) };
         let (code, tier) =
             self.build_first(&variant).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
         let promotable = tier == Tier::Quick && self.better_tier(key).is_some();
@@ -294,7 +294,7 @@ impl KernelInner {
             launches: AtomicU64::new(0),
             work_ns: AtomicU64::new(0),
             ns_per_thread: AtomicU32::new(self.cost.ns.to_bits()),
-            promotion: Promotion::new(promotable),
+            promotion: TierPromotion::new(promotable),
             error: OnceLock::new(),
         };
         self.install(&state, code, tier);
@@ -309,12 +309,12 @@ impl KernelInner {
     }
 
     /// The code a variant starts with. Quick code of a device that recompiles hot kernels is one and the same for all
-    /// variants of a rank: whatever the arguments, there is nothing to wait for.
-    fn build_first(&self, variant: &Variant) -> Result<(Arc<dyn LoadedCode>, Tier), CodegenError> {
+    /// variants of a rank, because whatever the arguments, there is nothing to wait for.
+    fn build_first(&self, variant: &CodeVariant) -> Result<(Arc<dyn LoadedCode>, Tier), CodegenError> {
         match self.device.policy() {
             TierPolicy::Always(tier) => Ok((self.build(variant, tier)?, tier)),
             TierPolicy::Automatic => {
-                let general = Variant { facts: self.plan.facts(FactKey::default()), ..variant.clone() };
+                let general = CodeVariant { facts: self.plan.facts(FactKey::default()), ..variant.clone() };
                 match self.build(&general, Tier::Quick) {
                     Err(_) if self.device.backend(Tier::Optimized).is_some() => {
                         Ok((self.build(variant, Tier::Optimized)?, Tier::Optimized))
@@ -341,21 +341,21 @@ impl KernelInner {
         let Some(tier) = self.better_tier(variant.key) else { return };
         match self.build(&variant.variant, tier) {
             Ok(code) => self.install(variant, code, tier),
-            // Kept for whoever asks: the code there is goes on doing its work. Only this one job sets it.
+            // Kept for whoever asks, so that the code there is goes on doing its work. Only this one job sets it.
             Err(error) => drop(variant.error.set(error)),
         }
     }
 
     /// Code of a tier for a variant, from the cache or made now.
-    pub(crate) fn build(&self, variant: &Variant, tier: Tier) -> Result<Arc<dyn LoadedCode>, CodegenError> {
+    pub(crate) fn build(&self, variant: &CodeVariant, tier: Tier) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         let Some(backend) = self.device.backend(tier) else {
             return Err(CodegenError::new("this build has no back end for the tier"));
         };
         let cache = self.device.cache();
         let key = cache::key(&self.source.hash, &**backend, variant);
         match cache.get(&key) {
-            Some(Cached::Loaded(code)) => return Ok(code),
-            Some(Cached::Object(object)) => match without_fork(|| backend.load(&object)) {
+            Some(CacheLookup::Loaded(code)) => return Ok(code),
+            Some(CacheLookup::Object(object)) => match without_fork(|| backend.load(&object)) {
                 Ok(code) => {
                     cache.loaded(&key, &code);
                     return Ok(code);
@@ -374,7 +374,7 @@ impl KernelInner {
         Ok(code)
     }
 
-    /// Whether the cache has the code that the variant would be recompiled to.
+    /// Returns true if the cache has the code that the variant would be recompiled to.
     fn is_better_cached(&self, variant: &VariantState) -> bool {
         let backend = self.better_tier(variant.key).and_then(|tier| self.device.backend(tier));
         backend.is_some_and(|backend| {

@@ -9,12 +9,12 @@ use super::blocks::BlockRun;
 use super::device::{Tier, TierPolicy};
 use super::interpret::interpret;
 use super::kernel::{CpuKernel, KernelInner};
-use super::run::Run;
+use super::run::RunningLaunch;
 use super::tiers;
-use crate::args::{ArgBlock, Params};
+use crate::args::{ArgBlock, KernelParams};
 use crate::error::LaunchError;
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::block_plan::BlockLaunch;
-use polyloom_ir::interp::Grid;
 use polyloom_ir::{KernelMetadata, MAX_DIMS};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +25,10 @@ const AT_ONCE_NS: f32 = 10_000.0;
 /// One in so many small launches is timed.
 const TIMED_EVERY: u64 = 64;
 
-/// How often the calling thread asks whether it is interrupted.
+/// Number of times the calling thread asks whether it is interrupted.
 pub(crate) const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// How a launch is run.
+/// Describes how a launch is run.
 #[derive(Clone, Copy, Default)]
 pub struct LaunchOptions<'a> {
     /// Stops the launch soon after it becomes true.
@@ -37,14 +37,14 @@ pub struct LaunchOptions<'a> {
     pub interrupted: Option<&'a dyn Fn() -> bool>,
     /// The blocks of a kernel that is launched in blocks; unless given, as many of the size that its metadata says as
     /// the launch's threads take.
-    pub grid: Option<Grid>,
-    /// Whether the launch goes ahead without comparing what is known of the kernel's indices with the extents of the
-    /// arrays. Of a kernel that is compiled with checks these do it as it runs.
+    pub grid: Option<LaunchConfig>,
+    /// True if the launch goes ahead without comparing what is known of the kernel's indices with the extents of the
+    /// arrays. Of a kernel that is compiled with checks these do it runs.
     pub unchecked: bool,
 }
 
 impl LaunchOptions<'_> {
-    /// Whether the launch should stop. `ask`: whether it is time to ask the caller.
+    /// Returns true if the launch should stop. `ask`: whether it is time to ask the caller.
     pub(crate) fn is_cancelled(&self, ask: bool) -> bool {
         self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
             || (ask && self.interrupted.is_some_and(|interrupted| interrupted()))
@@ -100,7 +100,7 @@ pub unsafe fn launch(
     if is_hot {
         tiers::promote(kernel, variant);
     }
-    let run = Run::new(kernel, variant, args.words(), grid, rank, n_threads, blocks);
+    let run = RunningLaunch::new(kernel, variant, args.words(), grid, rank, n_threads, blocks);
     // Only a steady kernel takes as long as it did last time; any other must leave room for the launch to be stopped
     // or shared. Now and then even a small launch is timed.
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
@@ -136,7 +136,7 @@ pub(crate) fn grid_of(
     kernel: &Arc<str>,
     n_threads: u64,
     options: &LaunchOptions<'_>,
-) -> Result<Grid, LaunchError> {
+) -> Result<LaunchConfig, LaunchError> {
     let grid = options.grid.unwrap_or_else(|| metadata.grid(n_threads));
     match metadata.workgroup_size.filter(|only| *only != grid.block) {
         Some(only) => Err(LaunchError::Block { kernel: kernel.clone(), only, given: grid.block }),
@@ -190,7 +190,7 @@ pub unsafe fn interpret_thread(
 /// The extents of a launch on all axes and the number of its threads, if it can be run with these arguments.
 #[inline]
 pub(crate) fn checked_grid(
-    params: &Params,
+    params: &KernelParams,
     shape: &[u64],
     args: &ArgBlock,
 ) -> Result<([u64; MAX_DIMS], u64), LaunchError> {
@@ -206,7 +206,7 @@ pub(crate) fn checked_grid(
     }
 }
 
-/// How many threads a grid has, if `int32` can count them.
+/// Returns the number of threads a grid has, if `int32` can count them.
 #[inline]
 fn n_threads(grid: &[u64; MAX_DIMS]) -> Option<u64> {
     let product = grid.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));

@@ -12,11 +12,11 @@ const MAX_WAITING_BYTES: usize = 16 << 20;
 /// The text of chunks that are done.
 #[derive(Default)]
 pub(crate) struct OrderedOutput {
-    state: Mutex<State>,
+    state: Mutex<PrintState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PrintState {
     /// All threads before this one are done and their text is taken.
     frontier: u64,
     /// Chunks beyond the frontier: begin to end and text.
@@ -25,16 +25,16 @@ struct State {
 }
 
 impl OrderedOutput {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PrintState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether everything before thread `begin` has been taken, so that its text need not wait.
+    /// Returns true if everything before thread `begin` has been taken, so that its text need not wait.
     pub(crate) fn is_next(&self, begin: u64) -> bool {
         self.lock().frontier == begin
     }
 
-    /// Whether too much text is waiting.
+    /// Returns true if too much text is waiting.
     pub(crate) fn is_full(&self) -> bool {
         self.lock().n_bytes > MAX_WAITING_BYTES
     }

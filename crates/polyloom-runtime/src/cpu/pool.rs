@@ -14,15 +14,17 @@ use std::thread::Thread;
 /// More threads than any machine has cores; a bound for mistyped numbers.
 pub const MAX_THREADS: usize = 4096;
 
-/// How often an idle worker looks for an offer before it sleeps, and a launch for its helpers to be done: some 20 µs.
+/// Number of times an idle worker looks for an offer before it sleeps, and a launch for its helpers to be done: some 20
+/// µs.
 const N_SPINS: u32 = 1000;
-/// How many sleepers a thread wakes: those wake the others, so that a launch on many cores starts in a few steps.
+/// Number of sleepers a thread wakes: those wake the others, so that a launch on many cores starts in a few steps.
 const N_WAKES: usize = 2;
 
-static POOL: PerProcess<Pool> = PerProcess::new();
+static POOL: PerProcess<ThreadPool> = PerProcess::new();
 static N_THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many threads a launch may use, the calling one included: `POLYLOOM_NUM_THREADS`, or as many as there are cores.
+/// Returns the number of threads a launch may use, the calling one included: `POLYLOOM_NUM_THREADS`, or as many as
+/// there are cores.
 pub fn num_threads() -> usize {
     match N_THREADS.load(Ordering::Relaxed) {
         0 => {
@@ -44,7 +46,7 @@ pub fn set_num_threads(n: usize) {
     N_THREADS.store(n, Ordering::Relaxed);
 }
 
-/// What `POLYLOOM_NUM_THREADS` says; its text if that is no number of threads.
+/// Returns what `POLYLOOM_NUM_THREADS` says; its text if that is no number of threads.
 pub(crate) fn threads_from_env() -> Result<Option<usize>, String> {
     let Some(value) = std::env::var_os("POLYLOOM_NUM_THREADS") else { return Ok(None) };
     let value = value.to_string_lossy();
@@ -57,7 +59,8 @@ pub(crate) fn threads_from_env() -> Result<Option<usize>, String> {
     }
 }
 
-/// How many cores the process may use, at most [`MAX_THREADS`]. Asking the system takes longer than a small launch.
+/// Returns the number of cores the process may use, at most [`MAX_THREADS`]. Asking the system takes longer than a
+/// small launch.
 pub(super) fn n_cores() -> usize {
     static N_CORES: LazyLock<usize> =
         LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS)));
@@ -70,23 +73,23 @@ pub(crate) fn with_helpers<R>(n_helpers: usize, task: &(dyn Fn() + Sync), own: i
         return own();
     }
     let pool = POOL.get();
-    // SAFETY: only the lifetime changes. Workers call the task between `join` and `leave`; `Withdraw` waits until no
+    // SAFETY: only the lifetime changes. Workers call the task between `join` and `leave`; `WithdrawGuard` waits until no
     // one is between the two and lets no one join after, and it drops before `task` can, even if `own` panics.
     let task = unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(task) };
     let places = n_helpers.min(MAX_THREADS) as u32;
-    let offer = Arc::new(Offer {
+    let offer = Arc::new(TaskOffer {
         task,
-        state: AtomicU32::new(places * Offer::PLACE),
+        state: AtomicU32::new(places * TaskOffer::PLACE),
         caller: std::thread::current(),
         core: core(),
     });
-    let _withdraw = Withdraw { pool, offer: &offer };
+    let _withdraw = WithdrawGuard { pool, offer: &offer };
     pool.post(&offer, n_helpers);
     own()
 }
 
 /// A task that workers may join.
-struct Offer {
+struct TaskOffer {
     task: &'static (dyn Fn() + Sync),
     /// Joined workers in the low half, open places in the upper half. Withdrawing sets the places to 0 for ever.
     state: AtomicU32,
@@ -104,27 +107,27 @@ fn core() -> Option<i32> {
     None
 }
 
-impl Offer {
+impl TaskOffer {
     const PLACE: u32 = 1 << 16;
-    const JOINED: u32 = Offer::PLACE - 1;
+    const JOINED: u32 = TaskOffer::PLACE - 1;
 
     /// Takes a place; gives how many are left.
     fn join(&self) -> Option<usize> {
         let taken = self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, |state| {
-            (state >= Offer::PLACE).then(|| state - Offer::PLACE + 1)
+            (state >= TaskOffer::PLACE).then(|| state - TaskOffer::PLACE + 1)
         });
-        taken.ok().map(|before| (before / Offer::PLACE - 1) as usize)
+        taken.ok().map(|before| (before / TaskOffer::PLACE - 1) as usize)
     }
 
     fn leave(&self) {
-        // A caller that sees the last one gone may free the task, but not the offer: the worker holds it.
+        // A caller that sees the last one gone may free the task, but not the offer, because the worker holds it.
         if self.state.fetch_sub(1, Ordering::Release) == 1 {
             self.caller.unpark();
         }
     }
 
     fn withdraw(&self) {
-        self.state.fetch_and(Offer::JOINED, Ordering::Relaxed);
+        self.state.fetch_and(TaskOffer::JOINED, Ordering::Relaxed);
         for _ in 0..N_SPINS {
             if self.state.load(Ordering::Acquire) == 0 {
                 return;
@@ -138,12 +141,12 @@ impl Offer {
 }
 
 /// Withdraws an offer when dropped.
-struct Withdraw<'a> {
-    pool: &'static Pool,
-    offer: &'a Arc<Offer>,
+struct WithdrawGuard<'a> {
+    pool: &'static ThreadPool,
+    offer: &'a Arc<TaskOffer>,
 }
 
-impl Drop for Withdraw<'_> {
+impl Drop for WithdrawGuard<'_> {
     fn drop(&mut self) {
         self.pool.remove(self.offer);
         self.offer.withdraw();
@@ -151,7 +154,7 @@ impl Drop for Withdraw<'_> {
 }
 
 #[derive(Default)]
-struct Pool {
+struct ThreadPool {
     state: Mutex<PoolState>,
     wake: Condvar,
     /// Length of the queue, for workers to look at without the lock.
@@ -160,17 +163,17 @@ struct Pool {
 
 #[derive(Default)]
 struct PoolState {
-    offers: VecDeque<Arc<Offer>>,
+    offers: VecDeque<Arc<TaskOffer>>,
     n_workers: usize,
     n_sleeping: usize,
 }
 
-impl Pool {
+impl ThreadPool {
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn post(&'static self, offer: &Arc<Offer>, n_helpers: usize) {
+    fn post(&'static self, offer: &Arc<TaskOffer>, n_helpers: usize) {
         let mut state = self.lock();
         while state.n_workers < n_helpers {
             let builder = std::thread::Builder::new().name("polyloom-worker".to_owned());
@@ -185,7 +188,7 @@ impl Pool {
         self.wake_workers(n_wakes);
     }
 
-    fn remove(&self, offer: &Arc<Offer>) {
+    fn remove(&self, offer: &Arc<TaskOffer>) {
         let mut state = self.lock();
         state.offers.retain(|other| !Arc::ptr_eq(other, offer));
         self.n_offers.store(state.offers.len(), Ordering::Relaxed);
@@ -198,7 +201,7 @@ impl Pool {
     }
 
     /// Joins the oldest offer with a place.
-    fn join_any(&self, state: &mut PoolState) -> Option<(Arc<Offer>, usize)> {
+    fn join_any(&self, state: &mut PoolState) -> Option<(Arc<TaskOffer>, usize)> {
         loop {
             let offer = state.offers.front()?.clone();
             let joined = offer.join();
@@ -236,8 +239,8 @@ impl Pool {
             n_spins = 0;
             (offer.task)();
             offer.leave();
-            // With more threads than cores, a worker may find itself on its caller's: looking for more work there only
-            // keeps the caller from making it.
+            // With more threads than cores, a worker may find itself on its caller's, because looking for more work
+            // there only keeps the caller from making it.
             if core().is_some_and(|core| offer.core == Some(core)) {
                 n_spins = N_SPINS;
             }

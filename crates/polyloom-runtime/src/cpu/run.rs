@@ -6,7 +6,7 @@
 
 use super::affinity::AffinityGuard;
 use super::blocks::{BlockMemory, BlockRun};
-use super::copies::Copies;
+use super::copies::HelperCopies;
 use super::device::Tier;
 use super::kernel::{KernelInner, VariantState};
 use super::launch::{ASK_EVERY, LaunchOptions};
@@ -16,7 +16,7 @@ use crate::device::{Device, DeviceFailure};
 use crate::error::{LaunchError, Trap};
 use crate::print;
 use polyloom_codegen::LaunchContext;
-use polyloom_codegen::abi::{Site, SiteKind};
+use polyloom_codegen::abi::{CallbackSite, SiteKind};
 use polyloom_ir::{MAX_DIMS, Span};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -26,9 +26,9 @@ use std::time::Instant;
 
 /// Work that makes one more helper worth waking.
 const NS_PER_HELPER: f32 = 20_000.0;
-/// Shortest chunk: claiming it is negligible.
+/// Shortest chunk, because claiming it is negligible.
 const MIN_CHUNK_NS: f32 = 5_000.0;
-/// Longest chunk: cancelling between chunks is prompt.
+/// Longest chunk, because cancelling between chunks is prompt.
 const MAX_CHUNK_NS: f32 = 1_000_000.0;
 /// Length of a first chunk when the pace is a guess.
 const PROBE_NS: f32 = 10_000.0;
@@ -41,7 +41,7 @@ const GRAIN_OF_LONG_THREADS: u64 = 16;
 const SHARES: u64 = 3;
 
 /// A launch under way.
-pub(crate) struct Run<'a> {
+pub(crate) struct RunningLaunch<'a> {
     kernel: &'a Arc<KernelInner>,
     variant: &'a VariantState,
     words: &'a [u64],
@@ -57,8 +57,8 @@ pub(crate) struct Run<'a> {
     output: OrderedOutput,
     /// If the kernel's threads are blocks.
     blocks: Option<BlockRun>,
-    /// What helpers have added up in arrays of their own.
-    copies: Mutex<Vec<Copies>>,
+    /// Holds what helpers have added up in arrays of their own.
+    copies: Mutex<Vec<HelperCopies>>,
 }
 
 struct TrapRecord {
@@ -68,20 +68,20 @@ struct TrapRecord {
     thread: u64,
 }
 
-/// What compiled code's callbacks find behind the launch context: one for each thread that takes part.
-struct Participant<'a> {
-    run: &'a Run<'a>,
+/// Describes what compiled code's callbacks find behind the launch context: one for each thread that takes part.
+struct LaunchParticipant<'a> {
+    run: &'a RunningLaunch<'a>,
     is_caller: bool,
-    /// Whether text can go out at once.
+    /// True if text can go out at once.
     prints_directly: Cell<bool>,
     text: RefCell<String>,
     /// If the kernel's threads are blocks: the memory of the one that runs.
     memory: Option<BlockMemory>,
-    /// Of a helper that adds to copies of arrays.
-    copies: Option<Copies>,
+    /// Copies of a helper that adds to copies of arrays.
+    copies: Option<HelperCopies>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RunningLaunch<'a> {
     /// A launch of `n_threads` threads. `words` is a complete block for the kernel.
     #[inline]
     pub(crate) fn new(
@@ -92,8 +92,8 @@ impl<'a> Run<'a> {
         rank: u8,
         n_threads: u64,
         blocks: Option<BlockRun>,
-    ) -> Run<'a> {
-        Run {
+    ) -> RunningLaunch<'a> {
+        RunningLaunch {
             kernel,
             variant,
             words,
@@ -139,14 +139,15 @@ impl<'a> Run<'a> {
         measure_first: bool,
     ) -> Result<(), LaunchError> {
         let caller = self.caller()?;
-        let mut watch = Watch::new(options);
+        let mut watch = LaunchWatch::new(options);
         if measure_first {
             let known = self.pace();
             // SAFETY: the caller vouches for the arguments.
             let first = unsafe { caller.take_chunk(1) };
             watch.look(self);
             if let Some(first) = first.filter(|&ns| ns < PROBE_NS) {
-                // In vector code one thread takes as long as many do: it bounds the pace and does not measure it.
+                // In vector code one thread takes as long as many do, because it bounds the pace and does not measure
+                // it.
                 self.set_pace(known);
                 let size = ((PROBE_NS / known) as u64).min((MAX_CHUNK_NS / first.max(1.0)) as u64);
                 let grain = if self.blocks.is_some() { 1 } else { GRAIN };
@@ -165,7 +166,7 @@ impl<'a> Run<'a> {
             // The caller is confined already, so the system lets the helper be.
             let _guard = if cores.is_empty() { None } else { AffinityGuard::to(cores).ok() };
             // With no memory for one more, the others do it all.
-            let Some(helper) = Participant::new(self, false) else { return };
+            let Some(helper) = LaunchParticipant::new(self, false) else { return };
             while !self.output.is_full() {
                 // SAFETY: the caller vouches for the arguments and waits for its helpers.
                 if unsafe { helper.take_chunk(self.share(n_participants)) }.is_none() {
@@ -194,8 +195,8 @@ impl<'a> Run<'a> {
 
     /// The calling thread as one that takes part.
     #[inline]
-    fn caller(&self) -> Result<Participant<'_>, LaunchError> {
-        Participant::new(self, true).ok_or_else(|| self.out_of_memory())
+    fn caller(&self) -> Result<LaunchParticipant<'_>, LaunchError> {
+        LaunchParticipant::new(self, true).ok_or_else(|| self.out_of_memory())
     }
 
     #[cold]
@@ -230,7 +231,7 @@ impl<'a> Run<'a> {
 
     #[cold]
     fn trap_error(&self, record: &TrapRecord) -> LaunchError {
-        let nowhere = || Site { span: Span::NONE, kind: SiteKind::Assert("".into()) };
+        let nowhere = || CallbackSite { span: Span::NONE, kind: SiteKind::Assert("".into()) };
         let site = self.kernel.sites.sites.get(record.site as usize).cloned().unwrap_or_else(nowhere);
         let (shape, rank) = match &self.blocks {
             Some(blocks) => (&blocks.launch.shape, blocks.rank),
@@ -273,26 +274,26 @@ impl<'a> Run<'a> {
             _ if longest < GRAIN => GRAIN_OF_LONG_THREADS,
             _ => GRAIN,
         };
-        // Few long threads: each takes part in as few as it must for everyone to have some.
+        // Few long threads, so that each takes part in as few as it must for everyone to have some.
         let grain = grain.min(self.n_threads.div_ceil(n_participants));
         size.next_multiple_of(grain)
     }
 }
 
-impl<'a> Participant<'a> {
+impl<'a> LaunchParticipant<'a> {
     /// `None` if there is no memory for its blocks or copies.
     #[inline]
-    fn new(run: &'a Run<'a>, is_caller: bool) -> Option<Participant<'a>> {
+    fn new(run: &'a RunningLaunch<'a>, is_caller: bool) -> Option<LaunchParticipant<'a>> {
         let memory = match &run.blocks {
             Some(blocks) => Some(blocks.participant(run.words)?),
             None => None,
         };
         let copies = match &run.kernel.plan.sums {
-            Some(sums) if !is_caller => Some(Copies::new(sums, run.words)?),
+            Some(sums) if !is_caller => Some(HelperCopies::new(sums, run.words)?),
             _ => None,
         };
         let (prints_directly, text) = (Cell::new(false), RefCell::default());
-        Some(Participant { run, is_caller, prints_directly, text, memory, copies })
+        Some(LaunchParticipant { run, is_caller, prints_directly, text, memory, copies })
     }
 
     /// Runs threads `begin..end` on this thread.
@@ -354,20 +355,20 @@ impl<'a> Participant<'a> {
 }
 
 /// Looks, between the chunks of the calling thread, whether to stop and whether better code is worth having.
-struct Watch<'o> {
+struct LaunchWatch<'o> {
     options: &'o LaunchOptions<'o>,
     started: Instant,
     asked: Instant,
     cancelled: bool,
 }
 
-impl<'o> Watch<'o> {
-    fn new(options: &'o LaunchOptions<'o>) -> Watch<'o> {
+impl<'o> LaunchWatch<'o> {
+    fn new(options: &'o LaunchOptions<'o>) -> LaunchWatch<'o> {
         let now = Instant::now();
-        Watch { options, started: now, asked: now, cancelled: false }
+        LaunchWatch { options, started: now, asked: now, cancelled: false }
     }
 
-    fn look(&mut self, run: &Run<'_>) {
+    fn look(&mut self, run: &RunningLaunch<'_>) {
         let now = Instant::now();
         let ask = now.duration_since(self.asked) >= ASK_EVERY;
         if ask {
@@ -385,7 +386,7 @@ impl<'o> Watch<'o> {
 
 unsafe extern "C" fn on_trap(context: *const LaunchContext, site: u32, index: i64, extent: i64, thread: u64) {
     // SAFETY: compiled code hands back the context it was given, whose data is a participant of the launch under way.
-    let participant = unsafe { &*(*context).data.cast::<Participant<'_>>() };
+    let participant = unsafe { &*(*context).data.cast::<LaunchParticipant<'_>>() };
     let thread = match (&participant.run.blocks, &participant.memory) {
         (Some(blocks), Some(memory)) => thread * blocks.launch.grid.block_size() + memory.failed_thread(),
         _ => thread,
@@ -397,7 +398,7 @@ unsafe extern "C" fn on_trap(context: *const LaunchContext, site: u32, index: i6
 
 unsafe extern "C" fn on_print(context: *const LaunchContext, site: u32, values: *const u64) {
     // SAFETY: as in `on_trap`.
-    let participant = unsafe { &*(*context).data.cast::<Participant<'_>>() };
+    let participant = unsafe { &*(*context).data.cast::<LaunchParticipant<'_>>() };
     let site = participant.run.kernel.sites.sites.get(site as usize);
     let Some(SiteKind::Print(format, types)) = site.map(|site| &site.kind) else { return };
     let values = match types.len() {

@@ -15,50 +15,51 @@ use std::time::Duration;
 /// Time in quick code after which optimised code is worth making.
 pub(crate) const HOT: Duration = Duration::from_millis(2);
 
-/// How far a variant is on its way to better code.
+/// Describes how far a variant is on its way to better code.
 ///
 /// A forked child has its parent's variants and not the thread that was to recompile them: a request counts only in the
 /// process that made it.
-pub(crate) struct Promotion {
-    /// 0 at first, [`Promotion::SETTLED`], or one more than the generation of the process that has asked.
+pub(crate) struct TierPromotion {
+    /// 0 at first, [`TierPromotion::SETTLED`], or one more than the generation of the process that has asked.
     state: AtomicU32,
 }
 
-impl Promotion {
+impl TierPromotion {
     const SETTLED: u32 = u32::MAX;
 
     /// Of a variant that can be recompiled, or need not be.
-    pub(crate) fn new(is_wanted: bool) -> Promotion {
-        Promotion { state: AtomicU32::new(if is_wanted { 0 } else { Promotion::SETTLED }) }
+    pub(crate) fn new(is_wanted: bool) -> TierPromotion {
+        TierPromotion { state: AtomicU32::new(if is_wanted { 0 } else { TierPromotion::SETTLED }) }
     }
 
     fn asked() -> u32 {
         generation() + 1
     }
 
-    /// Whether better code is to be had and has not been asked for.
+    /// Returns true if better code is to be had and has not been asked for.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
-        state != Promotion::SETTLED && state != Promotion::asked()
+        state != TierPromotion::SETTLED && state != TierPromotion::asked()
     }
 
     /// Notes that better code is asked for; gives whether it was due.
     fn ask(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
-        let is_due = state != Promotion::SETTLED && state != Promotion::asked();
-        is_due && self.state.compare_exchange(state, Promotion::asked(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let is_due = state != TierPromotion::SETTLED && state != TierPromotion::asked();
+        is_due
+            && self.state.compare_exchange(state, TierPromotion::asked(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Notes that the request came to nothing, and may be made again.
     fn withdraw(&self) {
-        let asked = Promotion::asked();
+        let asked = TierPromotion::asked();
         let _ = self.state.compare_exchange(asked, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Notes that the variant has the best code there is for it.
     fn settle(&self) {
-        self.state.store(Promotion::SETTLED, Ordering::Relaxed);
+        self.state.store(TierPromotion::SETTLED, Ordering::Relaxed);
     }
 }
 
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_request_is_made_once_unless_it_comes_to_nothing() {
-        let promotion = Promotion::new(true);
+        let promotion = TierPromotion::new(true);
         assert!(promotion.is_due() && promotion.ask());
         assert!(!promotion.is_due() && !promotion.ask());
         promotion.withdraw();
@@ -98,13 +99,13 @@ mod tests {
         promotion.settle();
         promotion.withdraw();
         assert!(!promotion.is_due() && !promotion.ask());
-        assert!(!Promotion::new(false).is_due());
+        assert!(!TierPromotion::new(false).is_due());
     }
 
     #[cfg(unix)]
     #[test]
     fn a_child_asks_for_what_its_parent_has_asked_for() {
-        let [asked, settled] = [Promotion::new(true), Promotion::new(true)];
+        let [asked, settled] = [TierPromotion::new(true), TierPromotion::new(true)];
         assert!(asked.ask() && settled.ask());
         settled.settle();
         // SAFETY: the child only looks at atomics and leaves without running any destructor.

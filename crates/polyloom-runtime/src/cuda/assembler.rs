@@ -20,39 +20,39 @@ pub enum AssembleError {
          kit", .looked.join("; ")
     )]
     NotFound {
-        /// What was looked for, and where.
+        /// Holds what was looked for, and where.
         looked: Vec<String>,
     },
     /// The assembler does not run.
     #[error("{} does not run: {reason}", .assembler.display())]
     Broken {
-        /// Where it is.
+        /// The place where it is.
         assembler: PathBuf,
-        /// What happened.
+        /// Holds what happened.
         reason: String,
     },
     /// The assembler does not take the code.
     #[error("{} does not take the code for {arch}: {log}", .assembler.display())]
     Rejected {
-        /// Where it is.
+        /// The place where it is.
         assembler: PathBuf,
         /// For which architecture.
         arch: Arch,
-        /// What it says.
+        /// Holds what it says.
         log: String,
     },
 }
 
 /// An assembler for PTX that this machine has.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Assembler {
+pub enum PtxAssembler {
     /// The program `ptxas`.
     Program(PathBuf),
     /// The library `libnvJitLink`.
     Library(PathBuf),
 }
 
-/// Where Python keeps its packages, as far as somebody has said.
+/// The place where Python keeps its packages, as far as somebody has said.
 static PACKAGE_FOLDERS: RwLock<Vec<PathBuf>> = RwLock::new(Vec::new());
 
 /// Says in which folders Python's packages are, NVIDIA's among them. Those of an active environment are known anyway.
@@ -60,9 +60,9 @@ pub fn set_package_folders(folders: Vec<PathBuf>) {
     *PACKAGE_FOLDERS.write().unwrap_or_else(PoisonError::into_inner) = folders;
 }
 
-/// Where NVIDIA's programs and libraries may be.
+/// Says where NVIDIA's programs and libraries may be.
 #[derive(Default, Debug)]
-pub(super) struct Places {
+pub(super) struct ToolkitPlaces {
     /// Folders of programs.
     programs: Vec<PathBuf>,
     /// CUDA tool kits.
@@ -71,15 +71,15 @@ pub(super) struct Places {
     packages: Vec<PathBuf>,
 }
 
-impl Places {
+impl ToolkitPlaces {
     /// Those of this machine and this process's environment.
-    pub(super) fn of_environment() -> Places {
-        let mut places = Places::of_variables(|name| std::env::var_os(name));
+    pub(super) fn of_environment() -> ToolkitPlaces {
+        let mut places = ToolkitPlaces::of_variables(|name| std::env::var_os(name));
         places.packages.splice(0..0, PACKAGE_FOLDERS.read().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         places
     }
 
-    fn of_variables(variable: impl Fn(&str) -> Option<OsString>) -> Places {
+    fn of_variables(variable: impl Fn(&str) -> Option<OsString>) -> ToolkitPlaces {
         let folder = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         // An empty part would be the folder the process happens to be in, whose files nobody has chosen to run.
         let is_named = |folder: &PathBuf| !folder.as_os_str().is_empty();
@@ -87,7 +87,7 @@ impl Places {
             variable("PATH").map_or_else(Vec::new, |path| std::env::split_paths(&path).filter(is_named).collect());
         let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(folder);
         let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(folder);
-        Places {
+        ToolkitPlaces {
             programs,
             toolkits: toolkits.chain([PathBuf::from("/usr/local/cuda")]).collect(),
             packages: environments.flat_map(|environment| package_folders(&environment)).collect(),
@@ -95,21 +95,21 @@ impl Places {
     }
 
     /// The first of the programs and, if there is none, of the libraries.
-    fn find(&self) -> Result<Assembler, AssembleError> {
+    fn find(&self) -> Result<PtxAssembler, AssembleError> {
         let packages = || self.packages.iter().flat_map(|folder| entries(&folder.join("nvidia")));
         let in_folders = self.programs.iter().map(|folder| folder.join(PROGRAM));
         let in_toolkits = self.toolkits.iter().map(|folder| folder.join("bin").join(PROGRAM));
         let in_packages = packages().map(|folder| folder.join("bin").join(PROGRAM));
         if let Some(found) = in_folders.chain(in_toolkits).chain(in_packages).find(|path| is_program(path)) {
-            return Ok(Assembler::Program(found));
+            return Ok(PtxAssembler::Program(found));
         }
         if let Some(found) = self.libraries(&nvjitlink::NAMES).find(|path| nvjitlink::can_load(path)) {
-            return Ok(Assembler::Library(found));
+            return Ok(PtxAssembler::Library(found));
         }
         Err(AssembleError::NotFound { looked: self.describe() })
     }
 
-    /// Where a library with one of these names is or, where the system keeps libraries, may be.
+    /// Returns where a library with one of these names is or, where the system keeps libraries, may be.
     pub(super) fn libraries<'a>(&self, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + use<'a> {
         let packages = self.packages.iter().flat_map(|folder| entries(&folder.join("nvidia")));
         let roots: Vec<PathBuf> = self.toolkits.iter().cloned().chain(packages).collect();
@@ -124,7 +124,7 @@ impl Places {
         looked
     }
 
-    /// Where something is looked for beside `PATH`.
+    /// Returns where something is looked for beside `PATH`.
     pub(super) fn describe_libraries(&self, what: &str) -> [String; 2] {
         [
             format!("{what} in the CUDA tool kits {}", listed(&self.toolkits)),
@@ -149,7 +149,7 @@ pub(super) fn package_folders(environment: &Path) -> Vec<PathBuf> {
     in_versions.chain([environment.join("Lib").join("site-packages")]).filter(|folder| folder.is_dir()).collect()
 }
 
-/// What a folder holds, in the order of names; nothing if there is no such folder.
+/// Returns what a folder holds, in the order of names; nothing if there is no such folder.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
         std::fs::read_dir(folder).map_or_else(|_| Vec::new(), |all| all.flatten().map(|entry| entry.path()).collect());
@@ -168,21 +168,21 @@ fn is_program(path: &Path) -> bool {
     path.is_file()
 }
 
-impl Assembler {
-    /// The first that is found: `ptxas` on `PATH`, in a CUDA tool kit (`CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`) or
-    /// in NVIDIA's packages for Python, then `libnvJitLink` in the same places.
+impl PtxAssembler {
+    /// The first that is found, since `ptxas` on `PATH`, in a CUDA tool kit (`CUDA_HOME`, `CUDA_PATH`,
+    /// `/usr/local/cuda`) or in NVIDIA's packages for Python, then `libnvJitLink` in the same places.
     ///
     /// # Errors
     ///
     /// [`AssembleError::NotFound`].
-    pub fn find() -> Result<Assembler, AssembleError> {
-        Places::of_environment().find()
+    pub fn find() -> Result<PtxAssembler, AssembleError> {
+        ToolkitPlaces::of_environment().find()
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         match self {
-            Assembler::Program(path) | Assembler::Library(path) => path,
+            PtxAssembler::Program(path) | PtxAssembler::Library(path) => path,
         }
     }
 
@@ -193,12 +193,12 @@ impl Assembler {
     /// [`AssembleError`].
     pub fn assemble(&self, ptx: &str, arch: Arch) -> Result<Vec<u8>, AssembleError> {
         match self {
-            Assembler::Program(program) => run(program, ptx, arch),
-            Assembler::Library(library) => nvjitlink::assemble(library, ptx, arch),
+            PtxAssembler::Program(program) => run(program, ptx, arch),
+            PtxAssembler::Library(library) => nvjitlink::assemble(library, ptx, arch),
         }
     }
 
-    /// What tells it from other versions of itself.
+    /// Returns what tells it from other versions of itself.
     fn fingerprint(&self) -> String {
         let metadata = self.path().metadata().ok();
         let modified = metadata.as_ref().and_then(|found| found.modified().ok());
@@ -212,21 +212,21 @@ fn run(program: &Path, ptx: &str, arch: Arch) -> Result<Vec<u8>, AssembleError> 
 
 /// NVIDIA's assembler as a program, for what it says of PTX.
 #[derive(Clone, Debug)]
-pub struct Ptxas {
+pub struct PtxasProgram {
     program: PathBuf,
 }
 
-impl Ptxas {
-    /// The first that is found, where [`Assembler::find`] looks.
+impl PtxasProgram {
+    /// The first that is found, where [`PtxAssembler::find`] looks.
     ///
     /// # Errors
     ///
     /// [`AssembleError::NotFound`]; the library, which says nothing of PTX, does not do for this.
-    pub fn find() -> Result<Ptxas, AssembleError> {
-        let places = Places::of_environment();
+    pub fn find() -> Result<PtxasProgram, AssembleError> {
+        let places = ToolkitPlaces::of_environment();
         match places.find()? {
-            Assembler::Program(program) => Ok(Ptxas { program }),
-            Assembler::Library(_) => Err(AssembleError::NotFound { looked: places.describe() }),
+            PtxAssembler::Program(program) => Ok(PtxasProgram { program }),
+            PtxAssembler::Library(_) => Err(AssembleError::NotFound { looked: places.describe() }),
         }
     }
 
@@ -246,14 +246,14 @@ impl Ptxas {
         version.map(str::to_owned).ok_or_else(|| broken("it does not say its version".to_owned()))
     }
 
-    /// What `ptxas --verbose` says of PTX: registers, memory and spills of each entry.
+    /// Returns what `ptxas --verbose` says of PTX: registers, memory and spills of each entry.
     ///
     /// # Errors
     ///
     /// [`AssembleError`].
     pub fn log(&self, ptx: &str, arch: Arch) -> Result<String, AssembleError> {
         let (_, log) = run_with(&self.program, ptx, arch, "--verbose")?;
-        // How long it took is another time each time.
+        // The duration is another each time.
         let lines = log.lines().filter(|line| !line.contains("Compile time"));
         let lines = lines.map(|line| line.strip_prefix("ptxas info    : ").unwrap_or(line).trim());
         Ok(lines.collect::<Vec<_>>().join("\n"))
@@ -284,7 +284,7 @@ fn run_with(program: &Path, ptx: &str, arch: Arch, option: &str) -> Result<(Vec<
 ///
 /// [`AssembleError`].
 pub fn cubin(cache: &CodeCache, ptx: &str, arch: Arch) -> Result<Vec<u8>, AssembleError> {
-    let assembler = Assembler::find()?;
+    let assembler = PtxAssembler::find()?;
     let key = ["cubin", &assembler.fingerprint(), &arch.to_string(), ptx];
     cache.artefact(&key, || assembler.assemble(ptx, arch))
 }
@@ -314,7 +314,7 @@ mod tests {
     fn programs_are_found_in_the_order_that_is_promised() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
-        let places = Places {
+        let places = ToolkitPlaces {
             programs: vec![at("programs")],
             toolkits: vec![at("toolkit")],
             packages: vec![at("site-packages")],
@@ -322,7 +322,7 @@ mod tests {
         let paths = ["site-packages/nvidia/cu13/bin", "toolkit/bin", "programs"];
         for path in paths.map(|path| at(path).join(PROGRAM)) {
             program(&path, "");
-            assert_eq!(places.find(), Ok(Assembler::Program(path)));
+            assert_eq!(places.find(), Ok(PtxAssembler::Program(path)));
         }
     }
 
@@ -331,8 +331,8 @@ mod tests {
     fn a_file_that_does_not_run_is_no_program() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(PROGRAM), "").unwrap();
-        let places = Places { programs: vec![folder.path().to_owned()], ..Places::default() };
-        assert!(!matches!(places.find(), Ok(Assembler::Program(_))));
+        let places = ToolkitPlaces { programs: vec![folder.path().to_owned()], ..ToolkitPlaces::default() };
+        assert!(!matches!(places.find(), Ok(PtxAssembler::Program(_))));
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let packages = folder.path().join("lib/python3.12/site-packages");
         std::fs::create_dir_all(&packages).unwrap();
-        let places = Places::of_variables(|name| match name {
+        let places = ToolkitPlaces::of_variables(|name| match name {
             "PATH" => Some("/a::/b:".into()),
             "CUDA_PATH" => Some("/opt/cuda".into()),
             "VIRTUAL_ENV" => Some(folder.path().into()),
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn what_was_looked_for_is_said() {
         let error = AssembleError::NotFound {
-            looked: Places { toolkits: vec!["/opt/cuda".into()], ..Places::default() }.describe(),
+            looked: ToolkitPlaces { toolkits: vec!["/opt/cuda".into()], ..ToolkitPlaces::default() }.describe(),
         };
         let message = error.to_string();
         for part in ["ptxas on PATH", "/opt/cuda", "libnvJitLink", "Python in none", "pip install nvidia-cuda-nvcc"] {
@@ -368,25 +368,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(PROGRAM);
         program(&path, "#!/bin/sh\necho \"$1 fatal: no such thing\" >&2\nexit 3\n");
-        let error = Assembler::Program(path.clone()).assemble(NOTHING, arch("sm_80")).unwrap_err();
+        let error = PtxAssembler::Program(path.clone()).assemble(NOTHING, arch("sm_80")).unwrap_err();
         let log = "--gpu-name=sm_80 fatal: no such thing".to_owned();
         assert_eq!(error, AssembleError::Rejected { assembler: path.clone(), arch: arch("sm_80"), log });
         program(&path, "#!/bin/sh\nexit 0\n");
-        let error = Assembler::Program(path).assemble(NOTHING, arch("sm_80")).unwrap_err();
+        let error = PtxAssembler::Program(path).assemble(NOTHING, arch("sm_80")).unwrap_err();
         assert!(error.to_string().contains("it wrote no cubin"), "{error}");
     }
 
     /// Where the machine has NVIDIA's own.
     #[test]
     fn code_is_assembled_and_nonsense_refused() {
-        let assembler = match Assembler::find() {
+        let assembler = match PtxAssembler::find() {
             Ok(assembler) => assembler,
             Err(error) => return super::super::without_tool(&error.to_string()),
         };
         let made = assembler.assemble(NOTHING, arch("sm_80")).unwrap();
         assert_eq!(&made[..4], b"\x7fELF");
-        if matches!(assembler, Assembler::Program(_)) {
-            let ptxas = Ptxas::find().unwrap();
+        if matches!(assembler, PtxAssembler::Program(_)) {
+            let ptxas = PtxasProgram::find().unwrap();
             let version = ptxas.version().unwrap();
             assert!(version.split('.').count() == 3 && version.split('.').all(|part| part.parse::<u32>().is_ok()));
             let log = ptxas.log(NOTHING, arch("sm_80")).unwrap();

@@ -4,8 +4,8 @@
 //! default stream: what is asked for later happens later.
 
 use super::driver::{describe, driver, is_started};
-use crate::device::layout::Rows;
-use crate::device::{CudaInfo, Device, DeviceFailure, Memory, Word};
+use crate::device::layout::RowLayout;
+use crate::device::{CudaInfo, Device, DeviceFailure, FillWord, MemoryBackend};
 use crate::fork::PerProcess;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{DriverError, result, sys};
@@ -18,16 +18,16 @@ pub struct CudaDevice {
     info: CudaInfo,
     arch: Arch,
     max_shared_bytes: i32,
-    context: Context,
+    context: PrimaryContext,
 }
 
 /// A device's primary context. It is kept for the rest of the process: arrays may live as long.
-struct Context(sys::CUcontext);
+struct PrimaryContext(sys::CUcontext);
 
 // SAFETY: a context is a handle, which any thread may make its current one, several at once.
-unsafe impl Send for Context {}
+unsafe impl Send for PrimaryContext {}
 // SAFETY: as above.
-unsafe impl Sync for Context {}
+unsafe impl Sync for PrimaryContext {}
 
 /// The devices that are in use.
 static DEVICES: PerProcess<Mutex<BTreeMap<u32, Arc<CudaDevice>>>> = PerProcess::new();
@@ -94,7 +94,7 @@ fn failed(number: u32, what: &'static str) -> impl Fn(DriverError) -> DeviceFail
     move |error| DeviceFailure::Driver { device: Device::Cuda(number), what, reason: describe(error) }
 }
 
-/// What a device is, and the driver's handle of it.
+/// Returns what a device is, and the driver's handle of it.
 fn info(number: u32) -> Result<(CudaInfo, sys::CUdevice), DeviceFailure> {
     let device = Device::Cuda(number);
     let n_devices = driver().map_err(|reason| absent(device, reason))?.n_devices;
@@ -172,10 +172,10 @@ impl CudaDevice {
             .map_err(failed(number, "say how much shared memory it has"))?;
         // SAFETY: as above.
         let context = unsafe { result::primary_ctx::retain(handle) }.map_err(failed(number, "be set up"))?;
-        Ok(CudaDevice { info, arch, max_shared_bytes, context: Context(context) })
+        Ok(CudaDevice { info, arch, max_shared_bytes, context: PrimaryContext(context) })
     }
 
-    /// What it is.
+    /// Returns what it is.
     pub fn info(&self) -> &CudaInfo {
         &self.info
     }
@@ -214,24 +214,24 @@ impl CudaDevice {
         what: &'static str,
         call: impl FnOnce() -> Result<R, DriverError>,
     ) -> Result<R, DeviceFailure> {
-        let _entered = Entered::new(&self.context).map_err(failed(self.info.number, what))?;
+        let _entered = EnteredContext::new(&self.context).map_err(failed(self.info.number, what))?;
         call().map_err(failed(self.info.number, what))
     }
 }
 
-/// A context is the thread's current one. Dropping it makes that the one that was it before: other libraries of the
-/// process rely on theirs.
-struct Entered;
+/// A context is the thread's current one. Dropping it makes that the one that was it before, because other libraries of
+/// the process rely on theirs.
+struct EnteredContext;
 
-impl Entered {
-    fn new(context: &Context) -> Result<Entered, DriverError> {
+impl EnteredContext {
+    fn new(context: &PrimaryContext) -> Result<EnteredContext, DriverError> {
         // SAFETY: the context is live for the rest of the process.
         unsafe { sys::cuCtxPushCurrent_v2(context.0) }.result()?;
-        Ok(Entered)
+        Ok(EnteredContext)
     }
 }
 
-impl Drop for Entered {
+impl Drop for EnteredContext {
     fn drop(&mut self) {
         let mut popped = std::ptr::null_mut();
         // SAFETY: the driver writes the context that `new` has pushed to `popped`. If it fails, the process is about to
@@ -240,7 +240,7 @@ impl Drop for Entered {
     }
 }
 
-impl Memory for CudaDevice {
+impl MemoryBackend for CudaDevice {
     fn device(&self) -> Device {
         Device::Cuda(self.info.number)
     }
@@ -266,7 +266,7 @@ impl Memory for CudaDevice {
         self.within("copy memory to the host", || unsafe { result::memcpy_dtoh_sync(bytes, address) })
     }
 
-    unsafe fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure> {
+    unsafe fn write(&self, to: RowLayout, bytes: &[u8]) -> Result<(), DeviceFailure> {
         if bytes.len() as u64 != to.n_bytes() {
             return Err(DeviceFailure::OutOfBounds {
                 device: self.device(),
@@ -276,7 +276,7 @@ impl Memory for CudaDevice {
         }
         self.within("copy memory from the host", || match by_pitch(to) {
             // SAFETY: as in `read`, and there are as many bytes as the rows have.
-            true => unsafe { copy_rows(to, Source::Host(bytes)) },
+            true => unsafe { copy_rows(to, CopySource::Host(bytes)) },
             false => {
                 let mut rows = to.addresses().zip(bytes.chunks_exact(to.length as usize));
                 // SAFETY: as in `read`.
@@ -285,19 +285,19 @@ impl Memory for CudaDevice {
         })
     }
 
-    unsafe fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure> {
+    unsafe fn fill(&self, to: RowLayout, word: FillWord) -> Result<(), DeviceFailure> {
         let width = (to.length / word.n_bytes()) as usize;
         let set = |address: u64, pitch: u64, n: u64| {
             let (pitch, n) = (pitch as usize, n as usize);
             // SAFETY: as in `read`.
             unsafe {
                 match (word, n) {
-                    (Word::U8(value), 1) => sys::cuMemsetD8_v2(address, value, width),
-                    (Word::U16(value), 1) => sys::cuMemsetD16_v2(address, value, width),
-                    (Word::U32(value), 1) => sys::cuMemsetD32_v2(address, value, width),
-                    (Word::U8(value), _) => sys::cuMemsetD2D8_v2(address, pitch, value, width, n),
-                    (Word::U16(value), _) => sys::cuMemsetD2D16_v2(address, pitch, value, width, n),
-                    (Word::U32(value), _) => sys::cuMemsetD2D32_v2(address, pitch, value, width, n),
+                    (FillWord::U8(value), 1) => sys::cuMemsetD8_v2(address, value, width),
+                    (FillWord::U16(value), 1) => sys::cuMemsetD16_v2(address, value, width),
+                    (FillWord::U32(value), 1) => sys::cuMemsetD32_v2(address, value, width),
+                    (FillWord::U8(value), _) => sys::cuMemsetD2D8_v2(address, pitch, value, width, n),
+                    (FillWord::U16(value), _) => sys::cuMemsetD2D16_v2(address, pitch, value, width, n),
+                    (FillWord::U32(value), _) => sys::cuMemsetD2D32_v2(address, pitch, value, width, n),
                 }
             }
             .result()
@@ -308,10 +308,10 @@ impl Memory for CudaDevice {
         })
     }
 
-    unsafe fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure> {
+    unsafe fn copy(&self, to: RowLayout, from: RowLayout) -> Result<(), DeviceFailure> {
         self.within("copy memory", || match by_pitch(to) && by_pitch(from) {
             // SAFETY: as in `read`.
-            true => unsafe { copy_rows(to, Source::Device(from)) },
+            true => unsafe { copy_rows(to, CopySource::Device(from)) },
             false => {
                 let mut rows = to.addresses().zip(from.addresses());
                 // SAFETY: as in `read`.
@@ -326,17 +326,17 @@ impl Memory for CudaDevice {
 /// Most bytes between rows that one call of the driver takes (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of all devices so far).
 const MAX_PITCH: u64 = i32::MAX as u64;
 
-/// Whether one call of the driver, with a pitch, does for more than one row.
-fn by_pitch(rows: Rows) -> bool {
+/// Returns true if one call of the driver, with a pitch, does for more than one row.
+fn by_pitch(rows: RowLayout) -> bool {
     rows.n > 1 && rows.pitch <= MAX_PITCH
 }
 
-/// Where rows are copied from.
-enum Source<'a> {
+/// Says where rows are copied from.
+enum CopySource<'a> {
     /// Memory of the host, where they follow each other.
     Host(&'a [u8]),
     /// Memory of the device.
-    Device(Rows),
+    Device(RowLayout),
 }
 
 /// Copies rows to a device's memory in one call: `cuMemcpy2DUnaligned`, which takes any pitch (CUDA Driver API 13.0
@@ -345,7 +345,7 @@ enum Source<'a> {
 /// # Safety
 ///
 /// There are as many bytes. The device's addresses the driver checks.
-unsafe fn copy_rows(to: Rows, from: Source<'_>) -> Result<(), DriverError> {
+unsafe fn copy_rows(to: RowLayout, from: CopySource<'_>) -> Result<(), DriverError> {
     let mut copy = sys::CUDA_MEMCPY2D {
         srcXInBytes: 0,
         srcY: 0,
@@ -365,11 +365,11 @@ unsafe fn copy_rows(to: Rows, from: Source<'_>) -> Result<(), DriverError> {
         Height: to.n as usize,
     };
     match from {
-        Source::Host(bytes) => {
+        CopySource::Host(bytes) => {
             copy.srcMemoryType = sys::CUmemorytype::CU_MEMORYTYPE_HOST;
             copy.srcHost = bytes.as_ptr().cast();
         }
-        Source::Device(rows) => {
+        CopySource::Device(rows) => {
             copy.srcDevice = rows.address;
             copy.srcPitch = rows.pitch as usize;
         }

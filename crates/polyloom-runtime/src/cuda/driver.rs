@@ -6,31 +6,31 @@ use polyloom_ir::PtxVersion;
 use std::sync::OnceLock;
 
 /// The driver, once it has started.
-pub(super) struct Driver {
+pub(super) struct CudaDriver {
     /// The latest version of PTX that it compiles.
     pub(super) ptx_version: PtxVersion,
-    /// How many devices it has.
+    /// Number of devices it has.
     pub(super) n_devices: u32,
 }
 
 /// The driver does not survive a fork, and says so to the child.
-static DRIVER: PerProcess<OnceLock<Result<Driver, String>>> = PerProcess::new();
+static DRIVER: PerProcess<OnceLock<Result<CudaDriver, String>>> = PerProcess::new();
 
 /// The driver, started by the first call of a process.
 ///
 /// # Errors
 ///
 /// Why there is none.
-pub(super) fn driver() -> Result<&'static Driver, String> {
+pub(super) fn driver() -> Result<&'static CudaDriver, String> {
     DRIVER.get().get_or_init(start).as_ref().map_err(Clone::clone)
 }
 
-/// Whether a driver has been asked for and is there.
+/// Returns true if a driver has been asked for and is there.
 pub(super) fn is_started() -> bool {
     DRIVER.get().get().is_some_and(Result::is_ok)
 }
 
-fn start() -> Result<Driver, String> {
+fn start() -> Result<CudaDriver, String> {
     // SAFETY: looking loads the library, whose initialisers do nothing but set it up.
     if !unsafe { sys::is_culib_present() } {
         return Err("NVIDIA's driver is not installed: there is no library libcuda".to_owned());
@@ -48,7 +48,7 @@ fn start() -> Result<Driver, String> {
         return Err(format!("NVIDIA's driver is for CUDA {major}.{minor}, and 11.0 is the first that will do"));
     };
     let n_devices = result::device::get_count().map_err(failed)?;
-    Ok(Driver { ptx_version, n_devices: u32::try_from(n_devices).unwrap_or(0) })
+    Ok(CudaDriver { ptx_version, n_devices: u32::try_from(n_devices).unwrap_or(0) })
 }
 
 /// A function that the library lacks: cudarc panics when one that is missing is called.
@@ -121,7 +121,7 @@ fn ptx_version_of(cuda: i32) -> Option<PtxVersion> {
     latest.map(|&(_, major, minor)| PtxVersion { major, minor })
 }
 
-/// What an error of the driver's says: its name, and what that means.
+/// Returns what an error of the driver's says: its name, and what that means.
 pub(super) fn describe(error: DriverError) -> String {
     let text = |text: Result<&std::ffi::CStr, DriverError>| text.map(|text| text.to_string_lossy().into_owned());
     let mut message = match (text(error.error_name()), text(error.error_string())) {
@@ -134,7 +134,7 @@ pub(super) fn describe(error: DriverError) -> String {
     message
 }
 
-/// Whether nothing works on the device after this error: "This leaves the process in an inconsistent state"
+/// Returns true if nothing works on the device after this error: "This leaves the process in an inconsistent state"
 /// (CUDA Driver API 13.0 §6.1).
 fn loses_the_device(error: sys::CUresult) -> bool {
     use sys::CUresult as E;

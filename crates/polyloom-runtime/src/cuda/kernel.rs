@@ -2,36 +2,36 @@
 
 use super::device::CudaDevice;
 use super::stdout;
-use crate::args::{ArgBlock, Params};
+use crate::args::{ArgBlock, KernelParams};
 use crate::cpu::launch::LaunchOptions;
 use crate::device::DeviceFailure;
-use crate::device::entry::Entry;
+use crate::device::entry::DeviceEntry;
 use crate::error::LaunchError;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{DriverError, result, sys};
 use polyloom_codegen::CodegenError;
 use polyloom_ir::Function;
-use polyloom_ir::interp::Grid;
+use polyloom_ir::LaunchConfig;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 /// A kernel's PTX, compiled by the driver.
 pub struct CudaKernel {
-    entry: Entry,
+    entry: DeviceEntry,
     device: Arc<CudaDevice>,
-    code: Code,
+    code: LoadedCode,
 }
 
 /// A module of the driver's, and the kernel in it.
-struct Code {
+struct LoadedCode {
     module: sys::CUmodule,
     function: sys::CUfunction,
 }
 
 // SAFETY: both are handles, which any thread with the context may use, several at once.
-unsafe impl Send for Code {}
+unsafe impl Send for LoadedCode {}
 // SAFETY: as above.
-unsafe impl Sync for Code {}
+unsafe impl Sync for LoadedCode {}
 
 /// Room for what the driver's compiler has to say, in bytes.
 const LOG_BYTES: usize = 16 << 10;
@@ -46,7 +46,7 @@ impl CudaKernel {
     pub fn new(
         device: &Arc<CudaDevice>,
         function: &Function,
-        params: Params,
+        params: KernelParams,
         ptx: &str,
         entry: &str,
     ) -> Result<CudaKernel, CodegenError> {
@@ -79,7 +79,7 @@ impl CudaKernel {
                 Ok(function)
             });
             match found {
-                Ok(function) => Ok(Code { module, function }),
+                Ok(function) => Ok(LoadedCode { module, function }),
                 Err(error) => {
                     // SAFETY: nobody else knows the module.
                     let _ = unsafe { result::module::unload(module) };
@@ -88,7 +88,7 @@ impl CudaKernel {
             }
         });
         match made {
-            Ok(code) => Ok(CudaKernel { entry: Entry::new(function, params), device: device.clone(), code }),
+            Ok(code) => Ok(CudaKernel { entry: DeviceEntry::new(function, params), device: device.clone(), code }),
             Err(failure) => {
                 let log = String::from_utf8_lossy(&log);
                 let log = log.trim_end_matches(['\0', '\n', ' ']);
@@ -137,7 +137,7 @@ impl CudaKernel {
     }
 
     /// Puts a launch into the default stream. The driver copies the parameters.
-    fn start(&self, grid: &Grid, params: &[Vec<u8>]) -> Result<(), DeviceFailure> {
+    fn start(&self, grid: &LaunchConfig, params: &[Vec<u8>]) -> Result<(), DeviceFailure> {
         let mut pointers: Vec<*mut c_void> =
             params.iter().map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>()).collect();
         let triple = |[x, y, z]: [u32; 3]| (x, y, z);
@@ -155,7 +155,7 @@ impl CudaKernel {
 }
 
 /// Lets launches of a kernel ask for as much dynamic shared memory as its static one leaves of `max_bytes`. The driver
-/// allows 48 KiB unless it is told, once: launches on several threads would change it under each other.
+/// allows 48 KiB unless it is told, once, because launches on several threads would change it under each other.
 ///
 /// # Safety
 ///

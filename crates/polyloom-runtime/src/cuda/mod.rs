@@ -12,12 +12,12 @@ mod nvjitlink;
 mod nvrtc;
 mod stdout;
 
-pub use assembler::{AssembleError, Assembler, Ptxas, cubin, set_package_folders};
+pub use assembler::{AssembleError, PtxAssembler, PtxasProgram, cubin, set_package_folders};
 pub use device::{CudaDevice, device_info, devices, synchronize};
 pub use kernel::CudaKernel;
-pub use nvrtc::{Nvrtc, NvrtcError};
+pub use nvrtc::{NvrtcError, NvrtcLibrary};
 
-/// What a test does without a tool of NVIDIA's: it is skipped, or fails where the tools have to be.
+/// Skips a test without a tool of NVIDIA's, or fails it where the tools have to be.
 #[cfg(test)]
 fn without_tool(reason: &str) {
     let required = std::env::var("POLYLOOM_REQUIRE_PTXAS").is_ok_and(|value| value == "1");

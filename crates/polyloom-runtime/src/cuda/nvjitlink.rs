@@ -7,7 +7,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 
-/// What the library is called.
+/// Holds what the library is called.
 #[cfg(not(windows))]
 pub(super) const NAMES: [&str; 2] = ["libnvJitLink.so.13", "libnvJitLink.so.12"];
 #[cfg(windows)]
@@ -26,7 +26,7 @@ type Bytes = unsafe extern "C" fn(Handle, *mut u8) -> c_int;
 
 /// The library's functions.
 #[derive(Clone, Copy)]
-struct Functions {
+struct NvJitLinkFunctions {
     create: Create,
     destroy: Destroy,
     add_data: AddData,
@@ -37,13 +37,13 @@ struct Functions {
     log: Bytes,
 }
 
-/// Whether the library is there and one that we know.
+/// Returns true if the library is there and one that we know.
 pub(super) fn can_load(path: &Path) -> bool {
     functions(path).is_ok()
 }
 
 /// Loads the library, for the rest of the process.
-fn functions(path: &Path) -> Result<Functions, String> {
+fn functions(path: &Path) -> Result<NvJitLinkFunctions, String> {
     // SAFETY: loading it runs its initialisers, which do nothing but set it up. It is never unloaded: the functions
     // stay valid. The types are those of its header, of which versions 12 and 13 are alike in these functions.
     unsafe {
@@ -59,7 +59,7 @@ fn functions(path: &Path) -> Result<Functions, String> {
                 *symbol.map_err(|error| error.to_string())?
             }};
         }
-        Ok(Functions {
+        Ok(NvJitLinkFunctions {
             create: function!("Create"),
             destroy: function!("Destroy"),
             add_data: function!("AddData"),
@@ -73,20 +73,20 @@ fn functions(path: &Path) -> Result<Functions, String> {
 }
 
 /// A linker at work.
-struct Linker {
-    functions: Functions,
+struct NvJitLinker {
+    functions: NvJitLinkFunctions,
     handle: Handle,
 }
 
-impl Drop for Linker {
+impl Drop for NvJitLinker {
     fn drop(&mut self) {
         // SAFETY: the handle came from `create` and is destroyed once.
         unsafe { (self.functions.destroy)(&mut self.handle) };
     }
 }
 
-impl Linker {
-    /// What the library wrote: `size` says how many bytes, `bytes` writes them.
+impl NvJitLinker {
+    /// Returns what the library wrote: `size` says how many bytes, `bytes` writes them.
     ///
     /// # Safety
     ///
@@ -115,7 +115,7 @@ pub(super) fn assemble(library: &Path, ptx: &str, arch: Arch) -> Result<Vec<u8>,
     let [Some(target), Some(lines)] = &options else { return Err(broken("an option has a zero byte".to_owned())) };
     let options = [target.as_ptr(), lines.as_ptr()];
     let source = CString::new(ptx).map_err(|_| broken("the code has a zero byte".to_owned()))?;
-    let mut linker = Linker { functions, handle: std::ptr::null_mut() };
+    let mut linker = NvJitLinker { functions, handle: std::ptr::null_mut() };
     // SAFETY: the options and the code outlive the calls, and the handle is live from `create` on.
     unsafe {
         if let Err(status) = succeeded((functions.create)(&mut linker.handle, options.len() as u32, options.as_ptr())) {

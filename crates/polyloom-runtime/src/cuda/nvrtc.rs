@@ -1,14 +1,14 @@
 //! `libnvrtc`, NVIDIA's compiler of CUDA C++ as a library (NVRTC 12 and 13, `nvrtc.h`): text to PTX. It needs no driver
 //! and no GPU.
 
-use super::assembler::Places;
+use super::assembler::ToolkitPlaces;
 use libloading::Library;
 use polyloom_ir::Arch;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
-/// What the library is called.
+/// Holds what the library is called.
 #[cfg(not(windows))]
 const NAMES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
 #[cfg(windows)]
@@ -23,15 +23,15 @@ pub enum NvrtcError {
         .looked.join("; ")
     )]
     NotFound {
-        /// What was looked for, and where.
+        /// Holds what was looked for, and where.
         looked: Vec<String>,
     },
     /// The library does not work.
     #[error("{} does not work: {reason}", .library.display())]
     Broken {
-        /// Where it is.
+        /// The place where it is.
         library: PathBuf,
-        /// What happened.
+        /// Holds what happened.
         reason: String,
     },
     /// It does not take the text.
@@ -39,7 +39,7 @@ pub enum NvrtcError {
     Rejected {
         /// For which architecture.
         arch: Arch,
-        /// What it says.
+        /// Holds what it says.
         log: String,
     },
 }
@@ -61,13 +61,13 @@ type Bytes = unsafe extern "C" fn(Program, *mut u8) -> c_int;
 
 /// The library, loaded for the rest of the process.
 #[derive(Clone, Debug)]
-pub struct Nvrtc {
+pub struct NvrtcLibrary {
     path: PathBuf,
-    functions: Functions,
+    functions: NvrtcFunctions,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Functions {
+struct NvrtcFunctions {
     version: Version,
     create: Create,
     destroy: Destroy,
@@ -78,20 +78,21 @@ struct Functions {
     log: Bytes,
 }
 
-impl Nvrtc {
+impl NvrtcLibrary {
     /// The first that is found in a CUDA tool kit (`CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`), in NVIDIA's packages for
     /// Python, or where the system keeps libraries.
     ///
     /// # Errors
     ///
     /// [`NvrtcError::NotFound`].
-    pub fn find() -> Result<Nvrtc, NvrtcError> {
-        let places = Places::of_environment();
-        let loaded = places.libraries(&NAMES).find_map(|path| Some(Nvrtc { functions: functions(&path).ok()?, path }));
+    pub fn find() -> Result<NvrtcLibrary, NvrtcError> {
+        let places = ToolkitPlaces::of_environment();
+        let loaded =
+            places.libraries(&NAMES).find_map(|path| Some(NvrtcLibrary { functions: functions(&path).ok()?, path }));
         loaded.ok_or_else(|| NvrtcError::NotFound { looked: places.describe_libraries("libnvrtc").to_vec() })
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -118,7 +119,7 @@ impl Nvrtc {
         let (Ok(source), Ok(option)) = (CString::new(text), option) else {
             return Err(self.broken("the code has a zero byte".to_owned()));
         };
-        let mut unit = Unit { functions: self.functions, program: std::ptr::null_mut() };
+        let mut unit = NvrtcUnit { functions: self.functions, program: std::ptr::null_mut() };
         let none = std::ptr::null();
         // SAFETY: the texts outlive the calls, there are no headers, and the program is live from `create` on.
         unsafe {
@@ -143,12 +144,12 @@ impl Nvrtc {
     }
 }
 
-fn functions(path: &Path) -> Result<Functions, libloading::Error> {
+fn functions(path: &Path) -> Result<NvrtcFunctions, libloading::Error> {
     // SAFETY: loading it runs its initialisers, which do nothing but set it up. It is never unloaded: the functions
     // stay valid. The types are those of its header, of which versions 12 and 13 are alike in these functions.
     unsafe {
         let library = ManuallyDrop::new(Library::new(path)?);
-        Ok(Functions {
+        Ok(NvrtcFunctions {
             version: *library.get(b"nvrtcVersion")?,
             create: *library.get(b"nvrtcCreateProgram")?,
             destroy: *library.get(b"nvrtcDestroyProgram")?,
@@ -162,20 +163,20 @@ fn functions(path: &Path) -> Result<Functions, libloading::Error> {
 }
 
 /// A text that is being compiled.
-struct Unit {
-    functions: Functions,
+struct NvrtcUnit {
+    functions: NvrtcFunctions,
     program: Program,
 }
 
-impl Drop for Unit {
+impl Drop for NvrtcUnit {
     fn drop(&mut self) {
         // SAFETY: the program came from `create` and is destroyed once.
         unsafe { (self.functions.destroy)(&mut self.program) };
     }
 }
 
-impl Unit {
-    /// What the library wrote: `size` says how many bytes, the last of which is zero, and `bytes` writes them.
+impl NvrtcUnit {
+    /// Returns what the library wrote: `size` says how many bytes, the last of which is zero, and `bytes` writes them.
     ///
     /// # Safety
     ///
@@ -202,7 +203,7 @@ mod tests {
     /// Where the machine has it.
     #[test]
     fn text_is_compiled_and_nonsense_refused() {
-        let nvrtc = match Nvrtc::find() {
+        let nvrtc = match NvrtcLibrary::find() {
             Ok(nvrtc) => nvrtc,
             Err(error) => return super::super::without_tool(&error.to_string()),
         };
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_was_looked_for_is_said() {
-        let looked = Places::default().describe_libraries("libnvrtc").to_vec();
+        let looked = ToolkitPlaces::default().describe_libraries("libnvrtc").to_vec();
         let message = NvrtcError::NotFound { looked }.to_string();
         assert!(message.contains("libnvrtc in the CUDA tool kits none"), "{message}");
         assert!(message.contains("pip install nvidia-cuda-nvrtc"), "{message}");

@@ -29,8 +29,8 @@ unsafe extern "C" {
     static C_STDOUT: *mut libc::FILE;
 }
 
-/// Writes what C's stream of standard output has buffered. That stream alone: to flush all would wait for those that
-/// other threads hold, as one does that waits for input.
+/// Writes what C's stream of standard output has buffered. That stream alone, because to flush all would wait for those
+/// that other threads hold, as one does that waits for input.
 #[cfg(target_os = "linux")]
 fn flush() {
     // SAFETY: the C library sets the stream up before anything runs, and it is never closed by anybody who wants to
@@ -40,16 +40,16 @@ fn flush() {
 
 /// The process's standard output, while it goes elsewhere.
 #[cfg(target_os = "linux")]
-struct Redirected {
+struct RedirectedStdout {
     before: libc::c_int,
 }
 
 #[cfg(target_os = "linux")]
-impl Redirected {
+impl RedirectedStdout {
     /// Lets it go to a file; `None` if the process has none, or as many files as it may.
-    fn to(file: &std::fs::File) -> Option<Redirected> {
+    fn to(file: &std::fs::File) -> Option<RedirectedStdout> {
         use std::os::fd::AsRawFd;
-        // What is buffered was printed before.
+        // Buffered text was printed before.
         flush();
         // SAFETY: descriptors are numbers; of those that are none, the calls say so.
         unsafe {
@@ -62,13 +62,13 @@ impl Redirected {
                 libc::close(before);
                 return None;
             }
-            Some(Redirected { before })
+            Some(RedirectedStdout { before })
         }
     }
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for Redirected {
+impl Drop for RedirectedStdout {
     fn drop(&mut self) {
         flush();
         // SAFETY: `before` is a descriptor of this one's own.
@@ -88,12 +88,12 @@ fn captured<R>(wait: impl FnOnce() -> R) -> (R, String) {
     // A closed standard output is no reason to fail.
     let _ = own.flush();
     let file = tempfile::tempfile().ok();
-    let redirected = file.as_ref().and_then(Redirected::to);
+    let redirected = file.as_ref().and_then(RedirectedStdout::to);
     let result = wait();
     drop(redirected);
     let mut bytes = Vec::new();
     if let Some(mut file) = file {
-        // What cannot be read back is lost, as it is with no standard output.
+        // Text that cannot be read back is lost, as it is with no standard output.
         let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     }
     (result, String::from_utf8_lossy(&bytes).into_owned())

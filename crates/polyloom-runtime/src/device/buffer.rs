@@ -1,7 +1,7 @@
 //! Memory of a device that arrays are in: elements are read, written, set and copied there, however far apart they lie.
 
-use super::layout::{Layout, Rows};
-use super::{Device, DeviceFailure, Memory, Word};
+use super::layout::{ArrayLayout, RowLayout};
+use super::{Device, DeviceFailure, FillWord, MemoryBackend};
 use std::sync::Arc;
 
 /// Most bytes that are brought from the host to fill memory with an element that is no word; they are copied from
@@ -9,22 +9,22 @@ use std::sync::Arc;
 const MAX_REPEATED_BYTES: usize = 1 << 16;
 
 /// Memory of a device that arrays are in. Dropping it gives it back, unless it is somebody else's.
-pub struct Buffer {
-    memory: Arc<dyn Memory>,
+pub struct DeviceBuffer {
+    memory: Arc<dyn MemoryBackend>,
     address: u64,
     n_bytes: usize,
     is_owned: bool,
 }
 
-impl Buffer {
+impl DeviceBuffer {
     /// So many bytes; of none there is no address.
     ///
     /// # Errors
     ///
     /// When the device has not as many.
-    pub fn new(memory: Arc<dyn Memory>, n_bytes: usize) -> Result<Buffer, DeviceFailure> {
+    pub fn new(memory: Arc<dyn MemoryBackend>, n_bytes: usize) -> Result<DeviceBuffer, DeviceFailure> {
         let address = if n_bytes == 0 { 0 } else { memory.alloc(n_bytes, 0)? };
-        Ok(Buffer { memory, address, n_bytes, is_owned: n_bytes > 0 })
+        Ok(DeviceBuffer { memory, address, n_bytes, is_owned: n_bytes > 0 })
     }
 
     /// Memory that somebody else has allocated on the device.
@@ -32,8 +32,8 @@ impl Buffer {
     /// # Safety
     ///
     /// There are as many bytes of it, and they stay there for as long as this is used.
-    pub unsafe fn borrowed(memory: Arc<dyn Memory>, address: u64, n_bytes: usize) -> Buffer {
-        Buffer { memory, address, n_bytes, is_owned: false }
+    pub unsafe fn borrowed(memory: Arc<dyn MemoryBackend>, address: u64, n_bytes: usize) -> DeviceBuffer {
+        DeviceBuffer { memory, address, n_bytes, is_owned: false }
     }
 
     /// The device it is on.
@@ -41,7 +41,7 @@ impl Buffer {
         self.memory.device()
     }
 
-    /// Where it begins.
+    /// Returns where it begins.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -56,13 +56,13 @@ impl Buffer {
     /// # Errors
     ///
     /// When the array is not in this memory, has not as many bytes, or the device fails.
-    pub fn read(&self, array: &Layout, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
+    pub fn read(&self, array: &ArrayLayout, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
         self.check(array, bytes.len() as u64)?;
         if array.is_one_run() || array.n_bytes() == 0 {
             // SAFETY: the array is in this memory.
             return array.runs(&mut |address, _| unsafe { self.memory.read(address, bytes) });
         }
-        // One copy of all, what lies between the elements included: many small copies take longer.
+        // One copy of all, what lies between the elements included, because many small copies take longer.
         let span = array.span();
         let mut all = vec![0; (span.end - span.start) as usize];
         // SAFETY: as above.
@@ -81,8 +81,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// As [`Buffer::read`].
-    pub fn write(&self, array: &Layout, bytes: &[u8]) -> Result<(), DeviceFailure> {
+    /// As [`DeviceBuffer::read`].
+    pub fn write(&self, array: &ArrayLayout, bytes: &[u8]) -> Result<(), DeviceFailure> {
         self.check(array, bytes.len() as u64)?;
         let mut done = 0;
         array.rows(&mut |rows| {
@@ -98,7 +98,7 @@ impl Buffer {
     /// # Errors
     ///
     /// When the array is not in this memory, is not made of such elements, or the device fails.
-    pub fn fill(&self, array: &Layout, element: &[u8]) -> Result<(), DeviceFailure> {
+    pub fn fill(&self, array: &ArrayLayout, element: &[u8]) -> Result<(), DeviceFailure> {
         let n_bytes = array.n_bytes();
         self.check(array, n_bytes)?;
         if n_bytes == 0 {
@@ -112,19 +112,19 @@ impl Buffer {
             });
         }
         let repeated = |n_bytes: usize| -> Vec<u8> { element.iter().copied().cycle().take(n_bytes).collect() };
-        match Word::of(element).filter(|word| array.is_aligned(word.n_bytes())) {
+        match FillWord::of(element).filter(|word| array.is_aligned(word.n_bytes())) {
             // SAFETY: the array is in this memory, here and below.
             Some(word) => array.rows(&mut |rows| unsafe { self.memory.fill(rows, word) }),
             None if array.is_one_run() => {
                 let step = (MAX_REPEATED_BYTES / element.len() * element.len()).max(element.len());
                 let first = repeated(step.min(n_bytes as usize));
                 // SAFETY: it has at least as many bytes.
-                unsafe { self.memory.write(Rows::one(array.base, first.len() as u64), &first)? };
+                unsafe { self.memory.write(RowLayout::one(array.base, first.len() as u64), &first)? };
                 // Twice as much with each copy.
                 let mut done = first.len() as u64;
                 while done < n_bytes {
                     let length = done.min(n_bytes - done);
-                    let (to, from) = (Rows::one(array.base + done, length), Rows::one(array.base, length));
+                    let (to, from) = (RowLayout::one(array.base + done, length), RowLayout::one(array.base, length));
                     // SAFETY: both are in it.
                     unsafe { self.memory.copy(to, from)? };
                     done += length;
@@ -144,7 +144,7 @@ impl Buffer {
         match self.n_bytes as u64 {
             0 => Ok(()),
             // SAFETY: that is all of this memory.
-            n_bytes => unsafe { self.memory.fill(Rows::one(self.address, n_bytes), Word::U8(0)) },
+            n_bytes => unsafe { self.memory.fill(RowLayout::one(self.address, n_bytes), FillWord::U8(0)) },
         }
     }
 
@@ -154,28 +154,29 @@ impl Buffer {
     /// # Errors
     ///
     /// When an array is not in its memory, they are not alike, or the device fails.
-    pub fn copy_from(&self, to: &Layout, other: &Buffer, from: &Layout) -> Result<(), DeviceFailure> {
+    pub fn copy_from(&self, to: &ArrayLayout, other: &DeviceBuffer, from: &ArrayLayout) -> Result<(), DeviceFailure> {
         self.check(to, from.n_bytes())?;
         other.check(from, to.n_bytes())?;
         if self.device() != other.device() || to.extents != from.extents {
             let (device, address) = (self.device(), from.base);
             return Err(DeviceFailure::OutOfBounds { device, address, n_bytes: from.n_bytes() as usize });
         }
-        // SAFETY: each array is in its memory, as checked, or dense in memory of as many bytes.
-        let copy =
-            |to: &Layout, from: &Layout| to.rows_with(from, &mut |to, from| unsafe { self.memory.copy(to, from) });
+        let copy = |to: &ArrayLayout, from: &ArrayLayout| {
+            // SAFETY: each array is in its memory, as checked, or dense in memory of as many bytes.
+            to.rows_with(from, &mut |to, from| unsafe { self.memory.copy(to, from) })
+        };
         let (target, source) = (to.span(), from.span());
         if target.end <= source.start || source.end <= target.start {
             return copy(to, from);
         }
-        let between = Buffer::new(self.memory.clone(), from.n_bytes() as usize)?;
+        let between = DeviceBuffer::new(self.memory.clone(), from.n_bytes() as usize)?;
         let dense = from.dense_at(between.address());
         copy(&dense, from)?;
         copy(to, &dense)
     }
 
-    /// Whether an array of so many bytes is in this memory.
-    fn check(&self, array: &Layout, n_bytes: u64) -> Result<(), DeviceFailure> {
+    /// Tells whether an array of so many bytes is in this memory.
+    fn check(&self, array: &ArrayLayout, n_bytes: u64) -> Result<(), DeviceFailure> {
         let span = array.span();
         let is_within = span.start >= self.address && span.end <= self.address + self.n_bytes as u64;
         let is_one = array.n_bytes() == n_bytes && span.start <= span.end;
@@ -189,7 +190,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         if self.is_owned {
             // SAFETY: `new` has allocated it, and nobody is given it longer than this is there.
@@ -203,13 +204,13 @@ mod tests {
     use super::*;
     use crate::sim;
 
-    fn layout(base: u64, extents: &[u64], strides: &[i64]) -> Layout {
-        Layout { base, elem_bytes: 2, extents: extents.into(), strides: strides.into() }
+    fn layout(base: u64, extents: &[u64], strides: &[i64]) -> ArrayLayout {
+        ArrayLayout { base, elem_bytes: 2, extents: extents.into(), strides: strides.into() }
     }
 
     #[test]
     fn elements_apart_are_copied_and_nothing_between_them() {
-        let buffer = Buffer::new(sim::memory(), 24).unwrap();
+        let buffer = DeviceBuffer::new(sim::memory(), 24).unwrap();
         let at = buffer.address();
         let all = layout(at, &[12], &[2]);
         buffer.write(&all, &[9; 24]).unwrap();
@@ -227,9 +228,9 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_memory_is_refused() {
-        let buffer = Buffer::new(sim::memory(), 8).unwrap();
+        let buffer = DeviceBuffer::new(sim::memory(), 8).unwrap();
         let at = buffer.address();
-        let refused = |layout: &Layout, n_bytes: usize| {
+        let refused = |layout: &ArrayLayout, n_bytes: usize| {
             let error = buffer.read(layout, &mut vec![0; n_bytes]).unwrap_err();
             assert!(matches!(error, DeviceFailure::OutOfBounds { device: Device::Simulator, .. }), "{error}");
         };
@@ -237,8 +238,8 @@ mod tests {
         refused(&layout(at, &[4], &[-2]), 8);
         refused(&layout(at, &[4], &[2]), 6);
         refused(&layout(at, &[u64::MAX], &[2]), 8);
-        let other = Buffer::new(sim::memory(), 8).unwrap();
-        let all = |buffer: &Buffer| layout(buffer.address(), &[4], &[2]);
+        let other = DeviceBuffer::new(sim::memory(), 8).unwrap();
+        let all = |buffer: &DeviceBuffer| layout(buffer.address(), &[4], &[2]);
         assert!(buffer.copy_from(&layout(at + 2, &[4], &[2]), &other, &all(&other)).is_err());
         assert!(buffer.copy_from(&layout(at, &[2, 2], &[4, 2]), &other, &all(&other)).is_err());
         buffer.copy_from(&all(&buffer), &other, &all(&other)).unwrap();
@@ -246,9 +247,9 @@ mod tests {
         assert!(buffer.fill(&all(&buffer), &[0, 0, 0]).is_err());
     }
 
-    fn contents(buffer: &Buffer) -> Vec<u8> {
+    fn contents(buffer: &DeviceBuffer) -> Vec<u8> {
         let mut bytes = vec![0; buffer.n_bytes()];
-        let all = Layout {
+        let all = ArrayLayout {
             base: buffer.address(),
             elem_bytes: 1,
             extents: [buffer.n_bytes() as u64].as_slice().into(),
@@ -262,7 +263,7 @@ mod tests {
     #[test]
     fn arrays_are_filled_and_nothing_between_their_elements() {
         let check = |extents: &[u64], strides: &[i64], element: &[u8], expect: &[u8]| {
-            let buffer = Buffer::new(sim::memory(), expect.len()).unwrap();
+            let buffer = DeviceBuffer::new(sim::memory(), expect.len()).unwrap();
             buffer.clear().unwrap();
             buffer.fill(&layout(buffer.address(), extents, strides), element).unwrap();
             assert_eq!(contents(&buffer), expect, "{extents:?} {strides:?} {element:?}");
@@ -282,7 +283,7 @@ mod tests {
     #[test]
     fn a_long_array_is_filled_by_copies() {
         let n = 2 * MAX_REPEATED_BYTES + 6;
-        let buffer = Buffer::new(sim::memory(), n).unwrap();
+        let buffer = DeviceBuffer::new(sim::memory(), n).unwrap();
         let element = [1, 2, 3, 4, 5, 6];
         buffer.fill(&layout(buffer.address(), &[n as u64 / 6, 3], &[6, 2]), &element).unwrap();
         let expect: Vec<u8> = element.iter().copied().cycle().take(n / 6 * 6).collect();
@@ -291,12 +292,15 @@ mod tests {
 
     #[test]
     fn arrays_are_copied_on_the_device_however_they_lie() {
-        let check = |to: Layout, from: Layout, expect: &[u8]| {
-            let (target, source) = [(); 2].map(|()| Buffer::new(sim::memory(), 12).unwrap()).into();
+        let check = |to: ArrayLayout, from: ArrayLayout, expect: &[u8]| {
+            let (target, source) = [(); 2].map(|()| DeviceBuffer::new(sim::memory(), 12).unwrap()).into();
             target.clear().unwrap();
             let given: Vec<u8> = (1..=12).collect();
             source.write(&layout(source.address(), &[6], &[2]), &given).unwrap();
-            let at = |buffer: &Buffer, array: &Layout| Layout { base: array.base + buffer.address(), ..array.clone() };
+            let at = |buffer: &DeviceBuffer, array: &ArrayLayout| ArrayLayout {
+                base: array.base + buffer.address(),
+                ..array.clone()
+            };
             target.copy_from(&at(&target, &to), &source, &at(&source, &from)).unwrap();
             assert_eq!(contents(&target), expect, "{to:?} {from:?}");
         };
@@ -312,7 +316,7 @@ mod tests {
 
     #[test]
     fn arrays_that_overlap_are_copied_as_they_were() {
-        let buffer = Buffer::new(sim::memory(), 8).unwrap();
+        let buffer = DeviceBuffer::new(sim::memory(), 8).unwrap();
         let at = buffer.address();
         buffer.write(&layout(at, &[4], &[2]), &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
         buffer.copy_from(&layout(at + 2, &[3], &[2]), &buffer, &layout(at, &[3], &[2])).unwrap();
@@ -323,16 +327,16 @@ mod tests {
 
     #[test]
     fn memory_is_given_back() {
-        let buffer = Buffer::new(sim::memory(), 64).unwrap();
+        let buffer = DeviceBuffer::new(sim::memory(), 64).unwrap();
         // SAFETY: `buffer` has 64 bytes.
-        let view = unsafe { Buffer::borrowed(sim::memory(), buffer.address(), 64) };
+        let view = unsafe { DeviceBuffer::borrowed(sim::memory(), buffer.address(), 64) };
         drop(view);
         buffer.clear().unwrap();
         let address = buffer.address();
         drop(buffer);
         // SAFETY: the simulator looks whether there is anything at an address.
         assert!(unsafe { sim::memory().read(address, &mut [0]) }.is_err());
-        let empty = Buffer::new(sim::memory(), 0).unwrap();
+        let empty = DeviceBuffer::new(sim::memory(), 0).unwrap();
         assert_eq!((empty.address(), empty.n_bytes()), (0, 0));
         empty.read(&layout(0, &[0], &[2]), &mut []).unwrap();
     }

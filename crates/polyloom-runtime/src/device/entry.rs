@@ -1,57 +1,57 @@
 //! What a launch hands to a kernel's entry on a device, and what it learns from it: the parameters that
 //! [`GpuLaunch`] and [`ArgLayout`] lay out, and the first check that failed.
 
-use super::layout::{Layout, Rows};
-use super::staging::{HostArray, Placement, Staged};
-use super::{DeviceFailure, Memory, Word};
-use crate::args::{ArgBlock, Params};
+use super::layout::{ArrayLayout, RowLayout};
+use super::staging::{HostArray, StagedArrays, StagedPlacement};
+use super::{DeviceFailure, FillWord, MemoryBackend};
+use crate::args::{ArgBlock, KernelParams};
 use crate::cpu::launch::{LaunchOptions, checked_grid, grid_of};
 use crate::error::{LaunchError, Trap};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{ArgLayout, GpuLaunch, GpuReport, SiteTable};
-use polyloom_ir::interp::Grid;
+use polyloom_ir::LaunchConfig;
 use polyloom_ir::{Function, KernelMetadata, MAX_DIMS, Type};
 use std::sync::Arc;
 
 /// A kernel as launches on a device know it.
-pub(crate) struct Entry {
+pub(crate) struct DeviceEntry {
     pub(crate) name: Arc<str>,
-    params: Params,
+    params: KernelParams,
     written: Vec<bool>,
     sites: SiteTable,
     metadata: KernelMetadata,
-    /// Whether it knows of blocks, which may then have several dimensions.
+    /// True if it knows of blocks, which may then have several dimensions.
     in_blocks: bool,
 }
 
-/// What a launch has ready for the kernel.
-pub(crate) struct Prepared<'a> {
+/// Describes what a launch has ready for the kernel.
+pub(crate) struct PreparedLaunch<'a> {
     /// The bytes of the entry's parameters.
     pub(crate) params: Vec<Vec<u8>>,
     pub(crate) n_threads: u64,
     extents: [u64; MAX_DIMS],
     rank: usize,
-    staged: Staged<'a>,
-    report: Option<Report<'a>>,
+    staged: StagedArrays<'a>,
+    report: Option<DeviceReport<'a>>,
 }
 
 /// A [`GpuReport`] on the device.
-struct Report<'a> {
-    memory: &'a dyn Memory,
+struct DeviceReport<'a> {
+    memory: &'a dyn MemoryBackend,
     address: u64,
 }
 
-impl Drop for Report<'_> {
+impl Drop for DeviceReport<'_> {
     fn drop(&mut self) {
         // SAFETY: it is this one's allocation, and the launch is over.
         unsafe { self.memory.free(self.address) };
     }
 }
 
-impl Entry {
-    /// Of a kernel's HIR as the back end got it.
-    pub(crate) fn new(function: &Function, params: Params) -> Entry {
-        Entry {
+impl DeviceEntry {
+    /// Makes the entry of a kernel's HIR as the back end got it.
+    pub(crate) fn new(function: &Function, params: KernelParams) -> DeviceEntry {
+        DeviceEntry {
             name: function.name.clone(),
             params,
             written: function.written_arrays(),
@@ -66,18 +66,18 @@ impl Entry {
     /// # Errors
     ///
     /// When the kernel is made for others.
-    pub(crate) fn grid(&self, n_threads: u64, options: &LaunchOptions<'_>) -> Result<Grid, LaunchError> {
+    pub(crate) fn grid(&self, n_threads: u64, options: &LaunchOptions<'_>) -> Result<LaunchConfig, LaunchError> {
         let grid = grid_of(&self.metadata, &self.name, n_threads, options)?;
         Ok(if self.in_blocks { grid } else { grid.in_a_row() })
     }
 
-    /// Whether the kernel may have something to say: a check that fails, or what it prints.
+    /// Returns true if the kernel may have something to say: a check that fails, or what it prints.
     #[cfg(feature = "cuda")]
     pub(crate) fn has_sites(&self) -> bool {
         !self.sites.sites.is_empty()
     }
 
-    /// Whether the kernel prints.
+    /// Returns true if the kernel prints.
     #[cfg(feature = "cuda")]
     pub(crate) fn prints(&self) -> bool {
         self.sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..)))
@@ -91,33 +91,33 @@ impl Entry {
     ///
     /// # Safety
     ///
-    /// As [`Staged::new`].
+    /// As [`StagedArrays::new`].
     pub(crate) unsafe fn prepare<'a>(
         &self,
-        memory: &'a dyn Memory,
+        memory: &'a dyn MemoryBackend,
         shape: &[u64],
         args: &ArgBlock,
-    ) -> Result<Option<Prepared<'a>>, LaunchError> {
+    ) -> Result<Option<PreparedLaunch<'a>>, LaunchError> {
         let (extents, n_threads) = checked_grid(&self.params, shape, args)?;
         if n_threads == 0 {
             return Ok(None);
         }
         // SAFETY: the caller vouches for the arrays.
-        let staged = unsafe { Staged::new(memory, self.host_arrays(args), Placement::AsOnHost) };
+        let staged = unsafe { StagedArrays::new(memory, self.host_arrays(args), StagedPlacement::AsOnHost) };
         let staged = staged.map_err(|failure| self.failed(failure))?;
         let is_check = |kind: &SiteKind| !matches!(kind, SiteKind::Print(..));
         let report = match self.sites.sites.iter().any(|site| is_check(&site.kind)) {
-            true => Some(Report::new(memory).map_err(|failure| self.failed(failure))?),
+            true => Some(DeviceReport::new(memory).map_err(|failure| self.failed(failure))?),
             false => None,
         };
         let mut launch = extents.to_vec();
         launch.push(report.as_ref().map_or(0, |report| report.address));
         debug_assert_eq!(launch.len() * 8, GpuLaunch::BYTES as usize);
         let params = self.parameters(&launch, args, &staged);
-        Ok(Some(Prepared { params, n_threads, extents, rank: shape.len(), staged, report }))
+        Ok(Some(PreparedLaunch { params, n_threads, extents, rank: shape.len(), staged, report }))
     }
 
-    fn parameters(&self, launch: &[u64], args: &ArgBlock, staged: &Staged<'_>) -> Vec<Vec<u8>> {
+    fn parameters(&self, launch: &[u64], args: &ArgBlock, staged: &StagedArrays<'_>) -> Vec<Vec<u8>> {
         let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         let mut params = vec![bytes(launch)];
         let layout = self.params.layout();
@@ -147,7 +147,7 @@ impl Entry {
                 return None;
             }
             let at = |offset: u32| args.words()[(self.params.layout().offsets[param] + offset) as usize / 8];
-            let layout = Layout {
+            let layout = ArrayLayout {
                 base: at(0),
                 elem_bytes: elem.bytes().into(),
                 extents: (0..ndim).map(|axis| at(ArgLayout::extent(axis))).collect(),
@@ -166,8 +166,8 @@ impl Entry {
     ///
     /// # Safety
     ///
-    /// As [`Staged::copy_back`].
-    pub(crate) unsafe fn finish(&self, prepared: &Prepared<'_>) -> Result<Option<LaunchError>, LaunchError> {
+    /// As [`StagedArrays::copy_back`].
+    pub(crate) unsafe fn finish(&self, prepared: &PreparedLaunch<'_>) -> Result<Option<LaunchError>, LaunchError> {
         // SAFETY: passed on to the caller.
         unsafe { prepared.staged.copy_back() }.map_err(|failure| self.failed(failure))?;
         let Some(report) = &prepared.report else { return Ok(None) };
@@ -178,7 +178,7 @@ impl Entry {
         Ok(self.trap(&bytes, prepared))
     }
 
-    fn trap(&self, report: &[u8; size_of::<GpuReport>()], prepared: &Prepared<'_>) -> Option<LaunchError> {
+    fn trap(&self, report: &[u8; size_of::<GpuReport>()], prepared: &PreparedLaunch<'_>) -> Option<LaunchError> {
         let word = |offset: u32| {
             let mut word = [0; 8];
             word.copy_from_slice(&report[offset as usize..offset as usize + 8]);
@@ -204,18 +204,18 @@ impl Entry {
 }
 
 #[cfg(feature = "cuda")]
-impl Prepared<'_> {
-    /// Whether some array was brought to the device for this launch.
+impl PreparedLaunch<'_> {
+    /// Returns true if some array was brought to the device for this launch.
     pub(crate) fn has_staged_arrays(&self) -> bool {
         self.staged.has_arrays()
     }
 }
 
-impl<'a> Report<'a> {
-    fn new(memory: &'a dyn Memory) -> Result<Report<'a>, DeviceFailure> {
-        let report = Report { memory, address: memory.alloc(size_of::<GpuReport>(), 0)? };
+impl<'a> DeviceReport<'a> {
+    fn new(memory: &'a dyn MemoryBackend) -> Result<DeviceReport<'a>, DeviceFailure> {
+        let report = DeviceReport { memory, address: memory.alloc(size_of::<GpuReport>(), 0)? };
         // SAFETY: the allocation is as large.
-        unsafe { memory.fill(Rows::one(report.address, size_of::<GpuReport>() as u64), Word::U8(0))? };
+        unsafe { memory.fill(RowLayout::one(report.address, size_of::<GpuReport>() as u64), FillWord::U8(0))? };
         Ok(report)
     }
 }

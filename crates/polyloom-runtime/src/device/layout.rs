@@ -5,21 +5,21 @@ use std::ops::Range;
 
 /// Rows of bytes, all of one length and equally far apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rows {
-    /// Where the first begins.
+pub struct RowLayout {
+    /// The place where the first begins.
     pub address: u64,
     /// The bytes of a row, at least one.
     pub length: u64,
     /// Bytes from the beginning of one to that of the next, at least `length`.
     pub pitch: u64,
-    /// How many there are, at least one.
+    /// Says how many there are, at least one.
     pub n: u64,
 }
 
-impl Rows {
+impl RowLayout {
     /// A single row.
-    pub fn one(address: u64, length: u64) -> Rows {
-        Rows { address, length, pitch: length, n: 1 }
+    pub fn one(address: u64, length: u64) -> RowLayout {
+        RowLayout { address, length, pitch: length, n: 1 }
     }
 
     /// The bytes of all.
@@ -27,7 +27,7 @@ impl Rows {
         self.length * self.n
     }
 
-    /// Where each begins.
+    /// Returns where each begins.
     pub(crate) fn addresses(self) -> impl Iterator<Item = u64> {
         (0..self.n).map(move |number| self.address + number * self.pitch)
     }
@@ -35,7 +35,7 @@ impl Rows {
 
 /// An array's elements, in whichever memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Layout {
+pub struct ArrayLayout {
     /// Address of the element with all indices 0.
     pub base: u64,
     /// Size of an element.
@@ -46,7 +46,7 @@ pub struct Layout {
     pub strides: SmallVec<[i64; 4]>,
 }
 
-impl Layout {
+impl ArrayLayout {
     /// The bytes from its first to its last, or none.
     pub fn span(&self) -> Range<u64> {
         if self.extents.contains(&0) {
@@ -61,12 +61,13 @@ impl Layout {
         self.base.wrapping_add_signed(low)..self.base.wrapping_add_signed(high).wrapping_add(self.elem_bytes)
     }
 
-    /// How many bytes its elements have; the greatest number if that is more.
+    /// Returns the number of bytes its elements have; the greatest number if that is more.
     pub fn n_bytes(&self) -> u64 {
         self.extents.iter().fold(self.elem_bytes, |n, &extent| n.saturating_mul(extent))
     }
 
-    /// How many axes are outside of its runs, elements that follow each other in memory, and how many bytes a run has.
+    /// Returns the number of axes that are outside of its runs, elements that follow each other in memory, and how many
+    /// bytes a run has.
     fn run_axes(&self) -> (usize, u64) {
         // Inner axes that are dense belong to a run.
         let mut run = self.elem_bytes;
@@ -78,12 +79,12 @@ impl Layout {
         (outer, run)
     }
 
-    /// Whether all elements follow each other in memory, from the first address on.
+    /// Returns true if all elements follow each other in memory, from the first address on.
     pub(crate) fn is_one_run(&self) -> bool {
         self.run_axes().0 == 0
     }
 
-    /// Whether each run of its elements begins and ends at a multiple of so many bytes, a power of 2.
+    /// Returns true if each run of its elements begins and ends at a multiple of so many bytes, a power of 2.
     pub(crate) fn is_aligned(&self, n_bytes: u64) -> bool {
         let (outer, run) = self.run_axes();
         let steps = self.strides[..outer].iter().map(|stride| stride.unsigned_abs());
@@ -91,8 +92,8 @@ impl Layout {
     }
 
     /// The same elements from an address on, where they follow each other row by row.
-    pub(crate) fn dense_at(&self, base: u64) -> Layout {
-        let mut dense = Layout { base, ..self.clone() };
+    pub(crate) fn dense_at(&self, base: u64) -> ArrayLayout {
+        let mut dense = ArrayLayout { base, ..self.clone() };
         let mut step = self.elem_bytes as i64;
         for (stride, &extent) in dense.strides.iter_mut().zip(&self.extents).rev() {
             *stride = step;
@@ -102,7 +103,7 @@ impl Layout {
     }
 
     /// Calls `each` with its elements as rows, in the order of elements.
-    pub(crate) fn rows<E>(&self, each: &mut impl FnMut(Rows) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn rows<E>(&self, each: &mut impl FnMut(RowLayout) -> Result<(), E>) -> Result<(), E> {
         self.rows_with(self, &mut |rows, _| each(rows))
     }
 
@@ -110,8 +111,8 @@ impl Layout {
     /// size, that belong to them.
     pub(crate) fn rows_with<E>(
         &self,
-        other: &Layout,
-        each: &mut impl FnMut(Rows, Rows) -> Result<(), E>,
+        other: &ArrayLayout,
+        each: &mut impl FnMut(RowLayout, RowLayout) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.extents.contains(&0) {
             return Ok(());
@@ -135,7 +136,7 @@ impl Layout {
         for number in 0..n_calls {
             let rows = |index: usize| {
                 let (array, pitch) = (arrays[index], pitches[index]);
-                Rows { address: array.address_of(number, outer), length, pitch, n }
+                RowLayout { address: array.address_of(number, outer), length, pitch, n }
             };
             each(rows(0), rows(1))?;
         }
@@ -153,8 +154,8 @@ impl Layout {
         address
     }
 
-    /// The same memory, with each element of it once: an axis that goes nowhere has one index.
-    pub(crate) fn without_repeats(&self) -> Layout {
+    /// The same memory, with each element of it once, so that an axis that goes nowhere has one index.
+    pub(crate) fn without_repeats(&self) -> ArrayLayout {
         let mut once = self.clone();
         for (extent, &stride) in once.extents.iter_mut().zip(&self.strides) {
             if stride == 0 {

@@ -6,10 +6,10 @@ pub(crate) mod entry;
 pub(crate) mod layout;
 pub(crate) mod staging;
 
-use layout::Rows;
+use layout::RowLayout;
 use std::fmt;
 
-/// Where kernels run and arrays are.
+/// Says where kernels run and arrays are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Device {
     /// `cpu`: the machine itself.
@@ -47,18 +47,18 @@ impl fmt::Display for Device {
     }
 }
 
-/// What a CUDA device is.
+/// Describes what a CUDA device is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CudaInfo {
     /// Its number.
     pub number: u32,
-    /// What its maker calls it.
+    /// Holds what its maker calls it.
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (u16, u16),
     /// Bytes of its memory.
     pub memory_bytes: u64,
-    /// How many multiprocessors it has.
+    /// Number of multiprocessors it has.
     pub n_multiprocessors: u32,
 }
 
@@ -78,17 +78,17 @@ pub enum DeviceFailure {
     OutOfMemory {
         /// Which.
         device: Device,
-        /// How many there should be.
+        /// Says how many there should be.
         n_bytes: usize,
     },
     /// Bytes that are not in the memory they should be in.
     #[error("{n_bytes} bytes at 0x{address:x} are not in this memory of device '{device}'")]
     OutOfBounds {
-        /// Which device.
+        /// Says which device.
         device: Device,
-        /// Where they begin.
+        /// The place where they begin.
         address: u64,
-        /// How many there are.
+        /// Says how many there are.
         n_bytes: usize,
     },
     /// The driver refuses or fails.
@@ -96,16 +96,16 @@ pub enum DeviceFailure {
     Driver {
         /// Which.
         device: Device,
-        /// What it was asked for, as the end of "cannot …".
+        /// Holds what it was asked for, as the end of "cannot …".
         what: &'static str,
-        /// What the driver says.
+        /// Holds what the driver says.
         reason: String,
     },
 }
 
-/// What memory is filled with.
+/// Describes what memory is filled with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
+pub enum FillWord {
     /// One byte.
     U8(u8),
     /// Two bytes.
@@ -114,14 +114,14 @@ pub enum Word {
     U32(u32),
 }
 
-impl Word {
+impl FillWord {
     /// The shortest word that bytes are a repetition of.
-    pub(crate) fn of(bytes: &[u8]) -> Option<Word> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<FillWord> {
         let is_period = |n: usize| bytes.len() >= n && bytes.chunks(n).all(|chunk| chunk == &bytes[..n]);
         match *bytes {
-            [a, ..] if is_period(1) => Some(Word::U8(a)),
-            [a, b, ..] if is_period(2) => Some(Word::U16(u16::from_le_bytes([a, b]))),
-            [a, b, c, d, ..] if is_period(4) => Some(Word::U32(u32::from_le_bytes([a, b, c, d]))),
+            [a, ..] if is_period(1) => Some(FillWord::U8(a)),
+            [a, b, ..] if is_period(2) => Some(FillWord::U16(u16::from_le_bytes([a, b]))),
+            [a, b, c, d, ..] if is_period(4) => Some(FillWord::U32(u32::from_le_bytes([a, b, c, d]))),
             _ => None,
         }
     }
@@ -129,16 +129,16 @@ impl Word {
     /// Its size.
     pub fn n_bytes(self) -> u64 {
         match self {
-            Word::U8(_) => 1,
-            Word::U16(_) => 2,
-            Word::U32(_) => 4,
+            FillWord::U8(_) => 1,
+            FillWord::U16(_) => 2,
+            FillWord::U32(_) => 4,
         }
     }
 }
 
 /// A device's memory. Addresses are those that kernels use there.
-pub trait Memory: Send + Sync {
-    /// Which device's it is.
+pub trait MemoryBackend: Send + Sync {
+    /// Returns which device's it is.
     fn device(&self) -> Device;
     /// So many bytes, at least one, at an address that is `skew`, below 256, past a multiple of 256. What they hold is
     /// undefined.
@@ -161,19 +161,19 @@ pub trait Memory: Send + Sync {
     /// # Safety
     ///
     /// The rows are in live allocations on the device.
-    unsafe fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure>;
+    unsafe fn write(&self, to: RowLayout, bytes: &[u8]) -> Result<(), DeviceFailure>;
     /// Sets whole words, at addresses that are multiples of their size.
     ///
     /// # Safety
     ///
     /// As of `write`.
-    unsafe fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure>;
+    unsafe fn fill(&self, to: RowLayout, word: FillWord) -> Result<(), DeviceFailure>;
     /// Copies rows of the same length, as many, within the device. No two overlap.
     ///
     /// # Safety
     ///
     /// As of `write`.
-    unsafe fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure>;
+    unsafe fn copy(&self, to: RowLayout, from: RowLayout) -> Result<(), DeviceFailure>;
 }
 
 #[cfg(test)]

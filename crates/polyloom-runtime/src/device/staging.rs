@@ -4,8 +4,8 @@
 //! memory becomes one allocation. What lies between the elements of an array with strides is never looked at, since
 //! other threads may write it meanwhile, and is zero on the device.
 
-use super::layout::{Layout, Rows};
-use super::{DeviceFailure, Memory};
+use super::layout::{ArrayLayout, RowLayout};
+use super::{DeviceFailure, MemoryBackend};
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
@@ -13,46 +13,46 @@ use std::ops::Range;
 /// An array on the host that a launch is given.
 #[derive(Clone, Debug)]
 pub struct HostArray {
-    /// Where its elements are.
-    pub layout: Layout,
-    /// Whether they are copied back after the launch.
+    /// The place where its elements are.
+    pub layout: ArrayLayout,
+    /// True if they are copied back after the launch.
     pub is_written: bool,
 }
 
-/// Where on the device a run of the host's memory goes.
+/// Says where on the device a run of the host's memory goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Placement {
-    /// As far from a multiple of 16 bytes as on the host: what is aligned on the host is so there, and nothing else
-    /// depends on where the host has it.
+pub enum StagedPlacement {
+    /// As far from a multiple of 16 bytes as on the host, because what is aligned on the host is so there, and nothing
+    /// else depends on where the host has it.
     AsOnHost,
     /// At a multiple of 256 bytes, as somebody who allocates on the device has it.
     Exact,
 }
 
-impl Placement {
-    /// How far past a multiple of 256 bytes such a run of the host's memory goes.
+impl StagedPlacement {
+    /// Returns how far past a multiple of 256 bytes such a run of the host's memory goes.
     fn skew(self, host: &Range<u64>) -> u8 {
         match self {
-            Placement::AsOnHost => (host.start % 16) as u8,
-            Placement::Exact => 0,
+            StagedPlacement::AsOnHost => (host.start % 16) as u8,
+            StagedPlacement::Exact => 0,
         }
     }
 }
 
 /// A run of the host's memory and where it is on the device.
-struct Block {
+struct StagedRun {
     host: Range<u64>,
     start: u64,
 }
 
 /// The arrays of a launch on the device.
-pub struct Staged<'a> {
-    memory: &'a dyn Memory,
-    blocks: Vec<Block>,
+pub struct StagedArrays<'a> {
+    memory: &'a dyn MemoryBackend,
+    blocks: Vec<StagedRun>,
     arrays: Vec<HostArray>,
 }
 
-impl Drop for Staged<'_> {
+impl Drop for StagedArrays<'_> {
     fn drop(&mut self) {
         for block in &self.blocks {
             // SAFETY: it is this one's allocation, which nobody is given longer than this is there.
@@ -61,7 +61,7 @@ impl Drop for Staged<'_> {
     }
 }
 
-impl<'a> Staged<'a> {
+impl<'a> StagedArrays<'a> {
     /// Copies arrays to the device.
     ///
     /// # Errors
@@ -72,22 +72,22 @@ impl<'a> Staged<'a> {
     ///
     /// The memory of all arrays is valid to read, and nobody writes it meanwhile.
     pub unsafe fn new(
-        memory: &'a dyn Memory,
+        memory: &'a dyn MemoryBackend,
         arrays: Vec<HostArray>,
-        placement: Placement,
-    ) -> Result<Staged<'a>, DeviceFailure> {
+        placement: StagedPlacement,
+    ) -> Result<StagedArrays<'a>, DeviceFailure> {
         let merged = merged_spans(arrays.iter().map(|array| array.layout.span()).collect());
-        let mut staged = Staged { memory, blocks: Vec::new(), arrays };
+        let mut staged = StagedArrays { memory, blocks: Vec::new(), arrays };
         for host in merged {
             let n_bytes = host.end - host.start;
             let start = memory.alloc(n_bytes as usize, placement.skew(&host))?;
-            staged.blocks.push(Block { host: host.clone(), start });
+            staged.blocks.push(StagedRun { host: host.clone(), start });
             let layouts = staged.arrays.iter().map(|array| &array.layout);
             let inside = layouts.filter(|layout| host.contains(&layout.span().start));
             // SAFETY: the caller vouches for the elements of the arrays.
             let bytes = unsafe { block_bytes(&host, inside) };
             // SAFETY: the allocation has as many bytes.
-            unsafe { memory.write(Rows::one(start, n_bytes), &bytes)? };
+            unsafe { memory.write(RowLayout::one(start, n_bytes), &bytes)? };
         }
         Ok(staged)
     }
@@ -102,7 +102,7 @@ impl<'a> Staged<'a> {
         Some(block.start + (host - block.host.start))
     }
 
-    /// Whether some array was brought here.
+    /// Returns true if some array was brought here.
     #[cfg(feature = "cuda")]
     pub(crate) fn has_arrays(&self) -> bool {
         !self.blocks.is_empty()
@@ -129,7 +129,7 @@ impl<'a> Staged<'a> {
                 unsafe { self.memory.read(device, bytes)? };
                 continue;
             }
-            // One copy from the device: many small ones take longer.
+            // One copy from the device, because many small ones take longer.
             let mut bytes = vec![0; n_bytes];
             // SAFETY: as above.
             unsafe { self.memory.read(device, &mut bytes)? };
@@ -163,7 +163,10 @@ fn merged_spans(mut spans: Vec<Range<u64>>) -> Vec<Range<u64>> {
 /// # Safety
 ///
 /// The elements are valid to read, and nobody writes them for as long as the result is used.
-unsafe fn block_bytes<'a>(block: &Range<u64>, arrays: impl Iterator<Item = &'a Layout> + Clone) -> Cow<'static, [u8]> {
+unsafe fn block_bytes<'a>(
+    block: &Range<u64>,
+    arrays: impl Iterator<Item = &'a ArrayLayout> + Clone,
+) -> Cow<'static, [u8]> {
     let n_bytes = (block.end - block.start) as usize;
     if arrays.clone().any(|array| array.is_one_run() && array.span() == *block) {
         // SAFETY: these are the elements of that array, which the caller vouches for.
@@ -189,13 +192,13 @@ mod tests {
     fn only_elements_are_read() {
         let host: Vec<u8> = (1..=24).collect();
         let base = host.as_ptr() as u64;
-        let layout = |offset: u64, extents: &[u64], strides: &[i64]| Layout {
+        let layout = |offset: u64, extents: &[u64], strides: &[i64]| ArrayLayout {
             base: base + offset,
             elem_bytes: 2,
             extents: extents.into(),
             strides: strides.into(),
         };
-        let check = |arrays: &[Layout], expect: &[u8], is_copied: bool| {
+        let check = |arrays: &[ArrayLayout], expect: &[u8], is_copied: bool| {
             // SAFETY: all elements are in `host`, which nobody writes.
             let bytes = unsafe { block_bytes(&(base..base + expect.len() as u64), arrays.iter()) };
             assert_eq!(*bytes, *expect);

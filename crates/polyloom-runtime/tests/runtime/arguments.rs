@@ -2,11 +2,11 @@
 
 use crate::fake::saxpy_source;
 use polyloom_ir::Scalar;
-use polyloom_runtime::{ArgBlock, ArgError, Params};
+use polyloom_runtime::{ArgBlock, ArgError, KernelParams};
 
-fn params() -> Params {
+fn params() -> KernelParams {
     let source = saxpy_source("saxpy");
-    Params::of(&source.prepared.functions[source.prepared_kernel])
+    KernelParams::of(&source.prepared.functions[source.prepared_kernel])
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::fake::{run_saxpy, saxpy_source, source};
 use polyloom_codegen::CraneliftBackend;
 use polyloom_ir::{Builder, Function, FunctionKind, Op, Scalar, Type};
 use polyloom_runtime::{
-    ArgBlock, CodeCache, CpuDevice, CpuKernel, Interpretable, KernelSource, LaunchError, LaunchOptions,
+    ArgBlock, CodeCache, CpuDevice, CpuKernel, InterpretableHir, KernelSource, LaunchError, LaunchOptions,
 };
 use polyloom_runtime::{Tier, TierPolicy, launch};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn what_the_interpreter_runs_is_made_when_it_first_does() {
         let source = saxpy_source("saxpy");
         let (n_made, known) = (Arc::new(AtomicUsize::new(0)), source.interpretable.clone());
         let counter = n_made.clone();
-        let interpretable = Interpretable::new(move || {
+        let interpretable = InterpretableHir::new(move || {
             counter.fetch_add(1, Ordering::Relaxed);
             let (module, kernel) = known.get();
             (module.clone(), kernel)

@@ -1,11 +1,13 @@
 //! A back end whose code is a Rust function, and the kernels it stands for.
 
 use polyloom_codegen::{
-    Backend, CodegenError, Emit, KernelEntry, LaunchContext, LoadedCode, Object, SiteTable, Variant,
+    Backend, CodeObject, CodeVariant, CodegenError, KernelEntry, LaunchContext, LoadedCode, MachineForm, SiteTable,
 };
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
-use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, Interpretable, KernelSource, LaunchOptions, Params, launch};
+use polyloom_runtime::{
+    ArgBlock, CpuDevice, CpuKernel, InterpretableHir, KernelParams, KernelSource, LaunchOptions, launch,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -88,7 +90,7 @@ impl Backend for FakeBackend {
         format!("{} 1", self.name)
     }
 
-    fn compile(&self, module: &Module, kernel: FuncId, _: &Variant) -> Result<Object, CodegenError> {
+    fn compile(&self, module: &Module, kernel: FuncId, _: &CodeVariant) -> Result<CodeObject, CodegenError> {
         self.n_compiled.fetch_add(1, Ordering::SeqCst);
         if let Some((start, _)) = self.gate {
             wait_for(start);
@@ -97,10 +99,10 @@ impl Backend for FakeBackend {
         if &**name == "uncompilable" && !self.capable {
             return Err(CodegenError::new("no such luck"));
         }
-        Ok(Object { bytes: name.as_bytes().repeat(100) })
+        Ok(CodeObject { bytes: name.as_bytes().repeat(100) })
     }
 
-    fn load(&self, _object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError> {
+    fn load(&self, _object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         self.n_loaded.fetch_add(1, Ordering::SeqCst);
         let refused = self.n_refused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         if refused.is_ok() {
@@ -112,7 +114,7 @@ impl Backend for FakeBackend {
         Ok(Arc::new(FakeCode(self.entry)))
     }
 
-    fn emit(&self, _: &Module, _: FuncId, _: &Variant, _: Emit) -> Result<Vec<u8>, CodegenError> {
+    fn emit(&self, _: &Module, _: FuncId, _: &CodeVariant, _: MachineForm) -> Result<Vec<u8>, CodegenError> {
         Err(CodegenError::new("no text form"))
     }
 }
@@ -160,11 +162,11 @@ pub(crate) fn source(kernel: Function) -> KernelSource {
     let mut module = Module::new();
     let mut hash = [0; 32];
     hash.iter_mut().zip(kernel.name.bytes()).for_each(|(h, b)| *h = b);
-    let params = Params::of(&kernel);
+    let params = KernelParams::of(&kernel);
     let id = module.functions.push(kernel);
     let module = Arc::new(module);
     KernelSource {
-        interpretable: Interpretable::new({
+        interpretable: InterpretableHir::new({
             let module = module.clone();
             move || (module, id)
         }),
@@ -177,7 +179,7 @@ pub(crate) fn source(kernel: Function) -> KernelSource {
     }
 }
 
-/// What compiled code would read of the block of [`saxpy_source`].
+/// Describes what compiled code would read of the block of [`saxpy_source`].
 #[repr(C)]
 pub(crate) struct SaxpyArgs {
     pub(crate) x: *const f32,

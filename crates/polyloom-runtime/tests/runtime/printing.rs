@@ -21,7 +21,7 @@ impl PrintSink for ByThread {
     }
 }
 
-/// What `kernel` prints when launched over `n` threads.
+/// Returns what `kernel` prints when launched over `n` threads.
 fn printed(kernel: &CpuKernel, n: u64) -> String {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| set_print_sink(Arc::new(ByThread)));

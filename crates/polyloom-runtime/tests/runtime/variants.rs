@@ -3,7 +3,9 @@
 use crate::fake::{FakeBackend, kernel, saxpy, saxpy_source, source};
 use polyloom_codegen::{ArrayFacts, LaunchContext};
 use polyloom_ir::{Builder, Composite, CompositeKind, Function, FunctionKind, Imm, Op, Scalar, Type};
-use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, Params, VariantInfo, launch};
+use polyloom_runtime::{
+    ArgBlock, CpuDevice, CpuKernel, KernelParams, KernelSource, LaunchOptions, VariantInfo, launch,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +13,8 @@ fn view(kernel: &CpuKernel, args: &mut ArgBlock, base: *mut f32, extent: u64, st
     args.array(kernel.params(), Scalar::F32, base.cast(), &[extent], &[stride]).unwrap();
 }
 
-/// What the last variant assumes after a launch of saxpy over views of one memory: offset, extent, stride of x and y.
+/// Returns what the last variant assumes after a launch of saxpy over views of one memory: offset, extent, stride of x
+/// and y.
 fn saxpy_facts(kernel: &CpuKernel, x: (usize, u64, i64), y: (usize, u64, i64)) -> [ArrayFacts; 2] {
     let mut memory = [0f32; 256];
     let base = memory.as_mut_ptr();
@@ -189,7 +192,7 @@ fn components_of_any_number_of_arrays_are_facts() {
     let params = names.iter().map(|name| (name.as_str(), Type::array(Scalar::F32, 3)));
     let mut function = Function::new("matrices", FunctionKind::Kernel, params.clone(), &[]);
     Builder::new(&mut function).return_(&[]);
-    let params = Params::new(params.map(|(name, ty)| (name.into(), ty)), vec![Some(element); N_ARRAYS]);
+    let params = KernelParams::new(params.map(|(name, ty)| (name.into(), ty)), vec![Some(element); N_ARRAYS]);
     let source = KernelSource { params, ..source(function) };
     let kernel = kernel(nothing, source).1;
     let mut args = ArgBlock::new();

@@ -9,15 +9,15 @@ pub(crate) struct Function {
     pub(crate) name: &'static str,
     /// Parameters and result as a type stub spells them.
     pub(crate) signature: &'static str,
-    /// What it does.
+    /// Holds what it does.
     pub(crate) doc: &'static str,
     /// Lines of a kernel with what they print.
     pub(crate) example: &'static [ExampleLine],
-    /// Where it comes from.
+    /// The place where it comes from.
     pub(crate) origin: Origin,
 }
 
-/// Where a name comes from.
+/// Says where a name comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The package, for kernels alone: it has a type stub.

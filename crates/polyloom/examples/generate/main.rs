@@ -11,7 +11,7 @@ mod stubs;
 
 use functions::{FUNCTIONS, Origin};
 use polyloom_ir::Code;
-use polyloom_ir::op::{ExampleLine, Group, OpInfo, Spelling};
+use polyloom_ir::op::{ExampleLine, OpGroup, OpInfo, OpSpelling};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn error_index() -> String {
 
 fn write_reference(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    let mut groups: BTreeMap<Group, Vec<&OpInfo>> = BTreeMap::new();
+    let mut groups: BTreeMap<OpGroup, Vec<&OpInfo>> = BTreeMap::new();
     for info in builtins() {
         groups.entry(info.group).or_default().push(info);
     }
@@ -80,7 +80,7 @@ fn write_reference(folder: &Path) -> std::io::Result<()> {
             if let Some(derivative) = info.derivative_doc() {
                 let _ = writeln!(page, "\n{derivative}");
             }
-            if let Spelling::Operator(operator) = info.spelling {
+            if let OpSpelling::Operator(operator) = info.spelling {
                 let _ = writeln!(page, "\nAlso the operator `{operator}`.");
             }
             if !info.aliases.is_empty() {

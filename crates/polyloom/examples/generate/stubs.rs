@@ -1,7 +1,7 @@
 //! The text of the Python type stubs. A test includes this file too: it compares the stubs with the package's.
 
 use super::functions::{FUNCTIONS, Origin};
-use polyloom_ir::op::{ExampleLine, Group, OpInfo, Signature, TyPattern};
+use polyloom_ir::op::{ExampleLine, OpGroup, OpInfo, Signature, TyPattern};
 use polyloom_ir::{Composite, CompositeKind, MAX_DIMS, Op, Scalar};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -44,7 +44,7 @@ fn stubs() -> String {
         write_example(&mut text, function.example);
     }
     for info in builtins() {
-        // Where there is an overload for scalars, editors know that one: its type variables stand for composites too.
+        // Editors know the overload for scalars, if there is one, because its type variables stand for composites too.
         let only_composites = info.signatures.iter().all(Signature::has_composites);
         let known = info.signatures.iter().filter(|signature| only_composites || !signature.has_composites());
         let mut variants: Vec<String> = known.flat_map(|signature| stub_signatures(info, signature)).collect();
@@ -77,7 +77,7 @@ fn write_example(text: &mut String, example: &[ExampleLine]) {
     text.push_str("    \"\"\"\n");
 }
 
-/// The names that `import *` brings: type checkers want them written out.
+/// The names that `import *` brings, because type checkers want them written out.
 fn exported(names: &[&str]) -> String {
     let mut names: Vec<String> = names.iter().map(|name| format!("    \"{name}\",\n")).collect();
     names.sort();
@@ -124,7 +124,7 @@ fn own_signature(op: Op) -> Option<&'static str> {
     })
 }
 
-/// What a call says that is no operand of the op.
+/// Returns what a call says that is no operand of the op.
 fn beyond_operands(info: &OpInfo) -> &'static [&'static str] {
     match info.op {
         Op::SyncThreads => &["id: int = ...", "count: int = ..."],
@@ -132,7 +132,7 @@ fn beyond_operands(info: &OpInfo) -> &'static [&'static str] {
         Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => &["width: int = ..."],
         Op::AsyncWait => &["pending: int = ..."],
         Op::ThreadFence => &["scope: str = ..."],
-        _ if info.group == Group::Atomic => &["*", "scope: str = ...", "order: str = ..."],
+        _ if info.group == OpGroup::Atomic => &["*", "scope: str = ...", "order: str = ..."],
         _ => &[],
     }
 }

@@ -2,16 +2,16 @@
 
 use super::{GpuForm, GpuTarget};
 use crate::kernel::Kernel;
-use polyloom_codegen::{CodegenError, Variant};
+use polyloom_codegen::{CodeVariant, CodegenError};
 use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
 use std::path::{Path, PathBuf};
 
 const NO_PTX: &str = "this build makes no PTX: it takes the cargo feature `compute`, or the Python package";
 
-pub(super) enum Assembler {}
+pub(super) enum PtxAssembler {}
 
-impl Assembler {
-    pub(super) fn find() -> Result<Assembler, &'static str> {
+impl PtxAssembler {
+    pub(super) fn find() -> Result<PtxAssembler, &'static str> {
         Err(NO_PTX)
     }
 
@@ -20,10 +20,10 @@ impl Assembler {
     }
 }
 
-pub(super) enum Ptxas {}
+pub(super) enum PtxasProgram {}
 
-impl Ptxas {
-    pub(super) fn find() -> Result<Ptxas, &'static str> {
+impl PtxasProgram {
+    pub(super) fn find() -> Result<PtxasProgram, &'static str> {
         Err(NO_PTX)
     }
 
@@ -36,10 +36,10 @@ impl Ptxas {
     }
 }
 
-pub(super) enum Nvrtc {}
+pub(super) enum NvrtcLibrary {}
 
-impl Nvrtc {
-    pub(super) fn find() -> Result<Nvrtc, &'static str> {
+impl NvrtcLibrary {
+    pub(super) fn find() -> Result<NvrtcLibrary, &'static str> {
         Err(NO_PTX)
     }
 
@@ -60,7 +60,7 @@ pub(super) fn assemble(_: &Kernel, _: &str, _: Arch) -> Result<Vec<u8>, &'static
 
 pub(super) fn emit<const N: usize>(
     _: (&Module, FuncId),
-    _: &Variant,
+    _: &CodeVariant,
     _: &GpuTarget,
     _: PtxVersion,
     _: Option<&SourceMap>,

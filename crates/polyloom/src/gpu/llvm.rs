@@ -3,10 +3,10 @@
 use super::{GpuForm, GpuTarget};
 use crate::kernel::Kernel;
 use crate::ptx_argument::name_parameters;
-use polyloom_codegen::{CodegenError, Emit, Variant};
+use polyloom_codegen::{CodeVariant, CodegenError, MachineForm};
 use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
 use polyloom_runtime::cuda::{AssembleError, cubin};
-pub(super) use polyloom_runtime::cuda::{Assembler, Nvrtc, Ptxas, set_package_folders};
+pub(super) use polyloom_runtime::cuda::{NvrtcLibrary, PtxAssembler, PtxasProgram, set_package_folders};
 
 pub(super) fn assemble(kernel: &Kernel, ptx: &str, arch: Arch) -> Result<Vec<u8>, AssembleError> {
     cubin(kernel.cache(), ptx, arch)
@@ -14,14 +14,14 @@ pub(super) fn assemble(kernel: &Kernel, ptx: &str, arch: Arch) -> Result<Vec<u8>
 
 pub(super) fn emit<const N: usize>(
     (module, kernel): (&Module, FuncId),
-    variant: &Variant,
+    variant: &CodeVariant,
     target: &GpuTarget,
     version: PtxVersion,
     sources: Option<&SourceMap>,
     entry: &str,
     forms: [GpuForm; N],
 ) -> Result<[String; N], CodegenError> {
-    let backend = polyloom_llvm::Nvptx::new(target.arch, version);
+    let backend = polyloom_llvm::NvptxBackend::new(target.arch, version);
     let options = polyloom_llvm::GpuOptions { shape: target.shape, few_threads: target.dense, sources };
     let made = backend.emit(module, kernel, variant, options, entry, forms.map(emit_form))?;
     let texts = made.map(String::from_utf8);
@@ -36,10 +36,10 @@ pub(super) fn emit<const N: usize>(
     Ok(texts)
 }
 
-fn emit_form(form: GpuForm) -> polyloom_codegen::Emit {
+fn emit_form(form: GpuForm) -> polyloom_codegen::MachineForm {
     match form {
-        GpuForm::LlvmIr => Emit::LlvmIr,
-        GpuForm::LlvmIrOptimized => Emit::LlvmIrOptimized,
-        GpuForm::Ptx => Emit::Asm,
+        GpuForm::LlvmIr => MachineForm::LlvmIr,
+        GpuForm::LlvmIrOptimized => MachineForm::LlvmIrOptimized,
+        GpuForm::Ptx => MachineForm::Asm,
     }
 }

@@ -1,6 +1,6 @@
 //! Functions of the prelude on numbers and indices.
 
-use super::{Helper, Part};
+use super::{Helper, HelperPart};
 use polyloom_ir::Scalar;
 use polyloom_ir::Scalar::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
@@ -98,7 +98,7 @@ $FT divide(T a, T b) {
 ";
 
 pub(super) const REMAINDER: &str = r"
-// What a quotient toward zero leaves; the dividend if the divisor is 0.
+// Remainder of a quotient toward zero; the dividend if the divisor is 0.
 template <typename T>
 $FT remainder(T a, T b) {
     if (b == 0) {
@@ -173,7 +173,7 @@ macro_rules! half_extremum {
 macro_rules! extremum {
     ($name:literal, $less:literal, $comment:literal, $needs:expr, $float:literal, $double:literal) => {
         &[
-            Part {
+            HelperPart {
                 types: INTEGERS,
                 needs: &[],
                 text: concat!(
@@ -184,24 +184,24 @@ macro_rules! extremum {
                     " a ? b : a;\n}\n"
                 ),
             },
-            Part { types: &[F32, F64, F16, BF16], needs: &[], text: concat!("\n// ", $comment, "\n") },
-            Part {
+            HelperPart { types: &[F32, F64, F16, BF16], needs: &[], text: concat!("\n// ", $comment, "\n") },
+            HelperPart {
                 types: &[F32, F16, BF16],
                 needs: $needs,
                 text: concat!("$Ffloat ", $name, "(float a, float b) {\n    return ", $float, ";\n}\n"),
             },
-            Part {
+            HelperPart {
                 types: &[F64],
                 needs: $needs,
                 text: concat!("$Fdouble ", $name, "(double a, double b) {\n    return ", $double, ";\n}\n"),
             },
-            Part { types: &[F16], needs: &[], text: half_extremum!("float16", $name) },
-            Part { types: &[BF16], needs: &[], text: half_extremum!("bfloat16", $name) },
+            HelperPart { types: &[F16], needs: &[], text: half_extremum!("float16", $name) },
+            HelperPart { types: &[BF16], needs: &[], text: half_extremum!("bfloat16", $name) },
         ]
     };
 }
 
-pub(super) const MIN: &[Part] = extremum!(
+pub(super) const MIN: &[HelperPart] = extremum!(
     "min",
     "<",
     "A number rather than NaN, and -0 rather than 0. What is equal has the same bits, or is a zero of either sign.",
@@ -210,10 +210,10 @@ pub(super) const MIN: &[Part] = extremum!(
     "a == b ? bitcast<double>(bitcast<int64>(a) | bitcast<int64>(b)) : a != a || b < a ? b : a"
 );
 
-pub(super) const MIN_CUDA: &[Part] =
+pub(super) const MIN_CUDA: &[HelperPart] =
     extremum!("min", "<", "A number rather than NaN, and -0 rather than 0.", &[], "fminf(a, b)", "fmin(a, b)");
 
-pub(super) const MAX: &[Part] = extremum!(
+pub(super) const MAX: &[HelperPart] = extremum!(
     "max",
     ">",
     "A number rather than NaN, and 0 rather than -0.",
@@ -222,14 +222,14 @@ pub(super) const MAX: &[Part] = extremum!(
     "a == b ? bitcast<double>(bitcast<int64>(a) & bitcast<int64>(b)) : a != a || b > a ? b : a"
 );
 
-pub(super) const MAX_CUDA: &[Part] =
+pub(super) const MAX_CUDA: &[HelperPart] =
     extremum!("max", ">", "A number rather than NaN, and 0 rather than -0.", &[], "fmaxf(a, b)", "fmax(a, b)");
 
 /// The magnitude, of floating-point numbers by what the target has.
 macro_rules! magnitude {
     ($float:literal, $double:literal) => {
         &[
-            Part {
+            HelperPart {
                 types: INTEGERS,
                 needs: &[],
                 text: "
@@ -240,15 +240,23 @@ $FT abs(T x) {
 }
 ",
             },
-            Part { types: &[F32, F64], needs: &[], text: "\n" },
-            Part { types: &[F32], needs: &[], text: concat!("$Ffloat abs(float x) { return ", $float, "(x); }\n") },
-            Part { types: &[F64], needs: &[], text: concat!("$Fdouble abs(double x) { return ", $double, "(x); }\n") },
+            HelperPart { types: &[F32, F64], needs: &[], text: "\n" },
+            HelperPart {
+                types: &[F32],
+                needs: &[],
+                text: concat!("$Ffloat abs(float x) { return ", $float, "(x); }\n"),
+            },
+            HelperPart {
+                types: &[F64],
+                needs: &[],
+                text: concat!("$Fdouble abs(double x) { return ", $double, "(x); }\n"),
+            },
         ]
     };
 }
 
-pub(super) const ABS: &[Part] = magnitude!("__builtin_fabsf", "__builtin_fabs");
-pub(super) const ABS_CUDA: &[Part] = magnitude!("fabsf", "fabs");
+pub(super) const ABS: &[HelperPart] = magnitude!("__builtin_fabsf", "__builtin_fabs");
+pub(super) const ABS_CUDA: &[HelperPart] = magnitude!("fabsf", "fabs");
 
 /// A function of `float` and `double`, by what the target has for each.
 macro_rules! of_floats {
@@ -258,13 +266,13 @@ macro_rules! of_floats {
     ($(#$comment:literal,)? $name:literal, $given:literal, $floats:literal, $float:literal, $doubles:literal,
      $double:literal) => {
         &[
-            Part { types: &[], needs: &[], text: concat!("\n", $("// ", $comment, "\n")?) },
-            Part {
+            HelperPart { types: &[], needs: &[], text: concat!("\n", $("// ", $comment, "\n")?) },
+            HelperPart {
                 types: &[F32],
                 needs: &[],
                 text: concat!("$Ffloat ", $name, "(", $floats, ") { return ", $float, "(", $given, "); }\n"),
             },
-            Part {
+            HelperPart {
                 types: &[F64],
                 needs: &[],
                 text: concat!("$Fdouble ", $name, "(", $doubles, ") { return ", $double, "(", $given, "); }\n"),
@@ -273,28 +281,28 @@ macro_rules! of_floats {
     };
 }
 
-pub(super) const SQRT: &[Part] = of_floats!("sqrt", "__builtin_sqrtf", "__builtin_sqrt");
-pub(super) const SQRT_CUDA: &[Part] = of_floats!("sqrt", "__fsqrt_rn", "__dsqrt_rn");
+pub(super) const SQRT: &[HelperPart] = of_floats!("sqrt", "__builtin_sqrtf", "__builtin_sqrt");
+pub(super) const SQRT_CUDA: &[HelperPart] = of_floats!("sqrt", "__fsqrt_rn", "__dsqrt_rn");
 
-pub(super) const FLOOR: &[Part] = of_floats!("floor", "__builtin_floorf", "__builtin_floor");
-pub(super) const FLOOR_CUDA: &[Part] = of_floats!("floor", "floorf", "::floor");
+pub(super) const FLOOR: &[HelperPart] = of_floats!("floor", "__builtin_floorf", "__builtin_floor");
+pub(super) const FLOOR_CUDA: &[HelperPart] = of_floats!("floor", "floorf", "::floor");
 
-pub(super) const CEIL: &[Part] = of_floats!("ceil", "__builtin_ceilf", "__builtin_ceil");
-pub(super) const CEIL_CUDA: &[Part] = of_floats!("ceil", "ceilf", "::ceil");
+pub(super) const CEIL: &[HelperPart] = of_floats!("ceil", "__builtin_ceilf", "__builtin_ceil");
+pub(super) const CEIL_CUDA: &[HelperPart] = of_floats!("ceil", "ceilf", "::ceil");
 
-pub(super) const TRUNC: &[Part] = of_floats!("trunc", "__builtin_truncf", "__builtin_trunc");
-pub(super) const TRUNC_CUDA: &[Part] = of_floats!("trunc", "truncf", "::trunc");
+pub(super) const TRUNC: &[HelperPart] = of_floats!("trunc", "__builtin_truncf", "__builtin_trunc");
+pub(super) const TRUNC_CUDA: &[HelperPart] = of_floats!("trunc", "truncf", "::trunc");
 
-pub(super) const RINT: &[Part] =
+pub(super) const RINT: &[HelperPart] =
     of_floats!(# "To the nearest integer, halves to even ones.", "rint", "__builtin_rintf", "__builtin_rint");
-pub(super) const RINT_CUDA: &[Part] =
+pub(super) const RINT_CUDA: &[HelperPart] =
     of_floats!(# "To the nearest integer, halves to even ones.", "rint", "rintf", "::rint");
 
-pub(super) const FMA: &[Part] = of_floats!(
+pub(super) const FMA: &[HelperPart] = of_floats!(
     # "A product and a sum, rounded once.",
     "fma", "a, b, c", "float a, float b, float c", "__builtin_fmaf", "double a, double b, double c", "__builtin_fma"
 );
-pub(super) const FMA_CUDA: &[Part] = of_floats!(
+pub(super) const FMA_CUDA: &[HelperPart] = of_floats!(
     # "A product and a sum, rounded once.",
     "fma", "a, b, c", "float a, float b, float c", "__fmaf_rn", "double a, double b, double c", "__fma_rn"
 );

@@ -3,7 +3,7 @@
 //! Where a CUDA text has updates at other scopes than the device's, those that are loops are templates of the scope:
 //! `$S` stands among a template's parameters and `$C` behind the names of functions that are called.
 
-use super::{Helper, Part};
+use super::{Helper, HelperPart};
 use polyloom_ir::Scalar;
 use polyloom_ir::Scalar::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
@@ -86,7 +86,7 @@ $FT volatile_word(const T *place) {
     return value;
 }
 
-// What a place holds, whoever updates it meanwhile.
+// The value of a place, whoever updates it meanwhile.
 template <typename T>
 $FT held_now(const T *place) {
     if constexpr (sizeof(T) == 8) {
@@ -169,27 +169,27 @@ $W$F",
 /// The types whose sums are computed as they are.
 const NOT_WRAPPING: &[Scalar] = &[U8, I8, U16, I16, U32, U64, F16, BF16, F32, F64];
 
-pub(super) const ATOMIC_ADD: &[Part] = &[
-    Part { types: NOT_WRAPPING, needs: UPDATE, text: update!("atomic_add", "T(old + value)") },
-    Part { types: &[I32], needs: UPDATE, text: wrapping!("int", "0u", "atomic_add", "+") },
-    Part { types: &[I64], needs: UPDATE, text: wrapping!("int64", "0ull", "atomic_add", "+") },
+pub(super) const ATOMIC_ADD: &[HelperPart] = &[
+    HelperPart { types: NOT_WRAPPING, needs: UPDATE, text: update!("atomic_add", "T(old + value)") },
+    HelperPart { types: &[I32], needs: UPDATE, text: wrapping!("int", "0u", "atomic_add", "+") },
+    HelperPart { types: &[I64], needs: UPDATE, text: wrapping!("int64", "0ull", "atomic_add", "+") },
 ];
 
-pub(super) const ATOMIC_SUB: &[Part] = &[
-    Part { types: NOT_WRAPPING, needs: UPDATE, text: update!("atomic_sub", "T(old - value)") },
-    Part { types: &[I32], needs: UPDATE, text: wrapping!("int", "0u", "atomic_sub", "-") },
-    Part { types: &[I64], needs: UPDATE, text: wrapping!("int64", "0ull", "atomic_sub", "-") },
+pub(super) const ATOMIC_SUB: &[HelperPart] = &[
+    HelperPart { types: NOT_WRAPPING, needs: UPDATE, text: update!("atomic_sub", "T(old - value)") },
+    HelperPart { types: &[I32], needs: UPDATE, text: wrapping!("int", "0u", "atomic_sub", "-") },
+    HelperPart { types: &[I64], needs: UPDATE, text: wrapping!("int64", "0ull", "atomic_sub", "-") },
 ];
 
 /// An update that CUDA has a function for.
 macro_rules! native {
     ($ty:ident, $text:literal) => {
-        Part { types: &[$ty], needs: &[], text: $text }
+        HelperPart { types: &[$ty], needs: &[], text: $text }
     };
 }
 
-pub(super) const ATOMIC_ADD_CUDA: &[Part] = &[
-    Part {
+pub(super) const ATOMIC_ADD_CUDA: &[HelperPart] = &[
+    HelperPart {
         types: &[U8, I8, U16, I16, U32, U64, F16, BF16],
         needs: UPDATE,
         text: update!("atomic_add", "T(old + value)"),
@@ -207,8 +207,8 @@ $Fint64 atomic_add(int64 &element, int64 value) {
     ),
 ];
 
-pub(super) const ATOMIC_SUB_CUDA: &[Part] = &[
-    Part { types: NOT_WRAPPING, needs: UPDATE, text: update!("atomic_sub", "T(old - value)") },
+pub(super) const ATOMIC_SUB_CUDA: &[HelperPart] = &[
+    HelperPart { types: NOT_WRAPPING, needs: UPDATE, text: update!("atomic_sub", "T(old - value)") },
     native!(I32, "\n$Fint atomic_sub(int &element, int value) { return atomicSub(&element, value); }\n"),
     native!(
         I64,

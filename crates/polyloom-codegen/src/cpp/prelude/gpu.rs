@@ -1,10 +1,10 @@
 //! What the prelude has for blocks, warps and shared memory: for CUDA C++, but for what runs a block at a time.
 
-use super::Part;
+use super::HelperPart;
 use polyloom_ir::Scalar::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
 pub(super) const LAUNCH_BLOCKS: &str = r"
-// How a launch is divided: blocks along each axis, threads of a block along each axis, bytes of dynamic shared memory.
+// The launch configuration: blocks along each axis, threads of a block along each axis, bytes of dynamic shared memory.
 struct launch_blocks {
     int grid[3];
     int block[3];
@@ -93,7 +93,7 @@ $FA shared_view(void *data, Extents... extents) {
 ";
 
 pub(super) const COMPONENTS: &str = r"
-// What is made of each component.
+// The function applied to each component.
 template <typename C, typename F>
 $FC components(C x, F f) {
     for (int i = 0; i < int(sizeof(x.c) / sizeof(x.c[0])); ++i) {
@@ -211,13 +211,13 @@ $FT ",
 }
 
 // Sums of integers wrap.
-pub(super) const WARP_REDUCE_ADD: &[Part] = &[
-    Part {
+pub(super) const WARP_REDUCE_ADD: &[HelperPart] = &[
+    HelperPart {
         types: &[U8, I8, U16, I16, U32, U64, F16, BF16, F32, F64],
         needs: &[],
         text: warp_reduction!("warp_reduce_add", "T(a + b)"),
     },
-    Part {
+    HelperPart {
         types: &[I32],
         needs: &[],
         text: "
@@ -226,7 +226,7 @@ $Fint warp_reduce_add(int x) {
 }
 ",
     },
-    Part {
+    HelperPart {
         types: &[I64],
         needs: &[],
         text: "

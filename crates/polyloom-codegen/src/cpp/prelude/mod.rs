@@ -9,7 +9,7 @@ mod gpu;
 mod tensor;
 mod types;
 
-use super::unit::Target;
+use super::unit::TextTarget;
 use polyloom_ir::Scalar;
 
 /// The types that a helper is used with.
@@ -33,17 +33,17 @@ impl TypeSet {
 }
 
 /// A part of a helper's text, for some types.
-pub(super) struct Part {
+pub(super) struct HelperPart {
     /// The types that a text uses the helper with for the part to be written; if there are none, it always is.
     pub types: &'static [Scalar],
-    /// What it relies on for these types beside what the helper does.
+    /// Holds what it relies on for these types beside what the helper does.
     pub needs: &'static [Helper],
     /// Its text.
     pub text: &'static str,
 }
 
-impl Part {
-    /// Whether it is written for a helper that is used with these types.
+impl HelperPart {
+    /// Returns true if it is written for a helper that is used with these types.
     pub(super) fn is_for(&self, types: TypeSet) -> bool {
         self.types.is_empty() || self.types.iter().any(|&ty| types.contains(ty))
     }
@@ -51,22 +51,22 @@ impl Part {
 
 /// A helper's text.
 #[derive(Clone, Copy)]
-pub(super) enum Text {
+pub(super) enum HelperText {
     /// The same for all types.
     Whole(&'static str),
     /// By the types that it is used with.
-    ByType(&'static [Part]),
+    ByType(&'static [HelperPart]),
 }
 
-impl From<&'static str> for Text {
-    fn from(text: &'static str) -> Text {
-        Text::Whole(text)
+impl From<&'static str> for HelperText {
+    fn from(text: &'static str) -> HelperText {
+        HelperText::Whole(text)
     }
 }
 
-impl From<&'static [Part]> for Text {
-    fn from(parts: &'static [Part]) -> Text {
-        Text::ByType(parts)
+impl From<&'static [HelperPart]> for HelperText {
+    fn from(parts: &'static [HelperPart]) -> HelperText {
+        HelperText::ByType(parts)
     }
 }
 
@@ -79,17 +79,17 @@ macro_rules! helpers {
         }
 
         impl Helper {
-            /// What all of them define.
+            /// Holds what all of them define.
             pub(super) const NAMES: &[&str] = &[$($name),*];
 
-            /// What it defines.
+            /// Returns what it defines.
             pub(super) fn name(self) -> &'static str {
                 match self {
                     $(Helper::$helper => $name,)*
                 }
             }
 
-            /// What it relies on in turn.
+            /// Returns what it relies on in turn.
             pub(super) fn needs(self) -> &'static [Helper] {
                 match self {
                     $(Helper::$helper => &[$(Helper::$needed),*],)*
@@ -97,10 +97,10 @@ macro_rules! helpers {
             }
 
             /// Its text.
-            pub(super) fn text(self, target: Target) -> Text {
+            pub(super) fn text(self, target: TextTarget) -> HelperText {
                 match (self, target) {
-                    $($((Helper::$helper, Target::Cuda) => Text::from($cuda),)?)*
-                    $((Helper::$helper, _) => Text::from($cpp),)*
+                    $($((Helper::$helper, TextTarget::Cuda) => HelperText::from($cuda),)?)*
+                    $((Helper::$helper, _) => HelperText::from($cpp),)*
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! Functions of the prelude for the tensor core, copies in the background and read-only loads: CUDA C++ alone.
 
 pub(super) const FRAGMENT_PLACE: &str = r#"
-// Which of a matrix's elements a lane has, by the element's number in the lane's part (PTX ISA 9.0, section 9.7.14.5):
-// of 16 x 16 factors a, and of 16 x n factors b and sums c, whose columns come in eights.
+// Elements of a matrix that a lane has, by the element's number in the lane's part (PTX ISA 9.0, section 9.7.14.5): of
+// 16 x 16 factors a, and of 16 x n factors b and sums c, whose columns come in eights.
 struct fragment_place {
     int row;
     int col;
@@ -38,7 +38,7 @@ $Ffragment_place place_in_c(int i) {
 "#;
 
 pub(super) const FRAGMENT_ELEMENT: &str = r#"
-// Whether an array is indexed by a matrix's row first.
+// True if an array is indexed by a matrix's row first.
 enum fragment_layout { by_rows, by_columns };
 
 template <fragment_layout L, typename T>
@@ -226,11 +226,14 @@ pub(super) const ASYNC_COPY_L2: &str = async_copy!(
     "cp.async.cg.shared.global [%0], [%1], %2;"
 );
 
+/// The target's address gets bits of the source's that are zero, because ptxas does not know that they are: a target at a
+/// uniform register and an offset is encoded wrongly beside a policy (CUDA 13.0 for sm_90: an illegal instruction).
 pub(super) const ASYNC_COPY_STREAMING: &str = async_copy!(
     "async_copy_streaming",
     ", to be\n// the first that makes room in the caches",
-    "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; \
-     cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, policy; }"
+    "{ .reg .b64 policy; .reg .b32 to; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; \
+     cvt.u32.u64 to, %1; and.b32 to, to, 3; or.b32 to, to, %0; \
+     cp.async.ca.shared.global.L2::cache_hint [to], [%1], %2, policy; }"
 );
 
 pub(super) const ASYNC_COMMIT: &str = r#"

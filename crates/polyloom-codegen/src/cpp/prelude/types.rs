@@ -1,22 +1,22 @@
 //! Types of the prelude: composites, arrays, 16-bit floats, reports of failed checks.
 
-use super::{Helper, Part};
+use super::{Helper, HelperPart};
 use polyloom_ir::Scalar;
 use polyloom_ir::Scalar::{BF16, F16};
 
 /// The 16-bit floats: numbers that are rounded after every operation.
-pub(super) const HALF: &[Part] = &[half(&[F16], FLOAT16), half(&[BF16], BFLOAT16)];
+pub(super) const HALF: &[HelperPart] = &[half(&[F16], FLOAT16), half(&[BF16], BFLOAT16)];
 
-const fn half(types: &'static [Scalar], text: &'static str) -> Part {
-    Part { types, needs: &[Helper::Bitcast], text }
+const fn half(types: &'static [Scalar], text: &'static str) -> HelperPart {
+    HelperPart { types, needs: &[Helper::Bitcast], text }
 }
 
 /// An operator of the 16-bit floats, computed in `float`: of one operand, or of two.
 macro_rules! half_operator {
     ($sign:literal of $($operand:ident)*) => {
         &[
-            Part { types: &[F16], needs: &[], text: half_operator!("float16", $sign, $($operand)*) },
-            Part { types: &[BF16], needs: &[], text: half_operator!("bfloat16", $sign, $($operand)*) },
+            HelperPart { types: &[F16], needs: &[], text: half_operator!("float16", $sign, $($operand)*) },
+            HelperPart { types: &[BF16], needs: &[], text: half_operator!("bfloat16", $sign, $($operand)*) },
         ]
     };
     ($half:literal, $sign:literal, a) => {
@@ -30,11 +30,11 @@ macro_rules! half_operator {
     };
 }
 
-pub(super) const HALF_SUM: &[Part] = half_operator!("+" of a b);
-pub(super) const HALF_DIFFERENCE: &[Part] = half_operator!("-" of a b);
-pub(super) const HALF_PRODUCT: &[Part] = half_operator!("*" of a b);
-pub(super) const HALF_QUOTIENT: &[Part] = half_operator!("/" of a b);
-pub(super) const HALF_NEGATION: &[Part] = half_operator!("-" of a);
+pub(super) const HALF_SUM: &[HelperPart] = half_operator!("+" of a b);
+pub(super) const HALF_DIFFERENCE: &[HelperPart] = half_operator!("-" of a b);
+pub(super) const HALF_PRODUCT: &[HelperPart] = half_operator!("*" of a b);
+pub(super) const HALF_QUOTIENT: &[HelperPart] = half_operator!("/" of a b);
+pub(super) const HALF_NEGATION: &[HelperPart] = half_operator!("-" of a);
 
 const FLOAT16: &str = r"
 // IEEE binary16. Computes in `float` and rounds after each operation.
@@ -250,7 +250,7 @@ macro_rules! fail {
     ($stop:literal, $claims:literal) => {
         concat!(
             "
-// What a failed check leaves at the address `launch_bounds::report`.
+// The record that a failed check leaves at the address `launch_bounds::report`.
 struct trap_report {
     uint64 claimed;
     uint64 site;

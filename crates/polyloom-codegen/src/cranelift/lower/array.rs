@@ -2,7 +2,7 @@
 //!
 //! An argument's words are loaded once, before the loop over threads, when the first use of them is lowered.
 
-use super::{Lowered, Lowering, clif_type};
+use super::{CraneliftLowering, Lowered, clif_type};
 use crate::abi::ArgLayout;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -14,16 +14,16 @@ use smallvec::SmallVec;
 pub(super) const INVARIANT: MemFlagsData = MemFlagsData::trusted().with_readonly().with_can_move();
 
 /// An address computed once: of an element, or of the part of an array that its first indices select.
-pub(super) struct Address {
+pub(super) struct ComputedAddress {
     array: Value,
     indices: SmallVec<[Value; 4]>,
     address: ir::Value,
 }
 
-/// How many of the latest addresses are searched for one to use again.
+/// Says how many of the latest addresses are searched for one to use again.
 const ADDRESS_WINDOW: usize = 12;
 
-impl Lowering<'_> {
+impl CraneliftLowering<'_> {
     /// A parameter whose value was not needed before: an argument of the kernel.
     pub(super) fn param(&mut self, value: Value) -> Lowered<ir::Value> {
         let func = self.func;
@@ -152,7 +152,7 @@ impl Lowering<'_> {
             };
             address = self.builder.ins().iadd(address, offset);
             let indices = SmallVec::from_slice(&indices[..=usize::from(axis)]);
-            self.addresses.push(Address { array, indices, address });
+            self.addresses.push(ComputedAddress { array, indices, address });
         }
         Ok((address, elem))
     }

@@ -3,7 +3,7 @@
 //! Integers use the machine's own read-modify-write instructions. Float sums and extrema are compare-and-swap loops
 //! over the element's bits; they start from a plain atomic load, so that without contention one exchange is enough.
 
-use super::{Lowered, Lowering, bits_type};
+use super::{CraneliftLowering, Lowered, bits_type};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, AtomicRmwOp, InstBuilder, MemFlagsData};
 use polyloom_ir::{InstData, Op, Scalar};
@@ -11,7 +11,7 @@ use polyloom_ir::{InstData, Op, Scalar};
 /// Unlike other accesses, atomic ones need aligned elements on most machines.
 const FLAGS: MemFlagsData = MemFlagsData::trusted();
 
-impl Lowering<'_> {
+impl CraneliftLowering<'_> {
     /// Any of the atomic ops.
     pub(super) fn atomic(&mut self, data: &InstData) -> Lowered<()> {
         let result = self.result(data)?;

@@ -1,14 +1,14 @@
 //! What calls back into the host: failed checks and printing.
 
 use super::array::INVARIANT;
-use super::{Lowered, Lowering};
+use super::{CraneliftLowering, Lowered};
 use crate::abi::{LaunchContext, SiteTable};
 use cranelift_codegen::ir::{
     self, AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
 };
 use polyloom_ir::{Inst, InstData, Op};
 
-impl Lowering<'_> {
+impl CraneliftLowering<'_> {
     /// The number of the site at `inst`.
     fn site(&mut self, inst: Inst, data: &InstData) -> Lowered<ir::Value> {
         let func = self.func;

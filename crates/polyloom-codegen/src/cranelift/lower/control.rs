@@ -4,14 +4,14 @@
 //! to the end, and goes round again only while that exceeds the step. Step 1, by far the most common, needs no
 //! distance: `counter + 1` cannot overflow below the end.
 
-use super::{Lowered, Lowering, clif_type};
+use super::{CraneliftLowering, Lowered, clif_type};
 use cranelift_codegen::ir::condcodes::{CondCode, IntCC};
 use cranelift_codegen::ir::{self, InstBuilder, TrapCode};
 use polyloom_ir::{FunctionKind, Imm, Inst, InstData, MAX_REGION_DEPTH, Op, Region, Value};
 use smallvec::SmallVec;
 
-/// Where an enclosing loop or block is left or continued.
-pub(super) struct Target {
+/// Says where an enclosing loop or block is left or continued.
+pub(super) struct JumpTarget {
     inst: Inst,
     /// Takes the results.
     exit: ir::Block,
@@ -19,9 +19,9 @@ pub(super) struct Target {
     again: Option<ir::Block>,
 }
 
-/// What the `yield` that ends a region means.
+/// Describes what the `yield` that ends a region means.
 #[derive(Clone, Copy)]
-pub(super) enum Yield {
+pub(super) enum YieldMeaning {
     /// The values go to a block's parameters.
     To(ir::Block),
     /// The one value decides between a loop's body and its exit, to which the loop's carried values go.
@@ -33,9 +33,9 @@ pub(super) enum Yield {
 /// Code of a trap that verified HIR never reaches.
 const UNREACHABLE: TrapCode = TrapCode::unwrap_user(1);
 
-impl Lowering<'_> {
+impl CraneliftLowering<'_> {
     /// Lowers a region into the current block. When it returns the current block is filled.
-    pub(super) fn region(&mut self, region: Region, yield_to: Yield) -> Lowered<()> {
+    pub(super) fn region(&mut self, region: Region, yield_to: YieldMeaning) -> Lowered<()> {
         if self.depth >= MAX_REGION_DEPTH {
             return self.error(self.func.span, format!("control flow is nested more than {MAX_REGION_DEPTH} deep"));
         }
@@ -63,15 +63,15 @@ impl Lowering<'_> {
         if terminated { Ok(()) } else { self.error(func.span, "a region has no terminator") }
     }
 
-    fn terminator(&mut self, data: &InstData, yield_to: Yield) -> Lowered<()> {
+    fn terminator(&mut self, data: &InstData, yield_to: YieldMeaning) -> Lowered<()> {
         match (data.op, &data.imm) {
             (Op::Yield, _) => match yield_to {
-                Yield::To(block) => {
+                YieldMeaning::To(block) => {
                     let args = self.block_args(&data.operands)?;
                     self.builder.ins().jump(block, &args);
                     Ok(())
                 }
-                Yield::Condition { header, body, exit } => {
+                YieldMeaning::Condition { header, body, exit } => {
                     let cond = self.operand(data, 0)?;
                     let cond = self.value(cond)?;
                     let carried: SmallVec<[ir::BlockArg; 4]> =
@@ -79,7 +79,7 @@ impl Lowering<'_> {
                     self.branch_away(cond, body, exit, &carried);
                     Ok(())
                 }
-                Yield::Invalid => self.error(data.span, "`yield` ends a function"),
+                YieldMeaning::Invalid => self.error(data.span, "`yield` ends a function"),
             },
             (Op::Break, Imm::Target(target)) => {
                 let args = self.block_args(&data.operands)?;
@@ -154,7 +154,7 @@ impl Lowering<'_> {
         let cond = self.value(cond)?;
         let regions = [self.owned_region(data, 0)?, self.owned_region(data, 1)?];
         let merge = self.result_block(data)?;
-        // A region that only yields needs no block: the branch goes straight to what follows.
+        // A region that only yields needs no block, so that the branch goes straight to what follows.
         let mut blocks = [merge; 2];
         let mut args = [SmallVec::<[ir::BlockArg; 4]>::new(), SmallVec::new()];
         for (side, &region) in regions.iter().enumerate() {
@@ -167,7 +167,7 @@ impl Lowering<'_> {
         for (block, region) in blocks.into_iter().zip(regions) {
             if block != merge {
                 self.builder.switch_to_block(block);
-                self.region(region, Yield::To(merge))?;
+                self.region(region, YieldMeaning::To(merge))?;
             }
         }
         self.enter_results(data, merge);
@@ -177,8 +177,8 @@ impl Lowering<'_> {
     fn block(&mut self, inst: Inst, data: &InstData) -> Lowered<()> {
         let region = self.owned_region(data, 0)?;
         let exit = self.result_block(data)?;
-        self.targets.push(Target { inst, exit, again: None });
-        self.region(region, Yield::To(exit))?;
+        self.targets.push(JumpTarget { inst, exit, again: None });
+        self.region(region, YieldMeaning::To(exit))?;
         self.targets.pop();
         self.enter_results(data, exit);
         Ok(())
@@ -194,11 +194,11 @@ impl Lowering<'_> {
         let func = self.func;
         self.set_to_params(&func.regions[condition].params, header, 0);
         self.set_to_params(&func.regions[body].params, header, 0);
-        self.targets.push(Target { inst, exit, again: Some(header) });
+        self.targets.push(JumpTarget { inst, exit, again: Some(header) });
         self.builder.switch_to_block(header);
-        self.region(condition, Yield::Condition { header, body: body_block, exit })?;
+        self.region(condition, YieldMeaning::Condition { header, body: body_block, exit })?;
         self.builder.switch_to_block(body_block);
-        self.region(body, Yield::To(header))?;
+        self.region(body, YieldMeaning::To(header))?;
         self.targets.pop();
         self.enter_results(data, exit);
         Ok(())
@@ -227,7 +227,7 @@ impl Lowering<'_> {
             let negative = counter.is_signed_int() && bits >> (counter.bits() - 1) & 1 == 1;
             let (from, to) = if negative { (high, low) } else { (low, high) };
             let enter = if bits == 0 { self.int(ir::types::I8, 0) } else { self.builder.ins().icmp(less, from, to) };
-            (enter, self.constant(counter, bits), Up::Known(!negative))
+            (enter, self.constant(counter, bits), CountDirection::Known(!negative))
         } else {
             let step = self.value(step)?;
             let zero = self.int(ty, 0);
@@ -237,12 +237,12 @@ impl Lowering<'_> {
             let below = self.builder.ins().icmp(less, low, high);
             let above = self.builder.ins().icmp(greater, low, high);
             let enter = self.builder.ins().select(up, below, above);
-            (self.builder.ins().band(enter, nonzero), step, Up::Value(up))
+            (self.builder.ins().band(enter, nonzero), step, CountDirection::Value(up))
         };
         let stride = match up {
-            Up::Known(true) => step,
-            Up::Known(false) => self.builder.ins().ineg(step),
-            Up::Value(up) => {
+            CountDirection::Known(true) => step,
+            CountDirection::Known(false) => self.builder.ins().ineg(step),
+            CountDirection::Value(up) => {
                 let negated = self.builder.ins().ineg(step);
                 self.builder.ins().select(up, step, negated)
             }
@@ -253,10 +253,10 @@ impl Lowering<'_> {
 
         let func = self.func;
         self.set_to_params(&func.regions[region].params, body, 0);
-        self.targets.push(Target { inst, exit, again: Some(latch) });
+        self.targets.push(JumpTarget { inst, exit, again: Some(latch) });
         self.builder.switch_to_block(body);
         let counter_value = self.builder.block_params(body)[0];
-        self.region(region, Yield::To(latch))?;
+        self.region(region, YieldMeaning::To(latch))?;
         self.targets.pop();
 
         self.builder.switch_to_block(latch);
@@ -265,9 +265,9 @@ impl Lowering<'_> {
             self.builder.ins().icmp(less, next, high)
         } else {
             let remaining = match up {
-                Up::Known(true) => self.builder.ins().isub(high, counter_value),
-                Up::Known(false) => self.builder.ins().isub(counter_value, high),
-                Up::Value(up) => {
+                CountDirection::Known(true) => self.builder.ins().isub(high, counter_value),
+                CountDirection::Known(false) => self.builder.ins().isub(counter_value, high),
+                CountDirection::Value(up) => {
                     let to_end = self.builder.ins().isub(high, counter_value);
                     let from_end = self.builder.ins().ineg(to_end);
                     self.builder.ins().select(up, to_end, from_end)
@@ -284,9 +284,9 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether a `for_range` counts up.
+/// Says whether a `for_range` counts up.
 #[derive(Clone, Copy)]
-enum Up {
+enum CountDirection {
     Known(bool),
     Value(ir::Value),
 }

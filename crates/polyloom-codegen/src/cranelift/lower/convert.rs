@@ -2,17 +2,17 @@
 //!
 //! 16-bit floats convert by integer arithmetic, because few machines have instructions for it and those that do differ
 //! in what they do with subnormals: `bf16` is the upper half of an `f32`, and for `f16` see
-//! [`Lowering::f32_to_f16`]. Every conversion rounds once: `f64` goes through an `f32` rounded to odd, which has more
+//! [`CraneliftLowering::f32_to_f16`]. Every conversion rounds once: `f64` goes through an `f32` rounded to odd, which has more
 //! than two bits to spare, so that rounding it again gives what rounding the `f64` would have (Boldo and Melquiond,
 //! "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE Transactions on
 //! Computers, 2008).
 
-use super::{Lowering, bits_type, clif_type};
+use super::{CraneliftLowering, bits_type, clif_type};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use polyloom_ir::Scalar;
 
-impl Lowering<'_> {
+impl CraneliftLowering<'_> {
     /// A value converted to another scalar type.
     pub(super) fn cast(&mut self, x: ir::Value, from: Scalar, to: Scalar) -> ir::Value {
         match (from, to) {

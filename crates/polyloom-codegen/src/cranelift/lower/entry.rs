@@ -6,24 +6,24 @@
 //! not kept.
 
 use super::array::INVARIANT;
-use super::control::Yield;
-use super::{Lowered, Lowering};
+use super::control::YieldMeaning;
+use super::{CraneliftLowering, Lowered};
 use crate::abi::{ArgLayout, LaunchContext, SiteTable};
-use crate::backend::{Facts, Variant};
+use crate::backend::{ArgFacts, CodeVariant};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use polyloom_ir::{Imm, MAX_DIMS, Op, Span};
 use smallvec::SmallVec;
 
-/// What lowering a kernel's body needs beside the body.
+/// Describes what lowering a kernel's body needs beside the body.
 pub(super) struct KernelFrame<'a> {
     pub(super) args: ir::Value,
     pub(super) context: ir::Value,
-    /// What was loaded from the argument block so far: byte offset, type, value.
+    /// Holds what was loaded from the argument block so far: byte offset, type, value.
     pub(super) loaded: Vec<(i32, ir::Type, ir::Value)>,
     pub(super) layout: ArgLayout,
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a ArgFacts,
     /// For each parameter, whether the kernel stores to it.
     pub(super) written: Vec<bool>,
     /// Made when the first site is met.
@@ -38,9 +38,9 @@ pub(super) struct KernelFrame<'a> {
     latch: ir::Block,
 }
 
-impl<'a> Lowering<'a> {
+impl<'a> CraneliftLowering<'a> {
     /// Lowers the whole kernel.
-    pub(super) fn kernel(&mut self, variant: &'a Variant) -> Lowered<()> {
+    pub(super) fn kernel(&mut self, variant: &'a CodeVariant) -> Lowered<()> {
         let rank = usize::from(variant.launch_rank);
         if !(1..=MAX_DIMS).contains(&rank) {
             return self.error(self.func.span, format!("a launch has 1 to {MAX_DIMS} dimensions, not {rank}"));
@@ -89,7 +89,7 @@ impl<'a> Lowering<'a> {
             self.builder.ins().jump(body, &[begin.into()]);
             self.thread(body, latch, column, end, exit)?;
         } else {
-            self.rows(Rows { rank, outermost, begin, end, body, latch, column, exit })?;
+            self.rows(RowLoop { rank, outermost, begin, end, body, latch, column, exit })?;
         }
         self.builder.switch_to_block(exit);
         self.builder.ins().return_(&[]);
@@ -112,7 +112,7 @@ impl<'a> Lowering<'a> {
         done: ir::Block,
     ) -> Lowered<()> {
         self.builder.switch_to_block(body);
-        self.region(self.func.body, Yield::Invalid)?;
+        self.region(self.func.body, YieldMeaning::Invalid)?;
         self.builder.switch_to_block(latch);
         let next = self.builder.ins().iadd_imm_u(column, 1);
         let more = self.builder.ins().icmp(IntCC::UnsignedLessThan, next, end);
@@ -127,8 +127,8 @@ impl<'a> Lowering<'a> {
         Ok(cursor.ins().load(types::I64, INVARIANT, context, LaunchContext::shape_offset(axis)))
     }
 
-    fn rows(&mut self, rows: Rows) -> Lowered<()> {
-        let Rows { rank, outermost, begin, end, body, latch, column, exit } = rows;
+    fn rows(&mut self, rows: RowLoop) -> Lowered<()> {
+        let RowLoop { rank, outermost, begin, end, body, latch, column, exit } = rows;
         let Some(frame) = &self.frame else { return self.error(self.func.span, "rows outside a kernel") };
         let context = frame.context;
         let inner = rank - 1;
@@ -236,8 +236,8 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// What the loop over rows is built from.
-struct Rows {
+/// Describes what the loop over rows is built from.
+struct RowLoop {
     rank: usize,
     outermost: usize,
     begin: ir::Value,

@@ -16,8 +16,8 @@ mod convert;
 mod entry;
 mod scalar;
 
-use super::unit::Linker;
-use crate::backend::{CodegenError, Variant};
+use super::unit::CallLinker;
+use crate::backend::{CodeVariant, CodegenError};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{self, AbiParam, InstBuilder, Signature, types};
@@ -31,21 +31,21 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// The state of lowering one function.
-struct Lowering<'a> {
+struct CraneliftLowering<'a> {
     func: &'a Function,
     module: &'a Module,
     builder: FunctionBuilder<'a>,
-    linker: &'a mut Linker,
+    linker: &'a mut CallLinker,
     /// The Cranelift value of each HIR value defined so far; constants have none, they are made where they are used.
     values: SecondaryMap<Value, ir::Value>,
     /// Enclosing loops and blocks, outermost first.
-    targets: Vec<control::Target>,
+    targets: Vec<control::JumpTarget>,
     /// The end of the block before the body and any loop over threads. What is made once goes before it.
     prologue_end: Option<ir::Inst>,
     /// Constants made there.
     constants: FxHashMap<(ir::Type, u64), ir::Value>,
     /// Addresses of array elements computed in this region or an enclosing one.
-    addresses: Vec<array::Address>,
+    addresses: Vec<array::ComputedAddress>,
     depth: usize,
     /// Present when lowering a kernel, absent in a function of scalars.
     frame: Option<KernelFrame<'a>>,
@@ -57,17 +57,17 @@ type Lowered<T> = Result<T, CodegenError>;
 pub(super) fn lower_kernel(
     module: &Module,
     kernel: &Function,
-    variant: &Variant,
+    variant: &CodeVariant,
     isa: &dyn TargetIsa,
     clif: &mut ir::Function,
     context: &mut FunctionBuilderContext,
-    linker: &mut Linker,
+    linker: &mut CallLinker,
 ) -> Lowered<()> {
     let pointer = AbiParam::new(isa.pointer_type());
     let index = AbiParam::new(types::I64);
     clif.signature = Signature::new(CallConv::triple_default(isa.triple()));
     clif.signature.params.extend([pointer, pointer, index, index]);
-    let mut lowering = Lowering::new(module, kernel, clif, context, linker);
+    let mut lowering = CraneliftLowering::new(module, kernel, clif, context, linker);
     lowering.kernel(variant)?;
     lowering.finish(isa);
     Ok(())
@@ -80,10 +80,10 @@ pub(super) fn lower_function(
     isa: &dyn TargetIsa,
     clif: &mut ir::Function,
     context: &mut FunctionBuilderContext,
-    linker: &mut Linker,
+    linker: &mut CallLinker,
 ) -> Lowered<()> {
     clif.signature = function_signature(func)?;
-    let mut lowering = Lowering::new(module, func, clif, context, linker);
+    let mut lowering = CraneliftLowering::new(module, func, clif, context, linker);
     let entry = lowering.builder.create_block();
     lowering.builder.append_block_params_for_function_params(entry);
     lowering.builder.switch_to_block(entry);
@@ -94,7 +94,7 @@ pub(super) fn lower_function(
         let value = lowering.builder.block_params(entry)[index];
         lowering.values[param] = value;
     }
-    lowering.region(func.body, control::Yield::Invalid)?;
+    lowering.region(func.body, control::YieldMeaning::Invalid)?;
     lowering.finish(isa);
     Ok(())
 }
@@ -139,17 +139,17 @@ fn bits_type(scalar: Scalar) -> ir::Type {
     }
 }
 
-impl<'a> Lowering<'a> {
+impl<'a> CraneliftLowering<'a> {
     fn new(
         module: &'a Module,
         func: &'a Function,
         clif: &'a mut ir::Function,
         context: &'a mut FunctionBuilderContext,
-        linker: &'a mut Linker,
-    ) -> Lowering<'a> {
+        linker: &'a mut CallLinker,
+    ) -> CraneliftLowering<'a> {
         let mut values = SecondaryMap::with_default(ir::Value::reserved_value());
         values.resize(func.values.len());
-        Lowering {
+        CraneliftLowering {
             func,
             module,
             builder: FunctionBuilder::new(clif, context),

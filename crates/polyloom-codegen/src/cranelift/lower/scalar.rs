@@ -4,12 +4,12 @@
 //! NaN where HIR gives the other operand; each is put right here with the fewest instructions. Arithmetic on 16-bit
 //! floats is done in `f32` and rounded.
 
-use super::{Lowered, Lowering, clif_type};
+use super::{CraneliftLowering, Lowered, clif_type};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use polyloom_ir::{InstData, Op, Scalar, Value};
 
-impl Lowering<'_> {
+impl CraneliftLowering<'_> {
     /// Lowers a pure op on scalars.
     pub(super) fn scalar_op(&mut self, data: &InstData) -> Lowered<()> {
         let result = self.result(data)?;
@@ -283,7 +283,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether "`a` if it is better than this constant, else the constant" is the op's result for every `a`.
+/// Returns true if "`a` if it is better than this constant, else the constant" is the op's result for every `a`.
 fn wins_ties(op: Op, ty: Scalar, bits: u64) -> bool {
     let value = if ty == Scalar::F32 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) };
     // Against a zero of the other sign: min is the negative zero, max the positive one.

@@ -1,13 +1,13 @@
 //! What changes with time: differential equations, fluids, waves.
 
 use super::{N0, N1, VEC2, VEC3};
-use crate::generate::generator::Generator;
-use crate::generate::program::Extent;
-use crate::generate::range::Range;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::ProgramExtent;
+use crate::generate::range::NumberRange;
 use polyloom::Type;
 
 /// Steps of a Runge-Kutta method for a system of three equations.
-pub(super) fn runge_kutta(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn runge_kutta(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let start = g.element_like(&["state", "initial", "start"], VEC3, 0.1, 1.0);
@@ -93,7 +93,7 @@ pub(super) fn runge_kutta(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Sums over the particles of a fluid, weighted by a kernel of their distance.
-pub(super) fn smoothed_particles(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn smoothed_particles(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     let (ty, vec) = if g.random.one_in(3) { (VEC2, "vec2") } else { (VEC3, "vec3") };
     g.with_composite(ty);
     g.threads_over(&[N0], &["i"]);
@@ -129,7 +129,7 @@ pub(super) fn smoothed_particles(g: &mut Generator, difficulty: u8) -> &'static 
             &["q", "ratio", "reduced"],
             &format!("({length}({d}) + 0.001) / {reach}"),
             Type::F32,
-            Range::new(0.0005, 5.0),
+            NumberRange::new(0.0005, 5.0),
             "the distance as a share of the reach",
         );
         let q = g.text(q);
@@ -140,7 +140,7 @@ pub(super) fn smoothed_particles(g: &mut Generator, difficulty: u8) -> &'static 
             (format!("{}(-4.0 * {q} * {q})", g.builtin("exp")), "the weight by a Gaussian"),
         ][kernel]
             .clone();
-        let w = g.ranged_like(&["w", "weight", "kernel_w"], &value, Type::F32, Range::new(0.0, 1.0), what);
+        let w = g.ranged_like(&["w", "weight", "kernel_w"], &value, Type::F32, NumberRange::new(0.0, 1.0), what);
         let w = g.varied(w, difficulty);
         let w = g.text(w);
         let term = match kind {
@@ -167,7 +167,7 @@ pub(super) fn smoothed_particles(g: &mut Generator, difficulty: u8) -> &'static 
 }
 
 /// A step of the wave equation on a grid.
-pub(super) fn wave(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn wave(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0, N1], &["i", "j"]);
     let u = g.element_like(&["u", "height", "displacement"], Type::F32, -1.0, 1.0);
     let old = g.element_like(&["u_before", "height_before", "last_u"], Type::F32, -1.0, 1.0);
@@ -227,9 +227,9 @@ pub(super) fn wave(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// The collision of particles on a lattice of nine directions.
-pub(super) fn lattice_boltzmann(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn lattice_boltzmann(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
-    let f = g.array_like(&["f", "populations", "distribution"], Type::F32, &[N0, Extent::Is(9)], 0.05, 0.2);
+    let f = g.array_like(&["f", "populations", "distribution"], Type::F32, &[N0, ProgramExtent::Is(9)], 0.05, 0.2);
     let omega = g.number_like(&["omega", "relaxation"], 0.5, 1.5);
     let [rho, mx, my] = [("rho", 2.0), ("mx", 1.0), ("my", 1.0)].map(|(name, bound)| {
         let index = g.starting(&[name], Type::F32, "0.0", bound);
@@ -266,7 +266,7 @@ pub(super) fn lattice_boltzmann(g: &mut Generator, difficulty: u8) -> &'static s
     let square =
         g.set_like(&["usq", "speed_sq"], &format!("{u} * {u} + {v} * {v}"), Type::F32, 3.0, "the squared speed");
     let square = g.text(square);
-    let out = g.zeros_like(&["f_out", "collided", "next_f"], Type::F32, &[N0, Extent::Is(9)]);
+    let out = g.zeros_like(&["f_out", "collided", "next_f"], Type::F32, &[N0, ProgramExtent::Is(9)]);
     g.line(&format!("for {k} in range(9):"));
     let abs = g.builtin("abs");
     let done = g.nested(|g| {
@@ -278,8 +278,13 @@ pub(super) fn lattice_boltzmann(g: &mut Generator, difficulty: u8) -> &'static s
         });
         let steps = format!("{abs}({cx}) + {abs}({cy})");
         let weight = format!("4.0 / 9.0 * 0.25 ** float({steps})");
-        let w =
-            g.ranged_like(&["w", "weight"], &weight, Type::F32, Range::new(0.02, 0.5), "the weight of the direction");
+        let w = g.ranged_like(
+            &["w", "weight"],
+            &weight,
+            Type::F32,
+            NumberRange::new(0.02, 0.5),
+            "the weight of the direction",
+        );
         let along = format!("float({cx}) * {u} + float({cy}) * {v}");
         let cu = g.set_like(&["cu", "along"], &along, Type::F32, 2.0, "the velocity along it");
         let [w, cu] = [w, cu].map(|index| g.text(index));

@@ -2,21 +2,21 @@
 
 use super::{MAT33, MAT44, N0, N1, VEC2, VEC3, VEC4};
 use crate::generate::docstring::aside;
-use crate::generate::generator::Generator;
-use crate::generate::program::{Extent, Values};
-use crate::generate::range::Range;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::{InputValues, ProgramExtent};
+use crate::generate::range::NumberRange;
 use polyloom::Type;
 
 /// A ray for each thread: the names of origin and direction.
-fn ray(g: &mut Generator) -> (String, String) {
+fn ray(g: &mut KernelGenerator) -> (String, String) {
     let origin = g.array_like(&["origins", "eyes", "starts"], VEC3, &[N0], -1.0, 1.0);
     let direction = g.like(&["directions", "dirs", "rays"]);
-    g.param(&direction, VEC3, vec![N0], Values::Unit);
+    g.param(&direction, VEC3, vec![N0], InputValues::Unit);
     (format!("{origin}[i]"), format!("{direction}[i]"))
 }
 
-/// Where rays meet a sphere.
-pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
+/// Returns where rays meet a sphere.
+pub(super) fn ray_sphere(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let (origin, direction) = ray(g);
@@ -93,7 +93,7 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Distances to shapes.
-pub(super) fn distance_field(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn distance_field(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let p = g.element_like(&["points", "position", "queries"], VEC3, -2.0, 2.0);
@@ -156,7 +156,7 @@ pub(super) fn distance_field(g: &mut Generator, difficulty: u8) -> &'static str 
                             &["h", "mix_h"],
                             &format!("{clamp}(0.5 + 0.5 * ({b} - {a}) / {k}, 0.0, 1.0)"),
                             Type::F32,
-                            Range::new(0.0, 1.0),
+                            NumberRange::new(0.0, 1.0),
                             "",
                         );
                         let h = g.text(h);
@@ -174,13 +174,13 @@ pub(super) fn distance_field(g: &mut Generator, difficulty: u8) -> &'static str 
 }
 
 /// Light on surfaces.
-pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn shading(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let normals = g.like(&["normals", "surface_n", "facing"]);
-    g.param(&normals, VEC3, vec![N0], Values::Unit);
+    g.param(&normals, VEC3, vec![N0], InputValues::Unit);
     let light = g.like(&["light_dir", "sun", "to_light"]);
-    g.param(&light, VEC3, Vec::new(), Values::Unit);
+    g.param(&light, VEC3, Vec::new(), InputValues::Unit);
     let color = g.element_like(&["albedo", "colors", "base_color"], VEC3, 0.0, 1.0);
     let n = g.set_like(&["n", "normal"], &format!("{normals}[i]"), VEC3, 1.0, "");
     let n = g.text(n);
@@ -194,7 +194,7 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
         &["diffuse", "lit", "lambert"],
         &facing,
         Type::F32,
-        Range::new(0.0, 1.0),
+        NumberRange::new(0.0, 1.0),
         "how much light falls there",
     );
     let diffuse = g.varied(diffuse, difficulty);
@@ -209,7 +209,7 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
     let glossy = g.random.one_in(2);
     if glossy {
         let view = g.like(&["view_dirs", "to_eye", "view"]);
-        g.param(&view, VEC3, vec![N0], Values::Unit);
+        g.param(&view, VEC3, vec![N0], InputValues::Unit);
         let gloss = g.number_like(&["shininess", "gloss", "exponent"], 2.0, 16.0);
         let gloss = g.text(gloss);
         let normalize = g.builtin("normalize");
@@ -241,7 +241,7 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
             &["spec", "highlight"],
             &format!("{pow}({max}({along}, 0.05), {gloss})"),
             Type::F32,
-            Range::new(0.0, 1.0),
+            NumberRange::new(0.0, 1.0),
             "the highlight",
         );
         let (spec, before) = (g.text(spec), g.text(total));
@@ -262,7 +262,7 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Points as a camera sees them.
-pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn camera(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let p = g.element_like(&["points", "vertices", "world"], VEC3, -1.0, 1.0);
@@ -296,7 +296,7 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         _ => {
             let pose = g.like(&["rotation", "attitude"]);
-            g.param(&pose, super::QUAT, Vec::new(), Values::Unit);
+            g.param(&pose, super::QUAT, Vec::new(), InputValues::Unit);
             let eye = g.scalar_like(&["eye", "origin"], VEC3, -0.5, 0.5);
             let rotate = g.random.pick(&["quat_rotate", "quat_rotate_inv"]);
             let rotate = g.builtin(rotate);
@@ -315,7 +315,7 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
         &["z", "depth", "away"],
         &format!("{max}({abs}({local}[2]), 0.2)"),
         Type::F32,
-        Range::new(0.2, 8.0),
+        NumberRange::new(0.2, 8.0),
         "its distance from the camera's plane, at least 0.2",
     );
     let focal = g.number_like(&["focal", "zoom"], 0.5, 2.0);
@@ -350,13 +350,18 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Triangles of a mesh.
-pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn triangle(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let n = 12;
-    let vertices = g.array_like(&["vertices", "points", "nodes"], VEC3, &[Extent::Is(n)], -1.0, 1.0);
-    let faces =
-        g.array_like(&["faces", "triangles", "elements"], Type::I32, &[N0, Extent::Is(3)], 0.0, f64::from(n - 1));
+    let vertices = g.array_like(&["vertices", "points", "nodes"], VEC3, &[ProgramExtent::Is(n)], -1.0, 1.0);
+    let faces = g.array_like(
+        &["faces", "triangles", "elements"],
+        Type::I32,
+        &[N0, ProgramExtent::Is(3)],
+        0.0,
+        f64::from(n - 1),
+    );
     let corner: Vec<String> = [["a", "p0"], ["b", "p1"], ["c", "p2"]]
         .iter()
         .enumerate()
@@ -385,7 +390,7 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
     };
     let value = g.set_like(&["value", "measure", "amount"], &text, Type::F32, 3e3, what);
     if g.random.one_in(2) {
-        let weights = g.array_like(&["heat", "scalars", "mass"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
+        let weights = g.array_like(&["heat", "scalars", "mass"], Type::F32, &[ProgramExtent::Is(n)], -1.0, 1.0);
         let mean = format!("({weights}[{faces}[i, 0]] + {weights}[{faces}[i, 1]] + {weights}[{faces}[i, 2]]) / 3.0");
         let what = format!("the mean of `{weights}` at the corners");
         let mean = g.set_like(&["mean", "at_middle"], &mean, Type::F32, 1.0, &what);
@@ -406,11 +411,16 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Images between their pixels.
-pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn bilinear(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let (rows, cols) = (8, 6);
-    let image =
-        g.array_like(&["image", "texture", "grid"], Type::F32, &[Extent::Is(rows), Extent::Is(cols)], -1.0, 1.0);
+    let image = g.array_like(
+        &["image", "texture", "grid"],
+        Type::F32,
+        &[ProgramExtent::Is(rows), ProgramExtent::Is(cols)],
+        -1.0,
+        1.0,
+    );
     let (u, v) = (
         g.element_like(&["u", "xs", "s_coord"], Type::F32, 0.0, f64::from(cols - 1)),
         g.element_like(&["v", "ys", "t_coord"], Type::F32, 0.0, f64::from(rows - 1)),
@@ -424,14 +434,14 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
         ),
         false => (format!("{clamp}({u}, 0.0, {}.0)", cols - 1), format!("{clamp}({v}, 0.0, {}.0)", rows - 1)),
     };
-    let x = g.ranged_like(&["x", "px", "fx"], &x, Type::F32, Range::new(0.0, 8.0), "");
-    let y = g.ranged_like(&["y", "py", "fy"], &y, Type::F32, Range::new(0.0, 8.0), "");
+    let x = g.ranged_like(&["x", "px", "fx"], &x, Type::F32, NumberRange::new(0.0, 8.0), "");
+    let y = g.ranged_like(&["y", "py", "fy"], &y, Type::F32, NumberRange::new(0.0, 8.0), "");
     let (x, y) = (g.text(x), g.text(y));
     let x0 = g.place_like(&["x0", "col0", "j0"], &format!("int({floor}({x}))"));
     let y0 = g.place_like(&["y0", "row0", "i0"], &format!("int({floor}({y}))"));
     let x1 = g.place_like(&["x1", "col1", "j1"], &format!("{min}({x0} + 1, {image}.shape[1] - 1)"));
     let y1 = g.place_like(&["y1", "row1", "i1"], &format!("{min}({y0} + 1, {image}.shape[0] - 1)"));
-    let unit = Range::new(0.0, 1.0);
+    let unit = NumberRange::new(0.0, 1.0);
     let tx =
         g.ranged_like(&["tx", "wx", "ax"], &format!("{x} - float({x0})"), Type::F32, unit, "the fraction along a row");
     let ty = g.ranged_like(
@@ -473,7 +483,7 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Colours for a screen.
-pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn tone_mapping(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0, N1], &["y", "x"]);
     let color = g.element_like(&["hdr", "image", "radiance"], VEC3, 0.0, 4.0);
@@ -483,7 +493,7 @@ pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
         &["c", "exposed", "scaled"],
         &format!("{color} * {exposure}"),
         VEC3,
-        Range::new(0.0, 8.0),
+        NumberRange::new(0.0, 8.0),
         "the colour, exposed",
     );
     let c_text = g.text(c);
@@ -493,7 +503,7 @@ pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
         &["lum", "luma", "grey"],
         &format!("{dot}({c_text}, {vec3}(0.2126, 0.7152, 0.0722))"),
         Type::F32,
-        Range::new(0.0, 8.0),
+        NumberRange::new(0.0, 8.0),
         "its luminance",
     );
     let l_varied = g.varied(l, difficulty);

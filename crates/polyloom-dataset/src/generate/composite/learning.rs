@@ -1,23 +1,23 @@
 //! What networks are made of.
 
 use super::{N0, N1, VEC2, VEC3, VEC4};
-use crate::generate::generator::Generator;
-use crate::generate::program::Extent;
-use crate::generate::range::Range;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::ProgramExtent;
+use crate::generate::range::NumberRange;
 use polyloom::Type;
 
 /// A matrix with a row for each thread: its name, and the element of a row.
-fn matrix(g: &mut Generator, names: &[&str], low: f64, high: f64) -> String {
+fn matrix(g: &mut KernelGenerator, names: &[&str], low: f64, high: f64) -> String {
     g.array_like(names, Type::F32, &[N0, N1], low, high)
 }
 
 /// Writes rows: the body gives the base of each element's value.
 fn write_rows(
-    g: &mut Generator,
+    g: &mut KernelGenerator,
     names: &[&str],
     n: &str,
     difficulty: u8,
-    body: impl FnOnce(&mut Generator, &str) -> usize,
+    body: impl FnOnce(&mut KernelGenerator, &str) -> usize,
 ) {
     let out = g.zeros_like(names, Type::F32, &[N0, N1]);
     let k = g.like(&["k", "c", "col", "m"]);
@@ -26,7 +26,7 @@ fn write_rows(
         let base = body(g, &k);
         let count = [0, 1, 1, 2, 4][usize::from(difficulty.min(4))] + g.random.below(2);
         let value = g.changed(base, count, true);
-        let value = g.constrain(value, crate::generate::domain::Need::Finite);
+        let value = g.constrain(value, crate::generate::domain::OperandNeed::Finite);
         g.line(&format!("{out}[i, {k}] = {}", value.text));
         g.say(format!("`{out}` there is {}", value.words));
     });
@@ -34,7 +34,7 @@ fn write_rows(
 }
 
 /// The exponentials of a row, as shares of one.
-pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn softmax(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let x = matrix(g, &["logits", "scores", "x"], -2.0, 2.0);
     let heat = g.number_like(&["temperature", "tau", "sharpness"], 0.5, 2.0);
@@ -67,7 +67,7 @@ pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
     } else {
         write_rows(g, &["out", "probs", "weights"], &n, difficulty, |g, k| {
             let share = format!("{} / {total}", part.replace("{}", k));
-            g.ranged_like(&["p", "share", "y"], &share, Type::F32, Range::new(0.0, 1.0), "the share of the sum")
+            g.ranged_like(&["p", "share", "y"], &share, Type::F32, NumberRange::new(0.0, 1.0), "the share of the sum")
         });
         g.sum_up(format!("Compute the softmax of the rows of `{x}`, scaled by `{heat}`."));
         g.random.pick(&["softmax_rows", "softmax", "normalize_scores", "soft_assign"])
@@ -75,7 +75,7 @@ pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Rows with mean zero and spread one.
-pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn layer_norm(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let x = matrix(g, &["x", "hidden", "features"], -2.0, 2.0);
     let scale = g.array_like(&["gamma", "weight", "gain"], Type::F32, &[N1], 0.5, 1.5);
@@ -112,7 +112,7 @@ pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
         &["inv", "rstd", "scale_by"],
         &format!("1.0 / {sqrt}({spread} / float({n}) + 0.001)"),
         Type::F32,
-        Range::new(0.0, 40.0),
+        NumberRange::new(0.0, 40.0),
         if rms { "one over the root mean square" } else { "one over the spread" },
     );
     let inv = g.text(inv);
@@ -132,9 +132,9 @@ pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// A matrix product with what follows it.
-pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn matmul(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0, N1], &["i", "j"]);
-    let inner = Extent::Free(2);
+    let inner = ProgramExtent::Free(2);
     let (ta, tb) = (g.random.one_in(4), g.random.one_in(4));
     let a = g.array_like(
         &["a", "left", "lhs", "inputs"],
@@ -159,7 +159,7 @@ pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
             if ta { format!("{a}[{k}, i]") } else { format!("{a}[i, {k}]") },
             if tb { format!("{b}[j, {k}]") } else { format!("{b}[{k}, j]") },
         );
-        let x = g.declare(left.clone(), format!("`{left}`"), Type::F32, Range::within(1.0));
+        let x = g.declare(left.clone(), format!("`{left}`"), Type::F32, NumberRange::within(1.0));
         g.taken(&[x]);
         let x = g.varied(x, difficulty);
         let x = g.text(x);
@@ -197,7 +197,7 @@ pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// A nonlinearity, and its derivative perhaps.
-pub(super) fn activation(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn activation(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     match g.random.one_in(2) {
         true => g.threads_over(&[N0, N1], &["i", "j"]),
         false => g.threads_over(&[N0], &["i"]),
@@ -207,7 +207,7 @@ pub(super) fn activation(g: &mut Generator, difficulty: u8) -> &'static str {
     let x = g.varied(x, difficulty);
     let x = g.constrained_name(x);
     let x_text = g.text(x);
-    let call = |name: &str, g: &Generator| g.builtin(name);
+    let call = |name: &str, g: &KernelGenerator| g.builtin(name);
     let (exp, tanh, log) = (call("exp", g), call("tanh", g), call("log", g));
     let wh = call("where", g);
     let slope = g.number_like(&["slope", "alpha", "leak"], 0.01, 0.9);
@@ -260,7 +260,7 @@ pub(super) fn activation(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// A step of an optimiser.
-pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn optimizer(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let w = g.element_like(&["weights", "theta", "params"], Type::F32, -1.0, 1.0);
     let d = g.element_like(&["grads", "gradient", "dw"], Type::F32, -1.0, 1.0);
@@ -300,7 +300,7 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
                 &["v_next", "v1"],
                 &format!("{keep} * {v} + (1.0 - {keep}) * {grad} * {grad}"),
                 Type::F32,
-                Range::new(0.0, 4.0),
+                NumberRange::new(0.0, 4.0),
                 &format!("the running mean of the square of `{grad}`"),
             );
             let (v1, sqrt) = (g.text(v1), g.builtin("sqrt"));
@@ -334,10 +334,11 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// The loss of a classifier.
-pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn cross_entropy(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let classes = g.random.pick(&[4, 5, 8, 10]);
-    let x = g.array_like(&["logits", "scores", "class_scores"], Type::F32, &[N0, Extent::Is(classes)], -2.0, 2.0);
+    let x =
+        g.array_like(&["logits", "scores", "class_scores"], Type::F32, &[N0, ProgramExtent::Is(classes)], -2.0, 2.0);
     let label = g.array_like(&["labels", "targets", "classes"], Type::I32, &[N0], 0.0, f64::from(classes - 1));
     let exp = g.builtin("exp");
     let total = g.starting(&["total", "norm", "z"], Type::F32, "0.0", 80.0);
@@ -356,7 +357,7 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
                 &["p", "share", "confidence"],
                 &format!("{exp}({x}[i, {label}[i]]) / {total_text}"),
                 Type::F32,
-                Range::new(0.001, 1.0),
+                NumberRange::new(0.001, 1.0),
                 "the share of the right class",
             );
             let p = g.text(p);
@@ -374,7 +375,7 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
         "the focal loss",
         "the cross entropy with the logit of the right class damped by the smoothing",
     ][kind];
-    let range = Range::new(if kind == 2 { -2.0 } else { 0.0 }, 10.0);
+    let range = NumberRange::new(if kind == 2 { -2.0 } else { 0.0 }, 10.0);
     let loss = g.ranged_like(&["loss", "nll", "cost"], &loss, Type::F32, range, what);
     g.written(&["out", "result"], loss, difficulty);
     g.sum_up(format!("Compute the loss of a classifier from `{x}` for the classes `{label}`."));
@@ -386,7 +387,7 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// One query over all keys.
-pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn attention(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     let ty = g.random.pick(&[VEC2, VEC3, VEC4]);
     g.with_composite(ty);
     g.threads_over(&[N0], &["i"]);
@@ -420,7 +421,7 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
             &["w", "weight_j"],
             &format!("{exp}({})", g.text(score)),
             Type::F32,
-            Range::new(0.0, 3e3),
+            NumberRange::new(0.0, 3e3),
             &format!("the exponential of `{}`", g.text(score)),
         );
         let w = g.text(w);
@@ -448,13 +449,13 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// The nearest of several centers.
-pub(super) fn nearest_centroid(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn nearest_centroid(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     let ty = g.random.pick(&[VEC2, VEC3, VEC4]);
     g.with_composite(ty);
     g.threads_over(&[N0], &["i"]);
     let x = g.element_like(&["points", "samples", "features"], ty, -2.0, 2.0);
     let n = g.random.pick(&[4, 6, 8]);
-    let centers = g.array_like(&["centroids", "centers", "means"], ty, &[Extent::Is(n)], -2.0, 2.0);
+    let centers = g.array_like(&["centroids", "centers", "means"], ty, &[ProgramExtent::Is(n)], -2.0, 2.0);
     let x = g.text(x);
     let best = g.starting(&["best", "nearest", "closest"], Type::F32, "1000.0", 100.0);
     let label = g.starting(&["label", "winner", "which"], Type::I32, "0", 8.0);
@@ -471,14 +472,20 @@ pub(super) fn nearest_centroid(g: &mut Generator, difficulty: u8) -> &'static st
             1 => (format!("{length}({d})"), "the distance from the center"),
             _ => (format!("{norm}({d})"), "the distance from the center along the axes"),
         };
-        let dist = g.ranged_like(&["dist", "d2", "gap"], &text, Type::F32, Range::new(0.0, 70.0), what);
+        let dist = g.ranged_like(&["dist", "d2", "gap"], &text, Type::F32, NumberRange::new(0.0, 70.0), what);
         let mut dist = g.text(dist);
         if weighted {
-            let weights = g.array_like(&["priors", "penalty", "center_weights"], Type::F32, &[Extent::Is(n)], 0.5, 1.5);
+            let weights =
+                g.array_like(&["priors", "penalty", "center_weights"], Type::F32, &[ProgramExtent::Is(n)], 0.5, 1.5);
             let what = format!("that distance weighted by `{weights}`");
             let value = format!("{dist} * {weights}[{j}]");
-            let index =
-                g.ranged_like(&["cost_j", "penalized", "effective"], &value, Type::F32, Range::new(0.0, 105.0), &what);
+            let index = g.ranged_like(
+                &["cost_j", "penalized", "effective"],
+                &value,
+                Type::F32,
+                NumberRange::new(0.0, 105.0),
+                &what,
+            );
             dist = g.text(index);
         }
         g.line(&format!("if {dist} < {best_text}:"));
@@ -504,11 +511,11 @@ fn bare(element: &str) -> &str {
     element.split('[').next().unwrap_or(element)
 }
 
-impl Generator {
+impl KernelGenerator {
     /// The variable, or one made of it that is of moderate size.
     pub(super) fn constrained_name(&mut self, index: usize) -> usize {
         let value = self.read(index);
-        let value = self.constrain(value, crate::generate::domain::Need::Moderate);
+        let value = self.constrain(value, crate::generate::domain::OperandNeed::Moderate);
         if value.text == self.text(index) {
             return index;
         }

@@ -10,16 +10,16 @@ mod sequences;
 mod variation;
 
 use super::docstring::aside;
-use super::domain::Need;
+use super::domain::OperandNeed;
 use super::elementwise::begin;
-use super::expr::Expr;
-use super::generator::Generator;
-use super::program::{Category, Extent, Program};
-use super::range::Range;
+use super::expr::GeneratedExpr;
+use super::generator::KernelGenerator;
+use super::program::{Category, DatasetProgram, ProgramExtent};
+use super::range::NumberRange;
 use polyloom::{Composite, Random, Scalar, Type};
 
-/// What writes a kernel, and gives its name.
-type Skeleton = fn(&mut Generator, u8) -> &'static str;
+/// Describes what writes a kernel, and gives its name.
+type Skeleton = fn(&mut KernelGenerator, u8) -> &'static str;
 
 const SKELETONS: [Skeleton; 40] = [
     particles::step,
@@ -78,7 +78,7 @@ const LONG: [Skeleton; 9] = [
 ];
 
 /// A kernel grown from a skeleton.
-pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::Composite);
     g.composites.clear();
     let skeleton = match difficulty {
@@ -103,10 +103,10 @@ const MOST_WAYS: usize = 3;
 const MANY_LINES: usize = 41;
 
 /// Numbers that are almost never used up.
-const N0: Extent = Extent::Free(0);
-const N1: Extent = Extent::Free(1);
+const N0: ProgramExtent = ProgramExtent::Free(0);
+const N1: ProgramExtent = ProgramExtent::Free(1);
 
-impl Generator {
+impl KernelGenerator {
     /// The types that expressions of the skeleton may have.
     fn with_composite(&mut self, ty: Type) {
         if let Some(composite) = ty.as_composite()
@@ -118,10 +118,10 @@ impl Generator {
 
     /// An array with an element for each thread, and the element as a variable.
     fn element_like(&mut self, names: &[&str], ty: Type, low: f64, high: f64) -> usize {
-        let dim = [N0, N1, Extent::Free(2)];
+        let dim = [N0, N1, ProgramExtent::Free(2)];
         let name = self.array_like(names, ty, &dim[..self.indices.len()], low, high);
         let text = format!("{name}[{}]", self.indices.join(", "));
-        let index = self.declare(text, format!("`{name}`"), ty, Range::new(low, high));
+        let index = self.declare(text, format!("`{name}`"), ty, NumberRange::new(low, high));
         self.taken(&[index]);
         index
     }
@@ -129,7 +129,7 @@ impl Generator {
     /// A parameter as a variable, used by the skeleton.
     fn number_like(&mut self, names: &[&str], low: f64, high: f64) -> usize {
         let name = self.scalar_like(names, Type::F32, low, high);
-        let index = self.declare(name.clone(), format!("`{name}`"), Type::F32, Range::new(low, high));
+        let index = self.declare(name.clone(), format!("`{name}`"), Type::F32, NumberRange::new(low, high));
         self.variables[index].varies = false;
         self.taken(&[index]);
         index
@@ -137,11 +137,11 @@ impl Generator {
 
     /// A variable whose value the skeleton gives as text, with what it is.
     fn set_like(&mut self, names: &[&str], value: &str, ty: Type, bound: f64, what: &str) -> usize {
-        self.ranged_like(names, value, ty, Range::within(bound), what)
+        self.ranged_like(names, value, ty, NumberRange::within(bound), what)
     }
 
     /// The same with a range. Without words it is its formula.
-    fn ranged_like(&mut self, names: &[&str], value: &str, ty: Type, range: Range, what: &str) -> usize {
+    fn ranged_like(&mut self, names: &[&str], value: &str, ty: Type, range: NumberRange, what: &str) -> usize {
         let index = self.unsaid_like(names, value, ty, range);
         let name = self.text(index);
         // A choice is told by its words.
@@ -158,7 +158,7 @@ impl Generator {
         index
     }
 
-    /// A place or a length, which no expression reads: told by its formula.
+    /// A place or a length, which no expression reads, so that told by its formula.
     fn place_like(&mut self, names: &[&str], value: &str) -> String {
         let name = self.like(names);
         self.line(&format!("{name} = {value}"));
@@ -167,13 +167,13 @@ impl Generator {
     }
 
     /// The same, of which what follows says what it is.
-    fn unsaid_like(&mut self, names: &[&str], value: &str, ty: Type, range: Range) -> usize {
+    fn unsaid_like(&mut self, names: &[&str], value: &str, ty: Type, range: NumberRange) -> usize {
         let index = self.let_like(names, value, ty, range);
         self.taken(&[index]);
         index
     }
 
-    /// The value with a change now and then, under a new name: the skeleton goes on with that.
+    /// The value with a change now and then, under a new name, so that the skeleton goes on with that.
     fn varied(&mut self, base: usize, difficulty: u8) -> usize {
         let often = [3, 3, 2, 2, 2][usize::from(difficulty.min(4))];
         if !self.random.one_in(often) {
@@ -197,7 +197,7 @@ impl Generator {
             _ => from.to_owned(),
         };
         self.line(&format!("{name} = {value}"));
-        let index = self.declare(name.clone(), format!("`{name}`"), ty, Range::within(bound));
+        let index = self.declare(name.clone(), format!("`{name}`"), ty, NumberRange::within(bound));
         self.taken(&[index]);
         index
     }
@@ -230,8 +230,8 @@ impl Generator {
         self.write_to(names, value);
     }
 
-    fn write_to(&mut self, names: &[&str], value: Expr) {
-        let value = self.constrain(value, Need::Finite);
+    fn write_to(&mut self, names: &[&str], value: GeneratedExpr) {
+        let value = self.constrain(value, OperandNeed::Finite);
         let halves = value.ty == Type::F32 && value.range.size() < 1e3 && self.random.one_in(10);
         let ty = if halves { Type::Scalar(Scalar::F16) } else { value.ty };
         let value = self.kept_as(value, ty);

@@ -1,20 +1,20 @@
 //! Fields, sums and series.
 
 use super::{N0, N1};
-use crate::generate::generator::Generator;
-use crate::generate::program::Extent;
-use crate::generate::range::Range;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::ProgramExtent;
+use crate::generate::range::NumberRange;
 use polyloom::Type;
 
 /// An image or a signal with a filter from an array.
-pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn convolution(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     let rank = g.random.pick(&[1, 2]);
     let names: &[&str] = if rank == 1 { &["i"] } else { &["i", "j"] };
     g.threads_over(&[N0, N1][..rank], names);
     let x = g.element_like(&["signal", "image", "samples", "x"], Type::F32, -1.0, 1.0);
     let array = g.text(x).split('[').next().unwrap_or_default().to_owned();
     let size = g.random.pick(&[3, 3, 5]);
-    let shape = vec![Extent::Is(size); rank];
+    let shape = vec![ProgramExtent::Is(size); rank];
     let taps = g.array_like(&["kernel", "taps", "filter_weights"], Type::F32, &shape, -0.5, 1.0);
     let total = g.starting(&["total", "acc", "s"], Type::F32, "0.0", 30.0);
     let total_text = g.text(total);
@@ -23,7 +23,7 @@ pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
     let offsets: Vec<String> = [["dy", "a", "m"], ["dx", "b", "n"]][..rank].iter().map(|names| g.like(names)).collect();
     let places: Vec<String> =
         [["p", "source_row"], ["q", "source_col"]][..rank].iter().map(|names| g.like(names)).collect();
-    fn nest(g: &mut Generator, lines: &[String], inside: &mut dyn FnMut(&mut Generator)) {
+    fn nest(g: &mut KernelGenerator, lines: &[String], inside: &mut dyn FnMut(&mut KernelGenerator)) {
         match lines.split_first() {
             None => inside(g),
             Some((line, rest)) => {
@@ -68,8 +68,8 @@ pub(super) fn convolution(g: &mut Generator, difficulty: u8) -> &'static str {
     }
 }
 
-/// What a flow carries along.
-pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
+/// Returns what a flow carries along.
+pub(super) fn advection(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let q = g.element_like(&["density", "dye", "q"], Type::F32, -1.0, 1.0);
     let speed = g.element_like(&["speed", "wind", "u"], Type::F32, -2.0, 2.0);
@@ -87,13 +87,19 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
                 &["back", "origin", "src"],
                 &format!("{clamp}(float(i) - {dt} * {speed}, 0.0, float({n} - 1))"),
                 Type::F32,
-                Range::new(0.0, 100.0),
+                NumberRange::new(0.0, 100.0),
                 "where the flow comes from, no further than the ends",
             );
             let from = g.text(from);
             let a = g.place_like(&["i0", "lo"], &format!("int({floor}({from}))"));
             let b = g.place_like(&["i1", "hi"], &format!("{min}({a} + 1, {n} - 1)"));
-            let t = g.ranged_like(&["t", "frac"], &format!("{from} - float({a})"), Type::F32, Range::new(0.0, 1.0), "");
+            let t = g.ranged_like(
+                &["t", "frac"],
+                &format!("{from} - float({a})"),
+                Type::F32,
+                NumberRange::new(0.0, 1.0),
+                "",
+            );
             let t = g.text(t);
             g.set_like(
                 &["carried", "value", "moved"],
@@ -132,7 +138,7 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// A step of a solver for Poisson's equation.
-pub(super) fn jacobi(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn jacobi(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0, N1], &["i", "j"]);
     let u = g.element_like(&["u", "potential", "phi"], Type::F32, -1.0, 1.0);
     let f = g.element_like(&["source", "rhs", "charge"], Type::F32, -1.0, 1.0);
@@ -190,7 +196,7 @@ pub(super) fn jacobi(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Two substances that react and spread.
-pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn reaction(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let (a, b) = (
         g.element_like(&["a", "u", "activator"], Type::F32, 0.1, 1.0),
@@ -255,7 +261,7 @@ pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Prices of options.
-pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn black_scholes(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let s = g.element_like(&["spot", "price", "assets"], Type::F32, 0.5, 2.0);
     let k = g.element_like(&["strike", "strikes"], Type::F32, 0.5, 2.0);
@@ -281,7 +287,7 @@ pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
         &["spread", "vol_t", "sd"],
         &format!("{vol} * {sqrt}({t})"),
         Type::F32,
-        Range::new(0.04, 1.0),
+        NumberRange::new(0.04, 1.0),
         "the spread of the price at the end",
     );
     let spread_text = g.text(spread);
@@ -300,7 +306,7 @@ pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
             &["discount", "df"],
             &format!("{exp}(-{rate} * {t})"),
             Type::F32,
-            Range::new(0.8, 1.0),
+            NumberRange::new(0.8, 1.0),
             "what one later is worth now",
         ),
     );
@@ -330,7 +336,7 @@ pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Iterations of a square and a sum in the plane.
-pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn escape_time(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0, N1], &["y", "x"]);
     let (cx, cy) = (
         g.element_like(&["re", "real_part", "cr"], Type::F32, -1.5, 0.5),
@@ -362,7 +368,7 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
         1 => format!("2.0 * {}({zx} * {zy}) + {}", g.builtin("abs"), add[1]),
         _ => format!("-2.0 * {zx} * {zy} + {}", add[1]),
     };
-    let step = |g: &mut Generator| {
+    let step = |g: &mut KernelGenerator| {
         let t = g.like(&["t", "nx", "tmp"]);
         g.line(&format!("{t} = {first}"));
         g.line(&format!("{zy} = {second}"));
@@ -401,7 +407,7 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
         _ => format!("float({count_text}) / float({limit})"),
     };
     let what = ["that count", "the count, smoothed by the logarithm of the distance", "the share of the iterations"];
-    let range = Range::new(if shade == 1 { -4.0 } else { 0.0 }, if shade == 2 { 1.0 } else { 16.0 });
+    let range = NumberRange::new(if shade == 1 { -4.0 } else { 0.0 }, if shade == 2 { 1.0 } else { 16.0 });
     let value = g.ranged_like(&["shade", "value", "level"], &value, Type::F32, range, what[shade]);
     g.written(&["out", "levels_out"], value, difficulty);
     match (julia, kind) {
@@ -419,7 +425,7 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Integrals by sums.
-pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn integral(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let (low, high) = (
         g.element_like(&["lower", "start", "a"], Type::F32, -1.0, 0.0),
@@ -430,12 +436,12 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
     let f = g.like(&["integrand", "f", "curve"]);
     let param = g.like(&["x", "point_t"]);
     let told = g.item(&f, &[(param.clone(), "float".to_owned())], |g| {
-        g.declare(param.clone(), format!("`{param}`"), Type::F32, Range::within(2.0));
+        g.declare(param.clone(), format!("`{param}`"), Type::F32, NumberRange::within(2.0));
         let count = g.random.below(1 + usize::from(difficulty) / 2);
         g.statements(count, 1);
         let value = g.variable(Type::F32, 2);
         let value = g.with_unused(value);
-        let value = g.constrain(value, crate::generate::domain::Need::Moderate);
+        let value = g.constrain(value, crate::generate::domain::OperandNeed::Moderate);
         g.line(&format!("return {}", value.text));
         g.say(value.words);
         String::new()
@@ -445,7 +451,7 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
         &["h", "width", "dx"],
         &format!("({high} - {low}) / {n}.0"),
         Type::F32,
-        Range::new(0.0, 1.0),
+        NumberRange::new(0.0, 1.0),
         "the width of a part",
     );
     let h_text = g.text(h);
@@ -481,7 +487,7 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Neurons that leak and fire.
-pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn neuron(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let v = g.element_like(&["potential", "membrane", "v"], Type::F32, 0.0, 0.8);
     let drive = g.array_like(&["current", "drive", "inputs"], Type::F32, &[N0, N1], 0.0, 1.0);
@@ -509,7 +515,7 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
             &["x", "inflow", "pulse_now"],
             &format!("{drive}[i, {t}]"),
             Type::F32,
-            Range::new(0.0, 1.0),
+            NumberRange::new(0.0, 1.0),
             "the input",
         );
         let x = g.text(x);

@@ -1,19 +1,19 @@
 //! Particles and bodies.
 
 use super::{N0, QUAT, VEC2, VEC3};
-use crate::generate::generator::{Generator, held_together};
-use crate::generate::program::Values;
-use crate::generate::range::Range;
+use crate::generate::generator::{KernelGenerator, held_together};
+use crate::generate::program::InputValues;
+use crate::generate::range::NumberRange;
 use polyloom::Type;
 
-fn space(g: &mut Generator) -> (Type, &'static str) {
+fn space(g: &mut KernelGenerator) -> (Type, &'static str) {
     let (ty, name) = if g.random.one_in(4) { (VEC2, "vec2") } else { (VEC3, "vec3") };
     g.with_composite(ty);
     (ty, name)
 }
 
 /// A step of independent particles.
-pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn step(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     let (ty, name) = space(g);
     g.threads_over(&[N0], &["i"]);
     let x = g.element_like(&["position", "x", "points", "pos"], ty, -2.0, 2.0);
@@ -115,7 +115,7 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// The pull of all bodies on each.
-pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn gravity(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     let (ty, name) = space(g);
     g.threads_over(&[N0], &["i"]);
     let x = g.element_like(&["position", "x", "bodies", "pos"], ty, -2.0, 2.0);
@@ -143,7 +143,7 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
         let d_text = g.text(d);
         let square =
             if g.random.one_in(2) { format!("{dot}({d_text}, {d_text})") } else { format!("{length}({d_text})") };
-        let range = Range::new(0.01, 50.0);
+        let range = NumberRange::new(0.01, 50.0);
         let d2 = g.ranged_like(
             &["d2", "dist_sq", "r2"],
             &format!("{square} + {soft_text} * {soft_text}"),
@@ -159,7 +159,8 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
             2 => (format!("{masses}[{j}] / {sqrt}({d2_text})"), "the mass over the distance"),
             _ => (format!("{masses}[{j}] * {exp}(-{d2_text})"), "the mass times a Gaussian of the distance"),
         };
-        let w = g.ranged_like(&["w", "strength", "s", "factor"], &strength, Type::F32, Range::new(0.0, 20.0), what);
+        let w =
+            g.ranged_like(&["w", "strength", "s", "factor"], &strength, Type::F32, NumberRange::new(0.0, 20.0), what);
         let w = g.varied(w, difficulty);
         g.line(&format!("{total_text} += {} * {d_text}", g.text(w)));
         g.explain(format!("`{total_text}` adds up the offsets `{d_text}` times `{}`", g.text(w)));
@@ -178,7 +179,7 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Lennard-Jones forces and energies.
-pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn lennard_jones(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     let (ty, name) = space(g);
     g.threads_over(&[N0], &["i"]);
     let x = g.element_like(&["atoms", "position", "sites"], ty, -2.0, 2.0);
@@ -208,7 +209,7 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
                 &["r2", "dist_sq"],
                 &format!("{max}({dot}({d}, {d}), 0.25)"),
                 Type::F32,
-                Range::new(0.25, 50.0),
+                NumberRange::new(0.25, 50.0),
                 "the squared distance, at least 0.25",
             );
             let r2_text = g.text(r2);
@@ -216,12 +217,17 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
                 &["s2", "q", "ratio_sq"],
                 &format!("{0} * {0} / {r2_text}", texts.1),
                 Type::F32,
-                Range::new(0.0, 3.0),
+                NumberRange::new(0.0, 3.0),
                 "",
             );
             let s2 = g.text(s2);
-            let s6 =
-                g.ranged_like(&["s6", "inv6"], &format!("{s2} * {s2} * {s2}"), Type::F32, Range::new(0.0, 27.0), "");
+            let s6 = g.ranged_like(
+                &["s6", "inv6"],
+                &format!("{s2} * {s2} * {s2}"),
+                Type::F32,
+                NumberRange::new(0.0, 27.0),
+                "",
+            );
             let s6 = g.text(s6);
             let (value, what) = match forces {
                 true => (
@@ -265,7 +271,7 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Springs between neighbours of a chain.
-pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn chain(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     let (ty, name) = space(g);
     g.threads_over(&[N0], &["i"]);
     let x = g.element_like(&["position", "nodes", "x"], ty, -2.0, 2.0);
@@ -332,7 +338,7 @@ pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Spheres that hit a plane or each other.
-pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn collision(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let x = g.element_like(&["centers", "position", "a_pos"], VEC3, -1.0, 1.0);
@@ -352,7 +358,7 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
                 &["dist", "span"],
                 &format!("{length}({d}) + 0.0001"),
                 Type::F32,
-                Range::new(1e-4, 8.0),
+                NumberRange::new(1e-4, 8.0),
                 "",
             );
             let dist = g.text(dist);
@@ -367,7 +373,7 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         false => {
             let plane = g.like(&["plane_normal", "wall", "up"]);
-            g.param(&plane, VEC3, Vec::new(), Values::Unit);
+            g.param(&plane, VEC3, Vec::new(), InputValues::Unit);
             let offset = g.number_like(&["plane_offset", "level"], -0.5, 0.5);
             let offset = g.text(offset);
             (plane.clone(), format!("{dot}({plane}, {x}) - {offset}"))
@@ -412,11 +418,11 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Rotations that turn on.
-pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn quaternions(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let name = g.like(&["orientation", "rotation", "attitude"]);
-    g.param(&name, QUAT, vec![N0], Values::Unit);
+    g.param(&name, QUAT, vec![N0], InputValues::Unit);
     let rate = g.element_like(&["omega", "spin", "angular_velocity"], VEC3, -2.0, 2.0);
     let dt = g.number_like(&["dt", "h"], 0.01, 0.1);
     let dt = g.text(dt);
@@ -444,7 +450,7 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
                 &["angle", "turn"],
                 &format!("{length}({rate}) * {dt} + 0.0001"),
                 Type::F32,
-                Range::new(1e-4, 1.0),
+                NumberRange::new(1e-4, 1.0),
                 "the angle of the step",
             );
             let angle = g.text(angle);
@@ -473,7 +479,7 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Small systems of differential equations.
-pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn pendulum(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let kind = g.random.below(4);
     let (firsts, seconds, kept): (&[&str], &[&str], &[&str]) = match kind {

@@ -1,13 +1,13 @@
 //! Pictures: surfaces that are found by steps, what they reflect, and filters that keep edges.
 
 use super::{N0, N1, VEC3};
-use crate::generate::generator::Generator;
-use crate::generate::program::Values;
-use crate::generate::range::Range;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::InputValues;
+use crate::generate::range::NumberRange;
 use polyloom::Type;
 
 /// A mean over the neighbours of a pixel, or what is made of it, with weights by distance and by likeness.
-pub(super) fn bilateral(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn bilateral(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0, N1], &["y", "x"]);
     let image = g.element_like(&["image", "depth_map", "pixels"], Type::F32, 0.0, 1.0);
     let image = g.text(image);
@@ -67,7 +67,7 @@ pub(super) fn bilateral(g: &mut Generator, difficulty: u8) -> &'static str {
                 ),
             ][kernel]
                 .clone();
-            let w = g.ranged_like(&["w", "weight"], &weight, Type::F32, Range::new(0.0, 1.0), "");
+            let w = g.ranged_like(&["w", "weight"], &weight, Type::F32, NumberRange::new(0.0, 1.0), "");
             let w = g.varied(w, difficulty);
             let w = g.text(w);
             g.line(&format!("{total_text} += {w} * {array}[{ny}, {nx}]"));
@@ -112,12 +112,12 @@ pub(super) fn bilateral(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// Rays that go forward by the distance of the nearest surface.
-pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn sphere_tracing(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let origin = g.array_like(&["origins", "eyes"], VEC3, &[N0], -2.0, 2.0);
     let direction = g.like(&["directions", "rays"]);
-    g.param(&direction, VEC3, vec![N0], Values::Unit);
+    g.param(&direction, VEC3, vec![N0], InputValues::Unit);
     let size = g.number_like(&["radius", "size", "half_width"], 0.3, 0.9);
     let size = g.text(size);
     let (length, vec, make) = (g.builtin("length"), g.type_name(VEC3), g.builtin("vec3"));
@@ -218,9 +218,15 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
                 g.set_like(&["normal", "n_dir"], &normal, VEC3, 1.0, "the direction in which the distance grows");
             let normal = g.text(normal);
             let light = g.like(&["light", "sun", "light_dir"]);
-            g.param(&light, VEC3, Vec::new(), Values::Unit);
+            g.param(&light, VEC3, Vec::new(), InputValues::Unit);
             let text = format!("{max}({}({normal}, {light}), 0.0)", g.builtin("dot"));
-            g.ranged_like(&["lit", "lambert"], &text, Type::F32, Range::new(0.0, 1.0), "how much light falls there")
+            g.ranged_like(
+                &["lit", "lambert"],
+                &text,
+                Type::F32,
+                NumberRange::new(0.0, 1.0),
+                "how much light falls there",
+            )
         }
         _ => {
             let fog = g.number_like(&["fog", "absorption", "density"], 0.05, 0.5);
@@ -229,7 +235,7 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
                 &["clear", "transmittance"],
                 &text,
                 Type::F32,
-                Range::new(0.0, 1.0),
+                NumberRange::new(0.0, 1.0),
                 "the light that gets through",
             )
         }
@@ -247,20 +253,20 @@ pub(super) fn sphere_tracing(g: &mut Generator, difficulty: u8) -> &'static str 
     g.random.pick(&["sphere_tracing", "march_rays", "raymarch_scene", "trace_distance_field"])
 }
 
-/// What a rough surface reflects.
-pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
+/// Returns what a rough surface reflects.
+pub(super) fn microfacet(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.with_composite(VEC3);
     g.threads_over(&[N0], &["i"]);
     let [normal, view, light] =
         [&["normals", "surface_n"][..], &["views", "to_eye"], &["lights", "to_light"]].map(|names| {
             let name = g.like(names);
-            g.param(&name, VEC3, vec![N0], Values::Unit);
+            g.param(&name, VEC3, vec![N0], InputValues::Unit);
             name
         });
     let rough = g.element_like(&["roughness", "gloss_width"], Type::F32, 0.2, 0.9);
     let rough = g.text(rough);
     let (dot, abs, normalize) = (g.builtin("dot"), g.builtin("abs"), g.builtin("normalize"));
-    let facing = Range::new(0.02, 1.02);
+    let facing = NumberRange::new(0.02, 1.02);
     let half = format!("{normalize}({view}[i] + {light}[i] + 0.01 * {normal}[i])");
     let half = g.set_like(&["half_dir", "h", "between"], &half, VEC3, 1.0, "the direction between view and light");
     let half = g.text(half);
@@ -278,7 +284,7 @@ pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
         &["alpha", "a2_root"],
         &format!("{rough} * {rough}"),
         Type::F32,
-        Range::new(0.04, 0.9),
+        NumberRange::new(0.04, 0.9),
         "the squared roughness",
     );
     let alpha = g.text(alpha);
@@ -286,7 +292,7 @@ pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
     let text = match distribution {
         0 => {
             let d = format!("{nh} * {nh} * ({alpha} * {alpha} - 1.0) + 1.0");
-            let d = g.ranged_like(&["denom", "spread_now"], &d, Type::F32, Range::new(0.0016, 1.0), "");
+            let d = g.ranged_like(&["denom", "spread_now"], &d, Type::F32, NumberRange::new(0.0016, 1.0), "");
             let d = g.text(d);
             format!("{alpha} * {alpha} / (3.14159 * {d} * {d} + 0.0001)")
         }
@@ -296,22 +302,28 @@ pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
                 &["tan_sq", "tilt_sq"],
                 &tan,
                 Type::F32,
-                Range::new(0.0, 2500.0),
+                NumberRange::new(0.0, 2500.0),
                 "the squared tangent of the tilt",
             );
             let text = format!("{}(-{} / ({alpha} * {alpha}))", g.builtin("exp"), g.text(tan));
-            let e = g.ranged_like(&["lobe", "gauss"], &text, Type::F32, Range::new(0.0, 1.0), "");
+            let e = g.ranged_like(&["lobe", "gauss"], &text, Type::F32, NumberRange::new(0.0, 1.0), "");
             format!("{} / (3.14159 * {alpha} * {alpha} * {nh} * {nh} * {nh} * {nh} + 0.0001)", g.text(e))
         }
         _ => format!("({}({nh}, 2.0 / ({alpha} * {alpha}) - 2.0) + 0.01) / (3.14159 * {alpha})", g.builtin("pow")),
     };
     let what = ["by Trowbridge and Reitz", "by Beckmann", "by Blinn and Phong"][distribution];
     let what = format!("the distribution of the facets {what}");
-    let d = g.ranged_like(&["facets", "ndf", "d_term"], &text, Type::F32, Range::new(0.0, 1e4), &what);
+    let d = g.ranged_like(&["facets", "ndf", "d_term"], &text, Type::F32, NumberRange::new(0.0, 1e4), &what);
     let shadowing = g.random.below(3);
     let text = match shadowing {
         0 => {
-            let k = g.ranged_like(&["k", "shadow_k"], &format!("0.5 * {alpha}"), Type::F32, Range::new(0.01, 0.5), "");
+            let k = g.ranged_like(
+                &["k", "shadow_k"],
+                &format!("0.5 * {alpha}"),
+                Type::F32,
+                NumberRange::new(0.01, 0.5),
+                "",
+            );
             let k = g.text(k);
             format!("{nl} / ({nl} * (1.0 - {k}) + {k}) * {nv} / ({nv} * (1.0 - {k}) + {k})")
         }
@@ -321,7 +333,7 @@ pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
                 &["common", "twice"],
                 &format!("2.0 * {nh} / {vh}"),
                 Type::F32,
-                Range::new(0.0, 100.0),
+                NumberRange::new(0.0, 100.0),
                 "",
             );
             let common = g.text(common);
@@ -333,7 +345,7 @@ pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
         &["shadow", "g_term"],
         &text,
         Type::F32,
-        Range::new(0.0, 1.0),
+        NumberRange::new(0.0, 1.0),
         "what facets do not hide of each other",
     );
     let base = g.number_like(&["f0", "reflectance", "specular"], 0.02, 0.9);
@@ -343,13 +355,18 @@ pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
         &["fresnel", "f_term"],
         &text,
         Type::F32,
-        Range::new(0.0, 1.0),
+        NumberRange::new(0.0, 1.0),
         "Schlick's share that is thrown back",
     );
     let [d, shadow, fresnel] = [d, shadow, fresnel].map(|index| g.text(index));
     let text = format!("{d} * {shadow} * {fresnel} / (4.0 * {nl} * {nv})");
-    let mut value =
-        g.ranged_like(&["spec", "glossy", "highlight"], &text, Type::F32, Range::new(0.0, 1e4), "the glossy part");
+    let mut value = g.ranged_like(
+        &["spec", "glossy", "highlight"],
+        &text,
+        Type::F32,
+        NumberRange::new(0.0, 1e4),
+        "the glossy part",
+    );
     if g.random.one_in(2) {
         let albedo = g.element_like(&["albedo", "diffuse_color", "matte"], Type::F32, 0.1, 0.9);
         let text = format!("(1.0 - {fresnel}) * {} / 3.14159 + {}", g.text(albedo), g.text(value));
@@ -357,14 +374,14 @@ pub(super) fn microfacet(g: &mut Generator, difficulty: u8) -> &'static str {
             &["brdf", "both"],
             &text,
             Type::F32,
-            Range::new(0.0, 1e4),
+            NumberRange::new(0.0, 1e4),
             "the matte part and the glossy part",
         );
     }
     let power = g.number_like(&["light_power", "intensity", "irradiance"], 2.0, 6.0);
     let text = format!("{} * {nl} * {}", g.text(value), g.text(power));
     let value =
-        g.ranged_like(&["radiance", "reflected"], &text, Type::F32, Range::new(0.0, 1e4), "what is thrown back");
+        g.ranged_like(&["radiance", "reflected"], &text, Type::F32, NumberRange::new(0.0, 1e4), "what is thrown back");
     g.written(&["out", "result"], value, difficulty);
     g.sum_up(format!("Shade rough surfaces with the normals `{normal}` by microfacets."));
     g.random.pick(&["microfacet_brdf", "cook_torrance", "glossy_reflection", "ggx_shading"])

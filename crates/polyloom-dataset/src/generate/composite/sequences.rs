@@ -1,13 +1,13 @@
 //! What goes through a sequence or a graph: filters, recurrent cells, sparse matrices.
 
 use super::{N0, N1};
-use crate::generate::generator::Generator;
-use crate::generate::program::Extent;
-use crate::generate::range::Range;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::ProgramExtent;
+use crate::generate::range::NumberRange;
 use polyloom::Type;
 
 /// A filter that follows a series of measurements.
-pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn tracking(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let z = g.array_like(&["measurements", "series", "signal", "readings"], Type::F32, &[N0, N1], -1.0, 1.0);
     let kind = g.random.below(4);
@@ -65,12 +65,17 @@ pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         match kind {
             0 => {
-                let wide =
-                    g.ranged_like(&["prior", "widened"], &format!("{p} + {a}"), Type::F32, Range::new(0.01, 3.0), "");
+                let wide = g.ranged_like(
+                    &["prior", "widened"],
+                    &format!("{p} + {a}"),
+                    Type::F32,
+                    NumberRange::new(0.01, 3.0),
+                    "",
+                );
                 let wide = g.text(wide);
                 let gain = format!("{wide} / ({wide} + {b})");
                 let what = format!("the share of `{p} + {a}` in the sum with `{b}`");
-                let gain = g.ranged_like(&["gain", "kalman_gain"], &gain, Type::F32, Range::new(0.0, 1.0), &what);
+                let gain = g.ranged_like(&["gain", "kalman_gain"], &gain, Type::F32, NumberRange::new(0.0, 1.0), &what);
                 let gain = g.text(gain);
                 g.line(&format!("{x_text} += {gain} * {miss}"));
                 g.line(&format!("{p} = (1.0 - {gain}) * {wide}"));
@@ -88,7 +93,7 @@ pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
                     &["pace", "speed_now"],
                     &format!("{a} if {miss} > 0.0 else {b}"),
                     Type::F32,
-                    Range::new(0.05, 0.9),
+                    NumberRange::new(0.05, 0.9),
                     &format!("`{a}` where `{miss}` is greater than 0 and `{b}` elsewhere"),
                 );
                 let speed = g.text(speed);
@@ -122,9 +127,9 @@ pub(super) fn tracking(g: &mut Generator, difficulty: u8) -> &'static str {
 }
 
 /// A step of a recurrent cell with gates.
-pub(super) fn recurrent_cell(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn recurrent_cell(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
-    let gates = g.array_like(&["gates", "preact", "gate_inputs"], Type::F32, &[N0, Extent::Is(4)], -2.0, 2.0);
+    let gates = g.array_like(&["gates", "preact", "gate_inputs"], Type::F32, &[N0, ProgramExtent::Is(4)], -2.0, 2.0);
     let kind = g.random.below(3);
     let state = match kind {
         1 => g.element_like(&["hidden", "h_prev", "h_state"], Type::F32, -1.0, 1.0),
@@ -146,7 +151,7 @@ pub(super) fn recurrent_cell(g: &mut Generator, difficulty: u8) -> &'static str 
         (false, true) => format!("1.0 / (1.0 + {exp}(-({text})))"),
         (false, false) => format!("1.0 / (1.0 + {exp}(-{text}))"),
     };
-    let fraction = Range::new(0.0, 1.0);
+    let fraction = NumberRange::new(0.0, 1.0);
     let peephole = g.random.one_in(3).then(|| {
         let peep = g.number_like(&["peephole", "peep"], -0.5, 0.5);
         format!(" + {} * {state}", g.text(peep))
@@ -202,11 +207,13 @@ pub(super) fn recurrent_cell(g: &mut Generator, difficulty: u8) -> &'static str 
 }
 
 /// A product with a sparse matrix of as many entries in each row.
-pub(super) fn sparse_product(g: &mut Generator, difficulty: u8) -> &'static str {
+pub(super) fn sparse_product(g: &mut KernelGenerator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["row"]);
     let n = g.random.pick(&[4, 5, 6, 8]);
-    let columns = g.array_like(&["columns", "neighbors", "col_idx"], Type::I32, &[N0, Extent::Is(n)], 0.0, 1000.0);
-    let entries = g.array_like(&["entries", "coefs", "edge_weights"], Type::F32, &[N0, Extent::Is(n)], -1.0, 1.0);
+    let columns =
+        g.array_like(&["columns", "neighbors", "col_idx"], Type::I32, &[N0, ProgramExtent::Is(n)], 0.0, 1000.0);
+    let entries =
+        g.array_like(&["entries", "coefs", "edge_weights"], Type::F32, &[N0, ProgramExtent::Is(n)], -1.0, 1.0);
     let x = g.element_like(&["x", "values", "rank_now"], Type::F32, -1.0, 1.0);
     let x = g.text(x);
     let array = x.replace("[row]", "");

@@ -4,14 +4,14 @@
 //! expression, so that a docstring stays true however they are combined.
 
 use super::{N0, N1};
-use crate::generate::expr::Expr;
-use crate::generate::generator::Generator;
-use crate::generate::program::Extent;
-use crate::generate::range::Range;
+use crate::generate::expr::GeneratedExpr;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::ProgramExtent;
+use crate::generate::range::NumberRange;
 use polyloom::{Op, Type};
 
 /// A change of a value, if it suits it, and names for the outcome.
-type Change = fn(&mut Generator, &Expr) -> Option<(Expr, &'static [&'static str])>;
+type Change = fn(&mut KernelGenerator, &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])>;
 
 /// Changes that suit numbers and vectors, wherever they occur.
 const ANYWHERE: [Change; 8] = [scaled, weighted, limited, divided, masked, decayed, blended, modulated];
@@ -60,12 +60,12 @@ const LONG: [Change; 14] = [
     corrected,
 ];
 
-/// How many of those are several lines.
+/// Says how many of those are several lines.
 const N_LONGEST: usize = 5;
 
-impl Generator {
+impl KernelGenerator {
     /// The value after so many changes.
-    pub(super) fn changed(&mut self, base: usize, count: usize, is_result: bool) -> Expr {
+    pub(super) fn changed(&mut self, base: usize, count: usize, is_result: bool) -> GeneratedExpr {
         let mut value = self.read(base);
         let mut done: Vec<usize> = Vec::new();
         let list: &[Change] = match count {
@@ -97,41 +97,41 @@ impl Generator {
     }
 
     /// A new variable under one of these names.
-    pub(super) fn named_like(&mut self, names: &[&str], value: Expr) -> Expr {
+    pub(super) fn named_like(&mut self, names: &[&str], value: GeneratedExpr) -> GeneratedExpr {
         let index = self.unsaid_like(names, &value.text, value.ty, value.range);
         let name = self.text(index);
         self.explain(format!("`{name}` is {}.", value.words));
         self.read(index)
     }
 
-    fn own_element(&mut self, names: &[&str], ty: Type, low: f64, high: f64) -> Expr {
+    fn own_element(&mut self, names: &[&str], ty: Type, low: f64, high: f64) -> GeneratedExpr {
         let index = self.element_like(names, ty, low, high);
         self.read(index)
     }
 
-    fn own_number(&mut self, names: &[&str], low: f64, high: f64) -> Expr {
+    fn own_number(&mut self, names: &[&str], low: f64, high: f64) -> GeneratedExpr {
         let index = self.number_like(names, low, high);
         self.read(index)
     }
 }
 
-fn is_number(x: &Expr) -> bool {
+fn is_number(x: &GeneratedExpr) -> bool {
     x.ty == Type::F32
 }
 
-fn product(g: &mut Generator, x: &Expr, factor: &Expr) -> Expr {
+fn product(g: &mut KernelGenerator, x: &GeneratedExpr, factor: &GeneratedExpr) -> GeneratedExpr {
     let range = x.range * factor.range;
     match g.random.one_in(2) {
-        true => Expr::binary("*", x, factor, x.ty, range),
-        false => Expr::binary("*", factor, x, x.ty, range),
+        true => GeneratedExpr::binary("*", x, factor, x.ty, range),
+        false => GeneratedExpr::binary("*", factor, x, x.ty, range),
     }
 }
 
-fn call(g: &Generator, op: Op, args: &[&Expr], range: Range) -> Expr {
-    Expr::call(&g.builtin(op.name()), args, args[0].ty, range).by(op)
+fn call(g: &KernelGenerator, op: Op, args: &[&GeneratedExpr], range: NumberRange) -> GeneratedExpr {
+    GeneratedExpr::call(&g.builtin(op.name()), args, args[0].ty, range).by(op)
 }
 
-fn scaled(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn scaled(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let factor = match g.random.below(4) {
         0 => g.pick_number(&[0.5, 2.0, 0.25, 0.1, 1.5, 4.0, 10.0]),
         _ => g.own_number(&["gain", "scale", "strength", "factor", "amplitude", "multiplier"], 0.25, 2.0),
@@ -139,25 +139,25 @@ fn scaled(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])
     Some((product(g, x, &factor), &["scaled", "amplified", "boosted"]))
 }
 
-fn weighted(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn weighted(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let names = &["weights", "importance", "coverage", "confidence", "density", "mass_fraction", "visibility", "share"];
     let weight = g.own_element(names, Type::F32, 0.1, 1.0);
     Some((product(g, x, &weight), &["weighted", "scaled_by_weight"]))
 }
 
-fn limited(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn limited(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     if !is_number(x) {
         // The length is limited, and not the components.
         let most = g.own_number(&["max_length", "max_norm", "limit"], 0.5, 2.0);
         let (tiny, one) = (g.number(0.0001), g.number(1.0));
         let elem = Type::F32;
-        let length = Expr::call(&g.builtin("length"), &[x], elem, Range::new(0.0, 1e4)).by(Op::Length);
-        let length = Expr::binary("+", &length, &tiny, elem, Range::new(1e-4, 1e4));
+        let length = GeneratedExpr::call(&g.builtin("length"), &[x], elem, NumberRange::new(0.0, 1e4)).by(Op::Length);
+        let length = GeneratedExpr::binary("+", &length, &tiny, elem, NumberRange::new(1e-4, 1e4));
         let length = g.named_like(&["norm_now", "size_now", "reach_now"], length);
-        let ratio = Expr::binary("/", &most, &length, elem, Range::new(0.0, 1e4));
-        let factor = call(g, Op::Min, &[&one, &ratio], Range::new(0.0, 1.0));
-        let range = Range::within(2.0);
-        return Some((Expr::binary("*", x, &factor, x.ty, range), &["limited", "clipped"]));
+        let ratio = GeneratedExpr::binary("/", &most, &length, elem, NumberRange::new(0.0, 1e4));
+        let factor = call(g, Op::Min, &[&one, &ratio], NumberRange::new(0.0, 1.0));
+        let range = NumberRange::within(2.0);
+        return Some((GeneratedExpr::binary("*", x, &factor, x.ty, range), &["limited", "clipped"]));
     }
     if x.range.size() < 0.5 || x.head == Some(Op::Clamp) {
         return None;
@@ -171,7 +171,7 @@ fn limited(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str]
                 false => (g.random.pick(&[0.5, 0.6, 0.75]) * x.range.high * 20.0).round() / 20.0,
             };
             let (low, high) = (g.number(if signed { -bound } else { 0.0 }), g.number(bound));
-            let range = Range::new(low.range.low, bound);
+            let range = NumberRange::new(low.range.low, bound);
             (bound > 0.2).then(|| (call(g, Op::Clamp, &[x, &low, &high], range), &["clipped", "limited"][..]))
         }
         _ => {
@@ -179,31 +179,31 @@ fn limited(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str]
             let high = x.range.size().min(1.5);
             let limit = g.own_number(&["limit", "max_value", "bound", "ceiling"], 0.15 * high, 0.5 * high);
             let high = limit.range.high;
-            let low = if signed { Expr::unary("-", &limit, Type::F32, -limit.range) } else { zero };
-            let range = Range::new(if signed { -high } else { 0.0 }, high);
+            let low = if signed { GeneratedExpr::unary("-", &limit, Type::F32, -limit.range) } else { zero };
+            let range = NumberRange::new(if signed { -high } else { 0.0 }, high);
             Some((call(g, Op::Clamp, &[x, &low, &limit], range), &["clipped", "limited", "bounded"]))
         }
     }
 }
 
-fn divided(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn divided(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let names = &["normalizer", "reference", "unit", "full_scale", "baseline_scale"];
     let divisor = match g.random.one_in(3) {
         true => g.own_element(&["reference", "capacity", "calibration", "expected"], Type::F32, 0.5, 2.0),
         false => g.own_number(names, 0.5, 4.0),
     };
     let range = x.range / divisor.range;
-    Some((Expr::binary("/", x, &divisor, x.ty, range), &["relative", "normalized", "ratio"]))
+    Some((GeneratedExpr::binary("/", x, &divisor, x.ty, range), &["relative", "normalized", "ratio"]))
 }
 
-fn masked(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn masked(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let mask = g.own_element(&["mask", "active", "valid", "enabled", "inside"], Type::I32, 0.0, 1.0);
-    let (none, one) = (Expr::int(0), Expr::int(1));
-    let truth = Range::new(0.0, 1.0);
+    let (none, one) = (GeneratedExpr::int(0), GeneratedExpr::int(1));
+    let truth = NumberRange::new(0.0, 1.0);
     let test = match g.random.below(3) {
-        0 => Expr::binary(">", &mask, &none, Type::BOOL, truth),
-        1 => Expr::binary("==", &mask, &one, Type::BOOL, truth),
-        _ => Expr::binary("!=", &mask, &none, Type::BOOL, truth),
+        0 => GeneratedExpr::binary(">", &mask, &none, Type::BOOL, truth),
+        1 => GeneratedExpr::binary("==", &mask, &one, Type::BOOL, truth),
+        _ => GeneratedExpr::binary("!=", &mask, &none, Type::BOOL, truth),
     };
     let zero = match is_number(x) {
         true => g.pick_number(&[0.0, 0.0, -1.0, 1.0]),
@@ -211,110 +211,113 @@ fn masked(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])
     };
     let range = x.range.or(zero.range);
     match g.random.below(3) {
-        0 => Some((product(g, x, &Expr::call("float", &[&mask], Type::F32, truth)), &["masked", "kept"])),
-        1 => Some((Expr::conditional(&test, x, &zero, range), &["masked", "kept", "gated"])),
+        0 => Some((product(g, x, &GeneratedExpr::call("float", &[&mask], Type::F32, truth)), &["masked", "kept"])),
+        1 => Some((GeneratedExpr::conditional(&test, x, &zero, range), &["masked", "kept", "gated"])),
         _ => {
-            let mut chosen = Expr::call(&g.builtin("where"), &[&test, x, &zero], x.ty, range);
+            let mut chosen = GeneratedExpr::call(&g.builtin("where"), &[&test, x, &zero], x.ty, range);
             chosen.words = format!("`{}` where {} and {} elsewhere", x.text, test.words, zero.words);
             Some((chosen, &["masked", "kept", "selected"]))
         }
     }
 }
 
-fn decayed(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn decayed(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let rate = g.own_number(&["decay_rate", "absorption", "extinction", "loss_rate"], 0.1, 1.0);
     let along = g.own_element(&["age", "elapsed", "path_length", "optical_depth", "distance"], Type::F32, 0.0, 2.0);
-    let minus = Expr::unary("-", &rate, Type::F32, -rate.range);
-    let power = Expr::binary("*", &minus, &along, Type::F32, minus.range * along.range);
-    let factor = call(g, Op::Exp, &[&power], Range::new(0.1, 1.0));
+    let minus = GeneratedExpr::unary("-", &rate, Type::F32, -rate.range);
+    let power = GeneratedExpr::binary("*", &minus, &along, Type::F32, minus.range * along.range);
+    let factor = call(g, Op::Exp, &[&power], NumberRange::new(0.1, 1.0));
     Some((product(g, x, &factor), &["decayed", "attenuated", "faded"]))
 }
 
-fn blended(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn blended(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let old = g.own_element(&["previous", "history", "old_value", "last_result"], x.ty, -1.0, 1.0);
     let share = g.own_number(&["blend", "momentum", "smoothing", "inertia"], 0.1, 0.9);
     let range = x.range.or(old.range);
     if g.random.one_in(2) {
-        let mixed = Expr::call(&g.builtin("lerp"), &[x, &old, &share], x.ty, range).by(Op::Lerp);
+        let mixed = GeneratedExpr::call(&g.builtin("lerp"), &[x, &old, &share], x.ty, range).by(Op::Lerp);
         return Some((mixed, &["blended", "smoothed", "averaged"]));
     }
     let one = g.number(1.0);
-    let other = Expr::binary("-", &one, &share, Type::F32, one.range - share.range);
+    let other = GeneratedExpr::binary("-", &one, &share, Type::F32, one.range - share.range);
     let (a, b) = (
-        Expr::binary("*", &share, &old, x.ty, share.range * old.range),
-        Expr::binary("*", &other, x, x.ty, other.range * x.range),
+        GeneratedExpr::binary("*", &share, &old, x.ty, share.range * old.range),
+        GeneratedExpr::binary("*", &other, x, x.ty, other.range * x.range),
     );
-    Some((Expr::binary("+", &a, &b, x.ty, range), &["blended", "smoothed", "averaged"]))
+    Some((GeneratedExpr::binary("+", &a, &b, x.ty, range), &["blended", "smoothed", "averaged"]))
 }
 
-fn modulated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn modulated(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let phase = g.own_element(&["phase", "carrier_angle", "carrier_phase"], Type::F32, -1.2, 1.2);
     let op = g.random.pick(&[Op::Cos, Op::Cos, Op::Sin]);
-    let wave = call(g, op, &[&phase], Range::within(1.0));
+    let wave = call(g, op, &[&phase], NumberRange::within(1.0));
     Some((product(g, x, &wave), &["modulated", "projected", "in_phase"]))
 }
 
-fn shifted(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn shifted(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let bias = match is_number(x) {
         true => g.own_number(&["bias", "offset", "baseline", "pedestal"], -1.0, 1.0),
         false => {
             let name = g.scalar_like(&["bias", "offset", "drift", "translation"], x.ty, -1.0, 1.0);
-            Expr::atom(name, x.ty, Range::within(1.0))
+            GeneratedExpr::atom(name, x.ty, NumberRange::within(1.0))
         }
     };
-    Some((Expr::binary("+", x, &bias, x.ty, x.range + bias.range), &["shifted", "biased", "offset_by"]))
+    Some((GeneratedExpr::binary("+", x, &bias, x.ty, x.range + bias.range), &["shifted", "biased", "offset_by"]))
 }
 
-fn corrected(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn corrected(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let dark = g.own_element(&["background", "dark_level", "correction", "drift_field"], x.ty, -1.0, 1.0);
-    Some((Expr::binary("-", x, &dark, x.ty, x.range - dark.range), &["corrected", "net"]))
+    Some((GeneratedExpr::binary("-", x, &dark, x.ty, x.range - dark.range), &["corrected", "net"]))
 }
 
-fn with_residual(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn with_residual(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let skip = g.own_element(&["residual", "skip", "carry_over", "base_value"], x.ty, -1.0, 1.0);
-    Some((Expr::binary("+", x, &skip, x.ty, x.range + skip.range), &["combined", "summed", "with_skip"]))
+    Some((GeneratedExpr::binary("+", x, &skip, x.ty, x.range + skip.range), &["combined", "summed", "with_skip"]))
 }
 
-fn activated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn activated(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let tame = is_number(x) && x.range.size() <= 40.0;
     if !tame || x.range.low >= 0.0 {
         return None;
     }
     let (zero, one) = (g.number(0.0), g.number(1.0));
     let names: &[&str] = &["activated", "response", "squashed"];
-    let minus = Expr::unary("-", x, x.ty, -x.range);
+    let minus = GeneratedExpr::unary("-", x, x.ty, -x.range);
     Some(match g.random.below(5) {
-        0 => (call(g, Op::Max, &[x, &zero], x.range.max(Range::of(0.0))), &["rectified", "positive_part"]),
-        1 => (call(g, Op::Tanh, &[x], Range::within(1.0)), names),
+        0 => (call(g, Op::Max, &[x, &zero], x.range.max(NumberRange::of(0.0))), &["rectified", "positive_part"]),
+        1 => (call(g, Op::Tanh, &[x], NumberRange::within(1.0)), names),
         2 => {
-            let power = call(g, Op::Exp, &[&minus], Range::new(0.0, 1e18));
-            let more = Expr::binary("+", &one, &power, x.ty, Range::new(1.0, 1e18));
-            (Expr::binary("/", &one, &more, x.ty, Range::new(0.0, 1.0)), &["probability", "activated", "gate"])
+            let power = call(g, Op::Exp, &[&minus], NumberRange::new(0.0, 1e18));
+            let more = GeneratedExpr::binary("+", &one, &power, x.ty, NumberRange::new(1.0, 1e18));
+            (
+                GeneratedExpr::binary("/", &one, &more, x.ty, NumberRange::new(0.0, 1.0)),
+                &["probability", "activated", "gate"],
+            )
         }
         3 => {
-            let power = call(g, Op::Exp, &[x], Range::new(0.0, 1e18));
-            let more = Expr::binary("+", &one, &power, x.ty, Range::new(1.0, 1e18));
-            (call(g, Op::Log, &[&more], Range::new(0.0, 41.0)), &["softened", "activated"])
+            let power = call(g, Op::Exp, &[x], NumberRange::new(0.0, 1e18));
+            let more = GeneratedExpr::binary("+", &one, &power, x.ty, NumberRange::new(1.0, 1e18));
+            (call(g, Op::Log, &[&more], NumberRange::new(0.0, 41.0)), &["softened", "activated"])
         }
         _ => {
             let leak = g.pick_number(&[0.01, 0.1, 0.2]);
-            let leaked = Expr::binary("*", &leak, x, x.ty, leak.range * x.range);
+            let leaked = GeneratedExpr::binary("*", &leak, x, x.ty, leak.range * x.range);
             (call(g, Op::Max, &[x, &leaked], x.range), &["rectified", "activated"])
         }
     })
 }
 
-fn thresholded(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn thresholded(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     if !is_number(x) {
         return None;
     }
     let zero = g.number(0.0);
     let cut = g.own_number(&["threshold", "noise_floor", "dead_zone", "tolerance"], 0.05, 0.4);
     let size = if x.range.low >= 0.0 { x.clone() } else { call(g, Op::Abs, &[x], x.range.abs()) };
-    let test = Expr::binary("<", &size, &cut, Type::BOOL, Range::new(0.0, 1.0));
-    let range = x.range.or(Range::of(0.0));
+    let test = GeneratedExpr::binary("<", &size, &cut, Type::BOOL, NumberRange::new(0.0, 1.0));
+    let range = x.range.or(NumberRange::of(0.0));
     if g.random.one_in(2) {
-        return Some((Expr::conditional(&test, &zero, x, range), &["thresholded", "denoised"]));
+        return Some((GeneratedExpr::conditional(&test, &zero, x, range), &["thresholded", "denoised"]));
     }
     let names = &["denoised", "thresholded", "significant"];
     let at = g.unsaid_like(names, &format!("float({})", x.text), Type::F32, range);
@@ -325,18 +328,18 @@ fn thresholded(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static 
     Some((g.read(at), names))
 }
 
-fn shaped(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn shaped(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     if !is_number(x) || x.range.high < 0.2 || x.range.size() > 1e3 {
         return None;
     }
     let gamma = g.own_number(&["gamma", "exponent", "hardness", "contrast"], 0.5, 2.0);
     let least = g.number(0.01);
-    let base = call(g, Op::Max, &[x, &least], Range::new(0.01, x.range.high));
+    let base = call(g, Op::Max, &[x, &least], NumberRange::new(0.01, x.range.high));
     let high = x.range.high.max(1.0).powi(2);
-    Some((call(g, Op::Pow, &[&base, &gamma], Range::new(0.0, high)), &["shaped", "gamma_corrected", "curved"]))
+    Some((call(g, Op::Pow, &[&base, &gamma], NumberRange::new(0.0, high)), &["shaped", "gamma_corrected", "curved"]))
 }
 
-fn squared(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn squared(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     if x.range.size() > 100.0 {
         return None;
     }
@@ -346,36 +349,36 @@ fn squared(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str]
             Some((call(g, Op::Abs, &[x], x.range.abs()), &["magnitude", "absolute_value"]))
         }
         true if x.is_bare() => {
-            Some((Expr::binary("*", x, x, elem, x.range.squared()), &["squared", "energy", "power"]))
+            Some((GeneratedExpr::binary("*", x, x, elem, x.range.squared()), &["squared", "energy", "power"]))
         }
         true => None,
         false => {
             let op = g.random.pick(&[Op::Length, Op::LengthSq]);
-            let range = Range::new(0.0, 4.0 * x.range.size().powi(2) + 4.0);
-            let length = Expr::call(&g.builtin(op.name()), &[x], elem, range).by(op);
+            let range = NumberRange::new(0.0, 4.0 * x.range.size().powi(2) + 4.0);
+            let length = GeneratedExpr::call(&g.builtin(op.name()), &[x], elem, range).by(op);
             Some((length, &["magnitude", "norm", "intensity"]))
         }
     }
 }
 
-fn deviating(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn deviating(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let wanted = g.own_element(&["target", "expected_value", "desired", "measured", "setpoint"], x.ty, -1.0, 1.0);
     let (a, b) = if g.random.one_in(2) { (x, &wanted) } else { (&wanted, x) };
-    Some((Expr::binary("-", a, b, x.ty, a.range - b.range), &["error", "deviation", "mismatch"]))
+    Some((GeneratedExpr::binary("-", a, b, x.ty, a.range - b.range), &["error", "deviation", "mismatch"]))
 }
 
-fn quantized(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn quantized(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     if !is_number(x) || x.range.size() > 1e4 {
         return None;
     }
     let step = g.own_number(&["quantum", "bin_width", "resolution"], 0.01, 0.1);
-    let steps = Expr::binary("/", x, &step, Type::F32, x.range / step.range);
+    let steps = GeneratedExpr::binary("/", x, &step, Type::F32, x.range / step.range);
     let op = g.random.pick(&[Op::Floor, Op::Round, Op::Rint]);
     let whole = call(g, op, &[&steps], steps.range);
-    Some((Expr::binary("*", &whole, &step, Type::F32, x.range), &["quantized", "snapped", "rounded"]))
+    Some((GeneratedExpr::binary("*", &whole, &step, Type::F32, x.range), &["quantized", "snapped", "rounded"]))
 }
 
-fn capped(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn capped(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     if !is_number(x) || x.range.size() < 0.5 {
         return None;
     }
@@ -390,15 +393,15 @@ fn capped(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])
     Some((call(g, op, &[x, &bound], range), names))
 }
 
-fn calibrated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn calibrated(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     if !is_number(x) || x.range.size() > 8.0 {
         return None;
     }
     let n = g.random.pick(&[3, 4, 5]);
-    let coefs = g.array_like(&["coefs", "calibration_coefs", "poly"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
+    let coefs = g.array_like(&["coefs", "calibration_coefs", "poly"], Type::F32, &[ProgramExtent::Is(n)], -1.0, 1.0);
     let names = &["calibrated", "poly_value", "fitted"];
     let bound = (0..n).map(|power| x.range.size().max(1.0).powi(power as i32)).sum::<f64>();
-    let at = g.unsaid_like(names, "float(0.0)", Type::F32, Range::within(bound));
+    let at = g.unsaid_like(names, "float(0.0)", Type::F32, NumberRange::within(bound));
     let (name, k) = (g.text(at), g.like(&["order", "term_idx", "power_idx"]));
     g.line(&format!("for {k} in range({n}):"));
     let inner = x.within_product();
@@ -410,12 +413,13 @@ fn calibrated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static s
     Some((g.read(at), names))
 }
 
-fn tabulated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn tabulated(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     if !is_number(x) || x.range.size() > 1e4 {
         return None;
     }
     let n = g.random.pick(&[8, 16, 32]);
-    let table = g.array_like(&["table", "lut", "response_curve", "transfer"], Type::F32, &[Extent::Is(n)], -1.0, 1.0);
+    let table =
+        g.array_like(&["table", "lut", "response_curve", "transfer"], Type::F32, &[ProgramExtent::Is(n)], -1.0, 1.0);
     let (clamp, min) = (g.builtin("clamp"), g.builtin("min"));
     let room = f64::from(n) / 2.0;
     let fits = [4.0, 2.0, 1.5, 0.5].into_iter().find(|step| step * x.range.size() <= room);
@@ -438,18 +442,18 @@ fn tabulated(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static st
         "looked up in the {n} entries of `{table}` at the place `{step} * {inner}{middle}`, no further than either end, \
          by interpolation"
     );
-    let at = g.ranged_like(names, &value, Type::F32, Range::within(1.0), &what);
+    let at = g.ranged_like(names, &value, Type::F32, NumberRange::within(1.0), &what);
     Some((g.read(at), names))
 }
 
-fn compressed(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn compressed(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     if !is_number(x) || x.range.high < 0.5 {
         return None;
     }
     let knee = g.own_number(&["knee", "soft_limit", "onset"], 0.2, 0.5);
     let slope = g.own_number(&["compression", "residual_slope", "roll_off"], 0.1, 0.6);
     let names = &["compressed", "rolled_off", "limited_softly"];
-    let at = g.unsaid_like(names, &format!("float({})", x.text), Type::F32, x.range.or(Range::of(0.0)));
+    let at = g.unsaid_like(names, &format!("float({})", x.text), Type::F32, x.range.or(NumberRange::of(0.0)));
     let (name, knee, slope) = (g.text(at), knee.text, slope.text);
     g.line(&format!("if {name} > {knee}:"));
     g.nested(|g| g.line(&format!("{name} = {knee} + {slope} * ({name} - {knee})")));
@@ -463,7 +467,7 @@ fn compressed(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static s
     Some((g.read(at), names))
 }
 
-fn eased(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])> {
+fn eased(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let start = g.own_element(&["state", "filter_state", "memory", "level_before"], x.ty, -1.0, 1.0);
     let rate = g.own_number(&["ease", "follow_rate", "adaptation"], 0.1, 0.9);
     let rounds = g.random.pick(&["2", "3", "4"]);
@@ -482,7 +486,7 @@ fn eased(g: &mut Generator, x: &Expr) -> Option<(Expr, &'static [&'static str])>
 }
 
 /// The extents of arrays with an element for each thread.
-pub(super) fn of_threads(n: usize) -> &'static [Extent] {
-    const DIM: [Extent; 3] = [N0, N1, Extent::Free(2)];
+pub(super) fn of_threads(n: usize) -> &'static [ProgramExtent] {
+    const DIM: [ProgramExtent; 3] = [N0, N1, ProgramExtent::Free(2)];
     &DIM[..n]
 }

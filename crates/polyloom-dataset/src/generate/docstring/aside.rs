@@ -1,9 +1,9 @@
 //! Formulas beside what a sentence says in words: left out where a reader does not know their names.
 
-use super::names::{KnownNames, Mentions, names_of};
-use super::{Sentence, Subject};
+use super::names::{KnownNames, NameMentions, names_of};
+use super::{DocSentence, DocSubject};
 
-/// What stands around a formula until the docstring is put together.
+/// Holds what stands around a formula until the docstring is put together.
 const BEGIN: char = '\u{2}';
 const END: char = '\u{3}';
 
@@ -19,7 +19,7 @@ pub(in crate::generate) fn aside(formula: &str) -> String {
 }
 
 /// The sentences with those formulas whose names are known where they stand.
-pub(super) fn settled(subject: &Subject<'_>, sentences: &[Sentence]) -> Vec<Sentence> {
+pub(super) fn settled(subject: &DocSubject<'_>, sentences: &[DocSentence]) -> Vec<DocSentence> {
     let texts: Vec<String> = sentences.iter().map(|sentence| without(&sentence.text)).collect();
     let mut known = subject.known();
     let mut settled = Vec::with_capacity(sentences.len());
@@ -28,9 +28,9 @@ pub(super) fn settled(subject: &Subject<'_>, sentences: &[Sentence]) -> Vec<Sent
             true => plain.clone(),
             false => with_known(&sentence.text, &known),
         };
-        let mentions = Mentions::of(plain);
+        let mentions = NameMentions::of(plain);
         mentions.defined().for_each(|name| known.add(name));
-        settled.push(Sentence { text, ..*sentence });
+        settled.push(DocSentence { text, ..*sentence });
     }
     settled
 }
@@ -49,7 +49,7 @@ fn with_known(text: &str, known: &KnownNames<'_>) -> String {
     for part in parts {
         let Some((formula, rest)) = part.split_once(END) else { continue };
         let is_told = {
-            let before = Mentions::of(&settled);
+            let before = NameMentions::of(&settled);
             names_of(formula).all(|name| known.contains(name) || before.introduced.contains(&name))
         };
         if is_told {

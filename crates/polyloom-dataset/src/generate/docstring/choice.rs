@@ -1,56 +1,56 @@
 //! Which sentences a docstring keeps: all if they are few, and otherwise what the outputs are and the last steps
 //! towards them, with what these start from.
 
-use super::dataflow::Dataflow;
-use super::names::Mentions;
+use super::dataflow::NameDataflow;
+use super::names::NameMentions;
 use super::origins::{computed_from, entering};
-use super::{LONG_SENTENCE, LONGEST_ESSENCE, LONGEST_OUTLINE, Sentence, Subject};
+use super::{DocSentence, DocSubject, LONG_SENTENCE, LONGEST_ESSENCE, LONGEST_OUTLINE};
 
 /// The most names that an outline leaves to what they are computed from, if there is a choice.
 const MOST_OPEN: usize = 6;
 
 /// The sentences that there are.
-pub(super) struct Choice<'a> {
-    subject: &'a Subject<'a>,
-    sentences: &'a [Sentence],
-    mentions: Vec<Mentions<'a>>,
+pub(super) struct SentenceChoice<'a> {
+    subject: &'a DocSubject<'a>,
+    sentences: &'a [DocSentence],
+    mentions: Vec<NameMentions<'a>>,
 }
 
 /// A docstring: which sentences it keeps, and what stands before and behind them.
 #[derive(Default)]
-pub(super) struct Chosen {
+pub(super) struct ChosenDocstring {
     pub(super) leads: Vec<String>,
     pub(super) told: Vec<bool>,
     pub(super) tails: Vec<String>,
 }
 
-impl<'a> Choice<'a> {
-    pub(super) fn new(subject: &'a Subject<'a>, sentences: &'a [Sentence]) -> Choice<'a> {
-        let mentions = sentences.iter().map(|sentence| Mentions::of(&sentence.text)).collect();
-        Choice { subject, sentences, mentions }
+impl<'a> SentenceChoice<'a> {
+    pub(super) fn new(subject: &'a DocSubject<'a>, sentences: &'a [DocSentence]) -> SentenceChoice<'a> {
+        let mentions = sentences.iter().map(|sentence| NameMentions::of(&sentence.text)).collect();
+        SentenceChoice { subject, sentences, mentions }
     }
 
-    /// What a kernel says that is one step after the other.
-    pub(super) fn of_steps(&self, is_brief: bool) -> Chosen {
+    /// Returns what a kernel says that is one step after the other.
+    pub(super) fn of_steps(&self, is_brief: bool) -> ChosenDocstring {
         let told = self.standing(self.without_details(is_brief), &[]);
         if self.describes_all(&told) && self.tells_results(&told) {
-            return Chosen { told, ..Chosen::default() };
+            return ChosenDocstring { told, ..ChosenDocstring::default() };
         }
         let essence = self.standing(self.essence(), &[]);
         if self.describes_all(&essence) && self.length(&essence) <= LONGEST_ESSENCE {
-            return Chosen { told: essence, ..Chosen::default() };
+            return ChosenDocstring { told: essence, ..ChosenDocstring::default() };
         }
         self.outline()
     }
 
-    /// What a kernel says that is grown from a skeleton, whose first line sums it up: what its result becomes, and
-    /// where each input comes in.
-    pub(super) fn of_skeleton(&self, first: &'a str, is_brief: bool) -> Chosen {
+    /// Returns what a kernel says that is grown from a skeleton, whose first line sums it up: what its result becomes,
+    /// and where each input comes in.
+    pub(super) fn of_skeleton(&self, first: &'a str, is_brief: bool) -> ChosenDocstring {
         let mut told = self.standing(self.without_details(is_brief), &[]);
         for (told, is_needed) in told.iter_mut().zip(self.essence()) {
             *told |= is_needed;
         }
-        let first = Mentions::of(first);
+        let first = NameMentions::of(first);
         let is_said = |told: &[bool], name: &str| {
             first.names().any(|other| other == name)
                 || self.those(told, true).any(|(_, mentions)| mentions.names().any(|other| other == name))
@@ -75,7 +75,7 @@ impl<'a> Choice<'a> {
             }
             let is_unknown = |name: &&str| !known.contains(name) && !mentions.introduced.contains(name);
             let unknown: Vec<&str> = mentions.names().filter(is_unknown).collect();
-            let Sentence { text, is_detail, .. } = &self.sentences[at];
+            let DocSentence { text, is_detail, .. } = &self.sentences[at];
             let is_plain = text.starts_with('`') && !text.contains([':', ';']);
             if *is_detail && !(is_plain && unknown.iter().all(|name| !counters.contains(name))) {
                 *is_told = false;
@@ -94,26 +94,30 @@ impl<'a> Choice<'a> {
             known.take_in(mentions);
         }
         let leads = computed_from(self.subject, &flow, &open);
-        let is_open = |name: &str| leads.iter().any(|lead| Mentions::of(lead).names().any(|other| other == name));
+        let is_open = |name: &str| leads.iter().any(|lead| NameMentions::of(lead).names().any(|other| other == name));
         let names = self.subject.inputs.iter().map(|given| given.name);
         let left_out: Vec<&str> = names.filter(|name| !is_said(&told, name) && !is_open(name)).collect();
         let among = self.those(&told, true).flat_map(|(_, mentions)| mentions.introduced.iter().copied());
         let among: Vec<&str> = open.iter().copied().chain(among).chain(self.subject.outputs.iter().copied()).collect();
         let tails = entering(self.subject, &flow, &left_out, &among);
-        Chosen { leads, told, tails }
+        ChosenDocstring { leads, told, tails }
     }
 
     /// All but how things are computed, if this is long or comments say it.
     fn without_details(&self, is_brief: bool) -> Vec<bool> {
-        let is_kept = |(sentence, mentions): (&Sentence, &Mentions<'a>)| {
+        let is_kept = |(sentence, mentions): (&DocSentence, &NameMentions<'a>)| {
             let is_long = is_brief && sentence.text.len() > LONG_SENTENCE;
-            // What is called has to be known.
+            // A function that is called has to be known.
             mentions.is_of_function || !(sentence.is_detail && (is_brief || sentence.is_comment) || is_long)
         };
         self.sentences.iter().zip(&self.mentions).map(is_kept).collect()
     }
 
-    fn those<'s>(&'s self, told: &'s [bool], wanted: bool) -> impl Iterator<Item = (&'s Sentence, &'s Mentions<'a>)> {
+    fn those<'s>(
+        &'s self,
+        told: &'s [bool],
+        wanted: bool,
+    ) -> impl Iterator<Item = (&'s DocSentence, &'s NameMentions<'a>)> {
         let all = self.sentences.iter().zip(&self.mentions).zip(told);
         all.filter(move |(_, told)| **told == wanted).map(|(sentence, _)| sentence)
     }
@@ -122,19 +126,19 @@ impl<'a> Choice<'a> {
         self.those(told, true).map(|(sentence, _)| sentence.text.len() + 1).sum()
     }
 
-    /// Whether these say what an output is.
+    /// Returns true if these say what an output is.
     fn describes(&self, told: &[bool], output: &str) -> bool {
         let mut results = self.those(told, true).filter(|(sentence, _)| !sentence.is_detail);
         let is_meant = |text: &str| text.contains(&format!("`{output}`")) || text.contains(&format!("`{output}."));
         results.any(|(sentence, _)| is_meant(&sentence.text))
     }
 
-    /// Whether all that the kernel leaves is among these.
+    /// Returns true if all that the kernel leaves is among these.
     fn tells_results(&self, told: &[bool]) -> bool {
         self.sentences.iter().zip(told).all(|(sentence, told)| *told || sentence.is_detail)
     }
 
-    /// Whether these say what each output is.
+    /// Returns true if these say what each output is.
     pub(super) fn describes_all(&self, told: &[bool]) -> bool {
         match self.subject.outputs {
             [] => self.subject.inputs.iter().any(|given| self.describes(told, given.name)),
@@ -184,7 +188,8 @@ impl<'a> Choice<'a> {
     /// The sentences that say what the outputs are, and what these rely on.
     fn essence(&self) -> Vec<bool> {
         let params = self.subject.known();
-        let is_seed = |(sentence, mentions): (&Sentence, &Mentions<'a>)| !sentence.is_detail || mentions.is_of_function;
+        let is_seed =
+            |(sentence, mentions): (&DocSentence, &NameMentions<'a>)| !sentence.is_detail || mentions.is_of_function;
         let mut is_told: Vec<bool> = self.sentences.iter().zip(&self.mentions).map(is_seed).collect();
         loop {
             let used: Vec<&str> = self
@@ -221,9 +226,9 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// What the outputs are and the last steps towards them, with what these start from.
-    fn outline(&self) -> Chosen {
-        let is_short = |(sentence, mentions): (&Sentence, &Mentions<'a>)| {
+    /// Returns what the outputs are and the last steps towards them, with what these start from.
+    fn outline(&self) -> ChosenDocstring {
+        let is_short = |(sentence, mentions): (&DocSentence, &NameMentions<'a>)| {
             mentions.is_of_function || !sentence.is_detail && sentence.text.len() <= LONGEST_OUTLINE
         };
         let mut told: Vec<bool> = self.sentences.iter().zip(&self.mentions).map(is_short).collect();
@@ -231,7 +236,7 @@ impl<'a> Choice<'a> {
         let mut best = (told.clone(), unknown.clone());
         let mut without_room: Vec<&str> = Vec::new();
         loop {
-            // What is computed last comes first.
+            // The value computed last comes first.
             let open = unknown.iter().filter(|(name, last)| last.is_some() && !without_room.contains(name));
             let Some(&(name, Some(at))) = open.max_by_key(|(_, last)| *last) else { break };
             let mut more = told.clone();
@@ -248,7 +253,7 @@ impl<'a> Choice<'a> {
         }
         let flow = self.subject.dataflow();
         let (told, open) = best;
-        // What a sentence introduces itself has no other before it, unless nothing would be left then.
+        // Names that a sentence introduces itself need no sentence before it, unless nothing would be left then.
         let is_introduced =
             |name: &&str| self.those(&told, true).any(|(_, mentions)| mentions.introduced.contains(name));
         let open: Vec<&str> = open.into_iter().map(|(name, _)| name).filter(|name| flow.has_origin(name)).collect();
@@ -259,11 +264,11 @@ impl<'a> Choice<'a> {
             false => (self.of_use(self.standing(told, &open)), open),
         };
         let is_used = |name: &&str| self.those(&told, true).any(|(_, mentions)| mentions.names().any(|it| it == *name));
-        // Of what no sentence is left the origin says at least what it depends on.
+        // If no sentence is left, the origin says at least what the value depends on.
         let results = self.results(&flow).filter(|name| !self.describes(&told, name));
         let starts: Vec<&str> = open.iter().copied().filter(is_used).chain(results).collect();
         let leads = computed_from(self.subject, &flow, &starts);
-        Chosen { leads, told, ..Chosen::default() }
+        ChosenDocstring { leads, told, ..ChosenDocstring::default() }
     }
 
     /// Those of these sentences that are about an output, or about what another of them uses.
@@ -281,8 +286,8 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// What the kernel writes.
-    fn results(&self, flow: &Dataflow<'_>) -> impl Iterator<Item = &'a str> {
+    /// Returns what the kernel writes.
+    fn results(&self, flow: &NameDataflow<'_>) -> impl Iterator<Item = &'a str> {
         let inputs = self.subject.inputs.iter().map(|given| given.name);
         let changed = inputs.filter(|name| self.subject.outputs.is_empty() && flow.has_origin(name));
         changed.chain(self.subject.outputs.iter().copied())

@@ -7,14 +7,14 @@ const MOST_LINES: usize = 192;
 
 /// Parameters, and lines, that have a say in a value.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(super) struct LineSources {
     /// Bit `n` is the parameter of that number.
     pub(super) params: u64,
     lines: [u64; MOST_LINES / 64],
 }
 
-impl Origin {
-    pub(super) fn join(&mut self, other: &Origin) {
+impl LineSources {
+    pub(super) fn join(&mut self, other: &LineSources) {
         self.params |= other.params;
         for (own, other) in self.lines.iter_mut().zip(&other.lines) {
             *own |= other;
@@ -41,32 +41,32 @@ impl Origin {
 }
 
 /// The names of a kernel, each with what it may come from.
-type Names<'a> = Vec<(&'a str, Origin)>;
+type Names<'a> = Vec<(&'a str, LineSources)>;
 
-fn find(names: &Names<'_>, name: &str) -> Option<Origin> {
+fn find(names: &Names<'_>, name: &str) -> Option<LineSources> {
     names.iter().find(|(known, _)| *known == name).map(|(_, origin)| *origin)
 }
 
-fn join<'a>(names: &mut Names<'a>, name: &'a str, origin: &Origin) {
+fn join<'a>(names: &mut Names<'a>, name: &'a str, origin: &LineSources) {
     match names.iter_mut().find(|(known, _)| *known == name) {
         Some((_, known)) => known.join(origin),
         None => names.push((name, *origin)),
     }
 }
 
-/// What the names of a kernel come from, whatever they are at.
-pub(super) struct Dataflow<'a> {
-    lines: Vec<Line<'a>>,
+/// Describes what the names of a kernel come from, whatever they are at.
+pub(super) struct NameDataflow<'a> {
+    lines: Vec<KernelLine<'a>>,
     origins: Names<'a>,
 }
 
-struct Line<'a> {
+struct KernelLine<'a> {
     text: &'a str,
     depth: usize,
-    kind: Kind<'a>,
+    kind: LineKind<'a>,
 }
 
-enum Kind<'a> {
+enum LineKind<'a> {
     /// The names, whether what they were stays part of them, and what they are assigned.
     Assign { targets: Vec<&'a str>, is_update: bool, is_element: bool, reads: Vec<&'a str> },
     /// A loop, with the name it counts with.
@@ -77,52 +77,58 @@ enum Kind<'a> {
     Leave { is_of_loop: bool },
 }
 
-impl<'a> Dataflow<'a> {
-    pub(super) fn of(lines: &'a [String], params: &[&'a str]) -> Dataflow<'a> {
-        let lines: Vec<Line<'a>> = lines.iter().filter_map(|line| parsed(line)).collect();
+impl<'a> NameDataflow<'a> {
+    pub(super) fn of(lines: &'a [String], params: &[&'a str]) -> NameDataflow<'a> {
+        let lines: Vec<KernelLine<'a>> = lines.iter().filter_map(|line| parsed(line)).collect();
         let given: Names<'a> = params
             .iter()
             .enumerate()
-            .map(|(at, &name)| (name, Origin { params: 1u64.checked_shl(at as u32).unwrap_or(0), ..Origin::default() }))
+            .map(|(at, &name)| {
+                (name, LineSources { params: 1u64.checked_shl(at as u32).unwrap_or(0), ..LineSources::default() })
+            })
             .collect();
-        let mut flow = Dataflow { lines, origins: Vec::new() };
+        let mut flow = NameDataflow { lines, origins: Vec::new() };
         let n_lines = flow.lines.len();
         let mut names = given;
-        let mut walk =
-            Walk { lines: &flow.lines, all: &mut flow.origins, left: Origin::default(), returned: Origin::default() };
-        walk.block(0..n_lines, &mut names, Origin::default());
+        let mut walk = LineWalk {
+            lines: &flow.lines,
+            all: &mut flow.origins,
+            left: LineSources::default(),
+            returned: LineSources::default(),
+        };
+        walk.block(0..n_lines, &mut names, LineSources::default());
         flow
     }
 
-    pub(super) fn origin(&self, name: &str) -> Option<Origin> {
+    pub(super) fn origin(&self, name: &str) -> Option<LineSources> {
         find(&self.origins, name)
     }
 
-    /// Whether a name is computed from parameters.
+    /// Returns true if a name is computed from parameters.
     pub(super) fn has_origin(&self, name: &str) -> bool {
         self.origin(name).is_some_and(|origin| origin.params != 0)
     }
 
-    /// Whether a line of this kind has a say in a value.
-    pub(super) fn passes(&self, origin: &Origin, is_meant: impl Fn(&str) -> bool) -> bool {
+    /// Tells whether a line of this kind has a say in a value.
+    pub(super) fn passes(&self, origin: &LineSources, is_meant: impl Fn(&str) -> bool) -> bool {
         self.lines.iter().enumerate().any(|(at, line)| origin.has_line(at) && is_meant(line.text))
     }
 
-    /// What the lines are that have a say in a value.
-    pub(super) fn way(&self, origin: &Origin) -> Way<'a> {
-        let mut way = Way::default();
+    /// Returns what the lines are that have a say in a value.
+    pub(super) fn way(&self, origin: &LineSources) -> ValueDerivation<'a> {
+        let mut way = ValueDerivation::default();
         let outermost = self.lines.iter().map(|line| line.depth).min().unwrap_or_default();
         for (_, line) in self.lines.iter().enumerate().filter(|(at, _)| origin.has_line(*at)) {
             match line.kind {
-                Kind::Assign { .. } => way.n_steps += 1,
-                Kind::Loop { over, .. } => way.loops.push(over),
-                Kind::Branch { test, is_else: false, .. } => {
+                LineKind::Assign { .. } => way.n_steps += 1,
+                LineKind::Loop { over, .. } => way.loops.push(over),
+                LineKind::Branch { test, is_else: false, .. } => {
                     way.n_branches += 1;
                     if line.depth == outermost {
                         way.tests.push(test);
                     }
                 }
-                Kind::Branch { .. } | Kind::Leave { .. } => {}
+                LineKind::Branch { .. } | LineKind::Leave { .. } => {}
             }
         }
         way
@@ -131,42 +137,42 @@ impl<'a> Dataflow<'a> {
 
 /// The lines that have a say in a value.
 #[derive(Default)]
-pub(super) struct Way<'a> {
-    /// How many assign something.
+pub(super) struct ValueDerivation<'a> {
+    /// Number of assign something.
     pub(super) n_steps: usize,
-    /// What loops go over.
+    /// Holds what loops go over.
     pub(super) loops: Vec<&'a str>,
     pub(super) n_branches: usize,
     /// The conditions of branches that are in no other.
     pub(super) tests: Vec<&'a str>,
 }
 
-struct Walk<'w, 'a> {
-    lines: &'w [Line<'a>],
+struct LineWalk<'w, 'a> {
+    lines: &'w [KernelLine<'a>],
     all: &'w mut Names<'a>,
-    /// What decides whether a line of a loop is reached at all.
-    left: Origin,
-    /// What decides whether a thread goes on: its values are the same if it does, but not what it leaves.
-    returned: Origin,
+    /// Holds what decides whether a line of a loop is reached at all.
+    left: LineSources,
+    /// Holds what decides whether a thread goes on: its values are the same if it does, but not what it leaves.
+    returned: LineSources,
 }
 
-impl<'a> Walk<'_, 'a> {
+impl<'a> LineWalk<'_, 'a> {
     fn end_of(&self, at: usize, end: usize) -> usize {
         let depth = self.lines[at].depth;
         (at + 1..end).find(|&next| self.lines[next].depth <= depth).unwrap_or(end)
     }
 
-    fn block(&mut self, lines: std::ops::Range<usize>, names: &mut Names<'a>, control: Origin) {
+    fn block(&mut self, lines: std::ops::Range<usize>, names: &mut Names<'a>, control: LineSources) {
         let mut at = lines.start;
         while at < lines.end {
             let line = &self.lines[at];
-            let read = |names: &Names<'a>, reads: &[&'a str], control: &Origin| {
+            let read = |names: &Names<'a>, reads: &[&'a str], control: &LineSources| {
                 let mut origin = *control;
                 reads.iter().filter_map(|name| find(names, name)).for_each(|other| origin.join(&other));
                 origin
             };
             match &line.kind {
-                Kind::Assign { targets, is_update, is_element, reads } => {
+                LineKind::Assign { targets, is_update, is_element, reads } => {
                     let mut origin = read(names, reads, &control);
                     origin.join(&self.left);
                     if *is_element {
@@ -186,12 +192,12 @@ impl<'a> Walk<'_, 'a> {
                     }
                     at += 1;
                 }
-                Kind::Leave { is_of_loop } => {
+                LineKind::Leave { is_of_loop } => {
                     let left = if *is_of_loop { &mut self.left } else { &mut self.returned };
                     left.join(&control);
                     at += 1;
                 }
-                Kind::Loop { counter, reads, .. } => {
+                LineKind::Loop { counter, reads, .. } => {
                     let end = self.end_of(at, lines.end);
                     let left = self.left;
                     // Each loop counts anew, whatever the name counted before.
@@ -212,17 +218,17 @@ impl<'a> Walk<'_, 'a> {
                             break;
                         }
                     }
-                    // Where it is left is of no matter behind it.
+                    // Where the name is left is of no matter behind it.
                     self.left = left;
                     at = end;
                 }
-                Kind::Branch { .. } => {
+                LineKind::Branch { .. } => {
                     let before = names.clone();
                     let mut merged: Names<'a> = Vec::new();
                     let mut tested = control;
                     let mut has_else = false;
                     while at < lines.end {
-                        let Kind::Branch { reads, is_else, .. } = &self.lines[at].kind else { break };
+                        let LineKind::Branch { reads, is_else, .. } = &self.lines[at].kind else { break };
                         let end = self.end_of(at, lines.end);
                         tested = read(&before, reads, &tested);
                         tested.add_line(at);
@@ -234,12 +240,12 @@ impl<'a> Walk<'_, 'a> {
                         }
                         at = end;
                         let goes_on =
-                            at < lines.end && matches!(self.lines[at].kind, Kind::Branch { follows: true, .. });
+                            at < lines.end && matches!(self.lines[at].kind, LineKind::Branch { follows: true, .. });
                         if !goes_on {
                             break;
                         }
                     }
-                    // What one arm assigns depends on the test if another is taken, too.
+                    // An assignment in one arm depends on the test even if another arm is taken.
                     for (name, origin) in &mut merged {
                         let was = find(&before, name);
                         if was != Some(*origin) {
@@ -256,14 +262,14 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-fn parsed<'a>(line: &'a str) -> Option<Line<'a>> {
+fn parsed<'a>(line: &'a str) -> Option<KernelLine<'a>> {
     let text = line.trim_start();
     let depth = line.len() - text.len();
     if text.is_empty() || text.starts_with('#') {
         return None;
     }
     let reads = |code: &'a str| names_of(code).collect::<Vec<&str>>();
-    let branch = |code: &'a str, follows, is_else| Kind::Branch {
+    let branch = |code: &'a str, follows, is_else| LineKind::Branch {
         test: code.trim_end_matches(':'),
         reads: reads(code),
         follows,
@@ -271,9 +277,9 @@ fn parsed<'a>(line: &'a str) -> Option<Line<'a>> {
     };
     let kind = if let Some(rest) = text.strip_prefix("for ") {
         let (counter, over) = rest.split_once(" in ").unwrap_or((rest, ""));
-        Kind::Loop { counter: Some(counter), over: over.trim_end_matches(':'), reads: reads(over) }
+        LineKind::Loop { counter: Some(counter), over: over.trim_end_matches(':'), reads: reads(over) }
     } else if let Some(test) = text.strip_prefix("while ") {
-        Kind::Loop { counter: None, over: "", reads: reads(test) }
+        LineKind::Loop { counter: None, over: "", reads: reads(test) }
     } else if let Some(test) = text.strip_prefix("if ") {
         branch(test, false, false)
     } else if let Some(test) = text.strip_prefix("elif ") {
@@ -281,7 +287,7 @@ fn parsed<'a>(line: &'a str) -> Option<Line<'a>> {
     } else if text.starts_with("else:") {
         branch("", true, true)
     } else if matches!(text, "break" | "continue" | "return") {
-        Kind::Leave { is_of_loop: text != "return" }
+        LineKind::Leave { is_of_loop: text != "return" }
     } else if let Some((left, value)) = text.split_once("= ").filter(|(left, _)| !left.contains('(')) {
         let is_update = !left.ends_with(' ') || left.trim_end().ends_with(['+', '-', '*', '/', '|', '&', '^', '%']);
         let targets = left.trim_end_matches([' ', '+', '-', '*', '/', '|', '&', '^', '%']);
@@ -291,17 +297,17 @@ fn parsed<'a>(line: &'a str) -> Option<Line<'a>> {
             let names: Vec<&str> = names_of(targets).collect();
             read.extend(&names[1.min(names.len())..]);
             let target = names.first().copied().into_iter().collect();
-            Kind::Assign { targets: target, is_update: true, is_element, reads: read }
+            LineKind::Assign { targets: target, is_update: true, is_element, reads: read }
         } else {
-            Kind::Assign { targets: targets.split(", ").collect(), is_update, is_element, reads: read }
+            LineKind::Assign { targets: targets.split(", ").collect(), is_update, is_element, reads: read }
         }
     } else {
         // A call that writes to its first argument.
         let names = reads(text);
         let (target, read) = names.split_first()?;
-        Kind::Assign { targets: vec![target], is_update: true, is_element: true, reads: read.to_vec() }
+        LineKind::Assign { targets: vec![target], is_update: true, is_element: true, reads: read.to_vec() }
     };
-    Some(Line { text, depth, kind })
+    Some(KernelLine { text, depth, kind })
 }
 
 #[cfg(test)]
@@ -311,7 +317,7 @@ mod tests {
     fn check(text: &str, name: &str, params: &[&str], counts: [usize; 3]) {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let all = ["x", "y", "z"];
-        let flow = Dataflow::of(&lines, &all);
+        let flow = NameDataflow::of(&lines, &all);
         let origin = flow.origin(name).unwrap_or_else(|| panic!("{name} is assigned"));
         let found: Vec<&str> = (0..3).filter(|at| origin.params >> at & 1 == 1).map(|at| all[at]).collect();
         let way = flow.way(&origin);

@@ -26,12 +26,12 @@ pub(in crate::generate) fn laid_out(sentences: &[String], length: usize) -> Vec<
     lines
 }
 
-/// Whether a text is several parts, which brackets have to hold together in another.
+/// Returns true if a text is several parts, which brackets have to hold together in another.
 pub(in crate::generate) fn has_parts(text: &str) -> bool {
     clauses(text).len() > 1
 }
 
-/// Whether brackets hold clauses, and not a formula.
+/// Returns true if brackets hold clauses, and not a formula.
 fn has_lists_in_brackets(text: &str) -> bool {
     let mut opening = outside(text).filter(|&(_, c)| c == '(');
     opening.any(|(at, _)| {
@@ -42,14 +42,14 @@ fn has_lists_in_brackets(text: &str) -> bool {
 
 /// A sentence or a part of one, without its end, and its own parts.
 #[derive(PartialEq, Eq, Debug)]
-struct Item {
+struct SentenceItem {
     text: String,
-    parts: Vec<Item>,
+    parts: Vec<SentenceItem>,
 }
 
-impl Item {
-    fn new(text: &str, parts: Vec<Item>) -> Item {
-        Item { text: capitalised(text), parts }
+impl SentenceItem {
+    fn new(text: &str, parts: Vec<SentenceItem>) -> SentenceItem {
+        SentenceItem { text: capitalised(text), parts }
     }
 
     fn write(&self, depth: usize, length: usize, lines: &mut Vec<String>) {
@@ -62,18 +62,18 @@ impl Item {
     }
 }
 
-/// What a text is a list of.
-fn items(text: &str) -> Vec<Item> {
+/// Returns what a text is a list of.
+fn items(text: &str) -> Vec<SentenceItem> {
     let text = text.trim_end_matches(['.', ';']);
     // Two places, but one statement.
     if text.starts_with("Inside the grid ") {
-        return vec![Item::new(text, Vec::new())];
+        return vec![SentenceItem::new(text, Vec::new())];
     }
     if let Some((head, rest)) = head(text) {
         let parts = items(rest);
         return match parts.len() > 1 || parts.iter().any(|part| !part.parts.is_empty()) {
-            true => vec![Item::new(head, parts)],
-            false => vec![Item::new(text, Vec::new())],
+            true => vec![SentenceItem::new(head, parts)],
+            false => vec![SentenceItem::new(text, Vec::new())],
         };
     }
     let clauses = clauses(text);
@@ -86,27 +86,27 @@ fn items(text: &str) -> Vec<Item> {
 
 /// A clause: what stands in brackets at its end are parts of what is before, and what is done in one case of several is
 /// a part of that case.
-fn clause(text: &str, is_case: bool) -> Vec<Item> {
+fn clause(text: &str, is_case: bool) -> Vec<SentenceItem> {
     let text = text.strip_prefix("and ").unwrap_or(text);
     if let Some((lead, done)) = case(text)
         && (is_case || in_brackets(done).is_some_and(|(before, _)| before.is_empty()))
     {
-        return vec![Item::new(lead, items(done))];
+        return vec![SentenceItem::new(lead, items(done))];
     }
     let Some((before, inner)) = in_brackets(text) else {
         // A list of its own, in the brackets that this has been in.
         return match head(text) {
             Some(_) => items(text),
-            None => vec![Item::new(text, Vec::new())],
+            None => vec![SentenceItem::new(text, Vec::new())],
         };
     };
     match before.trim_end_matches([' ', ',']) {
         "" => items(inner),
-        head => vec![Item::new(head, items(inner))],
+        head => vec![SentenceItem::new(head, items(inner))],
     }
 }
 
-/// What stands before the brackets that end a clause, and what in them, if that is a list.
+/// Returns what stands before the brackets that end a clause, and what in them, if that is a list.
 fn in_brackets(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0;
     let brackets: Vec<(usize, char)> = outside(text).filter(|(_, c)| matches!(c, '(' | ')')).collect();
@@ -130,7 +130,7 @@ fn case(text: &str) -> Option<(&str, &str)> {
     Some((&text[.."elsewhere".len()], done.trim_start_matches(", ")))
 }
 
-/// Whether a clause is a case that others are before.
+/// Returns true if a clause is a case that others are before.
 fn goes_on(clause: &str) -> bool {
     ["else where ", "elsewhere "].iter().any(|lead| clause.starts_with(lead))
 }
@@ -147,7 +147,7 @@ pub(super) fn in_clause(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// What a list is of, and the list: behind a colon, or in a function.
+/// Returns what a list is of, and the list: behind a colon, or in a function.
 pub(super) fn head(text: &str) -> Option<(&str, &str)> {
     if case(text).is_some() {
         return None;

@@ -20,8 +20,8 @@ pub(super) use summary::{read_in_loops, read_in_tests, summary};
 pub(super) use verb::with_one_verb;
 
 use super::program::Category;
-use choice::{Choice, Chosen};
-use dataflow::Dataflow;
+use choice::{ChosenDocstring, SentenceChoice};
+use dataflow::NameDataflow;
 use names::KnownNames;
 use polyloom::Random;
 
@@ -39,22 +39,22 @@ const LONGEST_OUTLINE: usize = 1200;
 const LONG_SENTENCE: usize = 300;
 
 /// A sentence of the docstring.
-pub(super) struct Sentence {
+pub(super) struct DocSentence {
     pub(super) text: String,
-    /// Whether it says how something is computed on the way, and not what the kernel leaves.
+    /// True if it says how something is computed on the way, and not what the kernel leaves.
     pub(super) is_detail: bool,
-    /// Whether a comment says it, too.
+    /// True if a comment says it, too.
     pub(super) is_comment: bool,
 }
 
-/// What a function before the kernel does: its variables one after the other, and what it gives.
+/// Describes what a function before the kernel does: its variables one after the other, and what it gives.
 pub(super) struct FunctionSummary {
     pub(super) steps: Vec<String>,
     pub(super) results: Vec<String>,
 }
 
 impl FunctionSummary {
-    /// Of a function of assignments, from its lines.
+    /// Makes the docstring of a function of assignments from its lines.
     pub(super) fn of_lines(lines: &[String]) -> FunctionSummary {
         let mut summary = FunctionSummary { steps: Vec::new(), results: Vec::new() };
         let mut known: Vec<&str> = Vec::new();
@@ -86,10 +86,10 @@ impl FunctionSummary {
     }
 }
 
-/// What a docstring is about.
-pub(super) struct Subject<'a> {
+/// Describes what a docstring is about.
+pub(super) struct DocSubject<'a> {
     pub(super) category: Category,
-    pub(super) inputs: &'a [Given<'a>],
+    pub(super) inputs: &'a [ReadParameter<'a>],
     pub(super) outputs: &'a [&'a str],
     /// Names that the code has for what a sentence need not introduce.
     pub(super) indices: &'a [String],
@@ -97,13 +97,13 @@ pub(super) struct Subject<'a> {
 }
 
 /// A parameter that a kernel reads.
-pub(super) struct Given<'a> {
+pub(super) struct ReadParameter<'a> {
     pub(super) name: &'a str,
     pub(super) rank: usize,
     pub(super) is_struct: bool,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> DocSubject<'a> {
     fn known(&self) -> KnownNames<'a> {
         let inputs = self.inputs.iter().map(|given| given.name);
         let indices = self.indices.iter().map(String::as_str);
@@ -119,24 +119,24 @@ impl<'a> Subject<'a> {
         loops.filter_map(|line| line.split_whitespace().nth(1)).collect()
     }
 
-    fn dataflow(&self) -> Dataflow<'a> {
+    fn dataflow(&self) -> NameDataflow<'a> {
         let inputs: Vec<&str> = self.inputs.iter().map(|given| given.name).collect();
-        Dataflow::of(self.lines, &inputs)
+        NameDataflow::of(self.lines, &inputs)
     }
 }
 
 /// The docstring's first line, and the sentences that follow it.
 pub(super) fn body(
     random: &mut Random,
-    subject: &Subject<'_>,
+    subject: &DocSubject<'_>,
     summary: Option<String>,
-    sentences: &[Sentence],
+    sentences: &[DocSentence],
 ) -> (Option<String>, Vec<String>) {
-    let sentences: &[Sentence] = &aside::settled(subject, sentences);
+    let sentences: &[DocSentence] = &aside::settled(subject, sentences);
     let total = sentences.iter().map(|sentence| sentence.text.len() + 1).sum::<usize>();
     let is_brief = total > LONGEST || total > LONG && random.one_in(2);
     let first = summary.clone().filter(|line| line.len() <= summary::LONGEST + 6).unwrap_or_default();
-    let choice = Choice::new(subject, sentences);
+    let choice = SentenceChoice::new(subject, sentences);
     let mut chosen = match subject.category {
         Category::Composite => choice.of_skeleton(&first, is_brief),
         _ => choice.of_steps(is_brief),
@@ -145,13 +145,13 @@ pub(super) fn body(
     let short = shortened::shortened(subject, sentences);
     let mut sentences = sentences;
     if subject.category != Category::Composite && !choice.describes_all(&chosen.told) && !short.is_empty() {
-        chosen = Choice::new(subject, &short).of_steps(is_brief);
+        chosen = SentenceChoice::new(subject, &short).of_steps(is_brief);
         sentences = &short;
     }
-    let Chosen { leads, told, tails } = chosen;
+    let ChosenDocstring { leads, told, tails } = chosen;
     let kept: Vec<&str> =
         sentences.iter().zip(&told).filter(|(_, told)| **told).map(|(s, _)| s.text.as_str()).collect();
-    // Of one result the whole docstring is what it is.
+    // The whole docstring of one result says what that is.
     if let [one] = kept[..]
         && summary.is_none()
         && sentences.len() == 1

@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-/// What a sentence says of which names.
-pub(in crate::generate) struct Mentions<'a> {
+/// Describes what a sentence says of which names.
+pub(in crate::generate) struct NameMentions<'a> {
     /// The names of the code in backticks, in order, each with whether it may be new there.
     names: SmallVec<[(&'a str, bool); 12]>,
     /// Those that stand alone and are said to be something.
@@ -12,16 +12,16 @@ pub(in crate::generate) struct Mentions<'a> {
     pub(super) changed: SmallVec<[&'a str; 4]>,
     /// Those that start as something.
     pub(super) started: SmallVec<[&'a str; 2]>,
-    /// Whether it is about a function, and not about the kernel.
+    /// True if it is about a function, and not about the kernel.
     pub(super) is_of_function: bool,
-    /// Whether it says what a field of a struct becomes.
+    /// True if it says what a field of a struct becomes.
     pub(super) is_field_update: bool,
 }
 
-impl<'a> Mentions<'a> {
-    pub(in crate::generate) fn of(sentence: &'a str) -> Mentions<'a> {
+impl<'a> NameMentions<'a> {
+    pub(in crate::generate) fn of(sentence: &'a str) -> NameMentions<'a> {
         let is_of_function = is_of_function(sentence);
-        let mut mentions = Mentions {
+        let mut mentions = NameMentions {
             names: SmallVec::new(),
             introduced: SmallVec::new(),
             changed: SmallVec::new(),
@@ -76,8 +76,9 @@ impl<'a> KnownNames<'a> {
         KnownNames(names.collect())
     }
 
-    /// Whether a sentence uses names alone that are known, or that it introduces, which are known from there on.
-    pub(in crate::generate) fn take_in(&mut self, sentence: &Mentions<'a>) -> bool {
+    /// Returns true if a sentence uses names alone that are known, or that it introduces, which are known from there
+    /// on.
+    pub(in crate::generate) fn take_in(&mut self, sentence: &NameMentions<'a>) -> bool {
         let before = self.0.len();
         for &(name, is_introduced) in &sentence.names {
             if self.0.contains(&name) {
@@ -89,7 +90,7 @@ impl<'a> KnownNames<'a> {
             }
             self.0.push(name);
         }
-        // What a function calls its own the kernel does not know.
+        // A kernel does not know the names inside a function.
         if sentence.is_of_function {
             self.0.truncate(before);
         }
@@ -107,14 +108,14 @@ impl<'a> KnownNames<'a> {
     }
 }
 
-/// Whether a sentence is about a function, and not about the kernel.
+/// Returns true if a sentence is about a function, and not about the kernel.
 fn is_of_function(sentence: &str) -> bool {
     let inner = sentence.strip_prefix("In `").or_else(|| sentence.strip_prefix('`'));
     let call = inner.and_then(|rest| rest.split_once('`'));
     call.is_some_and(|(call, rest)| call.ends_with(')') && (rest.starts_with(", ") || rest.starts_with(" gives ")))
 }
 
-/// Whether a sentence says what a field of a struct becomes, or is.
+/// Returns true if a sentence says what a field of a struct becomes, or is.
 fn is_field_update(sentence: &str) -> bool {
     let field = sentence.strip_prefix('`').and_then(|rest| rest.split_once('`'));
     let says = |rest: &str| [" becomes ", " is "].iter().any(|verb| rest.starts_with(verb));
@@ -138,7 +139,7 @@ fn changed(sentence: &str) -> impl Iterator<Item = &str> {
     ];
     spans(sentence).filter_map(move |(at, span)| {
         let (lead, rest) = (&sentence[..at - 1], &sentence[at + span.len() + 1..]);
-        // What is changed on its way to another place stays what it is.
+        // A value that is changed on its way to another place stays what it is.
         let is_copied = lead.ends_with("ach element of ") && rest.contains(", in `");
         let keeps = lead.ends_with(" as ") && sentence.contains("eep ");
         let clause = lead.rsplit([';', ':']).next().unwrap_or(lead);
@@ -152,7 +153,7 @@ fn changed(sentence: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a name between these is said to be something.
+/// Returns true if a name between these is said to be something.
 fn introduces(lead: &str, rest: &str) -> bool {
     const ANYWHERE: [&str; 2] = [" starts as ", " being "];
     const AFTER: [&str; 7] = [" is ", " are ", " starts ", " adds up ", " counts ", " gives ", " keeps "];
@@ -169,7 +170,7 @@ fn introduces(lead: &str, rest: &str) -> bool {
     begins && (lists || AFTER.iter().any(|word| rest.starts_with(word)))
 }
 
-/// What stands in backticks, and where.
+/// Returns what stands in backticks, and where.
 pub(super) fn spans(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split('`').enumerate().filter_map(move |(number, part)| {
@@ -209,7 +210,7 @@ mod tests {
     fn names_have_to_be_introduced() {
         let check = |sentences: &[&str]| {
             let mut known = KnownNames::new(["x", "gain"].into_iter());
-            sentences.iter().map(|sentence| known.take_in(&Mentions::of(sentence))).collect::<Vec<bool>>()
+            sentences.iter().map(|sentence| known.take_in(&NameMentions::of(sentence))).collect::<Vec<bool>>()
         };
         assert_eq!(check(&["`out` is the sum of `x` and `gain`."]), [true]);
         assert_eq!(check(&["Let `a` be `x * gain`.", "`out` is the sine of `a + x.y`."]), [true, true]);

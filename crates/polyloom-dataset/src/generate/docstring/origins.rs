@@ -1,16 +1,16 @@
 //! Sentences about what values are computed from, where there is no room for how.
 
-use super::dataflow::{Dataflow, Origin, Way};
+use super::dataflow::{LineSources, NameDataflow, ValueDerivation};
 use super::names::names_of;
-use super::{Subject, list};
+use super::{DocSubject, list};
 use crate::generate::words::without_package;
 
 /// The most sentences of this kind.
 const MOST: usize = 3;
 
-/// What each name is computed from, of those that are computed from parameters.
-pub(super) fn computed_from(subject: &Subject<'_>, flow: &Dataflow<'_>, names: &[&str]) -> Vec<String> {
-    let mut groups: Vec<(Origin, Vec<&str>)> = Vec::new();
+/// Returns what each name is computed from, of those that are computed from parameters.
+pub(super) fn computed_from(subject: &DocSubject<'_>, flow: &NameDataflow<'_>, names: &[&str]) -> Vec<String> {
+    let mut groups: Vec<(LineSources, Vec<&str>)> = Vec::new();
     for &name in names {
         let Some(origin) = flow.origin(name).filter(|origin| origin.params != 0) else { continue };
         match groups.iter_mut().find(|(known, _)| known.params == origin.params) {
@@ -22,11 +22,11 @@ pub(super) fn computed_from(subject: &Subject<'_>, flow: &Dataflow<'_>, names: &
         }
     }
     if groups.len() > MOST {
-        let mut all = Origin::default();
+        let mut all = LineSources::default();
         groups.iter().for_each(|(origin, _)| all.join(origin));
         groups = vec![(all, groups.into_iter().flat_map(|(_, names)| names).collect())];
     }
-    let sentence = |(origin, names): &(Origin, Vec<&str>)| {
+    let sentence = |(origin, names): &(LineSources, Vec<&str>)| {
         let given = subject.inputs.iter().map(|given| given.name);
         let sources: Vec<&str> = given
             .enumerate()
@@ -44,8 +44,8 @@ pub(super) fn computed_from(subject: &Subject<'_>, flow: &Dataflow<'_>, names: &
     groups.iter().map(sentence).collect()
 }
 
-/// How many steps there are, how often the loops go round, and what the first branch tests.
-fn told(subject: &Subject<'_>, way: &Way<'_>, n_names: usize) -> String {
+/// Returns the number of steps there are, how often the loops go round, and what the first branch tests.
+fn told(subject: &DocSubject<'_>, way: &ValueDerivation<'_>, n_names: usize) -> String {
     let rounds: Option<Vec<String>> = way.loops.iter().map(|over| rounds(subject, over)).collect();
     let loops = match (way.loops.len(), rounds.as_deref()) {
         (0, _) => None,
@@ -73,8 +73,8 @@ fn told(subject: &Subject<'_>, way: &Way<'_>, n_names: usize) -> String {
     }
 }
 
-/// How often a loop goes round unless it is left, if its bounds are numbers or a parameter.
-fn rounds(subject: &Subject<'_>, over: &str) -> Option<String> {
+/// Returns the number of times a loop goes round unless it is left, if its bounds are numbers or a parameter.
+fn rounds(subject: &DocSubject<'_>, over: &str) -> Option<String> {
     let args = over.strip_prefix("range(")?.strip_suffix(')')?;
     if subject.inputs.iter().any(|given| given.name == args) {
         return Some(format!("`{args}`"));
@@ -90,8 +90,13 @@ fn rounds(subject: &Subject<'_>, over: &str) -> Option<String> {
     (n > 1).then(|| n.to_string())
 }
 
-/// Which of the values each of these parameters has a say in first.
-pub(super) fn entering(subject: &Subject<'_>, flow: &Dataflow<'_>, params: &[&str], among: &[&str]) -> Vec<String> {
+/// Returns which of the values each of these parameters has a say in first.
+pub(super) fn entering(
+    subject: &DocSubject<'_>,
+    flow: &NameDataflow<'_>,
+    params: &[&str],
+    among: &[&str],
+) -> Vec<String> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for &param in params {
         let Some(number) = subject.inputs.iter().position(|given| given.name == param) else { continue };
@@ -115,13 +120,13 @@ pub(super) fn entering(subject: &Subject<'_>, flow: &Dataflow<'_>, params: &[&st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::docstring::Given;
+    use crate::generate::docstring::ReadParameter;
     use crate::generate::program::Category;
 
     #[test]
     fn loops_are_counted() {
-        let inputs = [Given { name: "n", rank: 0, is_struct: false }];
-        let subject = Subject { category: Category::Loop, inputs: &inputs, outputs: &[], indices: &[], lines: &[] };
+        let inputs = [ReadParameter { name: "n", rank: 0, is_struct: false }];
+        let subject = DocSubject { category: Category::Loop, inputs: &inputs, outputs: &[], indices: &[], lines: &[] };
         let check =
             |over: &str, expected: Option<&str>| assert_eq!(rounds(&subject, over).as_deref(), expected, "{over}");
         check("range(4)", Some("4"));

@@ -1,28 +1,28 @@
 //! Loops whose sentence is too long for a docstring: what they compute on the way is counted, and the rest is told.
 
-use super::dataflow::{Dataflow, Origin};
+use super::dataflow::{LineSources, NameDataflow};
 use super::layout::clauses;
-use super::names::{Mentions, names_of, spans};
-use super::{LONGEST_OUTLINE, Sentence, Subject, list};
+use super::names::{NameMentions, names_of, spans};
+use super::{DocSentence, DocSubject, LONGEST_OUTLINE, list};
 
 /// The sentences, those that are too long shortened; none if there are no such sentences.
-pub(super) fn shortened(subject: &Subject<'_>, sentences: &[Sentence]) -> Vec<Sentence> {
-    let is_long = |sentence: &Sentence| !sentence.is_detail && sentence.text.len() > LONGEST_OUTLINE;
+pub(super) fn shortened(subject: &DocSubject<'_>, sentences: &[DocSentence]) -> Vec<DocSentence> {
+    let is_long = |sentence: &DocSentence| !sentence.is_detail && sentence.text.len() > LONGEST_OUTLINE;
     if !sentences.iter().any(is_long) {
         return Vec::new();
     }
     let flow = subject.dataflow();
-    let text = |sentence: &Sentence| match is_long(sentence) {
+    let text = |sentence: &DocSentence| match is_long(sentence) {
         true => shorter(subject, &flow, &sentence.text).unwrap_or_else(|| sentence.text.clone()),
         false => sentence.text.clone(),
     };
     let all = sentences.iter();
-    all.map(|s| Sentence { text: text(s), is_detail: s.is_detail, is_comment: s.is_comment }).collect()
+    all.map(|s| DocSentence { text: text(s), is_detail: s.is_detail, is_comment: s.is_comment }).collect()
 }
 
-fn shorter(subject: &Subject<'_>, flow: &Dataflow<'_>, text: &str) -> Option<String> {
+fn shorter(subject: &DocSubject<'_>, flow: &NameDataflow<'_>, text: &str) -> Option<String> {
     let (head, rest) = text.strip_suffix('.')?.split_once(": ").filter(|(head, _)| head.starts_with("For each "))?;
-    // Of what stands in brackets, or in code, no part can be left out.
+    // Text in brackets, or in code, has no part that can be left out.
     if rest.contains([':']) || rest.contains("; (") {
         return None;
     }
@@ -46,18 +46,18 @@ fn shorter(subject: &Subject<'_>, flow: &Dataflow<'_>, text: &str) -> Option<Str
     Some(format!("{head}: {}.", parts.join("; ")))
 }
 
-/// What a clause gives a name to, if it does no more.
+/// Returns what a clause gives a name to, if it does no more.
 fn defined(clause: &str) -> Option<&str> {
     let rest = clause.strip_prefix("let `").or_else(|| clause.strip_prefix('`'))?;
     let (name, what) = rest.split_once('`')?;
     let is_definition =
         [" be ", " is "].iter().any(|verb| what.starts_with(verb)) && !what.starts_with(" is multiplied");
-    let mentions = Mentions::of(clause);
+    let mentions = NameMentions::of(clause);
     (is_definition && mentions.changed.is_empty() && names_of(name).next() == Some(name)).then_some(name)
 }
 
-fn counted(subject: &Subject<'_>, flow: &Dataflow<'_>, names: &[&str]) -> Option<String> {
-    let mut origin = Origin::default();
+fn counted(subject: &DocSubject<'_>, flow: &NameDataflow<'_>, names: &[&str]) -> Option<String> {
+    let mut origin = LineSources::default();
     for name in names {
         origin.join(&flow.origin(name).filter(|origin| origin.params != 0)?);
     }

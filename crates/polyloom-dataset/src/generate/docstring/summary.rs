@@ -1,8 +1,8 @@
 //! The first line of a docstring, where a kernel has nothing better to say than its category.
 
-use super::dataflow::Dataflow;
+use super::dataflow::NameDataflow;
 use super::names::names_of;
-use super::{Given, Subject, list};
+use super::{DocSubject, ReadParameter, list};
 use crate::generate::program::Category;
 use polyloom::Random;
 
@@ -10,13 +10,13 @@ use polyloom::Random;
 pub(super) const LONGEST: usize = 75;
 
 /// A line that sums up what a kernel does, which calls these functions.
-pub(in crate::generate) fn summary(random: &mut Random, subject: &Subject<'_>, functions: &[&str]) -> String {
-    let Subject { category, inputs, outputs, lines, .. } = *subject;
+pub(in crate::generate) fn summary(random: &mut Random, subject: &DocSubject<'_>, functions: &[&str]) -> String {
+    let DocSubject { category, inputs, outputs, lines, .. } = *subject;
     let has = |texts: &[&str]| lines.iter().any(|line| texts.iter().any(|text| line.contains(text)));
     let names: Vec<&str> = inputs.iter().map(|given| given.name).collect();
     let (ins, outs) = (list(&names), list(outputs));
-    // What a kernel goes along, looks around in or has the fields of are parameters of a kind.
-    let fits = |given: &&Given<'_>| match category {
+    // Rows, neighbourhoods and structs are parameters of a kind.
+    let fits = |given: &&ReadParameter<'_>| match category {
         Category::Struct => given.is_struct,
         Category::Reduction | Category::Scan => given.rank == inputs[0].rank,
         _ => given.rank > 0 || given.is_struct,
@@ -148,8 +148,8 @@ fn with_first(first: &str, names: &[&str]) -> String {
     }
 }
 
-/// Lines of a kernel that branches: they name what its tests are on.
-fn by_tests(subject: &Subject<'_>, outs: &str) -> Vec<String> {
+/// Lines of a kernel that branches, because they name what its tests are on.
+fn by_tests(subject: &DocSubject<'_>, outs: &str) -> Vec<String> {
     let names: Vec<&str> = subject.inputs.iter().map(|given| given.name).collect();
     let tested = tested(subject.lines, &names);
     let others: Vec<&str> = names.iter().copied().filter(|name| !tested.contains(name)).collect();
@@ -173,9 +173,9 @@ pub(in crate::generate) fn tested<'a>(lines: &'a [String], inputs: &[&'a str]) -
         if tests.is_empty() {
             continue;
         }
-        // What a name becomes later the test does not see, but in a loop.
+        // A test does not see later values of a name, unless both stand in a loop.
         let is_in_loop = line.starts_with("        ") || line.trim_start().starts_with("while ");
-        let flow = Dataflow::of(if is_in_loop { lines } else { &lines[..at] }, inputs);
+        let flow = NameDataflow::of(if is_in_loop { lines } else { &lines[..at] }, inputs);
         for (number, given) in inputs.iter().enumerate() {
             let comes_from =
                 |name: &str| name == *given || flow.origin(name).is_some_and(|origin| origin.has_param(number));
@@ -185,7 +185,7 @@ pub(in crate::generate) fn tested<'a>(lines: &'a [String], inputs: &[&'a str]) -
     inputs.iter().copied().zip(found).filter(|(_, found)| *found).map(|(name, _)| name).collect()
 }
 
-/// Those of the inputs that a kernel is called by which tests them: its tests read them.
+/// Those of the inputs that a kernel is called by which tests them, because its tests read them.
 pub(in crate::generate) fn read_in_tests<'a>(lines: &[String], inputs: &[&'a str]) -> Vec<&'a str> {
     let tests: Vec<&str> = lines.iter().flat_map(|line| tests(line)).collect();
     let is_read = |given: &&str| tests.iter().any(|test| names_of(test).any(|name| name == *given));
@@ -230,7 +230,7 @@ fn tests(line: &str) -> Vec<&str> {
     found
 }
 
-/// What stands before the first comma that is in no brackets.
+/// Returns what stands before the first comma that is in no brackets.
 fn first_argument(text: &str) -> &str {
     let mut depth = 0;
     let ends = |c: char| {
@@ -240,9 +240,9 @@ fn first_argument(text: &str) -> &str {
     text.find(ends).map_or(text, |end| &text[..end])
 }
 
-/// Whether calls of these functions have a say in all outputs.
-fn all_call(subject: &Subject<'_>, functions: &[&str]) -> bool {
-    let flow: Dataflow<'_> = subject.dataflow();
+/// Returns true if calls of these functions have a say in all outputs.
+fn all_call(subject: &DocSubject<'_>, functions: &[&str]) -> bool {
+    let flow: NameDataflow<'_> = subject.dataflow();
     let calls = |line: &str| functions.iter().any(|name| line.contains(&format!("{name}(")));
     subject.outputs.iter().all(|output| flow.origin(output).is_some_and(|origin| flow.passes(&origin, calls)))
 }
@@ -266,9 +266,9 @@ mod tests {
         check("a = wp.where(wp.max(b, c) < 1.0, d, e)", &["wp.max(b, c) < 1.0"]);
         check("for k in range(n):", &[]);
         let lines = ["s = x[i] * 2.0", "t = y[i]", "if s > 1.0:", "    t = z", "out[i] = t"].map(str::to_owned);
-        let inputs = ["x", "y", "z"].map(|name| Given { name, rank: 1, is_struct: false });
+        let inputs = ["x", "y", "z"].map(|name| ReadParameter { name, rank: 1, is_struct: false });
         let (outputs, indices) = (["out"], []);
-        let subject = Subject {
+        let subject = DocSubject {
             category: Category::ControlFlow,
             inputs: &inputs,
             outputs: &outputs,

@@ -1,6 +1,6 @@
 //! One form for what names are throughout a docstring: `` let `x` be `` or `` `x` is ``.
 
-/// What stands before a clause.
+/// Holds what stands before a clause.
 const BEGINS: [&str; 6] = [". ", "; ", ": ", "(", ", ", "lsewhere "];
 
 /// Words behind `is` that say what becomes of a name, or how it compares, and not what it is.
@@ -52,7 +52,7 @@ pub(in crate::generate) fn with_one_verb(sentence: &str, states: bool, is_local:
             rest = value;
             continue;
         }
-        // One name at a time: a list may begin with the next.
+        // One name at a time, because a list may begin with the next.
         let end = rest[at + 1..].find('`').map_or(rest.len(), |length| at + length + 2);
         text.push_str(&rest[at..end]);
         rest = &rest[end..];

@@ -1,15 +1,15 @@
 //! Branches.
 
-use crate::generate::domain::Need;
+use crate::generate::domain::OperandNeed;
 use crate::generate::elementwise;
-use crate::generate::expr::Expr;
-use crate::generate::generator::{Generator, capitalised, held_together};
-use crate::generate::program::{Category, Program};
-use crate::generate::range::Range;
+use crate::generate::expr::GeneratedExpr;
+use crate::generate::generator::{KernelGenerator, capitalised, held_together};
+use crate::generate::program::{Category, DatasetProgram};
+use crate::generate::range::NumberRange;
 use polyloom::{Random, Type};
 
 /// A kernel about branches.
-pub(in crate::generate) fn branches(random: Random, difficulty: u8) -> Option<Program> {
+pub(in crate::generate) fn branches(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = elementwise::begin(random, Category::ControlFlow);
     g.parameters(difficulty);
     let size = usize::from(difficulty);
@@ -49,14 +49,14 @@ pub(in crate::generate) fn branches(random: Random, difficulty: u8) -> Option<Pr
     g.finish(Category::ControlFlow)
 }
 
-impl Generator {
+impl KernelGenerator {
     pub(super) fn some_type(&mut self) -> Type {
         let types = self.types();
         self.random.pick(&types)
     }
 
     /// A value that a condition chooses.
-    fn conditional(&mut self, ty: Type, depth: usize) -> Expr {
+    fn conditional(&mut self, ty: Type, depth: usize) -> GeneratedExpr {
         let condition = self.condition(1);
         let condition = self.short(condition);
         let yes = self.variable(ty, depth);
@@ -76,12 +76,12 @@ impl Generator {
             return yes;
         }
         let range = yes.range.or(no.range);
-        Expr::conditional(&condition, &yes, &no, range)
+        GeneratedExpr::conditional(&condition, &yes, &no, range)
     }
 
     /// Threads for which a condition holds leave at once, all but one output unwritten.
     fn early_return(&mut self) {
-        // Of threads that all leave, or all stay, one output would have nothing.
+        // If all threads leave, or all stay, one output would have nothing.
         let Some(condition) = self.condition_of_threads() else { return };
         let types = self.types();
         let ty = types[types.len() - 1];
@@ -96,8 +96,8 @@ impl Generator {
         self.learn(&condition, false);
     }
 
-    /// A condition that holds for some threads, if there is one: it is on what each has of its own.
-    pub(in crate::generate) fn condition_of_threads(&mut self) -> Option<Expr> {
+    /// A condition that holds for some threads, if there is one, because it is on what each has of its own.
+    pub(in crate::generate) fn condition_of_threads(&mut self) -> Option<GeneratedExpr> {
         let is_own = |index: &usize| self.variables[*index].visible && self.variables[*index].text.contains('[');
         let own: Vec<usize> = (0..self.variables.len()).filter(is_own).collect();
         self.only(&own, |g| (0..4).find_map(|_| g.open_condition(1).filter(|condition| g.differs(condition))))
@@ -110,7 +110,7 @@ impl Generator {
             true => self.constant(ty),
             false => {
                 let value = self.variable(ty, 1);
-                let value = self.constrain(value, Need::Moderate);
+                let value = self.constrain(value, OperandNeed::Moderate);
                 if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
             }
         };
@@ -119,7 +119,7 @@ impl Generator {
         let Some(condition) = self.first_condition() else { return };
         let begins = self.mutable(&start, start.range);
         self.variables[begins].is_free = true;
-        // Of a number there is nothing to compute or to ask.
+        // A number alone has nothing to compute or to ask.
         let hidden = if start.uses.is_empty() { vec![begins] } else { Vec::new() };
         self.without(hidden, |g| g.arms(condition, &[begins], n_arms, depth, true));
         let variable = &mut self.variables[begins];
@@ -128,13 +128,13 @@ impl Generator {
     }
 
     /// A condition of the first of some arms, if one is open.
-    fn first_condition(&mut self) -> Option<Expr> {
+    fn first_condition(&mut self) -> Option<GeneratedExpr> {
         let of_threads = if self.random.one_in(2) { self.condition_of_threads() } else { None };
         of_threads.or_else(|| self.open_condition(1))
     }
 
     /// The arms of an `if`. What the targets start with has to be of use: with `needs_start` some arm takes it in.
-    fn arms(&mut self, first: Expr, targets: &[usize], n_arms: usize, depth: usize, needs_start: bool) {
+    fn arms(&mut self, first: GeneratedExpr, targets: &[usize], n_arms: usize, depth: usize, needs_start: bool) {
         let mut cases: Vec<(String, String)> = Vec::new();
         let begin = self.n_lines();
         let with_else = self.random.one_in(2) || n_arms > 1;
@@ -142,7 +142,7 @@ impl Generator {
         let mut last = usize::MAX;
         self.learning(|g| {
             for arm in 0..n_arms {
-                // What earlier tests leave is all that there is to ask.
+                // A test can ask only about values that earlier tests leave.
                 let condition = if arm == 0 { Some(first.clone()) } else { g.inline_open_condition() };
                 let Some(condition) = condition else { break };
                 let keyword = if arm == 0 { "if" } else { "elif" };
@@ -170,8 +170,8 @@ impl Generator {
         self.explain(format!("{}.", capitalised(&told(&cases))));
     }
 
-    /// What one branch does, other than the branch before it, whose first line this is.
-    fn arm_unlike(&mut self, before: usize, body: impl Fn(&mut Generator)) -> String {
+    /// Returns what one branch does, other than the branch before it, whose first line this is.
+    fn arm_unlike(&mut self, before: usize, body: impl Fn(&mut KernelGenerator)) -> String {
         let head = self.n_lines();
         let (so_far, called) = (self.so_far(), self.calls());
         let mut done = self.nested(&body);
@@ -188,7 +188,7 @@ impl Generator {
     }
 
     /// A condition before which no statement can stand, if one is open.
-    pub(super) fn inline_open_condition(&mut self) -> Option<Expr> {
+    pub(super) fn inline_open_condition(&mut self) -> Option<GeneratedExpr> {
         let before = std::mem::replace(&mut self.inline, true);
         let depth = usize::from(self.random.one_in(2));
         let condition = self.open_condition(depth);
@@ -196,7 +196,7 @@ impl Generator {
         condition
     }
 
-    /// What one branch does, which is the only one perhaps.
+    /// Describes one branch, perhaps the only one.
     fn arm(&mut self, targets: &[usize], depth: usize, is_alone: bool) {
         let first = self.variables.len();
         if depth > 0
@@ -221,7 +221,7 @@ impl Generator {
         for &target in targets {
             let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
             let value = self.without(vec![target], |g| g.variable(ty, 1));
-            let value = self.constrain(value, Need::Moderate);
+            let value = self.constrain(value, OperandNeed::Moderate);
             let value = self.fitting(value);
             let (value, falls) = self.with_sign(value);
             let (sign, verb, range) = match falls || self.random.one_in(3) {
@@ -237,7 +237,7 @@ impl Generator {
     }
 
     /// The value without a sign before it, and whether it had one.
-    pub(in crate::generate) fn with_sign(&mut self, value: Expr) -> (Expr, bool) {
+    pub(in crate::generate) fn with_sign(&mut self, value: GeneratedExpr) -> (GeneratedExpr, bool) {
         match value.without_sign() {
             Some(plain) => (plain, true),
             None => (value, false),
@@ -249,7 +249,7 @@ impl Generator {
         let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
         let value = self.variable(ty, 1);
         let value = self.with_unused_from(value, first);
-        let value = self.constrain(value, Need::Moderate);
+        let value = self.constrain(value, OperandNeed::Moderate);
         let value = self.more_than_bare(value);
         let value = self.fitting(value);
         let start = self.variables[target].range;
@@ -258,7 +258,7 @@ impl Generator {
             // A part of it beside what is made of it could be one product.
             0 if self.variables[target].visible && !value.uses.contains(&target) => {
                 self.variables[target].used = true;
-                range = start * Range::of(0.5) + value.range;
+                range = start * NumberRange::of(0.5) + value.range;
                 let (value, is_negative) = self.with_sign(value.clone());
                 let (sign, word) = if is_negative { ("-", "less") } else { ("+", "plus") };
                 let grown = format!("{name} = {} * {name} {sign} {}", self.half(ty), value.within_sum());
@@ -266,7 +266,7 @@ impl Generator {
             }
             _ => (format!("{name} = {}", value.text), format!("`{name}` becomes {}", value.words)),
         };
-        // Of whole numbers there is no half.
+        // Whole numbers have no half.
         if ty == self.whole || text.contains("= 0.5 * ") && ty.as_composite().is_some_and(|c| !c.elem().is_float()) {
             range = value.range;
             self.line(&format!("{name} = {}", value.text));

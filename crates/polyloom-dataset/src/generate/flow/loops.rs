@@ -1,31 +1,32 @@
 //! Loops, and what their rounds do.
 
-use crate::generate::domain::Need;
+use crate::generate::domain::OperandNeed;
 use crate::generate::elementwise;
-use crate::generate::expr::Expr;
-use crate::generate::generator::{Generator, Variable, capitalised, held_together};
-use crate::generate::program::{Category, Program};
-use crate::generate::range::Range;
+use crate::generate::expr::GeneratedExpr;
+use crate::generate::generator::{GeneratedVariable, KernelGenerator, capitalised, held_together};
+use crate::generate::program::{Category, DatasetProgram};
+use crate::generate::range::NumberRange;
 use polyloom::{Op, Random, Type};
 
 /// The most iterations that ranges of accumulators are worked out for.
 const MOST: f64 = 100.0;
 
-/// What a loop counts, by the text of its bounds and in words; of values that the launch decides those that are certain.
-struct Bounds {
+/// Describes what a loop counts, by the text of its bounds and in words; of values that the launch decides those that
+/// are certain.
+struct LoopBounds {
     text: String,
     words: String,
     values: Vec<i32>,
 }
 
 /// A loop's index, and the values that it has.
-struct Counter {
+struct LoopIndex {
     index: usize,
     values: Vec<i32>,
 }
 
 /// A kernel about loops.
-pub(in crate::generate) fn loops(random: Random, difficulty: u8) -> Option<Program> {
+pub(in crate::generate) fn loops(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = elementwise::begin(random, Category::Loop);
     g.parameters(difficulty);
     let size = usize::from(difficulty);
@@ -52,14 +53,14 @@ pub(in crate::generate) fn loops(random: Random, difficulty: u8) -> Option<Progr
     g.finish(Category::Loop)
 }
 
-impl Generator {
+impl KernelGenerator {
     /// Changes a variable in a loop, so that it stays in a range that the loop's length decides.
     fn accumulate(&mut self, target: usize, first: usize) {
         let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
         let value = self.variable(ty, 2);
         let value = self.with_unused_from(value, first);
         let value = self.of_more_than_counts(value);
-        let value = self.constrain(value, Need::Moderate);
+        let value = self.constrain(value, OperandNeed::Moderate);
         let value = self.fitting(value);
         let (mut value, is_negative) = self.with_sign(value);
         // The same in each round is no loop's work.
@@ -108,41 +109,43 @@ impl Generator {
         self.line(&line);
         self.explain(format!("{}.", capitalised(&words)));
         let becomes = &mut self.variables[target].becomes;
-        *becomes = Some(Range::of(becomes.map_or(grows, |before| before.high.min(grows))));
+        *becomes = Some(NumberRange::of(becomes.map_or(grows, |before| before.high.min(grows))));
     }
 
     /// The value as it is in a round: so that no formula gives the sum of all, not a multiple of what is counted.
-    fn at_count(&mut self, value: Expr, counter: &Expr) -> Expr {
+    fn at_count(&mut self, value: GeneratedExpr, counter: &GeneratedExpr) -> GeneratedExpr {
         let (ty, range) = (value.ty, value.range * counter.range);
         if ty == self.whole {
             let value = self.short(value);
-            let product = Expr::binary("*", &value, counter, ty, range);
+            let product = GeneratedExpr::binary("*", &value, counter, ty, range);
             let modulus = self.random.pick(&[7, 11, 13]);
-            let rest = Range::within(f64::from(modulus - 1));
-            return Expr::binary("%", &product, &self.int(modulus), ty, rest);
+            let rest = NumberRange::within(f64::from(modulus - 1));
+            return GeneratedExpr::binary("%", &product, &self.int(modulus), ty, rest);
         }
         if ty == self.real && self.random.one_in(2) {
             let value = self.short(value);
-            let product = Expr::binary("*", &value, counter, ty, range);
+            let product = GeneratedExpr::binary("*", &value, counter, ty, range);
             let wave = self.random.pick(&[Op::Sin, Op::Cos]);
-            return self.named_call(wave, &product, Range::within(1.0));
+            return self.named_call(wave, &product, NumberRange::within(1.0));
         }
         let one = self.number_of(counter.ty, 1.0);
-        let divisor = Expr::binary("+", &one, counter, counter.ty, counter.range.abs() + Range::of(1.0));
+        let divisor = GeneratedExpr::binary("+", &one, counter, counter.ty, counter.range.abs() + NumberRange::of(1.0));
         let value = self.short(value);
-        Expr::binary("/", &value, &divisor, ty, value.range.or(Range::of(0.0)))
+        GeneratedExpr::binary("/", &value, &divisor, ty, value.range.or(NumberRange::of(0.0)))
     }
 
-    /// The value, times something else if it comes from nothing but what loops count: of that alone a formula would do.
-    fn of_more_than_counts(&mut self, value: Expr) -> Expr {
+    /// The value, times something else if it comes from nothing but what loops count, because of that alone a formula
+    /// would do.
+    fn of_more_than_counts(&mut self, value: GeneratedExpr) -> GeneratedExpr {
         let ty = value.ty;
         if !self.only_counts(&value) {
             return value;
         }
         let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
-        let is_number = |variable: &Variable| variable.ty == self.real || variable.ty == self.whole;
-        let fits =
-            |variable: &Variable| variable.visible && is_number(variable) && !variable.counts && !variable.changes;
+        let is_number = |variable: &GeneratedVariable| variable.ty == self.real || variable.ty == self.whole;
+        let fits = |variable: &GeneratedVariable| {
+            variable.visible && is_number(variable) && !variable.counts && !variable.changes
+        };
         let mut others: Vec<usize> = (0..self.variables.len()).filter(|&index| fits(&self.variables[index])).collect();
         others.sort_by_key(|&index| self.variables[index].ty != elem);
         for index in others {
@@ -154,27 +157,27 @@ impl Generator {
                 if elem == self.whole && other.ty != elem { self.as_whole(other) } else { self.cast(other, elem) };
             let (value, other) = (self.short(value), self.short(other));
             let range = value.range * other.range;
-            return Expr::binary("*", &other, &value, ty, range);
+            return GeneratedExpr::binary("*", &other, &value, ty, range);
         }
         value
     }
 
-    /// Whether nothing but what loops count changes the value from round to round, and no wave is made of that.
-    fn keeps_on(&self, value: &Expr) -> bool {
+    /// Returns true if nothing but what loops count changes the value from round to round, and no wave is made of that.
+    fn keeps_on(&self, value: &GeneratedExpr) -> bool {
         let mut moving = value.uses.iter().filter(|&&index| self.variables[index].moves);
         let is_counted = |&index: &usize| self.only_counts_of(&self.variables[index].roots);
         !matches!(value.head, Some(Op::Sin | Op::Cos | Op::Mod)) && moving.all(is_counted)
     }
 
-    /// Whether the value is another in each round of the loop.
-    fn moves(&self, value: &Expr) -> bool {
+    /// Returns true if the value is another in each round of the loop.
+    fn moves(&self, value: &GeneratedExpr) -> bool {
         value.uses.iter().any(|&index| self.variables[index].moves)
     }
 
-    /// What a loop counts, as a factor of this type's values.
-    fn counter_for(&mut self, ty: Type) -> Option<Expr> {
+    /// Returns what a loop counts, as a factor of this type's values.
+    fn counter_for(&mut self, ty: Type) -> Option<GeneratedExpr> {
         let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
-        let counts = |variable: &Variable| {
+        let counts = |variable: &GeneratedVariable| {
             let is_number = variable.ty == Type::I32 || variable.ty == elem;
             variable.visible && variable.counts && is_number && variable.range.size() <= 16.0
         };
@@ -188,8 +191,8 @@ impl Generator {
         let n = 1 + self.random.below(2) * self.random.below(2);
         let mut begun = Vec::new();
         for _ in 0..n {
-            // What has only begun is a number still.
-            let next = self.without(begun.clone(), Generator::accumulator);
+            // A variable that has only begun is a number still.
+            let next = self.without(begun.clone(), KernelGenerator::accumulator);
             begun.push(next);
         }
         begun
@@ -200,24 +203,24 @@ impl Generator {
         let start = match self.random.below(4) {
             0 | 3 => {
                 let value = self.variable(ty, 1);
-                let value = self.constrain(value, Need::Moderate);
+                let value = self.constrain(value, OperandNeed::Moderate);
                 if ty.as_composite().is_some() { self.more_than_bare(value) } else { value }
             }
             1 => self.constant(ty),
             _ => self.zero(ty),
         };
         let step = if ty == self.whole { 128.0 } else { 16.0 };
-        self.mutable(&start, Range::within(step * MOST))
+        self.mutable(&start, NumberRange::within(step * MOST))
     }
 
     /// Zeros of the type.
-    pub(in crate::generate) fn zero(&self, ty: Type) -> Expr {
+    pub(in crate::generate) fn zero(&self, ty: Type) -> GeneratedExpr {
         match ty {
             _ if ty == self.whole => self.int(0),
-            Type::I32 => Expr::int(0),
+            Type::I32 => GeneratedExpr::int(0),
             Type::Scalar(_) => self.number_of(ty, 0.0),
             _ => {
-                let mut zero = Expr::atom(format!("{}()", self.type_name(ty)), ty, Range::of(0.0));
+                let mut zero = GeneratedExpr::atom(format!("{}()", self.type_name(ty)), ty, NumberRange::of(0.0));
                 zero.words = "zero".to_owned();
                 zero
             }
@@ -242,21 +245,21 @@ impl Generator {
             return self.while_loop(targets, depth);
         }
         let name = self.like(&["i", "j", "k", "n", "step", "s", "it"]);
-        let Bounds { text, words, values } = self.bounds_of_loop();
+        let LoopBounds { text, words, values } = self.bounds_of_loop();
         let head = self.n_lines();
         self.line(&format!("for {name} in range({text}):"));
         let given = words.ends_with('`').then(|| text.clone());
         let done = self.nested(|g| {
             let high = values.iter().copied().max().unwrap_or_default();
             let low = values.iter().copied().min().unwrap_or_default();
-            let range = Range::new(low.into(), if given.is_some() { 9.0 } else { high.into() });
+            let range = NumberRange::new(low.into(), if given.is_some() { 9.0 } else { high.into() });
             let index = g.declare_index(&name, Type::I32, range);
-            g.body(targets, depth, Some(&Counter { index, values: values.clone() }));
+            g.body(targets, depth, Some(&LoopIndex { index, values: values.clone() }));
         });
         if self.is_read_from(head + 1, &name) {
             return self.explain(format!("For each `{name}` {words}: {done}."));
         }
-        // What is not read only counts rounds.
+        // A variable that is never read only counts rounds.
         let (count, times) = match given {
             Some(given) => (given.clone(), format!("`{given}` times")),
             None => (values.len().to_string(), format!("{} times", values.len())),
@@ -266,8 +269,8 @@ impl Generator {
         self.explain(format!("{}: {done}.", capitalised(&times)));
     }
 
-    /// What a loop counts from and to.
-    fn bounds_of_loop(&mut self) -> Bounds {
+    /// Returns what a loop counts from and to.
+    fn bounds_of_loop(&mut self) -> LoopBounds {
         let (text, words, values): (String, String, Vec<i32>) = match self.random.below(6) {
             0 | 1 => {
                 let n = self.random.pick(&[2, 3, 4, 5, 6, 8, 10]);
@@ -289,19 +292,20 @@ impl Generator {
                 (name.clone(), format!("below `{name}`"), vec![0, 1])
             }
         };
-        Bounds { text, words, values }
+        LoopBounds { text, words, values }
     }
 
-    /// What a loop does whose index is the variable declared last.
-    fn body(&mut self, targets: &[usize], depth: usize, counter: Option<&Counter>) {
-        // What changes from round to round of a loop around is the same in all rounds of this one.
+    /// Describes a loop whose index is the variable declared last.
+    fn body(&mut self, targets: &[usize], depth: usize, counter: Option<&LoopIndex>) {
+        // A variable that changes in each round of an outer loop is the same in all rounds of this one.
         let last = self.variables.len() - 1;
         let before: Vec<bool> = self.variables.iter().map(|variable| variable.moves).collect();
         for (index, variable) in self.variables.iter_mut().enumerate() {
             variable.moves = index == last || targets.contains(&index);
         }
         // A product with what begins with zero stays there.
-        let zeros = targets.iter().copied().filter(|&target| self.variables[target].start == Range::of(0.0)).collect();
+        let zeros =
+            targets.iter().copied().filter(|&target| self.variables[target].start == NumberRange::of(0.0)).collect();
         self.learning(|g| g.without(zeros, |g| g.statements_of_body(targets, depth, counter)));
         for (variable, moves) in self.variables.iter_mut().zip(before) {
             variable.moves = moves;
@@ -309,7 +313,11 @@ impl Generator {
     }
 
     /// Statements that do not read these variables.
-    pub(in crate::generate) fn without<T>(&mut self, hidden: Vec<usize>, body: impl FnOnce(&mut Generator) -> T) -> T {
+    pub(in crate::generate) fn without<T>(
+        &mut self,
+        hidden: Vec<usize>,
+        body: impl FnOnce(&mut KernelGenerator) -> T,
+    ) -> T {
         let before: Vec<bool> =
             hidden.iter().map(|&index| std::mem::replace(&mut self.variables[index].visible, false)).collect();
         let done = body(self);
@@ -319,9 +327,9 @@ impl Generator {
         done
     }
 
-    fn statements_of_body(&mut self, targets: &[usize], depth: usize, counter: Option<&Counter>) {
+    fn statements_of_body(&mut self, targets: &[usize], depth: usize, counter: Option<&LoopIndex>) {
         let first = self.variables.len();
-        // What is computed before a guard, the guard reads: else it would be for nothing where that holds.
+        // Values computed before a guard are read by the guard; otherwise they would be for nothing where it holds.
         if self.random.one_in(5) {
             // One that holds of what is never reached then holds for ever. A `break` at an index is a shorter loop.
             let goes_on = self.random.below(3) < 2;
@@ -375,7 +383,7 @@ impl Generator {
     }
 
     /// Leaves the round, or the loop, where a condition on what changes in it holds.
-    fn guard(&mut self, goes_on: bool, counter: Option<&Counter>) {
+    fn guard(&mut self, goes_on: bool, counter: Option<&LoopIndex>) {
         let condition = match self.random.one_in(2) {
             true => self.guard_of_value(),
             false => self.inline_condition_of(counter),
@@ -389,7 +397,7 @@ impl Generator {
     }
 
     /// A condition on a value that is computed for it, of which more than the loop's index decides.
-    fn guard_of_value(&mut self) -> Option<Expr> {
+    fn guard_of_value(&mut self) -> Option<GeneratedExpr> {
         let real = self.real;
         let value = self.moving(real, 1)?;
         let is_bounded = matches!(value.head, Some(Op::Clamp | Op::Min | Op::Max));
@@ -400,12 +408,12 @@ impl Generator {
         let limit = self.threshold(&value);
         let sign = self.random.pick(&["<", ">"]);
         let asks = vec![self.ask(sign, &value, &limit)];
-        let test = Expr::binary(sign, &value, &limit, Type::BOOL, Range::new(0.0, 1.0));
-        Some(Expr { asks, ..test }).filter(|test| !self.is_decided(test))
+        let test = GeneratedExpr::binary(sign, &value, &limit, Type::BOOL, NumberRange::new(0.0, 1.0));
+        Some(GeneratedExpr { asks, ..test }).filter(|test| !self.is_decided(test))
     }
 
     /// A value that is another in each round, if one is found.
-    fn moving(&mut self, ty: Type, depth: usize) -> Option<Expr> {
+    fn moving(&mut self, ty: Type, depth: usize) -> Option<GeneratedExpr> {
         for _ in 0..6 {
             let (before, called) = (self.so_far(), self.calls());
             let value = self.computed(ty, depth);
@@ -418,7 +426,7 @@ impl Generator {
         None
     }
 
-    /// Statements of a loop's body: what does not change in it stands before it.
+    /// Statements of a loop's body, so that what does not change in it stands before it.
     pub(in crate::generate) fn moving_statements(&mut self, count: usize) {
         for _ in 0..count {
             let ty = self.some_type();
@@ -428,9 +436,9 @@ impl Generator {
         }
     }
 
-    /// Whether the value comes from nothing but numbers and what loops count: a test of it drops the first rounds or the
-    /// last.
-    fn only_counts(&self, value: &Expr) -> bool {
+    /// Returns true if the value comes from nothing but numbers and what loops count, because a test of it drops the
+    /// first rounds or the last.
+    fn only_counts(&self, value: &GeneratedExpr) -> bool {
         value.uses.is_empty() || self.only_counts_of(&self.roots(value))
     }
 
@@ -458,11 +466,11 @@ impl Generator {
                 let factor = self.pick_number(&[0.5, 0.25, 0.1, 2.0, 1.5, 0.2]);
                 let factor = self.number_of(real, factor.range.low);
                 let range = fraction.range * factor.range;
-                Expr::binary("*", &fraction, &factor, real, range)
+                GeneratedExpr::binary("*", &fraction, &factor, real, range)
             }
             1 => {
                 let one = self.number(1.0);
-                Expr::binary("+", &fraction, &one, real, fraction.range + one.range)
+                GeneratedExpr::binary("+", &fraction, &one, real, fraction.range + one.range)
             }
             _ => fraction,
         };
@@ -470,18 +478,30 @@ impl Generator {
     }
 
     /// A condition on a loop's index now and then: one that holds of some values that it has, and of others not.
-    fn inline_condition_of(&mut self, counter: Option<&Counter>) -> Option<Expr> {
-        if let Some(Counter { index, values }) = counter.filter(|_| self.random.one_in(2)) {
+    fn inline_condition_of(&mut self, counter: Option<&LoopIndex>) -> Option<GeneratedExpr> {
+        if let Some(LoopIndex { index, values }) = counter.filter(|_| self.random.one_in(2)) {
             let modulus = self.random.pick(&[2, 3, 4]);
             let start = self.random.below(modulus as usize) as i32;
             let holds = |wanted: i32| values.iter().filter(|&value| value % modulus == wanted).count();
             let mut all = (0..modulus).map(|at| (start + at) % modulus);
             if let Some(wanted) = all.find(|&wanted| (1..values.len()).contains(&holds(wanted))) {
                 let index = self.read(*index);
-                let rest = Expr::binary("%", &index, &Expr::int(modulus), Type::I32, Range::within(4.0));
-                let asks = vec![self.ask("==", &rest, &Expr::int(wanted))];
-                let test = Expr::binary("==", &rest, &Expr::int(wanted), Type::BOOL, Range::new(0.0, 1.0));
-                let test = Expr { asks, ..test };
+                let rest = GeneratedExpr::binary(
+                    "%",
+                    &index,
+                    &GeneratedExpr::int(modulus),
+                    Type::I32,
+                    NumberRange::within(4.0),
+                );
+                let asks = vec![self.ask("==", &rest, &GeneratedExpr::int(wanted))];
+                let test = GeneratedExpr::binary(
+                    "==",
+                    &rest,
+                    &GeneratedExpr::int(wanted),
+                    Type::BOOL,
+                    NumberRange::new(0.0, 1.0),
+                );
+                let test = GeneratedExpr { asks, ..test };
                 if !self.is_decided(&test) {
                     return Some(test);
                 }
@@ -491,19 +511,19 @@ impl Generator {
     }
 
     /// A condition on what changes in a loop, but not on its index alone.
-    fn changing_condition(&mut self) -> Option<Expr> {
+    fn changing_condition(&mut self) -> Option<GeneratedExpr> {
         self.inline_open_condition().filter(|condition| self.moves(condition) && !self.only_counts(condition))
     }
 
     /// A test that a number which the loop changes is below a limit, which it is to begin with.
-    fn is_below_limit(&mut self, targets: &[usize]) -> Option<Expr> {
+    fn is_below_limit(&mut self, targets: &[usize]) -> Option<GeneratedExpr> {
         let is_number = |&index: &usize| self.variables[index].ty.as_composite().is_none();
         let target = targets.iter().copied().find(is_number)?;
         let start = self.variables[target].start.high;
         let limit = [2, 5, 10, 20, 50].into_iter().find(|&limit| f64::from(limit) > start)?;
         let value = self.read(target);
         let limit = if value.ty == self.whole { self.int(limit) } else { self.number(limit.into()) };
-        Some(Expr::binary("<", &value, &limit, Type::BOOL, Range::new(0.0, 1.0)))
+        Some(GeneratedExpr::binary("<", &value, &limit, Type::BOOL, NumberRange::new(0.0, 1.0)))
     }
 
     /// A `while` that ends: something that it counts, halves or doubles each time.
@@ -527,10 +547,10 @@ impl Generator {
                 let head = self.n_lines();
                 self.line(&format!("while {condition}:"));
                 let done = self.nested(|g| {
-                    let index = g.declare_index(&name, Type::I32, Range::new(0.0, n as f64));
-                    // What goes on to the next iteration must have counted.
+                    let index = g.declare_index(&name, Type::I32, NumberRange::new(0.0, n as f64));
+                    // A value carried to the next iteration must have counted.
                     g.line(&format!("{name} += 1"));
-                    g.body(targets, depth, Some(&Counter { index, values: (1..=n as i32).collect() }));
+                    g.body(targets, depth, Some(&LoopIndex { index, values: (1..=n as i32).collect() }));
                 });
                 if also.is_none() && self.only_rounds(head, &name, &n.to_string()) {
                     return self.explain(format!("{n} times: {done}."));
@@ -543,7 +563,7 @@ impl Generator {
                 let (start, factor, least) = self.shrinking();
                 let n = shrinking(start, factor).take_while(|&size| size > least).count();
                 let (start, factor, least) = (self.number(start), self.number(factor), self.number(least));
-                let (real, range) = (self.real, Range::new(least.range.low, start.range.high));
+                let (real, range) = (self.real, NumberRange::new(least.range.low, start.range.high));
                 let call = self.cast_name(real);
                 let value = if real == Type::F32 { format!("{call}({})", start.text) } else { start.text.clone() };
                 self.line(&format!("{name} = {value}"));
@@ -571,9 +591,9 @@ impl Generator {
                 let powers: Vec<i32> = powers.collect();
                 let n = powers.len();
                 let done = self.nested(|g| {
-                    let index = g.declare_index(&name, Type::I32, Range::new(1.0, f64::from(high * factor)));
+                    let index = g.declare_index(&name, Type::I32, NumberRange::new(1.0, f64::from(high * factor)));
                     g.line(&format!("{name} *= {factor}"));
-                    g.body(targets, depth, Some(&Counter { index, values: powers }));
+                    g.body(targets, depth, Some(&LoopIndex { index, values: powers }));
                 });
                 if self.only_rounds(head, &name, &n.to_string()) {
                     return self.explain(format!("{n} times: {done}."));
@@ -590,8 +610,8 @@ impl Generator {
                 self.line(&format!("while {name} > 0:"));
                 let done = self.nested(|g| {
                     g.line(&format!("{name} -= 1"));
-                    let index = g.declare_index(&name, Type::I32, Range::new(0.0, 9.0));
-                    g.body(targets, depth, Some(&Counter { index, values: vec![1, 0] }));
+                    let index = g.declare_index(&name, Type::I32, NumberRange::new(0.0, 9.0));
+                    g.body(targets, depth, Some(&LoopIndex { index, values: vec![1, 0] }));
                 });
                 if self.only_rounds(head, &name, &given) {
                     return self.explain(format!("`{given}` times: {done}."));
@@ -627,7 +647,7 @@ impl Generator {
     }
 }
 
-/// What shrinks, as it is before each round.
+/// Returns what shrinks, as it is before each round.
 fn shrinking(start: f64, factor: f64) -> impl Iterator<Item = f64> {
     std::iter::successors(Some(start), move |last| Some(last * factor))
 }

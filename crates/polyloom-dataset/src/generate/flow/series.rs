@@ -1,24 +1,24 @@
 //! Loops that come near a number: polynomials, fixed points and series.
 
-use crate::generate::domain::Need;
-use crate::generate::expr::Expr;
-use crate::generate::generator::Generator;
-use crate::generate::program::Extent;
-use crate::generate::range::Range;
+use crate::generate::domain::OperandNeed;
+use crate::generate::expr::GeneratedExpr;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::ProgramExtent;
+use crate::generate::range::NumberRange;
 use polyloom::Type;
 
-impl Generator {
+impl KernelGenerator {
     /// A polynomial by Horner's rule, its coefficients in an array.
     pub(super) fn polynomial(&mut self) {
         let real = self.real;
         let x = self.variable(real, 1);
-        let x = self.constrain(x, Need::Unit);
+        let x = self.constrain(x, OperandNeed::Unit);
         let x = self.name(x);
         let count = 3 + self.random.below(5);
-        let n = Extent::Is(count as u32);
+        let n = ProgramExtent::Is(count as u32);
         let coefs = self.array_like(&["coefs", "poly", "coefficients", "taps"], real, &[n], -1.0, 1.0);
         let zero = self.zero(real);
-        let total = self.mutable_like(&["poly_sum", "horner", "value", "acc"], &zero, Range::within(8.0));
+        let total = self.mutable_like(&["poly_sum", "horner", "value", "acc"], &zero, NumberRange::within(8.0));
         self.take_back_sentence();
         let name = self.variables[total].text.clone();
         let index = self.like(&["k", "n", "m", "term_idx"]);
@@ -42,15 +42,15 @@ impl Generator {
     pub(super) fn fixed_point(&mut self) {
         let real = self.real;
         let a = self.variable(real, 1);
-        let a = self.constrain(a, Need::Positive);
-        let a = self.constrain(a, Need::Finite);
+        let a = self.constrain(a, OperandNeed::Positive);
+        let a = self.constrain(a, OperandNeed::Finite);
         let a = self.name(a);
         let one = self.number(1.0);
         let start = match self.variables[a.uses[0]].parts.is_moved {
             true => a.clone(),
-            false => Expr::binary("+", &a, &one, real, a.range + one.range),
+            false => GeneratedExpr::binary("+", &a, &one, real, a.range + one.range),
         };
-        let guess = self.mutable_like(&["guess", "estimate", "approx"], &start, a.range + Range::new(0.0, 2.0));
+        let guess = self.mutable_like(&["guess", "estimate", "approx"], &start, a.range + NumberRange::new(0.0, 2.0));
         let name = self.variables[guess].text.clone();
         let n = self.random.pick(&[2, 3, 4, 5, 8]);
         let n = match self.random.one_in(3) {
@@ -85,13 +85,13 @@ impl Generator {
     pub(super) fn series(&mut self) {
         let real = self.real;
         let x = self.variable(real, 1);
-        let x = self.constrain(x, Need::Unit);
+        let x = self.constrain(x, OperandNeed::Unit);
         let x = self.name(x);
         let n = self.random.pick(&[3, 4, 5, 6, 8]);
         let index = self.like(&["k", "n", "m", "order"]);
         let (one, zero) = (self.number(1.0), self.zero(real));
-        let term = self.mutable_like(&["term", "power", "part"], &one, Range::within(8.0));
-        let sum = self.mutable_like(&["series", "total", "acc"], &zero, Range::within(8.0));
+        let term = self.mutable_like(&["term", "power", "part"], &one, NumberRange::within(8.0));
+        let sum = self.mutable_like(&["series", "total", "acc"], &zero, NumberRange::within(8.0));
         self.take_back_sentence();
         self.variables[term].is_free = true;
         let total = sum;

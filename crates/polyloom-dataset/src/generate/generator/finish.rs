@@ -1,11 +1,11 @@
-//! The file of a kernel that is written: its name, its docstring, and whether formatters would leave it as it is.
+//! The file of a kernel that is written: its name, its docstring, and whether formatters would leave it is.
 
-use super::{Generator, Parameter};
+use super::{GeneratedParameter, KernelGenerator};
 use crate::generate::difficulty;
-use crate::generate::docstring::{self, Given, Subject};
+use crate::generate::docstring::{self, DocSubject, ReadParameter};
 use crate::generate::hoist;
 use crate::generate::names;
-use crate::generate::program::{Category, Input, Program, Values};
+use crate::generate::program::{Category, DatasetProgram, InputValues, ProgramInput};
 use crate::generate::usage::repeats;
 use crate::generate::words;
 use std::fmt::Write as _;
@@ -16,9 +16,9 @@ const LINE: usize = 88;
 /// The most lines of a file.
 const LONGEST: usize = 150;
 
-impl Generator {
+impl KernelGenerator {
     /// The file, if its lines are no longer than Python's formatters leave them.
-    pub(in crate::generate) fn finish(mut self, category: Category) -> Option<Program> {
+    pub(in crate::generate) fn finish(mut self, category: Category) -> Option<DatasetProgram> {
         let (kind, second) = (self.random.below(6), self.random.one_in(3));
         // What these do they do with the first array.
         let is_of_first = matches!(
@@ -39,7 +39,9 @@ impl Generator {
         let is_of_it = self.lines.last().is_some_and(|line| line.contains(&format!("{subject}[")));
         let verbs = match category {
             // What nothing is written beside is changed itself.
-            Category::Struct if self.params.iter().all(Parameter::is_given) => &["update", "adjust", "advance"],
+            Category::Struct if self.params.iter().all(GeneratedParameter::is_given) => {
+                &["update", "adjust", "advance"]
+            }
             Category::ControlFlow | Category::Loop if controlling.is_empty() => {
                 names::verbs_of(self.outer.filter(|_| is_of_it))
             }
@@ -53,9 +55,9 @@ impl Generator {
 
     /// The arrays that the kernel is given, by name.
     fn arrays(&self) -> Vec<&str> {
-        let is_given = |input: &Input| !matches!(input.values, Values::Zeros) && !input.shape.is_empty();
+        let is_given = |input: &ProgramInput| !matches!(input.values, InputValues::Zeros) && !input.shape.is_empty();
         let given = self.params.iter().filter(|param| param.inputs.iter().all(is_given));
-        given.map(Parameter::name).collect()
+        given.map(GeneratedParameter::name).collect()
     }
 
     /// Those of them that a kernel of branches tests, or that one of loops reads in them.
@@ -70,9 +72,10 @@ impl Generator {
     }
 
     /// The same under a name.
-    pub(in crate::generate) fn finish_as(mut self, name: &str, category: Category) -> Option<Program> {
-        // What a kernel writes comes last.
-        let is_output = |param: &Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
+    pub(in crate::generate) fn finish_as(mut self, name: &str, category: Category) -> Option<DatasetProgram> {
+        // Statements that write come last.
+        let is_output =
+            |param: &GeneratedParameter| param.inputs.iter().all(|input| matches!(input.values, InputValues::Zeros));
         self.params.sort_by_key(is_output);
         self.name_by_use();
         let package = self.package;
@@ -100,7 +103,7 @@ impl Generator {
             source.push_str(line);
             source.push('\n');
         }
-        // What a kernel was meant to be is not always what it has become.
+        // A kernel does not always become what it was meant to be.
         let bodies = self.items.iter().flat_map(|item| item.lines().filter(|line| line.starts_with(' ')));
         let difficulty = difficulty::of_lines(bodies.chain(self.lines.iter().map(String::as_str)))?;
         let fits = !is_idle
@@ -111,14 +114,16 @@ impl Generator {
         let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
         let dim = self.dim;
         let category = category.name().into();
-        fits.then_some(Program { name: name.to_owned(), category, difficulty, source, inputs, dim })
+        fits.then_some(DatasetProgram { name: name.to_owned(), category, difficulty, source, inputs, dim })
     }
 
     fn write_doc(&mut self, category: Category, source: &mut String) {
-        let is_output = |param: &&Parameter| param.inputs.iter().all(|input| matches!(input.values, Values::Zeros));
-        let (outputs, inputs): (Vec<&Parameter>, Vec<&Parameter>) = self.params.iter().partition(is_output);
-        let outputs: Vec<&str> = outputs.into_iter().map(Parameter::name).collect();
-        let inputs: Vec<Given<'_>> = inputs.into_iter().map(Parameter::given).collect();
+        let is_output =
+            |param: &&GeneratedParameter| param.inputs.iter().all(|input| matches!(input.values, InputValues::Zeros));
+        let (outputs, inputs): (Vec<&GeneratedParameter>, Vec<&GeneratedParameter>) =
+            self.params.iter().partition(is_output);
+        let outputs: Vec<&str> = outputs.into_iter().map(GeneratedParameter::name).collect();
+        let inputs: Vec<ReadParameter<'_>> = inputs.into_iter().map(GeneratedParameter::given).collect();
         let elements: Vec<(&str, &str)> = match category {
             Category::Composite => Vec::new(),
             _ => self.variables.iter().filter_map(|variable| variable.element()).collect(),
@@ -133,7 +138,7 @@ impl Generator {
         }
         let given = self.summary.take();
         let subject =
-            Subject { category, inputs: &inputs, outputs: &outputs, indices: &self.indices, lines: &self.lines };
+            DocSubject { category, inputs: &inputs, outputs: &outputs, indices: &self.indices, lines: &self.lines };
         let (line, rest) = docstring::body(&mut self.random, &subject, given, &self.doc);
         let line = line.unwrap_or_else(|| {
             let functions: Vec<&str> = self.items.iter().filter_map(|item| function_of(item)).collect();
@@ -166,19 +171,19 @@ impl Generator {
     }
 }
 
-impl Parameter {
+impl GeneratedParameter {
     pub(super) fn name(&self) -> &str {
         self.text.split(':').next().unwrap_or_default()
     }
 
-    /// Whether it holds something before the kernel runs.
+    /// Returns true if it holds something before the kernel runs.
     fn is_given(&self) -> bool {
-        !self.inputs.iter().any(|input| matches!(input.values, Values::Zeros))
+        !self.inputs.iter().any(|input| matches!(input.values, InputValues::Zeros))
     }
 
-    fn given(&self) -> Given<'_> {
+    fn given(&self) -> ReadParameter<'_> {
         let rank = self.inputs.first().map_or(0, |input| input.shape.len());
-        Given { name: self.name(), rank, is_struct: self.inputs.iter().any(|input| input.name.contains('.')) }
+        ReadParameter { name: self.name(), rank, is_struct: self.inputs.iter().any(|input| input.name.contains('.')) }
     }
 }
 

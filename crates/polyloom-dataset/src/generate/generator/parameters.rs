@@ -1,18 +1,18 @@
 //! The parameters of a kernel that is being written, and its threads.
 
-use super::{Generator, Parameter, name_of};
-use crate::generate::names::Role;
-use crate::generate::program::{Extent, Input, Values};
-use crate::generate::range::Range;
+use super::{GeneratedParameter, KernelGenerator, name_of};
+use crate::generate::names::NameRole;
+use crate::generate::program::{InputValues, ProgramExtent, ProgramInput};
+use crate::generate::range::NumberRange;
 use polyloom::{Composite, Scalar, Type};
 
-impl Generator {
+impl KernelGenerator {
     /// A parameter that is no array.
     pub(in crate::generate) fn scalar(&mut self, ty: Type, low: f64, high: f64) -> usize {
-        let role = if ty.is_float() { Role::Scalar } else { Role::Whole };
+        let role = if ty.is_float() { NameRole::Scalar } else { NameRole::Whole };
         let name = self.names.draw(&mut self.random, role);
-        self.param(&name, ty, Vec::new(), Values::Between { low, high });
-        let index = self.declare(name.clone(), format!("`{name}`"), ty, Range::new(low, high));
+        self.param(&name, ty, Vec::new(), InputValues::Between { low, high });
+        let index = self.declare(name.clone(), format!("`{name}`"), ty, NumberRange::new(low, high));
         self.numbers.push(name);
         self.variables[index].varies = false;
         index
@@ -21,7 +21,7 @@ impl Generator {
     /// The same under one of these names.
     pub(in crate::generate) fn scalar_like(&mut self, names: &[&str], ty: Type, low: f64, high: f64) -> String {
         let name = self.like(names);
-        self.param(&name, ty, Vec::new(), Values::Between { low, high });
+        self.param(&name, ty, Vec::new(), InputValues::Between { low, high });
         name
     }
 
@@ -42,33 +42,39 @@ impl Generator {
         &mut self,
         names: &[&str],
         elem: Type,
-        shape: &[Extent],
+        shape: &[ProgramExtent],
         low: f64,
         high: f64,
     ) -> String {
         let name = self.like(names);
-        self.param(&name, elem, shape.to_vec(), Values::Between { low, high });
+        self.param(&name, elem, shape.to_vec(), InputValues::Between { low, high });
         name
     }
 
     /// An array that the kernel writes, zeros to begin with.
-    pub(in crate::generate) fn zeros_like(&mut self, names: &[&str], elem: Type, shape: &[Extent]) -> String {
+    pub(in crate::generate) fn zeros_like(&mut self, names: &[&str], elem: Type, shape: &[ProgramExtent]) -> String {
         let name = self.like(names);
-        self.param(&name, elem, shape.to_vec(), Values::Zeros);
+        self.param(&name, elem, shape.to_vec(), InputValues::Zeros);
         name
     }
 
     /// A parameter.
-    pub(in crate::generate) fn param(&mut self, name: &str, elem: Type, shape: Vec<Extent>, values: Values) {
+    pub(in crate::generate) fn param(
+        &mut self,
+        name: &str,
+        elem: Type,
+        shape: Vec<ProgramExtent>,
+        values: InputValues,
+    ) {
         let annotation = self.annotation(&self.type_name(elem), shape.len());
         let dtype = name_of(elem);
-        let inputs = vec![Input { name: name.to_owned(), dtype, shape, values }];
-        self.params.push(Parameter { text: format!("{name}: {annotation}"), inputs });
+        let inputs = vec![ProgramInput { name: name.to_owned(), dtype, shape, values }];
+        self.params.push(GeneratedParameter { text: format!("{name}: {annotation}"), inputs });
     }
 
     /// A parameter that is passed as several.
-    pub(in crate::generate) fn param_of(&mut self, name: &str, annotation: &str, inputs: Vec<Input>) {
-        self.params.push(Parameter { text: format!("{name}: {annotation}"), inputs });
+    pub(in crate::generate) fn param_of(&mut self, name: &str, annotation: &str, inputs: Vec<ProgramInput>) {
+        self.params.push(GeneratedParameter { text: format!("{name}: {annotation}"), inputs });
     }
 
     /// The annotation of something with so many axes.
@@ -83,19 +89,19 @@ impl Generator {
 
     /// An array that threads read, an element each: the element is the variable.
     pub(in crate::generate) fn elements(&mut self, elem: Type, low: f64, high: f64) -> usize {
-        let name = self.names.draw(&mut self.random, Role::Array(elem));
+        let name = self.names.draw(&mut self.random, NameRole::Array(elem));
         let stored = self.stored_as(elem, low, high);
         // Quaternions are rotations.
         let (low, high, values) = match elem.as_composite() {
-            Some(Composite::Quaternion { .. }) => (-1.0, 1.0, Values::Unit),
-            _ => (low, high, Values::Between { low, high }),
+            Some(Composite::Quaternion { .. }) => (-1.0, 1.0, InputValues::Unit),
+            _ => (low, high, InputValues::Between { low, high }),
         };
         self.param(&name, stored, self.dim.clone(), values);
         let mut text = format!("{name}[{}]", self.indices.join(", "));
         if stored != elem {
             text = format!("{}({text})", self.cast_name(elem));
         }
-        self.declare(text, format!("`{name}`"), elem, Range::new(low, high))
+        self.declare(text, format!("`{name}`"), elem, NumberRange::new(low, high))
     }
 
     /// The type of an array whose elements are computed with as another.
@@ -117,8 +123,8 @@ impl Generator {
 
     /// An array that threads write, an element each: the text of the element.
     pub(in crate::generate) fn output(&mut self, elem: Type) -> (String, String) {
-        let name = self.names.draw(&mut self.random, Role::Output);
-        self.param(&name, elem, self.dim.clone(), Values::Zeros);
+        let name = self.names.draw(&mut self.random, NameRole::Output);
+        self.param(&name, elem, self.dim.clone(), InputValues::Zeros);
         (format!("{name}[{}]", self.indices.join(", ")), name)
     }
 
@@ -129,7 +135,7 @@ impl Generator {
             2 => self.random.pick(&[&["i", "j"], &["i", "j"], &["row", "col"], &["y", "x"]]),
             _ => self.random.pick(&[&["i", "j", "k"], &["z", "y", "x"]]),
         };
-        self.dim = (0..rank).map(|axis| Extent::Free(axis as u8)).collect();
+        self.dim = (0..rank).map(|axis| ProgramExtent::Free(axis as u8)).collect();
         for name in names {
             self.names.take(name);
         }
@@ -138,7 +144,7 @@ impl Generator {
     }
 
     /// Begins a kernel of one thread for each index along these extents.
-    pub(in crate::generate) fn threads_over(&mut self, extents: &[Extent], names: &[&str]) {
+    pub(in crate::generate) fn threads_over(&mut self, extents: &[ProgramExtent], names: &[&str]) {
         self.dim = extents.to_vec();
         self.indices = names.iter().map(|name| self.like(&[name])).collect();
         let indices = self.indices.join(", ");

@@ -38,7 +38,7 @@ fn fields_of_what_is_written_are_told() {
     for seed in 0..1000 {
         let program = generate(Category::Struct, seed);
         let text = told(&parts(&program.source).0);
-        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+        for input in program.inputs.iter().filter(|input| matches!(input.values, InputValues::Zeros)) {
             assert!(text.contains(&format!("`{}`", input.name)), "{}\n{}", input.name, program.source);
         }
     }
@@ -66,11 +66,11 @@ fn ends_of_bins_are_told() {
         for wrong in ["`atomic_", "of zero and", "adds up of"] {
             assert!(!text.contains(wrong), "{wrong}\n{}", program.source);
         }
-        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+        for input in program.inputs.iter().filter(|input| matches!(input.values, InputValues::Zeros)) {
             let n = match input.shape[..] {
-                [Extent::Is(1)] => continue,
-                [Extent::Is(n)] => format!(" of {n}"),
-                [Extent::Is(n), Extent::Is(m)] => format!(" of {n} by {m}"),
+                [ProgramExtent::Is(1)] => continue,
+                [ProgramExtent::Is(n)] => format!(" of {n}"),
+                [ProgramExtent::Is(n), ProgramExtent::Is(m)] => format!(" of {n} by {m}"),
                 _ => continue,
             };
             assert!(text.contains(&n), "{}{n}\n{}", input.name, program.source);
@@ -246,7 +246,7 @@ fn items_are_sentences() {
             let is_whole = item.starts_with(|c: char| c == '`' || c.is_ascii_uppercase() || c.is_ascii_digit());
             let has_parts = items.get(at + 1).is_some_and(|(next, _)| next > depth);
             assert!(is_whole && item.ends_with(if has_parts { ':' } else { '.' }), "{item}\n{}", program.source);
-            // What is done elsewhere is a part of that.
+            // Work that is done elsewhere is a part of that.
             let is_case = ["Elsewhere", "Else where"].iter().any(|lead| item.starts_with(lead));
             assert!(!is_case || has_parts, "{item}\n{}", program.source);
             let follows = items[..at].iter().rfind(|(before, _)| before <= depth);
@@ -359,8 +359,8 @@ fn helpers_are_called_like_nothing_inside_them() {
     }
 }
 
-/// What a kernel's code and its docstring both have in one order: names with the place where each is given a value that
-/// stays, and loops.
+/// Returns what a kernel's code and its docstring both have in one order: names with the place where each is given a
+/// value that stays, and loops.
 fn in_order<'a>(found: impl Iterator<Item = (usize, &'a str)>) -> Vec<&'a str> {
     let all: Vec<(usize, &str)> = found.collect();
     let is_single = |name: &str| all.iter().filter(|(_, other)| *other == name).count() == 1;
@@ -421,7 +421,7 @@ fn conversions_of_results_are_told() {
     for program in kernels(300) {
         let (doc, code) = parts(&program.source);
         let text = told(&doc);
-        for input in program.inputs.iter().filter(|input| matches!(input.values, Values::Zeros)) {
+        for input in program.inputs.iter().filter(|input| matches!(input.values, InputValues::Zeros)) {
             let is_narrow = ["float16", "bfloat16", "int8", "uint8", "int16", "uint16"].contains(&input.dtype.as_str());
             let mut lines = statements(&code).filter(|line| line.starts_with(&format!("{}[", input.name)));
             let converts = lines.any(|line| {

@@ -9,18 +9,18 @@ mod rows;
 mod tiling;
 
 use super::docstring::list;
-use super::domain::Need;
+use super::domain::OperandNeed;
 use super::elementwise::begin;
-use super::expr::Expr;
-use super::generator::Generator;
-use super::program::{Category, Extent, Program, Values};
-use operand::Operand;
-use outcome::Outcome;
+use super::expr::GeneratedExpr;
+use super::generator::KernelGenerator;
+use super::program::{Category, DatasetProgram, InputValues, ProgramExtent};
+use operand::TensorFactor;
+use outcome::TensorOutcome;
 use polyloom::{Random, Scalar, Type};
-use tiling::{Fragment, Kind, Tiling};
+use tiling::{ProductKind, TileFragment, WarpTiling};
 
 /// A kernel of matrix products.
-pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::TensorCore);
     // A product with nothing done to it is one kernel.
     let difficulty = difficulty.max(1);
@@ -28,21 +28,28 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     (g.real, g.whole) = (Type::F32, Type::I32);
     g.composites.clear();
     let kind = match difficulty {
-        1 => g.random.pick(&[Kind::Plain, Kind::Plain, Kind::Halves, Kind::Gram, Kind::Sparse, Kind::Wide]),
+        1 => g.random.pick(&[
+            ProductKind::Plain,
+            ProductKind::Plain,
+            ProductKind::Halves,
+            ProductKind::Gram,
+            ProductKind::Sparse,
+            ProductKind::Wide,
+        ]),
         _ => g.random.pick(&[
-            Kind::Plain,
-            Kind::Halves,
-            Kind::Gated,
-            Kind::Wide,
-            Kind::Tall,
-            Kind::Gram,
-            Kind::Pair,
-            Kind::Chain,
-            Kind::Sparse,
+            ProductKind::Plain,
+            ProductKind::Halves,
+            ProductKind::Gated,
+            ProductKind::Wide,
+            ProductKind::Tall,
+            ProductKind::Gram,
+            ProductKind::Pair,
+            ProductKind::Chain,
+            ProductKind::Sparse,
         ]),
     };
-    let mut t = Tiling::draw(&mut g, kind, difficulty);
-    let outcome = Outcome::draw(&mut g, &t, kind);
+    let mut t = WarpTiling::draw(&mut g, kind, difficulty);
+    let outcome = TensorOutcome::draw(&mut g, &t, kind);
     let mut factors = operands(&mut g, &t, kind);
     let c = outcome.declare(&mut g, &t, kind);
     t.place(&mut g, kind);
@@ -57,14 +64,14 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     }
     let mut fragments = accumulators(&mut g, &t, kind, &c, &outcome);
     sum_up(&mut g, &t, kind, &factors, &fragments);
-    if kind == Kind::Halves {
+    if kind == ProductKind::Halves {
         let name = fragments[0].name.clone();
         g.line(&format!("{name} = {name} + {}", fragments[1].name));
         fragments.truncate(1);
     }
     let added = if outcome.adds() { format!(", added to what `{c}` held") } else { String::new() };
     tell_product(&mut g, &t, kind, &factors, &fragments, &added);
-    if kind == Kind::Chain {
+    if kind == ProductKind::Chain {
         chain(&mut g, &t, &mut fragments);
     }
     outcome.write(&mut g, &t, kind, &c, &fragments);
@@ -74,9 +81,9 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     }
     let of = |at: usize| format!("{}`{}`", factors[at].before, factors[at].name);
     let of = match kind {
-        Kind::Gated => format!("the gated product of {} with {} and {}", of(0), of(1), of(2)),
-        Kind::Pair => format!("the products of {} and {}, and {} and {},", of(0), of(1), of(2), of(3)),
-        Kind::Chain => format!("the product of {}, {} and another matrix", of(0), of(1)),
+        ProductKind::Gated => format!("the gated product of {} with {} and {}", of(0), of(1), of(2)),
+        ProductKind::Pair => format!("the products of {} and {}, and {} and {},", of(0), of(1), of(2), of(3)),
+        ProductKind::Chain => format!("the product of {}, {} and another matrix", of(0), of(1)),
         _ => format!("the product of {} and {}", of(0), of(1)),
     };
     let line = outcome.summary(&c, &of);
@@ -85,33 +92,40 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
 }
 
 /// The factors, as parameters: left and right ones in turn.
-fn operands(g: &mut Generator, t: &Tiling, kind: Kind) -> Vec<Operand> {
+fn operands(g: &mut KernelGenerator, t: &WarpTiling, kind: ProductKind) -> Vec<TensorFactor> {
     let (m, n, k) = t.extents(kind);
-    let left = Operand::left(g, t, &["a", "left", "lhs", "q"], m, k);
+    let left = TensorFactor::left(g, t, &["a", "left", "lhs", "q"], m, k);
     match kind {
-        Kind::Gram => {
+        ProductKind::Gram => {
             let right = left.transposed();
             vec![left, right]
         }
-        Kind::Gated => {
-            let right = Operand::right(g, t, &["b", "right", "weights", "up"], k, n);
-            let other = Operand::right(g, t, &["gate", "b2", "other", "down"], k, n);
+        ProductKind::Gated => {
+            let right = TensorFactor::right(g, t, &["b", "right", "weights", "up"], k, n);
+            let other = TensorFactor::right(g, t, &["gate", "b2", "other", "down"], k, n);
             vec![left, right, other]
         }
-        Kind::Pair => {
-            let right = Operand::right(g, t, &["b", "right", "weights", "u"], k, n);
-            let left2 = Operand::left(g, t, &["a2", "d", "delta", "p"], m, k);
-            let right2 = Operand::right(g, t, &["b2", "e", "v", "update"], k, n);
+        ProductKind::Pair => {
+            let right = TensorFactor::right(g, t, &["b", "right", "weights", "u"], k, n);
+            let left2 = TensorFactor::left(g, t, &["a2", "d", "delta", "p"], m, k);
+            let right2 = TensorFactor::right(g, t, &["b2", "e", "v", "update"], k, n);
             vec![left, right, left2, right2]
         }
-        _ => vec![left, Operand::right(g, t, &["b", "right", "rhs", "weights"], k, n)],
+        _ => vec![left, TensorFactor::right(g, t, &["b", "right", "rhs", "weights"], k, n)],
     }
 }
 
 /// Says what is multiplied, and of which size it is.
-fn tell_product(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragments: &[Fragment], added: &str) {
+fn tell_product(
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    kind: ProductKind,
+    factors: &[TensorFactor],
+    fragments: &[TileFragment],
+    added: &str,
+) {
     let mut sizes: Vec<String> = Vec::new();
-    for Operand { name, shape: [rows, cols], .. } in factors {
+    for TensorFactor { name, shape: [rows, cols], .. } in factors {
         let size = format!("`{name}` is {rows} by {cols}");
         if !sizes.contains(&size) {
             sizes.push(size);
@@ -130,39 +144,45 @@ fn tell_product(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], 
     }
     let of = |at: usize| format!("{}`{}`", factors[at].before, factors[at].name);
     let product = match kind {
-        Kind::Gated => format!("the products of {} with {} and with {}", of(0), of(1), of(2)),
-        Kind::Pair => format!("the product of {} and {} plus that of {} and {}", of(0), of(1), of(2), of(3)),
-        Kind::Sparse => format!("the product of {} and {} without what is left out", of(0), of(1)),
+        ProductKind::Gated => format!("the products of {} with {} and with {}", of(0), of(1), of(2)),
+        ProductKind::Pair => format!("the product of {} and {} plus that of {} and {}", of(0), of(1), of(2), of(3)),
+        ProductKind::Sparse => format!("the product of {} and {} without what is left out", of(0), of(1)),
         _ => format!("the product of {} and {}", of(0), of(1)),
     };
     let names: Vec<&str> = fragments.iter().map(|fragment| fragment.name.as_str()).collect();
     let size = format!("16 by {}", t.width);
     let tiles = match kind {
-        Kind::Gated => format!("are a warp's tiles of {size} of"),
-        Kind::Wide => format!("are a warp's two tiles of {size}, side by side, of"),
-        Kind::Tall => format!("are a warp's two tiles of {size}, one above the other, of"),
+        ProductKind::Gated => format!("are a warp's tiles of {size} of"),
+        ProductKind::Wide => format!("are a warp's two tiles of {size}, side by side, of"),
+        ProductKind::Tall => format!("are a warp's two tiles of {size}, one above the other, of"),
         _ => format!("is a warp's tile of {size} of"),
     };
     g.say(format!("{} {tiles} {product}{added}.", list(&names)));
 }
 
 /// The sums, with what they begin with.
-fn accumulators(g: &mut Generator, t: &Tiling, kind: Kind, c: &str, outcome: &Outcome) -> Vec<Fragment> {
+fn accumulators(
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    kind: ProductKind,
+    c: &str,
+    outcome: &TensorOutcome,
+) -> Vec<TileFragment> {
     let (m, ..) = t.extents(kind);
     let second: &[&str] = match kind {
-        Kind::Halves => &["odd", "total2", "acc_odd"],
-        Kind::Gated => &["gated", "acc2", "switch"],
-        Kind::Wide => &["right_acc", "next_tile", "total1"],
-        Kind::Tall => &["lower", "below_acc", "total1"],
+        ProductKind::Halves => &["odd", "total2", "acc_odd"],
+        ProductKind::Gated => &["gated", "acc2", "switch"],
+        ProductKind::Wide => &["right_acc", "next_tile", "total1"],
+        ProductKind::Tall => &["lower", "below_acc", "total1"],
         _ => &[],
     };
-    let mut fragments = vec![Fragment { name: g.like(&["total", "acc", "sums", "frag"]), down: 0, right: 0 }];
+    let mut fragments = vec![TileFragment { name: g.like(&["total", "acc", "sums", "frag"]), down: 0, right: 0 }];
     if !second.is_empty() {
-        let (down, right) = Tiling::strips(kind);
-        fragments.push(Fragment { name: g.like(second), down: 16 * (down - 1), right: t.width * (right - 1) });
+        let (down, right) = WarpTiling::strips(kind);
+        fragments.push(TileFragment { name: g.like(second), down: 16 * (down - 1), right: t.width * (right - 1) });
     }
     for (at, fragment) in fragments.iter().enumerate() {
-        let adds = outcome.adds() && (at == 0 || matches!(kind, Kind::Wide | Kind::Tall));
+        let adds = outcome.adds() && (at == 0 || matches!(kind, ProductKind::Wide | ProductKind::Tall));
         let start = match adds {
             true => {
                 let (row, col) = (plus(&t.row, fragment.down), plus(&t.col, fragment.right));
@@ -186,18 +206,24 @@ fn plus(index: &str, more: u32) -> String {
 }
 
 /// The products along the axis that is summed over.
-fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragments: &[Fragment]) {
-    let stride = if kind == Kind::Halves { 32 } else { 16 };
+fn sum_up(
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    kind: ProductKind,
+    factors: &[TensorFactor],
+    fragments: &[TileFragment],
+) {
+    let stride = if kind == ProductKind::Halves { 32 } else { 16 };
     let n_steps = t.inner * 16 / stride;
     let step = g.like(&["k", "step", "s"]);
-    if n_steps == 1 && kind != Kind::Sparse {
+    if n_steps == 1 && kind != ProductKind::Sparse {
         return multiply(g, t, kind, factors, fragments, "0");
     }
-    let keep = (kind == Kind::Sparse).then(|| {
+    let keep = (kind == ProductKind::Sparse).then(|| {
         let n_blocks = t.rows * t.cols * t.batches;
         let by_block = g.random.one_in(2);
         let n = if by_block { n_blocks * t.inner } else { t.inner };
-        let name = g.array_like(&["keep", "mask", "live", "block_mask"], Type::I32, &[Extent::Is(n)], 0.0, 3.0);
+        let name = g.array_like(&["keep", "mask", "live", "block_mask"], Type::I32, &[ProgramExtent::Is(n)], 0.0, 3.0);
         let limit = g.random.below(2);
         let of = if by_block { "a warp's sums" } else { "the sums" };
         g.say(format!(
@@ -241,21 +267,28 @@ fn sum_up(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragme
 }
 
 /// The products of one step.
-fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], fragments: &[Fragment], at: &str) {
+fn multiply(
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    kind: ProductKind,
+    factors: &[TensorFactor],
+    fragments: &[TileFragment],
+    at: &str,
+) {
     let (row, col) = (t.row.as_str(), t.col.as_str());
-    let left = |g: &mut Generator, factor: usize, row: &str, at: &str| {
+    let left = |g: &mut KernelGenerator, factor: usize, row: &str, at: &str| {
         factors[factor].load(g, t, &t.of_batch(row, factors[factor].extent), at)
     };
-    let right = |g: &mut Generator, factor: usize, at: &str, col: &str| {
+    let right = |g: &mut KernelGenerator, factor: usize, at: &str, col: &str| {
         factors[factor].load(g, t, &t.of_batch(at, factors[factor].extent), col)
     };
-    let add = |g: &mut Generator, sum: &Fragment, a: &str, b: &str| {
+    let add = |g: &mut KernelGenerator, sum: &TileFragment, a: &str, b: &str| {
         let sum = &sum.name;
         let single = format!("{sum} = loom.mma({a}, {b}, {sum})");
         if single.len() <= 68 {
             return g.line(&single);
         }
-        let named = |g: &mut Generator, names: &[&str], value: &str| {
+        let named = |g: &mut KernelGenerator, names: &[&str], value: &str| {
             if value.contains('(') { g.let_text(names, value) } else { value.to_owned() }
         };
         let a = named(g, &["fa", "part_a", "left_frag"], a);
@@ -263,23 +296,23 @@ fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], frag
         g.line(&format!("{sum} = loom.mma({a}, {b}, {sum})"));
     };
     match kind {
-        Kind::Plain | Kind::Sparse | Kind::Chain => {
+        ProductKind::Plain | ProductKind::Sparse | ProductKind::Chain => {
             let (a, b) = (left(g, 0, row, at), right(g, 1, at, col));
             add(g, &fragments[0], &a, &b);
         }
-        Kind::Gram => {
+        ProductKind::Gram => {
             let a = left(g, 0, row, at);
             let b = factors[1].load(g, t, at, &t.of_batch(col, factors[0].extent));
             add(g, &fragments[0], &a, &b);
         }
-        Kind::Halves => {
+        ProductKind::Halves => {
             for (half, fragment) in fragments.iter().enumerate() {
                 let at = if at == "0" && half == 1 { "16".to_owned() } else { plus(at, 16 * half as u32) };
                 let (a, b) = (left(g, 0, row, &at), right(g, 1, &at, col));
                 add(g, fragment, &a, &b);
             }
         }
-        Kind::Gated => {
+        ProductKind::Gated => {
             let a = left(g, 0, row, at);
             let a = g.let_text(&["fa", "part_a", "common_frag"], &a);
             for (factor, fragment) in [1, 2].into_iter().zip(fragments) {
@@ -287,7 +320,7 @@ fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], frag
                 add(g, fragment, &a, &b);
             }
         }
-        Kind::Wide => {
+        ProductKind::Wide => {
             let a = left(g, 0, row, at);
             let a = g.let_text(&["fa", "part_a", "common_frag"], &a);
             for fragment in fragments {
@@ -295,7 +328,7 @@ fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], frag
                 add(g, fragment, &a, &b);
             }
         }
-        Kind::Tall => {
+        ProductKind::Tall => {
             let b = right(g, 1, at, col);
             let b = g.let_text(&["fb", "part_b", "common_frag"], &b);
             for fragment in fragments {
@@ -303,21 +336,21 @@ fn multiply(g: &mut Generator, t: &Tiling, kind: Kind, factors: &[Operand], frag
                 add(g, fragment, &a, &b);
             }
         }
-        Kind::Pair => {
+        ProductKind::Pair => {
             for first in [0, 2] {
                 let (a, b) = (left(g, first, row, at), right(g, first + 1, at, col));
                 add(g, &fragments[0], &a, &b);
             }
         }
     }
-    // What comes next is another tile in the same memory.
-    if at != "0" && factors.iter().any(Operand::is_staged) {
+    // The next tile takes the same memory.
+    if at != "0" && factors.iter().any(TensorFactor::is_staged) {
         g.line("loom.sync_threads()");
     }
 }
 
 /// What has become of the product, in the type of the factors, times another matrix.
-fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment]) {
+fn chain(g: &mut KernelGenerator, t: &WarpTiling, fragments: &mut [TileFragment]) {
     let first = fragments[0].name.clone();
     outcome::each_element(g, t, &fragments[..1], None);
     let tile = g.like(&["scores", "middle", "inner_tile"]);
@@ -351,8 +384,8 @@ fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment]) {
         }
     }
     g.line("loom.sync_threads()");
-    let (_, n, _) = t.extents(Kind::Chain);
-    let right = Operand::right(g, t, &["v", "values", "second", "proj"], 16, n);
+    let (_, n, _) = t.extents(ProductKind::Chain);
+    let right = TensorFactor::right(g, t, &["v", "values", "second", "proj"], 16, n);
     let other = right.load(g, t, &t.of_batch("0", 16), &t.col);
     let zeros = t.zeros(g);
     let name = g.like(&["mixed", "second_acc", "final_frag"]);
@@ -365,10 +398,10 @@ fn chain(g: &mut Generator, t: &Tiling, fragments: &mut [Fragment]) {
     fragments[0].name = name;
 }
 
-impl Generator {
+impl KernelGenerator {
     /// A name for a value that no expression reads.
     fn let_text(&mut self, names: &[&str], value: &str) -> String {
-        // Of the lane alone one name is enough.
+        // One name is enough for the lane alone.
         if value.starts_with("loom.lane_id()")
             && let Some(name) = self.named(value)
         {
@@ -381,15 +414,15 @@ impl Generator {
 }
 
 /// A value that is stored in an array of this type.
-fn stored(g: &mut Generator, value: Expr, ty: Type) -> Expr {
+fn stored(g: &mut KernelGenerator, value: GeneratedExpr, ty: Type) -> GeneratedExpr {
     if value.ty == ty {
         return value;
     }
-    let value = g.constrain(value, Need::Moderate);
+    let value = g.constrain(value, OperandNeed::Moderate);
     g.kept_as(value, ty)
 }
 
-/// What a matrix of a result holds to begin with.
-fn begins(adds: bool) -> Values {
-    if adds { Values::Between { low: -1.0, high: 1.0 } } else { Values::Zeros }
+/// Returns what a matrix of a result holds to begin with.
+fn begins(adds: bool) -> InputValues {
+    if adds { InputValues::Between { low: -1.0, high: 1.0 } } else { InputValues::Zeros }
 }

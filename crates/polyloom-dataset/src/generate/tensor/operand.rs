@@ -1,16 +1,16 @@
 //! Factors of products: where they are, and by which way they come to the tensor core.
 
-use super::tiling::{Kind, Tiling};
-use crate::generate::domain::Need;
-use crate::generate::expr::Expr;
-use crate::generate::generator::Generator;
-use crate::generate::program::Extent;
-use crate::generate::range::Range;
+use super::tiling::{ProductKind, WarpTiling};
+use crate::generate::domain::OperandNeed;
+use crate::generate::expr::GeneratedExpr;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::ProgramExtent;
+use crate::generate::range::NumberRange;
 use polyloom::Scalar;
 
-/// How tiles come from global memory to the tensor core.
+/// Describes how tiles come from global memory to the tensor core.
 #[derive(Clone, PartialEq, Eq)]
-enum Way {
+enum TileTransport {
     /// They are loaded as they are.
     Direct,
     /// Through a tile of shared memory: element by element, and these may change on the way.
@@ -20,53 +20,61 @@ enum Way {
 }
 
 /// A factor.
-pub(super) struct Operand {
+pub(super) struct TensorFactor {
     pub(super) name: String,
-    /// Whether its array is indexed by the column first.
+    /// True if its array is indexed by the column first.
     pub(super) by_col: bool,
-    /// What its rows count along the axis of batches, in one product.
+    /// Holds what its rows count along the axis of batches, in one product.
     pub(super) extent: u32,
     /// The extents of its array.
     pub(super) shape: [u32; 2],
-    /// What is said of it before its name.
+    /// Holds what is said of it before its name.
     pub(super) before: &'static str,
     is_left: bool,
     width: u32,
-    way: Way,
+    way: TileTransport,
 }
 
-impl Operand {
+impl TensorFactor {
     /// A left factor of `m` rows.
-    pub(super) fn left(g: &mut Generator, t: &Tiling, names: &[&str], m: u32, k: u32) -> Operand {
-        Operand::new(g, t, names, [m, k], true)
+    pub(super) fn left(g: &mut KernelGenerator, t: &WarpTiling, names: &[&str], m: u32, k: u32) -> TensorFactor {
+        TensorFactor::new(g, t, names, [m, k], true)
     }
 
     /// A right factor of `k` rows.
-    pub(super) fn right(g: &mut Generator, t: &Tiling, names: &[&str], k: u32, n: u32) -> Operand {
-        Operand::new(g, t, names, [k, n], false)
+    pub(super) fn right(g: &mut KernelGenerator, t: &WarpTiling, names: &[&str], k: u32, n: u32) -> TensorFactor {
+        TensorFactor::new(g, t, names, [k, n], false)
     }
 
-    fn new(g: &mut Generator, t: &Tiling, names: &[&str], [rows, cols]: [u32; 2], is_left: bool) -> Operand {
+    fn new(
+        g: &mut KernelGenerator,
+        t: &WarpTiling,
+        names: &[&str],
+        [rows, cols]: [u32; 2],
+        is_left: bool,
+    ) -> TensorFactor {
         let by_col = g.random.one_in(3);
         let all = [rows * t.batches, cols];
         let shape = if by_col { [all[1], all[0]] } else { all };
-        let name = g.array_like(names, t.factor.into(), &shape.map(Extent::Is), t.low, t.high);
+        let name = g.array_like(names, t.factor.into(), &shape.map(ProgramExtent::Is), t.low, t.high);
         let before = transpose(by_col);
         let width = if is_left { 16 } else { t.width };
-        Operand { name, by_col, extent: rows, shape, before, is_left, width, way: Way::Direct }
+        TensorFactor { name, by_col, extent: rows, shape, before, is_left, width, way: TileTransport::Direct }
     }
 
     /// The same array as the right factor, its rows as columns.
-    pub(super) fn transposed(&self) -> Operand {
+    pub(super) fn transposed(&self) -> TensorFactor {
         let (name, by_col) = (self.name.clone(), !self.by_col);
-        Operand { name, by_col, before: transpose(by_col), is_left: false, way: Way::Direct, ..*self }
+        TensorFactor { name, by_col, before: transpose(by_col), is_left: false, way: TileTransport::Direct, ..*self }
     }
 
     /// Chooses its way; what shared memory it needs is declared.
-    pub(super) fn stage(&mut self, g: &mut Generator, t: &Tiling, kind: Kind) {
+    pub(super) fn stage(&mut self, g: &mut KernelGenerator, t: &WarpTiling, kind: ProductKind) {
         // A tile has one place on its way.
-        let is_single =
-            !matches!((kind, self.is_left), (Kind::Halves | Kind::Gram, _) | (Kind::Wide, false) | (Kind::Tall, true));
+        let is_single = !matches!(
+            (kind, self.is_left),
+            (ProductKind::Halves | ProductKind::Gram, _) | (ProductKind::Wide, false) | (ProductKind::Tall, true)
+        );
         if !is_single || !g.random.one_in(if t.difficulty > 1 { 2 } else { 3 }) {
             return;
         }
@@ -75,20 +83,20 @@ impl Operand {
         g.line(&format!("{tile} = loom.shared_array(shape=(16, {}), dtype={dtype})", self.width));
         let copies = self.width == 16 && !self.by_col && matches!(t.factor, Scalar::F16 | Scalar::BF16);
         self.way = match copies && g.random.one_in(3) {
-            true => Way::Copied { tile },
-            false => Way::Staged { tile, changes: !g.random.one_in(3) },
+            true => TileTransport::Copied { tile },
+            false => TileTransport::Staged { tile, changes: !g.random.one_in(3) },
         };
-        if matches!(self.way, Way::Staged { changes: true, .. }) {
+        if matches!(self.way, TileTransport::Staged { changes: true, .. }) {
             self.before = if self.by_col { "the transpose of the changed " } else { "the changed " };
         }
     }
 
     pub(super) fn is_staged(&self) -> bool {
-        self.way != Way::Direct
+        self.way != TileTransport::Direct
     }
 
     /// The lanes' part of the tile that begins at this row and column, after the lines that bring it there.
-    pub(super) fn load(&self, g: &mut Generator, t: &Tiling, row: &str, col: &str) -> String {
+    pub(super) fn load(&self, g: &mut KernelGenerator, t: &WarpTiling, row: &str, col: &str) -> String {
         let call = if self.is_left { "loom.mma_load_a" } else { "loom.mma_load_b" };
         let n = if self.is_left { "" } else { t.n_option() };
         let name = &self.name;
@@ -97,11 +105,11 @@ impl Operand {
             false => format!("{name}[{}, {}]", plus(row, r), plus(col, q)),
         };
         match &self.way {
-            Way::Direct => {
+            TileTransport::Direct => {
                 let layout = if self.by_col { ", layout=\"col\"" } else { "" };
                 return format!("{call}({name}, {row}, {col}{n}{layout})");
             }
-            Way::Copied { tile } => {
+            TileTransport::Copied { tile } => {
                 let r = g.let_text(&["r", "rr", "tile_y"], "loom.lane_id() // 2");
                 let q = g.let_text(&["s", "cc", "tile_x"], "loom.lane_id() % 2 * 8");
                 g.line(&format!("loom.async_copy({tile}[{r}, {q}], {}, count=8)", element(&r, &q)));
@@ -109,18 +117,18 @@ impl Operand {
                 g.line("loom.async_wait()");
                 g.explain(format!("`{tile}` keeps tiles of `{name}`, copied asynchronously."));
             }
-            Way::Staged { tile, changes: false } => {
+            TileTransport::Staged { tile, changes: false } => {
                 walk(g, 16, self.width, |g, r, q| g.line(&format!("{tile}[{r}, {q}] = {}", element(r, q))));
                 g.explain(format!("`{tile}` keeps tiles of `{name}`."));
             }
-            Way::Staged { tile, changes: true } => {
+            TileTransport::Staged { tile, changes: true } => {
                 let (mut words, mut own) = (String::new(), String::new());
                 let clauses = walk(g, 16, self.width, |g, r, q| {
                     let text = match t.sum == t.factor.into() {
                         true => element(r, q),
                         false => format!("{}({})", g.cast_name(t.sum), element(r, q)),
                     };
-                    let raw = g.let_like(&["x", "raw", "item"], &text, t.sum, Range::new(t.low, t.high));
+                    let raw = g.let_like(&["x", "raw", "item"], &text, t.sum, NumberRange::new(t.low, t.high));
                     let (value, done) = narrowed(g, t, raw, &t.extras);
                     g.line(&format!("{tile}[{r}, {q}] = {value}"));
                     (words, own) = (done, g.text(raw));
@@ -134,8 +142,8 @@ impl Operand {
 
     fn tile(&self) -> &str {
         match &self.way {
-            Way::Direct => &self.name,
-            Way::Staged { tile, .. } | Way::Copied { tile } => tile,
+            TileTransport::Direct => &self.name,
+            TileTransport::Staged { tile, .. } | TileTransport::Copied { tile } => tile,
         }
     }
 }
@@ -155,10 +163,10 @@ fn plus(place: &str, more: &str) -> String {
 /// Lines for each element of a tile, by a warp: `body` is given the names of its row and its column there. What it says of
 /// them, in words.
 pub(super) fn walk(
-    g: &mut Generator,
+    g: &mut KernelGenerator,
     height: u32,
     width: u32,
-    body: impl FnOnce(&mut Generator, &str, &str),
+    body: impl FnOnce(&mut KernelGenerator, &str, &str),
 ) -> String {
     let n = height * width / 32;
     let e = g.like(&["e", "n_e", "w", "u"]);
@@ -195,33 +203,33 @@ pub(super) fn walk(
 }
 
 /// A value in the type of the factors that depends on this one, and its words.
-pub(super) fn narrowed(g: &mut Generator, t: &Tiling, raw: usize, others: &[usize]) -> (String, String) {
+pub(super) fn narrowed(g: &mut KernelGenerator, t: &WarpTiling, raw: usize, others: &[usize]) -> (String, String) {
     let woven = g.weave(raw, others, 1);
     // Factors stay small, and whole ones in a byte.
     let woven = match t.factor.is_float() {
-        true => g.constrain(woven, Need::Moderate),
+        true => g.constrain(woven, OperandNeed::Moderate),
         false => {
             let woven = woven.without_sign().unwrap_or(woven);
             let woven = g.short(woven);
             let size = match woven.range.low >= 0.0 {
                 true => woven,
-                false => Expr::call("loom.abs", &[&woven], t.sum, woven.range.abs()),
+                false => GeneratedExpr::call("loom.abs", &[&woven], t.sum, woven.range.abs()),
             };
             if size.range.high < 7.0 {
                 return narrowed_text(g, t, size);
             }
-            Expr::binary("%", &size, &Expr::int(7), t.sum, Range::new(0.0, 6.0))
+            GeneratedExpr::binary("%", &size, &GeneratedExpr::int(7), t.sum, NumberRange::new(0.0, 6.0))
         }
     };
     narrowed_text(g, t, woven)
 }
 
-fn narrowed_text(g: &Generator, t: &Tiling, woven: Expr) -> (String, String) {
+fn narrowed_text(g: &KernelGenerator, t: &WarpTiling, woven: GeneratedExpr) -> (String, String) {
     let kept = g.kept_as(woven, t.factor.into());
     (kept.text, kept.words)
 }
 
-/// What is said before the name of an array that is indexed by the column first.
+/// Returns what is said before the name of an array that is indexed by the column first.
 fn transpose(by_col: bool) -> &'static str {
     if by_col { "the transpose of " } else { "" }
 }

@@ -2,18 +2,18 @@
 
 use super::operand::{for_each, walk};
 use super::rows::{fold, normalise, whole};
-use super::tiling::{Fragment, Kind, Tiling};
+use super::tiling::{ProductKind, TileFragment, WarpTiling};
 use super::{begins, plus, stored};
 use crate::generate::docstring::list;
-use crate::generate::domain::Need;
-use crate::generate::expr::Expr;
-use crate::generate::generator::Generator;
-use crate::generate::program::Extent;
-use crate::generate::range::Range;
+use crate::generate::domain::OperandNeed;
+use crate::generate::expr::GeneratedExpr;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::ProgramExtent;
+use crate::generate::range::NumberRange;
 use polyloom::{Scalar, Type};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum OutcomeForm {
     /// The lanes' parts are stored.
     Fragment,
     /// Lanes store elements of a tile, of which they know the places.
@@ -27,53 +27,56 @@ enum Form {
     Whole,
 }
 
-/// What a kernel leaves.
-pub(super) struct Outcome {
-    form: Form,
-    /// Whether the result is added to what its array holds.
+/// Describes what a kernel leaves.
+pub(super) struct TensorOutcome {
+    form: OutcomeForm,
+    /// True if the result is added to what its array holds.
     adds: bool,
-    /// Whether its array is indexed by the column first.
+    /// True if its array is indexed by the column first.
     by_col: bool,
     ty: Type,
 }
 
-impl Outcome {
-    pub(super) fn draw(g: &mut Generator, t: &Tiling, kind: Kind) -> Outcome {
+impl TensorOutcome {
+    pub(super) fn draw(g: &mut KernelGenerator, t: &WarpTiling, kind: ProductKind) -> TensorOutcome {
         let is_float = t.sum == Type::F32;
         let form = g.random.pick(&[
-            Form::Fragment,
-            Form::Fragment,
-            Form::Tile,
-            Form::Tile,
-            Form::Tile,
-            Form::Rows,
-            Form::Rows,
-            Form::Columns,
-            if is_float { Form::Normalised } else { Form::Columns },
-            Form::Whole,
+            OutcomeForm::Fragment,
+            OutcomeForm::Fragment,
+            OutcomeForm::Tile,
+            OutcomeForm::Tile,
+            OutcomeForm::Tile,
+            OutcomeForm::Rows,
+            OutcomeForm::Rows,
+            OutcomeForm::Columns,
+            if is_float { OutcomeForm::Normalised } else { OutcomeForm::Columns },
+            OutcomeForm::Whole,
         ]);
-        let adds = form == Form::Fragment && !matches!(kind, Kind::Chain | Kind::Gated) && g.random.one_in(2);
-        let by_col = matches!(form, Form::Fragment | Form::Tile | Form::Normalised) && g.random.one_in(4);
-        let narrow = matches!(form, Form::Tile | Form::Normalised) && is_float && g.random.one_in(4);
+        let adds = form == OutcomeForm::Fragment
+            && !matches!(kind, ProductKind::Chain | ProductKind::Gated)
+            && g.random.one_in(2);
+        let by_col =
+            matches!(form, OutcomeForm::Fragment | OutcomeForm::Tile | OutcomeForm::Normalised) && g.random.one_in(4);
+        let narrow = matches!(form, OutcomeForm::Tile | OutcomeForm::Normalised) && is_float && g.random.one_in(4);
         let ty = if narrow { g.random.pick(&[Scalar::F16, Scalar::BF16]).into() } else { t.sum };
-        Outcome { form, adds, by_col, ty }
+        TensorOutcome { form, adds, by_col, ty }
     }
 
     /// The array of the result.
-    pub(super) fn declare(&self, g: &mut Generator, t: &Tiling, kind: Kind) -> String {
+    pub(super) fn declare(&self, g: &mut KernelGenerator, t: &WarpTiling, kind: ProductKind) -> String {
         let (m, n, _) = t.extents(kind);
         let (m, bands) = (m * t.batches, t.rows * t.batches);
         let shape = match self.form {
-            Form::Fragment | Form::Tile | Form::Normalised if self.by_col => vec![n, m],
-            Form::Fragment | Form::Tile | Form::Normalised => vec![m, n],
-            Form::Rows if t.cols == 1 => vec![m],
-            Form::Rows => vec![m, t.cols],
-            Form::Columns if bands == 1 => vec![n],
-            Form::Columns => vec![bands, n],
-            Form::Whole => vec![bands * t.cols],
+            OutcomeForm::Fragment | OutcomeForm::Tile | OutcomeForm::Normalised if self.by_col => vec![n, m],
+            OutcomeForm::Fragment | OutcomeForm::Tile | OutcomeForm::Normalised => vec![m, n],
+            OutcomeForm::Rows if t.cols == 1 => vec![m],
+            OutcomeForm::Rows => vec![m, t.cols],
+            OutcomeForm::Columns if bands == 1 => vec![n],
+            OutcomeForm::Columns => vec![bands, n],
+            OutcomeForm::Whole => vec![bands * t.cols],
         };
         let c = g.like(&["c", "out", "result", "dst"]);
-        g.param(&c, self.ty, shape.into_iter().map(Extent::Is).collect(), begins(self.adds));
+        g.param(&c, self.ty, shape.into_iter().map(ProgramExtent::Is).collect(), begins(self.adds));
         c
     }
 
@@ -85,44 +88,53 @@ impl Outcome {
     pub(super) fn summary(&self, c: &str, product: &str) -> String {
         let what = match self.form {
             _ if self.adds => format!("Add {product} to `{c}`, then change its elements."),
-            Form::Fragment | Form::Tile => format!("Store {product}, its elements changed, in `{c}`."),
-            Form::Rows => format!("Reduce the rows of {product} to `{c}`."),
-            Form::Columns => format!("Reduce the columns of {product} to `{c}`."),
-            Form::Normalised => format!("Normalise the rows of {product} into `{c}`."),
-            Form::Whole => format!("Reduce tiles of {product} to `{c}`."),
+            OutcomeForm::Fragment | OutcomeForm::Tile => format!("Store {product}, its elements changed, in `{c}`."),
+            OutcomeForm::Rows => format!("Reduce the rows of {product} to `{c}`."),
+            OutcomeForm::Columns => format!("Reduce the columns of {product} to `{c}`."),
+            OutcomeForm::Normalised => format!("Normalise the rows of {product} into `{c}`."),
+            OutcomeForm::Whole => format!("Reduce tiles of {product} to `{c}`."),
         };
         let short = match self.form {
             _ if self.adds => format!("Add tensor-core products to `{c}`, then change its elements."),
-            Form::Fragment | Form::Tile => format!("Store tensor-core products, their elements changed, in `{c}`."),
-            Form::Normalised => format!("Normalise the rows of tensor-core products into `{c}`."),
+            OutcomeForm::Fragment | OutcomeForm::Tile => {
+                format!("Store tensor-core products, their elements changed, in `{c}`.")
+            }
+            OutcomeForm::Normalised => format!("Normalise the rows of tensor-core products into `{c}`."),
             _ => format!("Reduce tensor-core products to `{c}`."),
         };
         [what, short].into_iter().find(|line| line.len() <= 78).unwrap_or_default()
     }
 
-    /// What is said of an element of the result, or of where it is.
+    /// Returns what is said of an element of the result, or of where it is.
     fn there(&self) -> &'static str {
         if self.by_col { "at the transposed place" } else { "there" }
     }
 
-    /// How a call names the array's order of axes.
+    /// Returns how a call names the array's order of axes.
     pub(super) fn layout(&self) -> &'static str {
         if self.by_col { ", layout=\"col\"" } else { "" }
     }
 
     /// Writes the lines after the products.
-    pub(super) fn write(&self, g: &mut Generator, t: &Tiling, kind: Kind, c: &str, fragments: &[Fragment]) {
+    pub(super) fn write(
+        &self,
+        g: &mut KernelGenerator,
+        t: &WarpTiling,
+        kind: ProductKind,
+        c: &str,
+        fragments: &[TileFragment],
+    ) {
         let (m, ..) = t.extents(kind);
         let (gate, results) = match kind {
-            Kind::Gated => (Some(&fragments[1]), &fragments[..1]),
+            ProductKind::Gated => (Some(&fragments[1]), &fragments[..1]),
             _ => (None, fragments),
         };
         g.gap();
-        if self.form == Form::Fragment || gate.is_some() || g.random.one_in(2) {
+        if self.form == OutcomeForm::Fragment || gate.is_some() || g.random.one_in(2) {
             each_element(g, t, results, gate);
         }
         let row = t.of_batch(&t.row, m);
-        if self.form == Form::Fragment {
+        if self.form == OutcomeForm::Fragment {
             for fragment in results {
                 let (row, col) = (plus(&row, fragment.down), plus(&t.col, fragment.right));
                 g.line(&format!("loom.mma_store({c}, {row}, {col}, {}{})", fragment.name, self.layout()));
@@ -131,15 +143,15 @@ impl Outcome {
             let turned = if self.by_col { ", transposed" } else { "" };
             return g.say(format!("`{c}` is made up of the warps' {}{turned}.", list(&names)));
         }
-        if self.form == Form::Whole {
+        if self.form == OutcomeForm::Whole {
             return whole(g, t, c, results);
         }
-        let (down, right) = Tiling::strips(kind);
+        let (down, right) = WarpTiling::strips(kind);
         let (height, width) = (16 * down, t.width * right);
         let tile = g.like(&["tile_c", "block_out", "result_tile", "patch"]);
         let dtype = if t.sum == Type::F32 { "float" } else { "int" };
         g.line(&format!("{tile} = loom.shared_array(shape=({height}, {width}), dtype={dtype})"));
-        for Fragment { name, down, right } in results {
+        for TileFragment { name, down, right } in results {
             g.line(&format!("loom.mma_store({tile}, {down}, {right}, {name})"));
         }
         g.line("loom.sync_threads()");
@@ -147,10 +159,10 @@ impl Outcome {
             let (r, q) = (joined(&row, r), joined(&t.col, q));
             if self.by_col { format!("{c}[{q}, {r}]") } else { format!("{c}[{r}, {q}]") }
         };
-        let place = Place { tile: &tile, row: &row, height, width, n_parts: results.len() };
+        let place = SharedTile { tile: &tile, row: &row, height, width, n_parts: results.len() };
         match self.form {
-            Form::Rows | Form::Columns => {
-                let by_row = self.form == Form::Rows;
+            OutcomeForm::Rows | OutcomeForm::Columns => {
+                let by_row = self.form == OutcomeForm::Rows;
                 let target = |lane: &str| match by_row {
                     true if t.cols == 1 => format!("{c}[{}]", joined(&row, lane)),
                     true => format!("{c}[{}, {} // {width}]", joined(&row, lane), t.col),
@@ -162,7 +174,7 @@ impl Outcome {
                 };
                 fold(g, t, &place, by_row, c, &target);
             }
-            Form::Normalised => normalise(g, t, &place, |g, j, value| {
+            OutcomeForm::Normalised => normalise(g, t, &place, |g, j, value| {
                 let target = element("loom.lane_id()", j);
                 let value = stored(g, value, self.ty);
                 g.line(&format!("{target} = {}", value.text));
@@ -178,18 +190,18 @@ impl Outcome {
 }
 
 /// A tile of the result in shared memory.
-pub(super) struct Place<'a> {
+pub(super) struct SharedTile<'a> {
     pub(super) tile: &'a str,
     /// The row of the result that it begins with.
     row: &'a str,
     pub(super) height: u32,
     pub(super) width: u32,
-    /// How many parts of the product are in it.
+    /// Number of parts of the product are in it.
     n_parts: usize,
 }
 
-impl Place<'_> {
-    /// What it is called.
+impl SharedTile<'_> {
+    /// Returns what it is called.
     pub(super) fn words(&self) -> &'static str {
         if self.n_parts > 1 { "both tiles together" } else { "the tile" }
     }
@@ -200,7 +212,12 @@ pub(super) fn joined(place: &str, more: &str) -> String {
 }
 
 /// Changes each element of the lanes' parts, of which nobody knows the places.
-pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], gate: Option<&Fragment>) {
+pub(super) fn each_element(
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    results: &[TileFragment],
+    gate: Option<&TileFragment>,
+) {
     let element = g.like(&["e", "n_e", "part_idx"]);
     let range = t.range(16 * t.inner);
     let (mut own, last) = (Vec::new(), results.len() - 1);
@@ -233,7 +250,13 @@ pub(super) fn each_element(g: &mut Generator, t: &Tiling, results: &[Fragment], 
 }
 
 /// A value for a result, behind an activation now and then.
-pub(super) fn concluded(g: &mut Generator, t: &Tiling, base: usize, seen: &[usize], depth: usize) -> Expr {
+pub(super) fn concluded(
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    base: usize,
+    seen: &[usize],
+    depth: usize,
+) -> GeneratedExpr {
     if t.sum != Type::F32 || !g.random.one_in(3) {
         return g.concluded(base, seen, depth);
     }
@@ -241,40 +264,44 @@ pub(super) fn concluded(g: &mut Generator, t: &Tiling, base: usize, seen: &[usiz
     let value = g.name(value);
     let (x, high) = (&value.text, value.range.size());
     let (text, what, range) = match g.random.below(8) {
-        0 => (format!("loom.max({x}, 0.0)"), "{} rectified", Range::new(0.0, high)),
-        1 => {
-            (format!("loom.where({x} > 0.0, {x}, 0.01 * {x})"), "{} rectified with a leak of 0.01", Range::within(high))
-        }
-        2 => (format!("{x} / (1.0 + loom.exp(-{x}))"), "{} times its own logistic function", Range::within(high)),
-        3 => (format!("1.0 / (1.0 + loom.exp(-{x}))"), "the logistic function of {}", Range::new(0.0, 1.0)),
+        0 => (format!("loom.max({x}, 0.0)"), "{} rectified", NumberRange::new(0.0, high)),
+        1 => (
+            format!("loom.where({x} > 0.0, {x}, 0.01 * {x})"),
+            "{} rectified with a leak of 0.01",
+            NumberRange::within(high),
+        ),
+        2 => (format!("{x} / (1.0 + loom.exp(-{x}))"), "{} times its own logistic function", NumberRange::within(high)),
+        3 => (format!("1.0 / (1.0 + loom.exp(-{x}))"), "the logistic function of {}", NumberRange::new(0.0, 1.0)),
         4 => (
             format!("0.5 * {x} * (1.0 + loom.erf(0.70710677 * {x}))"),
             "{} times the normal distribution up to it",
-            Range::within(high),
+            NumberRange::within(high),
         ),
-        5 => (format!("{x} * loom.clamp({x} / 6.0 + 0.5, 0.0, 1.0)"), "the hard swish of {}", Range::within(high)),
-        6 => (format!("{x} / (1.0 + loom.abs({x}))"), "the soft sign of {}", Range::within(1.0)),
+        5 => {
+            (format!("{x} * loom.clamp({x} / 6.0 + 0.5, 0.0, 1.0)"), "the hard swish of {}", NumberRange::within(high))
+        }
+        6 => (format!("{x} / (1.0 + loom.abs({x}))"), "the soft sign of {}", NumberRange::within(1.0)),
         _ => (
             format!("loom.max({x}, 0.0) + loom.log(1.0 + loom.exp(-loom.abs({x})))"),
             "the softplus of {}",
-            Range::new(0.0, high + 1.0),
+            NumberRange::new(0.0, high + 1.0),
         ),
     };
-    let mut expr = Expr::atom(text, Type::F32, range);
+    let mut expr = GeneratedExpr::atom(text, Type::F32, range);
     expr.words = what.replace("{}", &value.words);
     expr.uses = value.uses;
     let expr = g.name(expr);
-    g.constrain(expr, Need::Finite)
+    g.constrain(expr, OperandNeed::Finite)
 }
 
 /// Each element of a tile, with what depends on its place, by `write`, which says where that is.
 fn each_place(
-    g: &mut Generator,
-    t: &Tiling,
-    kind: Kind,
-    place: &Place<'_>,
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    kind: ProductKind,
+    place: &SharedTile<'_>,
     ty: Type,
-    write: impl FnOnce(&mut Generator, &str, &str, Expr),
+    write: impl FnOnce(&mut KernelGenerator, &str, &str, GeneratedExpr),
 ) {
     let (m, n, _) = t.extents(kind);
     let (m, tile) = (m * t.batches, place.tile);
@@ -285,15 +312,15 @@ fn each_place(
         let (row, col) = (place.row.to_owned(), t.col.clone());
         match g.random.below(5) {
             0 | 1 => {
-                let name = g.array_like(&["bias", "shift", "col_scale"], t.sum, &[Extent::Is(n)], low, high);
+                let name = g.array_like(&["bias", "shift", "col_scale"], t.sum, &[ProgramExtent::Is(n)], low, high);
                 beside.push((name, None, Some(col)));
             }
             2 => {
-                let name = g.array_like(&["row_scale", "gain", "row_bias"], t.sum, &[Extent::Is(m)], low, high);
+                let name = g.array_like(&["row_scale", "gain", "row_bias"], t.sum, &[ProgramExtent::Is(m)], low, high);
                 beside.push((name, Some(row), None));
             }
             3 => {
-                let shape = [Extent::Is(m), Extent::Is(n)];
+                let shape = [ProgramExtent::Is(m), ProgramExtent::Is(n)];
                 let name = g.array_like(&["residual", "skip", "base", "target"], t.sum, &shape, low, high);
                 beside.push((name, Some(row), Some(col)));
             }
@@ -303,7 +330,8 @@ fn each_place(
     let mask = g.random.one_in(3);
     let mut own = String::new();
     let clauses = walk(g, place.height, place.width, |g, r, q| {
-        let value = g.let_like(&["stored", "kept", "own"], &format!("{tile}[{r}, {q}]"), t.sum, Range::within(1e4));
+        let value =
+            g.let_like(&["stored", "kept", "own"], &format!("{tile}[{r}, {q}]"), t.sum, NumberRange::within(1e4));
         let mut seen = t.extras.clone();
         for (name, row, col) in &beside {
             let axis = |place: &Option<String>, at: &str| place.as_ref().map(|place| joined(place, at));
@@ -314,7 +342,7 @@ fn each_place(
                 (Some(_), None) => "of the lane's row",
                 _ => "of the lane's column",
             };
-            let index = g.let_like(&[&format!("{name}_value")], &text, t.sum, Range::new(low, high));
+            let index = g.let_like(&[&format!("{name}_value")], &text, t.sum, NumberRange::new(low, high));
             let element = g.text(index);
             g.say(format!("`{element}` is the element of `{name}` {what}"));
             seen.push(index);
@@ -324,7 +352,7 @@ fn each_place(
         g.work(&mut seen, count, 1);
         let mut woven = concluded(g, t, value, &seen, 1);
         if ty != t.sum {
-            woven = g.constrain(woven, Need::Moderate);
+            woven = g.constrain(woven, OperandNeed::Moderate);
         }
         own = g.text(value);
         if mask {
@@ -337,7 +365,8 @@ fn each_place(
             let kept = g.name(woven);
             let other = if t.sum == Type::F32 { g.random.pick(&["0.0", "-1.0"]) } else { "0" };
             let text = format!("loom.where({test}, {other}, {})", kept.text);
-            let mut masked = Expr::atom(text, t.sum, kept.range.or(Range::of(-1.0)).or(Range::of(0.0)));
+            let mut masked =
+                GeneratedExpr::atom(text, t.sum, kept.range.or(NumberRange::of(-1.0)).or(NumberRange::of(0.0)));
             masked.words = format!("{}, or {other} {when}", kept.words);
             masked.uses = kept.uses;
             woven = g.name(masked);

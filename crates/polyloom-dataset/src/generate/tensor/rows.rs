@@ -1,19 +1,19 @@
 //! Rows, columns and tiles of products that become numbers, and rows that are normalised.
 
 use super::operand::for_each;
-use super::outcome::{Place, concluded, joined};
-use super::tiling::{Fragment, Tiling};
-use crate::generate::expr::Expr;
-use crate::generate::generator::Generator;
-use crate::generate::program::Extent;
-use crate::generate::range::Range;
+use super::outcome::{SharedTile, concluded, joined};
+use super::tiling::{TileFragment, WarpTiling};
+use crate::generate::expr::GeneratedExpr;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::program::ProgramExtent;
+use crate::generate::range::NumberRange;
 use polyloom::Type;
 
 /// A number for each row or column of a tile.
 pub(super) fn fold(
-    g: &mut Generator,
-    t: &Tiling,
-    place: &Place<'_>,
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    place: &SharedTile<'_>,
     by_row: bool,
     c: &str,
     target: &dyn Fn(&str) -> String,
@@ -38,7 +38,7 @@ pub(super) fn fold(
     };
     let big = t.range(16 * t.inner).size();
     let line = if by_row { "row" } else { "column" };
-    let body = |g: &mut Generator| {
+    let body = |g: &mut KernelGenerator| {
         let mut found = None;
         let words;
         match kind {
@@ -59,7 +59,7 @@ pub(super) fn fold(
                 let what = if sign == ">" { "largest" } else { "smallest" };
                 g.say(format!("`{top}` is the {what} element of the {line}"));
                 words = format!("`{total}` is its place");
-                let own = g.declare(top.clone(), format!("`{top}`"), t.sum, Range::within(big));
+                let own = g.declare(top.clone(), format!("`{top}`"), t.sum, NumberRange::within(big));
                 g.taken(&[own]);
                 found = Some(own);
             }
@@ -74,7 +74,7 @@ pub(super) fn fold(
             3 => {
                 let names = ["proj", "readout", "coefs", "mix"];
                 let (low, high) = (t.low.max(-4.0), t.high.min(4.0));
-                let weights = g.array_like(&names, t.sum, &[Extent::Is(length)], low, high);
+                let weights = g.array_like(&names, t.sum, &[ProgramExtent::Is(length)], low, high);
                 g.line(&format!("{total} = {cast}({zero})"));
                 g.line(&format!("for {j} in range({length}):"));
                 g.indented(|g| g.line(&format!("{total} += {} * {weights}[{j}]", element(&j))));
@@ -85,7 +85,7 @@ pub(super) fn fold(
                 g.line(&format!("for {j} in range({length}):"));
                 let (mut added, mut own) = (String::new(), String::new());
                 let clauses = g.nested(|g| {
-                    let x = g.let_like(&["x", "item", "cell"], &element(&j), t.sum, Range::within(big));
+                    let x = g.let_like(&["x", "item", "cell"], &element(&j), t.sum, NumberRange::within(big));
                     let depth = 1 + g.random.below(2);
                     let woven = g.moderate_weave(x, &t.extras, depth);
                     own = g.text(x);
@@ -101,7 +101,8 @@ pub(super) fn fold(
             }
         }
         let (ty, text) = if kind == 0 { (t.sum, format!("{cast}({total})")) } else { (t.sum, total.clone()) };
-        let range = if kind == 0 { Range::new(0.0, length.into()) } else { Range::within(big * f64::from(length)) };
+        let range =
+            if kind == 0 { NumberRange::new(0.0, length.into()) } else { NumberRange::within(big * f64::from(length)) };
         let value = g.declare(text, format!("`{total}`"), ty, range);
         let mut seen = t.extras.clone();
         seen.push(value);
@@ -126,15 +127,15 @@ pub(super) fn fold(
 
 /// Writes each row's softmax by `write`, which is given a column and the text of a value.
 pub(super) fn softmax(
-    g: &mut Generator,
+    g: &mut KernelGenerator,
     tile: &str,
     (height, width): (u32, u32),
-    write: impl FnOnce(&mut Generator, &str, &str),
+    write: impl FnOnce(&mut KernelGenerator, &str, &str),
 ) {
     let (top, total) = (g.like(&["top", "largest", "peak"]), g.like(&["norm", "denom", "total_exp"]));
     let j = g.like(&["j", "n", "m"]);
     let lane = "loom.lane_id()";
-    let body = |g: &mut Generator| {
+    let body = |g: &mut KernelGenerator| {
         g.line(&format!("{top} = {tile}[{lane}, 0]"));
         g.line(&format!("for {j} in range(1, {width}):"));
         g.nested(|g| g.line(&format!("{top} = loom.max({top}, {tile}[{lane}, {j}])")));
@@ -162,25 +163,30 @@ pub(super) fn softmax(
 
 /// Writes the rows of a tile, normalised, by `write`, which is given a column and a value, and says where that is.
 pub(super) fn normalise(
-    g: &mut Generator,
-    t: &Tiling,
-    place: &Place<'_>,
-    write: impl FnOnce(&mut Generator, &str, Expr),
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    place: &SharedTile<'_>,
+    write: impl FnOnce(&mut KernelGenerator, &str, GeneratedExpr),
 ) {
     let clauses = g.collected(|g| normalised(g, t, place, write));
     g.say(format!("For each element of {}: {clauses}.", place.words()));
 }
 
-fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOnce(&mut Generator, &str, Expr)) {
+fn normalised(
+    g: &mut KernelGenerator,
+    t: &WarpTiling,
+    place: &SharedTile<'_>,
+    write: impl FnOnce(&mut KernelGenerator, &str, GeneratedExpr),
+) {
     let (tile, height, width) = (place.tile, place.height, place.width);
     let kind = g.random.below(3);
     let (low, high) = (t.low, t.high);
     let gain = g.random.one_in(2).then(|| {
         let n = t.cols * width;
-        g.array_like(&["gamma", "gain", "col_weights", "scales"], Type::F32, &[Extent::Is(n)], low, high)
+        g.array_like(&["gamma", "gain", "col_weights", "scales"], Type::F32, &[ProgramExtent::Is(n)], low, high)
     });
     let eps = g.random.pick(&["1e-5", "0.001", "0.1"]);
-    let finish = |g: &mut Generator, j: &str, value: &str, range: Range| {
+    let finish = |g: &mut KernelGenerator, j: &str, value: &str, range: NumberRange| {
         let names = if kind == 0 { ["share", "softmax_value"] } else { ["normed", "rescaled"] };
         let value = g.let_like(&names, value, Type::F32, range);
         let name = g.text(value);
@@ -197,7 +203,7 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
         seen.push(value);
         if let Some(gain) = &gain {
             let text = format!("{gain}[{}]", joined(&t.col, j));
-            let index = g.let_like(&[&format!("{gain}_value")], &text, Type::F32, Range::new(low, high));
+            let index = g.let_like(&[&format!("{gain}_value")], &text, Type::F32, NumberRange::new(low, high));
             let element = g.text(index);
             g.say(format!("`{element}` is the element of `{gain}` of the element's column"));
             seen.push(index);
@@ -206,12 +212,12 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
         write(g, j, result);
     };
     if kind == 0 {
-        return softmax(g, tile, (height, width), |g, j, value| finish(g, j, value, Range::new(0.0, 1.0)));
+        return softmax(g, tile, (height, width), |g, j, value| finish(g, j, value, NumberRange::new(0.0, 1.0)));
     }
     let lane = "loom.lane_id()";
     let (sum, squares) = (g.like(&["mean", "centre"]), g.like(&["sq_sum", "squares"]));
     let (j, item) = (g.like(&["j", "n", "m"]), g.like(&["x", "item", "cell"]));
-    let body = |g: &mut Generator| {
+    let body = |g: &mut KernelGenerator| {
         let inverse = g.like(&["inv", "rscale"]);
         if kind == 1 {
             g.line(&format!("{sum} = float(0.0)"));
@@ -229,7 +235,7 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
         g.line(&format!("{inverse} = 1.0 / loom.sqrt({squares} / {width}.0 + {eps})"));
         g.line(&format!("for {j} in range({width}):"));
         let centred = if kind == 1 { format!("({centred})") } else { centred };
-        g.indented(|g| finish(g, &j, &format!("{centred} * {inverse}"), Range::within(8.0)));
+        g.indented(|g| finish(g, &j, &format!("{centred} * {inverse}"), NumberRange::within(8.0)));
     };
     if height == 32 {
         return body(g);
@@ -239,7 +245,7 @@ fn normalised(g: &mut Generator, t: &Tiling, place: &Place<'_>, write: impl FnOn
 }
 
 /// A number for each warp.
-pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]) {
+pub(super) fn whole(g: &mut KernelGenerator, t: &WarpTiling, c: &str, results: &[TileFragment]) {
     let is_float = t.sum == Type::F32;
     let (cast, zero) = if is_float { ("float", "0.0") } else { ("int", "0") };
     let range = t.range(16 * t.inner);
@@ -261,7 +267,7 @@ pub(super) fn whole(g: &mut Generator, t: &Tiling, c: &str, results: &[Fragment]
     let last = format!("`{total}` adds up {} in its lane", added.join(" and "));
     g.say(for_each(&own.join(" and each element "), &clauses, &last));
     // The largest would depend on which elements a lane has.
-    let range = Range::within(8.0 * 512.0);
+    let range = NumberRange::within(8.0 * 512.0);
     let joint = g.let_like(&["joint", "whole", "tile_total"], &format!("loom.warp_reduce_add({total})"), t.sum, range);
     let name = g.text(joint);
     g.explain(format!("`{name}` is the sum of the lanes' `{total}`."));

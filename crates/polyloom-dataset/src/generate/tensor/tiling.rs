@@ -1,12 +1,12 @@
 //! What a kernel of products multiplies, and how its warps share the work.
 
-use crate::generate::generator::Generator;
-use crate::generate::range::Range;
+use crate::generate::generator::KernelGenerator;
+use crate::generate::range::NumberRange;
 use polyloom::{Scalar, Type};
 
-/// What is multiplied.
+/// Describes what is multiplied.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ProductKind {
     /// A product.
     Plain,
     /// A product whose even and odd parts have sums of their own.
@@ -27,8 +27,8 @@ pub(super) enum Kind {
     Sparse,
 }
 
-/// How the warps share the work.
-pub(super) struct Tiling {
+/// Describes how the warps share the work.
+pub(super) struct WarpTiling {
     pub(super) difficulty: u8,
     pub(super) factor: Scalar,
     pub(super) sum: Type,
@@ -52,14 +52,14 @@ pub(super) struct Tiling {
 }
 
 /// The lanes' part of a tile of the result, and its place from the tile that the block begins with.
-pub(super) struct Fragment {
+pub(super) struct TileFragment {
     pub(super) name: String,
     pub(super) down: u32,
     pub(super) right: u32,
 }
 
-impl Tiling {
-    pub(super) fn draw(g: &mut Generator, kind: Kind, difficulty: u8) -> Tiling {
+impl WarpTiling {
+    pub(super) fn draw(g: &mut KernelGenerator, kind: ProductKind, difficulty: u8) -> WarpTiling {
         let factor = g.random.pick(&[Scalar::F16, Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::I8, Scalar::U8]);
         let sum: Type = if factor.is_float() { Type::F32 } else { Type::I32 };
         g.scalars = vec![if factor.is_float() { Scalar::F32 } else { Scalar::I32 }];
@@ -68,15 +68,15 @@ impl Tiling {
             Scalar::I8 => (-6.0, 6.0),
             _ => (-1.0, 1.0),
         };
-        let width = if kind == Kind::Chain { 16 } else { g.random.pick(&[16, 16, 8]) };
+        let width = if kind == ProductKind::Chain { 16 } else { g.random.pick(&[16, 16, 8]) };
         let inner = match kind {
-            Kind::Halves => g.random.pick(&[2, 2, 4]),
+            ProductKind::Halves => g.random.pick(&[2, 2, 4]),
             _ => g.random.pick(&[1, 2, 3]),
         };
         let rows = g.random.pick(&[1, 2]);
         let cols = match kind {
-            Kind::Gram => 16 * rows / width,
-            Kind::Chain => 1,
+            ProductKind::Gram => 16 * rows / width,
+            ProductKind::Chain => 1,
             _ => g.random.pick(&[1, 2]),
         };
         let batches = if difficulty > 1 { g.random.pick(&[1, 1, 2]) } else { 1 };
@@ -84,7 +84,7 @@ impl Tiling {
         g.in_blocks(32, 32 * n_warps);
         let batch = (batches > 1).then(|| g.like(&["batch", "item", "head", "group"]));
         let (row, col) = (g.like(&["row", "tile_row", "r0"]), g.like(&["col", "tile_col", "c0"]));
-        Tiling {
+        WarpTiling {
             difficulty,
             factor,
             sum,
@@ -103,23 +103,23 @@ impl Tiling {
     }
 
     /// Rows and columns of the result that a warp makes, in tiles.
-    pub(super) fn strips(kind: Kind) -> (u32, u32) {
+    pub(super) fn strips(kind: ProductKind) -> (u32, u32) {
         match kind {
-            Kind::Wide => (1, 2),
-            Kind::Tall => (2, 1),
+            ProductKind::Wide => (1, 2),
+            ProductKind::Tall => (2, 1),
             _ => (1, 1),
         }
     }
 
     /// Extents of one product: rows, columns and what is summed over.
-    pub(super) fn extents(&self, kind: Kind) -> (u32, u32, u32) {
-        let (down, right) = Tiling::strips(kind);
+    pub(super) fn extents(&self, kind: ProductKind) -> (u32, u32, u32) {
+        let (down, right) = WarpTiling::strips(kind);
         (16 * self.rows * down, self.width * self.cols * right, 16 * self.inner)
     }
 
     /// The lines by which a warp finds its tile. Where there is one only it begins at zero, which needs none.
-    pub(super) fn place(&mut self, g: &mut Generator, kind: Kind) {
-        let ((down, right), (rows, cols)) = (Tiling::strips(kind), (self.rows, self.cols));
+    pub(super) fn place(&mut self, g: &mut KernelGenerator, kind: ProductKind) {
+        let ((down, right), (rows, cols)) = (WarpTiling::strips(kind), (self.rows, self.cols));
         let (height, width) = (16 * down, self.width * right);
         let block = match &self.batch {
             None => "loom.block_idx()".to_owned(),
@@ -161,7 +161,7 @@ impl Tiling {
         }
     }
 
-    /// How many elements of a tile a lane has.
+    /// Returns the number of elements of a tile a lane has.
     pub(super) fn lanes(&self) -> u32 {
         self.width / 2
     }
@@ -171,7 +171,7 @@ impl Tiling {
     }
 
     /// The lanes' part of a tile of zeros.
-    pub(super) fn zeros(&self, g: &mut Generator) -> String {
+    pub(super) fn zeros(&self, g: &mut KernelGenerator) -> String {
         let dtype = if self.sum == Type::F32 { "float" } else { "int" };
         match self.width == 8 && self.sum == Type::F32 && g.random.one_in(2) {
             true => "loom.vec4(0.0, 0.0, 0.0, 0.0)".to_owned(),
@@ -179,8 +179,8 @@ impl Tiling {
         }
     }
 
-    /// What a sum over so many elements may be.
-    pub(super) fn range(&self, n: u32) -> Range {
-        Range::within(f64::from(n) * self.low.abs().max(self.high.abs()).max(8.0).powi(2) + 1.0)
+    /// Returns what a sum over so many elements may be.
+    pub(super) fn range(&self, n: u32) -> NumberRange {
+        NumberRange::within(f64::from(n) * self.low.abs().max(self.high.abs()).max(8.0).powi(2) + 1.0)
     }
 }

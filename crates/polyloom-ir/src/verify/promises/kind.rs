@@ -4,17 +4,17 @@
 //! kernel is `elementwise` can be shown, or is told not to be known.
 
 use super::walk_with_callees;
-use crate::affine::{Affine, Term};
+use crate::affine::{AffineSum, AffineTerm};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::{FuncId, Region, Value};
 use crate::function::{Function, InstData, Module, ValueDef};
 use crate::metadata::KernelKind;
-use crate::op::{Group, Op};
+use crate::op::{Op, OpGroup};
 use std::collections::{HashMap, HashSet};
 
 /// Facts about a kernel and the functions that it calls that kinds ask for.
 #[derive(Default)]
-struct Evidence {
+struct KindEvidence {
     /// Atomic updates, barriers and what else threads do together.
     combines: bool,
     /// A loop hands a value from one iteration to the next.
@@ -33,7 +33,7 @@ pub(super) fn check_kind(module: &Module, id: FuncId, kernel: &Function) -> Opti
     if kind == KernelKind::Elementwise {
         return check_elementwise(module, id, kernel);
     }
-    let evidence = Evidence::of(module, id);
+    let evidence = KindEvidence::of(module, id);
     let missing = match kind {
         KernelKind::Custom | KernelKind::Elementwise => return None,
         KernelKind::Reduce | KernelKind::Scan if !evidence.combines && !evidence.carries => {
@@ -55,9 +55,9 @@ pub(super) fn check_kind(module: &Module, id: FuncId, kernel: &Function) -> Opti
     Some(Diagnostic::error(Code::BrokenPromise, kernel.span, message).help(help))
 }
 
-impl Evidence {
-    fn of(module: &Module, kernel: FuncId) -> Evidence {
-        let mut evidence = Evidence::default();
+impl KindEvidence {
+    fn of(module: &Module, kernel: FuncId) -> KindEvidence {
+        let mut evidence = KindEvidence::default();
         let mut reads: HashMap<Value, HashSet<Vec<Value>>> = HashMap::new();
         let mut last_function = std::ptr::null();
         walk_with_callees(module, kernel, &mut |function, data| {
@@ -78,9 +78,9 @@ impl Evidence {
 
     fn see(&mut self, function: &Function, data: &InstData) {
         match data.op.info().group {
-            Group::Atomic => self.combines = true,
-            Group::Gpu if data.op != Op::BlockDim => self.combines = true,
-            Group::Comparison => self.compares = true,
+            OpGroup::Atomic => self.combines = true,
+            OpGroup::Gpu if data.op != Op::BlockDim => self.combines = true,
+            OpGroup::Comparison => self.compares = true,
             _ => {}
         }
         match data.op {
@@ -132,10 +132,10 @@ fn check_elementwise(module: &Module, id: FuncId, kernel: &Function) -> Option<D
             Diagnostic::error(Code::BrokenPromise, data.span, message).help(help)
         };
         match data.op.info().group {
-            Group::Atomic => {
+            OpGroup::Atomic => {
                 wrong.get_or_insert_with(|| refused("an atomic update in a kernel of the kind `elementwise`"));
             }
-            Group::Gpu if data.op != Op::BlockDim => {
+            OpGroup::Gpu if data.op != Op::BlockDim => {
                 let message = format!("`{}` in a kernel of the kind `elementwise`", data.op.name());
                 wrong.get_or_insert_with(|| refused(&message));
             }
@@ -176,9 +176,9 @@ enum ElementOwner {
 
 /// Finds out from the indices of an element whether it belongs to the thread.
 fn owner_of_element(function: &Function, indices: &[Value]) -> ElementOwner {
-    let sums: Vec<Affine> = indices.iter().map(|&index| Affine::of(function, index)).collect();
+    let sums: Vec<AffineSum> = indices.iter().map(|&index| AffineSum::of(function, index)).collect();
     let terms = || sums.iter().flat_map(|sum| sum.terms.iter().map(|&(term, _)| term));
-    if terms().any(|term| matches!(term, Term::Coordinate(_))) {
+    if terms().any(|term| matches!(term, AffineTerm::Coordinate(_))) {
         ElementOwner::Own
     } else if terms().next().is_none() {
         ElementOwner::Shared

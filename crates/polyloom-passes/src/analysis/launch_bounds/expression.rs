@@ -6,7 +6,7 @@ use polyloom_ir::{MAX_DIMS, Op, Scalar, Type, eval};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-/// Most expressions of a kernel: indices beyond are not looked at.
+/// Most expressions of a kernel, so that indices beyond are not looked at.
 const MAX_EXPRESSIONS: usize = 1024;
 /// Most terms of a sum.
 const MAX_TERMS: usize = 8;
@@ -48,13 +48,13 @@ pub(super) struct CountedLoop {
 
 /// Something that takes each number of a range: a coordinate, or which iteration of a loop it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(super) enum Variable {
+pub(super) enum BoundVariable {
     Coordinate(u8),
     Iteration(u32),
 }
 
-/// What is multiplied by a constant in a sum.
-type Monomial = (Option<Variable>, Option<LaunchExpr>);
+/// Describes what is multiplied by a constant in a sum.
+type Monomial = (Option<BoundVariable>, Option<LaunchExpr>);
 
 /// A sum of multiples of variables, with factors that are the same for all threads, and of such numbers. It is a number
 /// without bounds, and the integer it stands for is that modulo two to the power of its bits.
@@ -67,7 +67,7 @@ pub(super) struct LaunchSum {
 
 /// The expressions of a kernel, each after what it is made of and none twice.
 #[derive(Default)]
-pub(super) struct Expressions {
+pub(super) struct ExpressionTable {
     pub(super) data: PrimaryMap<LaunchExpr, ExprData>,
     known: FxHashMap<ExprData, LaunchExpr>,
     /// True of those with a coordinate or a counter in them.
@@ -76,7 +76,7 @@ pub(super) struct Expressions {
     sums: FxHashMap<LaunchExpr, Option<LaunchSum>>,
 }
 
-impl Expressions {
+impl ExpressionTable {
     /// None if there are too many.
     pub(super) fn add(&mut self, kind: ExprKind, ty: Scalar) -> Option<LaunchExpr> {
         let kind = self.folded(&kind, ty).map_or(kind, ExprKind::Const);
@@ -162,10 +162,10 @@ impl Expressions {
             return Some(LaunchSum::of((None, Some(expr)), 1));
         }
         match kind {
-            ExprKind::Coordinate(axis) => Some(LaunchSum::of((Some(Variable::Coordinate(axis)), None), 1)),
+            ExprKind::Coordinate(axis) => Some(LaunchSum::of((Some(BoundVariable::Coordinate(axis)), None), 1)),
             ExprKind::Counter(number) => {
                 let CountedLoop { start, step, .. } = *self.loops.get(number as usize)?;
-                let counted = LaunchSum::of((Some(Variable::Iteration(number)), None), within(step)?);
+                let counted = LaunchSum::of((Some(BoundVariable::Iteration(number)), None), within(step)?);
                 counted.plus(&self.sum(start)?, 1)
             }
             // Narrower integers wrap soon.
@@ -237,7 +237,7 @@ impl LaunchSum {
     }
 
     /// The variables in it.
-    pub(super) fn variables(&self) -> impl Iterator<Item = Variable> {
+    pub(super) fn variables(&self) -> impl Iterator<Item = BoundVariable> {
         self.terms.iter().filter_map(|&((variable, _), _)| variable)
     }
 }

@@ -16,12 +16,12 @@ mod witness;
 
 use cranelift_entity::PrimaryMap;
 use expression::{CountedLoop, ExprData, LaunchExpr};
-use plan::{PathPlan, Planner, UniformStep};
+use plan::{BoundsPlanner, PathPlan, UniformStep};
 use polyloom_ir::{FuncId, MAX_DIMS, Module, Span};
 use smallvec::SmallVec;
-use walk::{KernelAccess, Walk};
+use walk::{BoundsWalk, KernelAccess};
 
-/// Where the words of a launch's arguments hold what a kernel is given.
+/// Says where the words of a launch's arguments hold what a kernel is given.
 pub trait ArgumentWords {
     /// The word of a scalar parameter of the scalarised kernel.
     fn scalar(&self, param: u32) -> usize;
@@ -29,7 +29,7 @@ pub trait ArgumentWords {
     fn extent(&self, param: u32, axis: u8) -> usize;
 }
 
-/// What the launches of a kernel verify.
+/// Describes what the launches of a kernel verify.
 #[derive(Debug)]
 pub struct LaunchBounds {
     expressions: PrimaryMap<LaunchExpr, ExprData>,
@@ -50,12 +50,12 @@ pub struct LaunchIndex {
     /// The access.
     pub span: Span,
     /// Why launches do not verify it; nothing if they do.
-    pub unverified: Option<Reason>,
+    pub unverified: Option<UnverifiedReason>,
 }
 
 /// Why launches do not verify an index.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reason {
+pub enum UnverifiedReason {
     /// It is no sum of multiples of coordinates and of numbers that are the same for all threads.
     Index,
     /// Whether a thread comes to the access depends on more than a comparison of a coordinate with such a number.
@@ -72,17 +72,17 @@ pub enum Reason {
     TooLarge,
 }
 
-impl Reason {
+impl UnverifiedReason {
     /// The reason as a clause.
     pub fn text(self) -> &'static str {
         match self {
-            Reason::Index => "the index is not a sum of multiples of coordinates, counters and scalars",
-            Reason::Condition => "a condition decides which threads come here",
-            Reason::LoopBounds => "the loop does not run as often in all threads",
-            Reason::Shared => "the array is in shared memory",
-            Reason::Several => "several elements are accessed at once",
-            Reason::Unreachable => "no thread comes here",
-            Reason::TooLarge => "the kernel has more accesses than a launch looks at",
+            UnverifiedReason::Index => "the index is not a sum of multiples of coordinates, counters and scalars",
+            UnverifiedReason::Condition => "a condition decides which threads come here",
+            UnverifiedReason::LoopBounds => "the loop does not run as often in all threads",
+            UnverifiedReason::Shared => "the array is in shared memory",
+            UnverifiedReason::Several => "several elements are accessed at once",
+            UnverifiedReason::Unreachable => "no thread comes here",
+            UnverifiedReason::TooLarge => "the kernel has more accesses than a launch looks at",
         }
     }
 }
@@ -109,8 +109,8 @@ pub struct OutsideThread {
 impl LaunchBounds {
     /// Finds what launches of a kernel can verify.
     pub fn of(module: &Module, kernel: FuncId, words: &dyn ArgumentWords) -> LaunchBounds {
-        let Walk { expressions, accesses, .. } = Walk::of(module, kernel, words);
-        let mut planner = Planner::new(expressions);
+        let BoundsWalk { expressions, accesses, .. } = BoundsWalk::of(module, kernel, words);
+        let mut planner = BoundsPlanner::new(expressions);
         let mut indices = Vec::new();
         for (number, access) in accesses.iter().enumerate() {
             for axis in 0..access.indices.len() as u8 {
@@ -118,7 +118,7 @@ impl LaunchBounds {
                 indices.push(LaunchIndex { param: access.param, axis, span: access.span, unverified });
             }
         }
-        let Planner { expressions, steps, paths, .. } = planner;
+        let BoundsPlanner { expressions, steps, paths, .. } = planner;
         LaunchBounds { expressions: expressions.data, loops: expressions.loops, accesses, steps, paths, indices }
     }
 

@@ -4,10 +4,10 @@
 //! Accesses on one path whose indices differ by constants are tested together, and a sum that several arrays are indexed
 //! by is computed once.
 
-use super::expression::{ExprKind, Expressions, LaunchExpr, LaunchSum, Variable, as_integer};
+use super::expression::{BoundVariable, ExprKind, ExpressionTable, LaunchExpr, LaunchSum, as_integer};
 use super::walk::{AccessPath, KernelAccess, MAX_LOOPS};
-use super::{LaunchBounds, Reason};
-use polyloom_ir::eval::{Evaluator, evaluator};
+use super::{LaunchBounds, UnverifiedReason};
+use polyloom_ir::eval::{OpEvaluator, evaluator};
 use polyloom_ir::range::{Range, narrow, negated};
 use polyloom_ir::{MAX_DIMS, Op, Scalar, Type};
 use rustc_hash::FxHashMap;
@@ -25,7 +25,7 @@ pub(super) enum UniformStep {
     Word(u32),
     /// How many threads there are for each coordinate along an axis.
     Stride(u8),
-    Op(Evaluator, [u16; 3]),
+    Op(OpEvaluator, [u16; 3]),
 }
 
 /// The result of a step as an integer.
@@ -47,7 +47,7 @@ struct SumTerm {
 /// A sum without its offset.
 type SumPlan = SmallVec<[SumTerm; 2]>;
 
-/// What leaves threads out.
+/// Describes what leaves threads out.
 #[derive(Debug)]
 enum ConditionPlan {
     /// The same for all threads.
@@ -92,8 +92,8 @@ pub(super) struct ExtentTest {
 
 /// The numbers of a launch's steps.
 pub(super) type StepValues = SmallVec<[u64; 16]>;
-/// Where the variables of a path lie, those that it does not have at 0. Wider integers would make a launch take several
-/// times as long; numbers that do not fit are cut off at the ends, so that what follows from them is outside.
+/// Says where the variables of a path lie, those that it does not have at 0. Wider integers would make a launch take
+/// several times as long; numbers that do not fit are cut off at the ends, so that what follows from them is outside.
 pub(super) type VariableRanges = [(i64, i64); MAX_DIMS + MAX_LOOPS];
 
 impl UniformInteger {
@@ -155,8 +155,8 @@ impl ExtentTest {
 }
 
 impl PathPlan {
-    /// Where the variables of threads on this path lie, of which `ranges` has the coordinates; false if there are no such
-    /// threads.
+    /// Returns where the variables of threads on this path lie, of which `ranges` has the coordinates; false if there
+    /// are no such threads.
     fn narrow(&self, steps: &StepValues, ranges: &mut VariableRanges) -> bool {
         let mut is_empty = false;
         for (range, LoopPlan { start, end, step }) in ranges[MAX_DIMS..].iter_mut().zip(&self.loops) {
@@ -177,7 +177,7 @@ impl PathPlan {
         self.conditions.is_empty() && self.loops.is_empty()
     }
 
-    /// Where the variables of threads on this path lie; nothing if there are no such threads.
+    /// Returns where the variables of threads on this path lie; nothing if there are no such threads.
     pub(super) fn ranges(&self, dim: &[u64; MAX_DIMS], steps: &StepValues) -> Option<VariableRanges> {
         let mut ranges = coordinate_ranges(dim)?;
         self.narrow(steps, &mut ranges).then_some(ranges)
@@ -196,7 +196,7 @@ impl PathPlan {
     }
 }
 
-/// Where the coordinates of a launch's threads lie; nothing if it has none.
+/// Returns where the coordinates of a launch's threads lie; nothing if it has none.
 #[inline]
 fn coordinate_ranges(dim: &[u64; MAX_DIMS]) -> Option<VariableRanges> {
     let mut ranges: VariableRanges = [(0, 0); MAX_DIMS + MAX_LOOPS];
@@ -242,9 +242,9 @@ impl LaunchBounds {
                 UniformStep::Const(bits) => bits,
                 UniformStep::Word(word) => *words.get(word as usize)?,
                 UniformStep::Stride(axis) => stride(dim, axis),
-                UniformStep::Op(Evaluator::Unary(f), [a, ..]) => f(value(a)),
-                UniformStep::Op(Evaluator::Binary(f), [a, b, _]) => f(value(a), value(b)),
-                UniformStep::Op(Evaluator::Ternary(f), [a, b, c]) => f(value(a), value(b), value(c)),
+                UniformStep::Op(OpEvaluator::Unary(f), [a, ..]) => f(value(a)),
+                UniformStep::Op(OpEvaluator::Binary(f), [a, b, _]) => f(value(a), value(b)),
+                UniformStep::Op(OpEvaluator::Ternary(f), [a, b, c]) => f(value(a), value(b), value(c)),
             };
             values.push(value);
         }
@@ -266,15 +266,15 @@ impl LaunchBounds {
     }
 }
 
-/// How many threads there are for each coordinate along an axis, as the bits of an `i32`.
+/// Returns the number of threads there are for each coordinate along an axis, as the bits of an `i32`.
 pub(super) fn stride(dim: &[u64; MAX_DIMS], axis: u8) -> u64 {
     let after = dim.iter().skip(usize::from(axis) + 1);
     after.fold(1u64, |n, &extent| n.wrapping_mul(extent)) & u64::from(u32::MAX)
 }
 
 /// Makes the plan.
-pub(super) struct Planner {
-    pub(super) expressions: Expressions,
+pub(super) struct BoundsPlanner {
+    pub(super) expressions: ExpressionTable,
     pub(super) steps: Vec<UniformStep>,
     step_of: FxHashMap<LaunchExpr, u16>,
     pub(super) paths: Vec<PathPlan>,
@@ -282,33 +282,33 @@ pub(super) struct Planner {
     n_tests: usize,
 }
 
-impl Planner {
-    pub(super) fn new(expressions: Expressions) -> Planner {
+impl BoundsPlanner {
+    pub(super) fn new(expressions: ExpressionTable) -> BoundsPlanner {
         let (steps, step_of, paths, numbers) = Default::default();
-        Planner { expressions, steps, step_of, paths, numbers, n_tests: 0 }
+        BoundsPlanner { expressions, steps, step_of, paths, numbers, n_tests: 0 }
     }
 
     /// Has launches test an index of an access.
-    pub(super) fn add(&mut self, number: u32, access: &KernelAccess, axis: u8) -> Result<(), Reason> {
-        let word = *access.extents.get(usize::from(axis)).ok_or(Reason::Shared)?;
+    pub(super) fn add(&mut self, number: u32, access: &KernelAccess, axis: u8) -> Result<(), UnverifiedReason> {
+        let word = *access.extents.get(usize::from(axis)).ok_or(UnverifiedReason::Shared)?;
         if access.n_elements > 1 {
-            return Err(Reason::Several);
+            return Err(UnverifiedReason::Several);
         }
         let ways = access.paths.as_ref().map_err(|reason| *reason)?;
-        let index = access.indices[usize::from(axis)].ok_or(Reason::Index)?;
-        let mut sum = self.expressions.sum(index).ok_or(Reason::Index)?;
+        let index = access.indices[usize::from(axis)].ok_or(UnverifiedReason::Index)?;
+        let mut sum = self.expressions.sum(index).ok_or(UnverifiedReason::Index)?;
         let is_unsigned = self.expressions.data[index].ty.is_unsigned_int();
         let offset = std::mem::take(&mut sum.offset);
-        // All ways or none: else the index would count as verified by halves.
+        // All ways or none; otherwise the index would count as verified by halves.
         let paths: Option<Vec<usize>> = ways.iter().map(|way| self.path(way)).collect();
-        let paths = paths.ok_or(Reason::Condition)?;
+        let paths = paths.ok_or(UnverifiedReason::Condition)?;
         for path in paths {
             let loops = &self.paths[path].path.loops;
-            let is_here = |variable: Variable| variable_number(loops, variable).is_some();
+            let is_here = |variable: BoundVariable| variable_number(loops, variable).is_some();
             if !sum.variables().all(is_here) {
-                return Err(Reason::Index);
+                return Err(UnverifiedReason::Index);
             }
-            let plan = self.sum_plan(&sum, path).ok_or(Reason::TooLarge)?;
+            let plan = self.sum_plan(&sum, path).ok_or(UnverifiedReason::TooLarge)?;
             let sums = &mut self.paths[path].sums;
             let at = sums.iter().position(|tested| tested.sum == plan).unwrap_or_else(|| {
                 sums.push(TestedSum { sum: plan, tests: Vec::new() });
@@ -321,7 +321,7 @@ impl Planner {
                     (test.least, test.most) = (test.least.min(offset), test.most.max(offset));
                     test.indices.push((number, axis, offset));
                 }
-                None if self.n_tests >= MAX_TESTS => return Err(Reason::TooLarge),
+                None if self.n_tests >= MAX_TESTS => return Err(UnverifiedReason::TooLarge),
                 None => {
                     let indices = vec![(number, axis, offset)];
                     tests.push(ExtentTest { word, is_unsigned, least: offset, most: offset, indices });
@@ -435,10 +435,10 @@ impl Planner {
 }
 
 /// The number of a variable on a path with these loops.
-fn variable_number(loops: &[u32], variable: Variable) -> Option<u8> {
+fn variable_number(loops: &[u32], variable: BoundVariable) -> Option<u8> {
     match variable {
-        Variable::Coordinate(axis) => Some(axis),
-        Variable::Iteration(number) => {
+        BoundVariable::Coordinate(axis) => Some(axis),
+        BoundVariable::Iteration(number) => {
             let position = loops.iter().position(|&other| other == number)?;
             Some((MAX_DIMS + position) as u8)
         }

@@ -41,7 +41,7 @@ fn outside(text: &str, dim: &[u64], given: &[Given<'_>]) -> Option<(Vec<u64>, u3
     Some((found.thread[..dim.len()].to_vec(), found.param, found.axis, found.index))
 }
 
-fn unverified(text: &str) -> Vec<Option<Reason>> {
+fn unverified(text: &str) -> Vec<Option<UnverifiedReason>> {
     bounds(text).indices().iter().map(|index| index.unverified).collect()
 }
 
@@ -160,9 +160,9 @@ fn loops_are_looked_through_where_all_threads_run_them_alike() {
     let skipped = counted("c0", "n", 1, "%b: bool = lt %q, %m\nif %b {\ncontinue ^0\n} else {\nyield\n}");
     assert_eq!(at(&skipped, 13, 11), Some((vec![0], 0, 0, 11)));
     let left = counted("c0", "n", 1, "%b: bool = eq %q, %m\nif %b {\nbreak ^0\n} else {\nyield\n}");
-    assert_eq!(unverified(&left), [Some(Reason::Condition)]);
+    assert_eq!(unverified(&left), [Some(UnverifiedReason::Condition)]);
     let by_thread = counted("i", "n", 1, "");
-    assert_eq!(unverified(&by_thread), [Some(Reason::LoopBounds)]);
+    assert_eq!(unverified(&by_thread), [Some(UnverifiedReason::LoopBounds)]);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn what_memory_decides_is_not_verified() {
     let text = "kernel @k(%x x: array<i32, 1>, %y y: array<i32, 2>) {
         %i: i32 = tid 0\n%j: i32 = array_load %x, %i\n%v: i32 = array_load %y, %j, %i
         %b: bool = cast %j\nif %b {\n%w: i32 = array_load %x, %i\nyield\n} else {\nyield\n}\nreturn\n}";
-    assert_eq!(unverified(text), [None, Some(Reason::Index), None, Some(Reason::Condition)]);
+    assert_eq!(unverified(text), [None, Some(UnverifiedReason::Index), None, Some(UnverifiedReason::Condition)]);
     assert_eq!(outside(text, &[4], &[Extents(&[4]), Extents(&[1, 3])]), Some((vec![3], 1, 1, 3)));
 }
 

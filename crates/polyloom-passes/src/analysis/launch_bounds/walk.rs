@@ -3,8 +3,8 @@
 //! An access counts as certain if nothing but conditions that a launch can compute decides whether a thread comes to
 //! it. Early returns, `break` and `continue` are conditions on what follows them. That a loop ends is taken for granted.
 
-use super::expression::{CountedLoop, ExprKind, Expressions, LaunchExpr, as_integer};
-use super::{ArgumentWords, Reason};
+use super::expression::{CountedLoop, ExprKind, ExpressionTable, LaunchExpr, as_integer};
+use super::{ArgumentWords, UnverifiedReason};
 use crate::analysis::range::accessed;
 use polyloom_ir::{
     Composite, FloatMode, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Span, Type, Value, ValueDef, eval,
@@ -14,9 +14,9 @@ use smallvec::{SmallVec, smallvec};
 
 /// Most instructions that are looked at, those of called functions at each call.
 const MAX_VISITED: usize = 20_000;
-/// How far back a value's computation is followed.
+/// Says how far back a value's computation is followed.
 const MAX_DEPTH: u32 = 64;
-/// How deep calls are followed.
+/// Says how deep calls are followed.
 const MAX_CALLS: usize = 32;
 /// Most ways to come to an access that are told apart, and most conditions on one of them.
 const MAX_PATHS: usize = 4;
@@ -24,7 +24,8 @@ const MAX_CONDITIONS: usize = 12;
 /// Most loops around an access.
 pub(super) const MAX_LOOPS: usize = 4;
 
-/// What has to hold on one way to an access: for each of the conditions whether it does, and the loops around.
+/// Describes what has to hold on one way to an access: for each of the conditions whether it does, and the loops
+/// around.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub(super) struct AccessPath {
     pub(super) conditions: Vec<(LaunchExpr, bool)>,
@@ -38,17 +39,17 @@ pub(super) struct KernelAccess {
     pub(super) param: Option<u32>,
     pub(super) span: Span,
     pub(super) n_elements: u8,
-    /// By axis; none of an index that the launch cannot compute.
+    /// Indexed by axis; none of an index that the launch cannot compute.
     pub(super) indices: SmallVec<[Option<LaunchExpr>; 2]>,
-    /// By axis, the word of the launch's arguments that holds the extent; none for an array in shared memory.
+    /// Word of the launch's arguments that holds the extent of each axis; none for an array in shared memory.
     pub(super) extents: SmallVec<[u32; 2]>,
     /// The ways to come to it, on each of which it is certain; or why they are not known.
-    pub(super) paths: Result<Vec<AccessPath>, Reason>,
+    pub(super) paths: Result<Vec<AccessPath>, UnverifiedReason>,
 }
 
-/// Whether control comes to the end of a region that it has entered.
+/// Says whether control comes to the end of a region that it has entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Completion {
+enum RegionCompletion {
     Always,
     Never,
     /// Where this holds.
@@ -56,7 +57,7 @@ enum Completion {
     Unknown,
 }
 
-/// Where a region is left early.
+/// Says where a region is left early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum EarlyExit {
     Return,
@@ -66,50 +67,50 @@ enum EarlyExit {
 type EarlyExits = SmallVec<[EarlyExit; 2]>;
 
 /// One call of a function, or the kernel.
-struct Activation<'m> {
+struct CallActivation<'m> {
     function: &'m Function,
-    params: Vec<Binding>,
+    params: Vec<ParamBinding>,
 }
 
-/// What a parameter is.
+/// Describes what a parameter is.
 #[derive(Clone, Copy)]
-enum Binding {
+enum ParamBinding {
     /// A parameter of the kernel; for a composite, its first component.
     Kernel(u32),
     /// An argument of a call.
     Argument(u32, Value),
 }
 
-pub(super) struct Walk<'m> {
+pub(super) struct BoundsWalk<'m> {
     module: &'m Module,
     words: &'m dyn ArgumentWords,
-    pub(super) expressions: Expressions,
+    pub(super) expressions: ExpressionTable,
     pub(super) accesses: Vec<KernelAccess>,
-    activations: Vec<Activation<'m>>,
+    activations: Vec<CallActivation<'m>>,
     called: FxHashMap<(u32, Inst), u32>,
     translated: FxHashMap<(u32, Value), Option<LaunchExpr>>,
     counters: FxHashMap<(u32, Value), LaunchExpr>,
     n_visited: usize,
 }
 
-type Paths = Result<Vec<AccessPath>, Reason>;
+type Paths = Result<Vec<AccessPath>, UnverifiedReason>;
 
-impl<'m> Walk<'m> {
+impl<'m> BoundsWalk<'m> {
     /// Looks through a kernel.
-    pub(super) fn of(module: &'m Module, kernel: FuncId, words: &'m dyn ArgumentWords) -> Walk<'m> {
+    pub(super) fn of(module: &'m Module, kernel: FuncId, words: &'m dyn ArgumentWords) -> BoundsWalk<'m> {
         let function = &module.functions[kernel];
         let mut next = 0;
         let params = function.params().iter().map(|&param| {
             let first = next;
             next += function.ty(param).as_composite().map_or(1, Composite::n_components) as u32;
-            Binding::Kernel(first)
+            ParamBinding::Kernel(first)
         });
-        let mut walk = Walk {
+        let mut walk = BoundsWalk {
             module,
             words,
-            expressions: Expressions::default(),
+            expressions: ExpressionTable::default(),
             accesses: Vec::new(),
-            activations: vec![Activation { function, params: params.collect() }],
+            activations: vec![CallActivation { function, params: params.collect() }],
             called: FxHashMap::default(),
             translated: FxHashMap::default(),
             counters: FxHashMap::default(),
@@ -123,22 +124,22 @@ impl<'m> Walk<'m> {
         self.activations[activation as usize].function
     }
 
-    fn region(&mut self, at: u32, region: Region, entry: &Paths, depth: usize) -> (Completion, EarlyExits) {
+    fn region(&mut self, at: u32, region: Region, entry: &Paths, depth: usize) -> (RegionCompletion, EarlyExits) {
         let function = self.function(at);
-        let (mut paths, mut completion, mut exits) = (entry.clone(), Completion::Always, EarlyExits::new());
+        let (mut paths, mut completion, mut exits) = (entry.clone(), RegionCompletion::Always, EarlyExits::new());
         for &inst in &function.regions[region].insts {
             let data = &function.insts[inst];
             self.n_visited += 1;
             if self.n_visited > MAX_VISITED {
-                paths = Err(Reason::TooLarge);
+                paths = Err(UnverifiedReason::TooLarge);
             }
             match (data.op, &data.imm) {
                 (Op::Yield, _) => break,
-                (Op::Return, _) => return (Completion::Never, with(exits, EarlyExit::Return)),
+                (Op::Return, _) => return (RegionCompletion::Never, with(exits, EarlyExit::Return)),
                 (Op::Break | Op::Continue, &Imm::Target(target)) => {
-                    return (Completion::Never, with(exits, EarlyExit::To(target)));
+                    return (RegionCompletion::Never, with(exits, EarlyExit::To(target)));
                 }
-                (Op::Unreachable, _) => return (Completion::Never, exits),
+                (Op::Unreachable, _) => return (RegionCompletion::Never, exits),
                 (Op::Call, &Imm::Func(callee)) => {
                     let takes_arrays =
                         data.operands.iter().any(|&operand| function.ty(operand).as_any_array().is_some());
@@ -167,45 +168,45 @@ impl<'m> Walk<'m> {
                 exits = with(exits, exit);
             }
             match inner {
-                Completion::Always => {}
-                Completion::Never => {
-                    paths = Err(Reason::Unreachable);
-                    completion = Completion::Never;
+                RegionCompletion::Always => {}
+                RegionCompletion::Never => {
+                    paths = Err(UnverifiedReason::Unreachable);
+                    completion = RegionCompletion::Never;
                 }
-                Completion::When(condition) => {
+                RegionCompletion::When(condition) => {
                     paths = paths.and_then(|paths| self.where_holds(&paths, condition, true));
                     completion = self.both(completion, condition);
                 }
-                Completion::Unknown => {
-                    paths = paths.and(Err(Reason::Condition));
-                    completion = Completion::Unknown;
+                RegionCompletion::Unknown => {
+                    paths = paths.and(Err(UnverifiedReason::Condition));
+                    completion = RegionCompletion::Unknown;
                 }
             }
         }
         (completion, exits)
     }
 
-    /// Where another condition has to hold as well.
-    fn both(&mut self, completion: Completion, condition: LaunchExpr) -> Completion {
+    /// Returns where another condition has to hold as well.
+    fn both(&mut self, completion: RegionCompletion, condition: LaunchExpr) -> RegionCompletion {
         match completion {
-            Completion::Always => Completion::When(condition),
-            Completion::When(other) => {
+            RegionCompletion::Always => RegionCompletion::When(condition),
+            RegionCompletion::When(other) => {
                 let both = self.expressions.op(Op::BitAnd, &[other, condition], Scalar::Bool);
-                both.map_or(Completion::Unknown, Completion::When)
+                both.map_or(RegionCompletion::Unknown, RegionCompletion::When)
             }
             completion => completion,
         }
     }
 
-    fn branch(&mut self, at: u32, inst: Inst, paths: &Paths, depth: usize) -> (Completion, EarlyExits) {
+    fn branch(&mut self, at: u32, inst: Inst, paths: &Paths, depth: usize) -> (RegionCompletion, EarlyExits) {
         let data = &self.function(at).insts[inst];
         let condition = self.translate(at, data.operands[0], MAX_DEPTH);
-        let mut sides: SmallVec<[Completion; 2]> = SmallVec::new();
+        let mut sides: SmallVec<[RegionCompletion; 2]> = SmallVec::new();
         let mut exits = EarlyExits::new();
         for (side, &region) in data.regions.iter().enumerate() {
             let within = match (paths, condition) {
                 (Ok(paths), Some(condition)) => self.where_holds(paths, condition, side == 0),
-                (Ok(_), None) => Err(Reason::Condition),
+                (Ok(_), None) => Err(UnverifiedReason::Condition),
                 (Err(reason), _) => Err(*reason),
             };
             let (completion, inner) = self.region(at, region, &within, depth);
@@ -213,27 +214,32 @@ impl<'m> Walk<'m> {
             exits = inner.into_iter().fold(exits, with);
         }
         let completion = match sides[..] {
-            [Completion::Always, Completion::Always] => Completion::Always,
-            [Completion::Never, Completion::Never] => Completion::Never,
-            [Completion::Unknown, _] | [_, Completion::Unknown] => Completion::Unknown,
+            [RegionCompletion::Always, RegionCompletion::Always] => RegionCompletion::Always,
+            [RegionCompletion::Never, RegionCompletion::Never] => RegionCompletion::Never,
+            [RegionCompletion::Unknown, _] | [_, RegionCompletion::Unknown] => RegionCompletion::Unknown,
             [yes, no] => condition
                 .and_then(|condition| self.completed_side(condition, yes, no))
-                .map_or(Completion::Unknown, Completion::When),
-            _ => Completion::Unknown,
+                .map_or(RegionCompletion::Unknown, RegionCompletion::When),
+            _ => RegionCompletion::Unknown,
         };
         (completion, exits)
     }
 
     /// When control comes to the end of a branch.
-    fn completed_side(&mut self, condition: LaunchExpr, yes: Completion, no: Completion) -> Option<LaunchExpr> {
+    fn completed_side(
+        &mut self,
+        condition: LaunchExpr,
+        yes: RegionCompletion,
+        no: RegionCompletion,
+    ) -> Option<LaunchExpr> {
         let opposite = self.expressions.op(Op::Not, &[condition], Scalar::Bool)?;
-        let mut side = |condition: LaunchExpr, completion: Completion| match completion {
-            Completion::Always => Some(Some(condition)),
-            Completion::Never => Some(None),
-            Completion::When(other) => {
+        let mut side = |condition: LaunchExpr, completion: RegionCompletion| match completion {
+            RegionCompletion::Always => Some(Some(condition)),
+            RegionCompletion::Never => Some(None),
+            RegionCompletion::When(other) => {
                 Some(Some(self.expressions.op(Op::BitAnd, &[condition, other], Scalar::Bool)?))
             }
-            Completion::Unknown => None,
+            RegionCompletion::Unknown => None,
         };
         match (side(condition, yes)?, side(opposite, no)?) {
             (Some(yes), Some(no)) => self.expressions.op(Op::BitOr, &[yes, no], Scalar::Bool),
@@ -241,21 +247,21 @@ impl<'m> Walk<'m> {
         }
     }
 
-    fn counted_loop(&mut self, at: u32, inst: Inst, paths: &Paths, depth: usize) -> (Completion, EarlyExits) {
+    fn counted_loop(&mut self, at: u32, inst: Inst, paths: &Paths, depth: usize) -> (RegionCompletion, EarlyExits) {
         let function = self.function(at);
         let data = &function.insts[inst];
         let body = data.regions[0];
         let counted = self.counted(at, inst);
         let within = match (paths, counted) {
-            // Whether a thread comes to an iteration depends on what those before it did.
-            (Ok(_), _) if ends_early(function, body, inst) => Err(Reason::Condition),
-            (Ok(_), None) => Err(Reason::LoopBounds),
+            // The threads that come to an iteration depend on what those before it did.
+            (Ok(_), _) if ends_early(function, body, inst) => Err(UnverifiedReason::Condition),
+            (Ok(_), None) => Err(UnverifiedReason::LoopBounds),
             (Ok(paths), Some(number)) => {
                 let mut paths = paths.clone();
                 paths.iter_mut().for_each(|path| path.loops.push(number));
                 match paths.iter().all(|path| path.loops.len() <= MAX_LOOPS) {
                     true => Ok(paths),
-                    false => Err(Reason::TooLarge),
+                    false => Err(UnverifiedReason::TooLarge),
                 }
             }
             (Err(reason), _) => Err(*reason),
@@ -285,16 +291,16 @@ impl<'m> Walk<'m> {
     }
 
     /// A loop with a condition, which is computed once at least.
-    fn conditional_loop(&mut self, at: u32, inst: Inst, paths: &Paths, depth: usize) -> (Completion, EarlyExits) {
+    fn conditional_loop(&mut self, at: u32, inst: Inst, paths: &Paths, depth: usize) -> (RegionCompletion, EarlyExits) {
         let regions = &self.function(at).insts[inst].regions;
         let (_, mut exits) = self.region(at, regions[0], paths, depth);
-        let unknown = paths.clone().and(Err(Reason::Condition));
+        let unknown = paths.clone().and(Err(UnverifiedReason::Condition));
         let (_, of_body) = self.region(at, regions[1], &unknown, depth);
         exits = of_body.into_iter().fold(exits, with);
         after_loop(exits, inst)
     }
 
-    fn block(&mut self, at: u32, inst: Inst, paths: &Paths, depth: usize) -> (Completion, EarlyExits) {
+    fn block(&mut self, at: u32, inst: Inst, paths: &Paths, depth: usize) -> (RegionCompletion, EarlyExits) {
         let region = self.function(at).insts[inst].regions[0];
         let (completion, mut exits) = self.region(at, region, paths, depth);
         let n_exits = exits.len();
@@ -302,8 +308,8 @@ impl<'m> Walk<'m> {
         let has_breaks = exits.len() < n_exits;
         let completion = match (has_breaks, exits.is_empty()) {
             (false, _) => completion,
-            (true, true) => Completion::Always,
-            (true, false) => Completion::Unknown,
+            (true, true) => RegionCompletion::Always,
+            (true, false) => RegionCompletion::Unknown,
         };
         (completion, exits)
     }
@@ -314,7 +320,7 @@ impl<'m> Walk<'m> {
             let first = usize::from(element.first);
             let operands = &function.insts[inst].operands[first..first + usize::from(element.n_indices)];
             let param = match self.resolve(at, element.array) {
-                Some(Binding::Kernel(param)) => Some(param),
+                Some(ParamBinding::Kernel(param)) => Some(param),
                 _ => None,
             };
             let indices = match param {
@@ -329,13 +335,13 @@ impl<'m> Walk<'m> {
     }
 
     /// The parameter of the kernel that a value is, through calls.
-    fn resolve(&self, at: u32, value: Value) -> Option<Binding> {
+    fn resolve(&self, at: u32, value: Value) -> Option<ParamBinding> {
         let (mut at, mut value) = (at, value);
         loop {
             let activation = &self.activations[at as usize];
             match *activation.params.get(activation.function.param_index(value)?)? {
-                Binding::Kernel(param) => return Some(Binding::Kernel(param)),
-                Binding::Argument(caller, argument) => (at, value) = (caller, argument),
+                ParamBinding::Kernel(param) => return Some(ParamBinding::Kernel(param)),
+                ParamBinding::Argument(caller, argument) => (at, value) = (caller, argument),
             }
         }
     }
@@ -345,9 +351,9 @@ impl<'m> Walk<'m> {
             return known;
         }
         let operands = &self.function(at).insts[inst].operands;
-        let params = operands.iter().map(|&operand| Binding::Argument(at, operand)).collect();
+        let params = operands.iter().map(|&operand| ParamBinding::Argument(at, operand)).collect();
         let number = self.activations.len() as u32;
-        self.activations.push(Activation { function: &self.module.functions[callee], params });
+        self.activations.push(CallActivation { function: &self.module.functions[callee], params });
         self.called.insert((at, inst), number);
         number
     }
@@ -377,8 +383,8 @@ impl<'m> Walk<'m> {
                 }
                 let activation = &self.activations[at as usize];
                 return match *activation.params.get(function.param_index(value)?)? {
-                    Binding::Kernel(param) => self.scalar(param, ty),
-                    Binding::Argument(caller, argument) => self.translate(caller, argument, depth),
+                    ParamBinding::Kernel(param) => self.scalar(param, ty),
+                    ParamBinding::Argument(caller, argument) => self.translate(caller, argument, depth),
                 };
             }
         };
@@ -388,15 +394,15 @@ impl<'m> Walk<'m> {
             (Op::Tid, &Imm::Axis(axis)) => self.expressions.add(ExprKind::Coordinate(axis), ty),
             (Op::TidLinear, _) => self.expressions.linear_index(),
             (Op::Dim, &Imm::Axis(axis)) => match self.resolve(at, data.operands[0])? {
-                Binding::Kernel(param) => {
+                ParamBinding::Kernel(param) => {
                     let word = self.words.extent(param, axis) as u32;
                     self.expressions.add(ExprKind::Word(word), ty)
                 }
-                Binding::Argument(..) => None,
+                ParamBinding::Argument(..) => None,
             },
             (Op::Component, &Imm::Component(number)) => match self.resolve(at, data.operands[0])? {
-                Binding::Kernel(first) => self.scalar(first + u32::from(number), ty),
-                Binding::Argument(..) => None,
+                ParamBinding::Kernel(first) => self.scalar(first + u32::from(number), ty),
+                ParamBinding::Argument(..) => None,
             },
             (Op::If, _) => {
                 let mut yielded = |side: usize| {
@@ -431,7 +437,7 @@ impl<'m> Walk<'m> {
         self.expressions.add(ExprKind::Word(word), ty)
     }
 
-    /// What a call of a function that returns at its end alone gives.
+    /// Returns what a call of a function that returns at its end alone gives.
     fn translate_result(
         &mut self,
         at: u32,
@@ -459,7 +465,7 @@ impl<'m> Walk<'m> {
             found.extend(self.ways(path, condition, truth)?);
         }
         if found.len() > MAX_PATHS {
-            return Err(Reason::TooLarge);
+            return Err(UnverifiedReason::TooLarge);
         }
         Ok(found)
     }
@@ -494,7 +500,7 @@ impl<'m> Walk<'m> {
             path.conditions.push((condition, truth));
         }
         if path.conditions.len() > MAX_CONDITIONS {
-            return Err(Reason::TooLarge);
+            return Err(UnverifiedReason::TooLarge);
         }
         Ok(vec![path])
     }
@@ -507,10 +513,10 @@ fn with(mut exits: EarlyExits, exit: EarlyExit) -> EarlyExits {
     exits
 }
 
-/// What is known after a loop, whose iterations end early by these.
-fn after_loop(mut exits: EarlyExits, inst: Inst) -> (Completion, EarlyExits) {
+/// Returns what is known after a loop, whose iterations end early by these.
+fn after_loop(mut exits: EarlyExits, inst: Inst) -> (RegionCompletion, EarlyExits) {
     exits.retain(|exit| *exit != EarlyExit::To(inst));
-    (if exits.is_empty() { Completion::Always } else { Completion::Unknown }, exits)
+    (if exits.is_empty() { RegionCompletion::Always } else { RegionCompletion::Unknown }, exits)
 }
 
 /// True if a loop can be left from within its body, other than by ending an iteration.

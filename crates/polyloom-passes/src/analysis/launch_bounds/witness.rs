@@ -13,9 +13,9 @@ use smallvec::SmallVec;
 /// A value for each variable of a path.
 type VariableValues = SmallVec<[i128; 8]>;
 
-/// What a launch is given.
+/// Describes what a launch is given.
 #[derive(Clone, Copy)]
-struct Launch<'a> {
+struct WitnessLaunch<'a> {
     dim: &'a [u64; MAX_DIMS],
     words: &'a [u64],
 }
@@ -23,7 +23,7 @@ struct Launch<'a> {
 impl LaunchBounds {
     #[cold]
     pub(super) fn find_witness(&self, dim: &[u64; MAX_DIMS], words: &[u64]) -> Option<OutsideThread> {
-        let launch = Launch { dim, words };
+        let launch = WitnessLaunch { dim, words };
         let steps = self.step_values(dim, words)?;
         let mut first: Option<(OutsideThread, u32)> = None;
         for plan in &self.paths {
@@ -60,7 +60,7 @@ impl LaunchBounds {
         inside: Range,
         path: &AccessPath,
         assignment: &VariableValues,
-        launch: Launch<'_>,
+        launch: WitnessLaunch<'_>,
     ) -> Option<OutsideThread> {
         let values = self.values_in(path, assignment, launch);
         if !path.conditions.iter().all(|&(condition, truth)| values[condition] == Some(u64::from(truth))) {
@@ -77,12 +77,12 @@ impl LaunchBounds {
         Some(OutsideThread { param: access.param?, axis, index, extent, indices, thread, span: access.span })
     }
 
-    /// What the expressions are in a thread, and in one iteration of each loop of a path.
+    /// Returns what the expressions are in a thread, and in one iteration of each loop of a path.
     fn values_in(
         &self,
         path: &AccessPath,
         assignment: &VariableValues,
-        Launch { dim, words }: Launch<'_>,
+        WitnessLaunch { dim, words }: WitnessLaunch<'_>,
     ) -> SecondaryMap<LaunchExpr, Option<u64>> {
         let mut values: SecondaryMap<LaunchExpr, Option<u64>> = SecondaryMap::with_capacity(self.expressions.len());
         for (expr, data) in &self.expressions {

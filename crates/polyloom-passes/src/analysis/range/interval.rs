@@ -35,7 +35,7 @@ impl Interval {
         (self.low == self.high).then_some(self.low)
     }
 
-    /// Whether every value of `other` is in it.
+    /// Returns true if every value of `other` is in it.
     pub fn contains(self, other: Interval) -> bool {
         self.low <= other.low && other.high <= self.high
     }
@@ -46,7 +46,7 @@ impl Interval {
         Interval::new(self.low.min(other.low), self.high.max(other.high))
     }
 
-    /// What both hold; `None` if nothing.
+    /// Returns what both hold; `None` if nothing.
     pub fn intersection(self, other: Interval) -> Option<Interval> {
         let both = Interval::new(self.low.max(other.low), self.high.min(other.high));
         (both.low <= both.high).then_some(both)
@@ -69,7 +69,7 @@ impl Interval {
     }
 }
 
-/// What a unary op gives. `from` and `to` are the types of operand and result.
+/// Returns what a unary op gives. `from` and `to` are the types of operand and result.
 pub(super) fn unary(op: Op, x: Interval, from: Scalar, to: Scalar) -> Interval {
     let full = Interval::full(to);
     let exact = match op {
@@ -90,7 +90,7 @@ pub(super) fn unary(op: Op, x: Interval, from: Scalar, to: Scalar) -> Interval {
     if full.contains(exact) { exact } else { full }
 }
 
-/// What a binary op of integers or `bool`s gives. `ty` is the operands' type.
+/// Returns what a binary op of integers or `bool`s gives. `ty` is the operands' type.
 pub(super) fn binary(op: Op, a: Interval, b: Interval, ty: Scalar) -> Interval {
     let full = Interval::full(ty);
     let decided = |always: bool, never: bool| Interval::new(i128::from(always), i128::from(!never));

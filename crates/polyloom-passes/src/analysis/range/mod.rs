@@ -14,14 +14,14 @@ pub use interval::Interval;
 
 use crate::analysis::exits::completes;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::Group;
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::range;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 
-/// How often the walk may be repeated before all assumptions about loops are dropped.
+/// Number of times the walk may be repeated before all assumptions about loops are dropped.
 const MAX_ROUNDS: usize = 4;
-/// How far back a value's computation is looked at again.
+/// Says how far back a value's computation is looked at again.
 const MAX_DEPTH: u32 = 5;
 
 /// An index operand: the access and the operand's number.
@@ -31,13 +31,13 @@ pub type Index = (Inst, u8);
 pub fn possibly_negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
     let signed_index = |&v: &Value| func.ty(v).as_scalar().is_some_and(Scalar::is_signed_int);
     let any = func.insts.values().any(|data| {
-        (matches!(data.op.info().group, Group::Array | Group::Atomic) || data.op == Op::AsyncCopy)
+        (matches!(data.op.info().group, OpGroup::Array | OpGroup::Atomic) || data.op == Op::AsyncCopy)
             && data.operands.iter().skip(1).any(signed_index)
     });
     if !any {
         return SmallVec::new();
     }
-    let mut ranges = Ranges {
+    let mut ranges = ValueRanges {
         func,
         ranges: SecondaryMap::with_default(UNKNOWN),
         undo: Vec::new(),
@@ -68,25 +68,25 @@ pub fn possibly_negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
 
 /// An element, or a component of one, that an instruction accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Accessed {
+pub struct AccessedElement {
     /// The array.
     pub array: Value,
     /// The number of the operand that is the first index.
     pub first: u8,
-    /// How many indices there are.
+    /// Number of indices there are.
     pub n_indices: u8,
-    /// How many elements are accessed, from this one on along the last axis.
+    /// Number of elements that are accessed, from this one on along the last axis.
     pub count: u8,
 }
 
 /// The elements that an instruction accesses: one, or the two that `async_copy` begins with.
-pub fn accessed(func: &Function, inst: Inst) -> SmallVec<[Accessed; 2]> {
+pub fn accessed(func: &Function, inst: Inst) -> SmallVec<[AccessedElement; 2]> {
     let data = &func.insts[inst];
     if let (Op::AsyncCopy, Imm::Copy(copy)) = (data.op, &data.imm) {
         let is_array = |&place: &usize| func.ty(data.operands[place]).as_any_array().is_some();
         let places: SmallVec<[usize; 2]> = (0..data.operands.len()).filter(is_array).collect();
         let ends = places.iter().copied().skip(1).chain([data.operands.len()]);
-        let element = |(&place, end): (&usize, usize)| Accessed {
+        let element = |(&place, end): (&usize, usize)| AccessedElement {
             array: data.operands[place],
             first: place as u8 + 1,
             n_indices: (end - place) as u8 - 1,
@@ -94,7 +94,7 @@ pub fn accessed(func: &Function, inst: Inst) -> SmallVec<[Accessed; 2]> {
         };
         return places.iter().zip(ends).map(element).collect();
     }
-    if !matches!(data.op.info().group, Group::Array | Group::Atomic) {
+    if !matches!(data.op.info().group, OpGroup::Array | OpGroup::Atomic) {
         return SmallVec::new();
     }
     let n_values = match data.op {
@@ -105,22 +105,22 @@ pub fn accessed(func: &Function, inst: Inst) -> SmallVec<[Accessed; 2]> {
     let array = data.operands.first().copied().filter(|&array| func.ty(array).as_any_array().is_some());
     let n_indices = data.operands.len().checked_sub(1 + n_values);
     let element = array.zip(n_indices);
-    element.map(|(array, n)| Accessed { array, first: 1, n_indices: n as u8, count: 1 }).into_iter().collect()
+    element.map(|(array, n)| AccessedElement { array, first: 1, n_indices: n as u8, count: 1 }).into_iter().collect()
 }
 
 /// The interval of values that are no integers. Nothing is concluded from it.
 const UNKNOWN: Interval = Interval::new(i128::MIN / 4, i128::MAX / 4);
 
-struct Ranges<'f> {
+struct ValueRanges<'f> {
     func: &'f Function,
     ranges: SecondaryMap<Value, Interval>,
     /// Intervals to restore when the region ends in which they were refined.
     undo: Vec<(Value, Interval)>,
     /// The loops and blocks around, with what reaches their results by `yield`, `continue` and `break`.
-    targets: Vec<Target>,
+    targets: Vec<RangeTarget>,
     /// Loop parameters that may fall below their initial value.
     unassumed: EntitySet<Value>,
-    /// Whether an assumption did not hold.
+    /// True if an assumption did not hold.
     failed: bool,
     assume_loops: bool,
     /// The array and axis whose index is being looked at: it has an element.
@@ -128,7 +128,7 @@ struct Ranges<'f> {
     found: SmallVec<[Index; 8]>,
 }
 
-struct Target {
+struct RangeTarget {
     inst: Inst,
     /// The parameters that the next iteration's values go to, and the least value assumed of each.
     params: SmallVec<[(Value, Option<i128>); 4]>,
@@ -144,7 +144,7 @@ fn join(joined: &mut Joined, index: usize, interval: Interval) {
     }
 }
 
-impl Ranges<'_> {
+impl ValueRanges<'_> {
     fn full(&self, value: Value) -> Interval {
         match self.func.ty(value).as_scalar() {
             Some(scalar) if !scalar.is_float() => Interval::full(scalar),
@@ -196,7 +196,7 @@ impl Ranges<'_> {
         yielded
     }
 
-    fn access(&mut self, inst: Inst, element: Accessed) {
+    fn access(&mut self, inst: Inst, element: AccessedElement) {
         for axis in 0..element.n_indices {
             let operand = element.first + axis;
             let index = self.func.insts[inst].operands[operand as usize];
@@ -236,7 +236,7 @@ impl Ranges<'_> {
             }
         }
         self.set_results(inst, &joined);
-        // What follows is reached from one side alone, and knows what that side knows of the condition.
+        // The code behind is reached from one side alone, so that it knows what that side knows of the condition.
         match [completes(func, data.regions[0]), completes(func, data.regions[1])] {
             [true, false] => self.assume(cond, true, MAX_DEPTH),
             [false, true] => self.assume(cond, false, MAX_DEPTH),
@@ -248,7 +248,7 @@ impl Ranges<'_> {
         let func = self.func;
         let data = &func.insts[inst];
         let mark = self.undo.len();
-        self.targets.push(Target {
+        self.targets.push(RangeTarget {
             inst,
             params: SmallVec::new(),
             joined: SmallVec::from_elem(None, data.results.len()),
@@ -267,7 +267,7 @@ impl Ranges<'_> {
 
     /// Sets what is assumed of a loop's carried parameters and opens it as a target.
     fn open_loop(&mut self, inst: Inst, params: &[Value], inits: &[Value]) {
-        let mut target = Target { inst, params: SmallVec::new(), joined: SmallVec::from_elem(None, params.len()) };
+        let mut target = RangeTarget { inst, params: SmallVec::new(), joined: SmallVec::from_elem(None, params.len()) };
         for (&param, &init) in params.iter().zip(inits) {
             let full = self.full(param);
             let is_signed = self.func.ty(param).as_scalar().is_some_and(Scalar::is_signed_int);
@@ -279,7 +279,7 @@ impl Ranges<'_> {
         self.targets.push(target);
     }
 
-    /// What an iteration hands to the next: checks the assumptions.
+    /// Checks the assumptions against the values that an iteration hands to the next.
     fn next_iteration(&mut self, target_idx: usize, values: &[Value]) {
         for (index, &value) in values.iter().enumerate() {
             let interval = self.look(value, MAX_DEPTH);
@@ -530,7 +530,7 @@ impl Ranges<'_> {
     /// Takes it as known that `value` lies in `interval`, and what follows for the values it was computed from.
     fn refine(&mut self, value: Value, interval: Interval, depth: u32) {
         let known = self.ranges[value];
-        // Nothing in both: this place is never reached, and anything may be said about it.
+        // Nothing in both, so that this place is never reached, and anything may be said about it.
         let Some(new) = known.intersection(interval) else { return };
         if new != known {
             self.undo.push((value, known));
@@ -554,8 +554,8 @@ impl Ranges<'_> {
             }
             (Op::Cast | Op::Bitcast, &[x]) => {
                 let Some(from) = func.ty(x).as_scalar().filter(|scalar| scalar.is_int()) else { return };
-                // Where the conversion keeps every value, and where it keeps the bits and these bits are a number
-                // that both types have.
+                // The conversion keeps every value here, or keeps the bits where these are a number that both types
+                // have.
                 let same_width = func.ty(value).as_scalar().is_some_and(|to| to.bits() == from.bits());
                 let in_both = same_width && new.low >= 0 && Interval::full(from).contains(new);
                 if in_both || self.full(value).contains(self.ranges[x]) {

@@ -1,13 +1,13 @@
 //! Rules of linear algebra.
 
-use super::{Contributions, Rule, one, two};
+use super::{Contributions, DerivativeRule, one, two};
 use polyloom_ir::{Composite, Op, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 /// The pairs of rows or columns of a matrix with four, and those that are left.
 const PAIRS: [(usize, usize); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
-impl Rule<'_, '_> {
+impl DerivativeRule<'_, '_> {
     /// `*`, of numbers and composites.
     pub(super) fn product(&mut self, x: &[Value]) -> Option<Contributions> {
         let g = self.adjoint;
@@ -64,7 +64,7 @@ impl Rule<'_, '_> {
                 one(self.mul(x[0], share))
             }
             Op::Normalize => {
-                // What of the adjoint is across the direction, over the length.
+                // Part of the adjoint across the direction, over the length.
                 let along = self.dot(r, g);
                 let along = self.mul(r, along);
                 let across = self.sub(g, along);

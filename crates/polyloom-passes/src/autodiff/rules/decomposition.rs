@@ -12,13 +12,13 @@
 //! vanish too. It is found at a matrix nearby, of the same vectors, whose values are [`apart`]. What depends on the
 //! choice gets a derivative as large as the inverse of their distance.
 
-use super::Rule;
+use super::DerivativeRule;
 use polyloom_ir::{Builder, Op, Scalar, Value};
 use smallvec::SmallVec;
 
 type Elements = SmallVec<[Value; 9]>;
 
-/// Which result of a decomposition has the values that derivatives divide by, and which have what turns.
+/// Returns which result of a decomposition has the values that derivatives divide by, and which have what turns.
 pub(in crate::autodiff) fn values_of(op: Op) -> Option<(usize, &'static [usize])> {
     Some(match op {
         Op::Svd2 | Op::Svd3 => (1, &[0, 2]),
@@ -42,7 +42,7 @@ pub(in crate::autodiff) fn distinct(builder: &mut Builder<'_>, op: Op, values: V
 }
 
 fn moved(builder: &mut Builder<'_>, op: Op, values: Value, to_nan: bool) -> Value {
-    let mut rule = Rule { adjoint: values, b: builder, taken: SmallVec::new() };
+    let mut rule = DerivativeRule { adjoint: values, b: builder, taken: SmallVec::new() };
     let mut components = rule.components(values);
     let magnitudes: Elements = components.iter().map(|&x| rule.b.op(Op::Abs, &[x])).collect();
     let scale = rule.fold(Op::Max, &magnitudes);
@@ -81,7 +81,7 @@ fn moved(builder: &mut Builder<'_>, op: Op, values: Value, to_nan: bool) -> Valu
     let closest = rule.fold(Op::Min, &gaps);
     let are_close = rule.b.op(Op::Lt, &[closest, distance]);
     let step = rule.b.op(Op::Select, &[are_close, by, nothing]);
-    // One step for each value that is less: no two come closer.
+    // One step for each value that is less, because no two come closer.
     for (i, j) in pairs {
         if op != Op::Eig3 {
             components[i] = rule.add(components[i], step);
@@ -94,12 +94,12 @@ fn moved(builder: &mut Builder<'_>, op: Op, values: Value, to_nan: bool) -> Valu
     rule.vector(&components)
 }
 
-impl Rule<'_, '_> {
+impl DerivativeRule<'_, '_> {
     /// The adjoint of the matrix that an op takes apart, from its results and their adjoints.
     pub(super) fn decomposition(&mut self, op: Op, results: &[Value], adjoints: &[Option<Value>]) -> Option<Value> {
         let (values, turning) = values_of(op)?;
         if turning.iter().all(|&result| adjoints[result].is_none()) {
-            // Nothing that turns is asked for: the values alone are on the diagonal.
+            // Nothing that turns is asked for, so that the values alone are on the diagonal.
             let diagonal = self.b.op(Op::Diag, &[adjoints[values]?]);
             let (left, right) = (results[0], if op == Op::Eig3 { results[0] } else { results[2] });
             let (left, right) = (self.mul(left, diagonal), self.transpose(right));
@@ -177,9 +177,9 @@ impl Rule<'_, '_> {
         self.times(sum, 0.5)
     }
 
-    /// From `B = Q' dA = Ω R + dR`: below the diagonal dR is zero, so the first two columns give Ω, and B - Ω R is dR
-    /// above it. This divides by the first two elements of the diagonal alone: the third column of `Q` follows from the
-    /// others, and the last element may be zero.
+    /// From `B = Q' dA = Ω R + dR`, so that below the diagonal dR is zero, so the first two columns give Ω, and B - Ω R
+    /// is dR above it. This divides by the first two elements of the diagonal alone: the third column of `Q` follows
+    /// from the others, and the last element may be zero.
     fn orthogonal_and_triangular(&mut self, [q, r]: [Value; 2], [by_q, by_r]: [Value; 2]) -> Value {
         let nothing = self.constant(0.0, q);
         let rows = self.components(r);

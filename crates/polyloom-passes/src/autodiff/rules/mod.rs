@@ -18,19 +18,19 @@ use polyloom_ir::op::Derivative;
 use polyloom_ir::{Builder, Composite, Function, Imm, InstData, Op, Scalar, Type, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
-/// What is added to the adjoint of an operand.
+/// Describes what is added to the adjoint of an operand.
 #[derive(Clone, Copy)]
-pub(super) struct Contribution {
+pub(super) struct AdjointContribution {
     pub(super) value: Value,
     /// The condition under which the op takes this operand, if it is one that takes one of several: where it does not
     /// hold, the contribution is zero, and nothing asks for the operand.
     pub(super) taken: Option<Value>,
 }
 
-/// What is added to the adjoint of each operand; none of it where that is zero.
+/// Describes what is added to the adjoint of each operand; none of it where that is zero.
 type Contributions = SmallVec<[Option<Value>; 4]>;
 
-/// How an op on operands of these types is differentiated: [`Derivative::ScalarRule`] is one of two.
+/// Returns how an op on operands of these types is differentiated: [`Derivative::ScalarRule`] is one of two.
 pub(super) fn derivative(op: Op, types: &[Type]) -> Derivative {
     match op.info().derivative {
         Derivative::ScalarRule if types.iter().any(|ty| ty.as_composite().is_some()) => Derivative::Definition,
@@ -65,16 +65,16 @@ pub(super) fn is_linear(op: Op) -> bool {
     )
 }
 
-/// What an instruction adds to the adjoints of its operands, of which `adjoints` are those of its results; one of them
-/// is there. `None` if the op has no derivative.
+/// Returns what an instruction adds to the adjoints of its operands, of which `adjoints` are those of its results; one
+/// of them is there. `None` if the op has no derivative.
 pub(super) fn contributions(
     builder: &mut Builder<'_>,
     data: &InstData,
     operands: &[Value],
     results: &[Value],
     adjoints: &[Option<Value>],
-) -> Option<SmallVec<[Option<Contribution>; 4]>> {
-    let always = |value: Option<Value>| value.map(|value| Contribution { value, taken: None });
+) -> Option<SmallVec<[Option<AdjointContribution>; 4]>> {
+    let always = |value: Option<Value>| value.map(|value| AdjointContribution { value, taken: None });
     let types: SmallVec<[Type; 4]> = operands.iter().map(|&operand| builder.func.ty(operand)).collect();
     match derivative(data.op, &types) {
         Derivative::Zero => return Some(operands.iter().map(|_| None).collect()),
@@ -82,10 +82,10 @@ pub(super) fn contributions(
         _ => return None,
     }
     if let [adjoint] = *adjoints {
-        let mut rule = Rule { b: builder, adjoint: adjoint?, taken: SmallVec::new() };
+        let mut rule = DerivativeRule { b: builder, adjoint: adjoint?, taken: SmallVec::new() };
         let values = rule.of(data, operands, results[0])?;
         let taken = rule.taken.into_iter().map(Some).chain(std::iter::repeat(None));
-        let contribution = |(value, taken): (Option<Value>, _)| value.map(|value| Contribution { value, taken });
+        let contribution = |(value, taken): (Option<Value>, _)| value.map(|value| AdjointContribution { value, taken });
         return Some(match data.op {
             // The first operand decides which of the others is taken.
             Op::Select => values.into_iter().zip(std::iter::once(None).chain(taken)).map(contribution).collect(),
@@ -119,7 +119,7 @@ pub(super) fn accumulated(builder: &mut Builder<'_>, before: Value, by: Value) -
     builder.op(Op::Add, &[before, by])
 }
 
-/// Whether a value is a composite of zeros.
+/// Returns true if a value is a composite of zeros.
 fn is_zero(func: &Function, value: Value) -> bool {
     let ValueDef::Result(inst, _) = func.values[value].def else { return false };
     let data = &func.insts[inst];
@@ -134,20 +134,20 @@ pub(super) fn matrix_adjoint(
     results: &[Value],
     adjoints: &[Option<Value>],
 ) -> Option<Value> {
-    Rule { adjoint: results[0], b: builder, taken: SmallVec::new() }.decomposition(op, results, adjoints)
+    DerivativeRule { adjoint: results[0], b: builder, taken: SmallVec::new() }.decomposition(op, results, adjoints)
 }
 
 /// The sum of the products of corresponding components of two values of one type.
 pub(super) fn inner(builder: &mut Builder<'_>, a: Value, b: Value) -> Value {
-    Rule { adjoint: a, b: builder, taken: SmallVec::new() }.inner(a, b)
+    DerivativeRule { adjoint: a, b: builder, taken: SmallVec::new() }.inner(a, b)
 }
 
 /// The rule of an instruction with one result.
-struct Rule<'a, 'f> {
+struct DerivativeRule<'a, 'f> {
     b: &'a mut Builder<'f>,
     /// The result's adjoint.
     adjoint: Value,
-    /// Of an op that takes one of its operands, when it takes each.
+    /// Conditions under which an op that takes one of its operands takes each.
     taken: SmallVec<[Value; 3]>,
 }
 
@@ -159,7 +159,7 @@ fn two(a: Value, b: Value) -> Option<Contributions> {
     Some(smallvec![Some(a), Some(b)])
 }
 
-impl Rule<'_, '_> {
+impl DerivativeRule<'_, '_> {
     fn of(&mut self, data: &InstData, x: &[Value], r: Value) -> Option<Contributions> {
         let g = self.adjoint;
         match data.op {

@@ -1,10 +1,10 @@
 //! Rules of rotations and rigid motions.
 
-use super::{Contributions, Rule, one, two};
+use super::{Contributions, DerivativeRule, one, two};
 use polyloom_ir::{Composite, Op, Value};
 use smallvec::{SmallVec, smallvec};
 
-impl Rule<'_, '_> {
+impl DerivativeRule<'_, '_> {
     pub(super) fn rotation(&mut self, op: Op, x: &[Value]) -> Option<Contributions> {
         let g = self.adjoint;
         match op {
@@ -147,7 +147,7 @@ impl Rule<'_, '_> {
         let is_negative = self.b.op(Op::Lt, &[w, nothing]);
         let opposite = self.neg(unit);
         let sign = self.b.op(Op::Select, &[is_negative, opposite, unit]);
-        // Of a zero with a sign the angle would be that to the other side.
+        // A zero with a sign would give the angle to the other side.
         let (u, c) = (self.mul(v, sign), self.b.op(Op::Abs, &[w]));
         let length = self.b.op(Op::Length, &[u]);
         let angle = self.b.op(Op::Atan2, &[length, c]);
@@ -165,7 +165,7 @@ impl Rule<'_, '_> {
         let [by_a, by_part] = self.quaternion_product(a, part, g);
         let (along, real) = self.parts(by_part);
         let dot = self.dot(u, along);
-        // By φ: the adjoint of sin(t φ) is the dot product over l.
+        // Adjoint of φ: that of sin(t φ) is the dot product over l.
         let rise = self.mul(dot, cos);
         let rise = self.over_length(rise, length);
         let fall = self.mul(real, sin);
@@ -179,7 +179,7 @@ impl Rule<'_, '_> {
             let square = self.b.op(Op::LengthSq, &[way]);
             self.over_length(side, square)
         });
-        // By l: through φ, and as the divisor.
+        // Adjoint of l: through φ, and as the divisor.
         let through = self.mul(by_angle, share_c);
         let divided = self.mul(dot, sin_per_length);
         let divided = self.over_length(divided, length);

@@ -1,11 +1,11 @@
 //! Rules of scalar mathematics.
 
-use super::{Contributions, Rule, one, two};
+use super::{Contributions, DerivativeRule, one, two};
 use polyloom_ir::{Op, Value};
 use smallvec::smallvec;
 use std::f64::consts;
 
-impl Rule<'_, '_> {
+impl DerivativeRule<'_, '_> {
     pub(super) fn scalar(&mut self, op: Op, x: &[Value], r: Value) -> Option<Contributions> {
         let g = self.adjoint;
         match op {
@@ -21,7 +21,7 @@ impl Rule<'_, '_> {
                 let sign = self.sign(x[0]);
                 one(self.mul(g, sign))
             }
-            // Of equal values and of NaN and a number, this tells which one was taken.
+            // Equal values, and NaN and a number, are told apart by which one was taken.
             Op::Min | Op::Max => {
                 let nothing = self.constant(0.0, g);
                 let is_first = self.b.op(Op::Eq, &[r, x[0]]);
@@ -231,7 +231,7 @@ impl Rule<'_, '_> {
         let product = self.mul(t, rest);
         let slope = self.times(product, 6.0);
         let slope = self.mul(g, slope);
-        // Where the ends are one, it is a step.
+        // Equal ends make it a step.
         let by_x = self.over_length(slope, width);
         // Both ends move t: the low one by (t - 1) / width, the high one by -t / width.
         let by_low = self.mul(by_x, rest);

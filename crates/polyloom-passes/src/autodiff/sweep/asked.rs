@@ -8,8 +8,8 @@
 
 use super::super::rules::{derivative, is_linear};
 use super::super::zero;
-use super::Sweep;
-use polyloom_ir::op::{Derivative, Group};
+use super::BackwardBuilder;
+use polyloom_ir::op::{Derivative, OpGroup};
 use polyloom_ir::{Imm, InstData, Op, Region, Type, Value};
 use smallvec::SmallVec;
 
@@ -18,17 +18,18 @@ pub(in crate::autodiff) type Asked = Option<Value>;
 
 /// The adjoint of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seed {
+pub(super) struct ValueAdjoint {
     pub(super) adjoint: Value,
     pub(super) asked: Asked,
 }
 
-pub(super) type Seeds = SmallVec<[Option<Seed>; 4]>;
+pub(super) type Seeds = SmallVec<[Option<ValueAdjoint>; 4]>;
 
-/// Of a composite, when the adjoint of each component is asked for; none of a component that nothing leads from.
+/// Conditions under which the adjoint of each component of a composite is live; none of a component that nothing leads
+/// from.
 pub(super) type AskedComponents = SmallVec<[Option<Asked>; 4]>;
 
-impl Sweep<'_> {
+impl BackwardBuilder<'_> {
     /// When the adjoints of these old values are asked for, of those that have one.
     pub(in crate::autodiff) fn asked_for(&mut self, values: &[Value]) -> Asked {
         let with_adjoint = values.iter().filter(|&&value| self.adjoints[value].is_some());
@@ -36,7 +37,7 @@ impl Sweep<'_> {
         self.any(conditions?)
     }
 
-    /// Whether any of these conditions holds.
+    /// Tells whether any of these conditions holds.
     pub(in crate::autodiff) fn any(&mut self, conditions: Vec<Value>) -> Asked {
         let mut conditions = conditions.into_iter();
         let first = conditions.next()?;
@@ -159,7 +160,7 @@ impl Sweep<'_> {
 /// True if the derivative may be infinite or NaN.
 pub(super) fn is_curved(data: &InstData) -> bool {
     let info = data.op.info();
-    let is_linear = is_linear(data.op) || takes_one(data.op) || info.group == Group::Core;
+    let is_linear = is_linear(data.op) || takes_one(data.op) || info.group == OpGroup::Core;
     !is_linear && info.derivative != Derivative::Zero
 }
 

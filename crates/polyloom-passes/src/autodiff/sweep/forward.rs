@@ -1,17 +1,17 @@
 //! The forward sweep: what the kernel computed is computed again, and what the way back will need is recorded.
 
-use super::super::plan::{Counted, TapeLength};
+use super::super::plan::{TapeCount, TapeLength};
 use super::super::rules;
 use super::super::structure::trip_count;
 use super::super::zero;
-use super::{Counter, Export, Mode, Sweep, Types, Values, is_used, used_update};
-use polyloom_ir::op::{Effect, Group};
+use super::{BackwardBuilder, BranchExport, SweepMode, TapeCounter, Types, Values, is_used, used_update};
+use polyloom_ir::op::{OpEffect, OpGroup};
 use polyloom_ir::{Inst, InstData, Op, Region, Scalar, Type, Value};
 use smallvec::SmallVec;
 
-impl Sweep<'_> {
+impl BackwardBuilder<'_> {
     /// Writes what a region does again, up to its terminator, and gives what has come to be known.
-    pub(super) fn forward(&mut self, region: Region, mode: Mode) -> Vec<Export> {
+    pub(super) fn forward(&mut self, region: Region, mode: SweepMode) -> Vec<BranchExport> {
         let old = self.old;
         let mut known = Vec::new();
         for &inst in &old.regions[region].insts {
@@ -30,10 +30,10 @@ impl Sweep<'_> {
                     }
                 }
                 Op::Call => self.call(data),
-                _ if matches!(data.op.info().effect, Effect::Pure | Effect::Read) => self.copy(data),
+                _ if matches!(data.op.info().effect, OpEffect::Pure | OpEffect::Read) => self.copy(data),
                 _ => self.update(data),
             }
-            known.extend(data.results.iter().map(|&result| Export::Value(result)));
+            known.extend(data.results.iter().map(|&result| BranchExport::Value(result)));
         }
         known
     }
@@ -55,11 +55,11 @@ impl Sweep<'_> {
         }
     }
 
-    /// An atomic update: not done again, so nothing may depend on what it gave.
+    /// An atomic update, so that not done again, so nothing may depend on what it gave.
     fn update(&mut self, data: &InstData) {
         let name = data.op.name();
         let is_used = data.results.iter().any(|&result| is_used(self.old, result));
-        if data.op.info().group != Group::Atomic {
+        if data.op.info().group != OpGroup::Atomic {
             let help = "split the kernel at this place, and differentiate the parts";
             self.refuse(data, format!("`{name}` has no derivative"), help);
         } else if is_used {
@@ -73,10 +73,10 @@ impl Sweep<'_> {
     }
 
     /// A load, in a loop, of an array that the kernel writes.
-    fn recorded_read(&mut self, inst: Inst, data: &InstData, mode: Mode) {
+    fn recorded_read(&mut self, inst: Inst, data: &InstData, mode: SweepMode) {
         let Some(counter) = self.counters.iter().position(|counter| counter.read == inst) else { return };
         let ty = self.old.ty(data.results[0]);
-        let Counter { n: index, row_in, .. } = self.counters[counter];
+        let TapeCounter { n: index, row_in, .. } = self.counters[counter];
         let (is_recorded, length) = match row_in {
             None => (mode.first, TapeLength::Reads(inst)),
             Some(outermost) => (mode.restored, TapeLength::SegmentReads(outermost, inst)),
@@ -99,15 +99,15 @@ impl Sweep<'_> {
         self.counters[counter].n = self.builder.op(Op::Add, &[index, one]);
     }
 
-    fn forward_if(&mut self, inst: Inst, data: &InstData, mode: Mode, known: &mut Vec<Export>) {
+    fn forward_if(&mut self, inst: Inst, data: &InstData, mode: SweepMode, known: &mut Vec<BranchExport>) {
         let cond = self.value(data.operands[0]);
         let counters = self.counted_in(inst, mode);
         let before: Values = counters.iter().map(|&counter| self.counters[counter].n).collect();
         let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
         let around = self.builder.region();
-        // By side, what it hands out at its end; the exports follow.
+        // The values that each side hands out at its end; the exports follow.
         let mut ends: [Values; 2] = [SmallVec::new(), SmallVec::new()];
-        let mut exports: [Vec<Export>; 2] = [Vec::new(), Vec::new()];
+        let mut exports: [Vec<BranchExport>; 2] = [Vec::new(), Vec::new()];
         let mut exported: [Values; 2] = [SmallVec::new(), SmallVec::new()];
         for side in 0..2 {
             self.builder.switch_to(regions[side]);
@@ -150,28 +150,28 @@ impl Sweep<'_> {
         for export in exports.into_iter().flatten() {
             let Some(value) = results.next() else { break };
             match export {
-                Export::Value(old) => self.values[old] = value.into(),
-                Export::Trips(inst) => self.trips[inst] = value.into(),
+                BranchExport::Value(old) => self.values[old] = value.into(),
+                BranchExport::Trips(inst) => self.trips[inst] = value.into(),
             }
             known.push(export);
         }
     }
 
-    fn exported(&self, export: Export) -> Option<Value> {
+    fn exported(&self, export: BranchExport) -> Option<Value> {
         match export {
-            Export::Value(old) => self.values[old].expand(),
-            Export::Trips(inst) => self.trips[inst].expand(),
+            BranchExport::Value(old) => self.values[old].expand(),
+            BranchExport::Trips(inst) => self.trips[inst].expand(),
         }
     }
 
-    /// What the terminator of a region hands out.
+    /// Returns what the terminator of a region hands out.
     pub(super) fn yielded(&mut self, region: Region) -> Values {
         let operands = self.old.terminator(region).map(|last| self.old.insts[last].operands.clone());
         self.mapped(&operands.unwrap_or_default())
     }
 
-    /// What a loop carries that the reverse sweep asks for by iteration: its own values and the counters of reads.
-    fn forward_loop(&mut self, inst: Inst, data: &InstData, mode: Mode, known: &mut Vec<Export>) {
+    /// Returns the carried values that the reverse sweep needs by iteration: the loop's own and the counters of reads.
+    fn forward_loop(&mut self, inst: Inst, data: &InstData, mode: SweepMode, known: &mut Vec<BranchExport>) {
         let counts = data.op == Op::ForRange;
         let n_bounds = if counts { 3 } else { 0 };
         let counters = self.counted_in(inst, mode);
@@ -228,11 +228,11 @@ impl Sweep<'_> {
             }
         }
         self.n_loops += 1;
-        self.forward(old_body, Mode { record: false, ..mode });
+        self.forward(old_body, SweepMode { record: false, ..mode });
         self.n_loops -= 1;
         for counter in row_counters {
-            let Counter { read, n, .. } = self.counters[counter];
-            self.note_size(Counted::Reads(read), n);
+            let TapeCounter { read, n, .. } = self.counters[counter];
+            self.note_size(TapeCount::Reads(read), n);
         }
         let mut yields = self.yielded(old_body);
         yields.extend(counters.iter().map(|&counter| self.counters[counter].n));
@@ -255,9 +255,9 @@ impl Sweep<'_> {
                 self.trips[inst] = results[n_recorded].into();
             }
             if let Some(n) = self.trips[inst].expand() {
-                self.note_size(Counted::Loop(inst), n);
+                self.note_size(TapeCount::Loop(inst), n);
             }
-            known.push(Export::Trips(inst));
+            known.push(BranchExport::Trips(inst));
         }
     }
 

@@ -7,17 +7,17 @@
 use super::super::plan::TapeLength;
 use super::super::structure::counter_at;
 use super::super::zero;
-use super::asked::{Asked, Seed, Seeds};
-use super::{Mode, Sweep, Types, Values};
+use super::asked::{Asked, Seeds, ValueAdjoint};
+use super::{BackwardBuilder, SweepMode, Types, Values};
 use polyloom_ir::{Inst, InstData, Op, Region, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 /// A loop on the way back.
-struct Loop<'a> {
+struct ReverseLoop<'a> {
     inst: Inst,
     data: &'a InstData,
     body: Region,
-    /// What it carries, without its counter.
+    /// Holds what it carries, without its counter.
     params: Vec<Value>,
     /// Counters of the reads under it: those that go on from iteration to iteration.
     counters: SmallVec<[usize; 4]>,
@@ -25,17 +25,17 @@ struct Loop<'a> {
     row_counters: SmallVec<[usize; 4]>,
     /// The arrays of which checkpoints keep rows.
     rows: SmallVec<[usize; 4]>,
-    /// Which of what it carries have adjoints.
+    /// Says which of what it carries have adjoints.
     carried: SmallVec<[usize; 8]>,
     /// Active values from outside that it uses.
     captured: Values,
     /// When the adjoints of what it carries are asked for.
     asked: Asked,
-    /// Of what it carries with adjoints, that of which each iteration decides whether they are.
+    /// The carried values with adjoints of which each iteration decides whether these are live.
     decided: SmallVec<[usize; 2]>,
 }
 
-impl Sweep<'_> {
+impl BackwardBuilder<'_> {
     pub(super) fn reverse_loop(&mut self, inst: Inst, data: &InstData) {
         let touches_adjoints = self.touches_adjoints(inst);
         let asked = if touches_adjoints { None } else { self.asked_for(&data.results) };
@@ -55,7 +55,8 @@ impl Sweep<'_> {
         let mut counters = self.counters_in(inst);
         counters.retain(|counter| !row_counters.contains(counter));
         let (rows, captured) = (self.rows_of(inst), self.captured(inst));
-        let lp = Loop { inst, data, body, params, counters, row_counters, rows, carried, captured, asked, decided };
+        let lp =
+            ReverseLoop { inst, data, body, params, counters, row_counters, rows, carried, captured, asked, decided };
         let mut initial: Values = SmallVec::new();
         for &slot in &lp.carried {
             let ty = self.old.ty(lp.params[slot]);
@@ -66,7 +67,7 @@ impl Sweep<'_> {
             let ty = self.old.ty(value);
             initial.push(self.adjoints[value].expand().unwrap_or_else(|| zero(&mut self.builder, ty)));
         }
-        // Of what is outside, whether it is asked for depends on whether an iteration asks.
+        // The adjoint of a value outside is live if an iteration uses it.
         let before: Seeds = lp.captured.iter().map(|&value| self.seed_of(value)).collect();
         for &seed in &before {
             initial.push(match seed {
@@ -92,7 +93,7 @@ impl Sweep<'_> {
         for (index, &value) in lp.captured.iter().enumerate() {
             let is_always = before[index].is_some_and(|seed| seed.asked.is_none());
             let asked = (!is_always).then_some(conditions[index]);
-            self.set(value, Some(Seed { adjoint: adjoints[index], asked }));
+            self.set(value, Some(ValueAdjoint { adjoint: adjoints[index], asked }));
         }
         let first = if counts { 3 } else { 0 };
         for (&slot, &adjoint) in lp.carried.iter().zip(&results) {
@@ -126,8 +127,8 @@ impl Sweep<'_> {
 
     /// Goes through the segments of a loop from the last to the first: each is run again from its checkpoint, and what
     /// it carried into each iteration recorded.
-    fn reverse_segments(&mut self, lp: &Loop<'_>, n: Value, initial: &[Value]) -> Values {
-        // Checkpoints are for loops of which it is known how often they run: less than 2^31 times.
+    fn reverse_segments(&mut self, lp: &ReverseLoop<'_>, n: Value, initial: &[Value]) -> Values {
+        // Checkpoints are for loops of which it is known how often they run, because less than 2^31 times.
         let n = self.as_i32(n);
         let segment = self.segment(lp.inst);
         let one = self.builder.const_int(Scalar::I32, 1);
@@ -152,7 +153,7 @@ impl Sweep<'_> {
                 let number = this.builder.op(Op::Add, &[first, index]);
                 this.enter(lp, number, state);
                 this.n_loops += 1;
-                this.forward(lp.body, Mode { first: false, record: false, restored: !lp.rows.is_empty() });
+                this.forward(lp.body, SweepMode { first: false, record: false, restored: !lp.rows.is_empty() });
                 this.n_loops -= 1;
                 let mut yields = this.yielded(lp.body);
                 yields.extend(lp.counters.iter().chain(&lp.row_counters).map(|&counter| this.counters[counter].n));
@@ -162,9 +163,9 @@ impl Sweep<'_> {
         })
     }
 
-    /// What a loop carried into an iteration, from its tapes. Checkpoints keep no counters of what is recorded for a
-    /// segment alone.
-    fn recorded(&mut self, lp: &Loop<'_>, first: usize, index: Value, length: TapeLength) -> Values {
+    /// Returns what a loop carried into an iteration, from its tapes. Checkpoints keep no counters of what is recorded
+    /// for a segment alone.
+    fn recorded(&mut self, lp: &ReverseLoop<'_>, first: usize, index: Value, length: TapeLength) -> Values {
         let types = lp.params.iter().map(|&param| self.old.ty(param));
         let n_row_counters = if length == TapeLength::Checkpoints(lp.inst) { 0 } else { lp.row_counters.len() };
         let n_counters = lp.counters.len() + n_row_counters;
@@ -179,7 +180,7 @@ impl Sweep<'_> {
 
     /// Binds what is in scope at the beginning of an iteration: the counter, what the loop carries, and how many values
     /// its reads have recorded.
-    fn enter(&mut self, lp: &Loop<'_>, number: Value, state: &[Value]) {
+    fn enter(&mut self, lp: &ReverseLoop<'_>, number: Value, state: &[Value]) {
         if lp.data.op == Op::ForRange {
             let [start, step] = [0, 2].map(|operand| self.value(lp.data.operands[operand]));
             let counter = counter_at(&mut self.builder, start, step, number);
@@ -196,7 +197,7 @@ impl Sweep<'_> {
 
     /// Goes through `n` iterations of a loop, from the last to the one with the number `first`, and gives the adjoints
     /// of what it carries and captures before that.
-    fn reverse_iterations(&mut self, lp: &Loop<'_>, first: Value, n: Value, initial: &[Value]) -> Values {
+    fn reverse_iterations(&mut self, lp: &ReverseLoop<'_>, first: Value, n: Value, initial: &[Value]) -> Values {
         self.count(n, initial, |this, back, adjoints| {
             let one = this.like(n, 1);
             let last = this.builder.op(Op::Sub, &[n, one]);
@@ -210,18 +211,18 @@ impl Sweep<'_> {
             let number = this.builder.op(Op::Add, &[first, index]);
             this.enter(lp, number, &state);
             this.n_loops += 1;
-            this.forward(lp.body, Mode::AGAIN);
+            this.forward(lp.body, SweepMode::AGAIN);
             let (outside, conditions) = adjoints[lp.carried.len()..].split_at(lp.captured.len());
             let (conditions, decided) = conditions.split_at(lp.captured.len());
             for ((&value, &adjoint), &condition) in lp.captured.iter().zip(outside).zip(conditions) {
-                this.set(value, Some(Seed { adjoint, asked: Some(condition) }));
+                this.set(value, Some(ValueAdjoint { adjoint, asked: Some(condition) }));
             }
             let mut seeds: Seeds = smallvec![None; lp.params.len()];
             for (&slot, &adjoint) in lp.carried.iter().zip(adjoints) {
-                seeds[slot] = Some(Seed { adjoint, asked: lp.asked });
+                seeds[slot] = Some(ValueAdjoint { adjoint, asked: lp.asked });
             }
             for (&slot, &condition) in lp.decided.iter().zip(decided) {
-                seeds[slot] = seeds[slot].map(|seed| Seed { asked: Some(condition), ..seed });
+                seeds[slot] = seeds[slot].map(|seed| ValueAdjoint { asked: Some(condition), ..seed });
             }
             this.seed(lp.body, &seeds);
             this.reverse(lp.body);

@@ -21,13 +21,13 @@ mod reverse;
 mod rows;
 
 pub(in crate::autodiff) use asked::Asked;
-use asked::{AskedComponents, Seed};
-pub(in crate::autodiff) use rows::{Row, row_reads, rows};
+use asked::{AskedComponents, ValueAdjoint};
+pub(in crate::autodiff) use rows::{ThreadRow, row_reads, rows};
 
-use super::plan::{Counted, Tape, TapeLength};
+use super::plan::{TapeCount, TapeLength, TapeParam};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::OpEffect;
 use polyloom_ir::{
     Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Module, Op, Region, Scalar, Type, Value, ValueDef,
 };
@@ -39,54 +39,54 @@ type Types = SmallVec<[Type; 8]>;
 
 /// An array parameter of the kernel.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::autodiff) struct Array {
+pub(in crate::autodiff) struct ArrayParam {
     /// The parameter of the backward kernel that holds its adjoint, if it is active.
     pub(in crate::autodiff) adjoint: Option<Value>,
-    /// Whether the kernel stores to it as well as loads from it.
+    /// True if the kernel stores to it as well as loads from it.
     pub(in crate::autodiff) is_replayed: bool,
-    /// Whether no two threads touch the adjoint of one element.
+    /// True if no two threads touch the adjoint of one element.
     pub(in crate::autodiff) is_private: bool,
-    /// Whether the kernel does nothing with it but to raise elements by `atomic_max`, and to lower others by
+    /// True if the kernel does nothing with it but to raise elements by `atomic_max`, and to lower others by
     /// `atomic_min`.
     pub(in crate::autodiff) is_extremum: bool,
 }
 
-/// How the forward sweep goes through a region.
+/// Describes how the forward sweep goes through a region.
 #[derive(Clone, Copy)]
-struct Mode {
-    /// Whether it is there for the first time: later, memory is not what it was.
+struct SweepMode {
+    /// True if it is there for the first time, since later, memory is not what it was.
     first: bool,
-    /// Whether the reverse sweep will come back to this execution of it.
+    /// True if the reverse sweep will come back to this execution of it.
     record: bool,
-    /// Whether the thread's rows hold what they held the first time: then what is read of them is recorded.
+    /// True if the thread's rows hold what they held the first time: then what is read of them is recorded.
     restored: bool,
 }
 
-impl Mode {
-    const FIRST: Mode = Mode { first: true, record: true, restored: false };
+impl SweepMode {
+    const FIRST: SweepMode = SweepMode { first: true, record: true, restored: false };
     /// Through an iteration that the reverse sweep is about to go through.
-    const AGAIN: Mode = Mode { first: false, record: true, restored: false };
+    const AGAIN: SweepMode = SweepMode { first: false, record: true, restored: false };
 }
 
-/// How many values a read in a loop has recorded, or has taken back.
+/// Describes how many values a read in a loop has recorded, or has taken back.
 #[derive(Clone, Copy)]
-struct Counter {
+struct TapeCounter {
     read: Inst,
     n: Value,
     /// The outermost loop that it is in, if the checkpoints of that keep what it reads.
     row_in: Option<Inst>,
 }
 
-/// What is known to the region around an `if` of what happened in it.
+/// Describes what is known to the region around an `if` of what happened in it.
 #[derive(Clone, Copy)]
-enum Export {
+enum BranchExport {
     Value(Value),
     Trips(Inst),
 }
 
-/// What the adjoint of an element is known to be.
+/// Describes what the adjoint of an element is known to be.
 #[derive(Clone)]
-struct Known {
+struct KnownAdjoint {
     region: Region,
     /// The array and the indices.
     place: Values,
@@ -94,63 +94,63 @@ struct Known {
     is_zero: bool,
     /// The store of that value, if there is one.
     store: Option<Inst>,
-    /// What was loaded from there before the store.
+    /// Holds what was loaded from there before the store.
     loaded: Option<Value>,
 }
 
-pub(in crate::autodiff) struct Sweep<'a> {
+pub(in crate::autodiff) struct BackwardBuilder<'a> {
     pub(in crate::autodiff) old: &'a Function,
-    /// What it calls, and what carries derivatives through that.
+    /// Holds what it calls, and what carries derivatives through that.
     pub(in crate::autodiff) rest: &'a Module,
     pub(in crate::autodiff) builder: Builder<'a>,
-    /// What an old value is now.
+    /// Holds what an old value is now.
     pub(in crate::autodiff) values: SecondaryMap<Value, PackedOption<Value>>,
     /// The derivative of what is to come with respect to an old value; none if it is zero.
     pub(in crate::autodiff) adjoints: SecondaryMap<Value, PackedOption<Value>>,
-    /// Of an old value with an adjoint, the condition under which that is asked for; none if it always is.
+    /// Condition under which the adjoint of an old value is live; none if it always is.
     asked: SecondaryMap<Value, PackedOption<Value>>,
     /// The same of the components of an old composite, where their adjoints have been added one by one.
     asked_components: FxHashMap<Value, AskedComponents>,
     pub(in crate::autodiff) active: EntitySet<Value>,
-    /// By parameter.
-    pub(in crate::autodiff) arrays: Vec<Array>,
+    /// Indexed by parameter.
+    pub(in crate::autodiff) arrays: Vec<ArrayParam>,
     /// The stores that are to another element in every thread.
     pub(in crate::autodiff) apart: EntitySet<Inst>,
-    /// By parameter, of an array whose adjoints no two threads touch, the element that was accessed last.
-    known: Vec<Option<Known>>,
-    /// How often a loop ran.
+    /// The element accessed last of each array parameter whose adjoints no two threads touch.
+    known: Vec<Option<KnownAdjoint>>,
+    /// Number of times a loop ran.
     trips: SecondaryMap<Inst, PackedOption<Value>>,
-    counters: Vec<Counter>,
-    /// By parameter: the row of each thread, if checkpoints keep it. Empty if they keep none.
-    pub(in crate::autodiff) rows: Vec<Option<Row>>,
-    pub(in crate::autodiff) tapes: Vec<Tape>,
-    /// By loop or recorded read, where its tapes are among `tapes`.
+    counters: Vec<TapeCounter>,
+    /// For each parameter, the row of each thread, if checkpoints keep it. Empty if they keep none.
+    pub(in crate::autodiff) rows: Vec<Option<ThreadRow>>,
+    pub(in crate::autodiff) tapes: Vec<TapeParam>,
+    /// Place among `tapes` of the tapes of each loop or recorded read.
     tapes_of: SecondaryMap<Inst, SmallVec<[usize; 4]>>,
     /// The thread's place on tapes: a parameter that stands for it.
     pub(in crate::autodiff) place: Option<Value>,
-    /// Whether loops keep what they carried at the beginnings of segments only, and run each segment again.
+    /// True if loops keep what they carried at the beginnings of segments only, and run each segment again.
     checkpoints: bool,
-    /// How many iterations a segment of a loop has.
+    /// Number of iterations a segment of a loop has.
     pub(in crate::autodiff) segments: Vec<(Inst, Value)>,
-    /// Of these arrays, parameters that hold what the kernel leaves in them.
+    /// Parameters that hold what the kernel leaves in these arrays.
     pub(in crate::autodiff) after: Vec<(usize, Value)>,
     n_loops: usize,
     /// Instead of tapes, an array of how long these have to be.
-    pub(in crate::autodiff) sizes: Option<(Value, Vec<Counted>)>,
+    pub(in crate::autodiff) sizes: Option<(Value, Vec<TapeCount>)>,
     pub(in crate::autodiff) errors: Vec<Diagnostic>,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> BackwardBuilder<'a> {
     pub(in crate::autodiff) fn new(
         old: &'a Function,
         rest: &'a Module,
         new: &'a mut Function,
         active: EntitySet<Value>,
-        arrays: Vec<Array>,
+        arrays: Vec<ArrayParam>,
         checkpoints: bool,
-    ) -> Sweep<'a> {
+    ) -> BackwardBuilder<'a> {
         let known = vec![None; arrays.len()];
-        Sweep {
+        BackwardBuilder {
             old,
             known,
             rest,
@@ -180,26 +180,26 @@ impl<'a> Sweep<'a> {
     /// Writes both sweeps, after which the adjoints of scalar parameters are in `adjoints`.
     pub(in crate::autodiff) fn run(&mut self) {
         self.find_recorded_reads(self.old.body, None);
-        self.forward(self.old.body, Mode::FIRST);
+        self.forward(self.old.body, SweepMode::FIRST);
         self.reverse(self.old.body);
     }
 
     /// Writes both sweeps through a function, from the adjoint of the one value that it gives.
     pub(in crate::autodiff) fn run_from(&mut self, adjoint: Value) {
         self.find_recorded_reads(self.old.body, None);
-        self.forward(self.old.body, Mode::FIRST);
-        self.seed(self.old.body, &[Some(Seed { adjoint, asked: None })]);
+        self.forward(self.old.body, SweepMode::FIRST);
+        self.seed(self.old.body, &[Some(ValueAdjoint { adjoint, asked: None })]);
         self.reverse(self.old.body);
     }
 
     /// Writes the forward sweep alone, which finds out how long tapes have to be.
     pub(in crate::autodiff) fn run_sizes(&mut self) {
         self.find_recorded_reads(self.old.body, None);
-        self.forward(self.old.body, Mode { record: false, ..Mode::FIRST });
+        self.forward(self.old.body, SweepMode { record: false, ..SweepMode::FIRST });
         for index in 0..self.counters.len() {
-            let Counter { read, n, row_in } = self.counters[index];
+            let TapeCounter { read, n, row_in } = self.counters[index];
             if row_in.is_none() {
-                self.note_size(Counted::Reads(read), n);
+                self.note_size(TapeCount::Reads(read), n);
             }
         }
         for param in 0..self.rows.len() {
@@ -207,12 +207,12 @@ impl<'a> Sweep<'a> {
                 // The largest number says of a loop that it is too long.
                 let most = self.builder.const_int(Scalar::I64, i64::from(i32::MAX) - 1);
                 let length = self.builder.op(Op::Min, &[length, most]);
-                self.note_size(Counted::Row(param), length);
+                self.note_size(TapeCount::Row(param), length);
             }
         }
     }
 
-    fn note_size(&mut self, of: Counted, n: Value) {
+    fn note_size(&mut self, of: TapeCount, n: Value) {
         let Some((array, lengths)) = &self.sizes else { return };
         let array = *array;
         if let Some(number) = lengths.iter().position(|length| *length == of) {
@@ -222,7 +222,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// How often a loop runs as an `i32`, the largest for what is beyond.
+    /// Returns the number of times a loop runs as an `i32`, the largest for what is beyond.
     pub(super) fn as_i32(&mut self, n: Value) -> Value {
         if self.builder.func.ty(n) == Type::I32 {
             return n;
@@ -236,7 +236,7 @@ impl<'a> Sweep<'a> {
         self.errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
     }
 
-    /// What an old value is here. Constants are made anew wherever they are needed.
+    /// Returns what an old value is here. Constants are made anew wherever they are needed.
     fn value(&mut self, old: Value) -> Value {
         if let ValueDef::Result(inst, _) = self.old.values[old].def
             && let data = &self.old.insts[inst]
@@ -276,7 +276,7 @@ impl<'a> Sweep<'a> {
             if in_loop && self.is_replayed_load(data) {
                 let n = self.builder.const_int(Scalar::I32, 0);
                 let row_in = self.row_of(data).and(outermost);
-                self.counters.push(Counter { read: inst, n, row_in });
+                self.counters.push(TapeCounter { read: inst, n, row_in });
             }
             for &inner in &data.regions {
                 self.find_recorded_reads(inner, outermost.or(is_loop(data).then_some(inst)));
@@ -288,14 +288,14 @@ impl<'a> Sweep<'a> {
         is_load(data) && self.array_of(data.operands[0]).is_some_and(|param| self.arrays[param].is_replayed)
     }
 
-    /// Whether it looks at an array that the kernel writes in another way than by a load.
+    /// Returns true if it looks at an array that the kernel writes in another way than by a load.
     fn reads_replayed(&self, data: &InstData) -> bool {
         let is_replayed = |&value: &Value| self.array_of(value).is_some_and(|param| self.arrays[param].is_replayed);
-        !is_load(data) && data.op.info().effect == Effect::Read && data.operands.iter().any(is_replayed)
+        !is_load(data) && data.op.info().effect == OpEffect::Read && data.operands.iter().any(is_replayed)
     }
 
-    /// Where the counters are of reads under an instruction that this execution counts.
-    fn counted_in(&self, inst: Inst, mode: Mode) -> SmallVec<[usize; 4]> {
+    /// Returns where the counters are of reads under an instruction that this execution counts.
+    fn counted_in(&self, inst: Inst, mode: SweepMode) -> SmallVec<[usize; 4]> {
         let mut found = self.counters_in(inst);
         // Reads of rows are counted from the beginning of a segment on or, to know how many there are, of an iteration.
         let counts_rows = if self.sizes.is_some() { self.n_loops > 0 } else { !mode.first };
@@ -303,7 +303,7 @@ impl<'a> Sweep<'a> {
         found
     }
 
-    /// Where the counters are of reads under an instruction.
+    /// Returns where the counters are of reads under an instruction.
     fn counters_in(&self, inst: Inst) -> SmallVec<[usize; 4]> {
         let mut found = SmallVec::new();
         let mut pending: Vec<Region> = self.old.insts[inst].regions.to_vec();
@@ -340,7 +340,7 @@ impl<'a> Sweep<'a> {
         after
     }
 
-    /// How many iterations a segment of a loop has.
+    /// Returns the number of iterations a segment of a loop has.
     fn segment(&mut self, inst: Inst) -> Value {
         if let Some(&(_, segment)) = self.segments.iter().find(|(of, _)| *of == inst) {
             return segment;
@@ -374,7 +374,7 @@ impl<'a> Sweep<'a> {
             ty => Type::array(ty.as_scalar().unwrap_or(Scalar::I32), 2),
         };
         let param = self.builder.func.add_param(format!("tape_{}", self.tapes.len()), ty);
-        self.tapes.push(Tape { param, length });
+        self.tapes.push(TapeParam { param, length });
         param
     }
 

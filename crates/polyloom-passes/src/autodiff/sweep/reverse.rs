@@ -1,15 +1,15 @@
 //! The reverse sweep, but for loops: adjoints go from what an instruction gives to what it takes.
 
-use super::super::rules::{self, Contribution};
+use super::super::rules::{self, AdjointContribution};
 use super::super::zero;
-use super::asked::{Asked, Seed, Seeds, is_curved};
-use super::{Known, Sweep, Types, Values, active_update, mixed_extremum};
+use super::asked::{Asked, Seeds, ValueAdjoint, is_curved};
+use super::{BackwardBuilder, KnownAdjoint, Types, Values, active_update, mixed_extremum};
 use cranelift_entity::EntitySet;
-use polyloom_ir::op::{Effect, Group};
+use polyloom_ir::op::{OpEffect, OpGroup};
 use polyloom_ir::{Imm, Inst, InstData, Op, Region, Scalar, Span, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
-impl Sweep<'_> {
+impl BackwardBuilder<'_> {
     /// Adds to the adjoint of an old value.
     pub(in crate::autodiff) fn add(&mut self, old: Value, by: Value) {
         self.add_if(old, by, None);
@@ -50,7 +50,7 @@ impl Sweep<'_> {
                 Op::Call => self.reverse_call(data),
                 Op::AtomicAdd | Op::AtomicSub => self.reverse_sum(data),
                 Op::AtomicMin | Op::AtomicMax => self.reverse_extremum(data),
-                _ if data.op.info().group == Group::Atomic => self.reverse_update(data),
+                _ if data.op.info().group == OpGroup::Atomic => self.reverse_update(data),
                 _ => self.reverse_op(data),
             }
         }
@@ -69,7 +69,7 @@ impl Sweep<'_> {
         match rules::contributions(&mut self.builder, data, &operands, &results, &adjoints) {
             Some(contributions) => {
                 for (index, (&operand, contribution)) in data.operands.iter().zip(contributions).enumerate() {
-                    let Some(Contribution { value, taken }) = contribution else { continue };
+                    let Some(AdjointContribution { value, taken }) = contribution else { continue };
                     let value = if is_curved(data) { self.chosen_if_asked(asked, value) } else { value };
                     let of_component = match (data.op, &data.imm, &components) {
                         (Op::Construct, _, Some(components)) => Some(components[index]),
@@ -173,8 +173,8 @@ impl Sweep<'_> {
         self.builder.func.insts[whole].results[0]
     }
 
-    /// What is known of the adjoint of an element, if it is the one that was accessed last.
-    fn known(&self, param: usize, place: &Values) -> Option<&Known> {
+    /// Returns what is known of the adjoint of an element, if it is the one that was accessed last.
+    fn known(&self, param: usize, place: &Values) -> Option<&KnownAdjoint> {
         let known = self.known[param].as_ref()?;
         (known.region == self.builder.region() && known.place == *place).then_some(known)
     }
@@ -186,7 +186,7 @@ impl Sweep<'_> {
         let load = self.builder.inst(Op::ArrayLoad, place, &[ty], Imm::None);
         let value = self.builder.func.insts[load].results[0];
         let (region, place) = (self.builder.region(), place.clone());
-        let known = Known { region, place, value, is_zero: false, store: None, loaded: Some(value) };
+        let known = KnownAdjoint { region, place, value, is_zero: false, store: None, loaded: Some(value) };
         self.known[param] = self.arrays[param].is_private.then_some(known);
         value
     }
@@ -203,11 +203,11 @@ impl Sweep<'_> {
             let operands: Values = place.iter().copied().chain([value]).collect();
             self.builder.inst(Op::ArrayStore, &operands, &[], Imm::None)
         });
-        let known = Known { region, place, value, is_zero, store, loaded };
+        let known = KnownAdjoint { region, place, value, is_zero, store, loaded };
         self.known[param] = self.arrays[param].is_private.then_some(known);
     }
 
-    /// `atomic_add` and `atomic_sub`: the element's adjoint stays.
+    /// `atomic_add` and `atomic_sub`, so that the element's adjoint stays.
     fn reverse_sum(&mut self, data: &InstData) {
         let Some((param, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
         let value = data.operands[data.operands.len() - 1];
@@ -232,7 +232,8 @@ impl Sweep<'_> {
             let (message, help) = mixed_extremum(data.op);
             return self.refuse(data, message, help);
         }
-        // Though the value need not be active: if the element has it in the end, what was there before counts no more.
+        // Though the value need not be active, because if the element has it in the end, what was there before counts
+        // no more.
         let mut at = place.clone();
         at[0] = self.after(param);
         let load = self.builder.inst(Op::ArrayLoad, &at, &[ty], Imm::None);
@@ -268,8 +269,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// The `atomic_min` or `atomic_max` of whose derivative in a direction this exchange is a part: it stands where the
-    /// program has that.
+    /// The `atomic_min` or `atomic_max` of whose derivative in a direction this exchange is a part, since it stands
+    /// where the program has that.
     fn extremum_behind(&self, data: &InstData) -> Option<Op> {
         let mut found = None;
         self.old.walk(self.old.body, &mut |_, other| {
@@ -305,14 +306,14 @@ impl Sweep<'_> {
         used
     }
 
-    /// Whether the reverse of something under an instruction may not be left out though the adjoints of its results are
-    /// zero.
+    /// Returns true if the reverse of something under an instruction may not be left out though the adjoints of its
+    /// results are zero.
     pub(super) fn touches_adjoints(&self, inst: Inst) -> bool {
         let mut pending: Vec<Region> = self.old.insts[inst].regions.to_vec();
         while let Some(region) = pending.pop() {
             for &inner in &self.old.regions[region].insts {
                 let data = &self.old.insts[inner];
-                let writes = matches!(data.op.info().effect, Effect::Write | Effect::ReadWrite);
+                let writes = matches!(data.op.info().effect, OpEffect::Write | OpEffect::ReadWrite);
                 if writes && !data.operands.is_empty() {
                     let param = self.array_of(data.operands[0]);
                     if param.is_some_and(|param| self.arrays[param].adjoint.is_some()) {
@@ -332,10 +333,10 @@ impl Sweep<'_> {
         }
         let cond = self.value(data.operands[0]);
         let captured = self.captured(inst);
-        let before: SmallVec<[Option<Seed>; 8]> = captured.iter().map(|&value| self.seed_of(value)).collect();
+        let before: SmallVec<[Option<ValueAdjoint>; 8]> = captured.iter().map(|&value| self.seed_of(value)).collect();
         let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
         let around = self.builder.region();
-        let mut after: [SmallVec<[Option<Seed>; 8]>; 2] = [SmallVec::new(), SmallVec::new()];
+        let mut after: [SmallVec<[Option<ValueAdjoint>; 8]>; 2] = [SmallVec::new(), SmallVec::new()];
         for side in 0..2 {
             self.builder.switch_to(regions[side]);
             for (&value, &seed) in captured.iter().zip(&before) {
@@ -347,7 +348,7 @@ impl Sweep<'_> {
         }
         let changed: SmallVec<[usize; 8]> =
             (0..captured.len()).filter(|&index| after.iter().any(|after| after[index] != before[index])).collect();
-        // Whether what is handed out is asked for may depend on the side.
+        // The side taken may decide whether the adjoint of a result is live.
         let conditional: SmallVec<[usize; 8]> = changed
             .iter()
             .copied()
@@ -377,7 +378,7 @@ impl Sweep<'_> {
             self.set(value, seed);
         }
         for (&index, &adjoint) in changed.iter().zip(&results) {
-            self.set(captured[index], Some(Seed { adjoint, asked: None }));
+            self.set(captured[index], Some(ValueAdjoint { adjoint, asked: None }));
         }
         for (&index, &asked) in conditional.iter().zip(&results[changed.len()..]) {
             self.asked[captured[index]] = asked.into();
@@ -385,11 +386,11 @@ impl Sweep<'_> {
     }
 
     /// The adjoint of an old value.
-    pub(super) fn seed_of(&self, value: Value) -> Option<Seed> {
-        self.adjoints[value].expand().map(|adjoint| Seed { adjoint, asked: self.asked[value].expand() })
+    pub(super) fn seed_of(&self, value: Value) -> Option<ValueAdjoint> {
+        self.adjoints[value].expand().map(|adjoint| ValueAdjoint { adjoint, asked: self.asked[value].expand() })
     }
 
-    pub(super) fn set(&mut self, value: Value, seed: Option<Seed>) {
+    pub(super) fn set(&mut self, value: Value, seed: Option<ValueAdjoint>) {
         self.adjoints[value] = seed.map(|seed| seed.adjoint).into();
         self.asked[value] = seed.and_then(|seed| seed.asked).into();
         self.asked_components.remove(&value);
@@ -403,7 +404,7 @@ impl Sweep<'_> {
     }
 
     /// Adds the adjoints of what a region hands out.
-    pub(super) fn seed(&mut self, region: Region, seeds: &[Option<Seed>]) {
+    pub(super) fn seed(&mut self, region: Region, seeds: &[Option<ValueAdjoint>]) {
         let Some(last) = self.old.terminator(region) else { return };
         let operands = self.old.insts[last].operands.clone();
         for (&operand, seed) in operands.iter().zip(seeds) {

@@ -6,52 +6,56 @@
 //! at a time. Nobody else looks at a row, and the array is the backward kernel's own, so it need not hold anything in
 //! the end.
 
-use super::super::Request;
-use super::super::activity::{Place, Places, own_places};
+use super::super::DerivativeRequest;
+use super::super::activity::{IndexPlace, Places, own_places};
 use super::super::plan::TapeLength;
-use super::{Array, Sweep, Values, is_load, is_loop};
+use super::{ArrayParam, BackwardBuilder, Values, is_load, is_loop};
 use cranelift_entity::EntitySet;
 use polyloom_ir::{Function, Imm, Inst, InstData, Op, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
-/// Which elements of an array are a thread's.
+/// Says which elements of an array are a thread's.
 #[derive(Clone, Debug)]
-pub(in crate::autodiff) struct Row {
-    /// By axis of the array: the indices, if these are not all.
-    axes: SmallVec<[Option<Along>; 4]>,
+pub(in crate::autodiff) struct ThreadRow {
+    /// For each axis of the array, the indices, if these are not all.
+    axes: SmallVec<[Option<AxisIndex>; 4]>,
 }
 
 /// Indices of a thread's own: the coordinate along an axis of the launch times a factor, plus each of `span` numbers
 /// from `low` on.
 #[derive(Clone, Copy, Debug)]
-struct Along {
+struct AxisIndex {
     axis: u8,
     factor: i64,
     low: i64,
     span: i64,
 }
 
-/// By parameter: the row of each thread, if it is the thread's own and the kernel reads and writes it.
-pub(in crate::autodiff) fn rows(func: &Function, request: &Request, arrays: &[Array]) -> Vec<Option<Row>> {
+/// For each parameter, the row of each thread, if it is the thread's own and the kernel reads and writes it.
+pub(in crate::autodiff) fn rows(
+    func: &Function,
+    request: &DerivativeRequest,
+    arrays: &[ArrayParam],
+) -> Vec<Option<ThreadRow>> {
     let row = |(param, places): (usize, Option<Places>)| {
         let places = places.filter(|_| arrays[param].is_replayed)?;
         let (_, n_axes) = func.ty(func.params()[param]).as_any_array()?;
-        let mut axes: SmallVec<[Option<Along>; 4]> = smallvec![None; usize::from(n_axes)];
+        let mut axes: SmallVec<[Option<AxisIndex>; 4]> = smallvec![None; usize::from(n_axes)];
         for place in places.iter().filter(|place| place.same.is_empty()) {
             // Beyond the axes there are indices of components.
             if let Some(along) = axes.get_mut(place.index - 1) {
                 let span = place.high - place.low + 1;
-                *along = Some(Along { axis: place.axis, factor: place.factor, low: place.low, span });
+                *along = Some(AxisIndex { axis: place.axis, factor: place.factor, low: place.low, span });
             }
         }
-        let is_covered = |place: &Place| axes.iter().flatten().any(|along| along.axis == place.axis);
-        places.iter().all(is_covered).then_some(Row { axes })
+        let is_covered = |place: &IndexPlace| axes.iter().flatten().any(|along| along.axis == place.axis);
+        places.iter().all(is_covered).then_some(ThreadRow { axes })
     };
     own_places(func, request).into_iter().enumerate().map(row).collect()
 }
 
 /// The loads in loops of arrays that have rows.
-pub(in crate::autodiff) fn row_reads(func: &Function, rows: &[Option<Row>]) -> EntitySet<Inst> {
+pub(in crate::autodiff) fn row_reads(func: &Function, rows: &[Option<ThreadRow>]) -> EntitySet<Inst> {
     let mut reads = EntitySet::new();
     func.walk(func.body, &mut |_, data| {
         if is_loop(data) {
@@ -68,7 +72,7 @@ pub(in crate::autodiff) fn row_reads(func: &Function, rows: &[Option<Row>]) -> E
     reads
 }
 
-impl Sweep<'_> {
+impl BackwardBuilder<'_> {
     /// The arrays of which the checkpoints of a loop keep rows: those that it reads, if it is in no other.
     pub(super) fn rows_of(&self, inst: Inst) -> SmallVec<[usize; 4]> {
         let mut found = SmallVec::new();
@@ -84,7 +88,7 @@ impl Sweep<'_> {
         found
     }
 
-    /// Where the counters are of reads under a loop that are of rows which its checkpoints keep.
+    /// Returns where the counters are of reads under a loop that are of rows which its checkpoints keep.
     pub(super) fn row_counters(&self, inst: Inst) -> SmallVec<[usize; 4]> {
         let mut counters = self.counters_in(inst);
         counters.retain(|counter| self.counters[*counter].row_in == Some(inst));
@@ -122,7 +126,7 @@ impl Sweep<'_> {
         (self.tape_of(TapeLength::Rows(inst, param), ty), ty)
     }
 
-    /// How many elements are in a row of this array.
+    /// Returns the number of elements that are in a row of this array.
     pub(super) fn row_length(&mut self, param: usize) -> Option<Value> {
         let row = self.rows[param].clone()?;
         let array = self.value(self.old.params()[param]);
@@ -143,18 +147,18 @@ impl Sweep<'_> {
     /// Goes through the elements of a row, each with its index on a tape of rows, of which this is for the one with this
     /// `number`.
     fn through_row(&mut self, param: usize, number: Value, each: &dyn Fn(&mut Self, &[Value], Value)) {
-        let Some(Row { axes }) = self.rows[param].clone() else { return };
+        let Some(ThreadRow { axes }) = self.rows[param].clone() else { return };
         let array = self.value(self.old.params()[param]);
         let mut element: Values = smallvec![array; 1 + axes.len()];
-        // What the thread decides comes first, so that a row that does not exist is not gone through.
-        let mut axes: SmallVec<[(usize, Option<Along>); 4]> = axes.into_iter().enumerate().collect();
+        // The thread's own decision comes first, so that a row that does not exist is not gone through.
+        let mut axes: SmallVec<[(usize, Option<AxisIndex>); 4]> = axes.into_iter().enumerate().collect();
         axes.sort_by_key(|(_, along)| along.is_none());
         self.through_axes(&axes, &mut element, number, each);
     }
 
     fn through_axes(
         &mut self,
-        axes: &[(usize, Option<Along>)],
+        axes: &[(usize, Option<AxisIndex>)],
         element: &mut Values,
         index: Value,
         each: &dyn Fn(&mut Self, &[Value], Value),

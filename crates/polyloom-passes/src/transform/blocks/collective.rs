@@ -5,16 +5,18 @@
 //! find them; what they have in common is computed from that outside of the loops over lanes, and what each has of its
 //! own at the beginning of the next loop.
 
-use super::facts::Level;
-use super::outer::Item;
-use super::{Around, At, Split};
+use super::facts::ThreadLevel;
+use super::outer::ThreadItem;
+use super::{BlockSplitter, EmitScope, ThreadContext};
 use polyloom_ir::arch::WARP_SIZE;
-use polyloom_ir::fragment::{Coordinate, Matrix, Part, Place, TF32_BITS, accumulator, flat_operands, place};
+use polyloom_ir::fragment::{
+    LaneCoordinate, LanePart, LanePlace, MatrixRole, TF32_BITS, accumulator, flat_operands, place,
+};
 use polyloom_ir::{Imm, Inst, Op, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
-impl Split<'_> {
-    /// How many of the first operands of an instruction each thread gives away.
+impl BlockSplitter<'_> {
+    /// Returns how many of the first operands of an instruction each thread gives away.
     pub(super) fn n_given(&self, inst: Inst) -> u32 {
         let data = &self.func.insts[inst];
         match data.op {
@@ -25,17 +27,17 @@ impl Split<'_> {
     }
 
     /// An instruction that the threads execute together.
-    pub(super) fn together(&mut self, around: &Around, inst: Inst, pending: &mut Vec<Item>) {
+    pub(super) fn together(&mut self, around: &EmitScope, inst: Inst, pending: &mut Vec<ThreadItem>) {
         let data = &self.func.insts[inst];
         match data.op {
             Op::SyncThreads | Op::SyncWarp => self.flush(around, pending, false),
             Op::SyncThreadsAnd | Op::SyncThreadsOr | Op::SyncThreadsCount | Op::Ballot | Op::WarpAny | Op::WarpAll => {
                 // A vote of the block is none of its warps one by one.
-                let in_warps = pending.iter().any(|item| self.holds_together(Level::Warp, item));
-                if around.level == Level::Block && in_warps {
+                let in_warps = pending.iter().any(|item| self.holds_together(ThreadLevel::Warp, item));
+                if around.level == ThreadLevel::Block && in_warps {
                     self.flush(around, pending, false);
                 }
-                pending.push(Item::Vote(inst));
+                pending.push(ThreadItem::Vote(inst));
                 self.flush(around, pending, false);
                 self.keep_beyond_warp(around, data.results[0], pending);
             }
@@ -45,14 +47,14 @@ impl Split<'_> {
                     return;
                 }
                 self.clear_matrices(around, inst);
-                pending.push(Item::Give(inst));
+                pending.push(ThreadItem::Give(inst));
                 self.flush(around, pending, false);
                 self.emit.span = data.span;
                 self.multiply(inst);
-                pending.push(Item::Receive(inst));
+                pending.push(ThreadItem::Receive(inst));
             }
             Op::MatchAll => {
-                pending.push(Item::Give(inst));
+                pending.push(ThreadItem::Give(inst));
                 self.flush(around, pending, false);
                 self.emit.span = data.span;
                 let result = self.match_all(around, inst);
@@ -60,7 +62,7 @@ impl Split<'_> {
                 self.keep_beyond_warp(around, data.results[0], pending);
             }
             op if op.info().reduces_by().is_some() => {
-                pending.push(Item::Give(inst));
+                pending.push(ThreadItem::Give(inst));
                 self.flush(around, pending, false);
                 self.emit.span = data.span;
                 let result = self.reduce(around, inst);
@@ -68,9 +70,9 @@ impl Split<'_> {
                 self.keep_beyond_warp(around, data.results[0], pending);
             }
             Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor | Op::MatchAny => {
-                pending.push(Item::Give(inst));
+                pending.push(ThreadItem::Give(inst));
                 self.flush(around, pending, false);
-                pending.push(Item::Receive(inst));
+                pending.push(ThreadItem::Receive(inst));
             }
             _ => self.give_up("threads of a block do this together only on a GPU"),
         }
@@ -78,7 +80,7 @@ impl Split<'_> {
 
     // ---- votes ---------------------------------------------------------------------------------------------------
 
-    /// What the result of a vote is before anyone has voted.
+    /// Returns what the result of a vote is before anyone has voted.
     pub(super) fn before_vote(&mut self, inst: Inst) -> Value {
         match self.func.insts[inst].op {
             Op::SyncThreadsAnd | Op::WarpAll => self.emit.constant(Scalar::Bool, 1),
@@ -88,8 +90,8 @@ impl Split<'_> {
         }
     }
 
-    /// What it is after a thread has voted.
-    pub(super) fn vote(&mut self, at: &mut At, inst: Inst, before: Value) -> Value {
+    /// Returns what it is after a thread has voted.
+    pub(super) fn vote(&mut self, at: &mut ThreadContext, inst: Inst, before: Value) -> Value {
         let data = &self.func.insts[inst];
         let predicate = self.value(at, data.operands[0]);
         match data.op {
@@ -108,7 +110,7 @@ impl Split<'_> {
     }
 
     /// A bit moved to where that of the thread's lane is.
-    fn at_lane(&mut self, at: &At, bit: Value) -> Value {
+    fn at_lane(&mut self, at: &ThreadContext, bit: Value) -> Value {
         let lane = match at.lane {
             Some((lane, _)) => lane,
             None => self.emit.int(0),
@@ -123,7 +125,7 @@ impl Split<'_> {
 
     // ---- exchanges -----------------------------------------------------------------------------------------------
 
-    /// Where the lanes put the operand of an instruction.
+    /// Returns where the lanes put the operand of an instruction.
     fn exchange(&mut self, inst: Inst) -> Value {
         if let Some(known) = self.exchanges.get(&inst) {
             return known[0];
@@ -135,7 +137,7 @@ impl Split<'_> {
     }
 
     /// Puts a thread's operands where the others find them.
-    pub(super) fn give(&mut self, at: &mut At, inst: Inst) {
+    pub(super) fn give(&mut self, at: &mut ThreadContext, inst: Inst) {
         let data = &self.func.insts[inst];
         let Some((lane, _)) = at.lane else {
             self.give_up("a warp operation stands where its lanes are not together");
@@ -150,7 +152,7 @@ impl Split<'_> {
     }
 
     /// Gives a thread its results.
-    pub(super) fn receive(&mut self, around: &Around, at: &mut At, inst: Inst) {
+    pub(super) fn receive(&mut self, around: &EmitScope, at: &mut ThreadContext, inst: Inst) {
         let data = &self.func.insts[inst];
         let Some((lane, _)) = at.lane else {
             self.give_up("a warp operation stands where its lanes are not together");
@@ -210,7 +212,7 @@ impl Split<'_> {
     }
 
     /// In which lanes an array has the bits of a value.
-    fn lanes_with(&mut self, around: &Around, array: Value, value: Value) -> Value {
+    fn lanes_with(&mut self, around: &EmitScope, array: Value, value: Value) -> Value {
         let bits = self.bits(value);
         let (zero, none) = (self.emit.int(0), self.emit.constant(Scalar::U32, 0));
         let this = self.emit.begin_loop(zero, around.count, &[none]);
@@ -224,7 +226,7 @@ impl Split<'_> {
         self.emit.end_loop(this, &[mask])[0]
     }
 
-    fn match_all(&mut self, around: &Around, inst: Inst) -> Value {
+    fn match_all(&mut self, around: &EmitScope, inst: Inst) -> Value {
         let array = self.exchange(inst);
         let zero = self.emit.int(0);
         let first = self.emit.load(array, &[zero]);
@@ -242,7 +244,7 @@ impl Split<'_> {
 
     /// Combines the values of the lanes in the order of a tree. What the lanes above a half come to meanwhile, lane 0
     /// never sees, so it is not computed.
-    fn reduce(&mut self, around: &Around, inst: Inst) -> Value {
+    fn reduce(&mut self, around: &EmitScope, inst: Inst) -> Value {
         let array = self.exchange(inst);
         let op = self.func.insts[inst].op.info().reduces_by().unwrap_or(Op::Add);
         let zero = self.emit.int(0);
@@ -264,7 +266,7 @@ impl Split<'_> {
     }
 
     /// Combines the value of each of the first lanes with that of the lane at a distance behind it.
-    fn reduce_over(&mut self, around: &Around, array: Value, op: Op, distance: Value) {
+    fn reduce_over(&mut self, around: &EmitScope, array: Value, op: Op, distance: Value) {
         let zero = self.emit.int(0);
         let behind = self.emit.op(Op::Sub, &[around.count, distance]);
         let end = self.emit.op(Op::Min, &[behind, distance]);
@@ -300,7 +302,7 @@ impl Split<'_> {
     }
 
     /// Elements that are those of lanes that are not there count as zeros.
-    fn clear_matrices(&mut self, around: &Around, inst: Inst) {
+    fn clear_matrices(&mut self, around: &EmitScope, inst: Inst) {
         let (Some(matrices), Some((_, sum, n))) = (self.exchange_matrices(inst), self.shape_of(inst)) else { return };
         let size = self.emit.int(WARP_SIZE);
         let some_missing = self.emit.compare(Op::Lt, around.count, size);
@@ -319,18 +321,18 @@ impl Split<'_> {
         self.emit.region = outside;
     }
 
-    /// Where in its matrix a lane has an element.
-    fn place_in_matrix(&mut self, place: Place, lane: Value) -> [Value; 2] {
+    /// Returns where in its matrix a lane has an element.
+    fn place_in_matrix(&mut self, place: LanePlace, lane: Value) -> [Value; 2] {
         [place.row, place.column].map(|coordinate| self.coordinate(coordinate, lane))
     }
 
-    fn coordinate(&mut self, coordinate: Coordinate, lane: Value) -> Value {
+    fn coordinate(&mut self, coordinate: LaneCoordinate, lane: Value) -> Value {
         let part = match coordinate.part {
-            Part::Group => {
+            LanePart::Group => {
                 let shift = self.emit.int(2);
                 self.emit.op(Op::Rshift, &[lane, shift])
             }
-            Part::Member => {
+            LanePart::Member => {
                 let mask = self.emit.int(3);
                 self.emit.op(Op::BitAnd, &[lane, mask])
             }
@@ -341,27 +343,27 @@ impl Split<'_> {
     }
 
     /// Whose element each operand of an `mma` is, by operand, and its number in the lane's part.
-    fn parts(n: u8) -> impl Iterator<Item = (Matrix, usize)> {
+    fn parts(n: u8) -> impl Iterator<Item = (MatrixRole, usize)> {
         let half = usize::from(n / 2);
         let part = |matrix, len| (0..len).map(move |i| (matrix, i));
-        part(Matrix::A, 8).chain(part(Matrix::B, half)).chain(part(Matrix::C, half))
+        part(MatrixRole::A, 8).chain(part(MatrixRole::B, half)).chain(part(MatrixRole::C, half))
     }
 
-    fn give_fragments(&mut self, at: &mut At, inst: Inst, lane: Value) {
+    fn give_fragments(&mut self, at: &mut ThreadContext, inst: Inst, lane: Value) {
         let (Some(matrices), Some((factor, sum, n))) = (self.exchange_matrices(inst), self.shape_of(inst)) else {
             return;
         };
         let operands = self.func.insts[inst].operands.clone();
         for ((matrix, number), &operand) in Self::parts(n).zip(&operands) {
             let mut value = self.value(at, operand);
-            if matrix != Matrix::C {
+            if matrix != MatrixRole::C {
                 value = self.factor(factor, sum, value);
             }
             let indices = self.place_in_matrix(place(matrix, factor, number), lane);
             let to = match matrix {
-                Matrix::A => matrices[0],
-                Matrix::B => matrices[1],
-                Matrix::C => matrices[2],
+                MatrixRole::A => matrices[0],
+                MatrixRole::B => matrices[1],
+                MatrixRole::C => matrices[2],
             };
             self.emit.store(to, &indices, value);
         }
@@ -402,10 +404,10 @@ impl Split<'_> {
         self.emit.end_loop(rows, &[]);
     }
 
-    fn receive_fragments(&mut self, at: &mut At, inst: Inst, lane: Value) {
+    fn receive_fragments(&mut self, at: &mut ThreadContext, inst: Inst, lane: Value) {
         let (Some([.., c]), Some((factor, ..))) = (self.exchange_matrices(inst), self.shape_of(inst)) else { return };
         for (number, &result) in self.func.insts[inst].results.iter().enumerate() {
-            let indices = self.place_in_matrix(place(Matrix::C, factor, number), lane);
+            let indices = self.place_in_matrix(place(MatrixRole::C, factor, number), lane);
             let value = self.emit.load(c, &indices);
             at.values.insert(result, value);
             self.name(result, value);

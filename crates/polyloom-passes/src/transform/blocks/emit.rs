@@ -4,21 +4,21 @@ use polyloom_ir::{Function, Imm, Inst, Op, Region, RegionData, Scalar, Span, Typ
 use smallvec::SmallVec;
 
 /// The kernel that is being made, and where in it instructions go.
-pub(super) struct Emit {
+pub(super) struct BlockEmitter {
     pub(super) func: Function,
     pub(super) region: Region,
     pub(super) span: Span,
 }
 
 /// A loop under construction: instructions go into its body until it is ended.
-pub(super) struct Loop {
+pub(super) struct OpenLoop {
     pub(super) inst: Inst,
     /// The counter, then what is carried.
     pub(super) params: SmallVec<[Value; 4]>,
     outside: Region,
 }
 
-impl Emit {
+impl BlockEmitter {
     pub(super) fn inst(&mut self, op: Op, operands: &[Value], results: &[Type], imm: Imm) -> Inst {
         let operands: SmallVec<[Value; 4]> = SmallVec::from_slice(operands);
         let inst = self.func.make_inst(op, operands, results, imm, self.span);
@@ -97,36 +97,36 @@ impl Emit {
     }
 
     /// Begins a loop from one number up to, but not including, another, of any integer type.
-    pub(super) fn begin_loop(&mut self, from: Value, to: Value, carried: &[Value]) -> Loop {
+    pub(super) fn begin_loop(&mut self, from: Value, to: Value, carried: &[Value]) -> OpenLoop {
         let ty = self.func.ty(from);
         let one = self.constant(ty.as_scalar().unwrap_or(Scalar::I32), 1);
         self.begin_loop_by(from, to, one, carried)
     }
 
-    pub(super) fn begin_loop_by(&mut self, from: Value, to: Value, by: Value, carried: &[Value]) -> Loop {
+    pub(super) fn begin_loop_by(&mut self, from: Value, to: Value, by: Value, carried: &[Value]) -> OpenLoop {
         let types: SmallVec<[Type; 4]> = [from].iter().chain(carried).map(|&value| self.func.ty(value)).collect();
         let operands: SmallVec<[Value; 8]> = [from, to, by].iter().chain(carried).copied().collect();
         let inst = self.inst(Op::ForRange, &operands, &types[1..], Imm::None);
         let body = self.new_region(&types);
         self.func.insts[inst].regions.push(body);
         let outside = self.enter(body);
-        Loop { inst, params: self.func.regions[body].params.clone(), outside }
+        OpenLoop { inst, params: self.func.regions[body].params.clone(), outside }
     }
 
     /// Ends a loop and gives its results.
-    pub(super) fn end_loop(&mut self, this: Loop, next: &[Value]) -> SmallVec<[Value; 2]> {
+    pub(super) fn end_loop(&mut self, this: OpenLoop, next: &[Value]) -> SmallVec<[Value; 2]> {
         self.yield_(next);
         self.region = this.outside;
         self.func.insts[this.inst].results.clone()
     }
 
     /// Leaves a loop whose body has an end of its own.
-    pub(super) fn leave_loop(&mut self, this: &Loop) {
+    pub(super) fn leave_loop(&mut self, this: &OpenLoop) {
         self.region = this.outside;
     }
 
     /// `if cond { then }`, without results.
-    pub(super) fn when(&mut self, cond: Value, then: impl FnOnce(&mut Emit)) {
+    pub(super) fn when(&mut self, cond: Value, then: impl FnOnce(&mut BlockEmitter)) {
         let regions = [self.new_region(&[]), self.new_region(&[])];
         let inst = self.inst(Op::If, &[cond], &[], Imm::None);
         self.func.insts[inst].regions.extend(regions);
@@ -139,7 +139,7 @@ impl Emit {
     }
 
     /// `if cond { return }`, or any other way out.
-    pub(super) fn leave_if(&mut self, cond: Value, how: impl FnOnce(&mut Emit)) {
+    pub(super) fn leave_if(&mut self, cond: Value, how: impl FnOnce(&mut BlockEmitter)) {
         let regions = [self.new_region(&[]), self.new_region(&[])];
         let inst = self.inst(Op::If, &[cond], &[], Imm::None);
         self.func.insts[inst].regions.extend(regions);
@@ -155,8 +155,8 @@ impl Emit {
         &mut self,
         cond: Value,
         ty: Type,
-        then: impl FnOnce(&mut Emit) -> Value,
-        otherwise: impl FnOnce(&mut Emit) -> Value,
+        then: impl FnOnce(&mut BlockEmitter) -> Value,
+        otherwise: impl FnOnce(&mut BlockEmitter) -> Value,
     ) -> Value {
         let regions = [self.new_region(&[]), self.new_region(&[])];
         let inst = self.inst(Op::If, &[cond], &[ty], Imm::None);

@@ -3,7 +3,7 @@
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::Convergence;
-use polyloom_ir::uniformity::{Context, Threads, Uniformity};
+use polyloom_ir::uniformity::{ThreadScope, Uniformity, UniformityContext};
 use polyloom_ir::{Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, ValueDef};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -19,44 +19,50 @@ pub(super) const BEHIND_OPERANDS: u32 = 1 << 16;
 
 /// A view of dynamic shared memory.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct SharedView {
     pub(super) offset: Value,
     pub(super) extents: SmallVec<[Value; 4]>,
 }
 
-pub(super) struct Facts<'a> {
+pub(super) struct BlockFacts<'a> {
     pub(super) func: &'a Function,
     block: Uniformity,
     warp: Uniformity,
-    /// Which threads must execute the instruction, or something in its regions, together.
+    /// Says which threads must execute the instruction, or something in its regions, together.
     needs: SecondaryMap<Inst, Convergence>,
     users: SecondaryMap<Value, Vec<Use>>,
     /// Values that are made again where they are used.
     remade: EntitySet<Value>,
-    /// Of these, those made of `thread_idx`.
+    /// Those of these that are made of `thread_idx`.
     of_coordinates: EntitySet<Value>,
-    pub(super) views: FxHashMap<Value, View>,
-    /// Whether the code is for text.
+    pub(super) views: FxHashMap<Value, SharedView>,
+    /// True if the code is for text.
     for_text: bool,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> BlockFacts<'a> {
     pub(super) fn of(
         module: &Module,
         func: &'a Function,
         block: Option<[u32; 3]>,
         whole_warps: bool,
         for_text: bool,
-    ) -> Facts<'a> {
+    ) -> BlockFacts<'a> {
         let uniformity = |threads| {
             // Elements that nothing writes count as the same for all threads, as they do for the verifier.
-            let context = Context { threads, block, whole_warps, disjoint: &|_| true, ..Context::new(module, 1) };
+            let context = UniformityContext {
+                threads,
+                block,
+                whole_warps,
+                disjoint: &|_| true,
+                ..UniformityContext::new(module, 1)
+            };
             Uniformity::of(func, &context)
         };
-        let mut facts = Facts {
+        let mut facts = BlockFacts {
             func,
-            block: uniformity(Threads::Block),
-            warp: uniformity(Threads::Warp),
+            block: uniformity(ThreadScope::Block),
+            warp: uniformity(ThreadScope::Warp),
             needs: SecondaryMap::new(),
             users: SecondaryMap::new(),
             remade: EntitySet::new(),
@@ -89,7 +95,7 @@ impl<'a> Facts<'a> {
         let mut remade = Vec::new();
         func.walk(func.body, &mut |inst, data| {
             if data.op == Op::DynamicShared {
-                let view = View { offset: data.operands[0], extents: SmallVec::from_slice(&data.operands[1..]) };
+                let view = SharedView { offset: data.operands[0], extents: SmallVec::from_slice(&data.operands[1..]) };
                 self.views.insert(data.results[0], view);
             }
             let mut behind = BEHIND_OPERANDS;
@@ -122,8 +128,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// How many instructions make the result again, if that is worth it: those that differ between the threads of a
-    /// block, from where the thread is and what is the same for all of them.
+    /// Returns the number of instructions that make the result again, if that is worth it: those that differ between
+    /// the threads of a block, from where the thread is and what is the same for all of them.
     fn cost_of_remaking(&self, data: &InstData, costs: &SecondaryMap<Value, u32>) -> Option<u32> {
         let &[result] = &data.results[..] else { return None };
         if matches!(data.op, Op::Tid | Op::TidLinear | Op::ThreadIdx | Op::LaneId | Op::WarpId) {
@@ -133,7 +139,7 @@ impl<'a> Facts<'a> {
         let divides = matches!(data.op, Op::Div | Op::Mod | Op::FloorDiv)
             && self.func.as_const(data.operands[1]).is_none_or(|bits| !bits.is_power_of_two());
         // In text, what has no name reads better where it is used.
-        let is_outer = self.is_uniform(Level::Block, result)
+        let is_outer = self.is_uniform(ThreadLevel::Block, result)
             && (!self.for_text || self.func.value_names[result].is_some() || data.op == Op::Const);
         if costly || divides || !data.op.info().is_pure() || is_outer {
             return None;
@@ -149,33 +155,33 @@ impl<'a> Facts<'a> {
         (cost <= MAX_REMADE).then_some(cost)
     }
 
-    /// Whether a value is an argument, a constant or computed of such alone.
+    /// Returns true if a value is an argument, a constant or computed of such alone.
     fn is_known_outside(&self, value: Value) -> bool {
         self.func.param_index(value).is_some()
             || self.func.as_const(value).is_some()
-            || (self.is_uniform(Level::Block, value)
+            || (self.is_uniform(ThreadLevel::Block, value)
                 && matches!(self.func.values[value].def, ValueDef::Result(inst, _)
                     if self.func.insts[inst].op.info().is_pure() && self.func.insts[inst].regions.is_empty()))
     }
 
-    pub(super) fn is_uniform(&self, level: Level, value: Value) -> bool {
+    pub(super) fn is_uniform(&self, level: ThreadLevel, value: Value) -> bool {
         self.uniformity(level).shape(value).is_uniform()
     }
 
-    fn uniformity(&self, level: Level) -> &Uniformity {
+    fn uniformity(&self, level: ThreadLevel) -> &Uniformity {
         match level {
-            Level::Block => &self.block,
-            Level::Warp => &self.warp,
+            ThreadLevel::Block => &self.block,
+            ThreadLevel::Warp => &self.warp,
         }
     }
 
-    /// Whether threads that enter an instruction with regions stay together in it.
-    pub(super) fn stays_together(&self, level: Level, inst: Inst) -> bool {
+    /// Returns true if threads that enter an instruction with regions stay together in it.
+    pub(super) fn stays_together(&self, level: ThreadLevel, inst: Inst) -> bool {
         self.uniformity(level).cond_is_uniform(inst)
     }
 
-    /// Whether a jump is one that only some of the threads may make.
-    pub(super) fn is_divergent(&self, level: Level, inst: Inst) -> bool {
+    /// Returns true if a jump is one that only some of the threads may make.
+    pub(super) fn is_divergent(&self, level: ThreadLevel, inst: Inst) -> bool {
         self.uniformity(level).is_divergent(inst)
     }
 
@@ -228,19 +234,19 @@ impl<'a> Facts<'a> {
 
 /// The threads that a piece of code runs for together, in a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Level {
+pub(super) enum ThreadLevel {
     /// Those of the block.
     Block,
     /// Those of one of its warps.
     Warp,
 }
 
-impl Level {
-    /// What these threads must execute together at least for them to do so here.
+impl ThreadLevel {
+    /// Returns what these threads must execute together at least for them to do so here.
     pub(super) fn convergence(self) -> Convergence {
         match self {
-            Level::Block => Convergence::Block,
-            Level::Warp => Convergence::Warp,
+            ThreadLevel::Block => Convergence::Block,
+            ThreadLevel::Warp => Convergence::Warp,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Parameters that the launch makes: the shape of the launch, and memory of the block.
 
-use super::{Around, At, Level, Split};
+use super::{BlockSplitter, EmitScope, ThreadContext, ThreadLevel};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::BlockParam;
 use polyloom_ir::{Op, Scalar, SharedArray, Type, Value};
@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 /// The memory that a value is kept in: an array of one dimension.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Home {
+pub(super) enum SpillSlot {
     /// Of one element, for a value that all threads have in common.
     Cell(Value),
     /// With an element for each lane of the warp that runs.
@@ -17,7 +17,7 @@ pub(super) enum Home {
     PerThread(Value),
 }
 
-impl Split<'_> {
+impl BlockSplitter<'_> {
     /// A parameter that is no memory.
     pub(super) fn scalar_param(&mut self, param: BlockParam) -> Value {
         if let Some((_, known)) = self.scalars.iter().find(|(known, _)| *known == param) {
@@ -58,20 +58,20 @@ impl Split<'_> {
     }
 
     /// A cell for a value.
-    pub(super) fn cell(&mut self, value: Value) -> Home {
-        self.home(value, |this, name, elem| Home::Cell(this.fixed(name, elem, &[1])))
+    pub(super) fn cell(&mut self, value: Value) -> SpillSlot {
+        self.home(value, |this, name, elem| SpillSlot::Cell(this.fixed(name, elem, &[1])))
     }
 
     /// Memory for a value that differs between threads: of the warp alone, or of the block.
-    pub(super) fn varying_home(&mut self, value: Value, of_block: bool) -> Home {
+    pub(super) fn varying_home(&mut self, value: Value, of_block: bool) -> SpillSlot {
         self.home(value, |this, name, elem| match of_block {
-            true => Home::PerThread(this.per_thread(name, elem)),
-            false => Home::PerLane(this.per_lane(name, elem)),
+            true => SpillSlot::PerThread(this.per_thread(name, elem)),
+            false => SpillSlot::PerLane(this.per_lane(name, elem)),
         })
     }
 
     /// The memory that a value of the kernel is kept in, made on first demand.
-    fn home(&mut self, value: Value, make: impl FnOnce(&mut Self, &str, Scalar) -> Home) -> Home {
+    fn home(&mut self, value: Value, make: impl FnOnce(&mut Self, &str, Scalar) -> SpillSlot) -> SpillSlot {
         if let Some(home) = self.homes[value] {
             return home;
         }
@@ -86,23 +86,23 @@ impl Split<'_> {
     }
 
     /// The array of a home, and where in it a thread's element is.
-    fn element(&mut self, home: Home, at: &At) -> (Value, Value) {
+    fn element(&mut self, home: SpillSlot, at: &ThreadContext) -> (Value, Value) {
         match home {
-            Home::Cell(array) => (array, self.emit.int(0)),
-            Home::PerThread(array) => (array, at.thread),
-            Home::PerLane(array) => match at.lane {
+            SpillSlot::Cell(array) => (array, self.emit.int(0)),
+            SpillSlot::PerThread(array) => (array, at.thread),
+            SpillSlot::PerLane(array) => match at.lane {
                 Some((lane, _)) => (array, lane),
                 None => (array, self.emit.int(0)),
             },
         }
     }
 
-    pub(super) fn load_home(&mut self, home: Home, at: &At) -> Value {
+    pub(super) fn load_home(&mut self, home: SpillSlot, at: &ThreadContext) -> Value {
         let (array, index) = self.element(home, at);
         self.emit.load(array, &[index])
     }
 
-    pub(super) fn store_home(&mut self, home: Home, at: &At, value: Value) {
+    pub(super) fn store_home(&mut self, home: SpillSlot, at: &ThreadContext, value: Value) {
         let (array, index) = self.element(home, at);
         self.emit.store(array, &[index], value);
     }
@@ -156,7 +156,7 @@ impl Split<'_> {
         *self.clock.insert(array)
     }
 
-    /// Where threads are on their way to.
+    /// Returns where threads are on their way to.
     pub(super) fn away_state(&mut self) -> Value {
         if let Some(known) = self.away_state {
             return known;
@@ -237,9 +237,9 @@ impl Split<'_> {
     }
 
     /// The first of the threads that code runs for.
-    pub(super) fn first_of(&mut self, around: &Around) -> At {
+    pub(super) fn first_of(&mut self, around: &EmitScope) -> ThreadContext {
         let lane = around.warp.map(|(warp, _)| (self.emit.int(0), warp));
-        At {
+        ThreadContext {
             thread: around.base,
             lane,
             coordinates: None,
@@ -253,9 +253,9 @@ impl Split<'_> {
     }
 
     /// Makes a value of the kernel one outside of the loops over threads.
-    pub(super) fn set_outer(&mut self, level: Level, old: Value, new: Value) {
+    pub(super) fn set_outer(&mut self, level: ThreadLevel, old: Value, new: Value) {
         self.outer[old] = new.into();
-        if level == Level::Warp {
+        if level == ThreadLevel::Warp {
             self.of_warp.push(old);
         }
         self.name(old, new);

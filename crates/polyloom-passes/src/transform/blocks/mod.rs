@@ -17,8 +17,8 @@
 //! that threads also wait for each other at the ends of loops and branches around barriers.
 //!
 //! - A value that differs between threads and lives longer than such a loop is kept in memory, an element for each
-//!   thread, or for each lane if only its warp needs it ([`Home`]). What is cheap is made again instead. A value that
-//!   is the same for all threads of the loop is one value outside ([`Split::outer`]).
+//!   thread, or for each lane if only its warp needs it ([`SpillSlot`]). What is cheap is made again instead. A value that
+//!   is the same for all threads of the loop is one value outside ([`BlockSplitter::outer`]).
 //! - A thread that leaves early, which it may where no barrier follows, is marked as away until it meets the others
 //!   again (`outer.rs`).
 //! - Shared arrays, kept values and what warp operations exchange are parameters that the launch makes
@@ -42,17 +42,17 @@ mod thread;
 use crate::transform::{cse, dce, fold, licm};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use emit::Emit;
-use facts::{Facts, Level, Use};
-use memory::Home;
-use narrow::Narrow;
+use emit::BlockEmitter;
+use facts::{BlockFacts, ThreadLevel, Use};
+use memory::SpillSlot;
+use narrow::LoopGuard;
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan};
-use polyloom_ir::op::{Effect, Group};
+use polyloom_ir::op::{OpEffect, OpGroup};
 use polyloom_ir::{CallEffects, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use text::Phrases;
+use text::TextPhrases;
 pub use text::split_for_text;
 
 /// Most instructions of a kernel that is split. Longer ones would become longer still.
@@ -80,7 +80,7 @@ pub fn split_blocks(module: &mut Module, kernel: FuncId) -> Option<BlockPlan> {
     Some(plan)
 }
 
-/// Whether composites are gone, and calls but those of functions that compute with what they are given alone.
+/// Returns true if composites are gone, and calls but those of functions that compute with what they are given alone.
 fn is_prepared(module: &Module, func: &Function) -> bool {
     let mut prepared = true;
     let is_plain = |value: &Value| func.ty(*value).as_scalar().is_some() || func.ty(*value).as_array().is_some();
@@ -88,18 +88,18 @@ fn is_prepared(module: &Module, func: &Function) -> bool {
         prepared &= data.operands.iter().chain(&data.results).all(is_plain);
         prepared &= data.regions.iter().flat_map(|&region| &func.regions[region].params).all(is_plain);
         if let Imm::Func(callee) = data.imm {
-            prepared &= CallEffects::of_function(module, callee) == Effect::Pure && is_anywhere(module, callee);
+            prepared &= CallEffects::of_function(module, callee) == OpEffect::Pure && is_anywhere(module, callee);
         }
     });
     prepared && func.params().iter().all(is_plain)
 }
 
-/// Whether a function gives the same in whatever thread.
+/// Returns true if a function gives the same in whatever thread.
 fn is_anywhere(module: &Module, func: FuncId) -> bool {
     let func = &module.functions[func];
     let mut anywhere = true;
     func.walk(func.body, &mut |_, data| {
-        anywhere &= data.op.info().group != Group::Gpu && !matches!(data.op, Op::Tid | Op::TidLinear);
+        anywhere &= data.op.info().group != OpGroup::Gpu && !matches!(data.op, Op::Tid | Op::TidLinear);
         if let Imm::Func(callee) = data.imm {
             anywhere &= is_anywhere(module, callee);
         }
@@ -115,8 +115,8 @@ fn asks_for_one_coordinate(func: &Function) -> bool {
 
 /// Why a kernel cannot be split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Impossible {
-    /// What of it stands against it.
+pub struct SplitFailure {
+    /// Holds what of it stands against it.
     pub reason: &'static str,
     /// Where.
     pub span: Span,
@@ -130,8 +130,8 @@ fn split(
     func: &Function,
     block: Option<[u32; 3]>,
     whole_warps: bool,
-    text: Option<Phrases>,
-) -> Result<(Function, BlockPlan), Impossible> {
+    text: Option<TextPhrases>,
+) -> Result<(Function, BlockPlan), SplitFailure> {
     let mut barrier = None;
     func.walk(func.body, &mut |_, data| {
         if data.op == Op::NamedBarrier {
@@ -139,15 +139,15 @@ fn split(
         }
     });
     if let Some(span) = barrier {
-        return Err(Impossible { reason: "a barrier of some of the block's warps", span });
+        return Err(SplitFailure { reason: "a barrier of some of the block's warps", span });
     }
     let mut made = func.like();
     made.metadata.by_block = true;
     let region = made.body;
-    let mut emit = Emit { func: made, region, span: func.span };
+    let mut emit = BlockEmitter { func: made, region, span: func.span };
     let nothing = emit.int(0);
-    let mut split = Split {
-        facts: Facts::of(module, func, block, whole_warps, text.is_some()),
+    let mut split = BlockSplitter {
+        facts: BlockFacts::of(module, func, block, whole_warps, text.is_some()),
         func,
         emit,
         plan: Vec::new(),
@@ -162,7 +162,7 @@ fn split(
         chunks: SecondaryMap::new(),
         use_chunks: FxHashMap::default(),
         n_chunks: 0,
-        current: Chunk::default(),
+        current: ThreadLoop::default(),
         frames: Vec::new(),
         own_counter: None,
         exits: FxHashMap::default(),
@@ -190,38 +190,38 @@ fn split(
     Ok((split.emit.func, plan))
 }
 
-/// Which loop over threads an instruction is in: by number, that of the block, and within it that of a warp.
+/// Says which loop over threads an instruction is in: by number, that of the block, and within it that of a warp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Chunk {
+struct ThreadLoop {
     block: u32,
     warp: u32,
 }
 
-/// Where the results of an instruction with regions outside of the loops over threads are, and what such a loop
+/// Says where the results of an instruction with regions outside of the loops over threads are, and what such a loop
 /// carries.
 #[derive(Clone, Copy, Debug)]
-enum Joined {
+enum JoinedResults {
     /// One value.
     Outer,
     /// Memory.
-    Home(Home),
+    Home(SpillSlot),
     /// Nobody uses it.
     Unused,
 }
 
 /// An instruction with regions, outside of the loops over threads, that is being made.
-struct Frame {
+struct OuterFrame {
     /// The instruction it is made from.
     old: Inst,
     new: Inst,
-    level: Level,
-    joined: SmallVec<[Joined; 4]>,
+    level: ThreadLevel,
+    joined: SmallVec<[JoinedResults; 4]>,
 }
 
 /// The threads that code runs for.
 #[derive(Clone, Copy)]
-struct Around {
-    level: Level,
+struct EmitScope {
+    level: ThreadLevel,
     /// The number, in the block, of the first of them; and how many there are.
     base: Value,
     count: Value,
@@ -230,31 +230,31 @@ struct Around {
 }
 
 /// A thread that code is made for.
-struct At {
+struct ThreadContext {
     /// Its number in the block.
     thread: Value,
     /// Its lane and warp, if the loop is one over lanes.
     lane: Option<(Value, Value)>,
     /// Its coordinates in the block, if they are known.
     coordinates: Option<[Value; 3]>,
-    /// What the values of the kernel are, in this thread.
+    /// Holds what the values of the kernel are, in this thread.
     values: FxHashMap<Value, Value>,
-    /// What the loops and blocks of the kernel are.
+    /// Holds what the loops and blocks of the kernel are.
     targets: FxHashMap<Inst, Inst>,
-    /// What the code is left by early: `break` or `continue`, and of what.
+    /// Holds what the code is left by early: `break` or `continue`, and of what.
     exit: Option<(Op, Inst)>,
     /// The loop.
     this: Option<Inst>,
-    /// Whether values that are made again are kept for the rest of the code.
+    /// True if values that are made again are kept for the rest of the code.
     keeps: bool,
-    /// Whether nothing of the kernel follows.
+    /// True if nothing of the kernel follows.
     is_last: bool,
 }
 
-struct Split<'a> {
-    facts: Facts<'a>,
+struct BlockSplitter<'a> {
+    facts: BlockFacts<'a>,
     func: &'a Function,
-    emit: Emit,
+    emit: BlockEmitter,
     plan: Vec<BlockParam>,
     /// Parameters in the plan that are no memory.
     scalars: Vec<(BlockParam, Value)>,
@@ -262,54 +262,54 @@ struct Split<'a> {
     shared: Vec<(u32, Value)>,
     /// Dynamic shared memory as arrays of a type, with elements at each byte or not.
     dynamic: Vec<(Scalar, bool, Value)>,
-    /// What warp operations exchange values through.
+    /// Holds what warp operations exchange values through.
     exchanges: FxHashMap<Inst, SmallVec<[Value; 3]>>,
-    /// What values of the kernel are outside of the loops over threads.
+    /// Holds what values of the kernel are outside of the loops over threads.
     outer: SecondaryMap<Value, PackedOption<Value>>,
     /// Those of `outer` that are so within the loop over warps alone.
     of_warp: Vec<Value>,
     /// Values that the loop over warps leaves behind in memory of one element.
     block_cells: Vec<Value>,
-    homes: SecondaryMap<Value, Option<Home>>,
-    chunks: SecondaryMap<Inst, Chunk>,
+    homes: SecondaryMap<Value, Option<SpillSlot>>,
+    chunks: SecondaryMap<Inst, ThreadLoop>,
     /// Operands that are read elsewhere than the instruction stands.
-    use_chunks: FxHashMap<Use, Chunk>,
+    use_chunks: FxHashMap<Use, ThreadLoop>,
     n_chunks: u32,
-    current: Chunk,
-    frames: Vec<Frame>,
-    /// What the next region begins with.
-    own_counter: Option<outer::Item>,
+    current: ThreadLoop,
+    frames: Vec<OuterFrame>,
+    /// Holds what the next region begins with.
+    own_counter: Option<outer::ThreadItem>,
     /// Numbers of the places where threads that left early are back: the end of an instruction or, with `true`, of an
     /// iteration; `None` is the kernel's end.
     exits: FxHashMap<(Option<Inst>, bool), u32>,
     /// The places for which threads may be on their way now.
     away: Vec<u32>,
-    /// By thread: the place it is on its way to, or 0.
+    /// For each thread, the place it is on its way to, or 0.
     away_state: Option<Value>,
     failed_thread: Option<Value>,
     clock: Option<Value>,
-    /// Whether the code is for launches of one dimension: of a kernel that asks for the first coordinate alone. So
+    /// True if the code is for launches of one dimension: of a kernel that asks for the first coordinate alone. So
     /// loads by it are seen to follow each other.
     in_a_row: bool,
-    /// What text has phrases for, if the code is for text.
-    text: Option<Phrases>,
+    /// Holds what text has phrases for, if the code is for text.
+    text: Option<TextPhrases>,
     /// The extents of blocks, where the code is for such alone.
     block: Option<[u32; 3]>,
     /// The number in the launch of the block's first thread; how many threads the block has; whether it has one row.
     first: Value,
     n_threads: Value,
     is_flat: Value,
-    /// How many warps the block has, where that is known outside of their loops.
+    /// Number of warps the block has, where that is known outside of their loops.
     n_warps: Option<Value>,
     /// The first thing met that cannot be split.
-    impossible: Option<Impossible>,
+    impossible: Option<SplitFailure>,
 }
 
-impl Split<'_> {
+impl BlockSplitter<'_> {
     /// Notes that the kernel cannot be split where it is being made.
     fn give_up(&mut self, reason: &'static str) {
         let span = self.emit.span;
-        self.impossible.get_or_insert(Impossible { reason, span });
+        self.impossible.get_or_insert(SplitFailure { reason, span });
     }
 
     /// The whole kernel.
@@ -320,8 +320,8 @@ impl Split<'_> {
         self.clear_memory(after_prologue);
     }
 
-    /// Which threads there are.
-    fn prologue(&mut self) -> Around {
+    /// Returns which threads there are.
+    fn prologue(&mut self) -> EmitScope {
         if self.text.is_some() {
             return self.text_prologue();
         }
@@ -344,11 +344,11 @@ impl Split<'_> {
         self.first = self.emit.cast(first, Scalar::I32);
         self.n_threads = self.emit.cast(count, Scalar::I32);
         let base = self.emit.int(0);
-        Around { level: Level::Block, base, count: self.n_threads, warp: None }
+        EmitScope { level: ThreadLevel::Block, base, count: self.n_threads, warp: None }
     }
 
     /// The loop over warps around `body`.
-    fn warps(&mut self, body: impl FnOnce(&mut Self, &Around)) {
+    fn warps(&mut self, body: impl FnOnce(&mut Self, &EmitScope)) {
         self.forget_line();
         let (zero, size) = (self.emit.int(0), self.emit.int(WARP_SIZE));
         let n_warps = self.n_warps.unwrap_or_else(|| self.count_warps());
@@ -358,12 +358,12 @@ impl Split<'_> {
         let rest = self.emit.op(Op::Sub, &[self.n_threads, base]);
         let count = self.emit.op(Op::Min, &[rest, size]);
         self.call_in_text(&[(warp, "warp"), (base, "first_lane"), (count, "n_lanes")]);
-        body(self, &Around { level: Level::Warp, base, count, warp: Some((warp, this.inst)) });
+        body(self, &EmitScope { level: ThreadLevel::Warp, base, count, warp: Some((warp, this.inst)) });
         self.end_region(&[]);
         self.emit.leave_loop(&this);
     }
 
-    /// How many warps the block has.
+    /// Returns the number of warps the block has.
     fn count_warps(&mut self) -> Value {
         let all_but_one = self.emit.int(WARP_SIZE - 1);
         let sum = self.emit.op(Op::Add, &[self.n_threads, all_but_one]);
@@ -374,15 +374,15 @@ impl Split<'_> {
     /// loop carries and gives what it carries on.
     fn threads(
         &mut self,
-        around: &Around,
+        around: &EmitScope,
         coordinates: bool,
-        narrow: Option<Narrow>,
+        narrow: Option<LoopGuard>,
         carried: &[Value],
-        body: impl FnOnce(&mut Self, &mut At, &[Value]) -> SmallVec<[Value; 4]>,
+        body: impl FnOnce(&mut Self, &mut ThreadContext, &[Value]) -> SmallVec<[Value; 4]>,
     ) -> SmallVec<[Value; 2]> {
         self.forget_line();
         let zero = self.emit.int(0);
-        let mut at = At {
+        let mut at = ThreadContext {
             thread: zero,
             lane: None,
             coordinates: None,
@@ -394,7 +394,7 @@ impl Split<'_> {
             is_last: false,
         };
         let is_row = self.text.is_some() && self.block.is_some_and(|[_, y, z]| y == 1 && z == 1);
-        if around.level == Level::Warp || !coordinates || is_row {
+        if around.level == ThreadLevel::Warp || !coordinates || is_row {
             let (begin, end) = match narrow {
                 Some(narrow) => self.narrow(around, narrow, around.count),
                 None => (zero, around.count),
@@ -438,7 +438,7 @@ impl Split<'_> {
     }
 
     /// Ends the loop over threads.
-    fn end_threads(&mut self, this: emit::Loop, next: &[Value]) -> SmallVec<[Value; 2]> {
+    fn end_threads(&mut self, this: emit::OpenLoop, next: &[Value]) -> SmallVec<[Value; 2]> {
         if !self.is_at_dead_end() {
             return self.emit.end_loop(this, next);
         }

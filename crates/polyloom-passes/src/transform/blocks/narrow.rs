@@ -1,30 +1,30 @@
 //! Loops over fewer threads: where all that threads do is behind a condition on their number, as in `if t < half`, the
 //! loop is over those for which it holds.
 
-use super::outer::Item;
-use super::{Around, Level, Split};
+use super::outer::ThreadItem;
+use super::{BlockSplitter, EmitScope, ThreadLevel};
 use polyloom_ir::{Imm, Inst, Op, Scalar, Type, Value, ValueDef};
 
 /// A condition that all a loop does is behind.
 #[derive(Clone, Copy)]
-pub(super) struct Narrow {
+pub(super) struct LoopGuard {
     /// The branch.
     pub(super) branch: Inst,
     pub(super) cond: Value,
-    /// How the number along axis 0 of the block, or of the lane, compares with the limit.
+    /// Says how the number along axis 0 of the block, or of the lane, compares with the limit.
     op: Op,
     limit: Value,
 }
 
-impl Split<'_> {
+impl BlockSplitter<'_> {
     /// The condition on their number that threads do these things behind, if there is one.
-    pub(super) fn narrowed(&self, around: &Around, items: &[Item]) -> Option<Narrow> {
+    pub(super) fn narrowed(&self, around: &EmitScope, items: &[ThreadItem]) -> Option<LoopGuard> {
         let mut narrow = None;
         for item in items {
-            let Item::Inst(inst) = *item else { return None };
+            let ThreadItem::Inst(inst) = *item else { return None };
             let data = &self.func.insts[inst];
             if data.regions.is_empty() {
-                // What is made again where it is used leaves nothing here.
+                // An instruction that is made again where it is used leaves nothing here.
                 let leaves_nothing = data.results.iter().all(|&result| self.facts.is_remade(result));
                 if !leaves_nothing || data.results.is_empty() {
                     return None;
@@ -38,7 +38,7 @@ impl Split<'_> {
         narrow
     }
 
-    fn condition(&self, around: &Around, branch: Inst) -> Option<Narrow> {
+    fn condition(&self, around: &EmitScope, branch: Inst) -> Option<LoopGuard> {
         let func = self.func;
         let data = &func.insts[branch];
         let does_nothing_else = data.op == Op::If
@@ -60,26 +60,26 @@ impl Split<'_> {
             () => return None,
         };
         let is_fit = self.facts.is_uniform(around.level, limit) && self.is_at_hand(limit);
-        is_fit.then_some(Narrow { branch, cond, op, limit })
+        is_fit.then_some(LoopGuard { branch, cond, op, limit })
     }
 
-    /// Whether a value is there before the loop over threads begins.
+    /// Returns true if a value is there before the loop over threads begins.
     fn is_at_hand(&self, value: Value) -> bool {
         self.func.as_const(value).is_some() || self.outer[value].is_some() || self.homes[value].is_some()
     }
 
-    /// Whether a value is what the innermost loop counts.
-    fn is_number(&self, around: &Around, value: Value) -> bool {
+    /// Returns true if a value is what the innermost loop counts.
+    fn is_number(&self, around: &EmitScope, value: Value) -> bool {
         let ValueDef::Result(inst, _) = self.func.values[value].def else { return false };
         let data = &self.func.insts[inst];
         match around.level {
-            Level::Block => data.op == Op::ThreadIdx && data.imm == Imm::Axis(0),
-            Level::Warp => data.op == Op::LaneId,
+            ThreadLevel::Block => data.op == Op::ThreadIdx && data.imm == Imm::Axis(0),
+            ThreadLevel::Warp => data.op == Op::LaneId,
         }
     }
 
-    /// Where the innermost loop begins and ends, if it is one up to `end` without the condition.
-    pub(super) fn narrow(&mut self, around: &Around, narrow: Narrow, end: Value) -> (Value, Value) {
+    /// Returns where the innermost loop begins and ends, if it is one up to `end` without the condition.
+    pub(super) fn narrow(&mut self, around: &EmitScope, narrow: LoopGuard, end: Value) -> (Value, Value) {
         let mut first = self.first_of(around);
         let limit = self.value(&mut first, narrow.limit);
         let (zero, one) = (self.emit.int(0), self.emit.int(1));

@@ -1,23 +1,23 @@
 //! Single instructions of a thread: where it is, and what memory it accesses.
 
-use super::{At, Split};
+use super::{BlockSplitter, ThreadContext};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::BlockParam;
-use polyloom_ir::op::Group;
-use polyloom_ir::{CheckKind, Imm, Inst, InstData, Op, Scalar, Scope, Type, Value, ValueDef};
+use polyloom_ir::op::OpGroup;
+use polyloom_ir::{CheckKind, Imm, Inst, InstData, MemoryScope, Op, Scalar, Type, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
-/// What a launch with too little dynamic shared memory says.
+/// Holds what a launch with too little dynamic shared memory says.
 const TOO_LITTLE_SHARED: &str = "dynamic shared memory is too small for this view: launch with more shared_bytes";
 
-impl Split<'_> {
+impl BlockSplitter<'_> {
     /// An instruction without regions.
-    pub(super) fn plain(&mut self, at: &mut At, inst: Inst) {
+    pub(super) fn plain(&mut self, at: &mut ThreadContext, inst: Inst) {
         let func = self.func;
         let data = &func.insts[inst];
         let result = match (data.op, &data.imm) {
             (Op::Const | Op::SharedArray, _) => return,
-            (Op::ThreadFence, Imm::Memory(order)) if order.scope <= Scope::Block => return,
+            (Op::ThreadFence, Imm::Memory(order)) if order.scope <= MemoryScope::Block => return,
             // As in the interpreter, a copy is done at once, and nobody measures how long threads sleep.
             (Op::Nanosleep | Op::AsyncCommit | Op::AsyncWait | Op::SyncWarp | Op::SyncThreads, _) => return,
             (Op::AsyncCopy, _) => return self.async_copy(at, data),
@@ -51,7 +51,7 @@ impl Split<'_> {
                 let (array, indices) = self.place(at, operands[0], &operands[1..]);
                 return self.emit.store(array, &indices, value);
             }
-            (op, _) if op.info().group == Group::Atomic => self.atomic(at, data),
+            (op, _) if op.info().group == OpGroup::Atomic => self.atomic(at, data),
             _ => {
                 let operands = self.all_values(at, &data.operands);
                 let types: SmallVec<[Type; 4]> = data.results.iter().map(|&result| func.ty(result)).collect();
@@ -69,7 +69,7 @@ impl Split<'_> {
     }
 
     /// A value that is cheaper to make again than to keep.
-    pub(super) fn remake(&mut self, at: &mut At, inst: Inst, old: Value) -> Value {
+    pub(super) fn remake(&mut self, at: &mut ThreadContext, inst: Inst, old: Value) -> Value {
         let func = self.func;
         let data = &func.insts[inst];
         let made = if is_index(data.op) {
@@ -87,7 +87,7 @@ impl Split<'_> {
     // ---- where the thread is -------------------------------------------------------------------------------------
 
     /// `tid`, `thread_idx` and the like.
-    fn index(&mut self, at: &mut At, op: Op, imm: &Imm) -> Value {
+    fn index(&mut self, at: &mut ThreadContext, op: Op, imm: &Imm) -> Value {
         let axis = if let Imm::Axis(axis) = imm { *axis } else { 0 };
         if let Some(value) = self.text_index(at, op, axis) {
             return value;
@@ -140,11 +140,11 @@ impl Split<'_> {
     }
 
     /// The thread's number in the launch.
-    fn linear(&mut self, at: &At) -> Value {
+    fn linear(&mut self, at: &ThreadContext) -> Value {
         self.emit.op(Op::Add, &[self.first, at.thread])
     }
 
-    fn thread_idx(&mut self, at: &At, axis: u8) -> Value {
+    fn thread_idx(&mut self, at: &ThreadContext, axis: u8) -> Value {
         if let Some(&known) = at.coordinates.as_ref().and_then(|known| known.get(usize::from(axis))) {
             return known;
         }
@@ -173,7 +173,7 @@ impl Split<'_> {
 
     // ---- memory --------------------------------------------------------------------------------------------------
 
-    fn dim(&mut self, at: &mut At, array: Value, axis: u8) -> Value {
+    fn dim(&mut self, at: &mut ThreadContext, array: Value, axis: u8) -> Value {
         if let Some(view) = self.facts.views.get(&array) {
             let Some(&extent) = view.extents.get(usize::from(axis)) else { return self.emit.int(0) };
             let extent = self.value(at, extent);
@@ -196,7 +196,7 @@ impl Split<'_> {
         self.emit.op(Op::Max, &[value, zero])
     }
 
-    /// What says which static shared array this is, if it is one.
+    /// Returns what says which static shared array this is, if it is one.
     fn shared_imm(&self, array: Value) -> Option<&polyloom_ir::SharedArray> {
         let ValueDef::Result(inst, _) = self.func.values[array].def else { return None };
         match &self.func.insts[inst].imm {
@@ -217,12 +217,17 @@ impl Split<'_> {
     }
 
     /// The array and the indices by which an element is accessed.
-    fn place(&mut self, at: &mut At, array: Value, indices: &[Value]) -> (Value, SmallVec<[Value; 4]>) {
+    fn place(&mut self, at: &mut ThreadContext, array: Value, indices: &[Value]) -> (Value, SmallVec<[Value; 4]>) {
         let indices = self.all_values(at, indices);
         self.place_of(at, array, indices)
     }
 
-    fn place_of(&mut self, at: &mut At, array: Value, indices: SmallVec<[Value; 4]>) -> (Value, SmallVec<[Value; 4]>) {
+    fn place_of(
+        &mut self,
+        at: &mut ThreadContext,
+        array: Value,
+        indices: SmallVec<[Value; 4]>,
+    ) -> (Value, SmallVec<[Value; 4]>) {
         let Some(view) = self.facts.views.get(&array).cloned() else { return (self.array(array), indices) };
         let elem = self.func.ty(array).as_array().map_or(Scalar::U8, |(elem, _)| elem);
         let is_aligned = self.is_multiple(view.offset, elem.bytes());
@@ -257,7 +262,7 @@ impl Split<'_> {
         (self.dynamic_array(elem, !is_aligned), smallvec![place])
     }
 
-    /// Whether a value is seen to be a multiple of a power of two.
+    /// Returns true if a value is seen to be a multiple of a power of two.
     fn is_multiple(&self, value: Value, of: u32) -> bool {
         if let Some(bits) = self.func.as_const(value) {
             return bits % u64::from(of) == 0;
@@ -276,7 +281,7 @@ impl Split<'_> {
     }
 
     /// A view of dynamic shared memory: ends the launch unless there is as much.
-    fn dynamic_shared(&mut self, at: &mut At, data: &InstData) {
+    fn dynamic_shared(&mut self, at: &mut ThreadContext, data: &InstData) {
         let elem = self.func.ty(data.results[0]).as_array().map_or(Scalar::U8, |(elem, _)| elem);
         let values = self.all_values(at, &data.operands);
         let zero = self.emit.constant(Scalar::I64, 0);
@@ -301,14 +306,19 @@ impl Split<'_> {
     }
 
     /// `check` and `assert`: a thread that fails leaves its number.
-    fn check(&mut self, at: &mut At, data: &InstData) {
+    fn check(&mut self, at: &mut ThreadContext, data: &InstData) {
         let operands = self.all_values(at, &data.operands);
         self.fail_unless(at, operands[0], |emit, _| {
             emit.inst(data.op, &operands, &[], data.imm.clone());
         });
     }
 
-    fn fail_unless(&mut self, at: &At, cond: Value, fail: impl FnOnce(&mut super::emit::Emit, Value)) {
+    fn fail_unless(
+        &mut self,
+        at: &ThreadContext,
+        cond: Value,
+        fail: impl FnOnce(&mut super::emit::BlockEmitter, Value),
+    ) {
         let failed = self.failed_thread();
         if self.text.is_some() {
             let zero = self.emit.int(0);
@@ -326,7 +336,7 @@ impl Split<'_> {
     }
 
     /// Copies elements one after another.
-    fn async_copy(&mut self, at: &mut At, data: &InstData) {
+    fn async_copy(&mut self, at: &mut ThreadContext, data: &InstData) {
         let Imm::Copy(copy) = data.imm else { return };
         let n_to = 1 + self.facts.ndim(data.operands[0]);
         let (to, from) = data.operands.split_at(n_to);
@@ -339,7 +349,12 @@ impl Split<'_> {
     }
 
     /// The element so many places behind that of these operands, an array and indices of any sign, along the last axis.
-    fn place_behind(&mut self, at: &mut At, operands: &[Value], number: u8) -> (Value, SmallVec<[Value; 4]>) {
+    fn place_behind(
+        &mut self,
+        at: &mut ThreadContext,
+        operands: &[Value],
+        number: u8,
+    ) -> (Value, SmallVec<[Value; 4]>) {
         let array = operands[0];
         let mut indices = self.all_values(at, &operands[1..]);
         if let Some(last) = indices.last_mut() {
@@ -385,7 +400,7 @@ impl Split<'_> {
     }
 
     /// An atomic update. One thread of the CPU runs the block, so those of its own memory are plain.
-    fn atomic(&mut self, at: &mut At, data: &InstData) -> Value {
+    fn atomic(&mut self, at: &mut ThreadContext, data: &InstData) -> Value {
         let func = self.func;
         let n_indices = self.facts.ndim(data.operands[0]);
         let (indices, values) = data.operands[1..].split_at(n_indices);
@@ -427,7 +442,7 @@ impl Split<'_> {
         self.emit.func.insts[inst].results[0]
     }
 
-    /// What an element becomes by an atomic update.
+    /// Returns what an element becomes by an atomic update.
     pub(super) fn combine(&mut self, op: Op, old: Value, values: &[Value]) -> Value {
         let elem = self.emit.func.ty(old).as_scalar().unwrap_or(Scalar::I32);
         let value = values[0];
@@ -481,14 +496,14 @@ impl Split<'_> {
     }
 }
 
-/// Whether an op says where the thread is.
+/// Returns true if an op says where the thread is.
 fn is_index(op: Op) -> bool {
     use Op::{BlockDim, BlockIdx, GridDim, LaneId, ThreadIdx, Tid, TidLinear, WarpId};
     matches!(op, Tid | TidLinear | ThreadIdx | BlockIdx | BlockDim | GridDim | LaneId | WarpId)
 }
 
 /// `Div` or `Mod` of `i32` that are not negative.
-fn divide(emit: &mut super::emit::Emit, op: Op, a: Value, b: Value) -> Value {
+fn divide(emit: &mut super::emit::BlockEmitter, op: Op, a: Value, b: Value) -> Value {
     let (a, b) = (emit.cast(a, Scalar::U32), emit.cast(b, Scalar::U32));
     let result = emit.op(op, &[a, b]);
     emit.cast(result, Scalar::I32)

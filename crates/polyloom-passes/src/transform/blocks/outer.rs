@@ -2,26 +2,26 @@
 //! once for all threads.
 //!
 //! A list of instructions is walked for the threads of the block or, in the loop over warps, for those of a warp. What
-//! these threads need not execute together is gathered ([`Item`]) until something comes that they must; then the loop
+//! these threads need not execute together is gathered ([`ThreadItem`]) until something comes that they must; then the loop
 //! over threads is made that does it.
 //!
 //! A thread that leaves a `block`, an iteration or the kernel early, while code for others or for itself is still to
 //! come in other loops over threads, is marked with the number of the place where it is back. It does nothing until
 //! then. No barrier and no warp operation comes meanwhile: the verifier rejects what some threads would miss.
 
-use super::facts::{Level, Use};
-use super::memory::Home;
-use super::{Around, Chunk, Frame, Joined, Split};
+use super::facts::{ThreadLevel, Use};
+use super::memory::SpillSlot;
+use super::{BlockSplitter, EmitScope, JoinedResults, OuterFrame, ThreadLoop};
 use polyloom_ir::{Imm, Inst, Op, Region, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// Something that each thread does.
 #[derive(Clone, Debug)]
-pub(super) enum Item {
+pub(super) enum ThreadItem {
     /// An instruction of the kernel, with all in its regions.
     Inst(Inst),
     /// Values go to memory, all at once: each with the use of it that this is.
-    Move(Vec<(Value, Home, Option<Use>)>),
+    Move(Vec<(Value, SpillSlot, Option<Use>)>),
     /// Puts its operands where the other lanes find them.
     Give(Inst),
     /// Takes its results from there.
@@ -34,8 +34,8 @@ pub(super) enum Item {
     Count { counter: Value, begin: Value, passed: Value },
 }
 
-/// How an instruction is treated.
-enum Class {
+/// Describes how an instruction is treated.
+enum InstTreatment {
     /// It is computed once for all threads.
     Once,
     /// Each thread executes it by itself.
@@ -48,13 +48,14 @@ enum Class {
     Nothing,
 }
 
-impl Split<'_> {
+impl BlockSplitter<'_> {
     /// A region outside of the loops over threads. `is_last`: whether nothing of the kernel follows.
-    pub(super) fn region(&mut self, around: &Around, region: Region, is_last: bool) {
+    pub(super) fn region(&mut self, around: &EmitScope, region: Region, is_last: bool) {
         let func = self.func;
         let Some((&last, insts)) = func.regions[region].insts.split_last() else { return };
         let counts = self.own_counter.take();
-        let mut items: Vec<Item> = counts.into_iter().chain(insts.iter().map(|&inst| Item::Inst(inst))).collect();
+        let mut items: Vec<ThreadItem> =
+            counts.into_iter().chain(insts.iter().map(|&inst| ThreadItem::Inst(inst))).collect();
         let data = &func.insts[last];
         let target = match (data.op, &data.imm) {
             (Op::Yield, _) => self.frames.len().checked_sub(1),
@@ -73,24 +74,24 @@ impl Split<'_> {
             let mut moves = Vec::new();
             for (index, (&operand, joined)) in data.operands.iter().zip(&self.frames[frame].joined).enumerate() {
                 match joined {
-                    Joined::Home(home) => moves.push((operand, *home, Some((last, index as u32)))),
-                    Joined::Outer => outer_operands.push(operand),
-                    Joined::Unused => {}
+                    JoinedResults::Home(home) => moves.push((operand, *home, Some((last, index as u32)))),
+                    JoinedResults::Outer => outer_operands.push(operand),
+                    JoinedResults::Unused => {}
                 }
             }
             if !moves.is_empty() {
-                items.push(Item::Move(moves));
+                items.push(ThreadItem::Move(moves));
             }
         }
         // Out of the loop over warps, whose other iterations go on.
-        let leaves_warp = around.level == Level::Warp
-            && (data.op == Op::Return || target.is_some_and(|frame| self.frames[frame].level == Level::Block));
+        let leaves_warp = around.level == ThreadLevel::Warp
+            && (data.op == Op::Return || target.is_some_and(|frame| self.frames[frame].level == ThreadLevel::Block));
         if leaves_warp && data.op == Op::Return {
             if !is_last {
-                items.push(Item::Away(self.away_to((None, false))));
+                items.push(ThreadItem::Away(self.away_to((None, false))));
             }
         } else if leaves_warp && let Imm::Target(target) = data.imm {
-            items.push(Item::Away(self.away_to((Some(target), data.op == Op::Continue))));
+            items.push(ThreadItem::Away(self.away_to((Some(target), data.op == Op::Continue))));
         }
         self.items(around, items, is_last);
         self.emit.span = data.span;
@@ -99,7 +100,7 @@ impl Split<'_> {
             return;
         }
         if leaves_warp {
-            // What all threads of the block have in common has no place in one warp's way out.
+            // Values that all threads of the block have in common have no place in one warp's way out.
             if !outer_operands.is_empty() {
                 self.give_up("a warp leaves a loop with a value that all threads of the block have in common");
             }
@@ -129,7 +130,7 @@ impl Split<'_> {
     }
 
     /// The end of a region that no thread reaches. If all have left one by one, the code reaches it all the same.
-    fn unreached_end(&mut self, around: &Around, region: Region) {
+    fn unreached_end(&mut self, around: &EmitScope, region: Region) {
         if self.away.is_empty() || region == self.func.body {
             let op = if region == self.func.body { Op::Return } else { Op::Unreachable };
             self.emit.inst(op, &[], &[], Imm::None);
@@ -148,21 +149,21 @@ impl Split<'_> {
     }
 
     /// Instructions and the like one after another.
-    pub(super) fn items(&mut self, around: &Around, items: Vec<Item>, is_last: bool) {
+    pub(super) fn items(&mut self, around: &EmitScope, items: Vec<ThreadItem>, is_last: bool) {
         let classes: Vec<bool> = items.iter().map(|item| self.holds_together(around.level, item)).collect();
         let mut pending = Vec::new();
         for (index, item) in items.iter().enumerate() {
             let rest_together = classes[index + 1..].contains(&true);
-            let Item::Inst(inst) = *item else {
+            let ThreadItem::Inst(inst) = *item else {
                 pending.push(item.clone());
                 continue;
             };
             match self.class(around.level, inst, rest_together) {
-                Class::Nothing => {}
-                Class::Each => pending.push(item.clone()),
-                Class::Once => self.once(around, inst, &mut pending),
-                Class::Together => self.together(around, inst, &mut pending),
-                Class::Around => {
+                InstTreatment::Nothing => {}
+                InstTreatment::Each => pending.push(item.clone()),
+                InstTreatment::Once => self.once(around, inst, &mut pending),
+                InstTreatment::Together => self.together(around, inst, &mut pending),
+                InstTreatment::Around => {
                     let is_last = is_last && index + 1 == items.len();
                     self.around(around, inst, &mut pending, is_last);
                 }
@@ -171,28 +172,28 @@ impl Split<'_> {
         self.flush(around, &mut pending, is_last);
     }
 
-    pub(super) fn holds_together(&self, level: Level, item: &Item) -> bool {
-        matches!(item, Item::Inst(inst) if self.facts.needs(*inst) >= level.convergence())
+    pub(super) fn holds_together(&self, level: ThreadLevel, item: &ThreadItem) -> bool {
+        matches!(item, ThreadItem::Inst(inst) if self.facts.needs(*inst) >= level.convergence())
     }
 
-    fn class(&self, level: Level, inst: Inst, rest_together: bool) -> Class {
+    fn class(&self, level: ThreadLevel, inst: Inst, rest_together: bool) -> InstTreatment {
         let data = &self.func.insts[inst];
         if !data.regions.is_empty() {
             if self.facts.needs(inst) >= level.convergence() {
-                return Class::Around;
+                return InstTreatment::Around;
             }
             let within = rest_together || self.frames.iter().any(|frame| frame.level == level);
             let together = |&jump: &Inst| !self.facts.is_divergent(level, jump);
             return match within && self.facts.jumps_out_of(inst).iter().any(together) {
-                true => Class::Around,
-                false => Class::Each,
+                true => InstTreatment::Around,
+                false => InstTreatment::Each,
             };
         }
         if data.op.info().convergence == level.convergence() {
-            return Class::Together;
+            return InstTreatment::Together;
         }
         if matches!(data.op, Op::Const | Op::SharedArray) {
-            return Class::Nothing;
+            return InstTreatment::Nothing;
         }
         let once = data.op.info().is_pure()
             && data.op != Op::DynamicShared
@@ -201,15 +202,15 @@ impl Split<'_> {
                 .iter()
                 .all(|&result| self.facts.is_uniform(level, result) && !self.is_remade_outside(result))
             && data.operands.iter().all(|&operand| self.is_outside(operand));
-        if once { Class::Once } else { Class::Each }
+        if once { InstTreatment::Once } else { InstTreatment::Each }
     }
 
-    /// Whether a value that all threads of the block have in common is made again where it is used.
+    /// Returns true if a value that all threads of the block have in common is made again where it is used.
     fn is_remade_outside(&self, value: Value) -> bool {
-        self.facts.is_remade(value) && self.facts.is_uniform(Level::Block, value)
+        self.facts.is_remade(value) && self.facts.is_uniform(ThreadLevel::Block, value)
     }
 
-    /// Whether a value is there outside of the loops over threads.
+    /// Returns true if a value is there outside of the loops over threads.
     fn is_outside(&self, value: Value) -> bool {
         if let Some(view) = self.facts.views.get(&value) {
             return view.extents.iter().all(|&extent| self.is_outside(extent));
@@ -227,7 +228,7 @@ impl Split<'_> {
     }
 
     /// An instruction that is computed once for all threads.
-    fn once(&mut self, around: &Around, inst: Inst, pending: &mut Vec<Item>) {
+    fn once(&mut self, around: &EmitScope, inst: Inst, pending: &mut Vec<ThreadItem>) {
         let mut first = self.first_of(around);
         self.emit.span = self.func.insts[inst].span;
         self.plain(&mut first, inst);
@@ -240,11 +241,11 @@ impl Split<'_> {
     }
 
     /// Keeps a value that the loop over warps has outside of those over lanes, if it is wanted outside of that, too.
-    pub(super) fn keep_beyond_warp(&mut self, around: &Around, value: Value, pending: &mut Vec<Item>) {
-        if around.level == Level::Block || self.facts.is_remade(value) || !self.escapes_block(value) {
+    pub(super) fn keep_beyond_warp(&mut self, around: &EmitScope, value: Value, pending: &mut Vec<ThreadItem>) {
+        if around.level == ThreadLevel::Block || self.facts.is_remade(value) || !self.escapes_block(value) {
             return;
         }
-        if self.facts.is_uniform(Level::Block, value) {
+        if self.facts.is_uniform(ThreadLevel::Block, value) {
             let home = self.cell(value);
             self.block_cells.push(value);
             let mut first = self.first_of(around);
@@ -253,22 +254,22 @@ impl Split<'_> {
             return;
         }
         let home = self.varying_home(value, true);
-        pending.push(Item::Move(vec![(value, home, None)]));
+        pending.push(ThreadItem::Move(vec![(value, home, None)]));
     }
 
     /// Makes the loop over threads that does what is pending.
-    pub(super) fn flush(&mut self, around: &Around, pending: &mut Vec<Item>, is_last: bool) {
+    pub(super) fn flush(&mut self, around: &EmitScope, pending: &mut Vec<ThreadItem>, is_last: bool) {
         if pending.is_empty() {
             return;
         }
         let items = std::mem::take(pending);
-        let in_warps = items.iter().any(|item| self.holds_together(Level::Warp, item));
-        if around.level == Level::Warp || !in_warps {
+        let in_warps = items.iter().any(|item| self.holds_together(ThreadLevel::Warp, item));
+        if around.level == ThreadLevel::Warp || !in_warps {
             self.thread_chunk(around, &items, is_last);
             return;
         }
         self.n_chunks += 1;
-        self.current = Chunk { block: self.n_chunks, warp: 0 };
+        self.current = ThreadLoop { block: self.n_chunks, warp: 0 };
         self.mark(&items);
         self.warps(|this, warp| this.items(warp, items, is_last));
         for value in std::mem::take(&mut self.of_warp) {
@@ -278,12 +279,12 @@ impl Split<'_> {
         for value in std::mem::take(&mut self.block_cells) {
             let Some(home) = self.homes[value] else { continue };
             let loaded = self.load_home(home, &first);
-            self.set_outer(Level::Block, value, loaded);
+            self.set_outer(ThreadLevel::Block, value, loaded);
         }
     }
 
-    /// What values are that all threads have in common.
-    fn outer_values(&mut self, around: &Around, values: &[Value]) -> SmallVec<[Value; 4]> {
+    /// Returns what values are that all threads have in common.
+    fn outer_values(&mut self, around: &EmitScope, values: &[Value]) -> SmallVec<[Value; 4]> {
         let mut first = self.first_of(around);
         for &value in values {
             if self.func.as_const(value).is_none() && !self.facts.is_uniform(around.level, value) {
@@ -294,7 +295,7 @@ impl Split<'_> {
     }
 
     /// An instruction whose regions hold barriers or warp operations.
-    fn around(&mut self, around: &Around, inst: Inst, pending: &mut Vec<Item>, is_last: bool) {
+    fn around(&mut self, around: &EmitScope, inst: Inst, pending: &mut Vec<ThreadItem>, is_last: bool) {
         let func = self.func;
         let data = &func.insts[inst];
         let level = around.level;
@@ -310,20 +311,20 @@ impl Split<'_> {
             Op::If => 1,
             _ => 0,
         };
-        // What a loop begins with goes where each iteration finds it.
+        // The initial values of a loop go where each iteration finds them.
         let mut carried = Vec::new();
         if is_loop {
             let mut moves = Vec::new();
             for (index, joined) in joined.iter().enumerate() {
                 let init = data.operands[n_fixed + index];
                 match joined {
-                    Joined::Home(home) => moves.push((init, *home, Some((inst, (n_fixed + index) as u32)))),
-                    Joined::Outer => carried.push(init),
-                    Joined::Unused => {}
+                    JoinedResults::Home(home) => moves.push((init, *home, Some((inst, (n_fixed + index) as u32)))),
+                    JoinedResults::Outer => carried.push(init),
+                    JoinedResults::Unused => {}
                 }
             }
             if !moves.is_empty() {
-                pending.push(Item::Move(moves));
+                pending.push(ThreadItem::Move(moves));
             }
         }
         self.flush(around, pending, false);
@@ -338,11 +339,11 @@ impl Split<'_> {
         };
         let carried = self.outer_values(around, &carried);
         let operands: SmallVec<[Value; 8]> = fixed.iter().chain(&carried).copied().collect();
-        let is_outer = |joined: &Joined| matches!(joined, Joined::Outer);
+        let is_outer = |joined: &JoinedResults| matches!(joined, JoinedResults::Outer);
         let results = data.results.iter().zip(&joined).filter(|(_, joined)| is_outer(joined));
         let types: SmallVec<[Type; 4]> = results.map(|(&result, _)| func.ty(result)).collect();
         let new = self.emit.inst(data.op, &operands, &types, Imm::None);
-        self.frames.push(Frame { old: inst, new, level, joined: joined.clone() });
+        self.frames.push(OuterFrame { old: inst, new, level, joined: joined.clone() });
         for &region in &data.regions {
             let begin = own_counter.then(|| (data.operands[0], fixed[0]));
             self.inner_region(around, new, region, &joined, begin, is_last && !is_loop);
@@ -351,14 +352,14 @@ impl Split<'_> {
         let mut made = self.emit.func.insts[new].results.clone().into_iter();
         for (&result, joined) in data.results.iter().zip(&joined) {
             match joined {
-                Joined::Outer => {
+                JoinedResults::Outer => {
                     if let Some(new) = made.next() {
                         self.set_outer(level, result, new);
                         self.keep_beyond_warp(around, result, pending);
                     }
                 }
-                Joined::Home(home) => self.homes[result] = Some(*home),
-                Joined::Unused => {}
+                JoinedResults::Home(home) => self.homes[result] = Some(*home),
+                JoinedResults::Unused => {}
             }
         }
         self.back_at(around, (Some(inst), false));
@@ -368,10 +369,10 @@ impl Split<'_> {
     /// thread, and where it does for the first.
     fn inner_region(
         &mut self,
-        around: &Around,
+        around: &EmitScope,
         new: Inst,
         region: Region,
-        joined: &[Joined],
+        joined: &[JoinedResults],
         begin: Option<(Value, Value)>,
         is_last: bool,
     ) {
@@ -379,7 +380,7 @@ impl Split<'_> {
         let params = &func.regions[region].params;
         let n_counters = params.len().saturating_sub(joined.len());
         let is_outer =
-            |index: usize| index < n_counters || matches!(joined.get(index - n_counters), Some(Joined::Outer));
+            |index: usize| index < n_counters || matches!(joined.get(index - n_counters), Some(JoinedResults::Outer));
         let outer: Vec<Value> =
             params.iter().enumerate().filter(|(index, _)| is_outer(*index)).map(|(_, &param)| param).collect();
         let types: SmallVec<[Type; 4]> = outer.iter().map(|&param| func.ty(param)).collect();
@@ -390,7 +391,7 @@ impl Split<'_> {
             self.set_outer(around.level, param, made);
         }
         for (index, &param) in params.iter().enumerate().skip(n_counters) {
-            if let Some(Joined::Home(home)) = joined.get(index - n_counters) {
+            if let Some(JoinedResults::Home(home)) = joined.get(index - n_counters) {
                 self.homes[param] = Some(*home);
             }
         }
@@ -399,16 +400,16 @@ impl Split<'_> {
             let passed = self.emit.func.regions[inner].params[0];
             let passed = self.emit.op(Op::Sub, &[passed, first]);
             let counter = params[0];
-            let of_block = around.level == Level::Block || self.escapes_block(counter);
+            let of_block = around.level == ThreadLevel::Block || self.escapes_block(counter);
             self.varying_home(counter, of_block);
-            self.own_counter = Some(Item::Count { counter, begin, passed });
+            self.own_counter = Some(ThreadItem::Count { counter, begin, passed });
         }
         self.region(around, region, is_last);
         self.emit.region = outside;
     }
 
-    /// Where the results of an instruction with regions are, and what it carries if it is a loop.
-    fn joined(&mut self, level: Level, inst: Inst) -> SmallVec<[Joined; 4]> {
+    /// Returns where the results of an instruction with regions are, and what it carries if it is a loop.
+    fn joined(&mut self, level: ThreadLevel, inst: Inst) -> SmallVec<[JoinedResults; 4]> {
         let func = self.func;
         let data = &func.insts[inst];
         let is_loop = matches!(data.op, Op::ForRange | Op::While);
@@ -431,9 +432,11 @@ impl Split<'_> {
             let used = values.iter().any(|&value| !self.facts.users(value).is_empty());
             let uniform = values.iter().all(|&value| self.facts.is_uniform(level, value));
             all.push(match () {
-                () if !used => Joined::Unused,
-                () if uniform && !one_by_one => Joined::Outer,
-                () => Joined::Home(self.varying_home(result, level == Level::Block || self.escapes_block(result))),
+                () if !used => JoinedResults::Unused,
+                () if uniform && !one_by_one => JoinedResults::Outer,
+                () => JoinedResults::Home(
+                    self.varying_home(result, level == ThreadLevel::Block || self.escapes_block(result)),
+                ),
             });
         }
         all
@@ -450,7 +453,7 @@ impl Split<'_> {
     }
 
     /// Threads on their way to this place are back.
-    fn back_at(&mut self, around: &Around, place: (Option<Inst>, bool)) {
+    fn back_at(&mut self, around: &EmitScope, place: (Option<Inst>, bool)) {
         let Some(number) = self.exits.get(&place).copied().filter(|number| self.away.contains(number)) else { return };
         self.away.retain(|other| *other != number);
         let state_array = self.away_state();

@@ -5,15 +5,15 @@
 //! computes the same and [`BlockPlan::phrases`] says which it is. Extents of blocks that the kernel gives are
 //! constants.
 
-use super::{Around, At, Impossible, Level, Split, is_prepared, split};
+use super::{BlockSplitter, EmitScope, SplitFailure, ThreadContext, ThreadLevel, is_prepared, split};
 use crate::transform::{dce, fold, normalize_indices};
 use polyloom_ir::arch::WARP_SIZE;
-use polyloom_ir::block_plan::{BlockParam, BlockPlan, Phrase};
+use polyloom_ir::block_plan::{BlockParam, BlockPlan, TextPhrase};
 use polyloom_ir::{Builder, CallEffects, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Span, Type, Value};
 
 /// The functions that text has phrases for.
 #[derive(Clone, Copy)]
-pub(super) struct Phrases {
+pub(super) struct TextPhrases {
     /// The first coordinate of a thread; those of other axes follow.
     thread: FuncId,
     /// The first coordinate of a block; the others follow.
@@ -27,13 +27,13 @@ pub(super) struct Phrases {
 /// # Errors
 ///
 /// Why it cannot be split.
-pub fn split_for_text(module: &mut Module, kernel: FuncId) -> Result<BlockPlan, Impossible> {
+pub fn split_for_text(module: &mut Module, kernel: FuncId) -> Result<BlockPlan, SplitFailure> {
     let func = &module.functions[kernel];
     if !is_prepared(module, func) {
         let reason = "it calls a function that does more than compute, and that is too large to be part of it";
-        return Err(Impossible { reason, span: func.span });
+        return Err(SplitFailure { reason, span: func.span });
     }
-    let (phrases, all) = Phrases::add(module);
+    let (phrases, all) = TextPhrases::add(module);
     normalize_indices::wrap_indices(&mut module.functions[kernel], &mut |func, place| {
         let mut builder = Builder::new(func);
         builder.switch_to(place.region);
@@ -56,49 +56,51 @@ pub fn split_for_text(module: &mut Module, kernel: FuncId) -> Result<BlockPlan, 
     Ok(BlockPlan { phrases: all, ..plan })
 }
 
-impl Phrases {
+impl TextPhrases {
     /// Adds the functions to a module, and says what each is.
-    fn add(module: &mut Module) -> (Phrases, Vec<(FuncId, Phrase)>) {
+    fn add(module: &mut Module) -> (TextPhrases, Vec<(FuncId, TextPhrase)>) {
         let mut all = Vec::new();
-        let mut add = |phrase: Phrase| {
+        let mut add = |phrase: TextPhrase| {
             let id = module.functions.push(function(phrase));
             all.push((id, phrase));
             id
         };
-        let threads = [0, 1, 2, 3].map(|axis| add(Phrase::ThreadIndex(axis)));
-        let blocks = [0, 1, 2].map(|axis| add(Phrase::BlockIndex(axis)));
-        let wrap = add(Phrase::Wrap);
-        (Phrases { thread: threads[0], block: blocks[0], wrap }, all)
+        let threads = [0, 1, 2, 3].map(|axis| add(TextPhrase::ThreadIndex(axis)));
+        let blocks = [0, 1, 2].map(|axis| add(TextPhrase::BlockIndex(axis)));
+        let wrap = add(TextPhrase::Wrap);
+        (TextPhrases { thread: threads[0], block: blocks[0], wrap }, all)
     }
 }
 
-/// What a phrase means.
-fn function(phrase: Phrase) -> Function {
+/// Returns what a phrase means.
+fn function(phrase: TextPhrase) -> Function {
     let (i32, i64) = (Type::I32, Type::Scalar(Scalar::I64));
     let (name, params, result) = match phrase {
-        Phrase::ThreadIndex(axis) => {
+        TextPhrase::ThreadIndex(axis) => {
             (format!("thread_index.{axis}"), vec![("number", i64), ("inner", i32), ("extent", i32)], i32)
         }
-        Phrase::BlockIndex(axis) => (format!("block_index.{axis}"), vec![("number", i32), ("x", i32), ("y", i32)], i32),
-        Phrase::Wrap => ("wrap.index".to_owned(), vec![("index", i64), ("extent", i64)], i64),
+        TextPhrase::BlockIndex(axis) => {
+            (format!("block_index.{axis}"), vec![("number", i32), ("x", i32), ("y", i32)], i32)
+        }
+        TextPhrase::Wrap => ("wrap.index".to_owned(), vec![("index", i64), ("extent", i64)], i64),
     };
     let mut func = Function::new(name, FunctionKind::Func, params, &[result]);
     let params: Vec<Value> = func.params().to_vec();
     let mut builder = Builder::new(&mut func);
     let value = match phrase {
-        Phrase::ThreadIndex(axis) => {
+        TextPhrase::ThreadIndex(axis) => {
             let inner = builder.cast(params[1], Scalar::I64);
             let row = builder.op(Op::Div, &[params[0], inner]);
             let extent = builder.cast(params[2], Scalar::I64);
             let place = if axis == 0 { row } else { builder.op(Op::Mod, &[row, extent]) };
             builder.cast(place, Scalar::I32)
         }
-        Phrase::BlockIndex(0) => builder.op(Op::Mod, &[params[0], params[1]]),
-        Phrase::BlockIndex(axis) => {
+        TextPhrase::BlockIndex(0) => builder.op(Op::Mod, &[params[0], params[1]]),
+        TextPhrase::BlockIndex(axis) => {
             let row = builder.op(Op::Div, &[params[0], params[1]]);
             builder.op(if axis == 1 { Op::Mod } else { Op::Div }, &[row, params[2]])
         }
-        Phrase::Wrap => {
+        TextPhrase::Wrap => {
             let zero = builder.const_int(Scalar::I64, 0);
             let is_negative = builder.op(Op::Lt, &[params[0], zero]);
             let from_end = builder.op(Op::Add, &[params[0], params[1]]);
@@ -109,7 +111,7 @@ fn function(phrase: Phrase) -> Function {
     func
 }
 
-impl Split<'_> {
+impl BlockSplitter<'_> {
     /// Names values as text calls them; the user's names come over these.
     pub(super) fn call_in_text(&mut self, names: &[(Value, &str)]) {
         if self.text.is_some() {
@@ -119,15 +121,15 @@ impl Split<'_> {
         }
     }
 
-    /// What comes now is of no line of the source.
+    /// Marks that the code to come is of no line of the source.
     pub(super) fn forget_line(&mut self) {
         if self.text.is_some() {
             self.emit.span = Span::NONE;
         }
     }
 
-    /// Which threads there are, in text.
-    pub(super) fn text_prologue(&mut self) -> Around {
+    /// Returns which threads there are, in text.
+    pub(super) fn text_prologue(&mut self) -> EmitScope {
         self.forget_line();
         let number = self.emit.value_with(Op::Tid, &[], Type::I32, Imm::Axis(0));
         let number = self.emit.cast(number, Scalar::I64);
@@ -157,7 +159,7 @@ impl Split<'_> {
         self.n_warps = Some(n_warps);
         let one = self.emit.int(1);
         self.is_flat = self.emit.compare(Op::Eq, rows, one);
-        Around { level: Level::Block, base, count: self.n_threads, warp: None }
+        EmitScope { level: ThreadLevel::Block, base, count: self.n_threads, warp: None }
     }
 
     /// The threads of a block along an axis.
@@ -180,8 +182,8 @@ impl Split<'_> {
         }
     }
 
-    /// Where a thread is, as text says it; `None` where that is as code does.
-    pub(super) fn text_index(&mut self, at: &At, op: Op, axis: u8) -> Option<Value> {
+    /// Returns where a thread is, as text says it; `None` where that is as code does.
+    pub(super) fn text_index(&mut self, at: &ThreadContext, op: Op, axis: u8) -> Option<Value> {
         let phrases = self.text?;
         match op {
             Op::Tid | Op::TidLinear => {

@@ -1,36 +1,38 @@
 //! The code of a loop over threads: what each of them does between two barriers.
 
-use super::outer::Item;
-use super::{Around, At, Chunk, Joined, Level, Split};
+use super::outer::ThreadItem;
+use super::{BlockSplitter, EmitScope, JoinedResults, ThreadContext, ThreadLevel, ThreadLoop};
 use cranelift_entity::EntitySet;
 use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-impl Split<'_> {
+impl BlockSplitter<'_> {
     /// Makes the loop over the threads that do these things, and what of them is wanted outside of it.
-    pub(super) fn thread_chunk(&mut self, around: &Around, items: &[Item], is_last: bool) {
+    pub(super) fn thread_chunk(&mut self, around: &EmitScope, items: &[ThreadItem], is_last: bool) {
         self.n_chunks += 1;
         self.current = match around.level {
-            Level::Block => Chunk { block: self.n_chunks, warp: self.n_chunks },
-            Level::Warp => Chunk { block: self.current.block, warp: self.n_chunks },
+            ThreadLevel::Block => ThreadLoop { block: self.n_chunks, warp: self.n_chunks },
+            ThreadLevel::Warp => ThreadLoop { block: self.current.block, warp: self.n_chunks },
         };
         self.mark(items);
         let (outside, at_once) = self.values_from_outside(items);
         let leaves = items.iter().any(|item| match item {
-            Item::Inst(inst) => !self.facts.jumps_out_of(*inst).is_empty(),
+            ThreadItem::Inst(inst) => !self.facts.jumps_out_of(*inst).is_empty(),
             _ => false,
         });
         let may_be_away = !self.away.is_empty();
-        let votes: Vec<Inst> =
-            items.iter().filter_map(|item| if let Item::Vote(inst) = item { Some(*inst) } else { None }).collect();
+        let votes: Vec<Inst> = items
+            .iter()
+            .filter_map(|item| if let ThreadItem::Vote(inst) = item { Some(*inst) } else { None })
+            .collect();
         if !votes.is_empty() && (leaves || may_be_away) {
             self.give_up("a thread may leave before the others vote");
         }
         let carried: SmallVec<[Value; 4]> = votes.iter().map(|&inst| self.before_vote(inst)).collect();
         let mut cells = Vec::new();
         let narrow = if votes.is_empty() && self.text.is_none() { self.narrowed(around, items) } else { None };
-        // What a narrower loop counts is a coordinate, whether or not the condition is made again here.
+        // The counter of a narrower loop is a coordinate, whether or not the condition is made again here.
         let coordinates = narrow.is_some()
             || outside.iter().any(|&value| self.facts.is_of_coordinates(value))
             || self.asks_for_coordinates(items);
@@ -45,7 +47,7 @@ impl Split<'_> {
             at.keeps = false;
             let mut next = SmallVec::new();
             for item in items {
-                if let (Some(narrow), Item::Inst(inst)) = (narrow, item)
+                if let (Some(narrow), ThreadItem::Inst(inst)) = (narrow, item)
                     && narrow.branch == *inst
                 {
                     let holds = this.emit.constant(Scalar::Bool, 1);
@@ -67,48 +69,48 @@ impl Split<'_> {
             let Some(home) = self.homes[value] else { continue };
             let loaded = self.load_home(home, &first);
             self.set_outer(around.level, value, loaded);
-            if around.level == Level::Warp && self.escapes_block(value) {
+            if around.level == ThreadLevel::Warp && self.escapes_block(value) {
                 self.block_cells.push(value);
             }
         }
     }
 
     /// Notes which loop instructions, and operands read elsewhere than their instruction stands, are in.
-    pub(super) fn mark(&mut self, items: &[Item]) {
+    pub(super) fn mark(&mut self, items: &[ThreadItem]) {
         let chunk = self.current;
         for item in items {
             match item {
-                Item::Inst(inst) => {
+                ThreadItem::Inst(inst) => {
                     self.chunks[*inst] = chunk;
                     for &region in &self.func.insts[*inst].regions {
                         self.func.walk(region, &mut |inner, _| self.chunks[inner] = chunk);
                     }
                 }
-                Item::Receive(inst) => self.chunks[*inst] = chunk,
-                Item::Give(inst) | Item::Vote(inst) => {
+                ThreadItem::Receive(inst) => self.chunks[*inst] = chunk,
+                ThreadItem::Give(inst) | ThreadItem::Vote(inst) => {
                     for index in 0..self.n_given(*inst) {
                         self.use_chunks.insert((*inst, index), chunk);
                     }
                 }
-                Item::Move(moves) => {
+                ThreadItem::Move(moves) => {
                     for (_, _, used) in moves {
                         self.use_chunks.extend(used.map(|used| (used, chunk)));
                     }
                 }
-                Item::Away(_) | Item::Count { .. } => {}
+                ThreadItem::Away(_) | ThreadItem::Count { .. } => {}
             }
         }
     }
 
     /// Values that items use and do not define, constants and arrays left out; and those of them to begin with.
-    fn values_from_outside(&self, items: &[Item]) -> (Vec<Value>, Vec<Value>) {
+    fn values_from_outside(&self, items: &[ThreadItem]) -> (Vec<Value>, Vec<Value>) {
         let func = self.func;
         let mut inside = EntitySet::new();
         let mut used = Vec::new();
         let mut seen = FxHashSet::default();
         for item in items {
             match item {
-                Item::Inst(inst) => {
+                ThreadItem::Inst(inst) => {
                     let mut visit = |inner: Inst| {
                         let data = &func.insts[inner];
                         inside.extend(data.results.iter().copied());
@@ -123,20 +125,20 @@ impl Split<'_> {
                         func.walk(region, &mut |inner, _| visit(inner));
                     }
                 }
-                Item::Receive(inst) => {
+                ThreadItem::Receive(inst) => {
                     let first = self.n_given(*inst) as usize;
                     used.extend(func.insts[*inst].operands[first..].iter().copied());
                     inside.extend(func.insts[*inst].results.iter().copied());
                 }
-                Item::Give(inst) | Item::Vote(inst) => {
+                ThreadItem::Give(inst) | ThreadItem::Vote(inst) => {
                     used.extend(func.insts[*inst].operands[..self.n_given(*inst) as usize].iter().copied());
                 }
-                Item::Move(moves) => used.extend(moves.iter().map(|(value, ..)| *value)),
-                Item::Count { counter, begin, .. } => {
+                ThreadItem::Move(moves) => used.extend(moves.iter().map(|(value, ..)| *value)),
+                ThreadItem::Count { counter, begin, .. } => {
                     inside.extend([*counter]);
                     used.push(*begin);
                 }
-                Item::Away(_) => {}
+                ThreadItem::Away(_) => {}
             }
         }
         // Text has what is used once where it is used.
@@ -166,10 +168,10 @@ impl Split<'_> {
         }
     }
 
-    fn asks_for_coordinates(&self, items: &[Item]) -> bool {
+    fn asks_for_coordinates(&self, items: &[ThreadItem]) -> bool {
         let mut asks = false;
         for item in items {
-            if let Item::Inst(inst) = item {
+            if let ThreadItem::Inst(inst) = item {
                 asks |= self.func.insts[*inst].op == Op::ThreadIdx;
                 for &region in &self.func.insts[*inst].regions {
                     self.func.walk(region, &mut |_, data| asks |= data.op == Op::ThreadIdx);
@@ -181,7 +183,7 @@ impl Split<'_> {
 
     /// Begins what a thread may leave early, and does if it is away already. Gives where that is within, if it is a
     /// block: text goes on with the next thread.
-    fn begin_body(&mut self, at: &mut At, may_be_away: bool) -> Option<Region> {
+    fn begin_body(&mut self, at: &mut ThreadContext, may_be_away: bool) -> Option<Region> {
         let (exit, outside) = match at.this.filter(|_| self.text.is_some()) {
             Some(this) => ((Op::Continue, this), None),
             None => {
@@ -206,39 +208,39 @@ impl Split<'_> {
 
     fn item(
         &mut self,
-        around: &Around,
-        at: &mut At,
-        item: &Item,
+        around: &EmitScope,
+        at: &mut ThreadContext,
+        item: &ThreadItem,
         carried: &[Value],
         next: &mut SmallVec<[Value; 4]>,
         cells: &mut Vec<Value>,
     ) {
         match item {
-            Item::Inst(inst) => {
+            ThreadItem::Inst(inst) => {
                 self.inst(at, *inst);
                 self.keep_results(around, at, *inst, cells);
             }
-            Item::Receive(inst) => {
+            ThreadItem::Receive(inst) => {
                 self.emit.span = self.func.insts[*inst].span;
                 self.receive(around, at, *inst);
                 self.keep_results(around, at, *inst, cells);
             }
-            Item::Give(inst) => {
+            ThreadItem::Give(inst) => {
                 self.emit.span = self.func.insts[*inst].span;
                 self.give(at, *inst);
             }
-            Item::Vote(inst) => {
+            ThreadItem::Vote(inst) => {
                 self.emit.span = self.func.insts[*inst].span;
                 let voted = self.vote(at, *inst, carried[next.len()]);
                 next.push(voted);
             }
-            Item::Move(moves) => {
+            ThreadItem::Move(moves) => {
                 let values: Vec<Value> = moves.iter().map(|(value, ..)| self.value(at, *value)).collect();
                 for ((_, home, _), value) in moves.iter().zip(values) {
                     self.store_home(*home, at, value);
                 }
             }
-            Item::Count { counter, begin, passed } => {
+            ThreadItem::Count { counter, begin, passed } => {
                 let begin = self.value(at, *begin);
                 let value = self.emit.op(Op::Add, &[begin, *passed]);
                 at.values.insert(*counter, value);
@@ -247,7 +249,7 @@ impl Split<'_> {
                     self.store_home(home, at, value);
                 }
             }
-            Item::Away(to) => {
+            ThreadItem::Away(to) => {
                 let state = self.away_state();
                 let to = self.emit.int(*to);
                 self.emit.store(state, &[at.thread], to);
@@ -256,7 +258,7 @@ impl Split<'_> {
     }
 
     /// Keeps the results of an instruction that are wanted outside of the loop.
-    fn keep_results(&mut self, around: &Around, at: &mut At, inst: Inst, cells: &mut Vec<Value>) {
+    fn keep_results(&mut self, around: &EmitScope, at: &mut ThreadContext, inst: Inst, cells: &mut Vec<Value>) {
         if self.is_at_dead_end() {
             return;
         }
@@ -265,7 +267,7 @@ impl Split<'_> {
                 continue;
             }
             let of_block = self.escapes_block(result);
-            let level = if of_block { Level::Block } else { around.level };
+            let level = if of_block { ThreadLevel::Block } else { around.level };
             let home = if self.facts.is_uniform(level, result) {
                 cells.push(result);
                 self.cell(result)
@@ -277,23 +279,23 @@ impl Split<'_> {
         }
     }
 
-    fn used_in(&self, used: super::Use) -> Chunk {
+    fn used_in(&self, used: super::Use) -> ThreadLoop {
         self.use_chunks.get(&used).copied().unwrap_or(self.chunks[used.0])
     }
 
-    /// Whether a value is wanted outside of the loop over threads that is being made.
+    /// Returns true if a value is wanted outside of the loop over threads that is being made.
     fn escapes(&self, value: Value) -> bool {
         self.facts.users(value).iter().any(|&used| self.used_in(used) != self.current)
     }
 
-    /// Whether a value is wanted outside of the loop over warps that is being made or, if there is none, of that over
-    /// threads.
+    /// Returns true if a value is wanted outside of the loop over warps that is being made or, if there is none, of
+    /// that over threads.
     pub(super) fn escapes_block(&self, value: Value) -> bool {
         self.facts.users(value).iter().any(|&used| self.used_in(used).block != self.current.block)
     }
 
-    /// What a value of the kernel is in a thread.
-    pub(super) fn value(&mut self, at: &mut At, value: Value) -> Value {
+    /// Returns what a value of the kernel is in a thread.
+    pub(super) fn value(&mut self, at: &mut ThreadContext, value: Value) -> Value {
         if let Some(&known) = at.values.get(&value) {
             return known;
         }
@@ -324,12 +326,12 @@ impl Split<'_> {
         }
     }
 
-    pub(super) fn all_values(&mut self, at: &mut At, values: &[Value]) -> SmallVec<[Value; 4]> {
+    pub(super) fn all_values(&mut self, at: &mut ThreadContext, values: &[Value]) -> SmallVec<[Value; 4]> {
         values.iter().map(|&value| self.value(at, value)).collect()
     }
 
     /// An instruction of the kernel, with all in its regions.
-    pub(super) fn inst(&mut self, at: &mut At, inst: Inst) {
+    pub(super) fn inst(&mut self, at: &mut ThreadContext, inst: Inst) {
         let func = self.func;
         let data = &func.insts[inst];
         self.emit.span = data.span;
@@ -364,7 +366,7 @@ impl Split<'_> {
     }
 
     /// A `break`, `continue` or `return` of a thread out of the loop over threads.
-    pub(super) fn leave(&mut self, at: &mut At, inst: Inst) {
+    pub(super) fn leave(&mut self, at: &mut ThreadContext, inst: Inst) {
         let data = &self.func.insts[inst];
         let Some((exit, from)) = at.exit else {
             self.give_up("a thread leaves where it cannot");
@@ -380,9 +382,11 @@ impl Split<'_> {
                 let values = self.all_values(at, &data.operands);
                 for (joined, value) in joined.into_iter().zip(values) {
                     match joined {
-                        Joined::Home(home) => self.store_home(home, at, value),
-                        Joined::Unused => {}
-                        Joined::Outer => self.give_up("a thread leaves a loop with a value that all have in common"),
+                        JoinedResults::Home(home) => self.store_home(home, at, value),
+                        JoinedResults::Unused => {}
+                        JoinedResults::Outer => {
+                            self.give_up("a thread leaves a loop with a value that all have in common")
+                        }
                     }
                 }
                 (Some(*target), data.op == Op::Continue)

@@ -8,8 +8,8 @@ use super::signed;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Type, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
-/// What became of an instruction.
-pub(super) enum Outcome {
+/// Describes what became of an instruction.
+pub(super) enum FoldOutcome {
     /// It stays.
     Keep,
     /// This value stands for its result.
@@ -20,47 +20,47 @@ pub(super) enum Outcome {
 
 /// Applies one identity. `None` if the instruction was rewritten in place and may simplify further; constants it then
 /// needs are appended to `out`.
-pub(super) fn simplify(func: &mut Function, inst: Inst, out: Region) -> Option<Outcome> {
-    let mut site = Site { func, inst, out };
+pub(super) fn simplify(func: &mut Function, inst: Inst, out: Region) -> Option<FoldOutcome> {
+    let mut site = FoldSite { func, inst, out };
     match site.func.insts[inst].operands.len() {
         1 => site.unary(),
         2 => site.binary(),
         3 => site.ternary(),
-        _ => Some(Outcome::Keep),
+        _ => Some(FoldOutcome::Keep),
     }
 }
 
 /// As [`simplify`], for what holds of two equal operands alone. Needs no constants. `None` if nothing changes.
-pub(super) fn equal_operands(func: &mut Function, inst: Inst) -> Option<Outcome> {
+pub(super) fn equal_operands(func: &mut Function, inst: Inst) -> Option<FoldOutcome> {
     let data = &func.insts[inst];
     let (op, &[a, b]) = (data.op, &data.operands[..]) else { return None };
     let scalar = func.ty(a).as_scalar().filter(|_| a == b && op.info().is_pure())?;
     let out = func.body;
-    Site { func, inst, out }.same_operands(op, scalar, a)
+    FoldSite { func, inst, out }.same_operands(op, scalar, a)
 }
 
-struct Site<'f> {
+struct FoldSite<'f> {
     func: &'f mut Function,
     inst: Inst,
     out: Region,
 }
 
-const KEEP: Option<Outcome> = Some(Outcome::Keep);
+const KEEP: Option<FoldOutcome> = Some(FoldOutcome::Keep);
 
-impl Site<'_> {
+impl FoldSite<'_> {
     fn operand(&self, index: usize) -> Value {
         self.func.insts[self.inst].operands[index]
     }
 
     /// Turns the instruction into `op` of `operands`.
-    fn become_op(&mut self, op: Op, operands: &[Value]) -> Option<Outcome> {
+    fn become_op(&mut self, op: Op, operands: &[Value]) -> Option<FoldOutcome> {
         let data = &mut self.func.insts[self.inst];
         data.op = op;
         data.operands = SmallVec::from_slice(operands);
         None
     }
 
-    fn become_const(&mut self, bits: u64) -> Option<Outcome> {
+    fn become_const(&mut self, bits: u64) -> Option<FoldOutcome> {
         let data = &mut self.func.insts[self.inst];
         data.op = Op::Const;
         data.operands.clear();
@@ -94,17 +94,17 @@ impl Site<'_> {
         self.func.ty(value).as_scalar().is_some_and(Scalar::is_unsigned_int)
     }
 
-    fn unary(&mut self) -> Option<Outcome> {
+    fn unary(&mut self) -> Option<FoldOutcome> {
         let x = self.operand(0);
         let op = self.func.insts[self.inst].op;
         match op {
             Op::Assert => match self.func.as_const(x) {
-                Some(1) => Some(Outcome::Drop),
+                Some(1) => Some(FoldOutcome::Drop),
                 _ => KEEP,
             },
             // Both turn back what they did, wherever it was.
             Op::Neg | Op::Invert | Op::Not => match (self.operand_of(x, op), self.definition(x)) {
-                (Some(inner), _) => Some(Outcome::Value(inner)),
+                (Some(inner), _) => Some(FoldOutcome::Value(inner)),
                 (None, Some((compare, &[a, b]))) if op == Op::Not => {
                     let float = self.func.ty(a).as_scalar().is_some_and(Scalar::is_float);
                     match compare.inverse(float) {
@@ -115,10 +115,10 @@ impl Site<'_> {
                 _ => KEEP,
             },
             Op::Abs => match self.definition(x) {
-                Some((Op::Abs, _)) => Some(Outcome::Value(x)),
+                Some((Op::Abs, _)) => Some(FoldOutcome::Value(x)),
                 // An unsigned number is its own absolute value, its negation too.
                 Some((Op::Neg, &[inner])) if !self.is_unsigned(x) => self.become_op(Op::Abs, &[inner]),
-                _ if self.is_unsigned(x) => Some(Outcome::Value(x)),
+                _ if self.is_unsigned(x) => Some(FoldOutcome::Value(x)),
                 _ => KEEP,
             },
             Op::Cast => self.cast(x),
@@ -126,7 +126,7 @@ impl Site<'_> {
                 let to = self.func.ty(self.func.insts[self.inst].results[0]);
                 let source = self.operand_of(x, Op::Bitcast).unwrap_or(x);
                 if self.func.ty(source) == to {
-                    Some(Outcome::Value(source))
+                    Some(FoldOutcome::Value(source))
                 } else if source != x {
                     self.become_op(Op::Bitcast, &[source])
                 } else {
@@ -134,32 +134,32 @@ impl Site<'_> {
                 }
             }
             Op::Floor | Op::Ceil | Op::Trunc | Op::Rint => match self.definition(x) {
-                Some((Op::Floor | Op::Ceil | Op::Trunc | Op::Rint, _)) => Some(Outcome::Value(x)),
+                Some((Op::Floor | Op::Ceil | Op::Trunc | Op::Rint, _)) => Some(FoldOutcome::Value(x)),
                 _ => KEEP,
             },
             _ => KEEP,
         }
     }
 
-    fn cast(&mut self, x: Value) -> Option<Outcome> {
+    fn cast(&mut self, x: Value) -> Option<FoldOutcome> {
         let to = self.func.ty(self.func.insts[self.inst].results[0]).as_scalar()?;
         let Some(middle) = self.func.ty(x).as_scalar() else { return KEEP };
         if middle == to {
-            return Some(Outcome::Value(x));
+            return Some(FoldOutcome::Value(x));
         }
         let Some(source) = self.operand_of(x, Op::Cast) else { return KEEP };
         let Some(from) = self.func.ty(source).as_scalar() else { return KEEP };
         if !casts_compose(from, middle, to) {
             return KEEP;
         }
-        if from == to { Some(Outcome::Value(source)) } else { self.become_op(Op::Cast, &[source]) }
+        if from == to { Some(FoldOutcome::Value(source)) } else { self.become_op(Op::Cast, &[source]) }
     }
 
-    fn ternary(&mut self) -> Option<Outcome> {
+    fn ternary(&mut self) -> Option<FoldOutcome> {
         let data = &self.func.insts[self.inst];
         match data.op {
             Op::Check => match self.func.as_const(data.operands[0]) {
-                Some(1) => Some(Outcome::Drop),
+                Some(1) => Some(FoldOutcome::Drop),
                 _ => KEEP,
             },
             Op::Select => self.select(),
@@ -167,20 +167,20 @@ impl Site<'_> {
         }
     }
 
-    fn select(&mut self) -> Option<Outcome> {
+    fn select(&mut self) -> Option<FoldOutcome> {
         let [cond, a, b] = [self.operand(0), self.operand(1), self.operand(2)];
         if let Some(bits) = self.func.as_const(cond) {
-            return Some(Outcome::Value(if bits != 0 { a } else { b }));
+            return Some(FoldOutcome::Value(if bits != 0 { a } else { b }));
         }
         if a == b {
-            return Some(Outcome::Value(a));
+            return Some(FoldOutcome::Value(a));
         }
         if let Some(inner) = self.operand_of(cond, Op::Not) {
             return self.become_op(Op::Select, &[inner, b, a]);
         }
         if self.func.ty(a) == Type::BOOL {
             match (self.func.as_const(a), self.func.as_const(b)) {
-                (Some(1), Some(0)) => return Some(Outcome::Value(cond)),
+                (Some(1), Some(0)) => return Some(FoldOutcome::Value(cond)),
                 (Some(0), Some(1)) => return self.become_op(Op::Not, &[cond]),
                 (Some(1), _) => return self.become_op(Op::BitOr, &[cond, b]),
                 (_, Some(0)) => return self.become_op(Op::BitAnd, &[cond, a]),
@@ -190,7 +190,7 @@ impl Site<'_> {
         KEEP
     }
 
-    fn binary(&mut self) -> Option<Outcome> {
+    fn binary(&mut self) -> Option<FoldOutcome> {
         let (mut a, mut b) = (self.operand(0), self.operand(1));
         let op = self.func.insts[self.inst].op;
         let Some(scalar) = self.func.ty(a).as_scalar() else { return KEEP };
@@ -216,10 +216,10 @@ impl Site<'_> {
         }
     }
 
-    fn same_operands(&mut self, op: Op, scalar: Scalar, x: Value) -> Option<Outcome> {
+    fn same_operands(&mut self, op: Op, scalar: Scalar, x: Value) -> Option<FoldOutcome> {
         let exact = !scalar.is_float();
         match op {
-            Op::BitAnd | Op::BitOr | Op::Min | Op::Max => Some(Outcome::Value(x)),
+            Op::BitAnd | Op::BitOr | Op::Min | Op::Max => Some(FoldOutcome::Value(x)),
             Op::BitXor | Op::Sub if exact => self.become_const(0),
             Op::Eq | Op::Le | Op::Ge if exact => self.become_const(1),
             Op::Ne if exact => self.become_const(0),
@@ -229,14 +229,14 @@ impl Site<'_> {
         }
     }
 
-    fn float(&mut self, op: Op, scalar: Scalar, a: Value, b: Value) -> Option<Outcome> {
+    fn float(&mut self, op: Op, scalar: Scalar, a: Value, b: Value) -> Option<FoldOutcome> {
         let sign_bit = 1u64 << (scalar.bits() - 1);
         let one = one(scalar);
         match (op, self.func.as_const(b)) {
-            (Op::Mul | Op::Div, Some(bits)) if bits == one => return Some(Outcome::Value(a)),
+            (Op::Mul | Op::Div, Some(bits)) if bits == one => return Some(FoldOutcome::Value(a)),
             (Op::Mul | Op::Div, Some(bits)) if bits == one | sign_bit => return self.become_op(Op::Neg, &[a]),
-            (Op::Sub, Some(0)) => return Some(Outcome::Value(a)),
-            (Op::Add, Some(bits)) if bits == sign_bit => return Some(Outcome::Value(a)),
+            (Op::Sub, Some(0)) => return Some(FoldOutcome::Value(a)),
+            (Op::Add, Some(bits)) if bits == sign_bit => return Some(FoldOutcome::Value(a)),
             (Op::Div, Some(bits)) => {
                 if let Some(reciprocal) = exact_reciprocal(scalar, bits) {
                     let reciprocal = self.constant(scalar, reciprocal);
@@ -269,9 +269,9 @@ impl Site<'_> {
         KEEP
     }
 
-    fn boolean(&mut self, op: Op, a: Value, b: Value) -> Option<Outcome> {
+    fn boolean(&mut self, op: Op, a: Value, b: Value) -> Option<FoldOutcome> {
         match (op, self.func.as_const(b)) {
-            (Op::BitAnd | Op::Eq, Some(1)) | (Op::BitOr | Op::BitXor | Op::Ne, Some(0)) => Some(Outcome::Value(a)),
+            (Op::BitAnd | Op::Eq, Some(1)) | (Op::BitOr | Op::BitXor | Op::Ne, Some(0)) => Some(FoldOutcome::Value(a)),
             (Op::BitAnd, Some(0)) => self.become_const(0),
             (Op::BitOr, Some(1)) => self.become_const(1),
             (Op::BitXor | Op::Ne, Some(1)) | (Op::Eq, Some(0)) => self.become_op(Op::Not, &[a]),
@@ -279,7 +279,7 @@ impl Site<'_> {
         }
     }
 
-    fn integer(&mut self, op: Op, scalar: Scalar, a: Value, b: Value) -> Option<Outcome> {
+    fn integer(&mut self, op: Op, scalar: Scalar, a: Value, b: Value) -> Option<FoldOutcome> {
         let Some(bits) = self.func.as_const(b) else {
             return match op {
                 Op::Add => match (self.operand_of(a, Op::Neg), self.operand_of(b, Op::Neg)) {
@@ -299,13 +299,13 @@ impl Site<'_> {
         let log2 = (value > 0 && value & (value - 1) == 0).then(|| u64::from(value.trailing_zeros()));
         let unsigned = scalar.is_unsigned_int();
         match (op, value) {
-            (Op::Add | Op::Sub | Op::BitOr | Op::BitXor | Op::Lshift | Op::Rshift, 0) => Some(Outcome::Value(a)),
-            (Op::Mul | Op::Div | Op::FloorDiv, 1) => Some(Outcome::Value(a)),
+            (Op::Add | Op::Sub | Op::BitOr | Op::BitXor | Op::Lshift | Op::Rshift, 0) => Some(FoldOutcome::Value(a)),
+            (Op::Mul | Op::Div | Op::FloorDiv, 1) => Some(FoldOutcome::Value(a)),
             (Op::Mul | Op::BitAnd | Op::Div | Op::FloorDiv, 0) => self.become_const(0),
-            (Op::Mod, 0) => Some(Outcome::Value(a)),
+            (Op::Mod, 0) => Some(FoldOutcome::Value(a)),
             (Op::Mod, 1 | -1) => self.become_const(0),
             (Op::Mul | Op::Div | Op::FloorDiv, -1) => self.become_op(Op::Neg, &[a]),
-            (Op::BitAnd, _) if bits == ones => Some(Outcome::Value(a)),
+            (Op::BitAnd, _) if bits == ones => Some(FoldOutcome::Value(a)),
             (Op::BitOr, _) if bits == ones => self.become_const(ones),
             (Op::BitXor, _) if bits == ones => self.become_op(Op::Invert, &[a]),
             (Op::Lshift, _) if bits >= u64::from(scalar.bits()) => self.become_const(0),
@@ -335,13 +335,13 @@ impl Site<'_> {
         }
     }
 
-    fn shift(&mut self, a: Value, scalar: Scalar, count: u64) -> Option<Outcome> {
+    fn shift(&mut self, a: Value, scalar: Scalar, count: u64) -> Option<FoldOutcome> {
         let count = self.constant(scalar, count);
         self.become_op(Op::Rshift, &[a, count])
     }
 
     /// `(x op c) op d` is `x op (c op d)`.
-    fn reassociate(&mut self, op: Op, scalar: Scalar, a: Value, bits: u64) -> Option<Outcome> {
+    fn reassociate(&mut self, op: Op, scalar: Scalar, a: Value, bits: u64) -> Option<FoldOutcome> {
         let Some((found, &[x, c])) = self.definition(a) else { return KEEP };
         let Some(inner) = self.func.as_const(c).filter(|_| found == op) else { return KEEP };
         let combined = match op {
@@ -356,11 +356,11 @@ impl Site<'_> {
     }
 
     /// A `bool` made a number and compared with 0 or 1 is the `bool`, or its opposite.
-    fn compare_cast(&mut self, op: Op, a: Value, bits: u64) -> Option<Outcome> {
+    fn compare_cast(&mut self, op: Op, a: Value, bits: u64) -> Option<FoldOutcome> {
         match self.operand_of(a, Op::Cast) {
             Some(source) if self.func.ty(source) == Type::BOOL && bits <= 1 => {
                 if (op == Op::Eq) == (bits == 1) {
-                    Some(Outcome::Value(source))
+                    Some(FoldOutcome::Value(source))
                 } else {
                     self.become_op(Op::Not, &[source])
                 }
@@ -398,7 +398,7 @@ fn exact_reciprocal(scalar: Scalar, bits: u64) -> Option<u64> {
     (is_power && 0 < exponent && exponent < 2 * bias).then(|| sign | (2 * bias - exponent) << mantissa_bits)
 }
 
-/// Whether `from → middle → to` gives what `from → to` gives, for every value.
+/// Returns true if `from → middle → to` gives what `from → to` gives, for every value.
 fn casts_compose(from: Scalar, middle: Scalar, to: Scalar) -> bool {
     if from == Scalar::Bool {
         return true;
@@ -411,12 +411,12 @@ fn casts_compose(from: Scalar, middle: Scalar, to: Scalar) -> bool {
     if all_int && to.bits() <= middle.bits() {
         return true;
     }
-    // A float becomes an integer by saturation, an integer by wrapping: they differ where `to` is too small.
+    // A float becomes an integer by saturation, an integer by wrapping, because they differ where `to` is too small.
     let same_rule = !(from.is_int() && middle.is_float() && to.is_int()) || holds(from, to);
     holds(from, middle) && same_rule
 }
 
-/// Whether every value of `from` is one of `to`.
+/// Returns true if every value of `from` is one of `to`.
 fn holds(from: Scalar, to: Scalar) -> bool {
     let (digits, max_exponent) = match to {
         Scalar::F16 => (11, 15),
@@ -500,7 +500,7 @@ mod tests {
         Some(func)
     }
 
-    /// What a function of one region computes, instruction by instruction.
+    /// Returns what a function of one region computes, instruction by instruction.
     fn run(func: &Function, arguments: [u64; 2]) -> u64 {
         let mut bits: SecondaryMap<Value, u64> = SecondaryMap::new();
         for (&param, argument) in func.params().iter().zip(arguments) {

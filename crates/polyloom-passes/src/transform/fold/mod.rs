@@ -8,27 +8,27 @@
 mod algebra;
 
 use crate::analysis::exits::{falls_through, is_target_in};
-use crate::edit::Replacements;
-use algebra::{Outcome, simplify};
+use crate::edit::ValueReplacements;
+use algebra::{FoldOutcome, simplify};
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Span, Value, ValueDef, eval};
 use smallvec::SmallVec;
 
 /// Folds constants, applies identities and splices decided control flow, in one walk.
 pub fn fold(func: &mut Function) {
     let body = func.body;
-    let mut fold = Fold { func, replaced: Replacements::default() };
+    let mut fold = ConstantFolder { func, replaced: ValueReplacements::default() };
     fold.region(body, false);
 }
 
-struct Fold<'f> {
+struct ConstantFolder<'f> {
     func: &'f mut Function,
-    replaced: Replacements,
+    replaced: ValueReplacements,
 }
 
-/// How a list of instructions ended.
+/// Describes how a list of instructions ended.
 #[derive(PartialEq, Eq)]
-enum Flow {
-    /// In the `yield` of the spliced region: what follows its owner goes on.
+enum ListFlow {
+    /// In the `yield` of the spliced region, so that what follows its owner goes on.
     On,
     /// In another terminator, which has been emitted.
     Ended,
@@ -36,14 +36,14 @@ enum Flow {
 
 /// A region whose instructions are emitted into the region around its owner.
 #[derive(Clone, Copy)]
-struct Splice<'a> {
+struct SplicedRegion<'a> {
     /// Breaks out of this instruction at the region's end count as its `yield`.
     owner: Inst,
-    /// What the region's `yield` defines.
+    /// Holds what the region's `yield` defines.
     results: &'a [Value],
 }
 
-impl Fold<'_> {
+impl ConstantFolder<'_> {
     /// Folds a region in place. The condition of a `while` may end in `yield` and `unreachable` alone, so nothing that
     /// ends otherwise is spliced into it.
     fn region(&mut self, region: Region, is_condition: bool) {
@@ -52,7 +52,7 @@ impl Fold<'_> {
         self.list(&insts, region, is_condition, None);
     }
 
-    fn list(&mut self, insts: &[Inst], out: Region, is_condition: bool, splice: Option<Splice<'_>>) -> Flow {
+    fn list(&mut self, insts: &[Inst], out: Region, is_condition: bool, splice: Option<SplicedRegion<'_>>) -> ListFlow {
         for &inst in insts {
             self.replaced.apply(&mut self.func.insts[inst].operands);
             let data = &self.func.insts[inst];
@@ -63,28 +63,28 @@ impl Fold<'_> {
                     for (&result, &value) in splice.results.iter().zip(&self.func.insts[inst].operands) {
                         self.replaced.set(result, value);
                     }
-                    return Flow::On;
+                    return ListFlow::On;
                 }
                 self.emit(out, inst);
-                return Flow::Ended;
+                return ListFlow::Ended;
             }
             if !data.regions.is_empty() {
-                if self.control(inst, out, is_condition) == Flow::Ended {
-                    return Flow::Ended;
+                if self.control(inst, out, is_condition) == ListFlow::Ended {
+                    return ListFlow::Ended;
                 }
                 continue;
             }
             match self.plain(inst, out) {
-                Outcome::Keep => self.emit(out, inst),
-                Outcome::Value(value) => {
+                FoldOutcome::Keep => self.emit(out, inst),
+                FoldOutcome::Value(value) => {
                     let result = self.func.insts[inst].results[0];
                     self.replaced.set(result, value);
                 }
-                Outcome::Drop => {}
+                FoldOutcome::Drop => {}
             }
         }
         // Verified regions end in a terminator, so this is the end of a region that has none only while it is built.
-        Flow::On
+        ListFlow::On
     }
 
     fn emit(&mut self, out: Region, inst: Inst) {
@@ -92,7 +92,7 @@ impl Fold<'_> {
     }
 
     /// An instruction without regions, its operands rewritten already.
-    fn plain(&mut self, inst: Inst, out: Region) -> Outcome {
+    fn plain(&mut self, inst: Inst, out: Region) -> FoldOutcome {
         // Each round replaces the instruction by a simpler one, and no identity leads back.
         for _ in 0..8 {
             if let Some(bits) = self.evaluate(inst) {
@@ -100,14 +100,14 @@ impl Fold<'_> {
                 data.op = Op::Const;
                 data.operands.clear();
                 data.imm = Imm::Bits(bits);
-                return Outcome::Keep;
+                return FoldOutcome::Keep;
             }
             match simplify(self.func, inst, out) {
                 Some(outcome) => return outcome,
                 None => continue,
             }
         }
-        Outcome::Keep
+        FoldOutcome::Keep
     }
 
     fn evaluate(&self, inst: Inst) -> Option<u64> {
@@ -133,7 +133,7 @@ impl Fold<'_> {
         array.extents.get(usize::from(axis)).map(|&extent| extent.into())
     }
 
-    fn control(&mut self, inst: Inst, out: Region, is_condition: bool) -> Flow {
+    fn control(&mut self, inst: Inst, out: Region, is_condition: bool) -> ListFlow {
         match self.func.insts[inst].op {
             Op::If => self.if_(inst, out, is_condition),
             Op::ForRange => self.for_range(inst, out, is_condition),
@@ -143,18 +143,18 @@ impl Fold<'_> {
     }
 
     /// Folds the instructions of `region` into `out`.
-    fn splice(&mut self, region: Region, out: Region, is_condition: bool, owner: Inst, results: &[Value]) -> Flow {
+    fn splice(&mut self, region: Region, out: Region, is_condition: bool, owner: Inst, results: &[Value]) -> ListFlow {
         let insts = std::mem::take(&mut self.func.regions[region].insts);
-        self.list(&insts, out, is_condition, Some(Splice { owner, results }))
+        self.list(&insts, out, is_condition, Some(SplicedRegion { owner, results }))
     }
 
-    /// Whether `region` may be spliced into a region for which `is_condition` holds.
+    /// Returns true if `region` may be spliced into a region for which `is_condition` holds.
     fn may_splice(&self, region: Region, is_condition: bool) -> bool {
         let last = self.func.terminator(region).map(|inst| self.func.insts[inst].op);
         last == Some(Op::Yield) || !is_condition
     }
 
-    fn if_(&mut self, inst: Inst, out: Region, is_condition: bool) -> Flow {
+    fn if_(&mut self, inst: Inst, out: Region, is_condition: bool) -> ListFlow {
         let data = &self.func.insts[inst];
         let regions = [data.regions[0], data.regions[1]];
         if let Some(bits) = self.func.as_const(data.operands[0]) {
@@ -170,10 +170,10 @@ impl Fold<'_> {
         if !falls_through(self.func, inst) {
             let end = self.func.make_inst(Op::Unreachable, [].as_slice(), &[], Imm::None, Span::NONE);
             self.emit(out, end);
-            return Flow::Ended;
+            return ListFlow::Ended;
         }
         self.same_results(inst, regions);
-        Flow::On
+        ListFlow::On
     }
 
     /// Values that both regions of an `if` yield need not go through it.
@@ -191,18 +191,18 @@ impl Fold<'_> {
         }
     }
 
-    fn for_range(&mut self, inst: Inst, out: Region, is_condition: bool) -> Flow {
+    fn for_range(&mut self, inst: Inst, out: Region, is_condition: bool) -> ListFlow {
         let data = &self.func.insts[inst];
         let region = data.regions[0];
         let (operands, results) = (data.operands.clone(), data.results.clone());
         match self.trips(&operands) {
-            Some(Trips::None) => {
+            Some(TripCount::None) => {
                 for (&result, &init) in results.iter().zip(&operands[3..]) {
                     self.replaced.set(result, init);
                 }
-                return Flow::On;
+                return ListFlow::On;
             }
-            Some(Trips::One) if self.may_splice(region, is_condition) && !is_target_in(self.func, region, inst) => {
+            Some(TripCount::One) if self.may_splice(region, is_condition) && !is_target_in(self.func, region, inst) => {
                 let params = self.func.regions[region].params.clone();
                 let values = std::iter::once(operands[0]).chain(operands[3..].iter().copied());
                 for (&param, value) in params.iter().zip(values) {
@@ -215,28 +215,28 @@ impl Fold<'_> {
         self.invariant_slots(inst, region, 3);
         self.region(region, false);
         self.emit(out, inst);
-        Flow::On
+        ListFlow::On
     }
 
-    fn trips(&self, operands: &[Value]) -> Option<Trips> {
+    fn trips(&self, operands: &[Value]) -> Option<TripCount> {
         let scalar = self.func.ty(operands[0]).as_scalar()?;
         let constant = |v: Value| self.func.as_const(v).map(|bits| signed(bits, scalar));
         let step = constant(operands[2]);
         if step == Some(0) || operands[0] == operands[1] {
-            return Some(Trips::None);
+            return Some(TripCount::None);
         }
         let (low, high, step) = (constant(operands[0])?, constant(operands[1])?, step?);
         let before_end = |counter: i128| if step > 0 { counter < high } else { counter > high };
         if !before_end(low) {
-            Some(Trips::None)
+            Some(TripCount::None)
         } else if !before_end(low + step) {
-            Some(Trips::One)
+            Some(TripCount::One)
         } else {
             None
         }
     }
 
-    fn while_(&mut self, inst: Inst, out: Region, is_condition: bool) -> Flow {
+    fn while_(&mut self, inst: Inst, out: Region, is_condition: bool) -> ListFlow {
         let data = &self.func.insts[inst];
         let (condition, body) = (data.regions[0], data.regions[1]);
         self.invariant_slots(inst, body, 0);
@@ -259,10 +259,10 @@ impl Fold<'_> {
         }
         self.region(body, false);
         self.emit(out, inst);
-        Flow::On
+        ListFlow::On
     }
 
-    fn block(&mut self, inst: Inst, out: Region, is_condition: bool) -> Flow {
+    fn block(&mut self, inst: Inst, out: Region, is_condition: bool) -> ListFlow {
         let region = self.func.insts[inst].regions[0];
         let leaves_itself = |fold: &Self, inner: Inst| {
             let data = &fold.func.insts[inner];
@@ -277,7 +277,7 @@ impl Fold<'_> {
         }
         self.region(region, false);
         self.emit(out, inst);
-        Flow::On
+        ListFlow::On
     }
 
     /// Loop-carried values that no iteration changes are their initial values.
@@ -322,7 +322,7 @@ impl Fold<'_> {
     }
 }
 
-enum Trips {
+enum TripCount {
     None,
     One,
 }
@@ -337,7 +337,7 @@ fn signed(bits: u64, scalar: Scalar) -> i128 {
     }
 }
 
-/// Whether the bounds of a `for_range` are constants between which there is an iteration.
+/// Returns true if the bounds of a `for_range` are constants between which there is an iteration.
 pub(super) fn runs_at_least_once(func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let constant = |v: Value| Some(signed(func.as_const(v)?, func.ty(v).as_scalar()?));
@@ -353,24 +353,24 @@ pub(super) fn runs_at_least_once(func: &Function, inst: Inst) -> bool {
 /// Rewrites an instruction that is about to be appended to `out` where it simplifies to another instruction.
 pub(super) fn simplify_in_place(func: &mut Function, inst: Inst, out: Region) {
     // If a value stands for it, a later `fold` finds that again.
-    Fold { func, replaced: Replacements::default() }.plain(inst, out);
+    ConstantFolder { func, replaced: ValueReplacements::default() }.plain(inst, out);
 }
 
 /// Simplifies an instruction whose two operands are the same value: `x - x`, `min(x, x)`, `a and a`. Gives the value
 /// that stands for it, if there is one.
 pub(super) fn simplify_equal_operands(func: &mut Function, inst: Inst) -> Option<Value> {
     match algebra::equal_operands(func, inst)? {
-        Outcome::Value(value) => Some(value),
-        Outcome::Keep | Outcome::Drop => None,
+        FoldOutcome::Value(value) => Some(value),
+        FoldOutcome::Keep | FoldOutcome::Drop => None,
     }
 }
 
 /// Simplifies an instruction that a pass is about to append to `out`, and gives the value of its one result.
 pub(super) fn append_simplified(func: &mut Function, inst: Inst, out: Region) -> Value {
-    let mut fold = Fold { func, replaced: Replacements::default() };
+    let mut fold = ConstantFolder { func, replaced: ValueReplacements::default() };
     match fold.plain(inst, out) {
-        Outcome::Value(value) => value,
-        Outcome::Keep | Outcome::Drop => {
+        FoldOutcome::Value(value) => value,
+        FoldOutcome::Keep | FoldOutcome::Drop => {
             fold.emit(out, inst);
             func.insts[inst].results[0]
         }

@@ -1,13 +1,13 @@
 //! Linear algebra by components: lengths, products, determinants, inverses.
 
-use super::{Components, Lengths, Rewrite};
+use super::{Components, LengthUse, ScalariseRewrite};
 use polyloom_ir::{Composite, Imm, Op, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 /// The pairs of columns of a matrix with four.
 const PAIRS: [(usize, usize); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
-impl Rewrite<'_, '_> {
+impl ScalariseRewrite<'_, '_> {
     /// `*` of composites.
     pub(super) fn product(&mut self, types: &[Type], a: &[Value], b: &[Value]) -> Components {
         let column = |matrix: &[Value], n_cols: usize, col: usize| -> Components {
@@ -46,7 +46,7 @@ impl Rewrite<'_, '_> {
     }
 
     pub(super) fn length(&mut self, x: &[Value]) -> Value {
-        if self.lengths == Lengths::Whole
+        if self.lengths == LengthUse::Whole
             && let Some(elem) = self.builder.func.ty(x[0]).as_scalar()
         {
             let vector = Composite::Vector { elem, len: x.len() as u16 };
@@ -129,7 +129,7 @@ impl Rewrite<'_, '_> {
 
     /// The adjugate of a 4 × 4 matrix: each element from three of a row and the minors of the two rows far from it.
     fn adjugate(&mut self, m: &[Value], upper: &[Value; 6], lower: &[Value; 6]) -> Components {
-        // By row of the result, the columns of the elements and the minors they are multiplied by.
+        // Columns of the elements, and of the minors that they are multiplied by, for each row of the result.
         const TERMS: [[(usize, usize); 3]; 4] =
             [[(1, 5), (2, 4), (3, 3)], [(0, 5), (2, 2), (3, 1)], [(0, 4), (1, 2), (3, 0)], [(0, 3), (1, 1), (2, 0)]];
         let mut adjugate = Components::new();

@@ -16,7 +16,7 @@ mod rotation;
 
 use super::expand_library::{library_call, take};
 use cranelift_entity::SecondaryMap;
-use polyloom_ir::fragment::{Fragment, Matrix, Part, place};
+use polyloom_ir::fragment::{FragmentAccess, LanePart, MatrixRole, place};
 use polyloom_ir::function::Operands;
 use polyloom_ir::op::{Convergence, Lowering};
 use polyloom_ir::{
@@ -25,9 +25,9 @@ use polyloom_ir::{
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
-/// What `wrap_index` gives for an index that names no place. A row-major number is a sum of such indices, each times
-/// the extents after it, whose product is at most `MAX_COMPONENTS`: with this among them it is below zero, and fits an
-/// `i32`.
+/// Holds what `wrap_index` gives for an index that names no place. A row-major number is a sum of such indices, each
+/// times the extents after it, whose product is at most `MAX_COMPONENTS`: with this among them it is below zero, and
+/// fits an `i32`.
 const NO_PLACE: i64 = -(1 << 20);
 const _: () = assert!(MAX_COMPONENTS <= 1 << 10);
 
@@ -36,20 +36,20 @@ type Components = SmallVec<[Value; 4]>;
 
 /// Takes the composites of all functions apart.
 pub fn scalarise(module: &mut Module) {
-    scalarise_to(module, Lengths::Apart);
+    scalarise_to(module, LengthUse::Apart);
 }
 
-/// What becomes of lengths of vectors.
+/// Describes what becomes of lengths of vectors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Lengths {
+pub(crate) enum LengthUse {
     /// They are square roots.
     Apart,
-    /// They stay, for their derivatives: a length has one where the square root of its square has none.
+    /// They stay, for their derivatives, because a length has one where the square root of its square has none.
     Whole,
 }
 
 /// As [`scalarise`].
-pub(crate) fn scalarise_to(module: &mut Module, lengths: Lengths) {
+pub(crate) fn scalarise_to(module: &mut Module, lengths: LengthUse) {
     let has_composites = |func: &Function| {
         let is_whole = |ty: Type| ty.composite_within().is_some();
         func.values.values().any(|value| is_whole(value.ty))
@@ -66,7 +66,7 @@ pub(crate) fn scalarise_to(module: &mut Module, lengths: Lengths) {
     }
 }
 
-fn scalarise_function(module: &mut Module, func: &mut Function, lengths: Lengths) {
+fn scalarise_function(module: &mut Module, func: &mut Function, lengths: LengthUse) {
     let params = params(func);
     let results: Vec<Type> = func.results.iter().flat_map(|&ty| flat(ty)).collect();
     let params = params.iter().map(|(name, ty)| (&**name, *ty));
@@ -75,7 +75,7 @@ fn scalarise_function(module: &mut Module, func: &mut Function, lengths: Lengths
     scalar.constraints = func.constraints.clone();
     scalar.span = func.span;
     let body = scalar.body;
-    let mut rewrite = Rewrite {
+    let mut rewrite = ScalariseRewrite {
         module,
         old: func,
         builder: Builder::new(&mut scalar),
@@ -101,7 +101,7 @@ pub fn params(func: &Function) -> Vec<(Arc<str>, Type)> {
     params
 }
 
-/// By parameter of the scalarised function, if it is an array whose last axes are the components of a composite: which.
+/// Returns the composite whose components are the last axes of each array parameter of the scalarised function.
 pub fn elements(func: &Function) -> Vec<Option<Composite>> {
     let of = |&param: &Value| {
         let ty = func.ty(param);
@@ -121,18 +121,18 @@ fn flat(ty: Type) -> SmallVec<[Type; 4]> {
     }
 }
 
-struct Rewrite<'a, 'f> {
-    /// What the function was taken out of.
+struct ScalariseRewrite<'a, 'f> {
+    /// Holds what the function was taken out of.
     module: &'a mut Module,
     old: &'a Function,
     builder: Builder<'f>,
     values: SecondaryMap<Value, Components>,
     /// Instructions with regions: what `break` and `continue` may name.
     insts: SecondaryMap<Inst, Option<Inst>>,
-    lengths: Lengths,
+    lengths: LengthUse,
 }
 
-impl Rewrite<'_, '_> {
+impl ScalariseRewrite<'_, '_> {
     /// Fills `new` with what `old` is.
     fn region(&mut self, old: Region, new: Region) {
         let mut params = self.builder.func.regions[new].params.clone().into_iter();
@@ -304,11 +304,11 @@ impl Rewrite<'_, '_> {
     }
 
     /// A lane's part of a matrix: a load or a store of each of its elements.
-    fn fragment(&mut self, data: &InstData, types: &[Type], operands: &[Components], fragment: Fragment) {
+    fn fragment(&mut self, data: &InstData, types: &[Type], operands: &[Components], fragment: FragmentAccess) {
         let matrix = match data.op {
-            Op::MmaLoadA => Matrix::A,
-            Op::MmaLoadB => Matrix::B,
-            _ => Matrix::C,
+            Op::MmaLoadA => MatrixRole::A,
+            Op::MmaLoadB => MatrixRole::B,
+            _ => MatrixRole::C,
         };
         let Some((elem, _)) = types[0].as_array() else { return };
         let (array, origin) = (operands[0][0], [operands[1][0], operands[2][0]]);
@@ -325,7 +325,7 @@ impl Rewrite<'_, '_> {
         for number in 0..n_elements {
             let place = place(matrix, elem, number);
             let mut indices = [(place.row, origin[0]), (place.column, origin[1])].map(|(coordinate, first)| {
-                let part = parts[usize::from(coordinate.part == Part::Member)];
+                let part = parts[usize::from(coordinate.part == LanePart::Member)];
                 let [factor, offset] =
                     [coordinate.factor, coordinate.offset].map(|n| self.builder.const_int(Scalar::I32, n.into()));
                 let scaled = self.op(Op::Mul, &[part, factor]);
@@ -422,7 +422,7 @@ impl Rewrite<'_, '_> {
         a.iter().zip(b).map(|(&a, &b)| self.op(Op::Select, &[cond, a, b])).collect()
     }
 
-    /// What `wrap_index` gives.
+    /// Returns what `wrap_index` gives.
     fn wrap_index(&mut self, index: Value, extent: u16) -> Value {
         let scalar = self.builder.func.ty(index).as_scalar().unwrap_or(Scalar::I32);
         let (signed, unsigned) =
@@ -444,7 +444,7 @@ impl Rewrite<'_, '_> {
         self.op(Op::Select, &[is_place, place, none])
     }
 
-    /// Whether this is the component that an index names.
+    /// Tells whether this is the component that an index names.
     fn names(&mut self, index: Value, component: usize) -> Value {
         let component = self.builder.const_int(Scalar::I32, component as i64);
         self.builder.op(Op::Eq, &[index, component])

@@ -1,10 +1,10 @@
 //! Angles of rotations, motions of rigid bodies, and transforms as matrices, by components.
 
-use super::{Components, Rewrite};
+use super::{Components, ScalariseRewrite};
 use polyloom_ir::{Composite, Op, Scalar, Value};
 use smallvec::smallvec;
 
-impl Rewrite<'_, '_> {
+impl ScalariseRewrite<'_, '_> {
     /// The components of what one of these ops gives, if it is one.
     pub(super) fn motion(&mut self, op: Op, elem: Scalar, operands: &[Components]) -> Option<Components> {
         Some(match (op, operands) {
@@ -69,7 +69,7 @@ impl Rewrite<'_, '_> {
         self.op(Op::Mul, &[two, half])
     }
 
-    /// Whether an axis is each of the three.
+    /// Tells whether an axis is each of the three.
     fn is_axis(&mut self, axis: Value) -> [Value; 3] {
         [0, 1, 2].map(|n| {
             let n = self.builder.const_int(Scalar::I32, n);

@@ -1,14 +1,14 @@
 //! Rotations and rigid motions by components: quaternions, transforms, spatial vectors.
 
-use super::{Components, Rewrite};
+use super::{Components, ScalariseRewrite};
 use polyloom_ir::{Composite, Op, Scalar, Value};
 use smallvec::smallvec;
 
 /// The imaginary parts of the quaternions whose rotation's matrix has its greatest diagonal element first, second or
-/// third: the axes in cyclic order.
+/// third, because the axes in cyclic order.
 const AXES: [[usize; 3]; 3] = [[0, 1, 2], [1, 2, 0], [2, 0, 1]];
 
-impl Rewrite<'_, '_> {
+impl ScalariseRewrite<'_, '_> {
     /// The components of what an op on quaternions, transforms or spatial vectors gives, if it is one.
     pub(super) fn rotation(&mut self, op: Op, elem: Scalar, operands: &[Components]) -> Option<Components> {
         Some(match (op, operands) {
@@ -126,14 +126,14 @@ impl Rewrite<'_, '_> {
         found
     }
 
-    /// Of the four ways to compute the quaternion of a matrix, the one that divides by the greatest number.
+    /// The one that divides by the greatest number of the four ways to compute the quaternion of a matrix.
     pub(super) fn rotation_of(&mut self, elem: Scalar, m: &[Value]) -> Components {
         let n_cols = if m.len() == 9 { 3 } else { 4 };
         let at = |row: usize, col: usize| m[row * n_cols + col];
         let (zero, one) = (self.number(elem, 0), self.number(elem, 1));
         let half = self.constant(elem, 0.5);
         let trace = self.sum(&[at(0, 0), at(1, 1), at(2, 2)]);
-        // By axis, the difference and the sum of the two elements off the diagonal in the plane at right angles to it.
+        // Difference and sum of the two elements off the diagonal in the plane at right angles to each axis.
         let [differences, sums] =
             [Op::Sub, Op::Add].map(|op| AXES.map(|[_, j, k]| self.builder.op(op, &[at(k, j), at(j, k)])));
         let mut found = {
