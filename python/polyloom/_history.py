@@ -4,6 +4,8 @@ Memory is known by regions: an array with all views of it, or a device's allocat
 where a recorded operation overwrites it. Whatever else writes to a region is found out, where it can be, and refused:
 launches and assignments that are not recorded say where they write, and what is written by other means shows in a
 checksum of the bytes. Memory that nobody but the package can write to has none.
+
+Design: `docs/design/tape.md`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The gradient of a struct has the fields of the struct: numbers, which launches are given by value, so that whoever goes
 back adds up their derivatives, and arrays, whose gradients are in memory as those of other arrays.
+
+Design: `docs/design/tape.md`.
 """
 
 from __future__ import annotations

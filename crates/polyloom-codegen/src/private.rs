@@ -9,6 +9,8 @@
 //!
 //! If no two threads of the processor share what is updated, an update need only be of another element in every thread
 //! that executes it together with this one: one of an element beside the thread's own is plain as well.
+//!
+//! Design: `docs/design/atomic-updates.md`.
 
 use crate::CodeVariant;
 use polyloom_ir::affine::AffineSum;

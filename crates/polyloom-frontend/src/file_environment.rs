@@ -7,6 +7,8 @@
 //!
 //! As in a running program, a function takes names as they stand where it is defined: every name has all the meanings
 //! that the text gives it, each from some offset on. What has none there means what it means at the end of the file.
+//!
+//! Design: `docs/design/names-and-instances.md`.
 
 use crate::annotation::{AnnotationError, AnnotationReader};
 use crate::assignment_expressions::assignment_expressions;

@@ -1,6 +1,8 @@
 //! The names of a function's text that its surroundings give a meaning.
 //!
 //! An environment that is to keep what names mean when a function is defined asks here which names those are.
+//!
+//! Design: `docs/design/names-and-instances.md`.
 
 use crate::source::{SourceUnit, dotted};
 use ruff_python_ast::visitor::{self, Visitor};

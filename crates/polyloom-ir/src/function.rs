@@ -3,6 +3,8 @@
 //! A [`Function`] owns all its values, instructions and regions. Instructions stand in regions in execution order;
 //! a region's last instruction is its terminator. Values are SSA: a use is dominated by its definition, which for
 //! structured code means it stands earlier in the same region or in an enclosing one.
+//!
+//! Design: `docs/design/hir.md`.
 
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::fragment::FragmentAccess;

@@ -1,4 +1,6 @@
 //! What back ends that write source text get: HIR as the front end made it, and definitions of its ops.
+//!
+//! Design: `docs/design/cpp-text.md`.
 
 mod random;
 

@@ -13,6 +13,8 @@
 //!
 //! Architecture invariant: the crate knows PTX text alone, none of the compilers that write it. Its `unsafe` is in
 //! `memory/region.rs`.
+//!
+//! Design: `docs/design/ptx-simulator.md`.
 
 #![deny(unsafe_code)]
 

@@ -3,6 +3,8 @@
 //! Names are looked up when a function is defined, and what is found is taken by value, with two exceptions: a name
 //! that has no meaning yet is looked up when a kernel that uses it is compiled, and a function goes on gaining
 //! overloads.
+//!
+//! Design: `docs/design/names-and-instances.md`.
 
 use crate::arguments;
 use crate::composite::{CompositeBase, CompositeType};

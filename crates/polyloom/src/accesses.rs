@@ -1,4 +1,6 @@
 //! What launches verify of a kernel's accesses before anything runs, and what they do not.
+//!
+//! Design: `docs/design/launch-bounds.md`.
 
 use crate::kernel::Kernel;
 use polyloom_codegen::ArgLayout;

@@ -1,4 +1,6 @@
 //! Derivatives of kernels: backward kernels, and kernels with tangents.
+//!
+//! Design: `docs/design/reverse-mode.md`.
 
 use crate::kernel::{Kernel, plain_params};
 use polyloom_frontend::CompileError;

@@ -175,3 +175,32 @@ fn files_that_the_architecture_names_exist() {
     }
     assert!(absent.is_empty(), "ARCHITECTURE.md names files that there are not: {absent:?}");
 }
+
+#[test]
+fn design_pages_are_linked_from_the_code_and_exist() {
+    fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                _ if path.is_dir() => files(&path, found),
+                Some("rs" | "py") => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut sources = Vec::new();
+    ["crates", "python/polyloom"].iter().for_each(|folder| files(&root.join(folder), &mut sources));
+    let mut named = BTreeSet::new();
+    for source in sources {
+        let text = std::fs::read_to_string(&source).unwrap_or_default();
+        let pages = text.split("Design: `docs/design/").skip(1).filter_map(|rest| rest.split_once(".md`"));
+        named.extend(pages.map(|(name, _)| name.to_owned()).filter(|name| !name.contains('"')));
+    }
+    let pages = std::fs::read_dir(root.join("docs/design")).unwrap();
+    let pages: BTreeSet<String> = pages
+        .map(|page| page.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .filter(|name| name != "index")
+        .collect();
+    assert_eq!(named, pages, "pages that the code names, and pages that there are");
+}

@@ -12,6 +12,8 @@
 //! threads work together, the C++ kernel takes the range of blocks it runs, and how the launch is divided into them.
 //!
 //! Architecture invariant: nothing here changes HIR, and nothing depends on a compiler of C++ being at hand.
+//!
+//! Design: `docs/design/cpp-text.md`.
 
 mod arithmetic;
 mod blocks;

@@ -8,6 +8,8 @@
 //!
 //! Kernels that people wrote are not looked at: what is of no effect in them is theirs to know. Nor are composites, which
 //! are made as people make them: a smooth minimum takes away what it has added.
+//!
+//! Design: `docs/design/dataset-verification.md`.
 
 mod arms;
 mod known;

@@ -1,4 +1,6 @@
 //! The kernel of an index, verified and written out, by as many threads as are asked for, in order.
+//!
+//! Design: `docs/design/dataset-rows.md`.
 
 use super::chunk::RowKeys;
 use super::settings::{ProduceSettings, SourceSettings};

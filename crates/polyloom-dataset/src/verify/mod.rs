@@ -1,4 +1,6 @@
 //! Proving kernels right: each level is what the one below it is, and more.
+//!
+//! Design: `docs/design/dataset-verification.md`.
 
 mod arguments;
 mod gradient;

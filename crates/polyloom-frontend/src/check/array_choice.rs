@@ -2,6 +2,8 @@
 //!
 //! HIR has no arrays that are values, so a name cannot stand for one of two. What follows the assignment in its block is
 //! written twice, in the branches of an `if`, in each of which the name stands for one array.
+//!
+//! Design: `docs/design/array-views.md`.
 
 use super::flow::{FlowState, LocalSet};
 use super::function::{FunctionChecker, NameMeaning};

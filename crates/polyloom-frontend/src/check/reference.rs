@@ -4,6 +4,8 @@
 //! where they came from. Of a variable that is the variable itself. What is no variable, an array element or a
 //! component, is read into one before the statement and written from it after the statement, which must then be the
 //! call alone.
+//!
+//! Design: `docs/design/array-views.md`.
 
 use super::composite::Temporaries;
 use super::function::FunctionChecker;

@@ -3,6 +3,8 @@
 //! A slice is a view as a row is, with a [`ExprKind::Slice`] among its indices for every axis that is left: an index of
 //! the view is one of the array by `start + index * step`. Bounds may be run-time values of any integer type, and are
 //! clamped as Python's are; all three of a slice's numbers are `int32`, as the extents of arrays are.
+//!
+//! Design: `docs/design/array-views.md`.
 
 use super::composite::{Temporaries, constant_index};
 use super::function::FunctionChecker;

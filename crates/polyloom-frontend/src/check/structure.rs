@@ -3,6 +3,8 @@
 //! The typed AST knows leaves alone. A variable of a struct type has a local for each leaf; a value of one is a tuple
 //! of its leaves, or a call or conditional that gives them. A leaf that is an array is a name for an array, as other
 //! variables are that stand for one: it is set once, and nothing is stored.
+//!
+//! Design: `docs/design/composites.md`.
 
 use super::composite::{Temporaries, construct};
 use super::function::{FunctionChecker, NameMeaning};

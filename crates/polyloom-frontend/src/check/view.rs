@@ -8,6 +8,8 @@
 //! components of one vector in a variable, so it needs no memory that HIR or a back end would have to know of, and an
 //! element with a run-time index is a choice among them. It is seen as a view too: a function that is given one is
 //! compiled for its extents, and hands back the vector as a further result if it changes it.
+//!
+//! Design: `docs/design/composites.md`.
 
 use super::composite::{axis_extent, construct};
 use super::element::{SubscriptIndex, SubscriptMeaning, count};

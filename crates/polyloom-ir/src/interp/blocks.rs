@@ -4,6 +4,8 @@
 //! not exited wait at the same op of the warp, its results are given and they go on; when all warps wait at the same op
 //! of the block, that is done likewise. Verified HIR leaves nothing else to happen but threads that exit early, and
 //! warps that wait at named barriers: these go on when as many threads as the barrier is of have come to it.
+//!
+//! Design: `docs/design/block-splitting.md`.
 
 use super::InterpError;
 use super::memory::{InterpMemory, SHARED};

@@ -15,6 +15,8 @@
 //! HIR is first brought into a linear form (`prepare.rs`) in which every value has a slot and control flow is jumps;
 //! `run.rs` executes that without allocating or hashing. An [`Interpreter`] holds one function in this form, with all
 //! it calls, and does not change: threads may share it.
+//!
+//! Design: `docs/design/interpreter.md`.
 
 mod blocks;
 mod lower;

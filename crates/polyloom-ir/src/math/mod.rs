@@ -10,6 +10,8 @@
 //!
 //! Polynomials were computed for this library with Sollya's `fpminimax`; each names its interval and its error.
 //! `make accuracy` measures the errors of the finished functions.
+//!
+//! Design: `docs/design/interpreter.md`.
 
 #![allow(clippy::approx_constant, reason = "coefficients are what the fit gave, wherever that is near a constant")]
 

@@ -9,6 +9,8 @@
 //! Adding a builtin is one entry in [`table`], plus its arm in `eval` ([`Lowering::Native`]) or its body in
 //! [`crate::math`] ([`Lowering::Library`]), and a rule in `polyloom_passes::autodiff` if the entry says so
 //! ([`Derivative::Rule`]).
+//!
+//! Design: `docs/design/hir.md`.
 
 mod signature;
 mod table;

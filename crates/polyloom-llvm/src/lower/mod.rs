@@ -16,6 +16,8 @@
 //! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`transpose`], [`prefetch`] and [`atomics`]
 //! array elements, [`totals`] sums over a launch, [`host`] what calls back into the runtime, [`calls`] calls of library
 //! functions, [`arith`], [`approximate`] and [`cast`] everything pure.
+//!
+//! Design: `docs/design/vectorisation.md`.
 
 mod approximate;
 mod arguments;

@@ -7,6 +7,8 @@
 //! says which line of source an instruction is for.
 //!
 //! LLVM ends the process when it is asked for what an architecture lacks: capabilities are checked on HIR, before this.
+//!
+//! Design: `docs/design/ptx-back-end.md`.
 
 mod blocks;
 mod copies;

@@ -2,6 +2,8 @@
 //!
 //! Calls of such a function stay calls until the sweeps are written. The forward sweep calls it again, or what runs in
 //! its place; the reverse sweep calls what carries derivatives through it. Then all of them are inlined.
+//!
+//! Design: `docs/design/custom-derivatives.md`.
 
 use super::sweep::{Asked, BackwardBuilder, is_used};
 use super::{DerivativeRequest, zero};

@@ -10,6 +10,8 @@
 //! is computed once for each element that it goes to, which pays where it is little. Several launches then do what the
 //! backward kernel does: gathers, which write nothing but their sums, and the rest. The backward kernel itself stays
 //! complete; whoever launches it may launch its stages instead.
+//!
+//! Design: `docs/design/gradient-sums.md`.
 
 use super::activity::counts_from_end;
 use super::plan::{clean, distinct_names};

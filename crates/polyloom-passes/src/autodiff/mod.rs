@@ -16,6 +16,8 @@
 //!
 //! Architecture invariant: HIR in, HIR out. What comes out is a kernel like any other: it is verified, goes through the
 //! pipeline, and runs on every target.
+//!
+//! Design: `docs/design/reverse-mode.md`.
 
 mod activity;
 mod custom;

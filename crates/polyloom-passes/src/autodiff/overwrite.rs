@@ -8,6 +8,8 @@
 //!
 //! A launch that only streams through memory then takes half as long: it neither reads what is zero nor has to be
 //! preceded by what sets it to zero, and it does not write to what the way back is done with.
+//!
+//! Design: `docs/design/gradient-sums.md`.
 
 use super::plan::clean;
 use super::zero;

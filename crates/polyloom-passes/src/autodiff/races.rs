@@ -7,6 +7,8 @@
 //! where going so far along two axes changes no index. Two accesses are compared when a launch is known
 //! ([`super::meetings`]), and so are conditions that let the threads between two through ([`super::guards`]). What cannot
 //! be seen so, such as indices that come from an array and other conditions, is left alone.
+//!
+//! Design: `docs/design/custom-derivatives.md`.
 
 use super::DerivativeRequest;
 use super::activity::natural_rank;

@@ -4,6 +4,8 @@
 //! The reverse of `x[i]` in a loop that does not change `i` is such a sum. It leaves if its array is only added to in
 //! the loop: nothing there then sees how far it has come. What a loop that does not run, or a branch that is not taken,
 //! would add to need not be an element: a sum is added only where one of its parts would have been.
+//!
+//! Design: `docs/design/gradient-sums.md`.
 
 use super::zero;
 use crate::transform::licm;

@@ -2,6 +2,8 @@
 //!
 //! Each group of instructions has a file, in which each instruction is one arm that says what it computes. What PTX
 //! does not have, or the simulator does not, is an error with its place that names it.
+//!
+//! Design: `docs/design/ptx-simulator.md`.
 
 mod address;
 mod atomic;

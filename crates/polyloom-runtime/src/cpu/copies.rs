@@ -4,6 +4,8 @@
 //! arrays. Instead the calling thread adds to the arrays themselves, each helper to copies of its own, which begin at
 //! zero, and what helpers have added up is added to the arrays when all are done. That pays where the arrays are small
 //! beside the work.
+//!
+//! Design: `docs/design/atomic-updates.md`.
 
 use crate::args::KernelParams;
 use polyloom_codegen::ArgLayout;

@@ -1,5 +1,7 @@
 //! What devices with memory of their own share, GPUs and the simulator alike: their names, their memory, arrays of the
 //! host that are staged there for a launch, and what a launch hands to a kernel and learns from it.
+//!
+//! Design: `docs/design/devices.md`.
 
 pub(crate) mod buffer;
 pub(crate) mod entry;

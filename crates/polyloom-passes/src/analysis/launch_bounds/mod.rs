@@ -8,6 +8,8 @@
 //! A launch is refused for a thread that was computed to be outside: its conditions and its index are evaluated as the
 //! kernel would, integers that wrap included (`witness.rs`). So no launch is refused wrongly by what the sums leave out.
 //! The converse is not promised: where an index wraps on the way, a launch may go on.
+//!
+//! Design: `docs/design/launch-bounds.md`.
 
 mod expression;
 mod plan;

@@ -28,6 +28,8 @@
 //! Threads past the end of the launch are not there, as in the interpreter; loops run over those that are.
 //!
 //! What becomes text ([`split_for_text`]) is split in the same way and written for its readers (`text.rs`).
+//!
+//! Design: `docs/design/block-splitting.md`.
 
 mod collective;
 mod emit;

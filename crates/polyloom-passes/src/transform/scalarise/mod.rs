@@ -9,6 +9,8 @@
 //!
 //! Library ops on composites (decompositions, noise) become calls here and not in `expand_library`: their definitions
 //! take components and give components.
+//!
+//! Design: `docs/design/composites.md`.
 
 mod algebra;
 mod motion;
