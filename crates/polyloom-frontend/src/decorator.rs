@@ -258,7 +258,7 @@ impl DecoratorReader<'_> {
             }
             // Any value of Warp's: a string, a module object, a dictionary, what only CUDA devices look at.
             "module" | "module_options" | "cluster_dim" | "cuda_max_registers" | "enable_cuda_smem_spilling" => {}
-            // Warp gives a meaning of its own to values that are no constants; nothing is known of these here.
+            // Warp gives a meaning of its own to values that are no constants, so that nothing is known of these here.
             "inline" if kind == FunctionKind::Func => {
                 constraints.inline_never = matches!(self.value(value), Some(CapturedMeaning::Bool(false)));
             }

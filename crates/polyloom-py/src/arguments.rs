@@ -479,7 +479,7 @@ fn scalar_argument(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyResult<u64> {
     if scalar == Scalar::Bool {
         return match truth(arg)? {
             Some(value) => Ok(value.into()),
-            // Programs pass flags: `options & Flag.SPRING` is an integer.
+            // Programs pass flags, so that `options & Flag.SPRING` is an integer.
             None if arg.cast::<PyInt>().is_ok() => Ok(arg.is_truthy()?.into()),
             None => Err(mismatch(arg, scalar)),
         };

@@ -505,7 +505,7 @@ impl ArgBlock {
         let mut stride = size_of::<T>() as i64;
         for axis in (0..shape.len()).rev() {
             strides[axis] = stride;
-            // Cannot overflow unless an extent is 0: the product is the slice's length.
+            // Cannot overflow unless an extent is 0, since the product is the slice's length.
             stride = stride.wrapping_mul(shape[axis] as i64);
         }
         self.array(params, T::SCALAR, data.as_mut_ptr().cast(), shape, &strides)

@@ -142,7 +142,7 @@ impl BackgroundCompiler {
             };
             state.is_busy = true;
             drop(state);
-            // A job that panics is a defect of a back end; the kernel keeps the code it has.
+            // A job that panics is a defect of a back end, so that the kernel keeps the code it has.
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
             register_exit(&AFTER_FIRST_JOB);
             state = self.lock();

@@ -530,7 +530,7 @@ impl Kernel {
         let device = &self.device;
         let backend = match tier {
             Some(tier) => device.backend(tier),
-            // A kernel too long to be optimised while it runs is too long here as well; LLVM IR is LLVM's alone.
+            // A kernel too long to be optimised while it runs is too long here as well, since LLVM IR is LLVM's alone.
             None if on_cpu.is_long() && matches!(form, CodeForm::Asm | CodeForm::Obj) => device.backend(Tier::Quick),
             None => device.backend(Tier::Optimized),
         };

@@ -225,7 +225,8 @@ pub fn constant_operands(subject: &EngineSubject<'_>) {
             dense(&mut memory, case.result, &[n_rows, inputs.len()], &vec![0; n_rows * inputs.len()]),
         ];
         let total = inputs.len() as u64;
-        // Known to be contiguous, each row of results is stored whole: scattered stores would be most of the code.
+        // Known to be contiguous, each row of results is stored whole; otherwise scattered stores would be most of the
+        // code.
         let facts = super::launch::facts(&module.functions[id], &args);
         let (prepared, id, code) = subject.load(&module, id, HirPreparation::Unchecked, 1, facts);
         run(&code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));

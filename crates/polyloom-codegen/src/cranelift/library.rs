@@ -260,7 +260,7 @@ mod tests {
         }
         assert_ne!(native.key, baseline.key);
         if cfg!(target_arch = "x86_64") {
-            // Rounding came with SSE 4.1; the baseline calls the host.
+            // Rounding came with SSE 4.1, so that the baseline calls the host.
             assert_eq!(baseline.patches.len(), 1);
         }
     }

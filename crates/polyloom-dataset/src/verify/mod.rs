@@ -307,7 +307,8 @@ impl KernelVerifier {
         }
         let code = kernel.on(&self.checked);
         run::agree(program, &code, &ran)?;
-        // Code that does not end cannot be stopped, nor does all code check its indices; the interpreter can, and does.
+        // Code that does not end cannot be stopped, nor does all code check its indices, so that the interpreter runs
+        // first, which can.
         let is_safe = self.they_end && !kernel.function().constraints.unchecked;
         run::depend(program, if is_safe { &code } else { reference }, &ran)?;
         Ok(ran)

@@ -218,8 +218,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             from_call => from_call,
         };
         if !all_variables && targets.len() > 1 {
-            // A target may be a part of what another one changes, or have an index that another one sets: as in Python,
-            // all values are known first, and then the targets are assigned from left to right.
+            // A target may be a part of what another one changes, or have an index that another one sets, so that, as
+            // in Python, all values are known first, and then the targets are assigned from left to right.
             let values: SmallVec<[TypedExpr; 4]> =
                 values.into_iter().map(|value| self.hold_assigned(value, span, out)).collect();
             for (target, value) in targets.iter().zip(values) {

@@ -375,8 +375,8 @@ impl KernelCompilation<'_> {
         let (n_diagnostics, n_shared_arrays) = (self.diagnostics.len(), self.n_shared_arrays);
         match self.check_body(handle, def, file, kind, given, (name.clone(), &[])) {
             Ok(function) => function,
-            // Variables that only some paths set are zero on the others: the body is checked again, with these there
-            // from the start.
+            // Variables that only some paths set are zero on the others, so that the body is checked again, with these
+            // there from the start.
             Err(zeroed) => {
                 self.diagnostics.truncate(n_diagnostics);
                 self.n_shared_arrays = n_shared_arrays;

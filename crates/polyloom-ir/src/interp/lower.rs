@@ -189,7 +189,8 @@ impl InterpLowering<'_, '_> {
                 self.emit(CodeStep::DynamicShared { to: results[0], index });
             }
             Op::Clock => self.emit(CodeStep::Clock { to: results[0] }),
-            // Threads run one after another and see each other's writes at once; nobody measures how long they sleep.
+            // Threads run one after another and see each other's writes at once, so that nobody measures how long they
+            // sleep.
             Op::ThreadFence | Op::Nanosleep | Op::AsyncCommit | Op::AsyncWait => {}
             Op::AsyncCopy => self.async_copy(inst, data),
             op if op.info().convergence != Convergence::None => self.collective(inst, data)?,

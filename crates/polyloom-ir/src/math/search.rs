@@ -9,7 +9,7 @@ pub(super) fn lower_bound<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let builder = x[0].builder();
     let value = x[x.len() - 1];
     let (zero, extent) = (builder.int(Scalar::I32, 0), x[0].extent(0));
-    // Limits outside the array are its ends: nothing else is read.
+    // Limits outside the array are its ends, so that nothing else is read.
     let inside = |place: Expr<'g>| builder.op(Op::Min, &[builder.op(Op::Max, &[place, zero]), extent]);
     let (begin, end) = match x {
         [_, begin, end, _] => (inside(*begin), inside(*end)),

@@ -179,7 +179,7 @@ impl FunctionLowering<'_, '_> {
         };
         match values[..] {
             [] if results.is_empty() => ir.ret_void(),
-            // A function no lane of which returns: its end is never reached.
+            // A function no lane of which returns, so that its end is never reached.
             [] => ir.unreachable(),
             [one] => ir.ret(one),
             _ => {

@@ -253,7 +253,8 @@ impl FunctionLowering<'_, '_> {
                 continue;
             }
             let ir = self.ir;
-            // Non-negative at both ends of the group, which are less than half the range apart: then in all of it.
+            // Non-negative at both ends of the group, which are less than half the range apart, so that it is in all of
+            // it.
             let ty = ir.type_of(base);
             let distance = i64::from(self.lanes - 1).wrapping_mul(stride);
             let last = ir.add(base, ir.int_const(ty, distance as u64));

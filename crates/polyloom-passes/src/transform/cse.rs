@@ -217,7 +217,8 @@ fn key_hash(func: &Function, inst: Inst, epoch: u32) -> u64 {
         Imm::Func(callee) => callee.hash(&mut hasher),
         _ => {}
     }
-    // The lower bits of what `finish` gives are the good ones: it rotates those of the product's upper end there.
+    // The lower bits of what `finish` gives are the good ones, because it rotates those of the product's upper end
+    // there.
     hasher.finish()
 }
 

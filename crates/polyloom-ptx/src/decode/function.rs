@@ -684,7 +684,7 @@ impl<'a> FunctionDecoder<'a> {
                 }
             }
         }
-        // Longest path; as many rounds as there are functions, or it does not end.
+        // Longest path; as many rounds as there are functions, because otherwise it does not end.
         let mut need: Vec<u64> = self.infos.iter().map(|info| u64::from(info.size.local)).collect();
         for round in 0..=self.infos.len() {
             let mut changed = false;

@@ -423,8 +423,8 @@ impl BlockState {
             if order.strong && !matches!(access.inst.op, DecodedOp::MBarrier(_)) {
                 time.strong(board, address, thread, order, (reads, writes));
             }
-            // The system's accesses to its own shared memory are its affair: cooperative groups rely on more than PTX
-            // says.
+            // The system's accesses to its own shared memory are its affair, because cooperative groups rely on more
+            // than PTX says.
             if group.place == AccessRegion::Shared && offset < RESERVED_SHARED as usize {
                 continue;
             }

@@ -117,7 +117,7 @@ $FT shift_left(T x, T count) {
 ";
 
 pub(super) const SHIFT_RIGHT: &str = r"
-// Signed numbers keep their sign; nothing else is left for counts that are negative or not below the width.
+// Signed numbers keep their sign, since nothing else is left for counts that are negative or not below the width.
 template <typename T>
 $FT shift_right(T x, T count) {
     if (uint64(count) < 8 * sizeof(T)) {

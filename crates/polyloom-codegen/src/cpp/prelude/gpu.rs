@@ -51,7 +51,7 @@ struct dynamic_memory {
 ";
 
 pub(super) const THREAD_IN_BLOCK: &str = r"
-// The thread's number in its block: threads are counted along x first.
+// The thread's number in its block, since threads are counted along x first.
 $Funsigned int thread_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 ";
 

@@ -451,8 +451,8 @@ impl ValueRanges<'_> {
     /// Each operand of a selection counts where it is selected.
     fn select(&mut self, cond: Value, a: Value, b: Value, depth: u32) -> Interval {
         let mark = self.undo.len();
-        // Looking at the condition's operands may lead to another selection: without a step down here, a chain of n
-        // selections would be looked at 2^n times.
+        // Looking at the condition's operands may lead to another selection, since without a step down here, a chain of
+        // n selections would be looked at 2^n times.
         let cond_depth = (depth - 1).min(2);
         self.assume(cond, true, cond_depth);
         let a = self.operand(a, depth);
