@@ -98,7 +98,7 @@ $FT divide(T a, T b) {
 ";
 
 pub(super) const REMAINDER: &str = r"
-// Remainder of a quotient toward zero; the dividend if the divisor is 0.
+// What a quotient toward zero leaves; the dividend if the divisor is 0.
 template <typename T>
 $FT remainder(T a, T b) {
     if (b == 0) {
@@ -117,7 +117,7 @@ $FT shift_left(T x, T count) {
 ";
 
 pub(super) const SHIFT_RIGHT: &str = r"
-// Signed numbers keep their sign, since nothing else is left for counts that are negative or not below the width.
+// Signed numbers keep their sign; nothing else is left for counts that are negative or not below the width.
 template <typename T>
 $FT shift_right(T x, T count) {
     if (uint64(count) < 8 * sizeof(T)) {

@@ -86,7 +86,7 @@ $FT volatile_word(const T *place) {
     return value;
 }
 
-// The value of a place, whoever updates it meanwhile.
+// What a place holds, whoever updates it meanwhile.
 template <typename T>
 $FT held_now(const T *place) {
     if constexpr (sizeof(T) == 8) {

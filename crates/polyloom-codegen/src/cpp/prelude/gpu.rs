@@ -4,7 +4,7 @@ use super::HelperPart;
 use polyloom_ir::Scalar::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
 pub(super) const LAUNCH_BLOCKS: &str = r"
-// The launch configuration: blocks along each axis, threads of a block along each axis, bytes of dynamic shared memory.
+// How a launch is divided: blocks along each axis, threads of a block along each axis, bytes of dynamic shared memory.
 struct launch_blocks {
     int grid[3];
     int block[3];
@@ -51,7 +51,7 @@ struct dynamic_memory {
 ";
 
 pub(super) const THREAD_IN_BLOCK: &str = r"
-// The thread's number in its block, since threads are counted along x first.
+// The thread's number in its block: threads are counted along x first.
 $Funsigned int thread_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 ";
 
@@ -93,7 +93,7 @@ $FA shared_view(void *data, Extents... extents) {
 ";
 
 pub(super) const COMPONENTS: &str = r"
-// The function applied to each component.
+// What is made of each component.
 template <typename C, typename F>
 $FC components(C x, F f) {
     for (int i = 0; i < int(sizeof(x.c) / sizeof(x.c[0])); ++i) {
@@ -156,7 +156,7 @@ $Funsigned int match_any(T x) {
 ";
 
 pub(super) const MATCH_ALL: &str = r"
-// The lanes there are, if the bits of all their values are the same; otherwise 0.
+// The lanes there are, if the bits of all their values are the same; else 0.
 template <typename T>
 $Funsigned int match_all(T x) {
     uint64 bits = 0;

@@ -1,8 +1,8 @@
 //! Functions of the prelude for the tensor core, copies in the background and read-only loads: CUDA C++ alone.
 
 pub(super) const FRAGMENT_PLACE: &str = r#"
-// Elements of a matrix that a lane has, by the element's number in the lane's part (PTX ISA 9.0, section 9.7.14.5): of
-// 16 x 16 factors a, and of 16 x n factors b and sums c, whose columns come in eights.
+// Which of a matrix's elements a lane has, by the element's number in the lane's part (PTX ISA 9.0, section 9.7.14.5):
+// of 16 x 16 factors a, and of 16 x n factors b and sums c, whose columns come in eights.
 struct fragment_place {
     int row;
     int col;
@@ -38,7 +38,7 @@ $Ffragment_place place_in_c(int i) {
 "#;
 
 pub(super) const FRAGMENT_ELEMENT: &str = r#"
-// True if an array is indexed by a matrix's row first.
+// Whether an array is indexed by a matrix's row first.
 enum fragment_layout { by_rows, by_columns };
 
 template <fragment_layout L, typename T>

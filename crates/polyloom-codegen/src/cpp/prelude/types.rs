@@ -250,7 +250,7 @@ macro_rules! fail {
     ($stop:literal, $claims:literal) => {
         concat!(
             "
-// The record that a failed check leaves at the address `launch_bounds::report`.
+// What a failed check leaves at the address `launch_bounds::report`.
 struct trap_report {
     uint64 claimed;
     uint64 site;
