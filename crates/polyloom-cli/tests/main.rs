@@ -585,7 +585,7 @@ fn structs_with_arrays_are_arguments_of_ptx() {
     }
 }
 
-#[cfg(any(feature = "compute", feature = "compute-static"))]
+#[cfg(feature = "_compute")]
 #[test]
 fn ptx_that_was_compiled_here_runs_as_a_file() {
     let folder = Folder::new();
@@ -619,7 +619,7 @@ def outer(a: float, x: loom.array(dtype=float), y: loom.array2d(dtype=float)):
     }
 }
 
-#[cfg(any(feature = "compute", feature = "compute-static"))]
+#[cfg(feature = "_compute")]
 #[test]
 fn parameters_of_ptx_go_by_their_names_in_the_source() {
     let folder = Folder::new();

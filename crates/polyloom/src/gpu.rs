@@ -1,14 +1,14 @@
 //! GPU code of a kernel, as text: no GPU is needed to make it.
 
-#[cfg(not(any(feature = "compute", feature = "compute-static")))]
+#[cfg(not(feature = "_compute"))]
 mod absent;
-#[cfg(any(feature = "compute", feature = "compute-static"))]
+#[cfg(feature = "_compute")]
 mod llvm;
 
 use crate::kernel::Kernel;
-#[cfg(not(any(feature = "compute", feature = "compute-static")))]
+#[cfg(not(feature = "_compute"))]
 use absent as backend;
-#[cfg(any(feature = "compute", feature = "compute-static"))]
+#[cfg(feature = "_compute")]
 use llvm as backend;
 use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, GridShape, entry_name, gpu_parameter_bytes};
 use polyloom_frontend::CompileError;
@@ -86,7 +86,7 @@ pub enum GpuForm {
 
 /// Returns true if this build makes PTX.
 pub const fn has_compute() -> bool {
-    cfg!(any(feature = "compute", feature = "compute-static"))
+    cfg!(feature = "_compute")
 }
 
 impl Kernel {

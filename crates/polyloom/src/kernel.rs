@@ -52,10 +52,7 @@ pub struct Kernel {
     /// Its HIR as back ends for GPUs get it, once one asks.
     for_gpus: OnceLock<Result<(Module, FuncId), Vec<Diagnostic>>>,
     sim_kernels: crate::sim::SimKernels,
-    #[cfg_attr(
-        not(any(feature = "compute", feature = "compute-static")),
-        expect(dead_code, reason = "there are none")
-    )]
+    #[cfg_attr(not(feature = "_compute"), expect(dead_code, reason = "there are none"))]
     cuda_kernels: crate::cuda::CudaKernels,
     derivatives: crate::backward::DerivativeMemo,
     /// Holds what its launches verify, once one is to.
@@ -468,7 +465,7 @@ impl Kernel {
         &self.sim_kernels
     }
 
-    #[cfg(any(feature = "compute", feature = "compute-static"))]
+    #[cfg(feature = "_compute")]
     pub(crate) fn cuda_kernels(&self) -> &crate::cuda::CudaKernels {
         &self.cuda_kernels
     }
@@ -489,7 +486,7 @@ impl Kernel {
     }
 
     /// The cache of its device.
-    #[cfg(any(feature = "compute", feature = "compute-static"))]
+    #[cfg(feature = "_compute")]
     pub(crate) fn cache(&self) -> &polyloom_runtime::CodeCache {
         self.device.cache()
     }

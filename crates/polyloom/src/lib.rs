@@ -32,7 +32,7 @@ mod accesses;
 mod backward;
 mod call;
 mod check;
-#[cfg_attr(not(any(feature = "compute", feature = "compute-static")), path = "cuda_absent.rs")]
+#[cfg_attr(not(feature = "_compute"), path = "cuda_absent.rs")]
 mod cuda;
 mod device;
 mod device_code;

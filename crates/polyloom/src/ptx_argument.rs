@@ -166,7 +166,7 @@ pub fn launch_bytes(extents: &[u64]) -> Result<Vec<u8>, String> {
 const LAUNCH: &str = "launch";
 
 /// Writes what the source calls an entry's parameters behind the names that LLVM gives them, `ENTRY_param_1`.
-#[cfg(any(feature = "compute", feature = "compute-static", test))]
+#[cfg(any(feature = "_compute", test))]
 pub(crate) fn name_parameters<'a>(ptx: &str, entry: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = std::iter::once(LAUNCH).chain(names).collect();
     let prefix = format!("{entry}_param_");
@@ -195,7 +195,7 @@ fn numbered<'a>(entry: &str, parameter: &'a str) -> Option<(&'a str, &'a str)> {
 }
 
 /// A name of the source in the letters that names of PTX may have: a field's dot is `$`, and `ä` is `$$e4$`.
-#[cfg(any(feature = "compute", feature = "compute-static", test))]
+#[cfg(any(feature = "_compute", test))]
 fn in_ptx(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for c in name.chars() {

@@ -49,10 +49,10 @@ pub struct Session {
 
 /// Returns true if this build has the LLVM back end.
 pub const fn has_llvm() -> bool {
-    cfg!(any(feature = "llvm", feature = "llvm-static"))
+    cfg!(feature = "_llvm")
 }
 
-#[cfg(any(feature = "llvm", feature = "llvm-static"))]
+#[cfg(feature = "_llvm")]
 fn optimizer() -> Result<Option<Arc<dyn Backend>>, SessionError> {
     match polyloom_llvm::LlvmBackend::new() {
         Ok(backend) => Ok(Some(Arc::new(backend))),
@@ -60,7 +60,7 @@ fn optimizer() -> Result<Option<Arc<dyn Backend>>, SessionError> {
     }
 }
 
-#[cfg(not(any(feature = "llvm", feature = "llvm-static")))]
+#[cfg(not(feature = "_llvm"))]
 fn optimizer() -> Result<Option<Arc<dyn Backend>>, SessionError> {
     Ok(None)
 }

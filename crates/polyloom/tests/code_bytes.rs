@@ -31,12 +31,12 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-#[cfg(feature = "llvm")]
+#[cfg(feature = "_llvm")]
 fn optimizer() -> Option<Arc<dyn Backend>> {
     Some(Arc::new(polyloom_llvm::LlvmBackend::for_cpu("x86-64-v3").unwrap()))
 }
 
-#[cfg(not(feature = "llvm"))]
+#[cfg(not(feature = "_llvm"))]
 fn optimizer() -> Option<Arc<dyn Backend>> {
     None
 }
@@ -46,13 +46,13 @@ fn session() -> Session {
     Session::on(CpuDevice::new(Arc::new(CraneliftBackend::baseline().unwrap()), optimizer())).unwrap()
 }
 
-#[cfg(feature = "compute")]
+#[cfg(feature = "_compute")]
 fn ptx(kernel: &Kernel) -> Option<Vec<u8>> {
     use polyloom::{Arch, GpuForm, GpuTarget};
     kernel.emit_gpu(GpuForm::Ptx, &GpuTarget::new(Arch::DEFAULT)).ok().map(String::into_bytes)
 }
 
-#[cfg(not(feature = "compute"))]
+#[cfg(not(feature = "_compute"))]
 fn ptx(_: &Kernel) -> Option<Vec<u8>> {
     None
 }
@@ -130,7 +130,7 @@ fn code_is_what_it_was_byte_for_byte() {
             let (form, hash) = form.split_once(' ').unwrap();
             // A build without LLVM makes some forms, and those have to be the same.
             let is_made = now.get(form).map(|now| format!("{now:016x}"));
-            let can_be_absent = matches!(form, "llvm" | "ptx") && !cfg!(feature = "compute");
+            let can_be_absent = matches!(form, "llvm" | "ptx") && !cfg!(feature = "_compute");
             if is_made.as_deref() != Some(hash) && !(is_made.is_none() && can_be_absent) {
                 changed.push(format!("{kernel}: {form}"));
             }
