@@ -3,13 +3,14 @@
 //! Design: `docs/design/reverse-mode.md`.
 
 use crate::kernel::{Kernel, plain_params};
+use crate::memo::Memo;
 use polyloom_frontend::CompileError;
 use polyloom_ir::{Diagnostic, FuncId, Module, Scalar, Severity, Type};
 use polyloom_passes::autodiff::{
     self, AccessRace, AdjointAccess, BackwardNeeds, DerivativeLaunch, DerivativeRequest, TapeExtent,
 };
-use polyloom_runtime::{PerProcess, without_fork};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use polyloom_runtime::without_fork;
+use std::sync::{Arc, OnceLock};
 
 /// A backward kernel with more threads is launched whole, because the indices of what its stages gather might overflow.
 const MOST_IN_STAGES: u64 = 1 << 30;
@@ -92,36 +93,8 @@ fn refuse_races(kernel: &Kernel, races: &[AccessRace], launch: &DerivativeLaunch
 /// The derivatives of a kernel that have been asked for.
 #[derive(Default)]
 pub(crate) struct DerivativeMemo {
-    backward: Known<BackwardKernel>,
-    tangent: Known<TangentKernel>,
-}
-
-type Known<T> = PerProcess<Mutex<Vec<(DerivativeRequest, Slot<T>)>>>;
-/// Describes what is made of a request, once it is.
-type Slot<T> = Arc<Mutex<Option<Arc<T>>>>;
-
-/// Returns what is known of this request, or else what `make` makes of it; others need not wait for that.
-fn known<T>(
-    known: &Known<T>,
-    request: &DerivativeRequest,
-    make: impl FnOnce() -> Result<T, CompileError>,
-) -> Result<Arc<T>, CompileError> {
-    let slot = {
-        let mut known = known.get().lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known.iter().find(|(key, _)| key == request).map(|(_, slot)| slot.clone());
-        found.unwrap_or_else(|| {
-            let slot = Slot::default();
-            known.push((request.clone(), slot.clone()));
-            slot
-        })
-    };
-    let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(made) = &*slot {
-        return Ok(made.clone());
-    }
-    let made = Arc::new(make()?);
-    *slot = Some(made.clone());
-    Ok(made)
+    backward: Memo<DerivativeRequest, BackwardKernel>,
+    tangent: Memo<DerivativeRequest, TangentKernel>,
 }
 
 /// Describes what tapes may take, and where.
@@ -354,7 +327,7 @@ impl Kernel {
     ///
     /// Where the kernel has no derivative: what to write instead.
     pub fn backward(&self, request: &DerivativeRequest) -> Result<Arc<BackwardKernel>, CompileError> {
-        known(&self.derivatives().backward, request, || {
+        self.derivatives().backward.get_or_make(request, || {
             let (module, id) = self.module();
             let made = without_fork(|| autodiff::backward(module, id, request));
             let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
@@ -375,7 +348,7 @@ impl Kernel {
     ///
     /// Where the kernel has no derivative: what to write instead.
     pub fn tangent(&self, request: &DerivativeRequest) -> Result<Arc<TangentKernel>, CompileError> {
-        known(&self.derivatives().tangent, request, || {
+        self.derivatives().tangent.get_or_make(request, || {
             let (module, id) = self.module();
             let made = without_fork(|| autodiff::tangent(module, id, request));
             let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;

@@ -40,6 +40,7 @@ mod environment;
 mod gpu;
 mod gpu_metadata;
 mod kernel;
+mod memo;
 mod ptx_argument;
 pub mod scalar_bits;
 mod session;
