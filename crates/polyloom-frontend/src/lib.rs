@@ -11,7 +11,7 @@
 //! given to the command line; the Python package brings its own, over live objects.
 //!
 //! ```
-//! use polyloom_frontend::{FileEnvironment, Options, SourceUnit, compile_kernel};
+//! use polyloom_frontend::{FileEnvironment, FrontendOptions, SourceUnit, compile_kernel};
 //! use polyloom_ir::SourceFile;
 //!
 //! let text = "
@@ -25,7 +25,7 @@
 //! let unit = SourceUnit::parse(SourceFile::new("saxpy.py", text, 1))?;
 //! let environment = FileEnvironment::new(&unit);
 //! let kernel = environment.function(unit.find("saxpy").expect("the file has this kernel"));
-//! let compiled = compile_kernel(&kernel, &Options::default())?;
+//! let compiled = compile_kernel(&kernel, &FrontendOptions::default())?;
 //! assert_eq!(&*compiled.module.functions[compiled.kernel].name, "saxpy");
 //! # Ok::<(), polyloom_frontend::CompileError>(())
 //! ```

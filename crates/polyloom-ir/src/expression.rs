@@ -6,9 +6,9 @@
 //! Python text:
 //!
 //! ```
-//! use polyloom_ir::{ExprBuilder, Module, Type, verify_module};
+//! use polyloom_ir::{ExprBuilder, Module, Scalar, Type, verify_module};
 //!
-//! let array = Type::Array { elem: polyloom_ir::Scalar::F32, ndim: 1 };
+//! let array = Type::array(Scalar::F32, 1);
 //! let saxpy = ExprBuilder::kernel("saxpy", [("a", Type::F32), ("x", array), ("y", array)], |b, [a, x, y]| {
 //!     let i = b.tid(0);
 //!     b.if_then(i.lt(x.extent(0)), || y.store(&[i], a * x.load(&[i]) + y.load(&[i])));

@@ -43,10 +43,10 @@ pub struct FormatConversion<'a> {
 /// The parts of a format string in order.
 ///
 /// ```
-/// use polyloom_ir::format::{Piece, pieces};
+/// use polyloom_ir::format::{FormatPiece, pieces};
 ///
 /// let letters: Vec<char> = pieces("%5.2f of %d%%\n")
-///     .filter_map(|piece| if let Piece::Conversion(c) = piece { Some(c.letter) } else { None })
+///     .filter_map(|piece| if let FormatPiece::Conversion(c) = piece { Some(c.letter) } else { None })
 ///     .collect();
 /// assert_eq!(letters, ['f', 'd']);
 /// ```

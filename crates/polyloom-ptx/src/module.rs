@@ -236,7 +236,7 @@ impl Default for LaunchRequest<'_> {
 /// A simulated device.
 ///
 /// ```
-/// use polyloom_ptx::{Launch, Module, Simulator};
+/// use polyloom_ptx::{LaunchRequest, Module, Simulator};
 ///
 /// let text = "
 ///     .version 8.0
@@ -257,7 +257,7 @@ impl Default for LaunchRequest<'_> {
 /// let kernel = loaded.kernel("twice").unwrap();
 /// let out = simulator.memory().alloc(16, 4).unwrap();
 /// let params = [out.to_le_bytes().to_vec()];
-/// kernel.launch(&Launch { block: [4, 1, 1], params: &params, ..Launch::default() }).unwrap();
+/// kernel.launch(&LaunchRequest { block: [4, 1, 1], params: &params, ..LaunchRequest::default() }).unwrap();
 /// let mut bytes = [0; 16];
 /// simulator.memory().read(out, &mut bytes).unwrap();
 /// assert_eq!(bytes, [0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0]);

@@ -8,9 +8,9 @@ use std::fmt::{self, Display};
 ///
 /// ```
 /// use polyloom_ir::Scalar;
-/// use polyloom_ir::text::{Constant, parse_constant};
+/// use polyloom_ir::text::{TypedConstant, parse_constant};
 ///
-/// assert_eq!(Constant(Some(Scalar::F32), 0x3fc00000).to_string(), "1.5");
+/// assert_eq!(TypedConstant(Some(Scalar::F32), 0x3fc00000).to_string(), "1.5");
 /// assert_eq!(parse_constant(Scalar::F32, "1.5"), Some(0x3fc00000));
 /// assert_eq!(parse_constant(Scalar::U8, "256"), None);
 /// ```
