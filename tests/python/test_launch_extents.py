@@ -1,5 +1,6 @@
 """A launch that would make a thread access an array outside its extents raises before anything runs."""
 
+import os
 import re
 import subprocess
 import sys
@@ -64,7 +65,9 @@ try:
 except loom.LaunchError:
     print("refused")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="tests/python", check=False)
+    folders = {"PYTHONPATH": os.pathsep.join(map(str, [Path(__file__).parent, Path(__file__).parents[1]]))}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **folders}, check=False)
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr
 
 
