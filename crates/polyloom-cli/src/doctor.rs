@@ -41,10 +41,14 @@ fn findings() -> Vec<DoctorFinding> {
     let optional = |what, ok, detail| DoctorFinding { what, ok, detail, is_needed: false };
     let found = environment();
     let processor = found.processor;
-    let named = if processor.name.is_empty() { String::new() } else { format!(", {}", processor.name) };
-    let machine = format!("{}-{}{named}, {} threads a launch", processor.architecture, found.system, found.n_threads);
-    let mut findings =
-        vec![needed("version", true, format!("polyloom {}", found.version)), needed("machine", true, machine)];
+    let machine = format!("{}-{}, {} threads a launch", processor.architecture, found.system, found.n_threads);
+    let name = if processor.name.is_empty() { "of unknown name" } else { &processor.name };
+    let vectors = format!("{name}, vectors of {} bits", 8 * processor.vector_bytes);
+    let mut findings = vec![
+        needed("version", true, format!("polyloom {}", found.version)),
+        needed("machine", true, machine),
+        optional("processor", true, vectors),
+    ];
     match found.problem {
         None => {
             let cranelift = found.cranelift;

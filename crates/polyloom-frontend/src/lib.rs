@@ -133,9 +133,7 @@ pub fn compile_kernel_for(
     let module = lower::lower(&compilation.program);
     let kernel = lower::func_id(id);
     let mut errors = polyloom_ir::check_convergence(&module);
-    errors.extend(polyloom_ir::check_readonly(&module));
-    errors.extend(polyloom_ir::check_constants(&module));
-    errors.extend(polyloom_ir::check_promises(&module));
+    errors.extend(polyloom_ir::check_rules(&module));
     diagnostics.append(&mut errors);
     if has_errors(&diagnostics) {
         return Err(CompileError { diagnostics, sources: compilation.sources });
@@ -231,9 +229,7 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &FrontendOptions) -> Result<C
     let mut diagnostics = compilation.take_diagnostics();
     let module = if has_errors(&diagnostics) { Module::new() } else { lower::lower(&compilation.program) };
     diagnostics.extend(polyloom_ir::check_convergence(&module));
-    diagnostics.extend(polyloom_ir::check_readonly(&module));
-    diagnostics.extend(polyloom_ir::check_constants(&module));
-    diagnostics.extend(polyloom_ir::check_promises(&module));
+    diagnostics.extend(polyloom_ir::check_rules(&module));
     let gradients = compilation.lowered_gradients();
     let sources = compilation.sources;
     match has_errors(&diagnostics) {

@@ -127,7 +127,7 @@ impl<'f> Builder<'f> {
     ///
     /// # Errors
     ///
-    /// As [`Builder::try_op_results`], and [`BuildError::ResultCount`].
+    /// Those of [`Builder::try_op_results`], and [`BuildError::ResultCount`].
     pub fn try_op(&mut self, op: Op, operands: &[Value]) -> Result<Value, BuildError> {
         match self.try_op_results(op, operands)?[..] {
             [result] => Ok(result),
@@ -139,7 +139,7 @@ impl<'f> Builder<'f> {
     ///
     /// # Panics
     ///
-    /// Where that gives an error.
+    /// If that gives an error.
     pub fn op_results(&mut self, op: Op, operands: &[Value]) -> Values {
         self.try_op_results(op, operands).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -148,7 +148,7 @@ impl<'f> Builder<'f> {
     ///
     /// # Panics
     ///
-    /// Where that gives an error.
+    /// If that gives an error.
     pub fn op(&mut self, op: Op, operands: &[Value]) -> Value {
         self.try_op(op, operands).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -260,7 +260,7 @@ impl<'f> Builder<'f> {
     ///
     /// # Errors
     ///
-    /// What the branches return, [`BuildError::WrongType`] of the condition, and [`BuildError::RegionResults`].
+    /// Errors of the branches, [`BuildError::WrongType`] of the condition, and [`BuildError::RegionResults`].
     pub fn if_else(
         &mut self,
         cond: Value,
@@ -280,7 +280,7 @@ impl<'f> Builder<'f> {
     ///
     /// # Errors
     ///
-    /// What the body returns, [`BuildError::WrongType`] of bounds that are not of one integer type, and
+    /// Errors of the body, [`BuildError::WrongType`] of bounds that are not of one integer type, and
     /// [`BuildError::RegionResults`].
     pub fn for_range(
         &mut self,
@@ -308,7 +308,7 @@ impl<'f> Builder<'f> {
     ///
     /// # Errors
     ///
-    /// What `cond` and `body` return, [`BuildError::WrongType`] of the condition, and [`BuildError::RegionResults`].
+    /// Errors of `cond` and `body`, [`BuildError::WrongType`] of the condition, and [`BuildError::RegionResults`].
     pub fn while_loop(
         &mut self,
         carried: &[Value],

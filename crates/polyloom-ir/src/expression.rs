@@ -159,11 +159,19 @@ impl ExprBuilder {
 
     /// Returns a float constant: `value` rounded to `scalar`.
     pub fn float(&self, scalar: Scalar, value: f64) -> Expr<'_> {
+        if !scalar.is_float() {
+            let found = scalar.to_string();
+            return self.fail(BuildError::WrongType { role: "the type of a fraction", expected: "a float", found });
+        }
         self.wrap(self.build(|b| b.const_float(scalar, value)))
     }
 
     /// Returns an integer constant, wrapped to the width of `scalar`.
     pub fn int(&self, scalar: Scalar, value: i64) -> Expr<'_> {
+        if scalar.is_float() {
+            let found = scalar.to_string();
+            return self.fail(BuildError::WrongType { role: "the type of an integer", expected: "one", found });
+        }
         self.wrap(self.build(|b| b.const_int(scalar, value)))
     }
 

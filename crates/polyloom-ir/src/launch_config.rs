@@ -1,4 +1,4 @@
-//! How the threads of a launch are grouped.
+//! The launch configuration.
 
 /// The launch configuration: how the threads of a launch are grouped into blocks, and blocks into a grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

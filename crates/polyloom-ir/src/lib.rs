@@ -48,6 +48,6 @@ pub use span::{FileId, SourceFile, SourceMap, Span};
 pub use text::{MAX_REGION_DEPTH, parse_module};
 pub use types::{AddressSpace, Composite, CompositeKind, MAX_AXES, MAX_COMPONENTS, MAX_DIMS, Scalar, Type, array_name};
 pub use verify::{
-    check_arch, check_archs, check_constants, check_convergence, check_promises, check_readonly, check_version,
-    least_version, verify_function, verify_module,
+    check_arch, check_archs, check_constants, check_convergence, check_promises, check_readonly, check_rules,
+    check_version, least_version, verify_function, verify_module,
 };

@@ -8,7 +8,7 @@ use polyloom_ir::{Arch, Function};
 use polyloom_runtime::KernelParams;
 use std::sync::Arc;
 
-/// What was compiled for a kind of device, by rank of the launch and what tells devices of the kind apart.
+/// Code that was compiled for a kind of device, by rank of the launch and what tells devices of the kind apart.
 pub(crate) struct DeviceCode<D, C> {
     memo: Memo<(u8, D), C>,
 }

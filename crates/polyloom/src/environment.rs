@@ -1,5 +1,5 @@
-//! What this build and this machine have: what `polyloom doctor` says, and what a measurement has to be kept with, since it
-//! holds for no other machine or version.
+//! The build and the machine: what `polyloom doctor` says, and what a measurement has to be kept with, since it holds for
+//! no other machine or version.
 
 use crate::gpu::{NvrtcCompiler, find_assembler};
 use crate::session::Session;

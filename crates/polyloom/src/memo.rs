@@ -1,4 +1,4 @@
-//! What is made once for each key, while a kernel lives: code for a device, backward kernels.
+//! Values that are made once for each key while a kernel lives: code for a device, backward kernels.
 
 use polyloom_runtime::PerProcess;
 use std::sync::{Arc, Mutex, PoisonError};

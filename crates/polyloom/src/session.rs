@@ -9,8 +9,7 @@ use polyloom_frontend::{
     compile_kernel_for, no_such_kernel, result_types,
 };
 use polyloom_ir::{
-    Code, Diagnostic, FuncId, Function, FunctionKind, Module, Severity, SourceMap, Span, check_constants,
-    check_promises, check_readonly, verify_module,
+    Code, Diagnostic, FuncId, Function, FunctionKind, Module, Severity, SourceMap, Span, check_rules, verify_module,
 };
 use polyloom_runtime::{CpuDevice, DeviceError, without_fork};
 use smallvec::SmallVec;
@@ -79,7 +78,7 @@ fn invalidities(module: &Module) -> Vec<Diagnostic> {
     if let Err(diagnostics) = verify_module(module) {
         return diagnostics;
     }
-    [check_readonly, check_constants, check_promises].iter().flat_map(|check| check(module)).collect()
+    check_rules(module)
 }
 
 impl Session {

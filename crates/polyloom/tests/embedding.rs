@@ -50,7 +50,9 @@ type WrongBody = fn(&ExprBuilder, [polyloom::Expr<'_>; 2]);
 fn what_cannot_be_built_is_an_error() {
     let built =
         |write: WrongBody| ExprBuilder::kernel("k", [("a", Type::F32), ("x", ARRAY)], write).unwrap_err().to_string();
-    let cases: [(WrongBody, &str); 7] = [
+    let cases: [(WrongBody, &str); 9] = [
+        (|b, _| _ = b.int(Scalar::F32, 1), "the type of an integer is one, not f32"),
+        (|b, _| _ = b.float(Scalar::I32, 0.5), "the type of a fraction is a float, not i32"),
         (|_, [a, x]| _ = a + x, "no overload of `add` takes (f32, array<f32, 1>)"),
         (|_, [a, x]| x.store(&[a], a), "no overload of `array_store` takes (array<f32, 1>, f32, f32)"),
         (|_, [_, x]| _ = x * 2.0, "an operand is a scalar, not array<f32, 1>"),

@@ -112,6 +112,12 @@ pub fn verify_module(module: &Module) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
+/// Checks what a valid module may still get wrong: stores to read-only arrays, constants out of range, and promises of
+/// decorators that its code breaks. Some of what it finds are warnings.
+pub fn check_rules(module: &Module) -> Vec<Diagnostic> {
+    [check_readonly, check_constants, check_promises].iter().flat_map(|check| check(module)).collect()
+}
+
 /// Checks one function. Without its module, what it calls is not looked at; recursion never is.
 ///
 /// # Errors

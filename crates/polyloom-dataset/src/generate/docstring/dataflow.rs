@@ -218,7 +218,7 @@ impl<'a> LineWalk<'_, 'a> {
                             break;
                         }
                     }
-                    // Where the name is left is of no matter behind it.
+                    // The place where the name is left does not matter behind it.
                     self.left = left;
                     at = end;
                 }
