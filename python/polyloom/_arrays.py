@@ -10,7 +10,6 @@ behind it that the host could read. Views are made of it as on the host; element
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -25,7 +24,6 @@ from polyloom._errors import CompileError
 from polyloom._host_methods import HostMethods, check_unmasked, operands_text
 from polyloom._memory import clear, hand_out, layout, own
 from polyloom._scalars import (
-    BFLOAT16_IS_BITS,
     DType,
     DTypeLike,
     TypedConstant,
@@ -356,7 +354,9 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         check_unmasked(source, "array()")
         is_foreign = not isinstance(source, array) and not hasattr(source, "__array_interface__")
         if is_foreign and hasattr(source, "__dlpack__"):
-            source = np.from_dlpack(source)
+            if dtype is None and is_bfloat16(source):
+                dtype = bfloat16
+            source = shared(source)
         if dtype is None and isinstance(source, array):
             dtype = source.dtype
         if dtype is None and not hasattr(source, "dtype"):
@@ -666,13 +666,12 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
 
     def __dlpack__(self, **options: Any) -> Any:
         self._check_dlpack()
-        if _scalar_name(self.dtype) == "bfloat16":
-            raise BufferError(
-                "an array of bfloat16 is not passed on through DLPack, for which NumPy has no such type: pass "
-                "array.view(polyloom.uint16), or use polyloom.to_torch"
-            )
         self._hand_out()
-        return self._storage.__dlpack__(**options)
+        if _scalar_name(self.dtype) != "bfloat16":
+            return self._storage.__dlpack__(**options)
+        capsule = self._storage.view(np.uint16).__dlpack__(**options)
+        _native.dlpack_bits_as_bfloat16(capsule)
+        return capsule
 
     def __dlpack_device__(self) -> Any:
         self._check_dlpack()
@@ -857,14 +856,34 @@ def uninitialised(shape: Shape, dtype: ElementType, device: Device) -> array:
 LEGACY_STREAM = 1
 
 
+class _Bits:
+    """An array of bfloat16 as NumPy takes it through DLPack: as bits."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self._source.__dlpack__(**options)
+        _native.dlpack_bfloat16_as_bits(capsule)
+        return capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self._source.__dlpack_device__()
+
+
+def is_bfloat16(source: Any) -> bool:
+    """True of another package's array with elements of bfloat16."""
+    return str(getattr(source, "dtype", "")).rpartition(".")[2] == "bfloat16"
+
+
 def shared(source: Any) -> np.ndarray[Any, Any]:
-    """NumPy's array over the memory of another package's array on the CPU.
+    """NumPy's array over the memory of another package's array on the CPU. That of bfloat16 has the type of
+    `polyloom.bfloat16.numpy`.
 
     Raises
     ------
-    ValueError, TypeError
-        For a tensor of PyTorch whose memory holds the negatives of its numbers, and for one of bfloat16 that NumPy has
-        no type for.
+    ValueError
+        For a tensor of PyTorch whose memory holds the negatives of its numbers.
     """
     is_neg = getattr(source, "is_neg", None)
     if is_neg is not None and is_neg():
@@ -872,13 +891,9 @@ def shared(source: Any) -> np.ndarray[Any, Any]:
             "the memory of a tensor with PyTorch's negative bit holds the negatives of its numbers: pass "
             "tensor.resolve_neg()"
         )
-    if str(getattr(source, "dtype", "")) != "torch.bfloat16":
+    if not is_bfloat16(source):
         return np.from_dlpack(source)
-    # DLPack has this type, and NumPy does not.
-    if BFLOAT16_IS_BITS:
-        raise TypeError("tensors of bfloat16 need the package ml_dtypes")
-    bits = source.detach().view(importlib.import_module("torch").int16)
-    return np.asarray(bits.numpy()).view(bfloat16.numpy)
+    return np.from_dlpack(_Bits(source)).view(bfloat16.numpy)
 
 
 def from_cuda_interface(source: Any) -> array:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from polyloom._arrays import ElementTypeLike, array, from_cuda_interface, shared
+from polyloom import _native
+from polyloom._arrays import ElementTypeLike, array, from_cuda_interface, is_bfloat16, shared
 from polyloom._composites import CompositeClass
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._scalars import DType, DTypeLike, bfloat16, dtype_of
@@ -165,13 +166,17 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
         made = from_cuda_interface(source)
         return made if dtype is None else made._elements_as(dtype)
     if type(source).__name__ == "PyCapsule":
-        storage = np.asarray(_Writable(np.from_dlpack(_Capsule(source))))
+        capsule = _Capsule(source)
+        is_bits = _native.dlpack_bfloat16_as_bits(source)
+        storage = np.asarray(_Writable(np.from_dlpack(capsule)))
+        if is_bits:
+            storage, dtype = storage.view(bfloat16.numpy), bfloat16 if dtype is None else dtype
     else:
-        # NumPy does not pass bfloat16 on through DLPack.
-        is_own = isinstance(source, array) and source.device.is_cpu
-        if is_own and isinstance(source, array):
+        if isinstance(source, array) and source.device.is_cpu:
             made = array(source, copy=False)
             return made if dtype is None else made._elements_as(dtype)  # type: ignore[no-any-return]
+        if dtype is None and is_bfloat16(source):
+            dtype = bfloat16
         storage = source if isinstance(source, np.ndarray) else shared(source)
     return array(storage, dtype=dtype, copy=False, device="cpu")  # type: ignore[no-any-return]
 

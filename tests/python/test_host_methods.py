@@ -274,8 +274,33 @@ def test_bits_of_bfloat16_are_bits():
     bits = np.array([0x3F80, 0x4000], np.uint16)
     assert loom.array(bits, dtype=loom.bfloat16).list() == [1.0, 2.0]
     assert loom.from_dlpack(loom.array([1, 2], dtype=loom.bfloat16)).list() == [1.0, 2.0]
-    with pytest.raises(BufferError, match="array of bfloat16 is not passed on through DLPack"):
-        loom.to_dlpack(loom.array([1, 2], dtype=loom.bfloat16))
+
+
+def test_bfloat16_goes_through_dlpack():
+    torch = pytest.importorskip("torch")
+    a = loom.array([1.0, 2.5], dtype=loom.bfloat16)
+    tensor = torch.from_dlpack(a)
+    assert tensor.dtype is torch.bfloat16 and tensor.tolist() == [1.0, 2.5]
+    tensor[0] = 3.0
+    assert a.list() == [3.0, 2.5]
+    for given in (tensor, torch.utils.dlpack.to_dlpack(tensor), loom.to_dlpack(a)):
+        back = loom.from_dlpack(given)
+        assert back.dtype is loom.bfloat16 and back.list() == [3.0, 2.5]
+    assert loom.array(tensor[::2]).dtype is loom.bfloat16
+    back[1] = 4.0
+    assert tensor.tolist() == [3.0, 4.0]
+    capsule = loom.to_dlpack(a)
+    loom.from_dlpack(capsule)
+    with pytest.raises(ValueError, match="has been used"):
+        loom.from_dlpack(capsule)
+
+
+def test_bfloat16_comes_from_jax():
+    jax = pytest.importorskip("jax")
+    given = jax.numpy.asarray([1.0, 2.5], jax.numpy.bfloat16)
+    made = loom.from_jax(given)
+    assert made.dtype is loom.bfloat16 and made.list() == [1.0, 2.5]
+    assert loom.to_jax(loom.array([1.0, 2.5], dtype=loom.bfloat16)).dtype == jax.numpy.bfloat16
 
 
 def test_results_of_map_have_gradients_where_inputs_do():

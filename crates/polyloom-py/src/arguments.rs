@@ -5,6 +5,7 @@
 
 use crate::array::ArrayBase;
 use crate::composite::{CompositeBase, CompositeType};
+use crate::dlpack;
 use crate::environment::capture;
 use crate::numpy_array::{ArrayType, check_array, extents, has_type, memory, numpy_text};
 use crate::structure;
@@ -653,16 +654,6 @@ fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
 /// holds. Such memory may be written, as all other consumers do, unless the producer gives NumPy a read-only array when
 /// it is asked for one: JAX's arrays never change.
 fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
-    /// `DLManagedTensorVersioned` of DLPack 1.0 as far as its flags.
-    #[repr(C)]
-    struct DlpackVersioned {
-        major: u32,
-        minor: u32,
-        manager_context: *mut std::ffi::c_void,
-        deleter: *const std::ffi::c_void,
-        flags: u64,
-    }
-    const READ_ONLY: u64 = 1;
     let py = arg.py();
     if arg.cast::<ArrayBase>().is_ok() || arg.hasattr("__array_interface__")? || !arg.hasattr("__dlpack__")? {
         return Ok(false);
@@ -674,19 +665,12 @@ fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
         other => other?,
     };
     let capsule = capsule.cast_into::<PyCapsule>()?;
-    // Whoever gives one capsule again and again gives one that NumPy has used up by now.
-    if [c"dltensor", c"used_dltensor"].into_iter().any(|name| capsule.is_valid_checked(Some(name))) {
+    if dlpack::is_unversioned(&capsule) {
         return Ok(!arg.hasattr("__array__")? || !is_immutable(arg)?);
     }
-    if !capsule.is_valid_checked(Some(c"dltensor_versioned")) {
-        return Err(PyValueError::new_err(
-            "gives no new DLPack capsule when it is asked for one: pass np.from_dlpack(x)",
-        ));
-    }
-    let tensor = capsule.pointer_checked(Some(c"dltensor_versioned"))?.cast::<DlpackVersioned>();
-    // SAFETY: a capsule of this name holds such a tensor, and nobody has consumed it.
-    let tensor = unsafe { tensor.as_ref() };
-    Ok(tensor.major == 1 && tensor.flags & READ_ONLY == 0)
+    dlpack::grants_writing(&capsule)?.ok_or_else(|| {
+        PyValueError::new_err("gives no new DLPack capsule when it is asked for one: pass np.from_dlpack(x)")
+    })
 }
 
 /// Tells whether the array that an object makes of itself for NumPy is read-only. One that makes none, as a tensor that

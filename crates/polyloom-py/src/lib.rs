@@ -11,6 +11,7 @@ mod captures;
 mod composite;
 mod config;
 mod device;
+mod dlpack;
 mod environment;
 mod errors;
 mod generic;
@@ -116,6 +117,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::checksum, module)?)?;
     module.add_function(wrap_pyfunction!(device::clear_memory, module)?)?;
     module.add_function(wrap_pyfunction!(device::span, module)?)?;
+    module.add_function(wrap_pyfunction!(dlpack::dlpack_bfloat16_as_bits, module)?)?;
+    module.add_function(wrap_pyfunction!(dlpack::dlpack_bits_as_bfloat16, module)?)?;
     module.add_function(wrap_pyfunction!(sim::configure_simulator, module)?)?;
     module.add_function(wrap_pyfunction!(sim::last_simulator_report, module)?)?;
     module.add_function(wrap_pyfunction!(sim::launch_bytes, module)?)?;

@@ -1,0 +1,91 @@
+//! What DLPack capsules say of their memory: leave to write, and elements of `bfloat16`.
+//!
+//! DLPack has the type `bfloat16` and NumPy has not, so that such memory goes through NumPy as `uint16` with the
+//! capsule's type code exchanged. The structs are those of DLPack 1.0 (`dlpack.h`), as far as they are read here.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+
+const VERSIONED: &CStr = c"dltensor_versioned";
+const UNVERSIONED: &CStr = c"dltensor";
+
+/// `DLTensor` as far as its type.
+#[repr(C)]
+struct DlTensor {
+    data: *mut c_void,
+    device_type: i32,
+    device_id: i32,
+    ndim: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+/// `DLManagedTensorVersioned`.
+#[repr(C)]
+struct DlManagedTensor {
+    major: u32,
+    minor: u32,
+    manager_context: *mut c_void,
+    deleter: *const c_void,
+    flags: u64,
+    tensor: DlTensor,
+}
+
+const READ_ONLY: u64 = 1;
+const UNSIGNED_INTEGER: u8 = 1;
+const BFLOAT: u8 = 4;
+
+/// Returns true if the capsule is of a DLPack older than 1.0, which has no way to say that memory is read-only.
+pub(crate) fn is_unversioned(capsule: &Bound<'_, PyCapsule>) -> bool {
+    // Used ones count as well, because whoever gives one capsule again and again gives one that NumPy has
+    // used up by now.
+    [UNVERSIONED, c"used_dltensor"].into_iter().any(|name| capsule.is_valid_checked(Some(name)))
+}
+
+/// Returns true if the capsule's memory may be written; `None` if somebody has consumed the capsule.
+pub(crate) fn grants_writing(capsule: &Bound<'_, PyCapsule>) -> PyResult<Option<bool>> {
+    if !capsule.is_valid_checked(Some(VERSIONED)) {
+        return Ok(None);
+    }
+    let managed = capsule.pointer_checked(Some(VERSIONED))?.cast::<DlManagedTensor>();
+    // SAFETY: a capsule of this name holds such a tensor, and nobody has consumed it.
+    let managed = unsafe { managed.as_ref() };
+    Ok(Some(managed.major == 1 && managed.flags & READ_ONLY == 0))
+}
+
+/// Replaces the type of a capsule's elements, both of 16 bits; gives whether they were of the type to be replaced.
+fn retype(capsule: &Bound<'_, PyAny>, from: u8, to: u8) -> PyResult<bool> {
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let tensor: NonNull<DlTensor> = if capsule.is_valid_checked(Some(VERSIONED)) {
+        let managed = capsule.pointer_checked(Some(VERSIONED))?.cast::<DlManagedTensor>();
+        // SAFETY: a capsule of this name holds such a tensor, of which this is a field.
+        unsafe { NonNull::new_unchecked(&raw mut (*managed.as_ptr()).tensor) }
+    } else if capsule.is_valid_checked(Some(UNVERSIONED)) {
+        capsule.pointer_checked(Some(UNVERSIONED))?.cast::<DlTensor>()
+    } else {
+        return Err(PyValueError::new_err("this DLPack capsule has been used: each stands for one array, once"));
+    };
+    // SAFETY: as above; the GIL is held, and the one who consumes the capsule comes after.
+    let tensor = unsafe { &mut *tensor.as_ptr() };
+    let is_from = tensor.code == from && tensor.bits == 16 && tensor.lanes == 1;
+    if is_from {
+        tensor.code = to;
+    }
+    Ok(is_from)
+}
+
+/// Makes a capsule of `bfloat16` one of `uint16`, for NumPy; gives whether it was one.
+#[pyfunction]
+pub(crate) fn dlpack_bfloat16_as_bits(capsule: &Bound<'_, PyAny>) -> PyResult<bool> {
+    retype(capsule, BFLOAT, UNSIGNED_INTEGER)
+}
+
+/// Makes a capsule of `uint16`, which NumPy has given, one of `bfloat16`.
+#[pyfunction]
+pub(crate) fn dlpack_bits_as_bfloat16(capsule: &Bound<'_, PyAny>) -> PyResult<bool> {
+    retype(capsule, UNSIGNED_INTEGER, BFLOAT)
+}
