@@ -79,7 +79,7 @@ from polyloom._kernel import func, kernel
 from polyloom._kernel import specialise as overload
 from polyloom._loggers import *  # noqa: F403
 from polyloom._map import map
-from polyloom._native import Function, __version__, launch
+from polyloom._native import Function, Plan, __version__, launch
 from polyloom._ranks import *  # noqa: F403
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
@@ -125,6 +125,7 @@ __all__ = [
     "Kernel",
     "Launch",
     "LaunchError",
+    "Plan",
     "SanitizerError",
     "WarpCodegenAttributeError",
     "WarpCodegenError",

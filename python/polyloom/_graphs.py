@@ -20,10 +20,22 @@ class Graph:
     """What was captured between `capture_begin` and `capture_end`; `capture_launch` runs it."""
 
     def __init__(self) -> None:
-        self._steps: list[Callable[[], Any]] = []
+        self._steps: list[_native.Launch | Callable[[], Any]] = []
+        self._made: _native.Plan | None = None
 
     def __len__(self) -> int:
         return len(self._steps)
+
+    @property
+    def _plan(self) -> _native.Plan:
+        """What runs: neighbouring launches are one kernel where that changes nothing."""
+        if self._made is None or len(self._made) != len(self._steps):
+            self._made = _native.Plan(self._steps)
+        return self._made
+
+    def explain(self) -> list[str]:
+        """Which operations run as one kernel and which do not, and why: a line for each kernel or function."""
+        return self._plan.explain()
 
     def __repr__(self) -> str:
         return f"<graph of {len(self)} operations>"
@@ -42,7 +54,7 @@ def is_capturing() -> bool:
     return _thread.graph is not None
 
 
-def captured(step: Callable[[], Any]) -> None:
+def captured(step: _native.Launch | Callable[[], Any]) -> None:
     """Adds a step to the graph that this thread captures: called in place of running it."""
     assert _thread.graph is not None
     _thread.graph._steps.append(step)
@@ -119,8 +131,7 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
     if is_capturing():
         captured(lambda: capture_launch(graph))
         return
-    for step in graph._steps:
-        step()
+    graph._plan.launch()
 
 
 class ScopedCapture:

@@ -5,11 +5,11 @@ use crate::kernel_file::KernelFile;
 use crate::value::{ArrayValue, LaunchArgument, extents};
 use crate::{CommandFailure, Outcome, named, print, print_json, run_ptx, session, simulate};
 use polyloom::{
-    ArgBlock, Defaults, Device, Kernel, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report,
+    ArgBlock, Defaults, Device, Kernel, LaunchError, LaunchOptions, LaunchStats, MAX_DIMS, Type, describe_fault,
+    describe_report,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Instant;
 
 #[derive(clap::Args)]
 pub(crate) struct RunArguments {
@@ -119,28 +119,20 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     for value in &mut values {
         value.push(params, &mut block).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     }
-    let started = Instant::now();
     let grid = (device != Device::Cpu || kernel.needs_blocks()).then_some(grid);
-    let options = LaunchOptions { grid, ..LaunchOptions::default() };
+    let sim = arguments.simulate.options();
+    let options = LaunchOptions { grid, timed: true, sim, ..LaunchOptions::default() };
     // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. The
     // kernel is checked, or says that its indices are within them.
-    let done = unsafe {
-        match device {
-            Device::Simulator => {
-                let (arch, sim) = (arguments.simulate.arch(), arguments.simulate.options());
-                kernel.launch_on_simulator(arch, dim, &block, &options, &sim).map(Some)
-            }
-            Device::Cuda(number) => kernel.launch_on_cuda(number, dim, &block, &options).map(|()| None),
-            Device::Cpu => kernel.launch(dim, &block, &options).map(|()| None),
-        }
-    };
-    let elapsed = started.elapsed();
-    let report = done.map_err(|error| match &error {
+    let done = unsafe { kernel.launch_on(device, dim, &block, &options) };
+    let LaunchStats { elapsed, report, .. } = done.map_err(|error| match &error {
         LaunchError::Trap(trap) => CommandFailure::Failed(kernel.explain(trap).message),
         LaunchError::Outside(outside) => CommandFailure::Failed(kernel.explain_outside(outside).message),
         LaunchError::Simulator(fault) => CommandFailure::Failed(describe_fault(fault)),
         _ => CommandFailure::Failed(error.to_string()),
     })?;
+
+    let seconds = elapsed.unwrap_or_default().as_secs_f64();
 
     let arrays: Vec<(usize, &str, &ArrayValue)> = params
         .names()
@@ -153,16 +145,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     let written = arrays.iter().filter(|(index, _, _)| kernel.writes(*index)).map(|&(_, name, array)| (name, array));
     if arguments.json {
         if let Some(report) = report.filter(|_| arguments.simulate.counters) {
-            eprint!("{}", describe_report(&report, elapsed.as_secs_f64()));
+            eprint!("{}", describe_report(&report, seconds));
         }
         return print_arrays(written);
     }
     let mut text = describe_arrays(written);
     // The others of an empty grid may be of any size.
     let n_threads: u64 = if dim.contains(&0) { 0 } else { dim.iter().product() };
-    text += &format!("{n_threads} threads in {:.3} ms\n", elapsed.as_secs_f64() * 1e3);
+    text += &format!("{n_threads} threads in {:.3} ms\n", seconds * 1e3);
     if let Some(report) = report {
-        text += &describe_report(&report, elapsed.as_secs_f64());
+        text += &describe_report(&report, seconds);
     }
     print(text.as_bytes())
 }

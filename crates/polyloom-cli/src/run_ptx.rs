@@ -80,12 +80,12 @@ pub(crate) fn run(request: &PtxRequest<'_>) -> Outcome {
         return Err(CommandFailure::Usage(format!("--out {name}: `{name}` is no array")));
     }
 
-    let options = request.simulate.options();
+    let options = LaunchOptions { sim: request.simulate.options(), ..LaunchOptions::default() };
     let arch = request.simulate.arch().number().into();
     let started = Instant::now();
     let names: Vec<(u64, Arc<str>)> =
         arrays.iter().map(|(name, address, _)| (*address, name.as_str().into())).collect();
-    let report = run_on_simulator(&kernel, arch, &params, &names, &grid, &LaunchOptions::default(), &options);
+    let report = run_on_simulator(&kernel, arch, &params, &names, &grid, &options);
     let report = report.map_err(|fault| failed(describe_fault(&fault)))?;
     let seconds = started.elapsed().as_secs_f64();
     for (_, address, array) in &mut arrays {

@@ -76,6 +76,7 @@ impl SimulateArguments {
 
     pub(crate) fn options(&self) -> SimOptions {
         let sanitize = self.sanitize.unwrap_or_default();
-        SimOptions { sanitize, counters: self.counters, n_threads: num_threads(), cooperative: self.cooperative }
+        let (counters, cooperative) = (self.counters, self.cooperative);
+        SimOptions { sanitize, counters, arch: self.arch, n_threads: num_threads(), cooperative }
     }
 }

@@ -139,7 +139,7 @@ impl KernelTexts {
         RowOrigin { seed, index, source, origin }: RowOrigin<'_>,
     ) -> Result<Row, Box<RejectedProof>> {
         let backward = backward(kernel)?;
-        let of_backward = backward.as_deref().map(|backward| &backward.kernel);
+        let of_backward = backward.as_deref().map(|backward| &*backward.kernel);
         let text = |column, kernel: Option<&Kernel>, target| -> Result<Option<String>, Box<RejectedProof>> {
             let kernel = kernel.filter(|_| self.wants(column));
             kernel.map(|kernel| kernel.text(target, false).map_err(failed)).transpose()

@@ -13,6 +13,7 @@
 pub mod analysis;
 pub mod autodiff;
 mod edit;
+pub mod fusion;
 pub mod pass;
 pub mod pipeline;
 pub mod text;

@@ -469,7 +469,7 @@ fn shares_memory(py: Python<'_>, a: &WrittenArray, b: &WrittenArray) -> PyResult
     }
 }
 
-fn scalar_argument(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyResult<u64> {
+pub(crate) fn scalar_argument(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyResult<u64> {
     if scalar.is_float() {
         let value = match arg.cast::<PyFloat>() {
             Ok(float) => float.value(),

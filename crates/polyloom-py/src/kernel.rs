@@ -89,14 +89,13 @@ type ParameterFacts = (u8, &'static str, Vec<u16>, bool);
 
 /// A kernel, or what it is with checks where the process asks for these.
 #[inline]
-fn with_checks(kernel: &polyloom::Kernel) -> &polyloom::Kernel {
-    if config::is_checking() { kernel.checked().map_or(kernel, |checked| checked) } else { kernel }
+fn with_checks(kernel: &Arc<polyloom::Kernel>) -> &Arc<polyloom::Kernel> {
+    if config::is_checking() { kernel.checked().unwrap_or(kernel) } else { kernel }
 }
 
 /// Describes what a kernel launches.
-#[allow(clippy::large_enum_variant, reason = "nearly all are of the largest, which launches reach in one step")]
 enum LaunchedCode {
-    One(polyloom::Kernel),
+    One(Arc<polyloom::Kernel>),
     Backward(Arc<polyloom::BackwardKernel>),
     Sizes(Arc<polyloom::BackwardKernel>),
     /// One of the launches that do what the backward kernel does.
@@ -116,14 +115,14 @@ struct Deferred {
     name: Arc<str>,
     /// As they were when the kernel was defined.
     defaults: Defaults,
-    compiled: OnceLock<polyloom::Kernel>,
+    compiled: OnceLock<Arc<polyloom::Kernel>>,
 }
 
 impl Deferred {
     /// # Errors
     ///
     /// What is wrong with the kernel, each time that it is asked for.
-    fn kernel(&self) -> PyResult<&polyloom::Kernel> {
+    fn kernel(&self) -> PyResult<&Arc<polyloom::Kernel>> {
         if let Some(kernel) = self.compiled.get() {
             return Ok(kernel);
         }
@@ -133,7 +132,7 @@ impl Deferred {
             compiled.map_err(|error| Python::attach(|py| compile_error(py, &error)))
         })?;
         // Another thread may have been faster.
-        Ok(self.compiled.get_or_init(|| kernel))
+        Ok(self.compiled.get_or_init(|| Arc::new(kernel)))
     }
 }
 
@@ -165,9 +164,9 @@ impl Kernel {
                 let (name, handle) = (handle.name(), handle.clone());
                 LaunchedCode::Deferred(Box::new(Deferred { handle, name, defaults, compiled: OnceLock::new() }))
             }
-            None => LaunchedCode::One(guarded(|| {
+            None => LaunchedCode::One(Arc::new(guarded(|| {
                 session.compile(&handle, defaults).map_err(|error| compile_error(py, &error))
-            })?),
+            })?)),
         };
         let doc = function.getattr("__doc__")?.extract()?;
         let text = Some((handle.unit.clone(), handle.function));
@@ -251,7 +250,7 @@ impl Kernel {
         match &self.code {
             LaunchedCode::Generic(generic) => generic.signature(),
             LaunchedCode::Deferred(deferred) if deferred.compiled.get().is_none() => format!("{}(…)", deferred.name),
-            _ => self.one().map(polyloom::Kernel::signature).unwrap_or_default(),
+            _ => self.one().map(|kernel| kernel.signature()).unwrap_or_default(),
         }
     }
 
@@ -551,7 +550,7 @@ impl Kernel {
 impl Kernel {
     /// A specialisation of a generic kernel.
     pub(crate) fn specialised(kernel: polyloom::Kernel) -> Kernel {
-        Kernel { code: LaunchedCode::One(kernel), doc: None, text: None, scope: None }
+        Kernel { code: LaunchedCode::One(Arc::new(kernel)), doc: None, text: None, scope: None }
     }
 
     /// The kernel, unless it is generic.
@@ -560,7 +559,7 @@ impl Kernel {
     ///
     /// If it is: it has no code of its own.
     #[inline]
-    pub(crate) fn one(&self) -> PyResult<&polyloom::Kernel> {
+    pub(crate) fn one(&self) -> PyResult<&Arc<polyloom::Kernel>> {
         match &self.code {
             LaunchedCode::One(kernel) => Ok(with_checks(kernel)),
             LaunchedCode::Backward(backward) => Ok(&backward.kernel),

@@ -1,28 +1,27 @@
 //! Launching from Python.
 //!
 //! A warm launch of a small kernel is a few hundred nanoseconds, so this path allocates nothing and touches no Python
-//! object beyond the arguments' own fields and, where a list holds them, their reference counts. A recorded launch does
-//! not even look at them: it keeps the filled argument block.
+//! object beyond the arguments' own fields and, where a list holds them, their reference counts.
 
-use crate::arguments::{self, Writes, WrittenArray};
+use crate::arguments::{Writes, WrittenArray};
 use crate::boundary::guarded;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
+use crate::launch_memo::TakenMemo;
+use crate::recorded_launch::RecordedLaunch;
 use crate::structure::by_value;
 use crate::{device, print, sim};
-use polyloom::{ArgBlock, Device, LaunchConfig, LaunchOptions, MAX_DIMS};
-use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
+use polyloom::{ArgBlock, Device, LaunchConfig, LaunchError, LaunchOptions, LaunchStats, MAX_DIMS};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyInt, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 type Shape = SmallVec<[u64; MAX_DIMS]>;
-type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
+pub(crate) type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 
 /// Runs a kernel once per thread of a grid.
 ///
@@ -189,13 +188,14 @@ pub(crate) fn launch<'py>(
         }
     };
     if record_cmd {
-        return Launch::kept(kernel, &args, dimensions, over_dim, is_recorded).map(|kept| Some(kept.into_any()));
+        return RecordedLaunch::kept(kernel, &args, dimensions, over_dim, is_recorded)
+            .map(|kept| Some(kept.into_any()));
     }
     if IS_CAPTURING.get() {
         let values: Vec<Py<PyAny>> = args.iter().map(|arg| by_value(arg)).collect::<PyResult<_>>()?;
         let values: Arguments<'_, '_> = values.iter().map(|value| value.bind_borrowed(py)).collect();
-        let kept = Launch::kept(kernel, &values, dimensions, over_dim, is_recorded)?;
-        py.import("polyloom._graphs")?.call_method1("captured", (kept.getattr(py, "launch")?,))?;
+        let kept = RecordedLaunch::kept(kernel, &values, dimensions, over_dim, is_recorded)?;
+        py.import("polyloom._graphs")?.call_method1("captured", (kept,))?;
         return Ok(None);
     }
     let done = match watched {
@@ -234,7 +234,7 @@ fn launch_adjoint<'py>(
 
 /// Describes what tapes want to know of a launch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum TapeRecording {
+pub(crate) enum TapeRecording {
     Nothing = 0,
     /// Where it writes: that may be what a tape goes by.
     Writes,
@@ -285,7 +285,7 @@ pub(crate) fn set_capturing(is_capturing: bool) {
 
 impl TapeRecording {
     #[inline]
-    fn now(is_recorded: bool) -> TapeRecording {
+    pub(crate) fn now(is_recorded: bool) -> TapeRecording {
         match WATCHED_HERE.get() {
             Some(TapeRecording::Launches) if !is_recorded => TapeRecording::Writes,
             Some(here) => here,
@@ -300,7 +300,7 @@ fn not_over_dim() -> PyErr {
 }
 
 /// Runs a launch that tapes record: they are told before, when they keep what it overwrites, and afterwards.
-fn recorded<'a, 'py: 'a>(
+pub(crate) fn recorded<'a, 'py: 'a>(
     kernel: &Bound<'py, Kernel>,
     over_dim: bool,
     dimensions: &LaunchDimensions,
@@ -335,13 +335,13 @@ fn tell_of_writes(kernel: &polyloom::Kernel, device: Device, written: &[WrittenA
 
 /// Describes what a launch runs over.
 #[derive(Clone)]
-struct LaunchDimensions {
-    shape: Shape,
+pub(crate) struct LaunchDimensions {
+    pub(crate) shape: Shape,
     /// Of a kernel that is launched in blocks.
-    grid: Option<LaunchConfig>,
-    device: Device,
+    pub(crate) grid: Option<LaunchConfig>,
+    pub(crate) device: Device,
     /// True if indices are not compared with extents before it.
-    unchecked: bool,
+    pub(crate) unchecked: bool,
 }
 
 /// The device that a launch names.
@@ -402,7 +402,7 @@ impl LaunchDimensions {
     }
 
     /// Replaces the number of threads; blocks keep their size.
-    fn set_shape(&mut self, shape: Shape) {
+    pub(crate) fn set_shape(&mut self, shape: Shape) {
         let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
         self.grid = self.grid.map(|grid| LaunchConfig::of_threads(n_threads, grid.block, grid.shared_bytes));
         self.shape = shape;
@@ -427,76 +427,98 @@ pub(crate) fn three(what: &str, extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]
     Ok(all)
 }
 
-thread_local! {
-    /// A block to use again.
-    static BLOCK: Cell<Option<Box<ArgBlock>>> = const { Cell::new(None) };
-}
-
-/// Packs the arguments and runs the kernel without the GIL. The caller holds references to the arguments.
-fn run<'py>(
+/// Packs the arguments and runs the kernel. The caller holds references to the arguments.
+pub(crate) fn run<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
     dimensions: &LaunchDimensions,
     args: &[Borrowed<'_, 'py, PyAny>],
     watched: TapeRecording,
 ) -> PyResult<()> {
-    // A kernel's print may come back to Python and launch again on this thread, because each launch takes a block of
-    // its own.
-    let mut block = BLOCK.take().unwrap_or_default();
-    block.clear();
-    let (mut held, mut written) = (SmallVec::new(), Writes::new());
-    let filled = arguments::fill(py, kernel, dimensions.device, args, &mut block, &mut held, &mut written);
-    let done = filled.and_then(|()| {
-        let done = guarded(|| run_block(py, kernel, dimensions, &block));
-        if watched == TapeRecording::Writes {
-            tell_of_writes(kernel, dimensions.device, &written, py)?;
-        }
-        done
-    });
-    BLOCK.set(Some(block));
+    // A kernel's print may come back to Python and launch again on this thread, which then finds no memo.
+    let mut memo = TakenMemo::take(kernel);
+    let done = run_with(py, kernel, dimensions, args, watched, &mut memo);
+    memo.put_back();
     done
 }
 
-fn run_block(
+#[inline]
+fn run_with<'py>(
+    py: Python<'py>,
+    kernel: &polyloom::Kernel,
+    dimensions: &LaunchDimensions,
+    args: &[Borrowed<'_, 'py, PyAny>],
+    watched: TapeRecording,
+    memo: &mut TakenMemo,
+) -> PyResult<()> {
+    if watched == TapeRecording::Nothing && dimensions.device == Device::Cpu && memo.holds(py, kernel, dimensions, args)
+    {
+        // SAFETY: the block holds these arguments, to which the caller has references.
+        if let Some(done) = unsafe { memo.run_if_short(kernel) } {
+            return done.map_err(|error| launch_error(py, kernel, &error, None));
+        }
+        guarded(|| run_block(py, kernel, dimensions, memo.block()))?;
+        memo.set_verified();
+        return Ok(());
+    }
+    let mut held = SmallVec::new();
+    let mut written = Writes::new();
+    memo.fill(py, kernel, dimensions, args, &mut held, &mut written)?;
+    let done = guarded(|| run_block(py, kernel, dimensions, memo.block()));
+    if watched == TapeRecording::Writes {
+        tell_of_writes(kernel, dimensions.device, &written, py)?;
+    }
+    done?;
+    memo.set_verified();
+    Ok(())
+}
+
+/// Runs a kernel over an argument block. The callers hold references to every array argument, whose memory NumPy keeps
+/// in place meanwhile; [`arguments::fill`] has checked type, rank and writability of each.
+pub(crate) fn run_block(
     py: Python<'_>,
     kernel: &polyloom::Kernel,
-    LaunchDimensions { shape, grid, device, unchecked }: &LaunchDimensions,
+    dimensions: &LaunchDimensions,
     block: &ArgBlock,
 ) -> PyResult<()> {
-    let (grid, unchecked) = (*grid, *unchecked);
-    // SAFETY (all launches): the callers hold references to every array argument, whose memory NumPy keeps in place
-    // meanwhile; `fill` has checked type, rank and writability of each.
-    let (result, interrupt) = match device {
-        Device::Cpu => interruptible(py, |options| {
-            let options = LaunchOptions { grid, unchecked, ..*options };
-            // SAFETY: as said above.
-            unsafe { kernel.launch(shape, block, &options) }
-        })?,
-        Device::Cuda(number) => interruptible(py, |options| {
-            let options = LaunchOptions { grid, unchecked, ..*options };
-            // SAFETY: as said above; arrays on the device keep their memory until a kernel that uses it has run.
-            unsafe { kernel.launch_on_cuda(*number, shape, block, &options) }
-        })?,
-        Device::Simulator => {
-            let settings = sim::SimSettings::get();
-            let started = Instant::now();
-            let (result, interrupt) = interruptible(py, |options| {
-                let options = LaunchOptions { grid, unchecked, ..*options };
-                // SAFETY: as said above.
-                unsafe { kernel.launch_on_simulator(settings.arch, shape, block, &options, &settings.options()) }
-            })?;
-            let report = match &result {
-                Ok(report) => Some(report),
-                Err(polyloom::LaunchError::Simulator(fault)) => Some(&fault.report),
-                Err(_) => None,
-            };
-            if let Some(report) = report {
-                sim::set_last_report(report.clone(), started.elapsed());
-            }
-            (result.map(drop), interrupt)
+    let LaunchDimensions { shape, grid, device, unchecked } = dimensions;
+    if *device == Device::Cpu {
+        let options = LaunchOptions { unchecked: *unchecked, ..LaunchOptions::default() };
+        // Letting the GIL go and taking it again takes longer than such a launch.
+        // SAFETY: the callers hold the arrays, as said above.
+        if let Some(done) = unsafe { kernel.launch_if_short(shape, block, &options) } {
+            return done.map_err(|error| launch_error(py, kernel, &error, None));
         }
+    }
+    run_long(py, kernel, *device, |options| {
+        let options = LaunchOptions { grid: *grid, unchecked: *unchecked, ..*options };
+        // SAFETY: as above; arrays on a device keep their memory until a kernel that uses it has run.
+        unsafe { kernel.launch_on(*device, shape, block, &options) }
+    })
+}
+
+/// Runs a launch on a device without the GIL, and keeps what the simulator says of it.
+pub(crate) fn run_long(
+    py: Python<'_>,
+    kernel: &polyloom::Kernel,
+    device: Device,
+    launch: impl FnOnce(&LaunchOptions<'_>) -> Result<LaunchStats, LaunchError>,
+) -> PyResult<()> {
+    let sim = (device == Device::Simulator).then(|| sim::SimSettings::get().options());
+    let started = Instant::now();
+    let (result, interrupt) = interruptible(py, |options| {
+        let options = LaunchOptions { sim: sim.unwrap_or_default(), ..*options };
+        launch(&options)
+    })?;
+    let report = match &result {
+        Ok(stats) => stats.report.as_deref(),
+        Err(LaunchError::Simulator(fault)) => Some(&fault.report),
+        Err(_) => None,
     };
-    result.map_err(|error| launch_error(py, kernel, &error, interrupt))
+    if let Some(report) = report {
+        sim::set_last_report(report.clone(), started.elapsed());
+    }
+    result.map(drop).map_err(|error| launch_error(py, kernel, &error, interrupt))
 }
 
 /// Runs a launch without the GIL, with options by which Python's signal handlers can stop it. Gives its result and the
@@ -538,7 +560,7 @@ struct UnsharedRef<T>(T);
 // SAFETY: `Python::detach` runs its closure on the calling thread, so nothing is sent anywhere.
 unsafe impl<T> Send for UnsharedRef<T> {}
 
-fn extents_of(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
+pub(crate) fn extents_of(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let extent = |value: &Bound<'_, PyAny>| -> PyResult<u64> {
         let value: i64 = value.extract().map_err(|error: PyErr| {
             if error.is_instance_of::<PyOverflowError>(dim.py()) {
@@ -606,195 +628,4 @@ fn check_sequence(kernel: &Kernel, sequence: &Bound<'_, PyAny>) -> PyResult<()> 
         kernel.name(),
         names.join(", "),
     )))
-}
-
-/// A filled argument block with what it points into.
-struct FilledBlock {
-    block: ArgBlock,
-    /// The arguments, and the arrays made of some of them.
-    _held: Vec<Py<PyAny>>,
-}
-
-impl FilledBlock {
-    fn new(py: Python<'_>, kernel: &polyloom::Kernel, device: Device, args: &[Py<PyAny>]) -> PyResult<FilledBlock> {
-        let borrowed: Arguments<'_, '_> = args.iter().map(|a| a.bind_borrowed(py)).collect();
-        let (mut block, mut made) = (ArgBlock::new(), SmallVec::new());
-        arguments::fill(py, kernel, device, &borrowed, &mut block, &mut made, &mut Writes::new())?;
-        let held = args.iter().map(|a| a.clone_ref(py)).chain(made.into_iter().map(Bound::unbind)).collect();
-        Ok(FilledBlock { block, _held: held })
-    }
-}
-
-struct LaunchState {
-    dimensions: LaunchDimensions,
-    args: Vec<Py<PyAny>>,
-    /// `args` as the kernel takes them; absent after a change, until the next launch.
-    ready: Option<Arc<FilledBlock>>,
-    n_changes: u64,
-}
-
-/// A recorded launch: `launch()` runs it.
-///
-/// It holds the arguments it was given and goes on using their memory, shape and strides of that time, but of a struct
-/// the values that it has when the launch runs. `set_…` methods check what they are given as `polyloom.launch` does.
-#[pyclass(frozen, module = "polyloom._native")]
-pub(crate) struct Launch {
-    kernel: Py<Kernel>,
-    /// True if it is over a number of threads and not over a grid of blocks.
-    over_dim: bool,
-    /// True if tapes record it.
-    is_recorded: bool,
-    state: Mutex<LaunchState>,
-}
-
-#[pymethods]
-impl Launch {
-    /// Runs the recorded launch.
-    fn launch(&self, py: Python<'_>) -> PyResult<()> {
-        let object = self.kernel.bind(py);
-        let kernel = object.get().one()?;
-        let watched = TapeRecording::now(self.is_recorded);
-        if watched != TapeRecording::Nothing {
-            let (dimensions, args) = self.with(|state| {
-                let args = state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>();
-                (state.dimensions.clone(), args)
-            });
-            let args: SmallVec<[Bound<'_, PyAny>; 16]> = args.into_iter().map(|arg| arg.into_bound(py)).collect();
-            let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();
-            if watched == TapeRecording::Writes {
-                return run(py, kernel, &dimensions, &borrowed, watched);
-            }
-            return recorded(object, self.over_dim, &dimensions, args.iter(), || {
-                run(py, kernel, &dimensions, &borrowed, TapeRecording::Nothing)
-            });
-        }
-        let (dimensions, ready) = self.with(|state| (state.dimensions.clone(), state.ready.clone()));
-        let ready = match ready {
-            // A struct may have other values by now.
-            Some(ready) if !kernel.has_structs() => ready,
-            _ => self.make_ready(py, kernel)?,
-        };
-        guarded(|| run_block(py, kernel, &dimensions, &ready.block))
-    }
-
-    /// Replaces the argument at a position.
-    fn set_param_at_index(&self, py: Python<'_>, index: i64, value: Py<PyAny>) -> PyResult<()> {
-        let kernel = self.kernel.bind(py).get().one()?;
-        let n = kernel.arguments().len();
-        let Some(index) = usize::try_from(index).ok().filter(|&index| index < n) else {
-            let message = format!("kernel '{}' is launched with {n} arguments, there is no {index}", kernel.name());
-            return Err(PyIndexError::new_err(message));
-        };
-        // Alone, because two arrays that overlap may be about to be replaced both.
-        arguments::check(py, kernel, self.device(), index, value.bind(py))?;
-        self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
-        Ok(())
-    }
-
-    /// Replaces the argument of the parameter with this name.
-    fn set_param_by_name(&self, py: Python<'_>, name: &str, value: Py<PyAny>) -> PyResult<()> {
-        let kernel = self.kernel.bind(py).get().one()?;
-        match kernel.arguments().iter().position(|param| &*param.name == name) {
-            Some(index) => self.set_param_at_index(py, index as i64, value),
-            None => Err(PyValueError::new_err(format!("kernel '{}' has no parameter '{name}'", kernel.name()))),
-        }
-    }
-
-    /// Replaces all arguments.
-    fn set_params(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
-        let values: Vec<Py<PyAny>> = values.extract().map_err(|_| {
-            let given = values.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
-            PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
-        })?;
-        let ready = Arc::new(FilledBlock::new(py, self.kernel.bind(py).get().one()?, self.device(), &values)?);
-        self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
-        Ok(())
-    }
-
-    /// Replaces the argument at a position by a number of the `ctypes` module or any other argument.
-    fn set_param_at_index_from_ctype(&self, py: Python<'_>, index: i64, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.set_param_at_index(py, index, number_of(value)?)
-    }
-
-    /// Replaces the argument of the parameter with this name, likewise.
-    fn set_param_by_name_from_ctype(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.set_param_by_name(py, name, number_of(value)?)
-    }
-
-    /// Replaces all arguments, likewise.
-    fn set_params_from_ctypes(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
-        let numbers: Vec<Py<PyAny>> = values.try_iter()?.map(|value| number_of(&value?)).collect::<PyResult<_>>()?;
-        self.set_params(py, PyList::new(py, numbers)?.as_any())
-    }
-
-    /// Replaces the grid.
-    fn set_dim(&self, dim: &Bound<'_, PyAny>) -> PyResult<()> {
-        let shape = extents_of(dim)?;
-        self.with(|state| state.dimensions.set_shape(shape));
-        Ok(())
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let shape = self.with(|state| state.dimensions.shape.clone());
-        format!("<launch of {} over {:?}>", self.kernel.bind(py).get().name(), shape.as_slice())
-    }
-}
-
-/// The number that an object of the `ctypes` module holds; any other object as it is.
-fn number_of(value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    static SIMPLE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    match value.is_instance(SIMPLE.import(value.py(), "_ctypes", "_SimpleCData")?)? {
-        true => Ok(value.getattr("value")?.unbind()),
-        false => Ok(value.clone().unbind()),
-    }
-}
-
-impl Launch {
-    /// A launch for later, over a number of threads or over a grid of blocks.
-    fn kept(
-        kernel: &Bound<'_, Kernel>,
-        args: &Arguments<'_, '_>,
-        dimensions: LaunchDimensions,
-        over_dim: bool,
-        is_recorded: bool,
-    ) -> PyResult<Py<Launch>> {
-        let py = kernel.py();
-        let args: Vec<_> = args.iter().map(|arg| (**arg).clone().unbind()).collect();
-        let ready = FilledBlock::new(py, kernel.get().one()?, dimensions.device, &args)?;
-        let state = LaunchState { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
-        Py::new(py, Launch { kernel: kernel.clone().unbind(), over_dim, is_recorded, state: Mutex::new(state) })
-    }
-
-    /// Uses the state. What it must not do is drop an object or run any Python code, because that may come back for the
-    /// lock.
-    fn with<R>(&self, use_: impl FnOnce(&mut LaunchState) -> R) -> R {
-        use_(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn device(&self) -> Device {
-        self.with(|state| state.dimensions.device)
-    }
-
-    /// Replaces arguments. What they replace is dropped once the lock is free.
-    fn change<R>(&self, replace: impl FnOnce(&mut LaunchState) -> R) {
-        let outdated = self.with(|state| {
-            state.n_changes += 1;
-            (state.ready.take(), replace(state))
-        });
-        drop(outdated);
-    }
-
-    fn make_ready(&self, py: Python<'_>, kernel: &polyloom::Kernel) -> PyResult<Arc<FilledBlock>> {
-        let (args, n_changes) = self.with(|state| {
-            (state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>(), state.n_changes)
-        });
-        let ready = Arc::new(FilledBlock::new(py, kernel, self.device(), &args)?);
-        // Another thread may have changed the arguments meanwhile.
-        let outdated = self.with(|state| match state.n_changes == n_changes {
-            true => state.ready.replace(ready.clone()),
-            false => None,
-        });
-        drop(outdated);
-        Ok(ready)
-    }
 }

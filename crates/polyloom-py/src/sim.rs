@@ -5,9 +5,9 @@ use crate::errors::device_error;
 use crate::launch::{interruptible, three};
 use polyloom::ptx::{Fault, FindingKind, InstClass, LoadError, Report, Sanitizers, UnknownSanitizer};
 use polyloom::{
-    Arch, Device, HostArray, LaunchConfig, PtxArgument, PtxParameter, SimOptions, StagedArrays, StagedPlacement,
-    UnknownArch, describe_fault, describe_report, device_memory, num_threads, run_on_simulator, source_name,
-    takes_launch,
+    Arch, Device, HostArray, LaunchConfig, LaunchOptions, PtxArgument, PtxParameter, SimOptions, StagedArrays,
+    StagedPlacement, UnknownArch, describe_fault, describe_report, device_memory, num_threads, run_on_simulator,
+    source_name, takes_launch,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -38,6 +38,7 @@ impl SimSettings {
         SimOptions {
             sanitize: self.sanitize,
             counters: self.counters,
+            arch: Some(self.arch),
             n_threads: num_threads(),
             ..SimOptions::default()
         }
@@ -243,7 +244,7 @@ impl SimModule {
         let started = Instant::now();
         let (result, interrupt) = interruptible(py, |options| {
             let arch = settings.arch.number().into();
-            run_on_simulator(&kernel, arch, &params, &names, &grid, options, &sim)
+            run_on_simulator(&kernel, arch, &params, &names, &grid, &LaunchOptions { sim, ..*options })
         })?;
         // SAFETY: as above.
         unsafe { staged.copy_back() }.map_err(|failure| device_error(py, &failure))?;

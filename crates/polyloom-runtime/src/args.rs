@@ -83,6 +83,36 @@ impl KernelParams {
     pub fn layout(&self) -> &ArgLayout {
         &self.layout
     }
+
+    /// Returns how many arrays stand before a parameter.
+    fn array_number(&self, param: usize) -> usize {
+        self.types[..param].iter().filter(|ty| ty.as_array().is_some()).count()
+    }
+
+    /// Tells whether arrays of these elements, extents and strides fit the parameter.
+    fn check_array(&self, param: usize, elem: Scalar, shape: &[u64], strides: &[i64]) -> Result<(), ArgError> {
+        let (wanted, name) = (self.types[param], &self.names[param]);
+        let Some((_, ndim)) = wanted.as_array().filter(|(wanted, _)| *wanted == elem) else {
+            let given = Type::array(elem, shape.len().min(4) as u8).python_name();
+            return Err(ArgError::Type { name: name.clone(), wanted: wanted.python_name(), given });
+        };
+        if shape.len() != usize::from(ndim) || strides.len() != shape.len() {
+            return Err(ArgError::Rank { name: name.clone(), wanted: ndim.into(), given: shape.len() });
+        }
+        if let Some(element) = self.element(param) {
+            let inner = element.shape();
+            let given = &shape[shape.len().saturating_sub(inner.len())..];
+            if !given.iter().copied().eq(inner.iter().map(|&extent| u64::from(extent))) {
+                let (wanted, given) = (element.python_name(), given.to_vec());
+                return Err(ArgError::Element { name: name.clone(), wanted, extents: inner.to_vec(), given });
+            }
+        }
+        if self.sizes_are_int32 {
+            let n_inner = self.element(param).map_or(0, |element| element.shape().len());
+            check_size(name, &shape[..shape.len() - n_inner])?;
+        }
+        Ok(())
+    }
 }
 
 /// Why an argument does not fit its parameter.
@@ -209,7 +239,7 @@ elements!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, 
 
 /// The arguments of one launch, packed as [`ArgLayout`] says, for the kernel whose [`KernelParams`] it is filled with.
 /// Reusable: [`ArgBlock::clear`] keeps its memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct ArgBlock {
     words: Vec<u64>,
     /// Footprints of the array parameters, in their order.
@@ -245,6 +275,11 @@ impl Footprint {
     /// The addresses from its first byte to its last; none if it has no elements.
     pub fn addresses(&self) -> std::ops::Range<u64> {
         self.begin..self.end
+    }
+
+    /// Returns true if two of its elements may have bytes in common, as in a broadcast view.
+    pub fn overlaps_itself(&self) -> bool {
+        self.overlaps_itself
     }
 
     /// Returns the number of bytes that lie between its first and its last.
@@ -364,27 +399,9 @@ impl ArgBlock {
         shape: &[u64],
         strides: &[i64],
     ) -> Result<(), ArgError> {
-        let (wanted, name) = self.next(params)?;
-        let Some((wanted_elem, ndim)) = wanted.as_array().filter(|(wanted, _)| *wanted == elem) else {
-            let given = Type::array(elem, shape.len().min(4) as u8).python_name();
-            return Err(ArgError::Type { name: name.clone(), wanted: wanted.python_name(), given });
-        };
-        if shape.len() != usize::from(ndim) || strides.len() != shape.len() {
-            return Err(ArgError::Rank { name: name.clone(), wanted: ndim.into(), given: shape.len() });
-        }
-        if let Some(element) = params.element(self.n_params) {
-            let inner = element.shape();
-            let given = &shape[shape.len().saturating_sub(inner.len())..];
-            if !given.iter().copied().eq(inner.iter().map(|&extent| u64::from(extent))) {
-                let (wanted, given) = (element.python_name(), given.to_vec());
-                return Err(ArgError::Element { name: name.clone(), wanted, extents: inner.to_vec(), given });
-            }
-        }
-        if params.sizes_are_int32 {
-            let n_inner = params.element(self.n_params).map_or(0, |element| element.shape().len());
-            check_size(name, &shape[..shape.len() - n_inner])?;
-        }
-        self.push_footprint(name, wanted_elem, base, shape, strides)?;
+        let (_, name) = self.next(params)?;
+        params.check_array(self.n_params, elem, shape, strides)?;
+        self.footprints.push(footprint_of(name, elem, base, shape, strides)?);
         self.words.reserve(1 + 2 * shape.len());
         self.words.push(base as u64);
         shape.iter().for_each(|&extent| self.words.push(extent));
@@ -393,72 +410,118 @@ impl ArgBlock {
         Ok(())
     }
 
-    /// Looks at the memory of the next array, once for all that launches want to know of it.
-    #[inline]
-    fn push_footprint(
+    /// Replaces a scalar that was given. Bits beyond its width are ignored. Gives whether that changes anything.
+    ///
+    /// # Errors
+    ///
+    /// If the parameter is none of that type, or has not been given for this kernel.
+    pub fn replace_scalar(
         &mut self,
-        name: &Arc<str>,
+        params: &KernelParams,
+        param: usize,
+        ty: Scalar,
+        bits: u64,
+    ) -> Result<bool, ArgError> {
+        self.check_given(params, param)?;
+        let wanted = params.types[param];
+        if wanted != Type::Scalar(ty) {
+            let (wanted, given) = (wanted.python_name(), ty.python_name().to_owned());
+            return Err(ArgError::Type { name: params.names[param].clone(), wanted, given });
+        }
+        let bits = bits & (u64::MAX >> (64 - ty.bits()));
+        let before = std::mem::replace(&mut self.words[params.layout.offsets[param] as usize / 8], bits);
+        Ok(before != bits)
+    }
+
+    /// Replaces an array that was given, by one in the same memory: the host's, or that of the launch's device.
+    ///
+    /// # Errors
+    ///
+    /// As [`ArgBlock::array`], and if the parameter has not been given for this kernel.
+    pub fn replace_array(
+        &mut self,
+        params: &KernelParams,
+        param: usize,
         elem: Scalar,
         base: *mut u8,
         shape: &[u64],
         strides: &[i64],
     ) -> Result<(), ArgError> {
-        let (address, bytes) = (base as u64, u64::from(elem.bytes()));
-        // Places of the farthest elements, as offsets from the base.
-        let (mut low, mut high) = (0i64, 0i64);
-        let (mut in_range, mut contiguous, mut empty) = (true, true, false);
-        let (mut dense, mut steps) = (bytes, address);
-        let (mut width, mut step) = (bytes, 0u64);
-        for (&extent, &stride) in shape.iter().zip(strides).rev() {
-            if extent > i32::MAX as u64 {
-                return Err(too_long(name, shape));
-            }
-            empty |= extent == 0;
-            contiguous &= stride as u64 == dense || extent == 1;
-            dense = dense.wrapping_mul(extent);
-            if extent <= 1 {
-                continue;
-            }
-            steps |= stride as u64;
-            let distance = stride.unsigned_abs();
-            if step == 0 && distance <= width {
-                width = width.saturating_add(distance.saturating_mul(extent - 1));
-            } else {
-                step = greatest_common_divisor(distance, step);
-            }
-            let end = if stride < 0 { &mut low } else { &mut high };
-            match stride.checked_mul(extent as i64 - 1).and_then(|offset| end.checked_add(offset)) {
-                Some(sum) => *end = sum,
-                None => in_range = false,
-            }
+        self.check_given(params, param)?;
+        params.check_array(param, elem, shape, strides)?;
+        let footprint = footprint_of(&params.names[param], elem, base, shape, strides)?;
+        self.footprints[params.array_number(param)] = footprint;
+        let first = params.layout.offsets[param] as usize / 8;
+        let words = &mut self.words[first..=first + 2 * shape.len()];
+        words[0] = base as u64;
+        words[1..=shape.len()].copy_from_slice(shape);
+        for (word, &stride) in words[1 + shape.len()..].iter_mut().zip(strides) {
+            *word = stride as u64;
         }
-        let is_aligned = address.is_multiple_of(64);
-        if empty {
-            let footprint =
-                Footprint { is_aligned, is_contiguous: true, offsets_fit_i32: true, ..Footprint::default() };
-            self.footprints.push(footprint);
-            return Ok(());
-        }
-        let begin = address.checked_add_signed(low);
-        let end = address.checked_add_signed(high).and_then(|last| last.checked_add(bytes));
-        let (true, Some(begin), Some(end)) = (in_range, begin, end) else { return Err(unreachable_elements(name)) };
-        if steps & (bytes - 1) != 0 {
-            return Err(ArgError::Misaligned { name: name.clone(), bytes: elem.bytes() });
-        }
-        let offsets_fit_i32 = low >= i32::MIN.into() && high <= i32::MAX.into();
-        let is_contiguous = contiguous;
-        let overlaps_itself = !contiguous && overlaps_itself(bytes, shape, strides);
-        self.footprints.push(Footprint {
-            begin,
-            end,
-            step,
-            width,
-            is_aligned,
-            is_contiguous,
-            offsets_fit_i32,
-            overlaps_itself,
-        });
         Ok(())
+    }
+
+    /// Gives the next parameter: what another block was given for one of its own, which is of the same type.
+    ///
+    /// # Errors
+    ///
+    /// If the two differ in type, there is no parameter left, or the other one was not given.
+    pub fn same_as(
+        &mut self,
+        params: &KernelParams,
+        other: &ArgBlock,
+        other_params: &KernelParams,
+        param: usize,
+    ) -> Result<(), ArgError> {
+        let (wanted, name) = self.next(params)?;
+        other.check_given(other_params, param)?;
+        let given = other_params.types[param];
+        if given != wanted {
+            let (wanted, given) = (wanted.python_name(), given.python_name());
+            return Err(ArgError::Type { name: name.clone(), wanted, given });
+        }
+        let first = other_params.layout.offsets[param] as usize / 8;
+        let n_words = ArgLayout::new([given]).size as usize / 8;
+        self.words.extend_from_slice(&other.words[first..first + n_words]);
+        if given.as_array().is_some() {
+            self.footprints.push(other.footprints[other_params.array_number(param)]);
+        }
+        self.n_params += 1;
+        if other.is_resident(param) {
+            self.set_resident();
+        }
+        Ok(())
+    }
+
+    /// Returns true if a parameter was given the very memory, extents and strides, or the number, that another block
+    /// was given for one of its own of the same type.
+    pub fn is_same(
+        &self,
+        params: &KernelParams,
+        param: usize,
+        other: &ArgBlock,
+        other_params: &KernelParams,
+        other_param: usize,
+    ) -> bool {
+        let words = |block: &ArgBlock, params: &KernelParams, param: usize| -> Option<SmallVec<[u64; 9]>> {
+            block.check_given(params, param).ok()?;
+            let first = params.layout.offsets[param] as usize / 8;
+            let n_words = ArgLayout::new([params.types[param]]).size as usize / 8;
+            Some(block.words.get(first..first + n_words)?.into())
+        };
+        let (own, others) = (words(self, params, param), words(other, other_params, other_param));
+        own.is_some()
+            && own == others
+            && params.types[param] == other_params.types[other_param]
+            && self.is_resident(param) == other.is_resident(other_param)
+    }
+
+    fn check_given(&self, params: &KernelParams, param: usize) -> Result<(), ArgError> {
+        match self.given_for == params.id {
+            true if param < self.n_params => Ok(()),
+            true => Err(ArgError::Count { given: self.n_params, wanted: params.len() }),
+            false => Err(ArgError::OtherKernel),
+        }
     }
 
     /// Says that the array given last is in the memory of the device that the launch is on, not in the host's.
@@ -525,6 +588,60 @@ impl ArgBlock {
         }
         Err(ArgError::Count { given: self.n_params, wanted: params.len() })
     }
+}
+
+/// Looks at an array's memory, once for all that launches want to know of it.
+#[inline]
+fn footprint_of(
+    name: &Arc<str>,
+    elem: Scalar,
+    base: *mut u8,
+    shape: &[u64],
+    strides: &[i64],
+) -> Result<Footprint, ArgError> {
+    let (address, bytes) = (base as u64, u64::from(elem.bytes()));
+    // Places of the farthest elements, as offsets from the base.
+    let (mut low, mut high) = (0i64, 0i64);
+    let (mut in_range, mut contiguous, mut empty) = (true, true, false);
+    let (mut dense, mut steps) = (bytes, address);
+    let (mut width, mut step) = (bytes, 0u64);
+    for (&extent, &stride) in shape.iter().zip(strides).rev() {
+        if extent > i32::MAX as u64 {
+            return Err(too_long(name, shape));
+        }
+        empty |= extent == 0;
+        contiguous &= stride as u64 == dense || extent == 1;
+        dense = dense.wrapping_mul(extent);
+        if extent <= 1 {
+            continue;
+        }
+        steps |= stride as u64;
+        let distance = stride.unsigned_abs();
+        if step == 0 && distance <= width {
+            width = width.saturating_add(distance.saturating_mul(extent - 1));
+        } else {
+            step = greatest_common_divisor(distance, step);
+        }
+        let end = if stride < 0 { &mut low } else { &mut high };
+        match stride.checked_mul(extent as i64 - 1).and_then(|offset| end.checked_add(offset)) {
+            Some(sum) => *end = sum,
+            None => in_range = false,
+        }
+    }
+    let is_aligned = address.is_multiple_of(64);
+    if empty {
+        return Ok(Footprint { is_aligned, is_contiguous: true, offsets_fit_i32: true, ..Footprint::default() });
+    }
+    let begin = address.checked_add_signed(low);
+    let end = address.checked_add_signed(high).and_then(|last| last.checked_add(bytes));
+    let (true, Some(begin), Some(end)) = (in_range, begin, end) else { return Err(unreachable_elements(name)) };
+    if steps & (bytes - 1) != 0 {
+        return Err(ArgError::Misaligned { name: name.clone(), bytes: elem.bytes() });
+    }
+    let offsets_fit_i32 = low >= i32::MIN.into() && high <= i32::MAX.into();
+    let is_contiguous = contiguous;
+    let overlaps_itself = !contiguous && overlaps_itself(bytes, shape, strides);
+    Ok(Footprint { begin, end, step, width, is_aligned, is_contiguous, offsets_fit_i32, overlaps_itself })
 }
 
 /// Of two numbers of which at most one is 0.

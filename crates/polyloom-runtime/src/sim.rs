@@ -4,16 +4,16 @@
 //! ([`crate::device`]).
 
 use crate::args::{ArgBlock, KernelParams};
-use crate::cpu::launch::{ASK_EVERY, LaunchOptions};
+use crate::cpu::launch::ASK_EVERY;
 use crate::device::entry::DeviceEntry;
 use crate::device::layout::RowLayout;
 use crate::device::{Device, DeviceFailure, FillWord, MemoryBackend};
 use crate::error::LaunchError;
 use crate::fork::{PerProcess, generation};
+use crate::launch_options::{LaunchOptions, LaunchStats};
 use crate::print;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::LaunchConfig;
-use polyloom_ir::{Function, Imm};
+use polyloom_ir::{Arch, Function, Imm, LaunchConfig};
 use polyloom_ptx::{
     DeviceMemory, Fault, Finding, FindingKind, LoadError, LoadedModule, MemoryError, Report, Sanitizers, Simulator,
 };
@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 /// The device `sim:0`. A forked child has one of its own, because threads of its parent may have been in the midst of
 /// using this one.
@@ -127,6 +128,8 @@ pub struct SimOptions {
     pub sanitize: Sanitizers,
     /// True if instructions, memory transactions and the like are counted.
     pub counters: bool,
+    /// The architecture that is simulated; unless given, [`Arch::DEFAULT`].
+    pub arch: Option<Arch>,
     /// Threads of the host, at least one.
     pub n_threads: usize,
     /// True if the launch is a cooperative one: all blocks at once, for kernels that synchronise the grid.
@@ -219,19 +222,24 @@ impl SimKernel {
         shape: &[u64],
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
-        sim: &SimOptions,
-    ) -> Result<Report, LaunchError> {
+    ) -> Result<LaunchStats, LaunchError> {
+        let started = options.timed.then(Instant::now);
+        let stats = |report: Report| LaunchStats {
+            tier: None,
+            elapsed: started.map(|started| started.elapsed()),
+            report: Some(Box::new(report)),
+        };
         // SAFETY: the caller vouches for the arrays.
         let prepared = unsafe { self.entry.prepare(&self.memory, shape, args)? };
-        let Some(prepared) = prepared else { return Ok(Report::default()) };
+        let Some(prepared) = prepared else { return Ok(stats(Report::default())) };
         let grid = self.entry.grid(prepared.n_threads, options)?;
         let names = self.array_names(&prepared.params);
-        let result = run(&self.kernel, self.arch, &prepared.params, &names, &grid, options, sim);
+        let result = run(&self.kernel, self.arch, &prepared.params, &names, &grid, options);
         // SAFETY: as above.
         let trap = unsafe { self.entry.finish(&prepared)? };
         match (result, trap) {
             (_, Some(trap)) => Err(trap),
-            (Ok(report), None) => Ok(report),
+            (Ok(report), None) => Ok(stats(report)),
             (Err(fault), None) if fault.findings.iter().all(|f| f.kind == FindingKind::Interrupted) => {
                 Err(LaunchError::Cancelled)
             }
@@ -287,8 +295,8 @@ pub fn run(
     names: &[(u64, Arc<str>)],
     grid: &LaunchConfig,
     options: &LaunchOptions<'_>,
-    sim: &SimOptions,
 ) -> Result<Report, Box<Fault>> {
+    let sim = &options.sim;
     let (printed, cancelled) = (Mutex::new(String::new()), AtomicBool::new(false));
     let launch = polyloom_ptx::LaunchRequest {
         grid: grid.grid,

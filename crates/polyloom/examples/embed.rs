@@ -5,8 +5,8 @@
 
 use polyloom::ptx::Sanitizers;
 use polyloom::{
-    Arch, ArgBlock, ExprBuilder, GpuForm, GpuTarget, Kernel, LaunchOptions, Module, Op, Scalar, Session, SimOptions,
-    SourceMap, Type, has_compute,
+    Arch, ArgBlock, Device, ExprBuilder, GpuForm, GpuTarget, Kernel, LaunchOptions, Module, Op, Scalar, Session,
+    SimOptions, SourceMap, Type, has_compute,
 };
 use std::error::Error;
 
@@ -52,9 +52,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     args.scalar(kernel.params(), Scalar::I32, 3)?;
     args.slice(kernel.params(), &mut x, &[8])?;
     args.slice(kernel.params(), &mut y, &[8])?;
-    let simulator = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1, cooperative: false };
+    let sim = SimOptions { sanitize: Sanitizers::ALL, ..SimOptions::default() };
+    let options = LaunchOptions { sim, ..options };
     // SAFETY: as above.
-    unsafe { kernel.launch_on_simulator(Arch::DEFAULT, &shape, &args, &options, &simulator)? };
+    unsafe { kernel.launch_on(Device::Simulator, &shape, &args, &options)? };
     println!("on the simulator   {y:?}");
     assert_eq!(y, on_cpu);
     println!("\n{}", kernel.emit_gpu(GpuForm::Ptx, &GpuTarget::new(Arch::DEFAULT))?);

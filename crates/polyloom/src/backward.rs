@@ -30,10 +30,10 @@ const LEAST_CACHED: u64 = 256;
 /// [`BackwardKernel::plan`] says how large these are.
 pub struct BackwardKernel {
     /// The backward kernel.
-    pub kernel: Kernel,
+    pub kernel: Arc<Kernel>,
     /// The kernel that finds the [lengths](BackwardNeeds::lengths) of loops, unless all are known: it takes the kernel's
     /// arguments and an array of as many `i32` numbers, which begin at zero.
-    pub sizes: Option<Kernel>,
+    pub sizes: Option<Arc<Kernel>>,
     /// Holds what a launch has to know.
     pub needs: BackwardNeeds,
     rank: u8,
@@ -44,7 +44,7 @@ pub struct BackwardKernel {
 /// One of the launches that do what a backward kernel does.
 pub struct BackwardStage {
     /// It takes what the backward kernel takes.
-    pub kernel: Kernel,
+    pub kernel: Arc<Kernel>,
     /// Of a kernel that gathers sums, which of [`BackwardNeeds::adjoints`] it is launched over the elements of; it takes,
     /// last, the extents of the whole launch. Of the one for the rest, which is launched over these, nothing.
     pub over: Option<usize>,
@@ -52,7 +52,7 @@ pub struct BackwardStage {
 
 /// The backward kernel, or one of its stages, where gradients are written rather than added to.
 struct OverwritingKernel {
-    kernel: Kernel,
+    kernel: Arc<Kernel>,
     /// Says which of the adjoints it writes whole, if they have the extents that it is launched over.
     begun: Vec<usize>,
     /// Says which of the adjoints it writes of arrays that the kernel only writes.
@@ -65,7 +65,7 @@ struct OverwritingKernel {
 /// Its parameters are the kernel's, the tangents of those that are active, and arrays as the kernel leaves them.
 pub struct TangentKernel {
     /// The kernel with tangents.
-    pub kernel: Kernel,
+    pub kernel: Arc<Kernel>,
     /// The parameters of the kernel's HIR that the tangents are of, in order.
     pub tangents: Vec<usize>,
     /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them in the mode `strict`.
@@ -171,7 +171,7 @@ impl BackwardKernel {
             // A launch too large to be split runs whole.
             let made = made.unwrap_or_default().into_iter();
             made.map(|stage| BackwardStage {
-                kernel: self.kernel.derived(stage.module, stage.kernel),
+                kernel: Arc::new(self.kernel.derived(stage.module, stage.kernel)),
                 over: stage.over,
             })
             .collect()
@@ -243,12 +243,12 @@ impl BackwardKernel {
 
     fn overwriting(&self, stage: Option<usize>) -> Option<&OverwritingKernel> {
         let all = self.overwriting.get_or_init(|| {
-            let kernels = std::iter::once(&self.kernel).chain(self.stages().iter().map(|stage| &stage.kernel));
+            let kernels = std::iter::once(&*self.kernel).chain(self.stages().iter().map(|stage| &*stage.kernel));
             let overwriting = |kernel: &Kernel| {
                 let ((module, id), first) = (kernel.module(), self.needs.replayed.len());
                 let made = without_fork(|| autodiff::overwriting(module, id, first, &self.needs.accesses, self.rank));
                 let autodiff::OverwritingProgram { module, kernel: id, begun, taken, is_idle } = made;
-                OverwritingKernel { kernel: self.kernel.derived(module, id), begun, taken, is_idle }
+                OverwritingKernel { kernel: Arc::new(self.kernel.derived(module, id)), begun, taken, is_idle }
             };
             kernels.map(overwriting).collect()
         });
@@ -256,7 +256,7 @@ impl BackwardKernel {
     }
 
     /// The kernel that is launched.
-    pub fn kernel_of(&self, part: BackwardPart) -> &Kernel {
+    pub fn kernel_of(&self, part: BackwardPart) -> &Arc<Kernel> {
         let plain = part.stage.and_then(|stage| self.stages().get(stage)).map_or(&self.kernel, |stage| &stage.kernel);
         let made = part.overwrites.then(|| self.overwriting(part.stage)).flatten();
         made.map_or(plain, |made| &made.kernel)
@@ -332,8 +332,8 @@ impl Kernel {
             let made = without_fork(|| autodiff::backward(module, id, request));
             let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
             Ok(BackwardKernel {
-                kernel: self.derived(made.module, made.kernel),
-                sizes: made.sizes.map(|(module, id)| self.derived(module, id)),
+                kernel: Arc::new(self.derived(made.module, made.kernel)),
+                sizes: made.sizes.map(|(module, id)| Arc::new(self.derived(module, id))),
                 needs: made.needs,
                 rank: request.rank,
                 stages: OnceLock::new(),
@@ -352,7 +352,7 @@ impl Kernel {
             let (module, id) = self.module();
             let made = without_fork(|| autodiff::tangent(module, id, request));
             let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
-            let kernel = self.derived(made.module, made.kernel);
+            let kernel = Arc::new(self.derived(made.module, made.kernel));
             Ok(TangentKernel { kernel, tangents: made.tangents, after: made.after, races: made.races })
         })
     }

@@ -4,7 +4,7 @@ use crate::device_code::{DeviceCode, DeviceSource};
 use crate::kernel::Kernel;
 use polyloom_ir::MAX_DIMS;
 use polyloom_runtime::cuda::{self, CudaDevice, CudaKernel};
-use polyloom_runtime::{ArgBlock, CudaInfo, DeviceFailure, LaunchError, LaunchOptions, MemoryBackend};
+use polyloom_runtime::{ArgBlock, CudaInfo, DeviceFailure, LaunchError, LaunchOptions, LaunchStats, MemoryBackend};
 use std::sync::Arc;
 
 /// A kernel's code on devices, by number of the device.
@@ -35,23 +35,22 @@ pub(crate) fn synchronize(number: Option<u32>) -> Result<(), DeviceFailure> {
 }
 
 impl Kernel {
-    /// Runs the kernel on a CUDA device, as [`Kernel::launch`] does on the CPU: the driver compiles its PTX for the
-    /// device's architecture. Arrays of the host are copied there and, those it writes, back.
+    /// Runs the kernel on a CUDA device, whose driver compiles its PTX for the device's architecture.
     ///
     /// # Errors
     ///
-    /// [`LaunchError`]; of kernels that only use arrays on the device, those of running it may come later.
+    /// [`LaunchError`].
     ///
     /// # Safety
     ///
-    /// As [`Kernel::launch`], and arrays on the device are live until the kernel has run.
-    pub unsafe fn launch_on_cuda(
+    /// As [`Kernel::launch_on`].
+    pub(crate) unsafe fn launch_on_cuda(
         &self,
         number: u32,
         shape: &[u64],
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
-    ) -> Result<(), LaunchError> {
+    ) -> Result<LaunchStats, LaunchError> {
         let device = CudaDevice::get(number);
         let device = device.map_err(|failure| LaunchError::Device { kernel: self.name().into(), failure })?;
         self.verify_accesses(shape, args, options)?;

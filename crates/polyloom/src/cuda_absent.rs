@@ -1,7 +1,9 @@
 //! CUDA devices of a build that has none.
 
 use crate::kernel::Kernel;
-use polyloom_runtime::{ArgBlock, CudaInfo, Device, DeviceFailure, LaunchError, LaunchOptions, MemoryBackend};
+use polyloom_runtime::{
+    ArgBlock, CudaInfo, Device, DeviceFailure, LaunchError, LaunchOptions, LaunchStats, MemoryBackend,
+};
 use std::sync::Arc;
 
 /// No code.
@@ -42,13 +44,13 @@ impl Kernel {
     /// # Safety
     ///
     /// Nothing is run.
-    pub unsafe fn launch_on_cuda(
+    pub(crate) unsafe fn launch_on_cuda(
         &self,
         number: u32,
         _: &[u64],
         _: &ArgBlock,
         _: &LaunchOptions<'_>,
-    ) -> Result<(), LaunchError> {
+    ) -> Result<LaunchStats, LaunchError> {
         absent(Some(number)).map_err(|failure| LaunchError::Device { kernel: self.name().into(), failure })
     }
 }

@@ -3,7 +3,9 @@
 use crate::cuda;
 use crate::gpu::GpuError;
 use crate::kernel::Kernel;
-use polyloom_runtime::{CudaInfo, Device, DeviceFailure, LaunchError, MemoryBackend, sim};
+use polyloom_runtime::{
+    ArgBlock, CudaInfo, Device, DeviceFailure, LaunchError, LaunchOptions, LaunchStats, MemoryBackend, sim,
+};
 use std::sync::Arc;
 
 /// A device's memory, for arrays that stay there.
@@ -66,6 +68,39 @@ pub fn synchronize(device: Option<Device>) -> Result<(), DeviceFailure> {
 }
 
 impl Kernel {
+    /// Runs the kernel on a device over a grid of threads: on the CPU as [`Kernel::launch`] does, on the simulator
+    /// (PTX for the architecture that the options name) and on a GPU with arrays of the host copied there and, those it
+    /// writes, back.
+    ///
+    /// It returns when all threads have run, but on a GPU before that if no array is the host's and the kernel neither
+    /// checks nor prints.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`], with what the simulator finds; of kernels on a GPU that were not waited for, those of running
+    /// it may come later.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch`], but that indices may be out of bounds on the simulator: that is an error there. Arrays on
+    /// a device are live until the kernel has run.
+    pub unsafe fn launch_on(
+        &self,
+        device: Device,
+        shape: &[u64],
+        args: &ArgBlock,
+        options: &LaunchOptions<'_>,
+    ) -> Result<LaunchStats, LaunchError> {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match device {
+                Device::Cpu => self.launch(shape, args, options),
+                Device::Simulator => self.launch_on_simulator(shape, args, options),
+                Device::Cuda(number) => self.launch_on_cuda(number, shape, args, options),
+            }
+        }
+    }
+
     /// Why a launch on a device has no code to run.
     pub(crate) fn not_compiled(&self, error: GpuError) -> LaunchError {
         let kernel = self.name().into();

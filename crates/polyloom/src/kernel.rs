@@ -23,7 +23,7 @@ use polyloom_passes::transform::in_double::in_double;
 use polyloom_passes::transform::scalarise;
 use polyloom_runtime::{
     ArgBlock, CpuDevice, CpuKernel, Device, InterpretableHir, KernelParams, KernelSource, LaunchError, LaunchOptions,
-    Tier, TierPolicy, Trap, interpret_thread, launch, without_fork,
+    LaunchStats, Tier, TierPolicy, Trap, VariantChoice, interpret_thread, launch, launch_if_short, without_fork,
 };
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -99,6 +99,12 @@ pub struct TrapReport {
     pub thread: Vec<u64>,
 }
 
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernel").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
 impl Kernel {
     pub(crate) fn new(device: &Arc<CpuDevice>, compiled: CompiledKernel) -> Result<Kernel, CompileError> {
         let CompiledKernel { mut module, kernel: id, gradients, sources, warnings, typed } = compiled;
@@ -115,6 +121,11 @@ impl Kernel {
     pub(crate) fn from_hir(device: &Arc<CpuDevice>, module: Module, id: FuncId, sources: SourceMap) -> Kernel {
         let arguments = plain_params(&module.functions[id]);
         Kernel::with(device, module, id, sources, Vec::new(), None, arguments)
+    }
+
+    /// A kernel of HIR that is valid, on this one's device.
+    pub(crate) fn of_hir(&self, module: Module, id: FuncId, sources: SourceMap) -> Kernel {
+        Kernel::from_hir(&self.device, module, id, sources)
     }
 
     /// A kernel that was made of this one, with parameters of its own.
@@ -440,10 +451,52 @@ impl Kernel {
         shape: &[u64],
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
-    ) -> Result<(), LaunchError> {
+    ) -> Result<LaunchStats, LaunchError> {
         self.verify_accesses(shape, args, options)?;
         // SAFETY: passed on to the caller.
         unsafe { launch(self.launched()?, shape, args, options) }
+    }
+
+    /// Runs the kernel on the CPU if that is known to take a few microseconds at most, as one call on this thread, and
+    /// is known to be right: [`polyloom_runtime::launch_if_short`]. Gives nothing where [`Kernel::launch`] has to look.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch`].
+    #[inline]
+    pub unsafe fn launch_if_short(
+        &self,
+        shape: &[u64],
+        args: &ArgBlock,
+        options: &LaunchOptions<'_>,
+    ) -> Option<Result<(), LaunchError>> {
+        let kernel = self.launched_before()?;
+        self.verify_accesses(shape, args, options).ok()?;
+        // SAFETY: passed on to the caller.
+        unsafe { launch_if_short(kernel, shape, args, None) }
+    }
+
+    /// Works like [`Kernel::launch_if_short`] for a launch that has been found right before, in the code that the choice
+    /// names.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch`]. The choice has served launches of this kernel alone, of this rank and with these arrays.
+    #[inline]
+    pub unsafe fn launch_verified_if_short(
+        &self,
+        shape: &[u64],
+        args: &ArgBlock,
+        choice: &VariantChoice,
+    ) -> Option<Result<(), LaunchError>> {
+        // SAFETY: passed on to the caller.
+        unsafe { launch_if_short(self.launched_before()?, shape, args, Some(choice)) }
+    }
+
+    /// The kernel as the CPU has it, if it has been launched there.
+    #[inline]
+    pub(crate) fn launched_before(&self) -> Option<&CpuKernel> {
+        self.on_cpu.get()?.as_ref().ok()
     }
 
     /// Runs one thread of a launch by itself, by the interpreter: what it does when no other thread runs. `thread` is

@@ -30,6 +30,7 @@
 
 mod accesses;
 mod backward;
+mod bound_launch;
 mod call;
 mod check;
 #[cfg_attr(not(feature = "_compute"), path = "cuda_absent.rs")]
@@ -41,6 +42,7 @@ mod gpu;
 mod gpu_metadata;
 mod kernel;
 mod memo;
+mod plan;
 mod ptx_argument;
 pub mod scalar_bits;
 mod session;
@@ -52,6 +54,7 @@ pub use backward::{
     BackwardKernel, BackwardLaunch, BackwardPart, BackwardStage, OverwritingLaunches, TangentKernel, TapeLimits,
     TapePlan,
 };
+pub use bound_launch::BoundLaunch;
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, gpu_available, synchronize};
@@ -61,6 +64,7 @@ pub use gpu::{
 };
 pub use gpu_metadata::GpuMetadata;
 pub use kernel::{CodeForm, Kernel, TrapReport};
+pub use plan::{HostError, Plan, PlanError, PlanErrorCause, PlanStep};
 pub use polyloom_codegen::cpp::{CppOptions as TextOptions, TextTarget};
 pub use polyloom_codegen::{Backend, CodeVariant, CodegenError, GridShape, MachineForm};
 pub use polyloom_frontend as frontend;
@@ -81,10 +85,10 @@ pub use polyloom_passes::autodiff::{
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, ArrayLayout, CodeCache, CpuDevice, CudaInfo, Device, DeviceBuffer, DeviceError, DeviceFailure,
-    Footprint, HostArray, KernelParams, LaunchError, LaunchObserver, LaunchOptions, MAX_THREADS, OutsideAccess,
-    PrintSink, Processor, ProcessorCache, SimKernel, SimModule, SimOptions, StagedArrays, StagedPlacement, Tier,
-    TierPolicy, Trap, checksum, clear_memory, close_background, num_threads, run_on_simulator, set_num_threads,
-    set_print_sink, without_prints,
+    Footprint, HostArray, KernelParams, LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS,
+    OutsideAccess, PrintSink, Processor, ProcessorCache, SimKernel, SimModule, SimOptions, StagedArrays,
+    StagedPlacement, Tier, TierPolicy, Trap, VariantChoice, checksum, clear_memory, close_background, num_threads,
+    run_on_simulator, set_num_threads, set_print_sink, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

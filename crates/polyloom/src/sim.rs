@@ -5,15 +5,14 @@ use crate::gpu::GpuError;
 use crate::kernel::Kernel;
 use polyloom_ir::{Arch, MAX_DIMS};
 use polyloom_ptx::{Counters, Fault, InstClass, Report};
-use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, SimKernel, SimOptions};
+use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, LaunchStats, SimKernel};
 use std::fmt::Write as _;
 
 /// A kernel's code for the simulator, by the architecture that it simulates.
 pub(crate) type SimKernels = DeviceCode<Arch, SimKernel>;
 
 impl Kernel {
-    /// Runs the kernel on the simulator, device `sim:0`, as [`Kernel::launch`] does on the CPU: its PTX for the
-    /// architecture. Arrays are copied there and, those it writes, back.
+    /// Runs the kernel on the simulator, device `sim:0`.
     ///
     /// # Errors
     ///
@@ -21,17 +20,16 @@ impl Kernel {
     ///
     /// # Safety
     ///
-    /// As [`Kernel::launch`], but that indices may be out of bounds: that is an error here.
-    pub unsafe fn launch_on_simulator(
+    /// As [`Kernel::launch_on`].
+    pub(crate) unsafe fn launch_on_simulator(
         &self,
-        arch: Arch,
         shape: &[u64],
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
-        sim: &SimOptions,
-    ) -> Result<Report, LaunchError> {
+    ) -> Result<LaunchStats, LaunchError> {
+        let arch = options.sim.arch.unwrap_or(Arch::DEFAULT);
         // Whoever has bounds not checked wants to see what comes of it, because no memory of the host can be reached.
-        if sim.sanitize.bounds {
+        if options.sim.sanitize.bounds {
             self.verify_accesses(shape, args, options)?;
         }
         let rank = shape.len().clamp(1, MAX_DIMS) as u8;
@@ -40,7 +38,7 @@ impl Kernel {
         });
         let kernel = kernel.map_err(|error| self.not_compiled(error))?;
         // SAFETY: passed on to the caller.
-        unsafe { kernel.launch(shape, args, options, sim) }
+        unsafe { kernel.launch(shape, args, options) }
     }
 
     /// Loads PTX of this kernel into the simulator, with an entry as [`Kernel::emit_gpu`] gives it for the architecture:

@@ -110,7 +110,7 @@ pub(super) fn check(
     let Some(double) = interpreted.in_double() else { return agree };
     let arguments = VerifyArguments::draw(program, &double, &extents, seed);
     let Some(back) = backward(&double)? else { return agree };
-    let way_back = WayBack { backward: &back, kernel: &back.kernel, simulated: None, sizes: back.sizes.as_ref() };
+    let way_back = WayBack { backward: &back, kernel: &back.kernel, simulated: None, sizes: back.sizes.as_deref() };
     let found = derivatives(&double, &way_back, &arguments)?;
     if let Err(reject) = modes_agree(&found, DOUBLE) {
         let nudged = derivatives(&double, &way_back, &arguments.nudged())?;

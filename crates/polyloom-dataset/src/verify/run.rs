@@ -121,7 +121,7 @@ pub(super) fn launch_over<'a>(
         // arguments that it has been given.
         unsafe { kernel.launch(dim, &block, &options) }
     });
-    done.map_err(|error| match error {
+    done.map(drop).map_err(|error| match error {
         LaunchError::Trap(trap) => RejectedProof::new(Reason::Trap, kernel.explain(&trap).message),
         LaunchError::StepLimit { .. } => RejectedProof::new(Reason::Endless, error),
         error => RejectedProof::new(Reason::Failed, error),
@@ -145,10 +145,11 @@ pub(super) fn simulate_over<'a>(
     dim: &[u64],
     all: impl IntoIterator<Item = &'a mut VerifyArgument>,
 ) -> Result<(), Box<RejectedProof>> {
-    let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1, cooperative: false };
+    let sim = SimOptions { sanitize: Sanitizers::ALL, ..SimOptions::default() };
+    let options = LaunchOptions { sim, ..LaunchOptions::default() };
     let block = block(kernel, all).map_err(|error| RejectedProof::new(Reason::Failed, error))?;
     // SAFETY: as in `launch_over`; the simulator checks every address.
-    let done = without_prints(|| unsafe { simulated.launch(dim, &block, &LaunchOptions::default(), &sim) });
+    let done = without_prints(|| unsafe { simulated.launch(dim, &block, &options) });
     done.map(drop).map_err(|error| match error {
         LaunchError::Simulator(fault) => RejectedProof::new(Reason::Sanitizer, without_addresses(&fault.to_string())),
         error => RejectedProof::new(Reason::Failed, error),

@@ -3,9 +3,9 @@
 use super::program::{ArrayUse, RandomProgram};
 use super::random::SeededChoices;
 use polyloom::{
-    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, GlobalSums, Kernel, LaunchError, LaunchOptions,
-    PrintSink, Scalar, Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type,
-    scalar_bits, set_print_sink,
+    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, Device, GlobalSums, Kernel, LaunchError,
+    LaunchOptions, PrintSink, Scalar, Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy,
+    Trap, Type, scalar_bits, set_print_sink,
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -329,10 +329,11 @@ fn run(
     // keep their indices in bounds or have them checked.
     let done = unsafe {
         match how {
-            RunMode::Launch(None) => kernel.launch(&dim, &block, &LaunchOptions::default()),
+            RunMode::Launch(None) => kernel.launch(&dim, &block, &LaunchOptions::default()).map(drop),
             RunMode::Launch(Some(arch)) => {
-                let (options, sim) = (LaunchOptions::default(), SimOptions::default());
-                kernel.launch_on_simulator(arch, &dim, &block, &options, &sim).map(|_| ())
+                let sim = SimOptions { arch: Some(arch), ..SimOptions::default() };
+                let options = LaunchOptions { sim, ..LaunchOptions::default() };
+                kernel.launch_on(Device::Simulator, &dim, &block, &options).map(drop)
             }
             RunMode::Thread(coordinates) => {
                 let thread = dim.iter().zip(coordinates).fold(0, |index, (extent, &at)| index * extent + at);

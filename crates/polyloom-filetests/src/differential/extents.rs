@@ -66,7 +66,7 @@ impl ExtentFuzzer {
         // SAFETY: the buffers outlive the launch, and the interpreter looks at every index.
         let done = without_prints(|| unsafe { kernel.launch(&dim, &block, &LaunchOptions::default()) });
         let outside = match done {
-            Ok(()) => return Ok(ExtentComparison::Inside),
+            Ok(_) => return Ok(ExtentComparison::Inside),
             Err(LaunchError::Trap(_)) => return Ok(ExtentComparison::Unverified),
             Err(LaunchError::Outside(outside)) => outside,
             Err(error) => return Err(error.to_string()),
@@ -77,7 +77,7 @@ impl ExtentFuzzer {
         let done = without_prints(|| unsafe {
             match checked.needs_blocks() {
                 // A thread of a block does not run alone.
-                true => checked.launch(&dim, &block, &LaunchOptions::default()),
+                true => checked.launch(&dim, &block, &LaunchOptions::default()).map(drop),
                 false => checked.interpret_thread(&dim, &block, thread),
             }
         });

@@ -4,9 +4,9 @@ use super::compare::{ComparedEngine, Disagreement, EngineSet, GuardedBuffer, Pro
 use super::program::RandomProgram;
 use super::random::SeededChoices;
 use polyloom::{
-    AdjointAccess, ArgBlock, BackwardKernel, Composite, DerivativeLaunch, DerivativeRequest, Kernel, LaunchArgument,
-    LaunchError, LaunchOptions, OverwritingLaunches, Scalar, SimOptions, SourceFile, SourceUnit, TangentKernel,
-    TapeLimits, Type,
+    AdjointAccess, ArgBlock, BackwardKernel, Composite, DerivativeLaunch, DerivativeRequest, Device, Kernel,
+    LaunchArgument, LaunchError, LaunchOptions, OverwritingLaunches, Scalar, SimOptions, SourceFile, SourceUnit,
+    TangentKernel, TapeLimits, Type,
 };
 use polyloom_ir::Code;
 
@@ -483,13 +483,14 @@ impl<'a> EngineRun<'a> {
             match self.engine.simulated {
                 None => kernel.launch(dim, &block, &LaunchOptions::default()),
                 Some(arch) => {
-                    let (options, sim) = (LaunchOptions::default(), SimOptions::default());
-                    kernel.launch_on_simulator(arch, dim, &block, &options, &sim).map(|_| ())
+                    let sim = SimOptions { arch: Some(arch), ..SimOptions::default() };
+                    let options = LaunchOptions { sim, ..LaunchOptions::default() };
+                    kernel.launch_on(Device::Simulator, dim, &block, &options)
                 }
             }
         };
         match done {
-            Err(LaunchError::Trap(_)) | Ok(()) => Ok(done),
+            Err(LaunchError::Trap(_)) | Ok(_) => Ok(done.map(drop)),
             Err(error) => Err(self.failed(error)),
         }
     }

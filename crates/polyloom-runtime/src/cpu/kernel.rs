@@ -24,8 +24,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Most variants of a kernel.
-const MAX_VARIANTS: usize = 16;
-/// Once there are this many, further launches run variants that assume nothing (one for each launch rank).
+const MAX_VARIANTS: usize = 24;
+/// Once there are this many, further launches run variants that assume nothing (one for each launch rank and each tier
+/// that launches name).
 const MAX_SPECIALISED: usize = 12;
 /// Once this many have extents built in, no more do.
 const MAX_WITH_EXTENTS: usize = 4;
@@ -118,6 +119,8 @@ pub(crate) struct KernelInner {
     pub(crate) cost: ThreadCost,
     /// True if it is short enough for the optimised tier: see [`MAX_OPTIMIZED_INSTS`].
     is_small: bool,
+    /// True if launches of few threads take no longer than their number says, run on any core, and print nothing.
+    pub(crate) may_be_short: bool,
     pub(crate) plan: FactPlan,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
     pub(crate) interpreter: PerProcess<OnceLock<Interpreter>>,
@@ -132,6 +135,8 @@ pub(crate) struct KernelInner {
 pub(crate) struct VariantState {
     launch_rank: u8,
     key: FactKey,
+    /// The tier that the launches it serves name.
+    pinned: Option<Tier>,
     pub(crate) variant: CodeVariant,
     entry: AtomicPtr<c_void>,
     tier: AtomicU8,
@@ -155,14 +160,19 @@ impl CpuKernel {
         let of_launch = source.blocks.as_ref().map(blocks::facts).unwrap_or_default();
         let plan = FactPlan::of(kernel, &source.params, of_launch);
         let is_quick = device.policy() == TierPolicy::Always(Tier::Quick);
+        let is_interpreted = device.policy() == TierPolicy::Always(Tier::Interpreter);
+        let prints = sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..)));
+        let cost = ThreadCost::of(&source.prepared, source.prepared_kernel);
+        let is_confined = !kernel.constraints.cpu_affinity.is_empty();
         let inner = KernelInner {
+            may_be_short: cost.steady && !prints && !source.needs_blocks && !is_confined && !is_interpreted,
             name: kernel.name.clone(),
             params: source.params.clone(),
             needs_blocks: source.needs_blocks,
-            prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
+            prints,
             sites,
             cores: kernel.constraints.cpu_affinity.as_slice().into(),
-            cost: ThreadCost::of(&source.prepared, source.prepared_kernel),
+            cost,
             is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
             plan: if is_quick { plan.without_extents() } else { plan },
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
@@ -227,7 +237,7 @@ impl CpuKernel {
         }
         let launch_rank = if self.inner.needs_blocks { 1 } else { launch_rank };
         let making = self.inner.making.get().lock().unwrap_or_else(PoisonError::into_inner);
-        self.inner.make_variant(&making, launch_rank, FactKey::default()).map(|_| ())
+        self.inner.make_variant(&making, launch_rank, FactKey::default(), None).map(|_| ())
     }
 }
 
@@ -238,33 +248,56 @@ impl KernelInner {
     }
 
     #[inline]
-    fn find(&self, launch_rank: u8, key: FactKey) -> Option<&VariantState> {
-        self.iter_variants().find(|v| v.key == key && v.launch_rank == launch_rank)
+    fn find(&self, launch_rank: u8, key: FactKey, pinned: Option<Tier>) -> Option<&VariantState> {
+        self.iter_variants().find(|v| v.key == key && v.launch_rank == launch_rank && v.pinned == pinned)
     }
 
-    /// The variant for a launch of this rank with these arguments.
+    /// The variant for a launch of this rank with these arguments that names no tier, if there is one.
     #[inline]
-    pub(crate) fn variant(self: &Arc<Self>, launch_rank: u8, args: &ArgBlock) -> Result<&VariantState, LaunchError> {
+    pub(crate) fn known_variant(&self, launch_rank: u8, args: &ArgBlock) -> Option<&VariantState> {
+        self.find(launch_rank, self.plan.key(args), None)
+    }
+
+    /// The variant in a slot, if there is one.
+    #[inline]
+    pub(crate) fn variant_at(&self, slot: usize) -> Option<&VariantState> {
+        // SAFETY: as in `iter_variants`.
+        unsafe { self.variants.get(slot)?.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The variant for a launch of this rank with these arguments, in code of the tier that it names, if it names one.
+    #[inline]
+    pub(crate) fn variant(
+        self: &Arc<Self>,
+        launch_rank: u8,
+        args: &ArgBlock,
+        pinned: Option<Tier>,
+    ) -> Result<&VariantState, LaunchError> {
         let key = self.plan.key(args);
-        match self.find(launch_rank, key) {
+        match self.find(launch_rank, key, pinned) {
             Some(variant) => Ok(variant),
-            None => self.weaker_variant(launch_rank, key),
+            None => self.weaker_variant(launch_rank, key, pinned),
         }
     }
 
     /// The variant for a key there is no exact variant for: made now, or one that assumes less.
     #[cold]
-    fn weaker_variant(self: &Arc<Self>, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
+    fn weaker_variant(
+        self: &Arc<Self>,
+        launch_rank: u8,
+        key: FactKey,
+        pinned: Option<Tier>,
+    ) -> Result<&VariantState, LaunchError> {
         // Held from counting to making, because threads that launch at once would each see room for one more.
         let making = self.making.get().lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = key;
         if key.has_extents() && self.iter_variants().filter(|v| v.key.has_extents()).count() >= MAX_WITH_EXTENTS {
             key = key.without_extents();
         }
-        if self.find(launch_rank, key).is_none() && self.iter_variants().count() >= MAX_SPECIALISED {
+        if self.find(launch_rank, key, pinned).is_none() && self.iter_variants().count() >= MAX_SPECIALISED {
             key = FactKey::default();
         }
-        self.make_variant(&making, launch_rank, key)
+        self.make_variant(&making, launch_rank, key, pinned)
     }
 
     /// The variant for a key, made now unless there is one.
@@ -273,8 +306,9 @@ impl KernelInner {
         _making: &MutexGuard<'_, ()>,
         launch_rank: u8,
         key: FactKey,
+        pinned: Option<Tier>,
     ) -> Result<&VariantState, LaunchError> {
-        if let Some(variant) = self.find(launch_rank, key) {
+        if let Some(variant) = self.find(launch_rank, key, pinned) {
             return Ok(variant);
         }
         let Some(slot) = self.variants.iter().find(|slot| slot.load(Ordering::Relaxed).is_null()) else {
@@ -282,12 +316,16 @@ impl KernelInner {
             return Err(LaunchError::Compile { kernel: self.name.clone(), error });
         };
         let variant = CodeVariant { launch_rank, facts: self.plan.facts(key) };
-        let (code, tier) =
-            self.build_first(&variant).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
-        let promotable = tier == Tier::Quick && self.better_tier(key).is_some();
+        let built = match pinned {
+            Some(tier) => self.build(&variant, tier).map(|code| (code, tier)),
+            None => self.build_first(&variant),
+        };
+        let (code, tier) = built.map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
+        let promotable = pinned.is_none() && tier == Tier::Quick && self.better_tier(key).is_some();
         let state = VariantState {
             launch_rank,
             key,
+            pinned,
             variant,
             entry: AtomicPtr::new(std::ptr::null_mut()),
             tier: AtomicU8::new(tier as u8),
@@ -393,10 +431,6 @@ impl KernelInner {
     pub(crate) fn slot_of(&self, variant: &VariantState) -> Option<usize> {
         self.iter_variants().position(|other| std::ptr::eq(other, variant))
     }
-
-    pub(crate) fn variant_in(&self, slot: usize) -> Option<&VariantState> {
-        self.iter_variants().nth(slot)
-    }
 }
 
 impl Drop for KernelInner {
@@ -448,6 +482,12 @@ impl VariantState {
         self.work_ns.store(work, Ordering::Relaxed);
         let hot = work > tiers::HOT.as_nanos() as u64 && self.promotion.is_due();
         (launches, hot)
+    }
+
+    /// Number of launches so far, roughly.
+    #[inline]
+    pub(crate) fn n_launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
     }
 
     fn info(&self) -> VariantInfo {

@@ -13,43 +13,25 @@ use super::run::RunningLaunch;
 use super::tiers;
 use crate::args::{ArgBlock, KernelParams};
 use crate::error::LaunchError;
+use crate::launch_options::{LaunchOptions, LaunchStats};
+use polyloom_codegen::CodegenError;
 use polyloom_ir::LaunchConfig;
 use polyloom_ir::block_plan::BlockLaunch;
 use polyloom_ir::{KernelMetadata, MAX_DIMS};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Launches estimated shorter than this run as one call on the calling thread.
 const AT_ONCE_NS: f32 = 10_000.0;
 /// One in so many small launches is timed.
 const TIMED_EVERY: u64 = 64;
 
+/// Launches estimated shorter than this need not be stopped, and keep nobody waiting.
+const SHORT_NS: f32 = 5_000.0;
+
 /// Number of times the calling thread asks whether it is interrupted.
 pub(crate) const ASK_EVERY: Duration = Duration::from_millis(20);
-
-/// Describes how a launch is run.
-#[derive(Clone, Copy, Default)]
-pub struct LaunchOptions<'a> {
-    /// Stops the launch soon after it becomes true.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Asked now and then by the calling thread; the launch stops soon after it returns true.
-    pub interrupted: Option<&'a dyn Fn() -> bool>,
-    /// The blocks of a kernel that is launched in blocks; unless given, as many of the size that its metadata says as
-    /// the launch's threads take.
-    pub grid: Option<LaunchConfig>,
-    /// True if the launch goes ahead without comparing what is known of the kernel's indices with the extents of the
-    /// arrays. Of a kernel that is compiled with checks these do it runs.
-    pub unchecked: bool,
-}
-
-impl LaunchOptions<'_> {
-    /// Returns true if the launch should stop. `ask`: whether it is time to ask the caller.
-    pub(crate) fn is_cancelled(&self, ask: bool) -> bool {
-        self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
-            || (ask && self.interrupted.is_some_and(|interrupted| interrupted()))
-    }
-}
 
 /// Runs `kernel` over a grid of threads and returns when all of them have run.
 ///
@@ -70,12 +52,29 @@ pub unsafe fn launch(
     shape: &[u64],
     args: &ArgBlock,
     options: &LaunchOptions<'_>,
-) -> Result<(), LaunchError> {
-    let kernel = &kernel.inner;
+) -> Result<LaunchStats, LaunchError> {
+    let started = options.timed.then(Instant::now);
+    // SAFETY: passed on to the caller.
+    let tier = unsafe { launch_code(&kernel.inner, shape, args, options)? };
+    Ok(LaunchStats { tier, elapsed: started.map(|started| started.elapsed()), report: None })
+}
+
+/// Runs `kernel` as [`launch`] does; gives the tier of its code.
+///
+/// # Safety
+///
+/// As [`launch`].
+#[inline]
+unsafe fn launch_code(
+    kernel: &Arc<KernelInner>,
+    shape: &[u64],
+    args: &ArgBlock,
+    options: &LaunchOptions<'_>,
+) -> Result<Option<Tier>, LaunchError> {
     let (grid, n_threads) = checked_grid(&kernel.params, shape, args)?;
     args.check_on_host(&kernel.params)?;
     if n_threads == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let mut rank = shape.len() as u8;
     if kernel.needs_blocks {
@@ -83,18 +82,25 @@ pub unsafe fn launch(
         grid_of(&function.metadata, &kernel.name, n_threads, options)?;
     }
     let _guard = restrict_affinity(kernel)?;
-    let is_interpreted = kernel.device.policy() == TierPolicy::Always(Tier::Interpreter);
+    let is_only_interpreted = kernel.device.policy() == TierPolicy::Always(Tier::Interpreter);
+    if is_only_interpreted && options.tier.is_some_and(|tier| tier != Tier::Interpreter) {
+        let error = CodegenError::new("the device runs every kernel by the interpreter, and the launch names a tier");
+        return Err(LaunchError::Compile { kernel: kernel.name.clone(), error });
+    }
+    let is_interpreted = is_only_interpreted || options.tier == Some(Tier::Interpreter);
     let blocks = if is_interpreted { None } else { blocks_of(kernel, grid, n_threads, rank, options) };
     if is_interpreted || (kernel.needs_blocks && blocks.is_none()) {
         // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
-        return unsafe { interpret(kernel, shape, args.words(), 0..n_threads, options) };
+        unsafe { interpret(kernel, shape, args.words(), 0..n_threads, options)? };
+        return Ok(Some(Tier::Interpreter));
     }
     let (mut grid, mut n_threads) = (grid, n_threads);
     if let Some(blocks) = &blocks {
         (rank, grid) = (1, blocks.grid());
         n_threads = grid[0];
     }
-    let variant = kernel.variant(rank, args)?;
+    let variant = kernel.variant(rank, args, options.tier)?;
+    let tier = variant.tier();
     let ns = n_threads as f32 * variant.ns_per_thread();
     let (n_before, is_hot) = variant.record(ns);
     if is_hot {
@@ -106,11 +112,81 @@ pub unsafe fn launch(
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
     unsafe {
         if ns < AT_ONCE_NS && kernel.cost.steady && !n_before.is_multiple_of(TIMED_EVERY) {
-            run.run_at_once()
+            run.run_at_once()?;
         } else {
-            run.run_in_chunks(options, n_before == 0 || !kernel.cost.steady)
+            run.run_in_chunks(options, n_before == 0 || !kernel.cost.steady)?;
         }
     }
+    Ok(Some(tier))
+}
+
+/// Says which code a launch with certain arguments runs, from one launch to the next. It is the business of one kernel.
+#[derive(Debug)]
+pub struct VariantChoice(AtomicUsize);
+
+/// Says that no variant has been chosen.
+const NOT_CHOSEN: usize = usize::MAX;
+
+impl Default for VariantChoice {
+    fn default() -> VariantChoice {
+        VariantChoice(AtomicUsize::new(NOT_CHOSEN))
+    }
+}
+
+impl Clone for VariantChoice {
+    fn clone(&self) -> VariantChoice {
+        VariantChoice(AtomicUsize::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+/// Runs a launch that is known to take at most a few microseconds: as one call on this thread, which nothing stops, of
+/// code that is there and prints nothing. With a choice, the code is that of the launch before.
+///
+/// It gives nothing, and has done nothing, if that is not known; [`launch`] then runs it, or says what is wrong with
+/// it.
+///
+/// # Safety
+///
+/// As [`launch`]. A choice has served launches of this kernel alone, of this rank and with these arguments.
+#[inline]
+pub unsafe fn launch_if_short(
+    kernel: &CpuKernel,
+    shape: &[u64],
+    args: &ArgBlock,
+    choice: Option<&VariantChoice>,
+) -> Option<Result<(), LaunchError>> {
+    let kernel = &kernel.inner;
+    if !kernel.may_be_short {
+        return None;
+    }
+    let (grid, n_threads) = checked_grid(&kernel.params, shape, args).ok()?;
+    args.check_on_host(&kernel.params).ok()?;
+    if n_threads == 0 {
+        return Some(Ok(()));
+    }
+    let rank = shape.len() as u8;
+    let variant = match choice.map(|choice| choice.0.load(Ordering::Relaxed)) {
+        Some(slot) if slot != NOT_CHOSEN => kernel.variant_at(slot)?,
+        _ => {
+            let variant = kernel.known_variant(rank, args)?;
+            if let Some(choice) = choice {
+                choice.0.store(kernel.slot_of(variant)?, Ordering::Relaxed);
+            }
+            variant
+        }
+    };
+    let ns = n_threads as f32 * variant.ns_per_thread();
+    // One that is due to be timed is left to the other way, the first of all among them.
+    if ns >= SHORT_NS || variant.n_launches().is_multiple_of(TIMED_EVERY) {
+        return None;
+    }
+    let (_, is_hot) = variant.record(ns);
+    if is_hot {
+        tiers::promote(kernel, variant);
+    }
+    let run = RunningLaunch::new(kernel, variant, args.words(), grid, rank, n_threads, None);
+    // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
+    Some(unsafe { run.run_at_once() })
 }
 
 /// The calling thread confined to the kernel's cores, where it names some.

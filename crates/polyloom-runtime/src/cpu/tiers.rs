@@ -74,7 +74,7 @@ pub(crate) fn promote(kernel: &Arc<KernelInner>, variant: &VariantState) {
     let accepted = background::submit(JobKind::Compile, move || {
         // A kernel that is gone needs no code.
         if let Some(kernel) = kernel.upgrade()
-            && let Some(variant) = kernel.variant_in(slot)
+            && let Some(variant) = kernel.variant_at(slot)
         {
             kernel.improve(variant);
             variant.promotion.settle();

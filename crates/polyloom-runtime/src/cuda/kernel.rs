@@ -3,10 +3,10 @@
 use super::device::CudaDevice;
 use super::stdout;
 use crate::args::{ArgBlock, KernelParams};
-use crate::cpu::launch::LaunchOptions;
 use crate::device::DeviceFailure;
 use crate::device::entry::DeviceEntry;
 use crate::error::LaunchError;
+use crate::launch_options::{LaunchOptions, LaunchStats};
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{DriverError, result, sys};
 use polyloom_codegen::CodegenError;
@@ -14,6 +14,7 @@ use polyloom_ir::Function;
 use polyloom_ir::LaunchConfig;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A kernel's PTX, compiled by the driver.
 pub struct CudaKernel {
@@ -115,14 +116,16 @@ impl CudaKernel {
         shape: &[u64],
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
-    ) -> Result<(), LaunchError> {
+    ) -> Result<LaunchStats, LaunchError> {
+        let started = options.timed.then(Instant::now);
+        let stats = || LaunchStats { elapsed: started.map(|started| started.elapsed()), ..LaunchStats::default() };
         // SAFETY: the caller vouches for the arrays.
         let prepared = unsafe { self.entry.prepare(&*self.device, shape, args)? };
-        let Some(prepared) = prepared else { return Ok(()) };
+        let Some(prepared) = prepared else { return Ok(stats()) };
         let grid = self.entry.grid(prepared.n_threads, options)?;
         self.start(&grid, &prepared.params).map_err(|failure| self.entry.failed(failure))?;
-        if !self.entry.has_sites() && !prepared.has_staged_arrays() {
-            return Ok(());
+        if !self.entry.has_sites() && !prepared.has_staged_arrays() && !options.timed {
+            return Ok(stats());
         }
         let waited = match self.entry.prints() {
             true => stdout::handed_on(|| self.device.synchronize()),
@@ -132,7 +135,7 @@ impl CudaKernel {
         // SAFETY: as above.
         match unsafe { self.entry.finish(&prepared)? } {
             Some(trap) => Err(trap),
-            None => Ok(()),
+            None => Ok(stats()),
         }
     }
 

@@ -139,7 +139,7 @@ fn launch_without_arrays(kernel: &CpuKernel, n: u64, options: &LaunchOptions<'_>
     args.slice::<f32>(kernel.params(), &mut [], &[0]).unwrap();
     args.scalar(kernel.params(), polyloom_ir::Scalar::F32, 0).unwrap();
     // SAFETY: nothing is accessed.
-    unsafe { launch(kernel, &[n], &args, options) }
+    unsafe { launch(kernel, &[n], &args, options) }.map(drop)
 }
 
 #[cfg(unix)]

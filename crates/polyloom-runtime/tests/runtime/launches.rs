@@ -17,7 +17,7 @@ fn saxpy_args(kernel: &CpuKernel, x: &mut [f32], y: &mut [f32], alpha: f32) -> A
 
 fn run(kernel: &CpuKernel, shape: &[u64], args: &ArgBlock) -> Result<(), LaunchError> {
     // SAFETY: the tests launch no more threads than their arrays have elements.
-    unsafe { launch(kernel, shape, args, &LaunchOptions::default()) }
+    unsafe { launch(kernel, shape, args, &LaunchOptions::default()) }.map(drop)
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn threads_that_need_new_variants_at_once_leave_room_for_every_rank() {
         view(kernel, &mut args, (1u64 << 46) as *mut f32, y.0, y.1);
         args.scalar(kernel.params(), Scalar::F32, 0).unwrap();
         // SAFETY: nothing is accessed.
-        unsafe { launch(kernel, &[1, 1, 1, 1][..rank], &args, &LaunchOptions::default()) }
+        unsafe { launch(kernel, &[1, 1, 1, 1][..rank], &args, &LaunchOptions::default()) }.map(drop)
     };
     std::thread::scope(|scope| {
         for x in views {

@@ -1,0 +1,215 @@
+//! Fusion of kernels: several launches over the same threads become one launch of one kernel.
+//!
+//! Thread `t` of the fused kernel does what thread `t` of each part does, one part after the other, so that it saves the
+//! launches between them, and loads of what it has just stored. That is the same if what one part writes and another
+//! accesses is, element by element, the business of one thread: [`ownership`] decides it. What a launch knows and HIR
+//! does not, which arrays are one memory and how many threads there are, comes from the caller.
+//!
+//! Design: `docs/design/plans.md`.
+
+mod ownership;
+mod registers;
+
+pub use ownership::{ArrayUse, AxisIndex, array_uses};
+
+use crate::pipeline::extract;
+use crate::transform::inline;
+use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Span, Type};
+use registers::max_live_words;
+use smallvec::SmallVec;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Most 32-bit words that a thread of a fused kernel may hold at a time. A GPU has 255 registers for a thread, and with
+/// half of them still runs half as many threads as it can.
+const MAX_LIVE_WORDS: u32 = 128;
+/// Most instructions of a fused kernel: beyond that it is optimised late or never.
+const MAX_INSTS: usize = 2_000;
+
+/// A kernel to be fused with others.
+#[derive(Clone, Copy, Debug)]
+pub struct FusedPart<'a> {
+    /// Its module.
+    pub module: &'a Module,
+    /// The kernel.
+    pub kernel: FuncId,
+    /// For each of its parameters, which parameter of the fused kernel it is.
+    pub params: &'a [usize],
+}
+
+/// Returns why a kernel is launched by itself, whatever stands beside it; nothing if it need not be.
+pub fn refusal(module: &Module, kernel: FuncId) -> Option<&'static str> {
+    let function = &module.functions[kernel];
+    if function.metadata.check {
+        return Some("it is compiled with checks, and a failed one ends the launch");
+    }
+    let (mut prints, mut needs_blocks) = (false, false);
+    for id in module.reachable(kernel) {
+        let function = &module.functions[id];
+        function.walk(function.body, &mut |_, data| prints |= data.op == Op::Print);
+        needs_blocks |= function.needs_blocks();
+    }
+    match (prints, needs_blocks || function.metadata.by_block) {
+        (_, true) => Some("its threads run in blocks"),
+        (true, _) => Some("it prints, in the order of its threads"),
+        _ => None,
+    }
+}
+
+/// Returns why two kernels cannot be compiled as one; nothing if they can.
+pub fn conflict(first: &Function, second: &Function) -> Option<&'static str> {
+    let (a, b) = (&first.metadata, &second.metadata);
+    if a.float_mode != b.float_mode {
+        return Some("their arithmetic modes differ");
+    }
+    let limits = |function: &Function| {
+        let metadata = &function.metadata;
+        (metadata.launch_bounds, metadata.max_registers, metadata.workgroup_size, metadata.backward)
+    };
+    if limits(first) != limits(second) || first.constraints != second.constraints {
+        return Some("what their decorators ask for differs");
+    }
+    None
+}
+
+/// A kernel that does, in each thread, what the kernels of several parts do, in order; nothing if it would be too large:
+/// in instructions, or in what a thread holds at a time.
+///
+/// # Panics
+///
+/// If a part maps no parameter to one of the fused kernel's, or two of different types to the same.
+pub fn fuse(name: &str, parts: &[FusedPart<'_>]) -> Option<(Module, FuncId)> {
+    let n_params = parts.iter().flat_map(|part| part.params).max().map_or(0, |&last| last + 1);
+    let mut params: Vec<Option<(Arc<str>, Type)>> = vec![None; n_params];
+    let mut names = HashSet::new();
+    for part in parts {
+        let function = &part.module.functions[part.kernel];
+        for ((&value, name), &to) in function.params().iter().zip(&function.param_names).zip(part.params) {
+            let ty = function.ty(value);
+            match &params[to] {
+                Some((_, known)) => assert_eq!(*known, ty, "one array has one type"),
+                None => params[to] = Some((unused_name(&mut names, name), ty)),
+            }
+        }
+    }
+    let params: Vec<(Arc<str>, Type)> =
+        params.into_iter().map(|param| param.expect("each parameter is one of a part's")).collect();
+
+    let mut module = Module::new();
+    let mut functions = HashSet::from([Arc::from(name)]);
+    let callees: SmallVec<[FuncId; 4]> =
+        parts.iter().map(|part| append(&mut module, part.module, part.kernel, &mut functions)).collect();
+    let typed = params.iter().map(|(name, ty)| (&**name, *ty));
+    let mut fused = Function::new(name, FunctionKind::Kernel, typed, &[]);
+    if let Some(first) = parts.first() {
+        let first = &first.module.functions[first.kernel];
+        fused.metadata = first.metadata.clone();
+        fused.metadata.kind = Default::default();
+        fused.constraints = first.constraints.clone();
+    }
+    let values: Vec<_> = fused.params().to_vec();
+    let mut builder = Builder::new(&mut fused);
+    for (part, &callee) in parts.iter().zip(&callees) {
+        let operands: Vec<_> = part.params.iter().map(|&to| values[to]).collect();
+        builder.inst(Op::Call, &operands, &[], Imm::Func(callee));
+    }
+    builder.inst(Op::Return, &[], &[], Imm::None);
+    let kernel = module.functions.push(fused);
+    is_small(&module, kernel).then_some((module, kernel))
+}
+
+/// Appends a kernel, as a function, with all that it calls. Spans are those of other sources, and are dropped.
+fn append(into: &mut Module, from: &Module, kernel: FuncId, names: &mut HashSet<Arc<str>>) -> FuncId {
+    let (from, kernel) = extract(from, kernel);
+    let first = into.functions.len() as u32;
+    let moved = |id: FuncId| FuncId::from_u32(first + id.as_u32());
+    for (id, function) in &from.functions {
+        let mut function = function.clone();
+        // The library's functions are added by their names, later.
+        function.name = unused_name(names, &function.name);
+        if id == kernel {
+            function.kind = FunctionKind::Func;
+        }
+        function.span = Span::NONE;
+        function.gradient = function.gradient.map(moved);
+        function.replay = function.replay.map(moved);
+        for data in function.insts.values_mut() {
+            data.span = Span::NONE;
+            if let Imm::Func(callee) = &mut data.imm {
+                *callee = moved(*callee);
+            }
+        }
+        into.functions.push(function);
+    }
+    moved(kernel)
+}
+
+fn unused_name(names: &mut HashSet<Arc<str>>, name: &Arc<str>) -> Arc<str> {
+    let numbered = (2..).map(|number| Arc::from(format!("{name}_{number}")));
+    let unused = std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name));
+    let unused = unused.unwrap_or_else(|| name.clone());
+    names.insert(unused.clone());
+    unused
+}
+
+/// Tells whether a fused kernel is small enough in instructions and in what a thread holds at a time.
+fn is_small(module: &Module, kernel: FuncId) -> bool {
+    let (mut copy, id) = extract(module, kernel);
+    if inline::inline(&mut copy, id, inline::KeptCalls::NoCalls).is_err() {
+        return false;
+    }
+    let function = &copy.functions[id];
+    let mut n_insts = 0;
+    function.walk(function.body, &mut |_, _| n_insts += 1);
+    n_insts <= MAX_INSTS && max_live_words(function) <= MAX_LIVE_WORDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyloom_ir::{FileId, parse_module, verify_module};
+
+    fn parsed(text: &str) -> (Module, FuncId) {
+        let module = parse_module(text, FileId::from_u32(0)).expect("the text is HIR");
+        let kernel = module.find("k").expect("it has a kernel `k`");
+        (module, kernel)
+    }
+
+    #[test]
+    fn parts_become_calls_in_order_with_names_of_their_own() {
+        let (first, k1) = parsed(
+            "func @f(%0 v: f32) -> (f32) {
+              %1: f32 = add %0, %0
+              return %1
+            }
+            kernel @k(%0 x: array<f32, 1>, %1 y: array<f32, 1>) {
+              %2: i32 = tid 0
+              %3: f32 = array_load %0, %2
+              %4: f32 = call @f %3
+              array_store %1, %2, %4
+              return
+            }",
+        );
+        let parts = [
+            FusedPart { module: &first, kernel: k1, params: &[0, 1] },
+            FusedPart { module: &first, kernel: k1, params: &[1, 2] },
+        ];
+        let (module, kernel) = fuse("k+k", &parts).expect("they are small");
+        verify_module(&module).expect("the fused kernel is valid");
+        let names: Vec<&str> = module.functions.values().map(|function| &*function.name).collect();
+        assert_eq!(names, ["k", "f", "k_2", "f_2", "k+k"]);
+        let fused = &module.functions[kernel];
+        let params: Vec<&str> = fused.param_names.iter().map(|name| &**name).collect();
+        assert_eq!(params, ["x", "y", "y_2"]);
+    }
+
+    #[test]
+    fn kernels_that_print_or_run_in_blocks_stay_by_themselves() {
+        let (module, kernel) = parsed("kernel @k(%0 n: i32) {\nprint \"%d\" %0\nreturn\n}");
+        assert_eq!(refusal(&module, kernel), Some("it prints, in the order of its threads"));
+        let (module, kernel) = parsed("kernel @k(%0 n: i32) {\nsync_threads\nreturn\n}");
+        assert_eq!(refusal(&module, kernel), Some("its threads run in blocks"));
+        let (module, kernel) = parsed("kernel @k(%0 n: i32) {\nreturn\n}");
+        assert_eq!(refusal(&module, kernel), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! Launches whose arguments are bound: what a launch decides by its arguments is decided once.
+
+use crate::kernel::Kernel;
+use polyloom_ir::{MAX_DIMS, Scalar};
+use polyloom_runtime::{ArgBlock, ArgError, Device, LaunchError, LaunchOptions, LaunchStats, VariantChoice};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A kernel with its arguments, where it runs, over how many threads, and in which variant of its code.
+///
+/// The first run compares indices with extents and chooses the variant; runs after it do neither. Replacing an argument
+/// has the next run do so again.
+#[derive(Debug)]
+pub struct BoundLaunch {
+    kernel: Arc<Kernel>,
+    device: Device,
+    shape: SmallVec<[u64; MAX_DIMS]>,
+    args: ArgBlock,
+    grid: Option<polyloom_ir::LaunchConfig>,
+    unchecked: bool,
+    /// True if a run has found that the arguments fit the kernel, and indices the extents.
+    is_verified: AtomicBool,
+    choice: VariantChoice,
+}
+
+impl Clone for BoundLaunch {
+    fn clone(&self) -> BoundLaunch {
+        BoundLaunch {
+            kernel: self.kernel.clone(),
+            shape: self.shape.clone(),
+            args: self.args.clone(),
+            is_verified: AtomicBool::new(self.is_verified.load(Ordering::Relaxed)),
+            choice: self.choice.clone(),
+            ..*self
+        }
+    }
+}
+
+impl BoundLaunch {
+    /// Binds a kernel's arguments, filled against [`Kernel::params`]. Of the options the grid and `unchecked` count.
+    pub fn new(
+        kernel: Arc<Kernel>,
+        device: Device,
+        shape: &[u64],
+        args: ArgBlock,
+        options: &LaunchOptions<'_>,
+    ) -> BoundLaunch {
+        BoundLaunch {
+            kernel,
+            device,
+            shape: shape.into(),
+            args,
+            grid: options.grid,
+            unchecked: options.unchecked,
+            is_verified: AtomicBool::new(false),
+            choice: VariantChoice::default(),
+        }
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
+    }
+
+    /// Returns where it runs.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The extents of the launch.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The blocks, if it says them.
+    pub fn grid(&self) -> Option<polyloom_ir::LaunchConfig> {
+        self.grid
+    }
+
+    /// Returns true if indices are not compared with extents before it runs.
+    pub fn is_unchecked(&self) -> bool {
+        self.unchecked
+    }
+
+    /// The arguments.
+    pub fn args(&self) -> &ArgBlock {
+        &self.args
+    }
+
+    /// Replaces an array. `param` is a number of [`Kernel::params`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ArgBlock::replace_array`]; the launch is then what it was.
+    pub fn rebind_array(
+        &mut self,
+        param: usize,
+        elem: Scalar,
+        base: *mut u8,
+        shape: &[u64],
+        strides: &[i64],
+    ) -> Result<(), ArgError> {
+        self.args.replace_array(self.kernel.params(), param, elem, base, shape, strides)?;
+        self.decide_again();
+        Ok(())
+    }
+
+    /// Replaces a scalar. `param` is a number of [`Kernel::params`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ArgBlock::replace_scalar`]; the launch is then what it was.
+    pub fn rebind_scalar(&mut self, param: usize, ty: Scalar, bits: u64) -> Result<(), ArgError> {
+        if self.args.replace_scalar(self.kernel.params(), param, ty, bits)? {
+            // An index may be computed of it, but which variant runs is a matter of the arrays.
+            *self.is_verified.get_mut() = false;
+        }
+        Ok(())
+    }
+
+    /// Replaces the extents of the launch and, of a kernel that is launched in blocks, the blocks.
+    pub fn set_shape(&mut self, shape: &[u64], grid: Option<polyloom_ir::LaunchConfig>) {
+        self.shape = shape.into();
+        self.grid = grid;
+        self.decide_again();
+    }
+
+    fn decide_again(&mut self) {
+        *self.is_verified.get_mut() = false;
+        self.choice = VariantChoice::default();
+    }
+
+    /// Runs the launch on this thread if that is known to take a few microseconds at most; gives nothing where
+    /// [`BoundLaunch::run`] has to look.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch_on`].
+    #[inline]
+    pub unsafe fn run_if_short(&self) -> Option<Result<(), LaunchError>> {
+        if self.device != Device::Cpu || !self.is_verified.load(Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: passed on to the caller. Whatever changes arrays or shape forgets the choice.
+        unsafe { self.kernel.launch_verified_if_short(&self.shape, &self.args, &self.choice) }
+    }
+
+    /// Runs the launch. The grid and `unchecked` are those that it is bound with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::launch_on`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch_on`].
+    pub unsafe fn run(&self, options: &LaunchOptions<'_>) -> Result<LaunchStats, LaunchError> {
+        let options = LaunchOptions { grid: self.grid, unchecked: self.unchecked, ..*options };
+        // SAFETY: passed on to the caller.
+        let stats = unsafe { self.kernel.launch_on(self.device, &self.shape, &self.args, &options)? };
+        self.is_verified.store(true, Ordering::Relaxed);
+        Ok(stats)
+    }
+}

@@ -1,0 +1,308 @@
+"""Plans: recorded launches and functions that run in one call, and launches that become one kernel."""
+
+import numpy as np
+import pytest
+
+import polyloom as loom
+
+
+@loom.kernel
+def scale(x: loom.array(dtype=float), s: float, y: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = x[i] * s
+
+
+@loom.kernel
+def shift(x: loom.array(dtype=float), s: float):
+    i = loom.tid()
+    if x[i] > 100.0:
+        return
+    x[i] = x[i] + s
+
+
+@loom.kernel
+def neighbours(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    if i > 0:
+        y[i] = x[i - 1] + x[i]
+
+
+@loom.kernel
+def total(x: loom.array(dtype=float), sums: loom.array(dtype=float)):
+    loom.atomic_add(sums, 0, x[loom.tid()])
+
+
+@loom.kernel
+def rows(a: loom.array2d(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    s = float(0.0)
+    for j in range(a.shape[1]):
+        s += a[i, j]
+    y[i] = s
+
+
+@loom.kernel
+def points(p: loom.array(dtype=loom.vec3), v: loom.vec3):
+    i = loom.tid()
+    p[i] = p[i] + v
+
+
+@loom.kernel(float_mode="fast")
+def fast_scale(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = x[i] * 2.0
+
+
+@loom.kernel
+def printing(x: loom.array(dtype=float)):
+    i = loom.tid()
+    print(x[i])
+
+
+def recorded(kernel, dim, *args, **options):
+    return loom.launch(kernel, dim, list(args), record_cmd=True, **options)
+
+
+def test_launches_over_the_same_threads_become_one_kernel():
+    x, y, z = np.arange(64, dtype=np.float32), np.zeros(64, np.float32), np.zeros(64, np.float32)
+    plan = loom.Plan([recorded(scale, 64, x, 3.0, y), recorded(shift, 64, y, 1.0), recorded(scale, 64, y, 0.5, z)])
+    assert plan.explain() == ["steps 0 to 2: one kernel, scale_shift_scale"]
+    for _ in range(3):
+        y[:], z[:] = 0.0, 0.0
+        plan.launch()
+        expected = x * np.float32(3)
+        expected = np.where(expected > 100, expected, expected + np.float32(1))
+        assert np.array_equal(y, expected) and np.array_equal(z, expected * np.float32(0.5))
+    assert len(plan) == 3 and len(plan.steps) == 3
+
+
+def test_what_another_thread_has_written_keeps_launches_apart():
+    x, y, z = (np.ones(8, np.float32) for _ in range(3))
+    plan = loom.Plan([recorded(scale, 8, x, 3.0, y), recorded(neighbours, 8, y, z), recorded(shift, 8, z, 1.0)])
+    first, second = plan.explain()
+    assert first == (
+        "step 0: scale; apart from step 1: a thread of it may come to an element of `x` that another thread of step 0 "
+        "writes as `y`"
+    )
+    assert second == "steps 1 to 2: one kernel, neighbours_shift"
+    plan.launch()
+    assert z.tolist() == [2.0] + [7.0] * 7
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda x, y: (recorded(scale, 8, x, 2.0, y), recorded(shift, 7, y, 1.0)), "over [7] threads, and this over"),
+        (lambda x, y: (recorded(shift, 8, x, 2.0), recorded(fast_scale, 8, x, y)), "arithmetic modes differ"),
+        (lambda x, y: (recorded(scale, 7, x[:7], 2.0, y[:7]), recorded(shift, 7, y[1:], 1.0)), "has a part of `y`"),
+        (lambda x, y: (recorded(shift, 8, x, 1.0), recorded(printing, 8, x)), "`printing` stays by itself: it prints"),
+        (lambda x, y: (recorded(scale, 8, x, 2.0, y), lambda: None), "step 1 is the host's"),
+    ],
+)
+def test_reasons(make, reason):
+    plan = loom.Plan(make(np.ones(8, np.float32), np.ones(8, np.float32)))
+    lines = plan.explain()
+    assert len(lines) == 2 and reason in lines[0], lines
+
+
+def test_sums_are_read_after_all_threads_have_added():
+    x, sums, y = np.arange(100, dtype=np.float32), np.zeros(1, np.float32), np.zeros(100, np.float32)
+
+    @loom.kernel
+    def spread(sums: loom.array(dtype=float), y: loom.array(dtype=float)):
+        y[loom.tid()] = sums[0]
+
+    plan = loom.Plan([recorded(total, 100, x, sums), recorded(spread, 100, sums, y)])
+    assert len(plan.explain()) == 2
+    plan.launch()
+    assert set(y.tolist()) == {4950.0}
+
+
+def test_rows_of_the_own_thread_and_arrays_of_vectors():
+    a, y = np.arange(12, dtype=np.float32).reshape(4, 3), np.zeros(4, np.float32)
+    p = loom.zeros(4, dtype=loom.vec3)
+    plan = loom.Plan(
+        [
+            recorded(rows, 4, a, y),
+            recorded(shift, 4, y, 1.0),
+            recorded(points, 4, p, loom.vec3(1.0, 2.0, 3.0)),
+            recorded(points, 4, p, loom.vec3(1.0, 0.0, 0.0)),
+        ]
+    )
+    assert plan.explain() == ["steps 0 to 3: one kernel, rows_shift_points_points"]
+    plan.launch()
+    assert y.tolist() == [4.0, 13.0, 22.0, 31.0]
+    assert p.numpy().tolist() == [[2.0, 2.0, 3.0]] * 4
+
+
+def test_calls_run_between_launches_and_errors_end_the_plan():
+    x = np.zeros(8, np.float32)
+    seen = []
+    plan = loom.Plan([recorded(shift, 8, x, 1.0), lambda: seen.append(x[0].item()), recorded(shift, 8, x, 1.0)])
+    plan.launch()
+    assert seen == [1.0] and x[0] == 2.0
+
+    def fails():
+        raise KeyError("stop")
+
+    plan = loom.Plan([recorded(shift, 8, x, 1.0), fails, recorded(shift, 8, x, 1.0)])
+    with pytest.raises(KeyError, match="stop"):
+        plan.launch()
+    assert x[0] == 3.0
+    with pytest.raises(TypeError, match="a step of a plan is a recorded launch"):
+        loom.Plan([3])
+
+
+def test_a_launch_that_is_changed_changes_the_plan():
+    x, y, z = np.ones(8, np.float32), np.zeros(8, np.float32), np.zeros(8, np.float32)
+    first, second = recorded(scale, 8, x, 2.0, y), recorded(shift, 8, y, 1.0)
+    plan = loom.Plan([first, second])
+    plan.launch()
+    assert y.tolist() == [3.0] * 8
+    first.set_param_by_name("y", z)
+    first.set_param_at_index(1, 5.0)
+    plan.launch()
+    assert z.tolist() == [5.0] * 8 and y.tolist() == [4.0] * 8
+    second.set_dim(4)
+    plan.launch()
+    assert y.tolist() == [5.0] * 4 + [4.0] * 4
+    with pytest.raises(loom.LaunchError, match="axis 0 of `x` has 8 elements"):
+        second.set_dim(9)
+        plan.launch()
+
+
+def test_checks_that_are_turned_on_hold_at_the_next_run():
+    x = np.ones(4, np.float32)
+
+    @loom.kernel
+    def gather(x: loom.array(dtype=float), at: int):
+        if loom.tid() == 0:
+            x[at + at] = 3.0
+
+    plan = loom.Plan([recorded(gather, 4, x, 1), recorded(gather, 4, x, 1)])
+    plan.launch()
+    assert x.tolist() == [1.0, 1.0, 3.0, 1.0]
+    before = loom.config.check
+    try:
+        loom.config.check = True
+        assert all("compiled with checks" in line for line in plan.explain()[:1])
+        plan.launch()
+    finally:
+        loom.config.check = before
+
+
+def test_tapes_record_each_launch_of_a_plan():
+    x, y = loom.array([1.0, 2.0], requires_grad=True), loom.zeros(2, requires_grad=True)
+    plan = loom.Plan([recorded(scale, 2, x, 3.0, y)])
+    with loom.Tape() as tape:
+        plan.launch()
+    y.grad.fill_(1.0)
+    tape.backward()
+    assert x.grad.list() == [3.0, 3.0]
+
+
+def test_structs_have_the_values_of_the_run():
+    @loom.struct
+    class Step:
+        size: float
+
+    @loom.kernel
+    def advance(x: loom.array(dtype=float), step: Step):
+        i = loom.tid()
+        x[i] = x[i] + step.size
+
+    x, step = np.zeros(4, np.float32), Step()
+    step.size = 1.0
+    plan = loom.Plan([recorded(advance, 4, x, step), recorded(shift, 4, x, 0.5)])
+    plan.launch()
+    step.size = 2.0
+    plan.launch()
+    assert x.tolist() == [4.0] * 4
+
+
+def test_graphs_say_what_became_one():
+    x = loom.zeros(4)
+    with loom.ScopedCapture() as capture:
+        loom.launch(shift, 4, [x, 1.0])
+        loom.launch(shift, 4, [x, 2.0])
+    assert capture.graph.explain() == ["steps 0 to 1: one kernel, shift_shift"]
+    loom.capture_launch(capture.graph)
+    assert x.list() == [3.0] * 4
+
+
+def test_fused_launches_run_on_the_simulator():
+    x, y = loom.array([1.0, 2.0], device="sim:0"), loom.zeros(2, device="sim:0")
+    plan = loom.Plan([recorded(scale, 2, x, 3.0, y, device="sim:0"), recorded(shift, 2, y, 1.0, device="sim:0")])
+    assert len(plan.explain()) == 1
+    plan.launch()
+    assert y.numpy().tolist() == [4.0, 7.0]
+
+
+@loom.kernel
+def mix(a: loom.array(dtype=float), b: loom.array(dtype=float), n: int):
+    i = loom.tid()
+    s = a[i]
+    for k in range(n):
+        s = s * 0.5 + b[i] - float(k)
+    a[i] = loom.sin(s)
+
+
+@loom.kernel
+def gather(a: loom.array(dtype=float), at: loom.array(dtype=int), b: loom.array(dtype=float)):
+    i = loom.tid()
+    b[i] = a[at[i]] + b[i]
+
+
+@loom.kernel
+def last(a: loom.array(dtype=float), b: loom.array(dtype=float)):
+    i = loom.tid()
+    b[i] = a[i - 1] * 2.0
+
+
+@loom.kernel
+def reverse(a: loom.array(dtype=float), b: loom.array(dtype=float), n: int):
+    i = loom.tid()
+    b[n - 1 - i] = a[i]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_plans_give_the_bits_of_their_launches(seed):
+    random = np.random.default_rng(seed)
+    n = int(random.integers(1, 40))
+    at = random.integers(0, n, n).astype(np.int32)
+    given = [random.standard_normal(n).astype(np.float32) for _ in range(4)]
+
+    def launches(arrays):
+        draw = np.random.default_rng(seed + 1000)
+        made = []
+        for _ in range(int(draw.integers(2, 12))):
+            a, b = (arrays[int(index)] for index in draw.integers(0, 4, 2))
+            if draw.integers(4) == 0:
+                a = a[::-1]
+            dim = n if draw.integers(6) else max(1, n - 1)
+            kind = int(draw.integers(8))
+            number = float(draw.standard_normal())
+            if kind == 0:
+                made.append(recorded(scale, dim, a, number, b))
+            elif kind == 1:
+                made.append(recorded(shift, dim, a, number))
+            elif kind == 2:
+                made.append(recorded(mix, dim, a, b, int(draw.integers(4))))
+            elif kind == 3 and a.base is not b and a is not b:
+                made.append(recorded(gather, dim, a, at, b))
+            elif kind == 4 and a.base is not b and a is not b:
+                made.append(recorded(last, dim, a, b))
+            elif kind == 5 and a.base is not b and a is not b:
+                made.append(recorded(reverse, dim, a, b, n))
+            elif kind == 6 and a.base is not b and a is not b:
+                made.append(recorded(neighbours, dim, a, b))
+            else:
+                made.append(recorded(fast_scale, dim, b, b))
+        return made
+
+    apart, fused = ([each.copy() for each in given] for _ in range(2))
+    for launch in launches(apart):
+        launch.launch()
+    plan = loom.Plan(launches(fused))
+    plan.launch()
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(apart, fused, strict=True)), plan.explain()
