@@ -222,7 +222,7 @@ fn write_forms(arguments: &CompileArguments, emit: EmitForm) -> Outcome {
     }
     let refused = |error| match error {
         GpuError::Rejected(error) => CommandFailure::from(error),
-        GpuError::Codegen(error) => CommandFailure::Failed(error.to_string()),
+        error => CommandFailure::Failed(error.to_string()),
     };
     let default = match emit {
         EmitForm::Obj => Some(PathBuf::from(format!("{name}.o"))),

@@ -67,9 +67,9 @@ fn findings() -> Vec<DoctorFinding> {
     findings.push(optional("nvrtc", found.nvrtc.is_some(), found.nvrtc.unwrap_or(absent)));
     findings.extend(found.no_gpu.map(|reason| optional("gpu", false, reason)));
     findings.extend(found.gpus.iter().map(|gpu| {
-        let (major, minor) = gpu.capability;
-        let gib = gpu.memory_bytes as f64 / f64::from(1 << 30);
-        let detail = format!("cuda:{}, {}, compute capability {major}.{minor}, {gib:.0} GiB", gpu.number, gpu.name);
+        let (major, minor) = gpu.capability.unwrap_or_default();
+        let gib = gpu.memory_bytes.unwrap_or_default() as f64 / f64::from(1 << 30);
+        let detail = format!("{}, {}, compute capability {major}.{minor}, {gib:.0} GiB", gpu.id, gpu.name);
         optional("gpu", true, detail)
     }));
     findings

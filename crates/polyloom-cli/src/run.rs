@@ -5,8 +5,8 @@ use crate::kernel_file::KernelFile;
 use crate::value::{ArrayValue, LaunchArgument, extents};
 use crate::{CommandFailure, Outcome, named, print, print_json, run_ptx, session, simulate};
 use polyloom::{
-    ArgBlock, Defaults, Device, Kernel, LaunchError, LaunchOptions, LaunchStats, MAX_DIMS, Type, describe_fault,
-    describe_report,
+    ArgBlock, Defaults, DeviceId, Kernel, LaunchError, LaunchOptions, LaunchStats, MAX_DIMS, Type, describe_fault,
+    describe_report, queue,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ pub(crate) fn shape(text: &str) -> Result<LaunchShape, String> {
 pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     let is_ptx = arguments.file.extension().is_some_and(|extension| extension == "ptx");
     if is_ptx {
-        chosen_device(arguments, is_ptx, Device::Simulator)?;
+        chosen_device(arguments, is_ptx, DeviceId::Simulator)?;
         return run_ptx::run(&run_ptx::PtxRequest {
             file: &arguments.file,
             kernel: arguments.kernel.as_deref(),
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     let mut given = named(&arguments.args, "--arg")?;
     let types = named(&arguments.types, "--type")?;
     let kernel = file.compile(&session, arguments.kernel.as_deref(), &types, &given)?;
-    let device = chosen_device(arguments, is_ptx, kernel.device().unwrap_or(Device::Cpu))?;
+    let device = chosen_device(arguments, is_ptx, kernel.device().unwrap_or(DeviceId::Cpu))?;
     let params = kernel.params();
 
     let outputs = named(&arguments.out, "--out")?;
@@ -119,12 +119,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     for value in &mut values {
         value.push(params, &mut block).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     }
-    let grid = (device != Device::Cpu || kernel.needs_blocks()).then_some(grid);
+    let grid = (device != DeviceId::Cpu || kernel.needs_blocks()).then_some(grid);
     let sim = arguments.simulate.options();
     let options = LaunchOptions { grid, timed: true, sim, ..LaunchOptions::default() };
+    let queue = queue(device).map_err(|failure| CommandFailure::Failed(failure.to_string()))?;
     // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. The
     // kernel is checked, or says that its indices are within them.
-    let done = unsafe { kernel.launch_on(device, dim, &block, &options) };
+    let done = unsafe { kernel.launch_on(&*queue, dim, &block, &options) };
     let LaunchStats { elapsed, report, .. } = done.map_err(|error| match &error {
         LaunchError::Trap(trap) => CommandFailure::Failed(kernel.explain(trap).message),
         LaunchError::Outside(outside) => CommandFailure::Failed(kernel.explain_outside(outside).message),
@@ -160,19 +161,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
 }
 
 /// Chooses the device, `default` if none is named, and refuses files and arguments that it does not take.
-fn chosen_device(arguments: &RunArguments, is_ptx: bool, default: Device) -> Result<Device, CommandFailure> {
+fn chosen_device(arguments: &RunArguments, is_ptx: bool, default: DeviceId) -> Result<DeviceId, CommandFailure> {
     let device = match arguments.device.as_deref() {
         None => default,
-        Some(name) => Device::from_name(name).ok_or_else(|| {
+        Some(name) => DeviceId::from_name(name).ok_or_else(|| {
             CommandFailure::Usage(format!(
                 "there is no device `{name}`: devices are cpu, sim:0, and GPUs, cuda:0 and so on"
             ))
         })?,
     };
-    if is_ptx && device != Device::Simulator {
+    if is_ptx && device != DeviceId::Simulator {
         return Err(CommandFailure::Usage("PTX runs on --device sim:0".to_owned()));
     }
-    if arguments.simulate.needs_simulator() && device != Device::Simulator {
+    if arguments.simulate.needs_simulator() && device != DeviceId::Simulator {
         return Err(CommandFailure::Usage(
             "--sanitize, --counters and --cooperative are for --device sim:0".to_owned(),
         ));

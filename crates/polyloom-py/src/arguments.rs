@@ -12,7 +12,7 @@ use crate::structure;
 use numpy::npyffi;
 use polyloom::frontend::{CapturedMeaning, ParamType, TypePattern};
 use polyloom::{
-    ArgBlock, ArgError, Composite, CompositeKind, Device, Footprint, MAX_DIMS, Scalar, Type, ValueType, scalar_bits,
+    ArgBlock, ArgError, Composite, CompositeKind, DeviceId, Footprint, MAX_DIMS, Scalar, Type, ValueType, scalar_bits,
 };
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -42,7 +42,7 @@ pub(crate) type Writes = SmallVec<[WrittenArray; 4]>;
 pub(crate) fn fill<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
-    device: Device,
+    device: DeviceId,
     args: &[Borrowed<'_, 'py, PyAny>],
     block: &mut ArgBlock,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
@@ -79,7 +79,7 @@ pub(crate) fn fill<'py>(
 /// As [`fill`].
 pub(crate) fn leaves<'py>(
     kernel: &polyloom::Kernel,
-    device: Device,
+    device: DeviceId,
     args: &[Bound<'py, PyAny>],
 ) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
     if args.len() != kernel.arguments().len() {
@@ -102,7 +102,7 @@ pub(crate) fn leaves<'py>(
 fn fill_leaves<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
-    device: Device,
+    device: DeviceId,
     args: &[Borrowed<'_, 'py, PyAny>],
     block: &mut ArgBlock,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
@@ -150,7 +150,7 @@ fn fill_leaves<'py>(
 pub(crate) fn check(
     py: Python<'_>,
     kernel: &polyloom::Kernel,
-    device: Device,
+    device: DeviceId,
     index: usize,
     arg: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
@@ -167,7 +167,7 @@ pub(crate) fn check(
 fn check_leaf(
     py: Python<'_>,
     kernel: &polyloom::Kernel,
-    device: Device,
+    device: DeviceId,
     index: usize,
     arg: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
@@ -358,7 +358,7 @@ unsafe fn component_bits(object: *mut npyffi::PyArrayObject, composite: Composit
 fn array_argument<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
-    device: Device,
+    device: DeviceId,
     index: usize,
     arg: &Bound<'py, PyAny>,
     ty: ArrayType,
@@ -559,7 +559,7 @@ fn array_object<'py>(
     py: Python<'py>,
     arg: &Bound<'py, PyAny>,
     ty: ArrayType,
-    device: Device,
+    device: DeviceId,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
 ) -> PyResult<(*mut npyffi::PyArrayObject, bool)> {
     // SAFETY: `arg` is a live object.
@@ -582,9 +582,9 @@ fn array_object<'py>(
                 ty.element_text(),
             )));
         }
-        return Ok((array.get().object().cast(), device != Device::Cpu));
+        return Ok((array.get().object().cast(), device != DeviceId::Cpu));
     }
-    if matches!(device, Device::Cuda(_)) && arg.hasattr("__cuda_array_interface__")? {
+    if matches!(device, DeviceId::Cuda(_)) && arg.hasattr("__cuda_array_interface__")? {
         // Another package's array on a GPU: the same, over its memory.
         let array = py.import("polyloom._arrays")?.call_method1("from_cuda_interface", (arg,))?;
         let found = array_object(py, &array, ty, device, kept)?;
@@ -620,7 +620,7 @@ fn array_object<'py>(
 }
 
 /// Returns what a launch gives for an argument that is a struct or an array of structs.
-fn struct_leaves<'py>(arg: &Bound<'py, PyAny>, ty: ValueType, device: Device) -> PyResult<Bound<'py, PyList>> {
+fn struct_leaves<'py>(arg: &Bound<'py, PyAny>, ty: ValueType, device: DeviceId) -> PyResult<Bound<'py, PyList>> {
     if let Ok(array) = arg.cast::<ArrayBase>() {
         check_device(array, device)?;
     }
@@ -628,7 +628,7 @@ fn struct_leaves<'py>(arg: &Bound<'py, PyAny>, ty: ValueType, device: Device) ->
 }
 
 /// An array of the package's is on the launch's device; whatever else is in the host's memory is copied there.
-fn check_device(array: &Bound<'_, ArrayBase>, device: Device) -> PyResult<()> {
+fn check_device(array: &Bound<'_, ArrayBase>, device: DeviceId) -> PyResult<()> {
     let on = array.get().device();
     if on == device {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use crate::composite::CompositeType;
 use crate::device::DeviceMemory;
-use polyloom::{Composite, Device};
+use polyloom::{Composite, DeviceId};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -72,7 +72,7 @@ impl ArrayBase {
 
     /// Returns where the elements are.
     #[inline]
-    pub(crate) fn device(&self) -> Device {
-        self.memory.as_ref().map_or(Device::Cpu, |memory| memory.get().device())
+    pub(crate) fn device(&self) -> DeviceId {
+        self.memory.as_ref().map_or(DeviceId::Cpu, |memory| memory.get().device())
     }
 }

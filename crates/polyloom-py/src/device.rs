@@ -5,8 +5,7 @@ use crate::numpy_array::extents;
 use crate::sim;
 use numpy::npyffi;
 use polyloom::{
-    Arch, ArrayLayout, CudaInfo, Device, DeviceBuffer, DeviceFailure, UnknownArch, WARP_SIZE, cuda_device,
-    cuda_devices, cuda_free_bytes, device_memory,
+    Arch, ArrayLayout, DeviceBuffer, DeviceFailure, DeviceId, UnknownArch, WARP_SIZE, cuda_device, cuda_devices,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -22,8 +21,8 @@ static DEFAULT: AtomicU64 = AtomicU64::new(0);
 /// # Errors
 ///
 /// If no device has such a name. Whether there is one is another matter.
-pub(crate) fn named(name: &str) -> PyResult<Device> {
-    Device::from_name(name).ok_or_else(|| {
+pub(crate) fn named(name: &str) -> PyResult<DeviceId> {
+    DeviceId::from_name(name).ok_or_else(|| {
         let known = "devices are 'cpu', 'sim:0', the simulator of a GPU, and GPUs: 'cuda:0' and so on";
         PyValueError::new_err(format!("device '{name}' is not available: {known}"))
     })
@@ -31,11 +30,11 @@ pub(crate) fn named(name: &str) -> PyResult<Device> {
 
 /// The device that is used where none is named.
 #[inline]
-pub(crate) fn default() -> Device {
+pub(crate) fn default() -> DeviceId {
     match DEFAULT.load(Ordering::Relaxed) {
-        0 => Device::Cpu,
-        1 => Device::Simulator,
-        number => Device::Cuda((number - 2) as u32),
+        0 => DeviceId::Cpu,
+        1 => DeviceId::Simulator,
+        number => DeviceId::Cuda((number - 2) as u32),
     }
 }
 
@@ -49,9 +48,9 @@ pub(crate) fn default_device() -> String {
 #[pyfunction]
 pub(crate) fn set_default_device(name: &str) -> PyResult<()> {
     let number = match named(name)? {
-        Device::Cpu => 0,
-        Device::Simulator => 1,
-        Device::Cuda(number) => u64::from(number) + 2,
+        DeviceId::Cpu => 0,
+        DeviceId::Simulator => 1,
+        DeviceId::Cuda(number) => u64::from(number) + 2,
     };
     DEFAULT.store(number, Ordering::Relaxed);
     Ok(())
@@ -65,7 +64,7 @@ pub(crate) fn set_default_device(name: &str) -> PyResult<()> {
 #[pyfunction]
 pub(crate) fn check_device(py: Python<'_>, name: &str) -> PyResult<String> {
     let device = named(name)?;
-    if let Device::Cuda(number) = device {
+    if let DeviceId::Cuda(number) = device {
         py.detach(|| cuda_device(number)).map_err(|failure| device_error(py, &failure))?;
     }
     Ok(device.to_string())
@@ -80,14 +79,14 @@ pub(crate) fn check_device(py: Python<'_>, name: &str) -> PyResult<String> {
 #[pyo3(name = "cuda_devices")]
 pub(crate) fn cuda_devices_of_machine(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
-    for info in py.detach(cuda_devices).map_err(|failure| device_error(py, &failure))? {
-        let CudaInfo { number, name, capability: (major, minor), memory_bytes, n_multiprocessors } = info;
+    for properties in py.detach(cuda_devices).map_err(|failure| device_error(py, &failure))? {
         let found = PyDict::new(py);
-        found.set_item("alias", Device::Cuda(number).to_string())?;
-        found.set_item("name", name)?;
+        let (major, minor) = properties.capability.unwrap_or_default();
+        found.set_item("alias", properties.id)?;
+        found.set_item("name", properties.name)?;
         found.set_item("arch", major * 10 + minor)?;
-        found.set_item("total_memory", memory_bytes)?;
-        found.set_item("sm_count", n_multiprocessors)?;
+        found.set_item("total_memory", properties.memory_bytes)?;
+        found.set_item("sm_count", properties.n_multiprocessors)?;
         list.append(found)?;
     }
     Ok(list)
@@ -134,7 +133,21 @@ pub(crate) fn architecture<'py>(py: Python<'py>, name: Option<&str>) -> PyResult
 /// Bytes of a CUDA device's memory that nothing uses.
 #[pyfunction]
 pub(crate) fn cuda_free_memory(py: Python<'_>, number: u32) -> PyResult<u64> {
-    py.detach(|| cuda_free_bytes(number)).map_err(|failure| device_error(py, &failure))
+    let free = || polyloom::device(DeviceId::Cuda(number))?.free_bytes();
+    Ok(py.detach(free).map_err(|failure| device_error(py, &failure))?.unwrap_or(0))
+}
+
+/// What a device is and has room for, as JSON.
+#[pyfunction]
+pub(crate) fn device_properties(py: Python<'_>, name: &str) -> PyResult<String> {
+    let properties = match named(name)? {
+        DeviceId::Simulator => SimDevice::new(sim::SimSettings::get().arch).properties(),
+        device => {
+            let found = py.detach(|| polyloom::device(device).map(|device| device.properties()));
+            found.map_err(|failure| device_error(py, &failure))?
+        }
+    };
+    serde_json::to_string(&properties).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// Waits until a device has done all it was asked for; without a name, all that are in use.
@@ -169,11 +182,11 @@ impl DeviceMemory {
     ) -> PyResult<DeviceMemory> {
         let device = named(device)?;
         let made = py.detach(|| -> Result<DeviceBuffer, DeviceFailure> {
-            let memory = device_memory(device)?;
+            let queue = queue(device)?;
             match address {
-                None => DeviceBuffer::new(memory, n_bytes),
+                None => DeviceBuffer::new(queue, n_bytes),
                 // SAFETY: whoever offers memory by an address vouches for it, as Python's array interfaces have it.
-                Some(address) => Ok(unsafe { DeviceBuffer::borrowed(memory, address, n_bytes) }),
+                Some(address) => Ok(unsafe { DeviceBuffer::borrowed(queue, address, n_bytes) }),
             }
         });
         Ok(DeviceMemory { buffer: made.map_err(|failure| device_error(py, &failure))?, owner })
@@ -263,7 +276,7 @@ impl DeviceMemory {
 
 impl DeviceMemory {
     #[inline]
-    pub(crate) fn device(&self) -> Device {
+    pub(crate) fn device(&self) -> DeviceId {
         self.buffer.device()
     }
 }

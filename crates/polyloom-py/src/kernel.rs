@@ -4,7 +4,7 @@
 
 use crate::boundary::guarded;
 use crate::environment::{LiveEnvironment, Scope};
-use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
+use crate::errors::{codegen_error, compile_error, device_error, diagnostic_object, launch_error};
 use crate::generic::Generic;
 use crate::session;
 use crate::{arguments, config, device, packages};
@@ -825,6 +825,7 @@ fn gpu_error(py: Python<'_>, error: &GpuError) -> PyErr {
     match error {
         GpuError::Codegen(error) => codegen_error(error),
         GpuError::Rejected(error) => compile_error(py, error),
+        GpuError::Device(failure) => device_error(py, failure),
     }
 }
 

@@ -5,18 +5,19 @@
 
 use crate::arguments::{Writes, WrittenArray};
 use crate::boundary::guarded;
-use crate::errors::launch_error;
+use crate::errors::{device_error, launch_error};
 use crate::kernel::Kernel;
 use crate::launch_memo::TakenMemo;
 use crate::recorded_launch::RecordedLaunch;
 use crate::structure::by_value;
 use crate::{device, print, sim};
-use polyloom::{ArgBlock, Device, LaunchConfig, LaunchError, LaunchOptions, LaunchStats, MAX_DIMS};
+use polyloom::{ArgBlock, CpuQueue, DeviceId, LaunchConfig, LaunchError, LaunchOptions, LaunchStats, MAX_DIMS, Queue};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -176,7 +177,7 @@ pub(crate) fn launch<'py>(
             .map(Some);
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
-        (Some(shape), None) if !code.needs_blocks() && device == Device::Cpu => {
+        (Some(shape), None) if !code.needs_blocks() && device == DeviceId::Cpu => {
             if let Some(block) = block_dim.filter(|block| !block.is_none()) {
                 three("block_dim", block)?;
             }
@@ -217,7 +218,7 @@ fn launch_adjoint<'py>(
     n_inputs: usize,
     adjoints: [Option<&Bound<'py, PyAny>>; 2],
     accumulate: bool,
-    device: Device,
+    device: DeviceId,
     block_dim: Option<&Bound<'py, PyAny>>,
     record_cmd: bool,
 ) -> PyResult<Py<PyAny>> {
@@ -322,9 +323,14 @@ pub(crate) fn recorded<'a, 'py: 'a>(
 }
 
 /// Tells tapes of the memory that a launch has written.
-fn tell_of_writes(kernel: &polyloom::Kernel, device: Device, written: &[WrittenArray], py: Python<'_>) -> PyResult<()> {
+fn tell_of_writes(
+    kernel: &polyloom::Kernel,
+    device: DeviceId,
+    written: &[WrittenArray],
+    py: Python<'_>,
+) -> PyResult<()> {
     for each in written {
-        let on = if each.is_resident { device } else { Device::Cpu };
+        let on = if each.is_resident { device } else { DeviceId::Cpu };
         let addresses = each.footprint.addresses();
         let what = format!("a launch of '{}' that is not recorded", kernel.name());
         let given = (on.to_string(), addresses.start, addresses.end, what);
@@ -339,13 +345,13 @@ pub(crate) struct LaunchDimensions {
     pub(crate) shape: Shape,
     /// Of a kernel that is launched in blocks.
     pub(crate) grid: Option<LaunchConfig>,
-    pub(crate) device: Device,
+    pub(crate) device: DeviceId,
     /// True if indices are not compared with extents before it.
     pub(crate) unchecked: bool,
 }
 
 /// The device that a launch names.
-fn device_of(device: &Bound<'_, PyAny>) -> PyResult<Device> {
+fn device_of(device: &Bound<'_, PyAny>) -> PyResult<DeviceId> {
     if device.cast::<PyString>().is_err() {
         let given = device.get_type();
         let given = given.name()?;
@@ -360,14 +366,14 @@ impl LaunchDimensions {
     /// Those of a launch that says something of blocks, or of a kernel that needs them.
     fn new(
         kernel: &polyloom::Kernel,
-        device: Device,
+        device: DeviceId,
         shape: Option<Shape>,
         grid: Option<&Bound<'_, PyAny>>,
         block: Option<&Bound<'_, PyAny>>,
         shared_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<LaunchDimensions> {
         let metadata = &kernel.function().metadata;
-        let in_blocks = kernel.needs_blocks() || device != Device::Cpu;
+        let in_blocks = kernel.needs_blocks() || device != DeviceId::Cpu;
         let block = match block.filter(|block| !block.is_none()) {
             Some(block) => three("block", block)?,
             None => metadata.block(),
@@ -451,7 +457,9 @@ fn run_with<'py>(
     watched: TapeRecording,
     memo: &mut TakenMemo,
 ) -> PyResult<()> {
-    if watched == TapeRecording::Nothing && dimensions.device == Device::Cpu && memo.holds(py, kernel, dimensions, args)
+    if watched == TapeRecording::Nothing
+        && dimensions.device == DeviceId::Cpu
+        && memo.holds(py, kernel, dimensions, args)
     {
         // SAFETY: the block holds these arguments, to which the caller has references.
         if let Some(done) = unsafe { memo.run_if_short(kernel) } {
@@ -482,7 +490,7 @@ pub(crate) fn run_block(
     block: &ArgBlock,
 ) -> PyResult<()> {
     let LaunchDimensions { shape, grid, device, unchecked } = dimensions;
-    if *device == Device::Cpu {
+    if *device == DeviceId::Cpu {
         let options = LaunchOptions { unchecked: *unchecked, ..LaunchOptions::default() };
         // Letting the GIL go and taking it again takes longer than such a launch.
         // SAFETY: the callers hold the arrays, as said above.
@@ -490,21 +498,30 @@ pub(crate) fn run_block(
             return done.map_err(|error| launch_error(py, kernel, &error, None));
         }
     }
+    let queue = queue_of(py, *device)?;
     run_long(py, kernel, *device, |options| {
         let options = LaunchOptions { grid: *grid, unchecked: *unchecked, ..*options };
         // SAFETY: as above; arrays on a device keep their memory until a kernel that uses it has run.
-        unsafe { kernel.launch_on(*device, shape, block, &options) }
+        unsafe { kernel.launch_on(&*queue, shape, block, &options) }
     })
+}
+
+/// The queue of a device that launches go to.
+pub(crate) fn queue_of(py: Python<'_>, device: DeviceId) -> PyResult<Arc<dyn Queue>> {
+    match device {
+        DeviceId::Cpu => Ok(Arc::new(CpuQueue)),
+        device => py.detach(|| polyloom::queue(device)).map_err(|failure| device_error(py, &failure)),
+    }
 }
 
 /// Runs a launch on a device without the GIL, and keeps what the simulator says of it.
 pub(crate) fn run_long(
     py: Python<'_>,
     kernel: &polyloom::Kernel,
-    device: Device,
+    device: DeviceId,
     launch: impl FnOnce(&LaunchOptions<'_>) -> Result<LaunchStats, LaunchError>,
 ) -> PyResult<()> {
-    let sim = (device == Device::Simulator).then(|| sim::SimSettings::get().options());
+    let sim = (device == DeviceId::Simulator).then(|| sim::SimSettings::get().options());
     let started = Instant::now();
     let (result, interrupt) = interruptible(py, |options| {
         let options = LaunchOptions { sim: sim.unwrap_or_default(), ..*options };

@@ -9,7 +9,7 @@ use crate::arguments::{self, Writes};
 use crate::array::ArrayBase;
 use crate::launch::LaunchDimensions;
 use numpy::npyffi;
-use polyloom::{ArgBlock, Composite, Device, LaunchError, Scalar, Type, VariantChoice};
+use polyloom::{ArgBlock, Composite, DeviceId, LaunchError, Scalar, Type, VariantChoice};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -69,7 +69,7 @@ fn storage_of(py: Python<'_>, arg: &Bound<'_, PyAny>) -> Option<(*mut npyffi::Py
         return Some((arg.as_ptr().cast(), None));
     }
     let array = arg.cast::<ArrayBase>().ok()?.get();
-    (array.device() == Device::Cpu).then(|| (array.object().cast(), array.element()))
+    (array.device() == DeviceId::Cpu).then(|| (array.object().cast(), array.element()))
 }
 
 impl ArraySnapshot {
@@ -233,7 +233,7 @@ impl TakenMemo {
         memo.block.clear();
         memo.is_verified = false;
         arguments::fill(py, kernel, dimensions.device, args, &mut memo.block, held, written)?;
-        if dimensions.device != Device::Cpu || kernel.has_structs() || args.len() > MAX_ARGUMENTS {
+        if dimensions.device != DeviceId::Cpu || kernel.has_structs() || args.len() > MAX_ARGUMENTS {
             return Ok(());
         }
         for (arg, &ty) in args.iter().zip(kernel.types()) {

@@ -117,6 +117,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::gpu_available, module)?)?;
     module.add_function(wrap_pyfunction!(device::architecture, module)?)?;
     module.add_function(wrap_pyfunction!(device::cuda_free_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(device::device_properties, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(device::checksum, module)?)?;
     module.add_function(wrap_pyfunction!(device::clear_memory, module)?)?;

@@ -6,8 +6,8 @@ use crate::arguments::{self, Writes};
 use crate::boundary::guarded;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
-use crate::launch::{Arguments, LaunchDimensions, TapeRecording, extents_of, recorded, run, run_long};
-use polyloom::{ArgBlock, BoundLaunch, Device, LaunchOptions};
+use crate::launch::{Arguments, LaunchDimensions, TapeRecording, extents_of, queue_of, recorded, run, run_long};
+use polyloom::{ArgBlock, BoundLaunch, DeviceId, LaunchOptions};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -36,7 +36,7 @@ impl HeldLaunch {
         let held = args.iter().map(|a| a.clone_ref(py)).chain(made.into_iter().map(Bound::unbind)).collect();
         let LaunchDimensions { shape, grid, device, unchecked } = dimensions;
         let options = LaunchOptions { grid: *grid, unchecked: *unchecked, ..LaunchOptions::default() };
-        let bound = Arc::new(BoundLaunch::new(kernel.clone(), *device, shape, block, &options));
+        let bound = Arc::new(BoundLaunch::new(kernel.clone(), queue_of(py, *device)?, shape, block, &options));
         Ok(HeldLaunch { bound, _held: held })
     }
 
@@ -196,7 +196,7 @@ impl RecordedLaunch {
         use_(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn device(&self) -> Device {
+    fn device(&self) -> DeviceId {
         self.with(|state| state.dimensions.device)
     }
 

@@ -5,9 +5,8 @@ use crate::errors::device_error;
 use crate::launch::{interruptible, three};
 use polyloom::ptx::{Fault, FindingKind, InstClass, LoadError, Report, Sanitizers, UnknownSanitizer};
 use polyloom::{
-    Arch, Device, HostArray, LaunchConfig, LaunchOptions, PtxArgument, PtxParameter, SimOptions, StagedArrays,
-    StagedPlacement, UnknownArch, describe_fault, describe_report, device_memory, num_threads, run_on_simulator,
-    source_name, takes_launch,
+    Arch, HostArray, LaunchConfig, LaunchOptions, PtxArgument, PtxParameter, SimOptions, StagedArrays, StagedPlacement,
+    UnknownArch, describe_fault, describe_report, num_threads, run_on_simulator, sim_queue, source_name, takes_launch,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -229,12 +228,12 @@ impl SimModule {
             let wrong = |what| PyTypeError::new_err(format!("parameter '{}' {what}", info.name));
             parameters.push(laid_out.map_err(wrong)?);
         }
-        let memory = device_memory(Device::Simulator).map_err(|failure| device_error(py, &failure))?;
+        let queue = sim_queue();
         let on_host = arrays.iter().flatten().cloned().collect();
         let placement = if is_own { StagedPlacement::AsOnHost } else { StagedPlacement::Exact };
         // SAFETY: NumPy says where the elements are, `args` holds the arrays until the launch is done, and those that
         // are copied back may be written.
-        let staged = unsafe { StagedArrays::new(&*memory, on_host, placement) };
+        let staged = unsafe { StagedArrays::new(&*queue, on_host, placement) };
         let staged = staged.map_err(|failure| device_error(py, &failure))?;
         let names = place_arrays(&mut parameters, &arrays, &staged);
         let params: Vec<Vec<u8>> = parameters.into_iter().map(|parameter| parameter.bytes).collect();

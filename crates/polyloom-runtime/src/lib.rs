@@ -31,13 +31,16 @@ pub use cpu::device::{CpuDevice, DeviceError, LaunchObserver, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, InterpretableHir, KernelSource, VariantInfo};
 pub use cpu::launch::{VariantChoice, interpret_thread, launch, launch_if_short};
 pub use cpu::pool::{MAX_THREADS, num_threads, set_num_threads};
+pub use cpu::queue::CpuQueue;
 pub use device::buffer::DeviceBuffer;
 pub use device::layout::{ArrayLayout, RowLayout};
 pub use device::staging::{HostArray, StagedArrays, StagedPlacement};
-pub use device::{CudaInfo, Device, DeviceFailure, FillWord, MemoryBackend};
+pub use device::{
+    Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord, Queue,
+};
 pub use error::{LaunchError, OutsideAccess, Trap};
 pub use fork::{PerProcess, without_fork};
 pub use launch_options::{LaunchOptions, LaunchStats};
 pub use print::{PrintSink, set_print_sink, without_prints};
 pub use processor::{Processor, ProcessorCache};
-pub use sim::{SimKernel, SimModule, SimOptions, run as run_on_simulator};
+pub use sim::{SimDevice, SimKernel, SimModule, SimOptions, run as run_on_simulator};

@@ -7,12 +7,14 @@ use crate::args::{ArgBlock, KernelParams};
 use crate::cpu::launch::ASK_EVERY;
 use crate::device::entry::DeviceEntry;
 use crate::device::layout::RowLayout;
-use crate::device::{Device, DeviceFailure, FillWord, MemoryBackend};
+use crate::device::queue::ImmediateEvent;
+use crate::device::{
+    Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord, Queue,
+};
 use crate::error::LaunchError;
 use crate::fork::{PerProcess, generation};
 use crate::launch_options::{LaunchOptions, LaunchStats};
 use crate::print;
-use polyloom_codegen::CodegenError;
 use polyloom_ir::{Arch, Function, Imm, LaunchConfig};
 use polyloom_ptx::{
     DeviceMemory, Fault, Finding, FindingKind, LoadError, LoadedModule, MemoryError, Report, Sanitizers, Simulator,
@@ -25,35 +27,84 @@ use std::time::Instant;
 
 /// The device `sim:0`. A forked child has one of its own, because threads of its parent may have been in the midst of
 /// using this one.
-static SIMULATOR: PerProcess<SimDevice> = PerProcess::new();
+static SIMULATOR: PerProcess<ProcessSimulator> = PerProcess::new();
 
-struct SimDevice {
+struct ProcessSimulator {
     simulator: Simulator,
     generation: u32,
 }
 
-impl Default for SimDevice {
-    fn default() -> SimDevice {
+impl Default for ProcessSimulator {
+    fn default() -> ProcessSimulator {
         let generation = generation();
         // Addresses of the parent are none of the child's.
-        SimDevice { simulator: Simulator::with_memory(DeviceMemory::in_window(generation)), generation }
+        ProcessSimulator { simulator: Simulator::with_memory(DeviceMemory::in_window(generation)), generation }
     }
 }
 
-/// The memory of `sim:0`.
-pub fn memory() -> Arc<dyn MemoryBackend> {
-    Arc::new(SimMemory::of_process())
+/// The queue of `sim:0`.
+pub fn queue() -> Arc<dyn Queue> {
+    Arc::new(SimQueue::of_process())
 }
 
-struct SimMemory {
+/// The device `sim:0` with the properties of GPUs of an architecture.
+pub struct SimDevice {
+    arch: Arch,
+}
+
+impl SimDevice {
+    /// Makes it.
+    pub fn new(arch: Arch) -> SimDevice {
+        SimDevice { arch }
+    }
+}
+
+impl Device for SimDevice {
+    fn id(&self) -> DeviceId {
+        DeviceId::Simulator
+    }
+
+    fn properties(&self) -> DeviceProperties {
+        let name = format!("simulator of a GPU, {}", self.arch);
+        DeviceProperties::of_arch(DeviceId::Simulator.to_string(), name, self.arch)
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>, DeviceFailure> {
+        Ok(None)
+    }
+
+    fn load(self: Arc<Self>, program: DeviceProgram<'_>) -> Result<Box<dyn DeviceKernel>, DeviceFailure> {
+        match program {
+            DeviceProgram::Ptx { function, params, text, entry, arch } => {
+                Ok(Box::new(SimKernel::new(function, params, text, entry, arch.number().into())?))
+            }
+            DeviceProgram::Hir(_) => Err(unloadable("it runs PTX, not HIR".to_owned())),
+        }
+    }
+
+    fn queue(self: Arc<Self>) -> Arc<dyn Queue> {
+        queue()
+    }
+
+    fn new_queue(self: Arc<Self>) -> Result<Arc<dyn Queue>, DeviceFailure> {
+        Ok(queue())
+    }
+}
+
+fn unloadable(reason: String) -> DeviceFailure {
+    DeviceFailure::Code { device: DeviceId::Simulator, reason: format!("the simulator cannot run this: {reason}") }
+}
+
+/// The queue of the simulator, which does everything at once, in memory of its own.
+struct SimQueue {
     memory: DeviceMemory,
     generation: u32,
 }
 
-impl SimMemory {
-    fn of_process() -> SimMemory {
+impl SimQueue {
+    fn of_process() -> SimQueue {
         let device = SIMULATOR.get();
-        SimMemory { memory: device.simulator.memory().clone(), generation: device.generation }
+        SimQueue { memory: device.simulator.memory().clone(), generation: device.generation }
     }
 
     /// The memory, if it is this process's, because what was the parent's is locked for ever if another thread used it
@@ -62,7 +113,7 @@ impl SimMemory {
         match self.generation == generation() {
             true => Ok(&self.memory),
             false => Err(DeviceFailure::Absent {
-                device: Device::Simulator,
+                device: DeviceId::Simulator,
                 reason: "this memory of it belongs to the process that this one was forked from".to_owned(),
             }),
         }
@@ -70,7 +121,7 @@ impl SimMemory {
 }
 
 fn failure(error: &MemoryError) -> DeviceFailure {
-    let device = Device::Simulator;
+    let device = DeviceId::Simulator;
     match *error {
         MemoryError::OutOfMemory(n_bytes) => DeviceFailure::OutOfMemory { device, n_bytes },
         MemoryError::NotAllocated(address) => DeviceFailure::OutOfBounds { device, address, n_bytes: 0 },
@@ -78,9 +129,9 @@ fn failure(error: &MemoryError) -> DeviceFailure {
     }
 }
 
-impl MemoryBackend for SimMemory {
-    fn device(&self) -> Device {
-        Device::Simulator
+impl Queue for SimQueue {
+    fn device(&self) -> DeviceId {
+        DeviceId::Simulator
     }
 
     fn alloc(&self, n_bytes: usize, skew: u8) -> Result<u64, DeviceFailure> {
@@ -118,6 +169,18 @@ impl MemoryBackend for SimMemory {
         let mut rows = to.addresses().zip(from.addresses());
         rows.try_for_each(|(to_row, from_row)| memory.copy(to_row, from_row, to.length as usize))
             .map_err(|error| failure(&error))
+    }
+
+    fn record(&self) -> Result<Arc<dyn Event>, DeviceFailure> {
+        Ok(ImmediateEvent::now(DeviceId::Simulator))
+    }
+
+    fn wait(&self, event: &dyn Event) -> Result<(), DeviceFailure> {
+        event.synchronize()
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceFailure> {
+        Ok(())
     }
 }
 
@@ -167,7 +230,6 @@ impl SimModule {
 /// A kernel's PTX, loaded.
 pub struct SimKernel {
     entry: DeviceEntry,
-    memory: SimMemory,
     kernel: polyloom_ptx::Kernel,
     arch: u32,
     /// Name of each parameter that is an array.
@@ -189,36 +251,35 @@ impl SimKernel {
         ptx: &str,
         entry: &str,
         arch: u32,
-    ) -> Result<SimKernel, CodegenError> {
+    ) -> Result<SimKernel, DeviceFailure> {
         let all = |errors: Vec<polyloom_ptx::PtxError>| {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            CodegenError::new(format!("the simulator cannot run this: {}", lines.join("; ")))
+            unloadable(lines.join("; "))
         };
+        let device = DeviceId::Simulator;
         let module = polyloom_ptx::Module::parse(ptx).map_err(all)?;
-        let loaded = SIMULATOR.get().simulator.load(&module).map_err(|error| CodegenError::new(error.to_string()))?;
+        let loaded = SIMULATOR.get().simulator.load(&module);
+        let loaded = loaded.map_err(|error| DeviceFailure::Code { device, reason: error.to_string() })?;
         let names = function.params().iter().zip(&function.param_names);
         let names = names.map(|(&param, name)| function.ty(param).as_array().map(|_| name.clone())).collect();
         Ok(SimKernel {
             entry: DeviceEntry::new(function, params),
             param_names: names,
-            memory: SimMemory::of_process(),
             kernel: loaded.kernel(entry).map_err(all)?,
             arch,
             shared_arrays: shared_arrays(function),
         })
     }
+}
 
-    /// Runs the kernel over a grid of threads and returns when all have run.
-    ///
-    /// # Errors
-    ///
-    /// [`LaunchError`]. What the threads had written by then is in the arrays.
-    ///
-    /// # Safety
-    ///
-    /// As [`crate::launch`], but that indices may be out of bounds: that is an error here.
-    pub unsafe fn launch(
+impl DeviceKernel for SimKernel {
+    fn device(&self) -> DeviceId {
+        DeviceId::Simulator
+    }
+
+    unsafe fn launch(
         &self,
+        queue: &dyn Queue,
         shape: &[u64],
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
@@ -230,7 +291,7 @@ impl SimKernel {
             report: Some(Box::new(report)),
         };
         // SAFETY: the caller vouches for the arrays.
-        let prepared = unsafe { self.entry.prepare(&self.memory, shape, args)? };
+        let prepared = unsafe { self.entry.prepare(DeviceId::Simulator, queue, shape, args)? };
         let Some(prepared) = prepared else { return Ok(stats(Report::default())) };
         let grid = self.entry.grid(prepared.n_threads, options)?;
         let names = self.array_names(&prepared.params);

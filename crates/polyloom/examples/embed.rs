@@ -5,8 +5,8 @@
 
 use polyloom::ptx::Sanitizers;
 use polyloom::{
-    Arch, ArgBlock, Device, ExprBuilder, GpuForm, GpuTarget, Kernel, LaunchOptions, Module, Op, Scalar, Session,
-    SimOptions, SourceMap, Type, has_compute,
+    Arch, ArgBlock, ExprBuilder, GpuForm, GpuTarget, Kernel, LaunchOptions, Module, Op, Scalar, Session, SimOptions,
+    SourceMap, Type, has_compute, sim_queue,
 };
 use std::error::Error;
 
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sim = SimOptions { sanitize: Sanitizers::ALL, ..SimOptions::default() };
     let options = LaunchOptions { sim, ..options };
     // SAFETY: as above.
-    unsafe { kernel.launch_on(Device::Simulator, &shape, &args, &options)? };
+    unsafe { kernel.launch_on(&*sim_queue(), &shape, &args, &options)? };
     println!("on the simulator   {y:?}");
     assert_eq!(y, on_cpu);
     println!("\n{}", kernel.emit_gpu(GpuForm::Ptx, &GpuTarget::new(Arch::DEFAULT))?);

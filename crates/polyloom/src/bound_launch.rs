@@ -1,33 +1,42 @@
 //! Launches whose arguments are bound: what a launch decides by its arguments is decided once.
 
 use crate::kernel::Kernel;
-use polyloom_ir::{MAX_DIMS, Scalar};
-use polyloom_runtime::{ArgBlock, ArgError, Device, LaunchError, LaunchOptions, LaunchStats, VariantChoice};
+use polyloom_ir::{LaunchConfig, MAX_DIMS, Scalar};
+use polyloom_runtime::{ArgBlock, ArgError, DeviceId, LaunchError, LaunchOptions, LaunchStats, Queue, VariantChoice};
 use smallvec::SmallVec;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A kernel with its arguments, where it runs, over how many threads, and in which variant of its code.
+/// A kernel with its arguments, the queue it runs in, over how many threads, and in which variant of its code.
 ///
 /// The first run compares indices with extents and chooses the variant; runs after it do neither. Replacing an argument
 /// has the next run do so again.
-#[derive(Debug)]
 pub struct BoundLaunch {
     kernel: Arc<Kernel>,
-    device: Device,
+    queue: Arc<dyn Queue>,
+    /// That of the queue.
+    device: DeviceId,
     shape: SmallVec<[u64; MAX_DIMS]>,
     args: ArgBlock,
-    grid: Option<polyloom_ir::LaunchConfig>,
+    grid: Option<LaunchConfig>,
     unchecked: bool,
     /// True if a run has found that the arguments fit the kernel, and indices the extents.
     is_verified: AtomicBool,
     choice: VariantChoice,
 }
 
+impl fmt::Debug for BoundLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} over {:?} on {}", self.kernel.name(), &self.shape[..], self.device)
+    }
+}
+
 impl Clone for BoundLaunch {
     fn clone(&self) -> BoundLaunch {
         BoundLaunch {
             kernel: self.kernel.clone(),
+            queue: self.queue.clone(),
             shape: self.shape.clone(),
             args: self.args.clone(),
             is_verified: AtomicBool::new(self.is_verified.load(Ordering::Relaxed)),
@@ -41,14 +50,15 @@ impl BoundLaunch {
     /// Binds a kernel's arguments, filled against [`Kernel::params`]. Of the options the grid and `unchecked` count.
     pub fn new(
         kernel: Arc<Kernel>,
-        device: Device,
+        queue: Arc<dyn Queue>,
         shape: &[u64],
         args: ArgBlock,
         options: &LaunchOptions<'_>,
     ) -> BoundLaunch {
         BoundLaunch {
             kernel,
-            device,
+            device: queue.device(),
+            queue,
             shape: shape.into(),
             args,
             grid: options.grid,
@@ -63,8 +73,13 @@ impl BoundLaunch {
         &self.kernel
     }
 
+    /// The queue that it runs in.
+    pub fn queue(&self) -> &Arc<dyn Queue> {
+        &self.queue
+    }
+
     /// Returns where it runs.
-    pub fn device(&self) -> Device {
+    pub fn device(&self) -> DeviceId {
         self.device
     }
 
@@ -74,7 +89,7 @@ impl BoundLaunch {
     }
 
     /// The blocks, if it says them.
-    pub fn grid(&self) -> Option<polyloom_ir::LaunchConfig> {
+    pub fn grid(&self) -> Option<LaunchConfig> {
         self.grid
     }
 
@@ -120,7 +135,7 @@ impl BoundLaunch {
     }
 
     /// Replaces the extents of the launch and, of a kernel that is launched in blocks, the blocks.
-    pub fn set_shape(&mut self, shape: &[u64], grid: Option<polyloom_ir::LaunchConfig>) {
+    pub fn set_shape(&mut self, shape: &[u64], grid: Option<LaunchConfig>) {
         self.shape = shape.into();
         self.grid = grid;
         self.decide_again();
@@ -139,7 +154,7 @@ impl BoundLaunch {
     /// As [`Kernel::launch_on`].
     #[inline]
     pub unsafe fn run_if_short(&self) -> Option<Result<(), LaunchError>> {
-        if self.device != Device::Cpu || !self.is_verified.load(Ordering::Relaxed) {
+        if self.device != DeviceId::Cpu || !self.is_verified.load(Ordering::Relaxed) {
             return None;
         }
         // SAFETY: passed on to the caller. Whatever changes arrays or shape forgets the choice.
@@ -158,7 +173,7 @@ impl BoundLaunch {
     pub unsafe fn run(&self, options: &LaunchOptions<'_>) -> Result<LaunchStats, LaunchError> {
         let options = LaunchOptions { grid: self.grid, unchecked: self.unchecked, ..*options };
         // SAFETY: passed on to the caller.
-        let stats = unsafe { self.kernel.launch_on(self.device, &self.shape, &self.args, &options)? };
+        let stats = unsafe { self.kernel.launch_on(&*self.queue, &self.shape, &self.args, &options)? };
         self.is_verified.store(true, Ordering::Relaxed);
         Ok(stats)
     }

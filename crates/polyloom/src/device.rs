@@ -1,23 +1,56 @@
-//! Devices with memory of their own: what there is, that memory, and waiting for them.
+//! Devices: what there is, their queues, and launches there.
 
 use crate::cuda;
-use crate::gpu::GpuError;
+use crate::gpu::{GpuError, GpuForm, GpuTarget};
 use crate::kernel::Kernel;
+use crate::memo::Memo;
+use crate::session::Session;
+use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError};
+use polyloom_ir::{Arch, MAX_DIMS};
 use polyloom_runtime::{
-    ArgBlock, CudaInfo, Device, DeviceFailure, LaunchError, LaunchOptions, LaunchStats, MemoryBackend, sim,
+    ArgBlock, CpuQueue, Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, LaunchError,
+    LaunchOptions, LaunchStats, Queue, SimDevice, sim,
 };
 use std::sync::Arc;
 
-/// A device's memory, for arrays that stay there.
+/// A kernel's code on devices with memory of their own.
+pub(crate) type DeviceKernels = Memo<DeviceCodeKey, Box<dyn DeviceKernel>>;
+
+/// What tells one code of a kernel from another: the rank of its launches, the device, and of the simulator the
+/// architecture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DeviceCodeKey {
+    rank: u8,
+    device: DeviceId,
+    arch: Option<Arch>,
+}
+
+/// The device of this name. Of the simulator it is the one with GPUs of [`Arch::DEFAULT`].
 ///
 /// # Errors
 ///
-/// When this machine has no such device; of `cpu` it is the process's own.
-pub fn device_memory(device: Device) -> Result<Arc<dyn MemoryBackend>, DeviceFailure> {
-    match device {
-        Device::Cpu => Err(DeviceFailure::Absent { device, reason: "its memory is the process's own".to_owned() }),
-        Device::Simulator => Ok(sim::memory()),
-        Device::Cuda(number) => cuda::memory(number),
+/// When this machine has no such device, or this build cannot use it.
+pub fn device(id: DeviceId) -> Result<Arc<dyn Device>, DeviceFailure> {
+    match id {
+        DeviceId::Cpu => match Session::new() {
+            Ok(session) => Ok(session.device().clone()),
+            Err(error) => Err(DeviceFailure::Absent { device: id, reason: error.to_string() }),
+        },
+        DeviceId::Simulator => Ok(Arc::new(SimDevice::new(Arch::DEFAULT))),
+        DeviceId::Cuda(number) => cuda::open(number),
+    }
+}
+
+/// The queue of everything on a device that names none.
+///
+/// # Errors
+///
+/// When this machine has no such device.
+pub fn queue(id: DeviceId) -> Result<Arc<dyn Queue>, DeviceFailure> {
+    match id {
+        DeviceId::Cpu => Ok(Arc::new(CpuQueue)),
+        DeviceId::Simulator => Ok(sim::queue()),
+        DeviceId::Cuda(number) => Ok(cuda::open(number)?.queue()),
     }
 }
 
@@ -26,7 +59,7 @@ pub fn device_memory(device: Device) -> Result<Arc<dyn MemoryBackend>, DeviceFai
 /// # Errors
 ///
 /// When this build or this machine has no driver, or it fails.
-pub fn cuda_devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
+pub fn cuda_devices() -> Result<Vec<DeviceProperties>, DeviceFailure> {
     cuda::devices()
 }
 
@@ -35,45 +68,32 @@ pub fn gpu_available() -> bool {
     cuda_devices().is_ok_and(|devices| !devices.is_empty())
 }
 
-/// The CUDA device of this number.
+/// Describes the CUDA device of this number, without setting it up.
 ///
 /// # Errors
 ///
 /// When there is none.
-pub fn cuda_device(number: u32) -> Result<CudaInfo, DeviceFailure> {
-    cuda::device_info(number)
+pub fn cuda_device(number: u32) -> Result<DeviceProperties, DeviceFailure> {
+    cuda::properties(number)
 }
 
-/// Bytes of a CUDA device's memory that nothing uses.
-///
-/// # Errors
-///
-/// When there is no such device, or it fails.
-pub fn cuda_free_bytes(number: u32) -> Result<u64, DeviceFailure> {
-    cuda::free_bytes(number)
-}
-
-/// Waits until a device has done all it was asked for; without one, all that are in use. A launch on the CPU or the
-/// simulator returns when it is done.
+/// Waits until a device has done all that was asked of its queues; without one, all that are in use. A launch on the CPU
+/// or the simulator returns when it is done.
 ///
 /// # Errors
 ///
 /// When there is no such device, and those of the kernels that ran.
-pub fn synchronize(device: Option<Device>) -> Result<(), DeviceFailure> {
+pub fn synchronize(device: Option<DeviceId>) -> Result<(), DeviceFailure> {
     match device {
-        Some(Device::Cpu | Device::Simulator) => Ok(()),
-        Some(Device::Cuda(number)) => cuda::synchronize(Some(number)),
+        Some(DeviceId::Cpu | DeviceId::Simulator) => Ok(()),
+        Some(DeviceId::Cuda(number)) => cuda::synchronize(Some(number)),
         None => cuda::synchronize(None),
     }
 }
 
 impl Kernel {
-    /// Runs the kernel on a device over a grid of threads: on the CPU as [`Kernel::launch`] does, on the simulator
-    /// (PTX for the architecture that the options name) and on a GPU with arrays of the host copied there and, those it
-    /// writes, back.
-    ///
-    /// It returns when all threads have run, but on a GPU before that if no array is the host's and the kernel neither
-    /// checks nor prints.
+    /// Puts a launch of the kernel over a grid of threads into a queue: [`DeviceKernel::launch`]. Through the CPU's it is
+    /// [`Kernel::launch`]; on the simulator it is PTX for the architecture that the options name.
     ///
     /// # Errors
     ///
@@ -86,19 +106,49 @@ impl Kernel {
     /// a device are live until the kernel has run.
     pub unsafe fn launch_on(
         &self,
-        device: Device,
+        queue: &dyn Queue,
         shape: &[u64],
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
     ) -> Result<LaunchStats, LaunchError> {
-        // SAFETY: passed on to the caller.
-        unsafe {
-            match device {
-                Device::Cpu => self.launch(shape, args, options),
-                Device::Simulator => self.launch_on_simulator(shape, args, options),
-                Device::Cuda(number) => self.launch_on_cuda(number, shape, args, options),
-            }
+        let device = queue.device();
+        if device == DeviceId::Cpu {
+            // SAFETY: passed on to the caller.
+            return unsafe { self.launch(shape, args, options) };
         }
+        // Whoever has the simulator check no bounds wants to see what comes of it, because no memory of the host can be
+        // reached.
+        if device != DeviceId::Simulator || options.sim.sanitize.bounds {
+            self.verify_accesses(shape, args, options)?;
+        }
+        let rank = shape.len().clamp(1, MAX_DIMS) as u8;
+        let kernel = self.on_device(device, rank, options.sim.arch.unwrap_or(Arch::DEFAULT));
+        let kernel = kernel.map_err(|error| self.not_compiled(error))?;
+        // SAFETY: passed on to the caller.
+        unsafe { kernel.launch(queue, shape, args, options) }
+    }
+
+    /// The kernel's code on a device, for launches of a rank; loaded when it is first asked for.
+    fn on_device(&self, device: DeviceId, rank: u8, simulated: Arch) -> Result<Arc<Box<dyn DeviceKernel>>, GpuError> {
+        let arch = (device == DeviceId::Simulator).then_some(simulated);
+        self.device_kernels().get_or_make(&DeviceCodeKey { rank, device, arch }, || {
+            let (device, arch): (Arc<dyn Device>, Arch) = match device {
+                DeviceId::Cuda(number) => {
+                    let device = cuda::open(number)?;
+                    let arch = device.properties().architecture.parse().map_err(|error| {
+                        CodegenError::new(format!("internal error: a device of an architecture that is none: {error}"))
+                    })?;
+                    (device, arch)
+                }
+                DeviceId::Cpu | DeviceId::Simulator => (Arc::new(SimDevice::new(simulated)), simulated),
+            };
+            let variant = CodeVariant { launch_rank: rank, facts: ArgFacts::default() };
+            let [text] = self.emit_gpu_variant(&variant, &GpuTarget::new(arch), [GpuForm::Ptx])?;
+            let (module, id) = self.for_gpus()?;
+            let (function, params) = (&module.functions[id], self.params().clone());
+            let entry = self.gpu_entry();
+            Ok(device.load(DeviceProgram::Ptx { function, params, text: &text, entry: &entry, arch })?)
+        })
     }
 
     /// Why a launch on a device has no code to run.
@@ -106,6 +156,10 @@ impl Kernel {
         let kernel = self.name().into();
         match error {
             GpuError::Codegen(error) => LaunchError::Compile { kernel, error },
+            GpuError::Device(DeviceFailure::Code { reason, .. }) => {
+                LaunchError::Compile { kernel, error: CodegenError::new(reason) }
+            }
+            GpuError::Device(failure) => LaunchError::Device { kernel, failure },
             GpuError::Rejected(error) => {
                 LaunchError::Rejected { kernel, text: error.to_string(), diagnostics: error.diagnostics }
             }

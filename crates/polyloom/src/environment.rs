@@ -4,7 +4,7 @@
 use crate::gpu::{NvrtcCompiler, find_assembler};
 use crate::session::Session;
 use crate::{cuda_devices, has_compute};
-use polyloom_runtime::{CudaInfo, DeviceFailure, Processor, Tier, num_threads};
+use polyloom_runtime::{DeviceFailure, DeviceProperties, Processor, Tier, num_threads};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub struct Environment {
     /// Version of NVIDIA's compiler of CUDA C++; absent if the machine has none.
     pub nvrtc: Option<String>,
     /// The CUDA devices.
-    pub gpus: Vec<CudaInfo>,
+    pub gpus: Vec<DeviceProperties>,
     /// Why there are no CUDA devices; absent if there are some.
     pub no_gpu: Option<String>,
 }

@@ -14,7 +14,7 @@ use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, GridShape, entry_nam
 use polyloom_frontend::CompileError;
 use polyloom_ir::verify::{check_arch, check_version, least_version};
 use polyloom_ir::{Arch, Code, Diagnostic, PtxVersion};
-use polyloom_runtime::without_fork;
+use polyloom_runtime::{DeviceFailure, without_fork};
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -201,6 +201,9 @@ pub enum GpuError {
     /// The kernel asks for more than the architecture has.
     #[error(transparent)]
     Rejected(#[from] CompileError),
+    /// A device does not take the code.
+    #[error(transparent)]
+    Device(#[from] DeviceFailure),
 }
 
 /// Returns where NVIDIA's assembler is.

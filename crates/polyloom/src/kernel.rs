@@ -1,5 +1,6 @@
 //! A compiled kernel.
 
+use crate::device::DeviceKernels;
 use crate::gpu::GpuError;
 use crate::session::Session;
 use crate::text::write_text;
@@ -22,7 +23,7 @@ use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::in_double::in_double;
 use polyloom_passes::transform::scalarise;
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, Device, InterpretableHir, KernelParams, KernelSource, LaunchError, LaunchOptions,
+    ArgBlock, CpuDevice, CpuKernel, DeviceId, InterpretableHir, KernelParams, KernelSource, LaunchError, LaunchOptions,
     LaunchStats, Tier, TierPolicy, Trap, VariantChoice, interpret_thread, launch, launch_if_short, without_fork,
 };
 use std::fmt::Write as _;
@@ -51,9 +52,7 @@ pub struct Kernel {
     has_structs: bool,
     /// Its HIR as back ends for GPUs get it, once one asks.
     for_gpus: OnceLock<Result<(Module, FuncId), Vec<Diagnostic>>>,
-    sim_kernels: crate::sim::SimKernels,
-    #[cfg_attr(not(feature = "_compute"), expect(dead_code, reason = "there are none"))]
-    cuda_kernels: crate::cuda::CudaKernels,
+    device_kernels: DeviceKernels,
     derivatives: crate::backward::DerivativeMemo,
     /// Holds what its launches verify, once one is to.
     launch_bounds: OnceLock<LaunchBounds>,
@@ -164,8 +163,7 @@ impl Kernel {
             arguments,
             has_structs,
             for_gpus: OnceLock::new(),
-            sim_kernels: Default::default(),
-            cuda_kernels: Default::default(),
+            device_kernels: DeviceKernels::default(),
             derivatives: Default::default(),
             launch_bounds: OnceLock::new(),
             flat: OnceLock::new(),
@@ -396,10 +394,10 @@ impl Kernel {
     }
 
     /// The device that its decorator names, on which it is launched if the launch names none.
-    pub fn device(&self) -> Option<Device> {
+    pub fn device(&self) -> Option<DeviceId> {
         match self.function().metadata.target.as_ref()? {
-            CompileTarget::Cpu => Some(Device::Cpu),
-            CompileTarget::Cuda(name) | CompileTarget::Sim(name) => Device::from_name(name),
+            CompileTarget::Cpu => Some(DeviceId::Cpu),
+            CompileTarget::Cuda(name) | CompileTarget::Sim(name) => DeviceId::from_name(name),
         }
     }
 
@@ -514,13 +512,8 @@ impl Kernel {
         unsafe { interpret_thread(self.launched()?, shape, args, thread) }
     }
 
-    pub(crate) fn sim_kernels(&self) -> &crate::sim::SimKernels {
-        &self.sim_kernels
-    }
-
-    #[cfg(feature = "_compute")]
-    pub(crate) fn cuda_kernels(&self) -> &crate::cuda::CudaKernels {
-        &self.cuda_kernels
+    pub(crate) fn device_kernels(&self) -> &DeviceKernels {
+        &self.device_kernels
     }
 
     /// Its HIR as back ends for GPUs get it.

@@ -36,7 +36,6 @@ mod check;
 #[cfg_attr(not(feature = "_compute"), path = "cuda_absent.rs")]
 mod cuda;
 mod device;
-mod device_code;
 mod environment;
 mod gpu;
 mod gpu_metadata;
@@ -57,7 +56,7 @@ pub use backward::{
 pub use bound_launch::BoundLaunch;
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
-pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, gpu_available, synchronize};
+pub use device::{cuda_device, cuda_devices, device, gpu_available, queue, synchronize};
 pub use environment::{Environment, environment};
 pub use gpu::{
     GpuError, GpuForm, GpuTarget, NvrtcCompiler, PtxasProgram, find_assembler, has_compute, set_package_folders,
@@ -83,12 +82,14 @@ pub use polyloom_passes::autodiff::{
     AdjointAccess, BackwardNeeds, DerivativeLaunch, DerivativeRequest, LONG_LAUNCH, LaunchArgument, TapeExtent,
 };
 pub use polyloom_ptx as ptx;
+pub use polyloom_runtime::sim::queue as sim_queue;
 pub use polyloom_runtime::{
-    ArgBlock, ArgError, ArrayLayout, CodeCache, CpuDevice, CudaInfo, Device, DeviceBuffer, DeviceError, DeviceFailure,
-    Footprint, HostArray, KernelParams, LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS,
-    OutsideAccess, PrintSink, Processor, ProcessorCache, SimKernel, SimModule, SimOptions, StagedArrays,
-    StagedPlacement, Tier, TierPolicy, Trap, VariantChoice, checksum, clear_memory, close_background, num_threads,
-    run_on_simulator, set_num_threads, set_print_sink, without_prints,
+    ArgBlock, ArgError, ArrayLayout, CodeCache, CpuDevice, CpuQueue, Device, DeviceBuffer, DeviceError, DeviceFailure,
+    DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord, Footprint, HostArray, KernelParams,
+    LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS, OutsideAccess, PrintSink, Processor,
+    ProcessorCache, Queue, RowLayout, SimDevice, SimKernel, SimModule, SimOptions, StagedArrays, StagedPlacement, Tier,
+    TierPolicy, Trap, VariantChoice, checksum, clear_memory, close_background, num_threads, run_on_simulator,
+    set_num_threads, set_print_sink, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

@@ -308,8 +308,8 @@ impl GroupMember {
     /// Returns why this, launched before the other, cannot be one kernel with it.
     fn conflict(&self, later: &GroupMember) -> Option<String> {
         let (a, b) = (&self.launch, &later.launch);
-        if a.device() != b.device() {
-            return Some("it runs on another device".to_owned());
+        if a.device() != b.device() || a.queue().native_handle() != b.queue().native_handle() {
+            return Some("it runs in another queue".to_owned());
         }
         if a.shape() != b.shape() {
             return Some(format!("it runs over {:?} threads, and this over {:?}", b.shape(), a.shape()));
@@ -437,7 +437,7 @@ fn fused(members: &[&GroupMember]) -> Option<BoundLaunch> {
     }
     // What the parts' indices may be outside of has been looked at, as far as it is known before a launch.
     let options = LaunchOptions { grid: first.grid(), unchecked: true, ..LaunchOptions::default() };
-    Some(BoundLaunch::new(kernel, first.device(), first.shape(), args, &options))
+    Some(BoundLaunch::new(kernel, first.queue().clone(), first.shape(), args, &options))
 }
 
 fn is_array(kernel: &Kernel, param: usize) -> bool {

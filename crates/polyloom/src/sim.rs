@@ -1,46 +1,13 @@
 //! Kernels on the simulator, device `sim:0`.
 
-use crate::device_code::{DeviceCode, DeviceSource};
 use crate::gpu::GpuError;
 use crate::kernel::Kernel;
-use polyloom_ir::{Arch, MAX_DIMS};
+use polyloom_ir::Arch;
 use polyloom_ptx::{Counters, Fault, InstClass, Report};
-use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, LaunchStats, SimKernel};
+use polyloom_runtime::SimKernel;
 use std::fmt::Write as _;
 
-/// A kernel's code for the simulator, by the architecture that it simulates.
-pub(crate) type SimKernels = DeviceCode<Arch, SimKernel>;
-
 impl Kernel {
-    /// Runs the kernel on the simulator, device `sim:0`.
-    ///
-    /// # Errors
-    ///
-    /// [`LaunchError`], and what the simulator finds.
-    ///
-    /// # Safety
-    ///
-    /// As [`Kernel::launch_on`].
-    pub(crate) unsafe fn launch_on_simulator(
-        &self,
-        shape: &[u64],
-        args: &ArgBlock,
-        options: &LaunchOptions<'_>,
-    ) -> Result<LaunchStats, LaunchError> {
-        let arch = options.sim.arch.unwrap_or(Arch::DEFAULT);
-        // Whoever has bounds not checked wants to see what comes of it, because no memory of the host can be reached.
-        if options.sim.sanitize.bounds {
-            self.verify_accesses(shape, args, options)?;
-        }
-        let rank = shape.len().clamp(1, MAX_DIMS) as u8;
-        let kernel = self.sim_kernels().get(self, rank, arch, arch, |DeviceSource { function, params, ptx, entry }| {
-            SimKernel::new(function, params, &ptx, &entry, arch.number().into())
-        });
-        let kernel = kernel.map_err(|error| self.not_compiled(error))?;
-        // SAFETY: passed on to the caller.
-        unsafe { kernel.launch(shape, args, options) }
-    }
-
     /// Loads PTX of this kernel into the simulator, with an entry as [`Kernel::emit_gpu`] gives it for the architecture:
     /// that very text, or what NVRTC makes of the kernel's CUDA C++.
     ///

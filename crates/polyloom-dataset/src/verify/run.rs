@@ -4,7 +4,9 @@ use super::arguments::{Extents, VerifyArgument, VerifyArguments, block};
 use super::{Reason, RejectedProof};
 use crate::generate::{DatasetProgram, InputValues};
 use polyloom::ptx::Sanitizers;
-use polyloom::{Kernel, LaunchError, LaunchOptions, Op, SimKernel, SimOptions, without_prints};
+use polyloom::{
+    DeviceKernel as _, Kernel, LaunchError, LaunchOptions, Op, SimKernel, SimOptions, sim_queue, without_prints,
+};
 
 /// The sets of arguments that a kernel is run on: extents, and a seed. The generator has seen the first two; what it
 /// might have fitted a kernel to is not in the third. Where threads work together they fill whole blocks; otherwise
@@ -149,7 +151,7 @@ pub(super) fn simulate_over<'a>(
     let options = LaunchOptions { sim, ..LaunchOptions::default() };
     let block = block(kernel, all).map_err(|error| RejectedProof::new(Reason::Failed, error))?;
     // SAFETY: as in `launch_over`; the simulator checks every address.
-    let done = without_prints(|| unsafe { simulated.launch(dim, &block, &options) });
+    let done = without_prints(|| unsafe { simulated.launch(&*sim_queue(), dim, &block, &options) });
     done.map(drop).map_err(|error| match error {
         LaunchError::Simulator(fault) => RejectedProof::new(Reason::Sanitizer, without_addresses(&fault.to_string())),
         error => RejectedProof::new(Reason::Failed, error),

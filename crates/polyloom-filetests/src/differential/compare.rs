@@ -3,9 +3,9 @@
 use super::program::{ArrayUse, RandomProgram};
 use super::random::SeededChoices;
 use polyloom::{
-    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, Device, GlobalSums, Kernel, LaunchError,
-    LaunchOptions, PrintSink, Scalar, Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy,
-    Trap, Type, scalar_bits, set_print_sink,
+    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, GlobalSums, Kernel, LaunchError, LaunchOptions,
+    PrintSink, Scalar, Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type,
+    scalar_bits, set_print_sink, sim_queue,
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -333,7 +333,7 @@ fn run(
             RunMode::Launch(Some(arch)) => {
                 let sim = SimOptions { arch: Some(arch), ..SimOptions::default() };
                 let options = LaunchOptions { sim, ..LaunchOptions::default() };
-                kernel.launch_on(Device::Simulator, &dim, &block, &options).map(drop)
+                kernel.launch_on(&*sim_queue(), &dim, &block, &options).map(drop)
             }
             RunMode::Thread(coordinates) => {
                 let thread = dim.iter().zip(coordinates).fold(0, |index, (extent, &at)| index * extent + at);

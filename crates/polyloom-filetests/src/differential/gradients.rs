@@ -4,9 +4,9 @@ use super::compare::{ComparedEngine, Disagreement, EngineSet, GuardedBuffer, Pro
 use super::program::RandomProgram;
 use super::random::SeededChoices;
 use polyloom::{
-    AdjointAccess, ArgBlock, BackwardKernel, Composite, DerivativeLaunch, DerivativeRequest, Device, Kernel,
-    LaunchArgument, LaunchError, LaunchOptions, OverwritingLaunches, Scalar, SimOptions, SourceFile, SourceUnit,
-    TangentKernel, TapeLimits, Type,
+    AdjointAccess, ArgBlock, BackwardKernel, Composite, DerivativeLaunch, DerivativeRequest, Kernel, LaunchArgument,
+    LaunchError, LaunchOptions, OverwritingLaunches, Scalar, SimOptions, SourceFile, SourceUnit, TangentKernel,
+    TapeLimits, Type, sim_queue,
 };
 use polyloom_ir::Code;
 
@@ -485,7 +485,7 @@ impl<'a> EngineRun<'a> {
                 Some(arch) => {
                     let sim = SimOptions { arch: Some(arch), ..SimOptions::default() };
                     let options = LaunchOptions { sim, ..LaunchOptions::default() };
-                    kernel.launch_on(Device::Simulator, dim, &block, &options)
+                    kernel.launch_on(&*sim_queue(), dim, &block, &options)
                 }
             }
         };

@@ -13,5 +13,6 @@ pub mod kernel;
 pub mod launch;
 pub(crate) mod output;
 pub mod pool;
+pub mod queue;
 pub(crate) mod run;
 pub(crate) mod tiers;

@@ -12,7 +12,7 @@ use super::kernel::{KernelInner, VariantState};
 use super::launch::ASK_EVERY;
 use super::output::OrderedOutput;
 use super::{pool, tiers};
-use crate::device::{Device, DeviceFailure};
+use crate::device::{DeviceFailure, DeviceId};
 use crate::error::{LaunchError, Trap};
 use crate::launch_options::LaunchOptions;
 use crate::print;
@@ -203,7 +203,7 @@ impl<'a> RunningLaunch<'a> {
     #[cold]
     fn out_of_memory(&self) -> LaunchError {
         let n_bytes = self.blocks.as_ref().map_or(0, BlockRun::n_bytes);
-        let failure = DeviceFailure::OutOfMemory { device: Device::Cpu, n_bytes };
+        let failure = DeviceFailure::OutOfMemory { device: DeviceId::Cpu, n_bytes };
         LaunchError::Device { kernel: self.kernel.name.clone(), failure }
     }
 

@@ -1,11 +1,11 @@
-//! CUDA devices: what they are, and their memory.
+//! CUDA devices: what they are, and the context that everything of them happens in.
 //!
-//! Everything of a device happens in its primary context, which other libraries of the process share, and on the
-//! default stream: what is asked for later happens later.
+//! That is the primary context, which other libraries of the process share.
 
-use super::driver::{describe, driver, is_started};
-use crate::device::layout::RowLayout;
-use crate::device::{CudaInfo, Device, DeviceFailure, FillWord, MemoryBackend};
+use super::driver::{describe, driver, error_name, is_started};
+use super::kernel::CudaKernel;
+use super::queue::CudaQueue;
+use crate::device::{Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Queue};
 use crate::fork::PerProcess;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{DriverError, result, sys};
@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A device, ready to run kernels.
 pub struct CudaDevice {
-    info: CudaInfo,
+    number: u32,
+    properties: DeviceProperties,
     arch: Arch,
-    max_shared_bytes: i32,
     context: PrimaryContext,
 }
 
@@ -32,21 +32,20 @@ unsafe impl Sync for PrimaryContext {}
 /// The devices that are in use.
 static DEVICES: PerProcess<Mutex<BTreeMap<u32, Arc<CudaDevice>>>> = PerProcess::new();
 
-/// The shared memory that a block may ask for.
-const MAX_SHARED: Attribute = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-
 /// The devices of this machine that kernels can run on. Others, too old or out of order, are left out.
 ///
 /// # Errors
 ///
 /// When there is no driver, or none of its devices will do: why the first does not.
-pub fn devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
-    let driver = driver().map_err(|reason| absent(Device::Cuda(0), reason))?;
-    usable((0..driver.n_devices).map(device_info))
+pub fn devices() -> Result<Vec<DeviceProperties>, DeviceFailure> {
+    let driver = driver().map_err(|reason| absent(DeviceId::Cuda(0), reason))?;
+    usable((0..driver.n_devices).map(properties))
 }
 
 /// Those that are none of the failures; the first failure if there is nothing else.
-fn usable(devices: impl Iterator<Item = Result<CudaInfo, DeviceFailure>>) -> Result<Vec<CudaInfo>, DeviceFailure> {
+fn usable(
+    devices: impl Iterator<Item = Result<DeviceProperties, DeviceFailure>>,
+) -> Result<Vec<DeviceProperties>, DeviceFailure> {
     let (mut found, mut failure) = (Vec::new(), None);
     for device in devices {
         match device {
@@ -60,16 +59,13 @@ fn usable(devices: impl Iterator<Item = Result<CudaInfo, DeviceFailure>>) -> Res
     }
 }
 
-/// The device of this number, without setting it up.
+/// Describes the device of this number, without setting it up.
 ///
 /// # Errors
 ///
 /// When there is none, or it is too old.
-pub fn device_info(number: u32) -> Result<CudaInfo, DeviceFailure> {
-    let ptx_version = driver().map_err(|reason| absent(Device::Cuda(number), reason))?.ptx_version;
-    let (info, _) = info(number)?;
-    supported_arch(&info, ptx_version)?;
-    Ok(info)
+pub fn properties(number: u32) -> Result<DeviceProperties, DeviceFailure> {
+    described(number).map(|(properties, _, _)| properties)
 }
 
 /// Waits until the devices that are in use have done everything.
@@ -83,21 +79,28 @@ pub fn synchronize() -> Result<(), DeviceFailure> {
     }
     let devices: Vec<Arc<CudaDevice>> =
         DEVICES.get().lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-    devices.iter().try_for_each(|device| device.synchronize())
+    devices.iter().try_for_each(|device| device.synchronize_all())
 }
 
-fn absent(device: Device, reason: String) -> DeviceFailure {
+fn absent(device: DeviceId, reason: String) -> DeviceFailure {
     DeviceFailure::Absent { device, reason }
 }
 
 fn failed(number: u32, what: &'static str) -> impl Fn(DriverError) -> DeviceFailure {
-    move |error| DeviceFailure::Driver { device: Device::Cuda(number), what, reason: describe(error) }
+    move |error| DeviceFailure::Driver {
+        device: DeviceId::Cuda(number),
+        what,
+        reason: describe(error),
+        code: error.0 as u32,
+        name: error_name(error),
+    }
 }
 
-/// Returns what a device is, and the driver's handle of it.
-fn info(number: u32) -> Result<(CudaInfo, sys::CUdevice), DeviceFailure> {
-    let device = Device::Cuda(number);
-    let n_devices = driver().map_err(|reason| absent(device, reason))?.n_devices;
+/// Describes a device; gives the architecture that code for it is made for, and the driver's handle of it.
+fn described(number: u32) -> Result<(DeviceProperties, Arch, sys::CUdevice), DeviceFailure> {
+    let device = DeviceId::Cuda(number);
+    let driver = driver().map_err(|reason| absent(device, reason))?;
+    let n_devices = driver.n_devices;
     let ordinal = i32::try_from(number).ok().filter(|_| number < n_devices);
     let ordinal = ordinal.ok_or_else(|| {
         absent(
@@ -109,25 +112,44 @@ fn info(number: u32) -> Result<(CudaInfo, sys::CUdevice), DeviceFailure> {
             },
         )
     })?;
-    let asked = || -> Result<(CudaInfo, sys::CUdevice), DriverError> {
+    let asked = || -> Result<(DeviceProperties, sys::CUdevice), DriverError> {
         let handle = result::device::get(ordinal)?;
         // SAFETY: the handle is the driver's.
         let attribute = |attribute| unsafe { result::device::get_attribute(handle, attribute) };
         let unsigned = |value: i32| u16::try_from(value).unwrap_or(0);
         let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let info = CudaInfo {
-            number,
+        // A driver that does not know one says nothing of it.
+        let number = |which| attribute(which).ok().and_then(|value| u32::try_from(value).ok());
+        let properties = DeviceProperties {
+            id: device.to_string(),
             name: result::device::get_name(handle)?,
-            capability: (unsigned(major), unsigned(minor)),
+            architecture: String::new(),
+            capability: Some((unsigned(major), unsigned(minor))),
+            n_multiprocessors: number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+            warp_size: number(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+            threads_per_block: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+            threads_per_multiprocessor: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
+            blocks_per_multiprocessor: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR),
+            shared_bytes_per_block: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+            opt_in_shared_bytes_per_block: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+            shared_bytes_per_multiprocessor: number(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+            ),
+            registers_per_block: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+            registers_per_multiprocessor: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR),
+            clock_khz: number(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+            memory_clock_khz: number(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
+            memory_bus_bits: number(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH),
             // SAFETY: as above.
-            memory_bytes: unsafe { result::device::total_mem(handle)? } as u64,
-            n_multiprocessors: u32::try_from(multiprocessors).unwrap_or(0),
+            memory_bytes: Some(unsafe { result::device::total_mem(handle)? } as u64),
+            l2_bytes: number(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE).map(u64::from),
         };
-        Ok((info, handle))
+        Ok((properties, handle))
     };
-    asked().map_err(failed(number, "say what it is"))
+    let (properties, handle) = asked().map_err(failed(number, "say what it is"))?;
+    let arch = supported_arch(number, &properties, driver.ptx_version)?;
+    Ok((DeviceProperties { architecture: arch.to_string(), ..properties }, arch, handle))
 }
 
 /// The latest architecture whose code runs on a device of this compute capability and that a driver for this version of
@@ -139,11 +161,12 @@ fn arch_for((major, minor): (u16, u16), ptx_version: PtxVersion) -> Option<Arch>
 }
 
 /// The architecture that code for a device is made for.
-fn supported_arch(info: &CudaInfo, ptx_version: PtxVersion) -> Result<Arch, DeviceFailure> {
-    arch_for(info.capability, ptx_version).ok_or_else(|| {
-        let ((major, minor), name) = (info.capability, &info.name);
+fn supported_arch(number: u32, device: &DeviceProperties, ptx_version: PtxVersion) -> Result<Arch, DeviceFailure> {
+    let (major, minor) = device.capability.unwrap_or_default();
+    arch_for((major, minor), ptx_version).ok_or_else(|| {
+        let name = &device.name;
         let reason = format!("{name} has compute capability {major}.{minor}, and 7.5 is the least that will do");
-        absent(Device::Cuda(info.number), reason)
+        absent(DeviceId::Cuda(number), reason)
     })
 }
 
@@ -164,25 +187,16 @@ impl CudaDevice {
     }
 
     fn open(number: u32) -> Result<CudaDevice, DeviceFailure> {
-        let (info, handle) = info(number)?;
-        let ptx_version = driver().map_err(|reason| absent(Device::Cuda(number), reason))?.ptx_version;
-        let arch = supported_arch(&info, ptx_version)?;
+        let (properties, arch, handle) = described(number)?;
         // SAFETY: the handle is the driver's.
-        let max_shared_bytes = unsafe { result::device::get_attribute(handle, MAX_SHARED) }
-            .map_err(failed(number, "say how much shared memory it has"))?;
-        // SAFETY: as above.
         let context = unsafe { result::primary_ctx::retain(handle) }.map_err(failed(number, "be set up"))?;
-        Ok(CudaDevice { info, arch, max_shared_bytes, context: PrimaryContext(context) })
-    }
-
-    /// Returns what it is.
-    pub fn info(&self) -> &CudaInfo {
-        &self.info
+        Ok(CudaDevice { number, properties, arch, context: PrimaryContext(context) })
     }
 
     /// Shared memory that a block may have if it asks, in bytes.
     pub(super) fn max_shared_bytes(&self) -> i32 {
-        self.max_shared_bytes
+        let bytes = self.properties.opt_in_shared_bytes_per_block.or(self.properties.shared_bytes_per_block);
+        bytes.and_then(|bytes| i32::try_from(bytes).ok()).unwrap_or(0)
     }
 
     /// The architecture that code for it is made for.
@@ -190,22 +204,13 @@ impl CudaDevice {
         self.arch
     }
 
-    /// Waits until it has done everything it was asked for.
+    /// Waits until all its queues have done everything.
     ///
     /// # Errors
     ///
     /// Those of the kernels that ran.
-    pub fn synchronize(&self) -> Result<(), DeviceFailure> {
+    pub fn synchronize_all(&self) -> Result<(), DeviceFailure> {
         self.within("finish", result::ctx::synchronize)
-    }
-
-    /// Bytes of its memory that nothing uses.
-    ///
-    /// # Errors
-    ///
-    /// When the driver fails.
-    pub fn free_bytes(&self) -> Result<u64, DeviceFailure> {
-        self.within("say how much memory is free", result::mem_get_info).map(|(free, _)| free as u64)
     }
 
     /// Calls the driver in the device's context.
@@ -214,8 +219,8 @@ impl CudaDevice {
         what: &'static str,
         call: impl FnOnce() -> Result<R, DriverError>,
     ) -> Result<R, DeviceFailure> {
-        let _entered = EnteredContext::new(&self.context).map_err(failed(self.info.number, what))?;
-        call().map_err(failed(self.info.number, what))
+        let _entered = EnteredContext::new(&self.context).map_err(failed(self.number, what))?;
+        call().map_err(failed(self.number, what))
     }
 }
 
@@ -240,142 +245,38 @@ impl Drop for EnteredContext {
     }
 }
 
-impl MemoryBackend for CudaDevice {
-    fn device(&self) -> Device {
-        Device::Cuda(self.info.number)
+impl Device for CudaDevice {
+    fn id(&self) -> DeviceId {
+        DeviceId::Cuda(self.number)
     }
 
-    fn alloc(&self, n_bytes: usize, skew: u8) -> Result<u64, DeviceFailure> {
-        // SAFETY: asking for memory touches none.
-        self.within("allocate memory", || match unsafe { result::malloc_sync(n_bytes + usize::from(skew)) } {
-            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
-            other => other.map(|address| Some(address + u64::from(skew))),
-        })?
-        .ok_or(DeviceFailure::OutOfMemory { device: self.device(), n_bytes })
+    fn properties(&self) -> DeviceProperties {
+        self.properties.clone()
     }
 
-    unsafe fn free(&self, address: u64) {
-        // A device that is lost has lost its memory too.
-        // SAFETY: the driver has given the multiple of 256 below the address for it, as the caller vouches, who does not
-        // use it afterwards. The driver waits for kernels that may.
-        let _ = self.within("free memory", || unsafe { result::free_sync(address & !0xff) });
+    fn free_bytes(&self) -> Result<Option<u64>, DeviceFailure> {
+        self.within("say how much memory is free", result::mem_get_info).map(|(free, _)| Some(free as u64))
     }
 
-    unsafe fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
-        // SAFETY: the caller vouches for the bytes on the device.
-        self.within("copy memory to the host", || unsafe { result::memcpy_dtoh_sync(bytes, address) })
-    }
-
-    unsafe fn write(&self, to: RowLayout, bytes: &[u8]) -> Result<(), DeviceFailure> {
-        if bytes.len() as u64 != to.n_bytes() {
-            return Err(DeviceFailure::OutOfBounds {
-                device: self.device(),
-                address: to.address,
-                n_bytes: bytes.len(),
-            });
-        }
-        self.within("copy memory from the host", || match by_pitch(to) {
-            // SAFETY: as in `read`, and there are as many bytes as the rows have.
-            true => unsafe { copy_rows(to, CopySource::Host(bytes)) },
-            false => {
-                let mut rows = to.addresses().zip(bytes.chunks_exact(to.length as usize));
-                // SAFETY: as in `read`.
-                rows.try_for_each(|(address, row)| unsafe { result::memcpy_htod_sync(address, row) })
+    fn load(self: Arc<Self>, program: DeviceProgram<'_>) -> Result<Box<dyn DeviceKernel>, DeviceFailure> {
+        match program {
+            DeviceProgram::Ptx { function, params, text, entry, .. } => {
+                Ok(Box::new(CudaKernel::new(&self, function, params, text, entry)?))
             }
-        })
-    }
-
-    unsafe fn fill(&self, to: RowLayout, word: FillWord) -> Result<(), DeviceFailure> {
-        let width = (to.length / word.n_bytes()) as usize;
-        let set = |address: u64, pitch: u64, n: u64| {
-            let (pitch, n) = (pitch as usize, n as usize);
-            // SAFETY: as in `read`.
-            unsafe {
-                match (word, n) {
-                    (FillWord::U8(value), 1) => sys::cuMemsetD8_v2(address, value, width),
-                    (FillWord::U16(value), 1) => sys::cuMemsetD16_v2(address, value, width),
-                    (FillWord::U32(value), 1) => sys::cuMemsetD32_v2(address, value, width),
-                    (FillWord::U8(value), _) => sys::cuMemsetD2D8_v2(address, pitch, value, width, n),
-                    (FillWord::U16(value), _) => sys::cuMemsetD2D16_v2(address, pitch, value, width, n),
-                    (FillWord::U32(value), _) => sys::cuMemsetD2D32_v2(address, pitch, value, width, n),
-                }
+            DeviceProgram::Hir(_) => {
+                let reason = "a GPU's driver compiles PTX, not HIR".to_owned();
+                Err(DeviceFailure::Code { device: self.id(), reason })
             }
-            .result()
-        };
-        self.within("set memory", || match by_pitch(to) {
-            true => set(to.address, to.pitch, to.n),
-            false => to.addresses().try_for_each(|address| set(address, to.length, 1)),
-        })
-    }
-
-    unsafe fn copy(&self, to: RowLayout, from: RowLayout) -> Result<(), DeviceFailure> {
-        self.within("copy memory", || match by_pitch(to) && by_pitch(from) {
-            // SAFETY: as in `read`.
-            true => unsafe { copy_rows(to, CopySource::Device(from)) },
-            false => {
-                let mut rows = to.addresses().zip(from.addresses());
-                // SAFETY: as in `read`.
-                rows.try_for_each(|(to_row, from_row)| unsafe {
-                    result::memcpy_dtod_sync(to_row, from_row, to.length as usize)
-                })
-            }
-        })
-    }
-}
-
-/// Most bytes between rows that one call of the driver takes (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of all devices so far).
-const MAX_PITCH: u64 = i32::MAX as u64;
-
-/// Returns true if one call of the driver, with a pitch, does for more than one row.
-fn by_pitch(rows: RowLayout) -> bool {
-    rows.n > 1 && rows.pitch <= MAX_PITCH
-}
-
-/// Says where rows are copied from.
-enum CopySource<'a> {
-    /// Memory of the host, where they follow each other.
-    Host(&'a [u8]),
-    /// Memory of the device.
-    Device(RowLayout),
-}
-
-/// Copies rows to a device's memory in one call: `cuMemcpy2DUnaligned`, which takes any pitch (CUDA Driver API 13.0
-/// §6.13).
-///
-/// # Safety
-///
-/// There are as many bytes. The device's addresses the driver checks.
-unsafe fn copy_rows(to: RowLayout, from: CopySource<'_>) -> Result<(), DriverError> {
-    let mut copy = sys::CUDA_MEMCPY2D {
-        srcXInBytes: 0,
-        srcY: 0,
-        srcMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-        srcHost: std::ptr::null(),
-        srcDevice: 0,
-        srcArray: std::ptr::null_mut(),
-        srcPitch: to.length as usize,
-        dstXInBytes: 0,
-        dstY: 0,
-        dstMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-        dstHost: std::ptr::null_mut(),
-        dstDevice: to.address,
-        dstArray: std::ptr::null_mut(),
-        dstPitch: to.pitch as usize,
-        WidthInBytes: to.length as usize,
-        Height: to.n as usize,
-    };
-    match from {
-        CopySource::Host(bytes) => {
-            copy.srcMemoryType = sys::CUmemorytype::CU_MEMORYTYPE_HOST;
-            copy.srcHost = bytes.as_ptr().cast();
-        }
-        CopySource::Device(rows) => {
-            copy.srcDevice = rows.address;
-            copy.srcPitch = rows.pitch as usize;
         }
     }
-    // SAFETY: the caller vouches for the bytes of the host.
-    unsafe { sys::cuMemcpy2DUnaligned_v2(&copy) }.result()
+
+    fn queue(self: Arc<Self>) -> Arc<dyn Queue> {
+        Arc::new(CudaQueue::default_of(self))
+    }
+
+    fn new_queue(self: Arc<Self>) -> Result<Arc<dyn Queue>, DeviceFailure> {
+        Ok(Arc::new(CudaQueue::new(self)?))
+    }
 }
 
 #[cfg(test)]
@@ -402,18 +303,20 @@ mod tests {
     #[test]
     fn devices_that_will_not_do_are_left_out() {
         let info = |number, capability| {
-            let name = format!("GPU {number}");
-            let info = CudaInfo { number, name, capability, memory_bytes: 1, n_multiprocessors: 1 };
-            supported_arch(&info, "9.0".parse().unwrap()).map(|_| info)
+            let (name, id) = (format!("GPU {number}"), format!("cuda:{number}"));
+            let info = DeviceProperties { id, name, capability: Some(capability), ..DeviceProperties::default() };
+            supported_arch(number, &info, "9.0".parse().unwrap()).map(|_| info)
         };
         let broken = || DeviceFailure::Driver {
-            device: Device::Cuda(3),
+            device: DeviceId::Cuda(3),
             what: "say what it is",
             reason: "it is out of order".to_owned(),
+            code: 1,
+            name: "CUDA_ERROR_INVALID_VALUE".to_owned(),
         };
         let all = [info(0, (7, 0)), info(1, (7, 5)), info(2, (9, 0)), Err(broken())];
-        let numbers: Vec<u32> = usable(all.into_iter()).unwrap().iter().map(|info| info.number).collect();
-        assert_eq!(numbers, [1, 2]);
+        let ids: Vec<String> = usable(all.into_iter()).unwrap().into_iter().map(|info| info.id).collect();
+        assert_eq!(ids, ["cuda:1", "cuda:2"]);
         let error = usable([info(0, (6, 1)), Err(broken())].into_iter()).unwrap_err().to_string();
         assert_eq!(
             error,
@@ -426,7 +329,7 @@ mod tests {
     fn a_device_that_is_not_there_is_an_error() {
         let error = CudaDevice::get(1000).err().unwrap();
         let message = error.to_string();
-        assert!(matches!(error, DeviceFailure::Absent { device: Device::Cuda(1000), .. }), "{message}");
+        assert!(matches!(error, DeviceFailure::Absent { device: DeviceId::Cuda(1000), .. }), "{message}");
         assert!(message.starts_with("device 'cuda:1000' is not available: "), "{message}");
         if devices().is_err() {
             assert_eq!(synchronize(), Ok(()));

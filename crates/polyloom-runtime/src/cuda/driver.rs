@@ -53,7 +53,7 @@ fn start() -> Result<CudaDriver, String> {
 
 /// A function that the library lacks: cudarc panics when one that is missing is called.
 fn missing_symbol() -> Option<&'static str> {
-    const SYMBOLS: [&str; 32] = [
+    const SYMBOLS: [&str; 42] = [
         "cuInit",
         "cuDriverGetVersion",
         "cuGetErrorName",
@@ -70,16 +70,26 @@ fn missing_symbol() -> Option<&'static str> {
         "cuMemGetInfo_v2",
         "cuMemAlloc_v2",
         "cuMemFree_v2",
-        "cuMemcpyHtoD_v2",
-        "cuMemcpyDtoH_v2",
-        "cuMemcpyDtoD_v2",
+        "cuMemcpyHtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2",
+        "cuMemcpyDtoDAsync_v2",
         "cuMemcpy2DUnaligned_v2",
-        "cuMemsetD8_v2",
-        "cuMemsetD16_v2",
-        "cuMemsetD32_v2",
-        "cuMemsetD2D8_v2",
-        "cuMemsetD2D16_v2",
-        "cuMemsetD2D32_v2",
+        "cuMemsetD8Async",
+        "cuMemsetD16Async",
+        "cuMemsetD32Async",
+        "cuMemsetD2D8Async",
+        "cuMemsetD2D16Async",
+        "cuMemsetD2D32Async",
+        "cuStreamCreate",
+        "cuStreamDestroy_v2",
+        "cuStreamSynchronize",
+        "cuStreamWaitEvent",
+        "cuEventCreate",
+        "cuEventDestroy_v2",
+        "cuEventRecord",
+        "cuEventQuery",
+        "cuEventSynchronize",
+        "cuEventElapsedTime",
         "cuModuleLoadDataEx",
         "cuModuleUnload",
         "cuModuleGetFunction",
@@ -119,6 +129,12 @@ fn ptx_version_of(cuda: i32) -> Option<PtxVersion> {
     ];
     let latest = FIRST.iter().rev().find(|(first, _, _)| *first <= cuda);
     latest.map(|&(_, major, minor)| PtxVersion { major, minor })
+}
+
+/// The driver's name of an error, such as `CUDA_ERROR_INVALID_VALUE`; its number if it has none.
+pub(super) fn error_name(error: DriverError) -> String {
+    let name = error.error_name().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|_| (error.0 as u32).to_string())
 }
 
 /// Returns what an error of the driver's says: its name, and what that means.

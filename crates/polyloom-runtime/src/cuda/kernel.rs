@@ -3,13 +3,13 @@
 use super::device::CudaDevice;
 use super::stdout;
 use crate::args::{ArgBlock, KernelParams};
-use crate::device::DeviceFailure;
 use crate::device::entry::DeviceEntry;
+use crate::device::{Device as _, DeviceFailure, DeviceId, DeviceKernel, Queue};
 use crate::error::LaunchError;
 use crate::launch_options::{LaunchOptions, LaunchStats};
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
+use cudarc::driver::sys::CUresult as E;
 use cudarc::driver::{DriverError, result, sys};
-use polyloom_codegen::CodegenError;
 use polyloom_ir::Function;
 use polyloom_ir::LaunchConfig;
 use std::ffi::{CString, c_void};
@@ -50,8 +50,10 @@ impl CudaKernel {
         params: KernelParams,
         ptx: &str,
         entry: &str,
-    ) -> Result<CudaKernel, CodegenError> {
-        let no_text = |_| CodegenError::new("internal error: PTX with a zero byte");
+    ) -> Result<CudaKernel, DeviceFailure> {
+        let id = device.id();
+        let code = |reason: String| DeviceFailure::Code { device: id, reason };
+        let no_text = |_| code("internal error: PTX with a zero byte".to_owned());
         let (text, name) = (CString::new(ptx).map_err(no_text)?, CString::new(entry).map_err(no_text)?);
         let mut log = vec![0u8; LOG_BYTES];
         let mut options = [
@@ -88,59 +90,25 @@ impl CudaKernel {
                 }
             }
         });
-        match made {
-            Ok(code) => Ok(CudaKernel { entry: DeviceEntry::new(function, params), device: device.clone(), code }),
-            Err(failure) => {
-                let log = String::from_utf8_lossy(&log);
-                let log = log.trim_end_matches(['\0', '\n', ' ']);
-                Err(CodegenError::new(if log.is_empty() { failure.to_string() } else { format!("{failure}\n{log}") }))
+        let made =
+            made.map(|code| CudaKernel { entry: DeviceEntry::new(function, params), device: device.clone(), code });
+        made.map_err(|failure| {
+            let log = String::from_utf8_lossy(&log);
+            let log = log.trim_end_matches(['\0', '\n', ' ']);
+            match driver_error(&failure) {
+                Some(E::CUDA_ERROR_NOT_FOUND) => DeviceFailure::KernelNotFound { device: id, kernel: entry.to_owned() },
+                Some(E::CUDA_ERROR_FILE_NOT_FOUND | E::CUDA_ERROR_NO_BINARY_FOR_GPU) => {
+                    DeviceFailure::ModuleNotFound { device: id, reason: failure.to_string() }
+                }
+                Some(E::CUDA_ERROR_OUT_OF_MEMORY) => failure,
+                _ if log.is_empty() => code(failure.to_string()),
+                _ => code(format!("{failure}\n{log}")),
             }
-        }
+        })
     }
 
-    /// Runs the kernel over a grid of threads.
-    ///
-    /// It returns when all have run if arrays of the host are among the arguments or the kernel may have something to
-    /// say, what it prints or a check that fails. Otherwise it may return before: copying from the device waits for the
-    /// kernel, as [`CudaDevice::synchronize`] does, and has the errors that come of it.
-    ///
-    /// # Errors
-    ///
-    /// [`LaunchError`]. What the threads had written by then is in the arrays, unless the device itself has failed.
-    ///
-    /// # Safety
-    ///
-    /// As [`crate::launch`]. Arrays on the device are live until the kernel has run.
-    pub unsafe fn launch(
-        &self,
-        shape: &[u64],
-        args: &ArgBlock,
-        options: &LaunchOptions<'_>,
-    ) -> Result<LaunchStats, LaunchError> {
-        let started = options.timed.then(Instant::now);
-        let stats = || LaunchStats { elapsed: started.map(|started| started.elapsed()), ..LaunchStats::default() };
-        // SAFETY: the caller vouches for the arrays.
-        let prepared = unsafe { self.entry.prepare(&*self.device, shape, args)? };
-        let Some(prepared) = prepared else { return Ok(stats()) };
-        let grid = self.entry.grid(prepared.n_threads, options)?;
-        self.start(&grid, &prepared.params).map_err(|failure| self.entry.failed(failure))?;
-        if !self.entry.has_sites() && !prepared.has_staged_arrays() && !options.timed {
-            return Ok(stats());
-        }
-        let waited = match self.entry.prints() {
-            true => stdout::handed_on(|| self.device.synchronize()),
-            false => self.device.synchronize(),
-        };
-        waited.map_err(|failure| self.entry.failed(failure))?;
-        // SAFETY: as above.
-        match unsafe { self.entry.finish(&prepared)? } {
-            Some(trap) => Err(trap),
-            None => Ok(stats()),
-        }
-    }
-
-    /// Puts a launch into the default stream. The driver copies the parameters.
-    fn start(&self, grid: &LaunchConfig, params: &[Vec<u8>]) -> Result<(), DeviceFailure> {
+    /// Puts a launch into a stream. The driver copies the parameters.
+    fn start(&self, queue: &dyn Queue, grid: &LaunchConfig, params: &[Vec<u8>]) -> Result<(), DeviceFailure> {
         let mut pointers: Vec<*mut c_void> =
             params.iter().map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>()).collect();
         let triple = |[x, y, z]: [u32; 3]| (x, y, z);
@@ -149,12 +117,59 @@ impl CudaKernel {
             // that its entry declares, which the driver reads before it returns.
             unsafe {
                 let (blocks, threads) = (triple(grid.grid), triple(grid.block));
-                let stream = result::stream::null();
+                let stream = queue.native_handle() as sys::CUstream;
                 let function = self.code.function;
                 result::launch_kernel(function, blocks, threads, grid.shared_bytes, stream, &mut pointers)
             }
         })
     }
+}
+
+impl DeviceKernel for CudaKernel {
+    fn device(&self) -> DeviceId {
+        self.device.id()
+    }
+
+    unsafe fn launch(
+        &self,
+        queue: &dyn Queue,
+        shape: &[u64],
+        args: &ArgBlock,
+        options: &LaunchOptions<'_>,
+    ) -> Result<LaunchStats, LaunchError> {
+        let started = options.timed.then(Instant::now);
+        let stats = || LaunchStats { elapsed: started.map(|started| started.elapsed()), ..LaunchStats::default() };
+        // SAFETY: the caller vouches for the arrays.
+        let prepared = unsafe { self.entry.prepare(self.device.id(), queue, shape, args)? };
+        let Some(prepared) = prepared else { return Ok(stats()) };
+        let grid = self.entry.grid(prepared.n_threads, options)?;
+        self.start(queue, &grid, &prepared.params).map_err(|failure| self.entry.failed(failure))?;
+        if !self.entry.has_sites() && !prepared.has_staged_arrays() && !options.timed {
+            return Ok(stats());
+        }
+        let waited = match self.entry.prints() {
+            true => stdout::handed_on(|| queue.synchronize()),
+            false => queue.synchronize(),
+        };
+        waited.map_err(|failure| self.entry.failed(failure))?;
+        // SAFETY: as above.
+        match unsafe { self.entry.finish(&prepared)? } {
+            Some(trap) => Err(trap),
+            None => Ok(stats()),
+        }
+    }
+}
+
+/// The driver's number of a failure, if it is one of its.
+fn driver_error(failure: &DeviceFailure) -> Option<E> {
+    let DeviceFailure::Driver { code, .. } = failure else { return None };
+    let known = [
+        E::CUDA_ERROR_NOT_FOUND,
+        E::CUDA_ERROR_FILE_NOT_FOUND,
+        E::CUDA_ERROR_NO_BINARY_FOR_GPU,
+        E::CUDA_ERROR_OUT_OF_MEMORY,
+    ];
+    known.into_iter().find(|error| *error as u32 == *code)
 }
 
 /// Lets launches of a kernel ask for as much dynamic shared memory as its static one leaves of `max_bytes`. The driver

@@ -10,12 +10,14 @@ mod driver;
 mod kernel;
 mod nvjitlink;
 mod nvrtc;
+mod queue;
 mod stdout;
 
 pub use assembler::{AssembleError, PtxAssembler, PtxasProgram, cubin, set_package_folders};
-pub use device::{CudaDevice, device_info, devices, synchronize};
+pub use device::{CudaDevice, devices, properties, synchronize};
 pub use kernel::CudaKernel;
 pub use nvrtc::{NvrtcError, NvrtcLibrary};
+pub use queue::CudaQueue;
 
 /// Skips a test without a tool of NVIDIA's, or fails it where the tools have to be.
 #[cfg(test)]

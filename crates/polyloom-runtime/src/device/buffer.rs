@@ -1,7 +1,8 @@
-//! Memory of a device that arrays are in: elements are read, written, set and copied there, however far apart they lie.
+//! Memory of a device that arrays are in: elements are read, written, set and copied there, however far apart they lie, by
+//! way of the queue that it was allocated through.
 
 use super::layout::{ArrayLayout, RowLayout};
-use super::{Device, DeviceFailure, FillWord, MemoryBackend};
+use super::{DeviceFailure, DeviceId, FillWord, Queue};
 use std::sync::Arc;
 
 /// Most bytes that are brought from the host to fill memory with an element that is no word; they are copied from
@@ -10,7 +11,7 @@ const MAX_REPEATED_BYTES: usize = 1 << 16;
 
 /// Memory of a device that arrays are in. Dropping it gives it back, unless it is somebody else's.
 pub struct DeviceBuffer {
-    memory: Arc<dyn MemoryBackend>,
+    queue: Arc<dyn Queue>,
     address: u64,
     n_bytes: usize,
     is_owned: bool,
@@ -22,9 +23,9 @@ impl DeviceBuffer {
     /// # Errors
     ///
     /// When the device has not as many.
-    pub fn new(memory: Arc<dyn MemoryBackend>, n_bytes: usize) -> Result<DeviceBuffer, DeviceFailure> {
-        let address = if n_bytes == 0 { 0 } else { memory.alloc(n_bytes, 0)? };
-        Ok(DeviceBuffer { memory, address, n_bytes, is_owned: n_bytes > 0 })
+    pub fn new(queue: Arc<dyn Queue>, n_bytes: usize) -> Result<DeviceBuffer, DeviceFailure> {
+        let address = if n_bytes == 0 { 0 } else { queue.alloc(n_bytes, 0)? };
+        Ok(DeviceBuffer { queue, address, n_bytes, is_owned: n_bytes > 0 })
     }
 
     /// Memory that somebody else has allocated on the device.
@@ -32,13 +33,13 @@ impl DeviceBuffer {
     /// # Safety
     ///
     /// There are as many bytes of it, and they stay there for as long as this is used.
-    pub unsafe fn borrowed(memory: Arc<dyn MemoryBackend>, address: u64, n_bytes: usize) -> DeviceBuffer {
-        DeviceBuffer { memory, address, n_bytes, is_owned: false }
+    pub unsafe fn borrowed(queue: Arc<dyn Queue>, address: u64, n_bytes: usize) -> DeviceBuffer {
+        DeviceBuffer { queue, address, n_bytes, is_owned: false }
     }
 
     /// The device it is on.
-    pub fn device(&self) -> Device {
-        self.memory.device()
+    pub fn device(&self) -> DeviceId {
+        self.queue.device()
     }
 
     /// Returns where it begins.
@@ -60,13 +61,13 @@ impl DeviceBuffer {
         self.check(array, bytes.len() as u64)?;
         if array.is_one_run() || array.n_bytes() == 0 {
             // SAFETY: the array is in this memory.
-            return array.runs(&mut |address, _| unsafe { self.memory.read(address, bytes) });
+            return array.runs(&mut |address, _| unsafe { self.queue.read(address, bytes) });
         }
         // One copy of all, what lies between the elements included, because many small copies take longer.
         let span = array.span();
         let mut all = vec![0; (span.end - span.start) as usize];
         // SAFETY: as above.
-        unsafe { self.memory.read(span.start, &mut all)? };
+        unsafe { self.queue.read(span.start, &mut all)? };
         let mut done = 0;
         array.runs(&mut |address, length| {
             let (from, length) = ((address - span.start) as usize, length as usize);
@@ -89,7 +90,7 @@ impl DeviceBuffer {
             let part = &bytes[done..done + rows.n_bytes() as usize];
             done += part.len();
             // SAFETY: the array is in this memory, and these are its rows.
-            unsafe { self.memory.write(rows, part) }
+            unsafe { self.queue.write(rows, part) }
         })
     }
 
@@ -114,19 +115,19 @@ impl DeviceBuffer {
         let repeated = |n_bytes: usize| -> Vec<u8> { element.iter().copied().cycle().take(n_bytes).collect() };
         match FillWord::of(element).filter(|word| array.is_aligned(word.n_bytes())) {
             // SAFETY: the array is in this memory, here and below.
-            Some(word) => array.rows(&mut |rows| unsafe { self.memory.fill(rows, word) }),
+            Some(word) => array.rows(&mut |rows| unsafe { self.queue.fill(rows, word) }),
             None if array.is_one_run() => {
                 let step = (MAX_REPEATED_BYTES / element.len() * element.len()).max(element.len());
                 let first = repeated(step.min(n_bytes as usize));
                 // SAFETY: it has at least as many bytes.
-                unsafe { self.memory.write(RowLayout::one(array.base, first.len() as u64), &first)? };
+                unsafe { self.queue.write(RowLayout::one(array.base, first.len() as u64), &first)? };
                 // Twice as much with each copy.
                 let mut done = first.len() as u64;
                 while done < n_bytes {
                     let length = done.min(n_bytes - done);
                     let (to, from) = (RowLayout::one(array.base + done, length), RowLayout::one(array.base, length));
                     // SAFETY: both are in it.
-                    unsafe { self.memory.copy(to, from)? };
+                    unsafe { self.queue.copy(to, from)? };
                     done += length;
                 }
                 Ok(())
@@ -144,7 +145,7 @@ impl DeviceBuffer {
         match self.n_bytes as u64 {
             0 => Ok(()),
             // SAFETY: that is all of this memory.
-            n_bytes => unsafe { self.memory.fill(RowLayout::one(self.address, n_bytes), FillWord::U8(0)) },
+            n_bytes => unsafe { self.queue.fill(RowLayout::one(self.address, n_bytes), FillWord::U8(0)) },
         }
     }
 
@@ -163,13 +164,13 @@ impl DeviceBuffer {
         }
         let copy = |to: &ArrayLayout, from: &ArrayLayout| {
             // SAFETY: each array is in its memory, as checked, or dense in memory of as many bytes.
-            to.rows_with(from, &mut |to, from| unsafe { self.memory.copy(to, from) })
+            to.rows_with(from, &mut |to, from| unsafe { self.queue.copy(to, from) })
         };
         let (target, source) = (to.span(), from.span());
         if target.end <= source.start || source.end <= target.start {
             return copy(to, from);
         }
-        let between = DeviceBuffer::new(self.memory.clone(), from.n_bytes() as usize)?;
+        let between = DeviceBuffer::new(self.queue.clone(), from.n_bytes() as usize)?;
         let dense = from.dense_at(between.address());
         copy(&dense, from)?;
         copy(to, &dense)
@@ -194,7 +195,7 @@ impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         if self.is_owned {
             // SAFETY: `new` has allocated it, and nobody is given it longer than this is there.
-            unsafe { self.memory.free(self.address) };
+            unsafe { self.queue.free(self.address) };
         }
     }
 }
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn elements_apart_are_copied_and_nothing_between_them() {
-        let buffer = DeviceBuffer::new(sim::memory(), 24).unwrap();
+        let buffer = DeviceBuffer::new(sim::queue(), 24).unwrap();
         let at = buffer.address();
         let all = layout(at, &[12], &[2]);
         buffer.write(&all, &[9; 24]).unwrap();
@@ -228,17 +229,17 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_memory_is_refused() {
-        let buffer = DeviceBuffer::new(sim::memory(), 8).unwrap();
+        let buffer = DeviceBuffer::new(sim::queue(), 8).unwrap();
         let at = buffer.address();
         let refused = |layout: &ArrayLayout, n_bytes: usize| {
             let error = buffer.read(layout, &mut vec![0; n_bytes]).unwrap_err();
-            assert!(matches!(error, DeviceFailure::OutOfBounds { device: Device::Simulator, .. }), "{error}");
+            assert!(matches!(error, DeviceFailure::OutOfBounds { device: DeviceId::Simulator, .. }), "{error}");
         };
         refused(&layout(at + 2, &[4], &[2]), 8);
         refused(&layout(at, &[4], &[-2]), 8);
         refused(&layout(at, &[4], &[2]), 6);
         refused(&layout(at, &[u64::MAX], &[2]), 8);
-        let other = DeviceBuffer::new(sim::memory(), 8).unwrap();
+        let other = DeviceBuffer::new(sim::queue(), 8).unwrap();
         let all = |buffer: &DeviceBuffer| layout(buffer.address(), &[4], &[2]);
         assert!(buffer.copy_from(&layout(at + 2, &[4], &[2]), &other, &all(&other)).is_err());
         assert!(buffer.copy_from(&layout(at, &[2, 2], &[4, 2]), &other, &all(&other)).is_err());
@@ -263,7 +264,7 @@ mod tests {
     #[test]
     fn arrays_are_filled_and_nothing_between_their_elements() {
         let check = |extents: &[u64], strides: &[i64], element: &[u8], expect: &[u8]| {
-            let buffer = DeviceBuffer::new(sim::memory(), expect.len()).unwrap();
+            let buffer = DeviceBuffer::new(sim::queue(), expect.len()).unwrap();
             buffer.clear().unwrap();
             buffer.fill(&layout(buffer.address(), extents, strides), element).unwrap();
             assert_eq!(contents(&buffer), expect, "{extents:?} {strides:?} {element:?}");
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn a_long_array_is_filled_by_copies() {
         let n = 2 * MAX_REPEATED_BYTES + 6;
-        let buffer = DeviceBuffer::new(sim::memory(), n).unwrap();
+        let buffer = DeviceBuffer::new(sim::queue(), n).unwrap();
         let element = [1, 2, 3, 4, 5, 6];
         buffer.fill(&layout(buffer.address(), &[n as u64 / 6, 3], &[6, 2]), &element).unwrap();
         let expect: Vec<u8> = element.iter().copied().cycle().take(n / 6 * 6).collect();
@@ -293,7 +294,7 @@ mod tests {
     #[test]
     fn arrays_are_copied_on_the_device_however_they_lie() {
         let check = |to: ArrayLayout, from: ArrayLayout, expect: &[u8]| {
-            let (target, source) = [(); 2].map(|()| DeviceBuffer::new(sim::memory(), 12).unwrap()).into();
+            let (target, source) = [(); 2].map(|()| DeviceBuffer::new(sim::queue(), 12).unwrap()).into();
             target.clear().unwrap();
             let given: Vec<u8> = (1..=12).collect();
             source.write(&layout(source.address(), &[6], &[2]), &given).unwrap();
@@ -316,7 +317,7 @@ mod tests {
 
     #[test]
     fn arrays_that_overlap_are_copied_as_they_were() {
-        let buffer = DeviceBuffer::new(sim::memory(), 8).unwrap();
+        let buffer = DeviceBuffer::new(sim::queue(), 8).unwrap();
         let at = buffer.address();
         buffer.write(&layout(at, &[4], &[2]), &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
         buffer.copy_from(&layout(at + 2, &[3], &[2]), &buffer, &layout(at, &[3], &[2])).unwrap();
@@ -327,16 +328,16 @@ mod tests {
 
     #[test]
     fn memory_is_given_back() {
-        let buffer = DeviceBuffer::new(sim::memory(), 64).unwrap();
+        let buffer = DeviceBuffer::new(sim::queue(), 64).unwrap();
         // SAFETY: `buffer` has 64 bytes.
-        let view = unsafe { DeviceBuffer::borrowed(sim::memory(), buffer.address(), 64) };
+        let view = unsafe { DeviceBuffer::borrowed(sim::queue(), buffer.address(), 64) };
         drop(view);
         buffer.clear().unwrap();
         let address = buffer.address();
         drop(buffer);
         // SAFETY: the simulator looks whether there is anything at an address.
-        assert!(unsafe { sim::memory().read(address, &mut [0]) }.is_err());
-        let empty = DeviceBuffer::new(sim::memory(), 0).unwrap();
+        assert!(unsafe { sim::queue().read(address, &mut [0]) }.is_err());
+        let empty = DeviceBuffer::new(sim::queue(), 0).unwrap();
         assert_eq!((empty.address(), empty.n_bytes()), (0, 0));
         empty.read(&layout(0, &[0], &[2]), &mut []).unwrap();
     }

@@ -3,7 +3,7 @@
 
 use super::layout::{ArrayLayout, RowLayout};
 use super::staging::{HostArray, StagedArrays, StagedPlacement};
-use super::{DeviceFailure, FillWord, MemoryBackend};
+use super::{DeviceFailure, DeviceId, FillWord, Queue};
 use crate::args::{ArgBlock, KernelParams};
 use crate::cpu::launch::{checked_grid, grid_of};
 use crate::error::{LaunchError, Trap};
@@ -38,14 +38,14 @@ pub(crate) struct PreparedLaunch<'a> {
 
 /// A [`GpuReport`] on the device.
 struct DeviceReport<'a> {
-    memory: &'a dyn MemoryBackend,
+    queue: &'a dyn Queue,
     address: u64,
 }
 
 impl Drop for DeviceReport<'_> {
     fn drop(&mut self) {
         // SAFETY: it is this one's allocation, and the launch is over.
-        unsafe { self.memory.free(self.address) };
+        unsafe { self.queue.free(self.address) };
     }
 }
 
@@ -95,20 +95,24 @@ impl DeviceEntry {
     /// As [`StagedArrays::new`].
     pub(crate) unsafe fn prepare<'a>(
         &self,
-        memory: &'a dyn MemoryBackend,
+        device: DeviceId,
+        queue: &'a dyn Queue,
         shape: &[u64],
         args: &ArgBlock,
     ) -> Result<Option<PreparedLaunch<'a>>, LaunchError> {
+        if queue.device() != device {
+            return Err(self.failed(DeviceFailure::OtherDevice { device, found: queue.device(), what: "a queue" }));
+        }
         let (extents, n_threads) = checked_grid(&self.params, shape, args)?;
         if n_threads == 0 {
             return Ok(None);
         }
         // SAFETY: the caller vouches for the arrays.
-        let staged = unsafe { StagedArrays::new(memory, self.host_arrays(args), StagedPlacement::AsOnHost) };
+        let staged = unsafe { StagedArrays::new(queue, self.host_arrays(args), StagedPlacement::AsOnHost) };
         let staged = staged.map_err(|failure| self.failed(failure))?;
         let is_check = |kind: &SiteKind| !matches!(kind, SiteKind::Print(..));
         let report = match self.sites.sites.iter().any(|site| is_check(&site.kind)) {
-            true => Some(DeviceReport::new(memory).map_err(|failure| self.failed(failure))?),
+            true => Some(DeviceReport::new(queue).map_err(|failure| self.failed(failure))?),
             false => None,
         };
         let mut launch = extents.to_vec();
@@ -174,7 +178,7 @@ impl DeviceEntry {
         let Some(report) = &prepared.report else { return Ok(None) };
         let mut bytes = [0; size_of::<GpuReport>()];
         // SAFETY: the allocation is a report's.
-        let read = unsafe { report.memory.read(report.address, &mut bytes) };
+        let read = unsafe { report.queue.read(report.address, &mut bytes) };
         read.map_err(|failure| self.failed(failure))?;
         Ok(self.trap(&bytes, prepared))
     }
@@ -213,10 +217,10 @@ impl PreparedLaunch<'_> {
 }
 
 impl<'a> DeviceReport<'a> {
-    fn new(memory: &'a dyn MemoryBackend) -> Result<DeviceReport<'a>, DeviceFailure> {
-        let report = DeviceReport { memory, address: memory.alloc(size_of::<GpuReport>(), 0)? };
+    fn new(queue: &'a dyn Queue) -> Result<DeviceReport<'a>, DeviceFailure> {
+        let report = DeviceReport { queue, address: queue.alloc(size_of::<GpuReport>(), 0)? };
         // SAFETY: the allocation is as large.
-        unsafe { memory.fill(RowLayout::one(report.address, size_of::<GpuReport>() as u64), FillWord::U8(0))? };
+        unsafe { queue.fill(RowLayout::one(report.address, size_of::<GpuReport>() as u64), FillWord::U8(0))? };
         Ok(report)
     }
 }

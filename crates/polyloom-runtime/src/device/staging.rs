@@ -5,7 +5,7 @@
 //! other threads may write it meanwhile, and is zero on the device.
 
 use super::layout::{ArrayLayout, RowLayout};
-use super::{DeviceFailure, MemoryBackend};
+use super::{DeviceFailure, Queue};
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
@@ -47,7 +47,7 @@ struct StagedRun {
 
 /// The arrays of a launch on the device.
 pub struct StagedArrays<'a> {
-    memory: &'a dyn MemoryBackend,
+    queue: &'a dyn Queue,
     blocks: Vec<StagedRun>,
     arrays: Vec<HostArray>,
 }
@@ -56,7 +56,7 @@ impl Drop for StagedArrays<'_> {
     fn drop(&mut self) {
         for block in &self.blocks {
             // SAFETY: it is this one's allocation, which nobody is given longer than this is there.
-            unsafe { self.memory.free(block.start) };
+            unsafe { self.queue.free(block.start) };
         }
     }
 }
@@ -72,22 +72,22 @@ impl<'a> StagedArrays<'a> {
     ///
     /// The memory of all arrays is valid to read, and nobody writes it meanwhile.
     pub unsafe fn new(
-        memory: &'a dyn MemoryBackend,
+        queue: &'a dyn Queue,
         arrays: Vec<HostArray>,
         placement: StagedPlacement,
     ) -> Result<StagedArrays<'a>, DeviceFailure> {
         let merged = merged_spans(arrays.iter().map(|array| array.layout.span()).collect());
-        let mut staged = StagedArrays { memory, blocks: Vec::new(), arrays };
+        let mut staged = StagedArrays { queue, blocks: Vec::new(), arrays };
         for host in merged {
             let n_bytes = host.end - host.start;
-            let start = memory.alloc(n_bytes as usize, placement.skew(&host))?;
+            let start = queue.alloc(n_bytes as usize, placement.skew(&host))?;
             staged.blocks.push(StagedRun { host: host.clone(), start });
             let layouts = staged.arrays.iter().map(|array| &array.layout);
             let inside = layouts.filter(|layout| host.contains(&layout.span().start));
             // SAFETY: the caller vouches for the elements of the arrays.
             let bytes = unsafe { block_bytes(&host, inside) };
             // SAFETY: the allocation has as many bytes.
-            unsafe { memory.write(RowLayout::one(start, n_bytes), &bytes)? };
+            unsafe { queue.write(RowLayout::one(start, n_bytes), &bytes)? };
         }
         Ok(staged)
     }
@@ -126,13 +126,13 @@ impl<'a> StagedArrays<'a> {
                 // SAFETY: these are the elements of the array, which the caller vouches for.
                 let bytes = unsafe { std::slice::from_raw_parts_mut(span.start as *mut u8, n_bytes) };
                 // SAFETY: the array is in a block, and in the block's allocation as far from its beginning.
-                unsafe { self.memory.read(device, bytes)? };
+                unsafe { self.queue.read(device, bytes)? };
                 continue;
             }
             // One copy from the device, because many small ones take longer.
             let mut bytes = vec![0; n_bytes];
             // SAFETY: as above.
-            unsafe { self.memory.read(device, &mut bytes)? };
+            unsafe { self.queue.read(device, &mut bytes)? };
             layout.without_repeats().runs(&mut |to, length| -> Result<(), DeviceFailure> {
                 // SAFETY: the run is of elements of the array, which the caller vouches for.
                 let run = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, length as usize) };

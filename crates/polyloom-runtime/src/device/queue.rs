@@ -1,0 +1,199 @@
+//! Queues: what a device does, in order.
+
+use super::layout::RowLayout;
+use super::{DeviceFailure, DeviceId};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Describes what memory is filled with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FillWord {
+    /// One byte.
+    U8(u8),
+    /// Two bytes.
+    U16(u16),
+    /// Four bytes.
+    U32(u32),
+}
+
+impl FillWord {
+    /// The shortest word that bytes are a repetition of.
+    pub(crate) fn of(bytes: &[u8]) -> Option<FillWord> {
+        let is_period = |n: usize| bytes.len() >= n && bytes.chunks(n).all(|chunk| chunk == &bytes[..n]);
+        match *bytes {
+            [a, ..] if is_period(1) => Some(FillWord::U8(a)),
+            [a, b, ..] if is_period(2) => Some(FillWord::U16(u16::from_le_bytes([a, b]))),
+            [a, b, c, d, ..] if is_period(4) => Some(FillWord::U32(u32::from_le_bytes([a, b, c, d]))),
+            _ => None,
+        }
+    }
+
+    /// Its size.
+    pub fn n_bytes(self) -> u64 {
+        match self {
+            FillWord::U8(_) => 1,
+            FillWord::U16(_) => 2,
+            FillWord::U32(_) => 4,
+        }
+    }
+}
+
+/// What a device does, in the order in which it is asked: launches, copies, fills, and giving memory back.
+///
+/// Those of the CPU and the simulator do everything at once, before the call returns. Those of CUDA devices are streams:
+/// copies to and from the host return when they are done, everything else may happen later. Addresses are those that
+/// kernels use on the device.
+pub trait Queue: Send + Sync {
+    /// Returns which device's it is.
+    fn device(&self) -> DeviceId;
+    /// The driver's handle of it, a `CUstream`; 0 for the default stream of a device, and where there is no driver.
+    fn native_handle(&self) -> u64 {
+        0
+    }
+    /// So many bytes, at least one, at an address that is `skew`, below 256, past a multiple of 256. What they hold is
+    /// undefined.
+    ///
+    /// # Errors
+    ///
+    /// When the device has no more.
+    fn alloc(&self, n_bytes: usize, skew: u8) -> Result<u64, DeviceFailure>;
+    /// Gives an allocation back once everything before it in the queue is done. One that the device has lost meanwhile
+    /// is gone anyway.
+    ///
+    /// # Safety
+    ///
+    /// `alloc` has given the address, and nobody uses the allocation any more but by what is in the queue.
+    unsafe fn free(&self, address: u64);
+    /// Copies to the host, after what kernels that were launched before have written.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails, or one of these kernels has.
+    ///
+    /// # Safety
+    ///
+    /// There are as many bytes of a live allocation on the device at the address.
+    unsafe fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure>;
+    /// Copies from the host, where the rows follow each other: as many bytes as they have. They do not overlap on the
+    /// device.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    ///
+    /// # Safety
+    ///
+    /// The rows are in live allocations on the device.
+    unsafe fn write(&self, to: RowLayout, bytes: &[u8]) -> Result<(), DeviceFailure>;
+    /// Sets whole words, at addresses that are multiples of their size.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    ///
+    /// # Safety
+    ///
+    /// As of `write`.
+    unsafe fn fill(&self, to: RowLayout, word: FillWord) -> Result<(), DeviceFailure>;
+    /// Copies rows of the same length, as many, within the device. No two overlap.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    ///
+    /// # Safety
+    ///
+    /// As of `write`.
+    unsafe fn copy(&self, to: RowLayout, from: RowLayout) -> Result<(), DeviceFailure>;
+    /// Marks the place in the queue where it is now.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    fn record(&self) -> Result<Arc<dyn Event>, DeviceFailure>;
+    /// Has whatever is asked of the queue from now on wait for an event, of whatever queue and device.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails, or the event's.
+    fn wait(&self, event: &dyn Event) -> Result<(), DeviceFailure>;
+    /// Waits until everything in the queue is done.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernels that ran.
+    fn synchronize(&self) -> Result<(), DeviceFailure>;
+}
+
+/// A place in the work of a queue.
+pub trait Event: Send + Sync {
+    /// Returns which device's it is.
+    fn device(&self) -> DeviceId;
+    /// The driver's handle of it, a `CUevent`; 0 where there is no driver.
+    fn native_handle(&self) -> u64 {
+        0
+    }
+    /// Returns when it came, of a queue that does everything at once.
+    fn host_time(&self) -> Option<Instant> {
+        None
+    }
+    /// Returns true if everything before it is done.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernels that ran.
+    fn is_done(&self) -> Result<bool, DeviceFailure>;
+    /// Waits until everything before it is done.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernels that ran.
+    fn synchronize(&self) -> Result<(), DeviceFailure>;
+    /// Returns the seconds from an earlier event of the same device to this; both are waited for.
+    ///
+    /// # Errors
+    ///
+    /// When the two are of different devices, and those of the kernels that ran.
+    fn seconds_since(&self, earlier: &dyn Event) -> Result<f64, DeviceFailure>;
+}
+
+/// An event of a queue that does everything at once.
+pub(crate) struct ImmediateEvent {
+    device: DeviceId,
+    at: Instant,
+}
+
+impl ImmediateEvent {
+    /// Makes one for now.
+    pub(crate) fn now(device: DeviceId) -> Arc<dyn Event> {
+        Arc::new(ImmediateEvent { device, at: Instant::now() })
+    }
+}
+
+impl Event for ImmediateEvent {
+    fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    fn host_time(&self) -> Option<Instant> {
+        Some(self.at)
+    }
+
+    fn is_done(&self) -> Result<bool, DeviceFailure> {
+        Ok(true)
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceFailure> {
+        Ok(())
+    }
+
+    fn seconds_since(&self, earlier: &dyn Event) -> Result<f64, DeviceFailure> {
+        match earlier.host_time() {
+            Some(earlier) => Ok(self.at.saturating_duration_since(earlier).as_secs_f64()),
+            None => {
+                let (device, found) = (self.device, earlier.device());
+                Err(DeviceFailure::OtherDevice { device, found, what: "an event" })
+            }
+        }
+    }
+}
