@@ -59,7 +59,7 @@ class Device(str):
     def name(self) -> str:
         """What the device is called by its maker."""
         if self.is_cuda:
-            return str(self._properties["name"])
+            return str(self.properties["name"])
         if self.is_sim:
             return f"simulator of a GPU, sm_{self.arch}"
         return platform.processor() or platform.machine()
@@ -74,7 +74,10 @@ class Device(str):
         """Ten times the compute capability of a GPU, such as 90, or of the one that is simulated; 0 for the CPU."""
         if self.is_sim:
             return _native.architecture()[0]
-        return int(self._properties["arch"]) if self.is_cuda else 0
+        if not self.is_cuda:
+            return 0
+        major, minor = self.properties["capability"]
+        return int(10 * major + minor)
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -90,7 +93,7 @@ class Device(str):
     @property
     def sm_count(self) -> int:
         """How many multiprocessors a GPU has; 0 for others."""
-        return int(self._properties["sm_count"]) if self.is_cuda else 0
+        return int(self.properties["n_multiprocessors"] or 0) if self.is_cuda else 0
 
     @property
     def is_cpu(self) -> bool:
@@ -120,7 +123,7 @@ class Device(str):
     @property
     def total_memory(self) -> int:
         """Bytes of memory; for the simulator the machine's."""
-        return int(self._properties["total_memory"]) if self.is_cuda else _memory("SC_PHYS_PAGES")
+        return int(self.properties["memory_bytes"] or 0) if self.is_cuda else _memory("SC_PHYS_PAGES")
 
     @property
     def free_memory(self) -> int:
@@ -128,8 +131,26 @@ class Device(str):
         return _native.cuda_free_memory(self.ordinal) if self.is_cuda else _memory("SC_AVPHYS_PAGES")
 
     @property
-    def _properties(self) -> dict[str, Any]:
-        return next(each for each in _native.cuda_devices() if each["alias"] == self)
+    def properties(self) -> dict[str, Any]:
+        """What the device is and has room for; None for what it does not have or say.
+
+        Returns
+        -------
+        dict
+            `id`, `name`, `architecture`, `capability` (major and minor), `n_multiprocessors`, `warp_size`,
+            `threads_per_block`, `threads_per_multiprocessor`, `blocks_per_multiprocessor`, `shared_bytes_per_block`,
+            `opt_in_shared_bytes_per_block`, `shared_bytes_per_multiprocessor`, `registers_per_block`,
+            `registers_per_multiprocessor` (of 32 bits), `clock_khz`, `memory_clock_khz`, `memory_bus_bits`,
+            `memory_bytes`, `l2_bytes`: of a GPU what its driver says, of the simulator what NVIDIA's tables say of its
+            architecture, of the CPU its threads and cache.
+
+        Raises
+        ------
+        DeviceError
+            If this machine does not have it.
+        """
+        found: dict[str, Any] = json.loads(_native.device_properties(self))
+        return found
 
 
 def _memory(pages: str) -> int:
@@ -227,7 +248,7 @@ def get_cuda_device_count() -> int:
 def get_cuda_devices() -> list[Device]:
     """The CUDA devices that kernels run on; none if there is no driver."""
     try:
-        return [Device(each["alias"]) for each in _native.cuda_devices()]
+        return [Device(name) for name in _native.cuda_devices()]
     except DeviceError:
         return []
 

@@ -5,11 +5,12 @@ use crate::numpy_array::extents;
 use crate::sim;
 use numpy::npyffi;
 use polyloom::{
-    Arch, ArrayLayout, DeviceBuffer, DeviceFailure, DeviceId, UnknownArch, WARP_SIZE, cuda_device, cuda_devices,
+    Arch, ArrayLayout, Device as _, DeviceBuffer, DeviceFailure, DeviceId, SimDevice, UnknownArch, WARP_SIZE,
+    cuda_device, cuda_devices, queue,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The device that is used where none is named: 0 for the CPU, 1 for the simulator, 2 and more for GPUs. Every launch
@@ -70,26 +71,16 @@ pub(crate) fn check_device(py: Python<'_>, name: &str) -> PyResult<String> {
     Ok(device.to_string())
 }
 
-/// The CUDA devices of this machine, a dictionary for each.
+/// The names of this machine's CUDA devices.
 ///
 /// # Errors
 ///
 /// `DeviceError` if there is no driver, or it fails.
 #[pyfunction]
 #[pyo3(name = "cuda_devices")]
-pub(crate) fn cuda_devices_of_machine(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    let list = PyList::empty(py);
-    for properties in py.detach(cuda_devices).map_err(|failure| device_error(py, &failure))? {
-        let found = PyDict::new(py);
-        let (major, minor) = properties.capability.unwrap_or_default();
-        found.set_item("alias", properties.id)?;
-        found.set_item("name", properties.name)?;
-        found.set_item("arch", major * 10 + minor)?;
-        found.set_item("total_memory", properties.memory_bytes)?;
-        found.set_item("sm_count", properties.n_multiprocessors)?;
-        list.append(found)?;
-    }
-    Ok(list)
+pub(crate) fn cuda_devices_of_machine(py: Python<'_>) -> PyResult<Vec<String>> {
+    let devices = py.detach(cuda_devices).map_err(|failure| device_error(py, &failure))?;
+    Ok(devices.into_iter().map(|properties| properties.id).collect())
 }
 
 /// Returns true if kernels run on a GPU here.

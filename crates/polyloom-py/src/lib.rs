@@ -22,6 +22,7 @@ mod numpy_array;
 mod packages;
 mod plan;
 mod print;
+mod queue;
 mod recorded_launch;
 mod sim;
 mod structure;
@@ -108,6 +109,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<captures::Captures>()?;
     module.add_class::<recorded_launch::RecordedLaunch>()?;
     module.add_class::<plan::Plan>()?;
+    module.add_class::<queue::Queue>()?;
+    module.add_class::<queue::Event>()?;
     module.add_class::<sim::SimModule>()?;
     module.add_function(wrap_pyfunction!(device::default_device, module)?)?;
     module.add_function(wrap_pyfunction!(device::set_default_device, module)?)?;

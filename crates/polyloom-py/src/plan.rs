@@ -2,7 +2,7 @@
 
 use crate::boundary::guarded;
 use crate::config;
-use crate::errors::launch_error;
+use crate::errors::{device_error, launch_error};
 use crate::launch::{TapeRecording, run_long};
 use crate::recorded_launch::{HeldLaunch, RecordedLaunch};
 use polyloom::{LaunchOptions, PlanError, PlanErrorCause};
@@ -206,6 +206,7 @@ fn plan_error(py: Python<'_>, error: PlanError) -> PyErr {
     match (error.kernel, error.cause) {
         (Some(kernel), PlanErrorCause::Launch(error)) => launch_error(py, &kernel, &error, None),
         (None, PlanErrorCause::Launch(error)) => PyRuntimeError::new_err(error.to_string()),
+        (_, PlanErrorCause::Copy(failure)) => device_error(py, &failure),
         (_, PlanErrorCause::Host(error)) => match error.downcast::<PyErr>() {
             Ok(raised) => *raised,
             Err(error) => PyRuntimeError::new_err(error.to_string()),

@@ -63,7 +63,7 @@ pub use gpu::{
 };
 pub use gpu_metadata::GpuMetadata;
 pub use kernel::{CodeForm, Kernel, TrapReport};
-pub use plan::{HostError, Plan, PlanError, PlanErrorCause, PlanStep};
+pub use plan::{BoundCopy, HostError, Plan, PlanError, PlanErrorCause, PlanStep};
 pub use polyloom_codegen::cpp::{CppOptions as TextOptions, TextTarget};
 pub use polyloom_codegen::{Backend, CodeVariant, CodegenError, GridShape, MachineForm};
 pub use polyloom_frontend as frontend;

@@ -1,4 +1,4 @@
-//! Plans: sequences of bound launches and steps of the host that run in one call.
+//! Plans: sequences of bound launches, copies and steps of the host that run in one call.
 //!
 //! Neighbouring launches over the same threads become one kernel where that changes no bit of what they write:
 //! [`polyloom_passes::fusion`] says when.
@@ -9,7 +9,7 @@ use crate::bound_launch::BoundLaunch;
 use crate::kernel::Kernel;
 use polyloom_ir::{Composite, MAX_DIMS, SourceMap, Type};
 use polyloom_passes::fusion::{self, ArrayUse, FusedPart};
-use polyloom_runtime::{ArgBlock, Footprint, LaunchError, LaunchOptions};
+use polyloom_runtime::{ArgBlock, ArrayLayout, DeviceFailure, Footprint, LaunchError, LaunchOptions, Queue};
 use smallvec::SmallVec;
 use std::error::Error;
 use std::fmt;
@@ -29,15 +29,29 @@ pub type HostError = Box<dyn Error + Send + Sync>;
 pub enum PlanStep {
     /// A launch.
     Launch(Arc<BoundLaunch>),
+    /// A copy between arrays on one device.
+    Copy(Arc<BoundCopy>),
     /// Something that the host does between launches.
     Host(Arc<dyn Fn() -> Result<(), HostError> + Send + Sync>),
+}
+
+/// A copy of the elements of an array to those of another one on the same device, of the same extents and size.
+#[derive(Clone)]
+pub struct BoundCopy {
+    /// The queue that it runs in.
+    pub queue: Arc<dyn Queue>,
+    /// The array that is written.
+    pub to: ArrayLayout,
+    /// The array that is read.
+    pub from: ArrayLayout,
 }
 
 impl fmt::Debug for PlanStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlanStep::Launch(launch) => launch.fmt(f),
-            PlanStep::Host(_) => f.write_str("Host"),
+            PlanStep::Copy(copy) => write!(f, "copy on {}", copy.queue.device()),
+            PlanStep::Host(_) => f.write_str("the host"),
         }
     }
 }
@@ -58,6 +72,8 @@ pub struct PlanError {
 pub enum PlanErrorCause {
     /// A launch failed.
     Launch(LaunchError),
+    /// A copy failed.
+    Copy(DeviceFailure),
     /// A step of the host failed.
     Host(HostError),
 }
@@ -67,6 +83,7 @@ impl fmt::Display for PlanError {
         write!(f, "step {} of the plan: ", self.step)?;
         match &self.cause {
             PlanErrorCause::Launch(error) => error.fmt(f),
+            PlanErrorCause::Copy(error) => error.fmt(f),
             PlanErrorCause::Host(error) => error.fmt(f),
         }
     }
@@ -103,6 +120,7 @@ impl Plan {
                 step => {
                     let reason = match step {
                         PlanStep::Host(_) => Some(format!("step {number} is the host's")),
+                        PlanStep::Copy(_) => Some(format!("step {number} is a copy")),
                         PlanStep::Launch(_) => None,
                     };
                     group.end(&mut units, reason);
@@ -140,7 +158,7 @@ impl Plan {
         let describe = |unit: &PlanUnit| {
             let Range { start, end } = unit.steps;
             let mut line = match &unit.run {
-                PlanStep::Host(_) => format!("step {start}: the host"),
+                PlanStep::Host(_) | PlanStep::Copy(_) => format!("step {start}: {:?}", unit.run),
                 PlanStep::Launch(launch) if end - start == 1 => format!("step {start}: {}", launch.kernel().name()),
                 PlanStep::Launch(launch) => {
                     format!("steps {start} to {}: one kernel, {}", end - 1, launch.kernel().name())
@@ -195,10 +213,10 @@ impl Plan {
                 Ok(_) => Ok(()),
                 Err(error) => Err(unit.failed(error)),
             },
-            PlanStep::Host(step) => step().map_err(|error| {
-                let cause = PlanErrorCause::Host(error);
-                PlanError { step: unit.steps.start, kernel: None, cause }
-            }),
+            // SAFETY: as above.
+            PlanStep::Copy(copy) => unsafe { copy.to.copy_from(&*copy.queue, &copy.from) }
+                .map_err(|failure| unit.failed_with(PlanErrorCause::Copy(failure))),
+            PlanStep::Host(step) => step().map_err(|error| unit.failed_with(PlanErrorCause::Host(error))),
         }
     }
 
@@ -206,7 +224,7 @@ impl Plan {
     pub fn unit_launch(&self, number: usize) -> Option<&BoundLaunch> {
         match &self.units.get(number)?.run {
             PlanStep::Launch(launch) => Some(launch),
-            PlanStep::Host(_) => None,
+            PlanStep::Copy(_) | PlanStep::Host(_) => None,
         }
     }
 
@@ -218,7 +236,7 @@ impl Plan {
     ///
     /// # Safety
     ///
-    /// As [`Kernel::launch_on`] for each of the launches.
+    /// As [`Kernel::launch_on`] for each of the launches, and as [`ArrayLayout::copy_from`] for each of the copies.
     pub unsafe fn run(&self, options: &LaunchOptions<'_>) -> Result<(), PlanError> {
         let mut next = 0;
         while next < self.units.len() {
@@ -238,9 +256,14 @@ impl PlanUnit {
     fn failed(&self, error: LaunchError) -> PlanError {
         let kernel = match &self.run {
             PlanStep::Launch(launch) => Some(launch.kernel().clone()),
-            PlanStep::Host(_) => None,
+            PlanStep::Copy(_) | PlanStep::Host(_) => None,
         };
-        PlanError { step: self.steps.start, kernel, cause: PlanErrorCause::Launch(error) }
+        PlanError { kernel, ..self.failed_with(PlanErrorCause::Launch(error)) }
+    }
+
+    #[cold]
+    fn failed_with(&self, cause: PlanErrorCause) -> PlanError {
+        PlanError { step: self.steps.start, kernel: None, cause }
     }
 }
 

@@ -162,10 +162,8 @@ impl DeviceBuffer {
             let (device, address) = (self.device(), from.base);
             return Err(DeviceFailure::OutOfBounds { device, address, n_bytes: from.n_bytes() as usize });
         }
-        let copy = |to: &ArrayLayout, from: &ArrayLayout| {
-            // SAFETY: each array is in its memory, as checked, or dense in memory of as many bytes.
-            to.rows_with(from, &mut |to, from| unsafe { self.queue.copy(to, from) })
-        };
+        // SAFETY: each array is in its memory, as checked, or dense in memory of as many bytes.
+        let copy = |to: &ArrayLayout, from: &ArrayLayout| unsafe { to.copy_from(&*self.queue, from) };
         let (target, source) = (to.span(), from.span());
         if target.end <= source.start || source.end <= target.start {
             return copy(to, from);

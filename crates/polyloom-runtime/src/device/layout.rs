@@ -1,5 +1,6 @@
 //! How an array lies in memory, and which runs of bytes it is made of.
 
+use super::{DeviceFailure, Queue};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -77,6 +78,24 @@ impl ArrayLayout {
             run *= self.extents[outer];
         }
         (outer, run)
+    }
+
+    /// Puts a copy of another array's elements, of the same extents and size, to those of this into a queue.
+    ///
+    /// # Errors
+    ///
+    /// When the two are not alike, or the device fails.
+    ///
+    /// # Safety
+    ///
+    /// All elements of both are in live allocations of the queue's device, and none of one is in the other.
+    pub unsafe fn copy_from(&self, queue: &dyn Queue, from: &ArrayLayout) -> Result<(), DeviceFailure> {
+        if self.extents != from.extents || self.elem_bytes != from.elem_bytes {
+            let (device, address) = (queue.device(), from.base);
+            return Err(DeviceFailure::OutOfBounds { device, address, n_bytes: from.n_bytes() as usize });
+        }
+        // SAFETY: passed on to the caller.
+        self.rows_with(from, &mut |to, from| unsafe { queue.copy(to, from) })
     }
 
     /// Returns true if all elements follow each other in memory, from the first address on.
