@@ -7,23 +7,18 @@ launch of their own finds out.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyloom import _native, _scalars
+from polyloom import _native
 from polyloom._arrays import array
 from polyloom._config import config
 from polyloom._leaves import Leaf, add_to_field, check_like, clear_field, followed, leaves_of, place_for
 from polyloom._structs import Struct
-from polyloom._views import View, empty, view_of, zeros_like
-
-# How often a loop is counted to run that runs as often or more.
-_LONGEST = 2**31 - 1
-
+from polyloom._views import View, view_of
 
 class TapeMemory(NamedTuple):
     """What a tape, or the way back of one launch, takes, in bytes.
@@ -83,66 +78,19 @@ def launch_backward(
     int
         How many bytes the tapes of the kernel's loops have taken.
     """
-    views = [arg if isinstance(arg, View) else None for arg in args]
-    # Derivatives flow through arrays that the kernel writes, whether anybody asks for their gradients or not.
-    active = [
-        adjoint is not None or (view is not None and view.is_float and is_written)
-        for adjoint, view, (_, _, _, is_written) in zip(adjoints, views, kernel._parameters, strict=True)
-    ]
-    coinciding = [
-        any(each is not None and each.coincides for each in both) for both in zip(views, adjoints, strict=True)
-    ]
-    backward = kernel.backward(active, dim, coinciding, known=known_of(args))
-    if any(backward.left) and not has_left:
-        names = [name for name, is_left in zip(kernel.parameter_names, backward.left, strict=True) if is_left]
-        listed = " and ".join(f"'{name}'" for name in names)
-        raise ValueError(
-            f"kernel '{kernel.key}' calls functions with replays, which read {listed} as the launch has left it: "
-            "record the launch with polyloom.Tape, which keeps that"
-        )
-    check_aliases(kernel, views, backward.writes)
-    _check_adjoints(kernel, views, adjoints, backward.adjoints)
-    given: list[View] = []
-    added: list[tuple[View, View]] = []
-    for index in backward.adjoints:
-        adjoint, view = adjoints[index], views[index]
-        if adjoint is None:
-            if view is None:
-                raise TypeError(f"kernel '{kernel.key}': its argument {index} is no array that has a gradient")
-            adjoint = zeros_like(view)
-        elif any(adjoint.overlaps(other) for other in given):
-            # What the arrays have in common is of both: a part by itself is added in the end.
-            part = zeros_like(adjoint)
-            if not accumulate:
-                adjoint.zero()
-            added.append((adjoint, part))
-            adjoint = part
-        given.append(adjoint)
-    if backward.after:
-        left = _copied(args, backward.writes)
-        # The backward kernel compares them with what it finds, in the mode strict.
-        _run(kernel._strict, dim, left, device, block)
-        given += [left[index] for index in backward.after]
-    n_bytes = 0
-    extents = [None if adjoint.coincides else adjoint.storage.shape for adjoint in given[: len(backward.adjoints)]]
-    if accumulate:
-        launches = [] if backward.takes_part else backward.launches(dim, extents)
-    else:
-        launches, cleared, copied = backward.overwriting_launches(dim, extents)
-        for number in cleared:
-            given[number].zero()
-        for number in [*copied, *(backward.replaced if keep_seeds else [])]:
-            given[number] = given[number].copy()
-    if backward.takes_part:
-        backward, plan = _plan(kernel, backward, active, coinciding, dim, args, device, block)
-        n_bytes = _run_parts(backward, plan, dim, [*_copied(args, backward.replayed), *given], device, block)
-    else:
-        arrays = [*_copied(args, backward.replayed), *given]
-        for launched, shape, numbers in launches:
-            _run(launched, shape, [*arrays, *numbers], device, block)
-    for adjoint, part in added:
-        adjoint.add(part)
-    return n_bytes
+    return _native.launch_backward(
+        kernel,
+        dim,
+        [arg.argument() if isinstance(arg, View) else arg for arg in args],
+        [None if adjoint is None else adjoint.argument() for adjoint in adjoints],
+        device,
+        block,
+        accumulate=accumulate,
+        keep_seeds=keep_seeds,
+        has_left=has_left,
+        tape_bytes=config.tape_memory,
+        n_cores=config.num_threads,
+    )
 
 
 def check_kernel(kernel: Any, name: str) -> None:
@@ -174,72 +122,6 @@ def known_of(args: Sequence[Any]) -> list[int | list[int] | None]:
     ]
 
 
-def _plan(
-    kernel: _native.Kernel,
-    backward: _native.Backward,
-    active: Sequence[bool],
-    coinciding: Sequence[bool],
-    dim: Sequence[int],
-    args: Sequence[Any],
-    device: str,
-    block: Any,
-) -> tuple[_native.Backward, _native.TapePlan]:
-    """The backward kernel that is launched, and what a launch of it needs."""
-    limits = config.tape_memory, config.num_threads if device == "cpu" else None
-
-    def planned(backward: _native.Backward) -> tuple[_native.Backward, _native.TapePlan]:
-        lengths = _lengths(kernel.key, backward, dim, args, device, block)
-        return backward, backward.plan(lengths, math.prod(dim), *limits)
-
-    found = planned(backward)
-    if not found[1].is_cramped:
-        return found
-    # Rows may be longer than what is read of them.
-    kept = (False, True) if backward.records_rows else (False,)
-    plans = [planned(kernel.backward(active, dim, coinciding, checkpoints=True, rows=rows)) for rows in kept]
-    return min(plans, key=lambda found: found[1].per_place)
-
-
-def _lengths(
-    name: str, backward: _native.Backward, dim: Sequence[int], args: Sequence[Any], device: str, block: Any
-) -> list[int]:
-    """How long the loops of a launch are."""
-    if backward.sizes is None:
-        return [length or 0 for length in backward.lengths]
-    lengths = np.zeros(len(backward.lengths), np.int32)
-    counted = (1,) * len(dim) if backward.lengths_are_uniform else dim
-    _run(backward.sizes, counted, [*_copied(args, backward.writes), lengths], device, block)
-    if lengths.max(initial=0) == _LONGEST:
-        raise ValueError(
-            f"kernel '{name}': a loop that has to be recorded runs {_LONGEST} times or more, which is not "
-            "differentiated: split it into two loops, or use jvp"
-        )
-    return [int(length) for length in lengths]
-
-
-def _run_parts(
-    backward: _native.Backward,
-    plan: _native.TapePlan,
-    dim: Sequence[int],
-    args: Sequence[Any],
-    device: str,
-    block: Any,
-) -> int:
-    """Launches a backward kernel over as many threads at a time as have a place on its tapes."""
-    types = [getattr(_scalars, "bool_" if name == "bool" else name).numpy for _, name in plan.tapes]
-    tapes = [empty(tuple(shape), dtype, device) for (shape, _), dtype in zip(plan.tapes, types, strict=True)]
-    n_threads = math.prod(dim)
-    for first in range(0, n_threads, plan.n_places):
-        part = (min(plan.n_places, n_threads - first),)
-        _run(backward.kernel, part, [*args, *tapes, *plan.segments, first, *dim[1:]], device, block)
-    return plan.bytes
-
-
-def _run(kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str, block: Any) -> None:
-    given = [arg.argument() if isinstance(arg, View) else arg for arg in args]
-    _native.launch(kernel, dim, given, None, device, record_tape=False, block_dim=block)
-
-
 def check_aliases(kernel: _native.Kernel, views: Sequence[View | None], writes: Sequence[bool]) -> None:
     """An array that is written through one parameter and read through another is not what differentiation assumes."""
     for index, written in enumerate(views):
@@ -258,43 +140,6 @@ def check_aliases(kernel: _native.Kernel, views: Sequence[View | None], writes: 
                     f"kernel '{kernel.key}' writes its argument '{names[index]}', which has elements in common with "
                     f"argument '{names[other]}': a launch that is differentiated takes a copy"
                 )
-
-
-def _check_adjoints(
-    kernel: _native.Kernel, views: Sequence[View | None], adjoints: Sequence[View | None], which: Sequence[int]
-) -> None:
-    """Refuses an adjoint in the memory of an argument, and one of what the kernel writes, which is taken, in that of
-    another adjoint. Others are added to, and may have elements in common."""
-    facts = kernel._parameters
-    for index in which:
-        adjoint, (_, _, _, is_written) = adjoints[index], facts[index]
-        if adjoint is None:
-            continue
-        if is_written and adjoint.coincides:
-            name = kernel.parameter_names[index]
-            raise ValueError(
-                f"kernel '{kernel.key}': the gradient of '{name}', which the kernel writes, is a view in which several "
-                "indices are one element: give an array in which each has its own"
-            )
-        shared = [("the argument", other) for other, view in enumerate(views) if _overlap(adjoint, view)]
-        if is_written:
-            others = [other for other in which if other != index and _overlap(adjoint, adjoints[other])]
-            shared += [("the gradient of", other) for other in others]
-        if shared:
-            names, (what, other) = kernel.parameter_names, shared[0]
-            raise ValueError(
-                f"kernel '{kernel.key}': the gradient of '{names[index]}' has elements in common with {what} "
-                f"'{names[other]}': give it an array of its own"
-            )
-
-
-def _overlap(view: View, other: View | None) -> bool:
-    return other is not None and view.overlaps(other)
-
-
-def _copied(args: Sequence[Any], which: Sequence[bool]) -> list[Any]:
-    """Arguments for a kernel that writes some of the arrays again."""
-    return [arg.copy() if written and isinstance(arg, View) else arg for arg, written in zip(args, which, strict=True)]
 
 
 def launch_adjoint(

@@ -12,7 +12,8 @@ use crate::structure;
 use numpy::npyffi;
 use polyloom::frontend::{CapturedMeaning, ParamType, TypePattern};
 use polyloom::{
-    ArgBlock, ArgError, Composite, CompositeKind, DeviceId, Footprint, MAX_DIMS, Scalar, Type, ValueType, scalar_bits,
+    ArgArray, ArgBlock, ArgError, ArrayLayout, Composite, CompositeKind, DeviceId, Footprint, MAX_DIMS, Scalar, Type,
+    ValueType, scalar_bits,
 };
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -52,7 +53,7 @@ pub(crate) fn fill<'py>(
         return Err(wrong_count(kernel, args.len()));
     }
     if !kernel.has_structs() {
-        return fill_leaves(py, kernel, device, args, block, kept, written);
+        return fill_leaves(py, kernel, device, args, block, kept, written, |slot| kernel.writes(slot));
     }
     let mut leaves: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
     for (index, (arg, param)) in args.iter().zip(kernel.arguments()).enumerate() {
@@ -65,11 +66,61 @@ pub(crate) fn fill<'py>(
         }
     }
     let borrowed: SmallVec<[Borrowed<'_, 'py, PyAny>; 16]> = leaves.iter().map(Bound::as_borrowed).collect();
-    let filled = fill_leaves(py, kernel, device, &borrowed, block, kept, written);
+    let filled = fill_leaves(py, kernel, device, &borrowed, block, kept, written, |slot| kernel.writes(slot));
     drop(borrowed);
     // Views of fields were made here.
     kept.extend(leaves);
     filled
+}
+
+/// [`fill`] for launches that write none of the arrays, of a kernel that takes leaves in place of structs.
+///
+/// # Errors
+///
+/// As [`fill`].
+pub(crate) fn fill_to_read<'py>(
+    py: Python<'py>,
+    kernel: &polyloom::Kernel,
+    device: DeviceId,
+    args: &[Borrowed<'_, 'py, PyAny>],
+    block: &mut ArgBlock,
+    kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
+) -> PyResult<()> {
+    if args.len() != kernel.types().len() {
+        return Err(wrong_count(kernel, args.len()));
+    }
+    fill_leaves(py, kernel, device, args, block, kept, &mut Writes::new(), |_| false)
+}
+
+/// An array for the adjoint of a parameter of the kernel's HIR, which is written: like the array that the parameter is,
+/// or of one element of it.
+///
+/// # Errors
+///
+/// As [`fill`].
+pub(crate) fn adjoint<'py>(
+    py: Python<'py>,
+    kernel: &polyloom::Kernel,
+    device: DeviceId,
+    index: usize,
+    array: &Bound<'py, PyAny>,
+) -> PyResult<ArgArray> {
+    let ty = match kernel.types().get(index) {
+        Some(&ty @ (Type::Scalar(_) | Type::Composite(_))) => Type::array_of(ty, 1),
+        Some(&ty) => Some(ty),
+        None => return Err(wrong_count(kernel, index + 1)),
+    };
+    let ty = match ty {
+        Some(Type::CompositeArray { elem, ndim, .. }) => ArrayType::of_composites(elem, ndim),
+        Some(Type::Array { elem, ndim, .. }) => ArrayType { elem, rank: ndim, element: None },
+        _ => return Err(PyTypeError::new_err(at(kernel, index, "has no adjoint"))),
+    };
+    let (object, is_resident) = array_argument(py, kernel, device, index, array, ty, false, &mut SmallVec::new())?;
+    // SAFETY: the argument holds the array, whose rank is right, and no Python code runs here.
+    let (base, extents, strides) = unsafe { memory(object, ty.rank) };
+    let elem_bytes = ty.elem.bytes().into();
+    let layout = ArrayLayout { base: base as u64, elem_bytes, extents: extents.into(), strides: strides.into() };
+    Ok(ArgArray { elem: ty.elem, layout, is_resident })
 }
 
 /// For each argument what [`fill_leaves`] takes for it.
@@ -98,7 +149,10 @@ pub(crate) fn leaves<'py>(
     Ok(found)
 }
 
-/// [`fill`] for arguments one for each parameter of the kernel's HIR.
+/// [`fill`] for arguments one for each parameter of the kernel's HIR. `writes` says which parameters of the block are
+/// written.
+#[inline]
+#[expect(clippy::too_many_arguments, reason = "those of `fill`, and what is written")]
 fn fill_leaves<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
@@ -107,6 +161,7 @@ fn fill_leaves<'py>(
     block: &mut ArgBlock,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
     written: &mut Writes,
+    writes: impl Fn(usize) -> bool,
 ) -> PyResult<()> {
     let params = kernel.params();
     for (index, (arg, &ty)) in args.iter().zip(kernel.types()).enumerate() {
@@ -127,7 +182,7 @@ fn fill_leaves<'py>(
             Type::CompositeArray { elem, ndim, .. } => ArrayType::of_composites(elem, ndim),
         };
         // Vectors before it are several parameters of the machine code.
-        let is_written = kernel.writes(block.len());
+        let is_written = writes(block.len());
         let (array, is_resident) = array_argument(py, kernel, device, index, arg, ty, is_written, kept)?;
         // SAFETY: the argument, or `kept`, holds the array, whose rank is right, and no Python code runs here.
         let (base, shape, strides) = unsafe { memory(array, ty.rank) };

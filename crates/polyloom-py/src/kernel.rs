@@ -2,6 +2,7 @@
 //!
 //! This file is longer than others: PyO3 takes all methods of a class in one block.
 
+use crate::backward::{Backward, KnownArgument, arguments_of};
 use crate::boundary::guarded;
 use crate::environment::{LiveEnvironment, Scope};
 use crate::errors::{codegen_error, compile_error, device_error, diagnostic_object, launch_error};
@@ -10,9 +11,8 @@ use crate::session;
 use crate::{arguments, config, device, packages};
 use polyloom::frontend::{FunctionHandle, FunctionRole, NameEnvironment, check_function};
 use polyloom::{
-    AccessCheck, AdjointAccess, Arch, BackwardLaunch, BackwardPart, CodeForm, Defaults, DerivativeLaunch,
-    DerivativeRequest, FloatMode, GpuError, GpuForm, GpuTarget, GridShape, LaunchArgument, PtxVersion, Scalar,
-    SourceFile, TapeLimits, TextTarget, Type, UnknownArch,
+    AccessCheck, Arch, CodeForm, Defaults, DerivativeLaunch, DerivativeRequest, FloatMode, GpuError, GpuForm,
+    GpuTarget, GridShape, PtxVersion, Scalar, SourceFile, TextTarget, Type, UnknownArch,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
@@ -96,10 +96,6 @@ fn with_checks(kernel: &Arc<polyloom::Kernel>) -> &Arc<polyloom::Kernel> {
 /// Describes what a kernel launches.
 enum LaunchedCode {
     One(Arc<polyloom::Kernel>),
-    Backward(Arc<polyloom::BackwardKernel>),
-    Sizes(Arc<polyloom::BackwardKernel>),
-    /// One of the launches that do what the backward kernel does.
-    Part(Arc<polyloom::BackwardKernel>, BackwardPart),
     Tangent(Arc<polyloom::TangentKernel>),
     /// What takes the leaves of structs one by one.
     Flat(Arc<polyloom::Kernel>),
@@ -204,9 +200,6 @@ impl Kernel {
     pub(crate) fn name(&self) -> &str {
         match &self.code {
             LaunchedCode::One(kernel) => kernel.name(),
-            LaunchedCode::Backward(backward) | LaunchedCode::Sizes(backward) | LaunchedCode::Part(backward, _) => {
-                backward.kernel.name()
-            }
             LaunchedCode::Tangent(tangent) => tangent.kernel.name(),
             LaunchedCode::Flat(kernel) | LaunchedCode::Strict(kernel) => kernel.name(),
             LaunchedCode::Generic(generic) => generic.name(),
@@ -461,34 +454,19 @@ impl Kernel {
         Ok(kernel.types().iter().map(parameter).collect())
     }
 
-    /// The backward kernel with respect to the parameters that are active, for launches with these extents. With
-    /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more; with `rows`, that is
-    /// so of what loops read of rows of arrays that are the threads' own. Elements of the arrays that are `coinciding` may
-    /// be one memory though their indices differ. What is `known` of the arguments is for each an integer, the extents
-    /// of an array, or None.
-    #[pyo3(signature = (active, dim, coinciding = Vec::new(), checkpoints = false, rows = false, known = Vec::new()))]
-    #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
+    /// What the backward kernel with respect to the parameters that are active needs, for launches with these extents.
+    /// Elements of the arrays that are `coinciding` may be one memory though their indices differ. What is `known` of the
+    /// arguments is for each an integer, the extents of an array, or None.
+    #[pyo3(signature = (active, dim, coinciding = Vec::new(), known = Vec::new()))]
     fn backward(
         &self,
         py: Python<'_>,
         active: Vec<bool>,
         dim: Vec<u64>,
         coinciding: Vec<bool>,
-        checkpoints: bool,
-        rows: bool,
         known: Vec<Option<KnownArgument>>,
     ) -> PyResult<Backward> {
-        let kernel = self.one()?;
-        // The same request whether it says so or not.
-        let coinciding = if coinciding.contains(&true) { coinciding } else { Vec::new() };
-        let is_long = dim.iter().product::<u64>() > polyloom::LONG_LAUNCH;
-        let any = DerivativeRequest::new(active, dim.len() as u8);
-        let request = DerivativeRequest { checkpoints, rows, coinciding, is_long, ..any };
-        let arguments = arguments_of(known);
-        let launch = DerivativeLaunch { dim: &dim, arguments: &arguments };
-        let made = || py.detach(|| kernel.backward(&request).and_then(|made| made.check(&launch).map(|()| made)));
-        let backward = guarded(|| made().map_err(|error| compile_error(py, &error)))?;
-        Ok(Backward { backward })
+        Backward::of(py, self.one()?, active, &dim, coinciding, known)
     }
 
     /// The kernel with tangents of the parameters that are active and of all arrays that it writes, for launches with
@@ -548,6 +526,11 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// A kernel that was made of another one.
+    pub(crate) fn derived(kernel: Arc<polyloom::Kernel>) -> Kernel {
+        Kernel { code: LaunchedCode::Flat(kernel), doc: None, text: None, scope: None }
+    }
+
     /// A specialisation of a generic kernel.
     pub(crate) fn specialised(kernel: polyloom::Kernel) -> Kernel {
         Kernel { code: LaunchedCode::One(Arc::new(kernel)), doc: None, text: None, scope: None }
@@ -562,14 +545,8 @@ impl Kernel {
     pub(crate) fn one(&self) -> PyResult<&Arc<polyloom::Kernel>> {
         match &self.code {
             LaunchedCode::One(kernel) => Ok(with_checks(kernel)),
-            LaunchedCode::Backward(backward) => Ok(&backward.kernel),
             LaunchedCode::Tangent(tangent) => Ok(&tangent.kernel),
             LaunchedCode::Flat(kernel) | LaunchedCode::Strict(kernel) => Ok(kernel),
-            LaunchedCode::Sizes(backward) => {
-                let missing = || PyRuntimeError::new_err("internal error: the kernel has no tapes");
-                backward.sizes.as_ref().ok_or_else(missing)
-            }
-            LaunchedCode::Part(backward, part) => Ok(backward.kernel_of(*part)),
             LaunchedCode::Deferred(deferred) => deferred.kernel().map(with_checks),
             LaunchedCode::Generic(generic) => {
                 let name = generic.name();
@@ -626,197 +603,6 @@ impl Kernel {
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
         }
         guarded(|| Ok(work(&backward.kernel)))
-    }
-}
-
-/// Describes what Python knows of an argument of a launch.
-#[derive(FromPyObject)]
-enum KnownArgument {
-    Number(i64),
-    Extents(Vec<u64>),
-}
-
-fn arguments_of(known: Vec<Option<KnownArgument>>) -> Vec<LaunchArgument> {
-    let argument = |known| match known {
-        Some(KnownArgument::Number(number)) => LaunchArgument::Number(number),
-        Some(KnownArgument::Extents(extents)) => LaunchArgument::Extents(extents),
-        None => LaunchArgument::Other,
-    };
-    known.into_iter().map(argument).collect()
-}
-
-/// Describes what a launch of a backward kernel with tapes needs.
-#[pyclass(frozen, module = "polyloom._native")]
-pub(crate) struct TapePlan {
-    plan: polyloom::TapePlan,
-}
-
-#[pymethods]
-impl TapePlan {
-    /// Returns the number of threads that are launched at a time.
-    #[getter]
-    fn n_places(&self) -> u64 {
-        self.plan.n_places
-    }
-
-    /// The shape of each tape, and the type of its numbers.
-    #[getter]
-    fn tapes(&self) -> Vec<(Vec<u64>, &'static str)> {
-        self.plan.tapes.iter().map(|(shape, elem)| (shape.clone(), elem.python_name())).collect()
-    }
-
-    /// Returns the number of iterations segments of loops have.
-    #[getter]
-    fn segments(&self) -> Vec<u64> {
-        self.plan.segments.clone()
-    }
-
-    /// The bytes that all tapes take.
-    #[getter]
-    fn bytes(&self) -> u64 {
-        self.plan.bytes
-    }
-
-    /// The bytes that one thread takes.
-    #[getter]
-    fn per_place(&self) -> u64 {
-        self.plan.per_place
-    }
-
-    /// Returns true if too few threads have a place on the tapes.
-    #[getter]
-    fn is_cramped(&self) -> bool {
-        self.plan.is_cramped
-    }
-}
-
-/// A backward kernel, and what a launch of it needs beside the kernel's arguments.
-#[pyclass(frozen, module = "polyloom._native")]
-pub(crate) struct Backward {
-    backward: Arc<polyloom::BackwardKernel>,
-}
-
-/// Kernels, extents, and numbers that the kernels take last.
-type Launches = Vec<(Kernel, Vec<u64>, Vec<u64>)>;
-
-impl Backward {
-    fn of_parts(&self, launches: Vec<BackwardLaunch>) -> Launches {
-        let kernel =
-            |part| Kernel { code: LaunchedCode::Part(self.backward.clone(), part), doc: None, text: None, scope: None };
-        launches.into_iter().map(|launch| (kernel(launch.part), launch.dim, launch.extents)).collect()
-    }
-}
-
-#[pymethods]
-impl Backward {
-    /// The backward kernel: it takes the kernel's arguments, adjoints, and arrays as the kernel leaves them. If it
-    /// takes a part of a launch, in one dimension, there follow tapes, the lengths of loops' segments, the number of
-    /// the first thread, and all extents of the whole launch but the first.
-    #[getter]
-    fn kernel(&self) -> Kernel {
-        Kernel { code: LaunchedCode::Backward(self.backward.clone()), doc: None, text: None, scope: None }
-    }
-
-    /// The parameters of the kernel's HIR that the adjoints are of, in order.
-    #[getter]
-    fn adjoints(&self) -> Vec<usize> {
-        self.backward.needs.adjoints.clone()
-    }
-
-    /// Returns which of the adjoints are of arrays that the kernel both reads and writes.
-    #[getter]
-    fn replaced(&self) -> Vec<usize> {
-        let accesses = self.backward.needs.accesses.iter().enumerate();
-        accesses.filter(|&(_, &access)| access == AdjointAccess::Both).map(|(number, _)| number).collect()
-    }
-
-    /// The arrays of which it takes what the kernel leaves in them, behind the adjoints.
-    #[getter]
-    fn after(&self) -> Vec<usize> {
-        self.backward.needs.after.clone()
-    }
-
-    /// Returns true if it is launched over a part of a launch's threads at a time.
-    #[getter]
-    fn takes_part(&self) -> bool {
-        self.backward.needs.takes_part()
-    }
-
-    /// Returns true if it records what `rows` would bound.
-    #[getter]
-    fn records_rows(&self) -> bool {
-        self.backward.needs.records_rows
-    }
-
-    /// Returns what a launch of so many threads needs if loops are so long, tapes may take so many bytes, and so many
-    /// cores run it, none on a GPU.
-    #[pyo3(signature = (lengths, n_threads, bytes, n_cores))]
-    fn plan(&self, lengths: Vec<u32>, n_threads: u64, bytes: u64, n_cores: Option<u64>) -> TapePlan {
-        TapePlan { plan: self.backward.plan(&lengths, n_threads, TapeLimits { bytes, n_cores }) }
-    }
-
-    /// The launches of a kernel that takes no part: of each the kernel, its extents, and numbers that the kernel takes
-    /// last. Adjoints come with their extents, or None where elements of one may be one memory.
-    fn launches(&self, py: Python<'_>, dim: Vec<u64>, adjoints: Vec<Option<Vec<u64>>>) -> Launches {
-        let adjoints: Vec<_> = adjoints.iter().map(Option::as_deref).collect();
-        self.of_parts(py.detach(|| self.backward.launches(&dim, &adjoints)))
-    }
-
-    /// The launches where gradients are written rather than added to, none of a kernel that takes a part; which of the
-    /// adjoints have to be set to zero before; and of which it has to be given copies.
-    fn overwriting_launches(
-        &self,
-        py: Python<'_>,
-        dim: Vec<u64>,
-        adjoints: Vec<Option<Vec<u64>>>,
-    ) -> (Launches, Vec<usize>, Vec<usize>) {
-        let adjoints: Vec<_> = adjoints.iter().map(Option::as_deref).collect();
-        let found = py.detach(|| self.backward.overwriting_launches(&dim, &adjoints));
-        (self.of_parts(found.launches), found.cleared, found.copied)
-    }
-
-    /// Returns how long loops are, as far as that is known before a launch.
-    #[getter]
-    fn lengths(&self) -> Vec<Option<u32>> {
-        self.backward.needs.lengths.clone()
-    }
-
-    /// Returns true if all threads find the same lengths.
-    #[getter]
-    fn lengths_are_uniform(&self) -> bool {
-        self.backward.needs.lengths_are_uniform
-    }
-
-    /// For each parameter of the kernel's HIR, whether what the array held before the kernel ran matters.
-    #[getter]
-    fn reads(&self) -> Vec<bool> {
-        self.backward.needs.reads.clone()
-    }
-
-    /// For each parameter of the kernel's HIR, whether what the array holds after the kernel matters.
-    #[getter]
-    fn left(&self) -> Vec<bool> {
-        self.backward.needs.left.clone()
-    }
-
-    /// For each parameter of the kernel's HIR, whether the kernel itself writes the array.
-    #[getter]
-    fn writes(&self) -> Vec<bool> {
-        self.backward.needs.writes.clone()
-    }
-
-    /// The kernel that finds out how long loops are, unless that is known: it takes the kernel's arguments and an array
-    /// of as many zeros as there are lengths.
-    #[getter]
-    fn sizes(&self) -> Option<Kernel> {
-        let kernel = Kernel { code: LaunchedCode::Sizes(self.backward.clone()), doc: None, text: None, scope: None };
-        self.backward.sizes.as_ref().map(|_| kernel)
-    }
-
-    /// For each parameter of the kernel's HIR, whether the backward kernel has to be given a copy of the array.
-    #[getter]
-    fn replayed(&self) -> Vec<bool> {
-        self.backward.needs.replayed.clone()
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod array;
+mod backward;
 mod boundary;
 mod builtin_call;
 mod captures;
@@ -103,8 +104,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<config::Config>()?;
     module.add_class::<kernel::SourceUnit>()?;
     module.add_class::<kernel::Kernel>()?;
-    module.add_class::<kernel::Backward>()?;
-    module.add_class::<kernel::TapePlan>()?;
+    module.add_class::<backward::Backward>()?;
     module.add_class::<kernel::Function>()?;
     module.add_class::<captures::Captures>()?;
     module.add_class::<recorded_launch::RecordedLaunch>()?;
@@ -132,6 +132,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::launch_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(boundary::panic_for_tests, module)?)?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
+    module.add_function(wrap_pyfunction!(backward::launch_backward, module)?)?;
     module.add_function(wrap_pyfunction!(launch::set_recording, module)?)?;
     module.add_function(wrap_pyfunction!(launch::set_capturing, module)?)?;
     module.add_function(wrap_pyfunction!(launch::recording_level, module)?)?;

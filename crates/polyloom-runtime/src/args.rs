@@ -4,6 +4,7 @@
 //! is filled, so that a full block always fits its kernel. What machine code relies on and cannot check is checked
 //! here: extents fit the `int32` that `dim` gives, and so does what a kernel reads of an array's size, elements are aligned, and no index overflows an address.
 
+use crate::device::layout::ArrayLayout;
 use polyloom_codegen::ArgLayout;
 use polyloom_ir::{Composite, Function, MAX_AXES, Scalar, Type};
 use smallvec::SmallVec;
@@ -320,6 +321,29 @@ fn overlaps_itself(bytes: u64, shape: &[u64], strides: &[i64]) -> bool {
     })
 }
 
+/// An array as an argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArgArray {
+    /// The type of its numbers.
+    pub elem: Scalar,
+    /// How they lie in memory. The last axes are the components of composites.
+    pub layout: ArrayLayout,
+    /// True if that is the memory of the launch's device, and not the host's.
+    pub is_resident: bool,
+}
+
+impl ArgArray {
+    /// Looks at its memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`ArgBlock::array`]; `name` is what the error calls it.
+    pub fn footprint(&self, name: &Arc<str>) -> Result<Footprint, ArgError> {
+        let ArrayLayout { base, extents, strides, .. } = &self.layout;
+        footprint_of(name, self.elem, *base as *mut u8, extents, strides)
+    }
+}
+
 impl ArgBlock {
     /// An empty block.
     pub fn new() -> ArgBlock {
@@ -522,6 +546,43 @@ impl ArgBlock {
             true => Err(ArgError::Count { given: self.n_params, wanted: params.len() }),
             false => Err(ArgError::OtherKernel),
         }
+    }
+
+    /// Gives the next parameter: an array, in whichever memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`ArgBlock::array`].
+    pub fn push_array(&mut self, params: &KernelParams, array: &ArgArray) -> Result<(), ArgError> {
+        let ArrayLayout { base, extents, strides, .. } = &array.layout;
+        self.array(params, array.elem, *base as *mut u8, extents, strides)?;
+        if array.is_resident {
+            self.set_resident();
+        }
+        Ok(())
+    }
+
+    /// The array that a parameter was given; none if it is a scalar, or was not given for this kernel.
+    pub fn array_at(&self, params: &KernelParams, param: usize) -> Option<ArgArray> {
+        self.check_given(params, param).ok()?;
+        let (elem, ndim) = params.types.get(param)?.as_array()?;
+        let first = params.layout.offsets[param] as usize / 8;
+        let n = usize::from(ndim);
+        let words = self.words.get(first..=first + 2 * n)?;
+        let layout = ArrayLayout {
+            base: words[0],
+            elem_bytes: elem.bytes().into(),
+            extents: words[1..=n].into(),
+            strides: words[1 + n..].iter().map(|&word| word as i64).collect(),
+        };
+        Some(ArgArray { elem, layout, is_resident: self.is_resident(param) })
+    }
+
+    /// The bits that a scalar parameter was given; none if it is an array, or was not given for this kernel.
+    pub fn scalar_at(&self, params: &KernelParams, param: usize) -> Option<u64> {
+        self.check_given(params, param).ok()?;
+        params.types.get(param)?.as_scalar()?;
+        self.words.get(params.layout.offsets[param] as usize / 8).copied()
     }
 
     /// Says that the array given last is in the memory of the device that the launch is on, not in the host's.

@@ -22,7 +22,7 @@ pub mod print;
 pub mod processor;
 pub mod sim;
 
-pub use args::{ArgBlock, ArgError, ArrayElement, Footprint, KernelParams};
+pub use args::{ArgArray, ArgBlock, ArgError, ArrayElement, Footprint, KernelParams};
 pub use background::close as close_background;
 pub use cache::{CacheError, CodeCache};
 pub use cpu::checksum::checksum;

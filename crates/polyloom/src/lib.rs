@@ -30,6 +30,7 @@
 
 mod accesses;
 mod backward;
+mod backward_launch;
 mod bound_launch;
 mod call;
 mod check;
@@ -53,6 +54,7 @@ pub use backward::{
     BackwardKernel, BackwardLaunch, BackwardPart, BackwardStage, OverwritingLaunches, TangentKernel, TapeLimits,
     TapePlan,
 };
+pub use backward_launch::{BackwardArguments, BackwardError, BackwardOptions, BackwardRun, BackwardStats, RunLaunch};
 pub use bound_launch::BoundLaunch;
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
@@ -84,12 +86,12 @@ pub use polyloom_passes::autodiff::{
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::sim::queue as sim_queue;
 pub use polyloom_runtime::{
-    ArgBlock, ArgError, ArrayLayout, CodeCache, CpuDevice, CpuQueue, Device, DeviceBuffer, DeviceError, DeviceFailure,
-    DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord, Footprint, HostArray, KernelParams,
-    LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS, OutsideAccess, PrintSink, Processor,
-    ProcessorCache, Queue, RowLayout, SimDevice, SimKernel, SimModule, SimOptions, StagedArrays, StagedPlacement, Tier,
-    TierPolicy, Trap, VariantChoice, checksum, clear_memory, close_background, num_threads, run_on_simulator,
-    set_num_threads, set_print_sink, without_prints,
+    ArgArray, ArgBlock, ArgError, ArrayLayout, CodeCache, CpuDevice, CpuQueue, Device, DeviceBuffer, DeviceError,
+    DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord, Footprint, HostArray,
+    KernelParams, LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS, OutsideAccess, PrintSink,
+    Processor, ProcessorCache, Queue, RowLayout, SimDevice, SimKernel, SimModule, SimOptions, StagedArrays,
+    StagedPlacement, Tier, TierPolicy, Trap, VariantChoice, checksum, clear_memory, close_background, num_threads,
+    run_on_simulator, set_num_threads, set_print_sink, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

@@ -2,6 +2,7 @@
 
 use super::{DeviceFailure, Queue};
 use smallvec::SmallVec;
+use std::convert::Infallible;
 use std::ops::Range;
 
 /// Rows of bytes, all of one length and equally far apart.
@@ -98,6 +99,37 @@ impl ArrayLayout {
         self.rows_with(from, &mut |to, from| unsafe { queue.copy(to, from) })
     }
 
+    /// Returns true if an element of this has bytes in common with one of another array in the same memory. Of large
+    /// arrays whose elements lie between each other it may be true though none has.
+    pub fn overlaps(&self, other: &ArrayLayout) -> bool {
+        let (own, others) = (self.span(), other.span());
+        if own.start >= others.end || others.start >= own.end || self.n_bytes() == 0 || other.n_bytes() == 0 {
+            return false;
+        }
+        const MOST_RUNS: u64 = 4096;
+        let n_runs = |array: &ArrayLayout| array.extents[..array.run_axes().0].iter().product::<u64>();
+        if n_runs(self).saturating_add(n_runs(other)) > MOST_RUNS {
+            return true;
+        }
+        let runs = |array: &ArrayLayout| {
+            let mut runs = Vec::new();
+            let Ok(()) = array.runs(&mut |address, length| -> Result<(), Infallible> {
+                runs.push((address, address + length));
+                Ok(())
+            });
+            runs.sort_unstable();
+            runs
+        };
+        let (own, others) = (runs(self), runs(other));
+        let mut next = 0;
+        own.iter().any(|&(begin, end)| {
+            while others.get(next).is_some_and(|&(_, other_end)| other_end <= begin) {
+                next += 1;
+            }
+            others.get(next).is_some_and(|&(other_begin, _)| other_begin < end)
+        })
+    }
+
     /// Returns true if all elements follow each other in memory, from the first address on.
     pub(crate) fn is_one_run(&self) -> bool {
         self.run_axes().0 == 0
@@ -111,7 +143,7 @@ impl ArrayLayout {
     }
 
     /// The same elements from an address on, where they follow each other row by row.
-    pub(crate) fn dense_at(&self, base: u64) -> ArrayLayout {
+    pub fn dense_at(&self, base: u64) -> ArrayLayout {
         let mut dense = ArrayLayout { base, ..self.clone() };
         let mut step = self.elem_bytes as i64;
         for (stride, &extent) in dense.strides.iter_mut().zip(&self.extents).rev() {
