@@ -11,6 +11,7 @@ from polyloom import _native, _scalars
 from polyloom._arrays import array
 from polyloom._gradients import check_kernel, launch_backward
 from polyloom._operations import kept_value
+from polyloom._tangents import jvp
 from polyloom._tape import paused
 from polyloom._views import View, view_of, zeros_like
 
@@ -179,6 +180,14 @@ def run(bound: Bound, inputs: Sequence[Any], outputs: Sequence[Any], device: str
     """Launches a function's kernel."""
     with paused():
         _native.launch(bound.kernel, bound.dim, [*inputs], [*outputs], device, record_tape=False)
+
+
+def run_forward(
+    bound: Bound, inputs: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any], device: str
+) -> None:
+    """Launches a function's kernel and carries a direction through it, as `polyloom.jvp` does."""
+    with paused():
+        jvp(bound.kernel, bound.dim, inputs, outputs, tangents=tangents, device=device)
 
 
 def kept(bound: Bound, inputs: Sequence[Any], device: str) -> list[Any]:

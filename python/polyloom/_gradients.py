@@ -20,6 +20,7 @@ from polyloom._leaves import Leaf, add_to_field, check_like, clear_field, follow
 from polyloom._structs import Struct
 from polyloom._views import View, view_of
 
+
 class TapeMemory(NamedTuple):
     """What a tape, or the way back of one launch, takes, in bytes.
 

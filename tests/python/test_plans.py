@@ -1,9 +1,8 @@
 """Plans: recorded launches and functions that run in one call, and launches that become one kernel."""
 
 import numpy as np
-import pytest
-
 import polyloom as loom
+import pytest
 
 
 @loom.kernel
@@ -35,7 +34,7 @@ def total(x: loom.array(dtype=float), sums: loom.array(dtype=float)):
 @loom.kernel
 def rows(a: loom.array2d(dtype=float), y: loom.array(dtype=float)):
     i = loom.tid()
-    s = float(0.0)
+    s = 0.0
     for j in range(a.shape[1]):
         s += a[i, j]
     y[i] = s

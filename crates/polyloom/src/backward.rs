@@ -4,6 +4,7 @@
 
 use crate::kernel::{Kernel, plain_params};
 use crate::memo::Memo;
+use crate::session::Session;
 use polyloom_frontend::CompileError;
 use polyloom_ir::{Diagnostic, FuncId, Module, Scalar, Severity, Type};
 use polyloom_passes::autodiff::{
@@ -211,8 +212,25 @@ impl BackwardKernel {
         };
         let in_stages = n_threads <= MOST_IN_STAGES && !self.stages().is_empty() && !adjoints.contains(&None);
         let stages = in_stages.then(|| self.stages().iter().enumerate().map(stage).collect::<Option<Vec<_>>>());
-        let whole = || BackwardLaunch { part: part(None), dim: dim.to_vec(), extents: Vec::new() };
-        stages.flatten().unwrap_or_else(|| vec![whole()])
+        stages.flatten().unwrap_or_else(|| vec![self.whole_launch(dim)])
+    }
+
+    /// The launch of the kernel itself.
+    pub(crate) fn whole_launch(&self, dim: &[u64]) -> BackwardLaunch {
+        let part = BackwardPart { stage: None, overwrites: false };
+        BackwardLaunch { part, dim: dim.to_vec(), extents: Vec::new() }
+    }
+
+    /// The backward kernel on the device of another session.
+    pub fn on(&self, session: &Session) -> BackwardKernel {
+        BackwardKernel {
+            kernel: Arc::new(self.kernel.on(session)),
+            sizes: self.sizes.as_ref().map(|sizes| Arc::new(sizes.on(session))),
+            needs: self.needs.clone(),
+            rank: self.rank,
+            stages: OnceLock::new(),
+            overwriting: OnceLock::new(),
+        }
     }
 
     /// The launches where gradients are written rather than added to: those of arrays that the kernel only reads are

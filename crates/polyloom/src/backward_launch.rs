@@ -98,6 +98,8 @@ pub struct BackwardRun<'a> {
     pub after: &'a [ArgArray],
     /// The queue, in whose memory tapes are.
     pub queue: &'a Arc<dyn Queue>,
+    /// True if the backward kernel itself is launched, and none of the kernels that may do the same in stages.
+    pub is_whole: bool,
     /// Runs each launch of it.
     pub run: &'a RunLaunch<'a>,
 }
@@ -180,7 +182,11 @@ impl BackwardKernel {
         let OverwritingLaunches { launches, cleared, copied } = match overwrites {
             true => self.overwriting_launches(run.shape, &extents),
             false => {
-                let launches = if plan.is_some() { Vec::new() } else { self.launches(run.shape, &extents) };
+                let launches = match plan {
+                    None if run.is_whole => vec![self.whole_launch(run.shape)],
+                    None => self.launches(run.shape, &extents),
+                    Some(_) => Vec::new(),
+                };
                 OverwritingLaunches { launches, cleared: Vec::new(), copied: Vec::new() }
             }
         };
@@ -473,7 +479,8 @@ impl Kernel {
             report.replace(stats.report.take());
             Ok(stats)
         };
-        let run = BackwardRun { forward: self, shape, args, adjoints: &given, after: &[], queue, run: &run };
+        let run =
+            BackwardRun { forward: self, shape, args, adjoints: &given, after: &[], queue, is_whole: false, run: &run };
         // SAFETY: as above.
         let (after, _left) = unsafe { self.left_by_launch(&run, &backward)? };
         let seeds: Vec<usize> = match options.keep_seeds && !options.accumulate {

@@ -1,7 +1,7 @@
 //! What a kernel is launched with: numbers and arrays drawn from what its parameters may be given.
 
 use crate::generate::{DatasetProgram, InputValues, ProgramExtent};
-use polyloom::{ArgBlock, ArgError, Composite, Kernel, Random, Scalar, Type, scalar_bits};
+use polyloom::{ArgArray, ArgBlock, ArgError, ArrayLayout, Composite, Kernel, Random, Scalar, Type, scalar_bits};
 
 /// The extents that stand for the free ones.
 pub(super) type Extents = [u64; 4];
@@ -62,34 +62,35 @@ pub(super) fn block<'a>(
     let mut block = ArgBlock::new();
     let params = kernel.params();
     for argument in arguments {
-        let Some(shape) = &argument.shape else {
+        if argument.shape.is_none() {
             for index in 0..argument.len() {
                 block.scalar(params, argument.elem, argument.bits(index))?;
             }
             continue;
-        };
-        let mut stride = i64::from(argument.elem.bytes());
-        let mut strides = vec![0; shape.len()];
-        for (axis, &extent) in shape.iter().enumerate().rev() {
-            strides[axis] = stride;
-            stride *= extent as i64;
         }
-        block.array(params, argument.elem, argument.words.as_mut_ptr().cast(), shape, &strides)?;
+        if let Some(array) = argument.as_array() {
+            block.push_array(params, &array)?;
+        }
     }
     Ok(block)
 }
 
 impl VerifyArgument {
+    /// The array, as an argument of a launch; nothing if it is a number or a composite.
+    pub(super) fn as_array(&mut self) -> Option<ArgArray> {
+        let shape = self.shape.as_ref()?;
+        let elem_bytes = u64::from(self.elem.bytes());
+        let strides = std::iter::repeat_n(0, shape.len()).collect();
+        let layout = ArrayLayout { base: 0, elem_bytes, extents: shape.as_slice().into(), strides };
+        let layout = layout.dense_at(self.words.as_mut_ptr() as u64);
+        Some(ArgArray { elem: self.elem, layout, is_resident: false })
+    }
+
     /// An array of zeros.
     pub(super) fn zeros(elem: Scalar, shape: &[u64]) -> VerifyArgument {
         let n: u64 = shape.iter().product();
         let n_words = (n * u64::from(elem.bytes())).div_ceil(8).max(1);
         VerifyArgument { elem, shape: Some(shape.to_vec()), n: n as usize, words: vec![0; n_words as usize] }
-    }
-
-    /// An `int32`.
-    pub(super) fn int(value: u64) -> VerifyArgument {
-        VerifyArgument { elem: Scalar::I32, shape: None, n: 1, words: vec![value] }
     }
 
     fn draw(random: &mut Random, ty: Type, outer: Option<Vec<u64>>, values: &InputValues) -> VerifyArgument {

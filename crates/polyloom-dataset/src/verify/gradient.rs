@@ -4,12 +4,16 @@
 //! of a derivative instead of two. Where the two modes agree on the kernel itself and on its double, and the double's
 //! with differences, what is compiled is the derivative.
 
-use super::arguments::{VerifyArgument, VerifyArguments};
-use super::run::{launch_over as launch, sets, simulate_over};
+use super::arguments::{VerifyArgument, VerifyArguments, block};
+use super::run::{launch_failed, launch_over as launch, sanitized, sets};
 use super::{Reason, RejectedProof};
 use crate::generate::DatasetProgram;
 use crate::text::backward;
-use polyloom::{BackwardKernel, Kernel, Random, Scalar, Session, SimKernel, TapeLimits};
+use polyloom::{
+    ArgArray, ArgBlock, BackwardError, BackwardKernel, BackwardRun, CpuQueue, DeviceKernel as _, Kernel, LaunchOptions,
+    Queue, Random, Session, SimKernel, TapeLimits, sim_queue, without_prints,
+};
+use std::sync::Arc;
 
 /// Steps of differences.
 const COARSE: f64 = 1e-4;
@@ -39,15 +43,6 @@ struct DirectionalChange {
     adjoints: Numbers,
 }
 
-impl WayBack<'_> {
-    fn launch<'a>(&self, dim: &[u64], all: impl IntoIterator<Item = &'a mut VerifyArgument>) -> Checked<()> {
-        match self.simulated {
-            Some(simulated) => simulate_over(self.kernel, simulated, dim, all),
-            None => launch(self.kernel, dim, all),
-        }
-    }
-}
-
 impl DirectionalChange {
     /// Returns what the weighted sum of what is left changes by if the arguments move in the directions: by forward
     /// mode, by reverse mode, and the size of the terms that these are sums of.
@@ -73,14 +68,18 @@ impl DirectionalChange {
     }
 }
 
-/// A way back, and on what it is gone: the backward kernel, and the one that finds the lengths of its loops.
+/// A way back, and on what it is gone.
 #[derive(Clone, Copy)]
 struct WayBack<'a> {
     backward: &'a BackwardKernel,
-    kernel: &'a Kernel,
-    /// Its PTX on the simulator, if that runs it.
+    /// PTX of the backward kernel on the simulator, if that runs it.
     simulated: Option<&'a SimKernel>,
-    sizes: Option<&'a Kernel>,
+}
+
+impl<'a> WayBack<'a> {
+    fn of(backward: &'a BackwardKernel) -> WayBack<'a> {
+        WayBack { backward, simulated: None }
+    }
 }
 
 /// Compares the derivatives of a kernel, if it has any. In `session`, where the kernel is `interpreted`, both modes are
@@ -96,24 +95,19 @@ pub(super) fn check(
     let Some(compiled) = backward(kernel)? else { return Ok(()) };
     let (extents, seed) = sets(program, kernel)[0];
     let arguments = VerifyArguments::draw(program, kernel, &extents, seed);
-    let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
-    let way_back = WayBack { backward: &compiled, kernel: &back, simulated: None, sizes: sizes.as_ref() };
-    let found = derivatives(interpreted, &way_back, &arguments)?;
+    let found = derivatives(interpreted, WayBack::of(&compiled.on(session)), &arguments)?;
     let agree = modes_agree(&found, 1e-4);
-    let quick = adjoints(interpreted, &WayBack { kernel: &compiled.kernel, ..way_back }, &arguments, &found.weights)?;
-    let sums = || {
-        let summing = WayBack { kernel: &compiled.kernel.on(magnitudes), ..way_back };
-        adjoints(interpreted, &summing, &arguments, &found.weights)
-    };
+    let quick = adjoints(interpreted, WayBack::of(&compiled), &arguments, &found.weights)?;
+    let sums = || adjoints(interpreted, WayBack::of(&compiled.on(magnitudes)), &arguments, &found.weights);
     engines_agree(program, &arguments, &found, &quick, sums)?;
     // Differences tell nothing about noise, because it has no form in double precision.
     let Some(double) = interpreted.in_double() else { return agree };
     let arguments = VerifyArguments::draw(program, &double, &extents, seed);
     let Some(back) = backward(&double)? else { return agree };
-    let way_back = WayBack { backward: &back, kernel: &back.kernel, simulated: None, sizes: back.sizes.as_deref() };
-    let found = derivatives(&double, &way_back, &arguments)?;
+    let way_back = WayBack::of(&back);
+    let found = derivatives(&double, way_back, &arguments)?;
     if let Err(reject) = modes_agree(&found, DOUBLE) {
-        let nudged = derivatives(&double, &way_back, &arguments.nudged())?;
+        let nudged = derivatives(&double, way_back, &arguments.nudged())?;
         let reason = if found.moves_to(&nudged) { Reason::GradientInexact } else { Reason::Gradient };
         return Err(RejectedProof::new(reason, reject.detail));
     }
@@ -135,16 +129,11 @@ pub(super) fn simulate(
     let interpreted = kernel.on(session);
     let (extents, seed) = sets(program, kernel)[0];
     let arguments = VerifyArguments::draw(program, kernel, &extents, seed);
-    let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
-    let way_back = WayBack { backward: &compiled, kernel: &back, simulated: None, sizes: sizes.as_ref() };
-    let expected = derivatives(&interpreted, &way_back, &arguments)?;
+    let expected = derivatives(&interpreted, WayBack::of(&compiled.on(session)), &arguments)?;
     let simulated = load(&compiled.kernel)?;
-    let on_simulator = WayBack { kernel: &compiled.kernel, simulated: Some(&simulated), ..way_back };
-    let found = adjoints(&interpreted, &on_simulator, &arguments, &expected.weights)?;
-    let sums = || {
-        let summing = WayBack { kernel: &compiled.kernel.on(magnitudes), ..way_back };
-        adjoints(&interpreted, &summing, &arguments, &expected.weights)
-    };
+    let on_simulator = WayBack { backward: &compiled, simulated: Some(&simulated) };
+    let found = adjoints(&interpreted, on_simulator, &arguments, &expected.weights)?;
+    let sums = || adjoints(&interpreted, WayBack::of(&compiled.on(magnitudes)), &arguments, &expected.weights);
     engines_agree(program, &arguments, &expected, &found, sums)
 }
 
@@ -179,7 +168,7 @@ fn left(kernel: &Kernel, arguments: &VerifyArguments, which: &[usize]) -> Checke
     Ok(which.iter().map(|&index| after.all[index].clone()).collect())
 }
 
-fn derivatives(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &VerifyArguments) -> Checked<DirectionalChange> {
+fn derivatives(kernel: &Kernel, way_back: WayBack<'_>, arguments: &VerifyArguments) -> Checked<DirectionalChange> {
     let mut random = Random::new(0xd1ff);
     let (directions, mut weights) = (drawn(arguments, &mut random), drawn(arguments, &mut random));
     let tangents = forward(kernel, arguments, &directions)?;
@@ -201,18 +190,17 @@ fn derivatives(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &VerifyArgume
 /// Returns what a change of a weighted sum of what the kernel leaves comes from.
 fn adjoints(
     kernel: &Kernel,
-    way_back: &WayBack<'_>,
+    way_back: WayBack<'_>,
     arguments: &VerifyArguments,
     weights: &[Vec<f64>],
 ) -> Checked<Numbers> {
     let needs = &way_back.backward.needs;
-    let mut all: Vec<VerifyArgument> = arguments.all.clone();
     let of = |&index: &usize| arguments.all[index].adjoint(&weights[index], kernel.types()[index]);
-    all.extend(needs.adjoints.iter().map(of));
-    all.extend(left(kernel, arguments, &needs.after)?);
-    reverse(way_back, arguments, &mut all)?;
+    let mut found: Vec<VerifyArgument> = needs.adjoints.iter().map(of).collect();
+    let mut after = left(kernel, arguments, &needs.after)?;
+    reverse(kernel, way_back, arguments, &mut found, &mut after)?;
     let mut adjoints: Numbers = weights.iter().map(|numbers| vec![0.0; numbers.len()]).collect();
-    for (&index, adjoint) in needs.adjoints.iter().zip(&all[arguments.all.len()..]) {
+    for (&index, adjoint) in needs.adjoints.iter().zip(&found) {
         adjoints[index] = adjoint.numbers();
     }
     Ok(adjoints)
@@ -242,33 +230,44 @@ fn forward(kernel: &Kernel, arguments: &VerifyArguments, directions: &Numbers) -
     Ok(tangents)
 }
 
-/// Launches a backward kernel: the kernel's arguments, adjoints and arrays as they are left, in this order.
-fn reverse(way_back: &WayBack<'_>, arguments: &VerifyArguments, all: &mut [VerifyArgument]) -> Checked<()> {
-    let (dim, needs) = (&arguments.dim, &way_back.backward.needs);
-    if !needs.takes_part() {
-        return way_back.launch(dim, all);
-    }
-    let mut lengths: Vec<u32> = needs.lengths.iter().map(|length| length.unwrap_or(0)).collect();
-    if let Some(sizes) = way_back.sizes {
-        let mut given = arguments.all.clone();
-        given.push(VerifyArgument::zeros(Scalar::I32, &[lengths.len() as u64]));
-        launch(sizes, dim, &mut given)?;
-        let found = &given[arguments.all.len()];
-        lengths.iter_mut().enumerate().for_each(|(index, length)| *length = found.bits(index) as u32);
-    }
-    let n_threads: u64 = dim.iter().product();
-    let plan = way_back.backward.plan(&lengths, n_threads, LIMITS);
-    let mut more: Vec<VerifyArgument> =
-        plan.tapes.iter().map(|(shape, elem)| VerifyArgument::zeros(*elem, shape)).collect();
-    more.extend(plan.segments.iter().map(|&segment| VerifyArgument::int(segment)));
-    let first_thread = more.len();
-    more.extend(std::iter::once(&0).chain(&dim[1..]).map(|&extent| VerifyArgument::int(extent)));
-    for first in (0..n_threads).step_by(plan.n_places as usize) {
-        more[first_thread] = VerifyArgument::int(first);
-        let part = [plan.n_places.min(n_threads - first)];
-        way_back.launch(&part, all.iter_mut().chain(&mut more))?;
-    }
-    Ok(())
+/// Launches a backward kernel of `kernel` on its arguments, adjoints and arrays as the kernel leaves them.
+fn reverse(
+    kernel: &Kernel,
+    way_back: WayBack<'_>,
+    arguments: &VerifyArguments,
+    adjoints: &mut [VerifyArgument],
+    after: &mut [VerifyArgument],
+) -> Checked<()> {
+    let WayBack { backward, simulated } = way_back;
+    let mut all = arguments.all.clone();
+    let args = block(kernel, &mut all).map_err(|error| RejectedProof::new(Reason::Failed, error))?;
+    let adjoints: Vec<ArgArray> = adjoints.iter_mut().filter_map(VerifyArgument::as_array).collect();
+    let after: Vec<ArgArray> = after.iter_mut().filter_map(VerifyArgument::as_array).collect();
+    let queue: Arc<dyn Queue> = if simulated.is_some() { sim_queue() } else { Arc::new(CpuQueue) };
+    let launch = |part: &Kernel, dim: &[u64], args: &ArgBlock| match simulated {
+        // SAFETY: the arguments outlive the launch; the simulator checks every address.
+        Some(simulated) if std::ptr::eq(part, &*backward.kernel) => unsafe {
+            simulated.launch(&*queue, dim, args, &sanitized())
+        },
+        // SAFETY: as above; the interpreter checks all indices, and machine code comes after it, on the same arguments.
+        _ => unsafe { part.launch(dim, args, &LaunchOptions { unchecked: true, ..LaunchOptions::default() }) },
+    };
+    let run = BackwardRun {
+        forward: kernel,
+        shape: &arguments.dim,
+        args: &args,
+        adjoints: &adjoints,
+        after: &after,
+        queue: &queue,
+        is_whole: true,
+        run: &|part, dim, args| without_prints(|| launch(part, dim, args)),
+    };
+    // SAFETY: as above.
+    let done = unsafe { backward.plan_of(&run, LIMITS).and_then(|plan| backward.launch(&run, false, plan.as_ref())) };
+    done.map(drop).map_err(|error| match error {
+        BackwardError::Launch { kernel, error } => launch_failed(&kernel, error),
+        error => RejectedProof::new(Reason::Failed, error),
+    })
 }
 
 /// A weighted sum of what is left moves as much by one mode as by the other.

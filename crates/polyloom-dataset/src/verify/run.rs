@@ -123,11 +123,23 @@ pub(super) fn launch_over<'a>(
         // arguments that it has been given.
         unsafe { kernel.launch(dim, &block, &options) }
     });
-    done.map(drop).map_err(|error| match error {
+    done.map(drop).map_err(|error| launch_failed(kernel, error))
+}
+
+/// Why a kernel whose launch fails is rejected.
+pub(super) fn launch_failed(kernel: &Kernel, error: LaunchError) -> Box<RejectedProof> {
+    match error {
         LaunchError::Trap(trap) => RejectedProof::new(Reason::Trap, kernel.explain(&trap).message),
         LaunchError::StepLimit { .. } => RejectedProof::new(Reason::Endless, error),
+        LaunchError::Simulator(fault) => RejectedProof::new(Reason::Sanitizer, without_addresses(&fault.to_string())),
         error => RejectedProof::new(Reason::Failed, error),
-    })
+    }
+}
+
+/// Launches on the simulator under all its checks.
+pub(super) fn sanitized() -> LaunchOptions<'static> {
+    let sim = SimOptions { sanitize: Sanitizers::ALL, ..SimOptions::default() };
+    LaunchOptions { sim, ..LaunchOptions::default() }
 }
 
 /// Without where arrays lay, which is not the same in every run.
@@ -147,15 +159,10 @@ pub(super) fn simulate_over<'a>(
     dim: &[u64],
     all: impl IntoIterator<Item = &'a mut VerifyArgument>,
 ) -> Result<(), Box<RejectedProof>> {
-    let sim = SimOptions { sanitize: Sanitizers::ALL, ..SimOptions::default() };
-    let options = LaunchOptions { sim, ..LaunchOptions::default() };
     let block = block(kernel, all).map_err(|error| RejectedProof::new(Reason::Failed, error))?;
     // SAFETY: as in `launch_over`; the simulator checks every address.
-    let done = without_prints(|| unsafe { simulated.launch(&*sim_queue(), dim, &block, &options) });
-    done.map(drop).map_err(|error| match error {
-        LaunchError::Simulator(fault) => RejectedProof::new(Reason::Sanitizer, without_addresses(&fault.to_string())),
-        error => RejectedProof::new(Reason::Failed, error),
-    })
+    let done = without_prints(|| unsafe { simulated.launch(&*sim_queue(), dim, &block, &sanitized()) });
+    done.map(drop).map_err(|error| launch_failed(kernel, error))
 }
 
 fn compare(

@@ -4,11 +4,12 @@ use super::compare::{ComparedEngine, Disagreement, EngineSet, GuardedBuffer, Pro
 use super::program::RandomProgram;
 use super::random::SeededChoices;
 use polyloom::{
-    AdjointAccess, ArgBlock, BackwardKernel, Composite, DerivativeLaunch, DerivativeRequest, Kernel, LaunchArgument,
-    LaunchError, LaunchOptions, OverwritingLaunches, Scalar, SimOptions, SourceFile, SourceUnit, TangentKernel,
-    TapeLimits, Type, sim_queue,
+    AdjointAccess, ArgArray, ArgBlock, ArrayLayout, BackwardError, BackwardKernel, BackwardRun, Composite, CpuQueue,
+    DerivativeLaunch, DerivativeRequest, Kernel, LaunchArgument, LaunchError, LaunchOptions, Queue, Scalar, SimOptions,
+    SourceFile, SourceUnit, TangentKernel, TapeLimits, Type, sim_queue,
 };
 use polyloom_ir::Code;
+use std::sync::Arc;
 
 /// Describes what became of a program whose derivatives were to be checked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -177,6 +178,20 @@ enum ParamValue {
     /// One, or the components of a composite.
     Scalars(Scalar, Vec<u64>),
     Array(GuardedBuffer),
+}
+
+impl ParamValue {
+    /// The array, as an argument of a launch; nothing if it is none.
+    fn as_array(&mut self) -> Option<ArgArray> {
+        let ParamValue::Array(buffer) = self else { return None };
+        let layout = ArrayLayout {
+            base: buffer.base() as u64,
+            elem_bytes: buffer.elem().bytes().into(),
+            extents: buffer.shape.as_slice().into(),
+            strides: buffer.strides.as_slice().into(),
+        };
+        Some(ArgArray { elem: buffer.elem(), layout, is_resident: false })
+    }
 }
 
 impl<'a> EngineRun<'a> {
@@ -379,7 +394,8 @@ impl<'a> EngineRun<'a> {
         Ok(Ok(arrays.iter().filter_map(|&index| args[index].take()).collect()))
     }
 
-    /// Launches a backward kernel, with tapes if it has any.
+    /// Launches a backward kernel, with tapes if it has any: on the kernel's arguments, adjoints and arrays as the kernel
+    /// leaves them.
     fn launch_backward(
         &self,
         backward: &BackwardKernel,
@@ -387,66 +403,35 @@ impl<'a> EngineRun<'a> {
         given: &mut [&mut ParamValue],
         overwrites: bool,
     ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
-        let number = |extent: u64| ParamValue::Scalars(Scalar::I32, vec![extent]);
-        if !backward.needs.takes_part() {
-            let adjoints = given[self.kernel.types().len()..].iter().map(|given| match given {
-                ParamValue::Array(buffer) => Some(&buffer.shape[..]),
-                ParamValue::Scalars(..) => None,
-            });
-            let adjoints: Vec<_> = adjoints.take(backward.needs.adjoints.len()).collect();
-            let found = match overwrites {
-                true => backward.overwriting_launches(dim, &adjoints),
-                false => OverwritingLaunches {
-                    launches: backward.launches(dim, &adjoints),
-                    cleared: Vec::new(),
-                    copied: Vec::new(),
-                },
-            };
-            let first = self.kernel.types().len();
-            let numbers = |number: &usize| given[first + number].numbers();
-            let kept: Vec<Vec<f64>> = found.copied.iter().map(numbers).collect();
-            for &number in &found.cleared {
-                let nothing = vec![0.0; given[first + number].numbers().len()];
-                given[first + number].set_numbers(&nothing);
-            }
-            for launch in found.launches {
-                let mut extents: Vec<ParamValue> = launch.extents.iter().copied().map(number).collect();
-                let done = self.launch(backward.kernel_of(launch.part), &launch.dim, given, &mut extents)?;
-                if done.is_err() {
-                    return Ok(done);
-                }
-            }
-            for (number, kept) in found.copied.into_iter().zip(&kept) {
-                given[first + number].set_numbers(kept);
-            }
-            return Ok(Ok(()));
+        let (args, arrays) = given.split_at_mut(self.kernel.types().len());
+        let args = self.block(&self.kernel, args, &mut [])?;
+        let arrays: Vec<ArgArray> = arrays.iter_mut().filter_map(|array| array.as_array()).collect();
+        let (adjoints, after) = arrays.split_at(backward.needs.adjoints.len());
+        let queue: Arc<dyn Queue> = if self.engine.simulated.is_some() { sim_queue() } else { Arc::new(CpuQueue) };
+        let options = self.options();
+        let launch = |kernel: &Kernel, dim: &[u64], block: &ArgBlock| {
+            // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say.
+            unsafe { kernel.launch_on(&*queue, dim, block, &options) }
+        };
+        let run = BackwardRun {
+            forward: &self.kernel,
+            shape: dim,
+            args: &args,
+            adjoints,
+            after,
+            queue: &queue,
+            is_whole: false,
+            run: &launch,
+        };
+        // SAFETY: as above.
+        let done =
+            unsafe { backward.plan_of(&run, LIMITS).and_then(|plan| backward.launch(&run, overwrites, plan.as_ref())) };
+        match done {
+            Ok(_) => Ok(Ok(())),
+            Err(BackwardError::Launch { error: error @ LaunchError::Trap(_), .. }) => Ok(Err(error)),
+            Err(BackwardError::Launch { error, .. }) => Err(self.failed(error)),
+            Err(error) => Err(disagreement(error.to_string())),
         }
-        let mut lengths: Vec<u32> = backward.needs.lengths.iter().map(|length| length.unwrap_or(0)).collect();
-        if let Some(sizes) = &backward.sizes {
-            let (_, mut args) = self.arguments();
-            let mut found = vec![ParamValue::Array(GuardedBuffer::dense(Scalar::I32, &[lengths.len() as u64]))];
-            let mut all: Vec<&mut ParamValue> = args.iter_mut().collect();
-            if let Err(error) = self.launch(sizes, dim, &mut all, &mut found)? {
-                return Ok(Err(error));
-            }
-            if let ParamValue::Array(found) = &found[0] {
-                lengths.iter_mut().enumerate().for_each(|(index, length)| *length = found.get(index) as u32);
-            }
-        }
-        let n_threads: u64 = dim.iter().product();
-        let plan = backward.plan(&lengths, n_threads, LIMITS);
-        let tapes = plan.tapes.iter().map(|(shape, elem)| ParamValue::Array(GuardedBuffer::dense(*elem, shape)));
-        let mut more: Vec<ParamValue> = tapes.chain(plan.segments.iter().copied().map(number)).collect();
-        let first_thread = more.len();
-        more.extend(std::iter::once(0).chain(dim[1..].iter().copied()).map(number));
-        for first in (0..n_threads).step_by(plan.n_places as usize) {
-            more[first_thread] = number(first);
-            let part = [plan.n_places.min(n_threads - first)];
-            if let Err(error) = self.launch(&backward.kernel, &part, given, &mut more)? {
-                return Ok(Err(error));
-            }
-        }
-        Ok(Ok(()))
     }
 
     /// Launches a kernel on the engine.
@@ -457,6 +442,33 @@ impl<'a> EngineRun<'a> {
         given: &mut [&mut ParamValue],
         more: &mut [ParamValue],
     ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
+        let block = self.block(kernel, given, more)?;
+        let options = self.options();
+        // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say.
+        let done = unsafe {
+            match self.engine.simulated {
+                None => kernel.launch(dim, &block, &options),
+                Some(_) => kernel.launch_on(&*sim_queue(), dim, &block, &options),
+            }
+        };
+        match done {
+            Err(LaunchError::Trap(_)) | Ok(_) => Ok(done.map(drop)),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn options(&self) -> LaunchOptions<'static> {
+        let sim = SimOptions { arch: self.engine.simulated, ..SimOptions::default() };
+        LaunchOptions { sim, ..LaunchOptions::default() }
+    }
+
+    /// The arguments of a launch.
+    fn block(
+        &self,
+        kernel: &Kernel,
+        given: &mut [&mut ParamValue],
+        more: &mut [ParamValue],
+    ) -> Result<ArgBlock, Box<Disagreement>> {
         let mut block = ArgBlock::new();
         let mut types = kernel.params().types().iter();
         for given in given.iter_mut().map(|given| &mut **given).chain(more) {
@@ -478,21 +490,7 @@ impl<'a> EngineRun<'a> {
                 }
             }
         }
-        // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say.
-        let done = unsafe {
-            match self.engine.simulated {
-                None => kernel.launch(dim, &block, &LaunchOptions::default()),
-                Some(arch) => {
-                    let sim = SimOptions { arch: Some(arch), ..SimOptions::default() };
-                    let options = LaunchOptions { sim, ..LaunchOptions::default() };
-                    kernel.launch_on(&*sim_queue(), dim, &block, &options)
-                }
-            }
-        };
-        match done {
-            Err(LaunchError::Trap(_)) | Ok(_) => Ok(done.map(drop)),
-            Err(error) => Err(self.failed(error)),
-        }
+        Ok(block)
     }
 
     fn failed(&self, error: LaunchError) -> Box<Disagreement> {
