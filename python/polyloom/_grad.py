@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from polyloom import _native
 from polyloom._annotations import name_of
+from polyloom._memory import is_float
 
 if TYPE_CHECKING:
     from polyloom._arrays import array
@@ -53,8 +54,6 @@ class WithGradient(_native.ArrayBase):
             _owners.pop(id(self), None)
 
     def _has_derivatives(self) -> bool:
-        from polyloom._views import is_float
-
         return is_float(self._storage.dtype)
 
     def _owner(self) -> array | None:

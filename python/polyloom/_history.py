@@ -75,6 +75,8 @@ class Region:
         self.keep = [keep]
         self.needed: Intervals[Needed] = Intervals()
         self.by_key: dict[Any, Needed] = {}
+        # Whether it has not become part of another region.
+        self.is_current = True
         self.is_written = False
         self.owners: dict[int, array] = {}
         self.gradient: Beside | None = None
@@ -88,9 +90,13 @@ class Region:
         # their checksum.
         self._watched: np.ndarray[Any, Any] | None = None
         self._sum: int | None = None
+        # Whether it has been found that nobody else can; whoever hands an array out says so.
+        self._is_unseen = False
 
     def watch(self, lo: int, hi: int) -> None:
         """Notes that operations are given an array at these addresses."""
+        if self._is_unseen:
+            return
         if self._watched is not None:
             first, end = self.span()
             if first <= lo and hi <= end:
@@ -98,6 +104,7 @@ class Region:
             self.look()
             lo, hi = min(first, lo), max(end, hi)
         elif all(isinstance(root, np.ndarray) and is_unseen(root) for root in self.keep):
+            self._is_unseen = True
             return
         if self.device == "cpu":
             self._watched = layout(lo, (hi - lo,), BYTE, None)
@@ -117,6 +124,7 @@ class Region:
 
     def watch_all(self) -> None:
         """Notes that somebody else may write to it from now on."""
+        self._is_unseen = False
         self.watch(self.lo, self.hi)
 
     def mark(self) -> None:
@@ -378,6 +386,7 @@ class History:
 
 def _move(old: Region, new: Region) -> None:
     """Makes one region part of another."""
+    old.is_current = False
     new.keep += old.keep
     new.watch(*old.span())
     for needed in old.needed:

@@ -46,6 +46,40 @@ class Leaf(NamedTuple):
     path: Path
 
 
+class KernelFacts:
+    """What tapes ask of a kernel each time that it is launched.
+
+    Attributes
+    ----------
+    flat : Kernel
+        The kernel that takes leaves in place of structs.
+    parameters : list
+        What differentiation goes by, of each of its parameters.
+    names : list of str
+        The names of these.
+    writes : list of bool
+        Whether the kernel writes them.
+    needs : dict
+        What the ways back of launches need, by all that this depends on: for `_operations.Launched`.
+    """
+
+    def __init__(self, kernel: _native.Kernel) -> None:
+        self.flat = kernel._flat
+        self.parameters = self.flat._parameters
+        self.names = self.flat.parameter_names
+        self.writes = [is_written for *_, is_written in self.parameters]
+        self.needs: dict[Any, Any] = {}
+
+
+def facts_of(kernel: _native.Kernel) -> KernelFacts:
+    """What tapes ask of a kernel, which is found out once."""
+    kept: dict[str, Any] = kernel.__dict__
+    found = kept.get("_facts")
+    if found is None:
+        found = kept["_facts"] = KernelFacts(kernel)
+    return found
+
+
 def leaves_of(kernel: _native.Kernel, args: Sequence[Any], device: str) -> list[list[Leaf]]:
     """For each argument its leaves.
 
@@ -54,8 +88,11 @@ def leaves_of(kernel: _native.Kernel, args: Sequence[Any], device: str) -> list[
     TypeError, ValueError
         If there are not as many arguments as parameters, or one for a struct is none.
     """
-    flat = kernel._flat
-    facts, names = iter(flat._parameters), iter(flat.parameter_names)
+    of_kernel = facts_of(kernel)
+    flat = of_kernel.flat
+    if flat is kernel and len(args) == len(of_kernel.parameters):
+        return [[_plain_leaf(kernel, arg, each, device)] for arg, each in zip(args, of_kernel.parameters, strict=True)]
+    facts, names = iter(of_kernel.parameters), iter(of_kernel.names)
     found = []
     for arg, values in zip(args, kernel._leaves(list(args), device), strict=True):
         leaves = []
@@ -63,13 +100,24 @@ def leaves_of(kernel: _native.Kernel, args: Sequence[Any], device: str) -> list[
             (ndim, scalar, _, _), name = next(facts), next(names)
             path = () if flat is kernel else tuple(name.split(".")[1:])
             view = view_of(value, device) if ndim else None
-            if view is not None and scalar == "bfloat16" and not view.is_float:
-                raise TypeError(f"kernel '{kernel.key}': gradients of bfloat16 arrays need the package ml_dtypes")
+            _check_type(kernel, view, scalar)
             array = None if view is None else followed(arg, path)[0]
             struct = arg if isinstance(arg, Struct) else None
             leaves.append(Leaf(value, view, array, struct, path))
         found.append(leaves)
     return found
+
+
+def _plain_leaf(kernel: _native.Kernel, value: Any, facts: tuple[int, str, list[int], bool], device: str) -> Leaf:
+    """The one leaf of an argument that is no struct."""
+    view = view_of(value, device) if facts[0] else None
+    _check_type(kernel, view, facts[1])
+    return Leaf(value, view, None if view is None else value, None, ())
+
+
+def _check_type(kernel: _native.Kernel, view: View | None, scalar: str) -> None:
+    if view is not None and scalar == "bfloat16" and not view.is_float:
+        raise TypeError(f"kernel '{kernel.key}': gradients of bfloat16 arrays need the package ml_dtypes")
 
 
 def followed(value: Any, path: Path) -> tuple[Any, Path]:

@@ -23,6 +23,24 @@ _LEAST_SHARED = 1 << 20
 _unseen: weakref.WeakValueDictionary[int, NDArray[Any]] = weakref.WeakValueDictionary()
 
 
+# The types of elements that have been asked for, and whether there are derivatives with respect to such.
+_floats: dict[np.dtype[Any], bool] = {}
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether derivatives with respect to elements of this type, or to some of their fields, make sense."""
+    known = _floats.get(dtype)
+    if known is not None:
+        return known
+    if dtype.names is not None:
+        found = any(is_float(dtype[name].base) for name in dtype.names)
+    else:
+        # `bfloat16` is no type of NumPy's own.
+        found = dtype.kind == "f" or dtype.name == "bfloat16"
+    _floats[dtype] = found
+    return found
+
+
 def own(storage: NDArray[Any]) -> NDArray[Any]:
     """Notes that a NumPy array has just been made and that nobody else has it, and gives it."""
     root = root_of(storage)

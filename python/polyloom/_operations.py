@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy as _copy
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +18,16 @@ from polyloom import _native
 from polyloom._arrays import array
 from polyloom._gradients import check_aliases, known_of, launch_backward
 from polyloom._history import History, Region
-from polyloom._leaves import Leaf, place_for
+from polyloom._leaves import Leaf, facts_of, place_for
 from polyloom._structs import Struct
 from polyloom._views import Beside, View, view_of
 
 # Arguments that stay what they are.
 IMMUTABLE = (int, float, bool, str, np.generic, type(None))
+
+
+# Launches of a kernel that are known to have a way back, and what it needs, are kept up to so many.
+MOST_NEEDS = 256
 
 
 class Operation:
@@ -69,6 +73,28 @@ class Operation:
         return f"<{self.name}: {self.saved} bytes saved, {self.loops} for loops>"
 
 
+class Needs(NamedTuple):
+    """What the way back of a launch needs: numbers of its arguments.
+
+    Attributes
+    ----------
+    is_active : bool
+        Whether derivatives flow through it.
+    written : list of int
+        The arrays that it writes.
+    writes : list of bool
+        The same for each argument, for the backward kernel.
+    before, after : list of int
+        Those that are read as they were before it, and as it has left them.
+    """
+
+    is_active: bool
+    written: list[int]
+    writes: list[bool]
+    before: list[int]
+    after: list[int]
+
+
 class Launched(Operation):
     """A launch, of a kernel that takes leaves in place of structs."""
 
@@ -76,36 +102,74 @@ class Launched(Operation):
         self, kernel: _native.Kernel, dim: Sequence[int], leaves: Sequence[Leaf], device: str, block: Any
     ) -> None:
         super().__init__(kernel.key)
-        views = [leaf.view for leaf in leaves]
-        writes = [is_written for _, _, _, is_written in kernel._parameters]
+        facts = facts_of(kernel)
         self._kernel, self._dim, self._device, self._block = kernel, tuple(dim), device, block
         self._args = [kept_value(leaf.value) if leaf.view is None else leaf.view for leaf in leaves]
-        arrays: dict[int, tuple[View | None, Any]] = {}
-        for leaf in leaves:
-            if leaf.view is not None and id(leaf.array) not in arrays:
-                whole = leaf.view if leaf.array is leaf.value else view_of(leaf.array, device)
-                arrays[id(leaf.array)] = whole, leaf.array
-        self.arrays = [(view, each) for view, each in arrays.values() if view is not None]
-        self.written = [view for view, is_written in zip(views, writes, strict=True) if view is not None and is_written]
-        # By parameter, the struct of which it is a number with a derivative.
-        self._fields = [
-            leaf if leaf.struct is not None and place_for(facts) is not None else None
-            for leaf, facts in zip(leaves, kernel._parameters, strict=True)
-        ]
         self.structs = [leaf.struct for leaf in leaves if leaf.struct is not None]
-        # A kernel that writes integers alone is not differentiated: nothing flows back through it.
-        self._is_active = any(view.is_float for view in self.written)
-        if self._is_active:
-            active = [
-                field is not None or (view is not None and view.is_float)
-                for view, field in zip(views, self._fields, strict=True)
+        if self.structs:
+            arrays: dict[int, tuple[View | None, Any]] = {}
+            for leaf in leaves:
+                if leaf.view is not None and id(leaf.array) not in arrays:
+                    whole = leaf.view if leaf.array is leaf.value else view_of(leaf.array, device)
+                    arrays[id(leaf.array)] = whole, leaf.array
+            self.arrays = [(view, each) for view, each in arrays.values() if view is not None]
+        else:
+            self.arrays = [(leaf.view, leaf.array) for leaf in leaves if leaf.view is not None]
+        # By parameter, the struct of which it is a number with a derivative.
+        self._fields = (
+            [
+                leaf if leaf.struct is not None and place_for(of_parameter) is not None else None
+                for leaf, of_parameter in zip(leaves, facts.parameters, strict=True)
             ]
-            coinciding = [view is not None and view.coincides for view in views]
-            backward = kernel.backward(active, dim, coinciding, known=known_of(self._args))
-            check_aliases(kernel, views, backward.writes)
-            reads = list(zip(views, backward.reads, backward.left, strict=True))
-            self.needed = [view for view, is_read, left in reads if view is not None and is_read and not left]
-            self.needed_after = [view for view, is_read, left in reads if view is not None and is_read and left]
+            if self.structs
+            else [None] * len(leaves)
+        )
+        # All that what the way back needs depends on.
+        asked = (
+            self._dim,
+            tuple([field is not None for field in self._fields]) if self.structs else None,
+            tuple(
+                [
+                    (leaf.view.storage.shape, leaf.view.storage.strides, leaf.view.storage.dtype)
+                    if leaf.view is not None
+                    else leaf.value
+                    if isinstance(leaf.value, (int, np.integer))
+                    else None
+                    for leaf in leaves
+                ]
+            ),
+        )
+        needs = facts.needs.get(asked)
+        if needs is None:
+            if len(facts.needs) >= MOST_NEEDS:
+                facts.needs.clear()
+            needs = facts.needs[asked] = self._needs_of(kernel, [leaf.view for leaf in leaves], facts.writes)
+        self._is_active = needs.is_active
+        views = [leaf.view for leaf in leaves]
+        self.written = [view for view in [views[index] for index in needs.written] if view is not None]
+        for index in needs.written if needs.is_active else ():
+            written = views[index]
+            for other, view in enumerate(views):
+                if other != index and view is not None and written is not None and written.touches(view):
+                    check_aliases(kernel, views, needs.writes)
+        self.needed = [view for view in [views[index] for index in needs.before] if view is not None]
+        self.needed_after = [view for view in [views[index] for index in needs.after] if view is not None]
+
+    def _needs_of(self, kernel: _native.Kernel, views: Sequence[View | None], writes: Sequence[bool]) -> Needs:
+        """What the way back of the launch needs."""
+        written = [index for index, view in enumerate(views) if view is not None and writes[index]]
+        floats = [view is not None and view.is_float for view in views]
+        # A kernel that writes integers alone is not differentiated: nothing flows back through it.
+        if not any(floats[index] for index in written):
+            return Needs(False, written, list(writes), [], [])
+        active = [field is not None or is_float for is_float, field in zip(floats, self._fields, strict=True)]
+        coinciding = [view is not None and view.coincides for view in views]
+        backward = kernel.backward(active, self._dim, coinciding, known=known_of(self._args))
+        check_aliases(kernel, views, backward.writes)
+        reads = list(enumerate(zip(views, backward.reads, backward.left, strict=True)))
+        before = [index for index, (view, is_read, left) in reads if view is not None and is_read and not left]
+        after = [index for index, (view, is_read, left) in reads if view is not None and is_read and left]
+        return Needs(True, written, backward.writes, before, after)
 
     def play_back(self, playback: Playback) -> None:
         if not self._is_active:
@@ -113,7 +177,7 @@ class Launched(Operation):
         args = [playback.argument(arg) if isinstance(arg, View) else arg for arg in self._args]
         numbers = [
             None if field is None else place_for(facts)
-            for field, facts in zip(self._fields, self._kernel._parameters, strict=True)
+            for field, facts in zip(self._fields, facts_of(self._kernel).parameters, strict=True)
         ]
         adjoints = [
             playback.adjoint(arg) if isinstance(arg, View) else number
@@ -235,6 +299,8 @@ class Playback:
     def __init__(self, history: History) -> None:
         self._history = history
         self._adjoints: dict[Region, Beside] = {}
+        # By array, where its adjoint is in these.
+        self._places: dict[Any, View] = {}
         self._before: dict[Region, Beside] = {}
         self._finished: set[Region] = set()
         # Arrays as the operation that is played back has left them, where it asks for that.
@@ -272,9 +338,12 @@ class Playback:
         region = self._history.find(view) if view.storage.size else None
         if region is None:
             return View(np.zeros(view.storage.shape, view.storage.dtype))
-        if region not in self._adjoints:
-            self._adjoints[region] = self._begun(region)
-        return self._adjoints[region].place(view)
+        place = self._places.get(view.key)
+        if place is None:
+            if region not in self._adjoints:
+                self._adjoints[region] = self._begun(region)
+            place = self._places[view.key] = self._adjoints[region].place(view)
+        return place
 
     def _begun(self, region: Region) -> Beside:
         """Memory for the adjoints of a region's arrays."""

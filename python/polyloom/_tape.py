@@ -14,7 +14,7 @@ import numpy as np
 from polyloom import _arrays, _native
 from polyloom._arrays import array
 from polyloom._gradients import TapeMemory
-from polyloom._history import History
+from polyloom._history import History, Region
 from polyloom._indexed import IndexedArray
 from polyloom._leaves import Leaf, Path, leaves_of
 from polyloom._operations import IMMUTABLE, Assigned, Called, Launched, Operation, Playback, gradient_of
@@ -239,10 +239,11 @@ class Tape:
 
     def _begin(self, operation: Operation) -> None:
         """Keeps what an operation is going to overwrite and the way back needs."""
+        regions: dict[int, Region] = {}
         for view, value in operation.arrays:
             if not view.storage.size:
                 continue
-            region = self._history.region(view, value)
+            region = regions[id(view)] = self._history.region(view, value)
             region.see(view, False)
             region.look()
             is_replaced = operation.replaces and view is operation.written[0] and region.is_all(view)
@@ -253,14 +254,20 @@ class Tape:
                     f"{region.changed} has changed an array between operations of a tape, which would make gradients "
                     "wrong: let it write to another array, or assign with array.assign() and the like"
                 )
+
+        def region_of(view: View) -> Region:
+            # Regions may have become one since it was found.
+            known = regions.get(id(view))
+            return known if known is not None and known.is_current else self._history.region(view)
+
         for view in operation.written:
             if view.storage.size:
-                self._history.region(view).see(view, True)
+                region_of(view).see(view, True)
         for view in operation.needed:
             if view.storage.size:
-                self._history.region(view).need(view)
+                region_of(view).need(view)
         for view in operation.written:
-            if view.storage.size and self._history.region(view).overwrite(view):
+            if view.storage.size and region_of(view).overwrite(view):
                 held = view.copy()
                 operation.saved += held.storage.nbytes
                 operation.kept.append((view, held))
@@ -513,7 +520,7 @@ class _Recording:
         with _lock:
             for tape, operation in self._begun:
                 tape._end(operation, is_done)
-            others = [tape for tape in _tapes if tape not in _thread.active]
+            others = [tape for tape in _tapes if tape not in _thread.active] if len(_tapes) > len(self._begun) else []
             for _, operation in self._begun[:1]:
                 for tape in others:
                     for view in operation.written:

@@ -13,20 +13,12 @@ import numpy as np
 
 from polyloom import _native
 from polyloom._arrays import array, from_cuda_interface, shared
-from polyloom._memory import clear, layout
+from polyloom._memory import clear, is_float, layout
 
 Storage = np.ndarray[Any, Any]
 
 # Buffers begin at addresses that leave the same rest as those of what they lie beside: kernels ask no more.
 ALIGNMENT = 64
-
-
-def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether derivatives with respect to elements of this type, or to some of their fields, make sense."""
-    if dtype.names is not None:
-        return any(is_float(dtype[name].base) for name in dtype.names)
-    # `bfloat16` is no type of NumPy's own.
-    return dtype.kind == "f" or dtype.name == "bfloat16"
 
 
 class View:
@@ -111,6 +103,10 @@ class View:
     def argument(self) -> Any:
         """The array as launches take it."""
         return self.storage if self.memory is None else _native.ArrayBase(self.storage, None, self.memory)
+
+    def touches(self, other: View) -> bool:
+        """Whether the memory from the first to the last element has some of the other's."""
+        return self.lo < other.hi and other.lo < self.hi
 
     def overlaps(self, other: View) -> bool:
         """Whether two arrays may have elements in common."""
@@ -211,6 +207,12 @@ class View:
             self.assign(here)
 
 
+def address_of(storage: Storage) -> int:
+    """The address of the element with all indices 0."""
+    address, _ = storage.__array_interface__["data"]
+    return int(address)
+
+
 def _writable(storage: Storage) -> Storage:
     """The array itself, or where NumPy takes it for read-only, another over its memory."""
     if storage.flags.writeable:
@@ -295,7 +297,7 @@ class Beside:
         self._memory: _native.DeviceMemory | None = None
         if device == "cpu":
             self._raw: Any = (np.zeros if zero else np.empty)(n_bytes, np.uint8)
-            self._first = int(self._raw.ctypes.data)
+            self._raw_address = self._first = address_of(self._raw)
         else:
             self._memory = _native.DeviceMemory(device, n_bytes)
             self._first = self._memory.address
@@ -310,6 +312,7 @@ class Beside:
         self._lo, self._memory, self._first, self.n_bytes = lo, view.memory, view.lo, view.hi - view.lo
         if view.memory is None:
             self._raw = np.asarray(_Bytes(view)) if view.storage.size else view.storage
+            self._raw_address = address_of(self._raw)
         return self
 
     def place(self, view: View) -> View:
@@ -319,10 +322,10 @@ class Beside:
     def _at(self, storage: Storage, dtype: np.dtype[Any]) -> View:
         if not storage.size:
             return View(np.empty(storage.shape, dtype))
-        address = self._first + storage.ctypes.data - self._lo
+        address = self._first + address_of(storage) - self._lo
         if self._memory is not None:
             return View(layout(address, storage.shape, dtype, storage.strides), self._memory)
-        offset = address - int(self._raw.ctypes.data)
+        offset = address - self._raw_address
         return View(np.ndarray(storage.shape, dtype, self._raw, offset, storage.strides))
 
     def clear(self) -> None:
@@ -340,4 +343,4 @@ class Beside:
         first = self._first + skipped
         if self._memory is not None:
             return View(layout(first, (n,), dtype, None), self._memory)
-        return View(np.ndarray((n,), dtype, self._raw, first - int(self._raw.ctypes.data)))
+        return View(np.ndarray((n,), dtype, self._raw, first - self._raw_address))
