@@ -5,8 +5,8 @@ use crate::run as launching;
 use crate::{CommandFailure, Outcome, named, print, report, session};
 use clap::ValueEnum;
 use polyloom::{
-    Arch, CodeForm, Defaults, DerivativeRequest, FloatMode, GpuError, GpuForm, GpuTarget, GridShape, Kernel,
-    PtxVersion, TextTarget, Tier,
+    Arch, Defaults, DerivativeRequest, EmitError, EmitOptions, FloatMode, Form, GpuTarget, GridShape, Kernel,
+    PtxVersion, Tier,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -221,7 +221,7 @@ fn write_forms(arguments: &CompileArguments, emit: EmitForm) -> Outcome {
         ));
     }
     let refused = |error| match error {
-        GpuError::Rejected(error) => CommandFailure::from(error),
+        EmitError::Rejected(error) => CommandFailure::from(error),
         error => CommandFailure::Failed(error.to_string()),
     };
     let default = match emit {
@@ -235,13 +235,8 @@ fn write_forms(arguments: &CompileArguments, emit: EmitForm) -> Outcome {
             kernel.check_arch(arch)?;
         }
         let target = target(arguments, kernel);
-        let bytes = match wanted(arguments, emit, target) {
-            WantedForm::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
-            WantedForm::Cubin(target) => kernel.cubin(&target),
-            WantedForm::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
-            WantedForm::Text(target) => kernel.text(target, arguments.comments).map(String::into_bytes),
-        };
-        let bytes = bytes.map_err(refused)?;
+        let options = EmitOptions { tier, gpu: Some(target), comments: arguments.comments };
+        let bytes = kernel.emit(wanted(arguments, emit), &options).map_err(refused)?;
         if let Some(path) = &arguments.metadata {
             let metadata = match emit {
                 EmitForm::Cuda => kernel.cuda_metadata(target.arch),
@@ -286,14 +281,6 @@ fn write(path: &Path, bytes: &[u8]) -> Outcome {
         .map_err(|error| CommandFailure::Failed(format!("cannot write {}: {error}", path.display())))
 }
 
-/// A form on the one side or the other.
-enum WantedForm {
-    Host(CodeForm),
-    Text(TextTarget),
-    Gpu(GpuForm, GpuTarget),
-    Cubin(GpuTarget),
-}
-
 /// Returns true if LLVM IR is asked for GPUs.
 fn is_gpu_llvm(arguments: &CompileArguments) -> bool {
     arguments.arch.is_some() || arguments.backend == Some(BackendChoice::Nvptx)
@@ -310,18 +297,18 @@ fn target(arguments: &CompileArguments, kernel: &Kernel) -> GpuTarget {
 }
 
 /// What is asked for.
-fn wanted(arguments: &CompileArguments, emit: EmitForm, target: GpuTarget) -> WantedForm {
-    WantedForm::Host(match emit {
-        EmitForm::Ptx => return WantedForm::Gpu(GpuForm::Ptx, target),
-        EmitForm::Cubin => return WantedForm::Cubin(target),
-        EmitForm::Cpp => return WantedForm::Text(TextTarget::Cpp),
-        EmitForm::Cuda => return WantedForm::Text(TextTarget::Cuda),
-        EmitForm::Llvm if is_gpu_llvm(arguments) => return WantedForm::Gpu(GpuForm::LlvmIrOptimized, target),
-        EmitForm::Ast => CodeForm::Ast,
-        EmitForm::Hir => CodeForm::Hir,
-        EmitForm::HirPrepared => CodeForm::HirPrepared,
-        EmitForm::Llvm => CodeForm::LlvmIrOptimized,
-        EmitForm::Asm => CodeForm::Asm,
-        EmitForm::Obj => CodeForm::Obj,
-    })
+fn wanted(arguments: &CompileArguments, emit: EmitForm) -> Form {
+    match emit {
+        EmitForm::Ast => Form::Ast,
+        EmitForm::Hir => Form::Hir,
+        EmitForm::HirPrepared => Form::HirPrepared,
+        EmitForm::Cpp => Form::Cpp,
+        EmitForm::Cuda => Form::Cuda,
+        EmitForm::Llvm if is_gpu_llvm(arguments) => Form::GpuLlvmIrOptimized,
+        EmitForm::Llvm => Form::LlvmIrOptimized,
+        EmitForm::Asm => Form::Asm,
+        EmitForm::Obj => Form::Obj,
+        EmitForm::Ptx => Form::Ptx,
+        EmitForm::Cubin => Form::Cubin,
+    }
 }

@@ -1,6 +1,7 @@
 //! What a back end is.
 
 use crate::abi::KernelEntry;
+use crate::form::Emitter;
 use polyloom_ir::{Diagnostic, FuncId, MAX_AXES, Module, Span};
 use std::sync::Arc;
 
@@ -59,19 +60,6 @@ pub trait LoadedCode: Send + Sync {
     fn entry(&self) -> KernelEntry;
 }
 
-/// A textual or binary form of a kernel's code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MachineForm {
-    /// LLVM IR before optimisation.
-    LlvmIr,
-    /// LLVM IR after optimisation.
-    LlvmIrOptimized,
-    /// Assembly text of the host.
-    Asm,
-    /// A relocatable object file of the host.
-    Obj,
-}
-
 /// Why a back end could not compile. Verified HIR never causes a panic; it may cause this.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
@@ -97,11 +85,11 @@ impl CodegenError {
     }
 }
 
-/// Turns kernels into machine code of the host.
+/// Turns kernels into machine code of the host, and [writes](Emitter) it.
 ///
 /// The kernel's HIR has been through the pipeline of `polyloom-passes`: user functions are inlined, library ops are
 /// calls to pure functions of scalars in the same module, and 16-bit float arithmetic is gone.
-pub trait Backend: Send + Sync {
+pub trait Backend: Emitter + Send + Sync {
     /// `cranelift` or `llvm`.
     fn name(&self) -> &'static str;
 
@@ -124,17 +112,4 @@ pub trait Backend: Send + Sync {
     ///
     /// When the bytes are no such object, or memory cannot be had.
     fn load(&self, object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError>;
-
-    /// One of the back end's readable or linkable forms.
-    ///
-    /// # Errors
-    ///
-    /// When the back end has no such form.
-    fn emit(
-        &self,
-        module: &Module,
-        kernel: FuncId,
-        variant: &CodeVariant,
-        form: MachineForm,
-    ) -> Result<Vec<u8>, CodegenError>;
 }

@@ -10,14 +10,16 @@ pub mod backend;
 pub mod conformance;
 pub mod cpp;
 pub mod cranelift;
+pub mod form;
 mod private;
 
 pub use abi::{
     ArgLayout, CallbackSite, GpuLaunch, GpuReport, GridShape, KernelEntry, LaunchContext, SiteTable, entry_name,
     function_name, gpu_parameter_bytes,
 };
-pub use backend::{ArgFacts, ArrayFacts, Backend, CodeObject, CodeVariant, CodegenError, LoadedCode, MachineForm};
+pub use backend::{ArgFacts, ArrayFacts, Backend, CodeObject, CodeVariant, CodegenError, LoadedCode};
 pub use cranelift::CraneliftBackend;
+pub use form::{EmitRequest, Emitter, Form};
 pub use private::with_private_updates;
 
 /// The constants from which on they are a table in memory when an index chooses one.

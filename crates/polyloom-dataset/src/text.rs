@@ -6,8 +6,8 @@ use crate::row::{KernelHashes, Row, RowMetadata, ToolVersions};
 use crate::tools::made_of;
 use crate::verify::{ProofLevel, Reason, RejectedProof};
 use polyloom::{
-    Arch, BackwardKernel, Code, CodeForm, DerivativeRequest, FuncId, Function, GpuForm, GpuTarget, Imm, Inst, Kernel,
-    Module, Op, Region, TextTarget, Value,
+    Arch, BackwardKernel, Code, DerivativeRequest, EmitOptions, Form, FuncId, Function, GpuTarget, Imm, Inst, Kernel,
+    Module, Op, Region, Value,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -106,22 +106,23 @@ impl KernelTexts {
     pub fn gpu_code(&self, kernel: &Kernel, level: ProofLevel) -> Result<GpuCode, Box<RejectedProof>> {
         let target = self.gpu_target();
         let ptx_backward = match self.wants("ptx_backward") {
-            true => backward(kernel)?.map(|backward| backward.kernel.emit_gpu(GpuForm::Ptx, &target)),
+            true => backward(kernel)?.map(|backward| backward.kernel.emit_text(Form::Ptx, &target)),
             false => None,
         };
         let ptx_backward = ptx_backward.transpose().map_err(failed)?;
         if self.wants("llvm_ir_forward") {
-            let forms = [GpuForm::LlvmIrOptimized, GpuForm::Ptx];
-            let [llvm_ir, ptx] = kernel.emit_gpu_forms(forms, &target).map_err(failed)?;
-            return Ok(GpuCode { ptx: Some(ptx), ptx_backward, llvm_ir: Some(llvm_ir) });
+            let made = kernel.emit_forms(&[Form::GpuLlvmIrOptimized, Form::Ptx], &target).map_err(failed)?;
+            let mut texts = made.into_iter().map(|text| String::from_utf8_lossy(&text).into_owned());
+            let (llvm_ir, ptx) = (texts.next(), texts.next());
+            return Ok(GpuCode { ptx, ptx_backward, llvm_ir });
         }
         let needs_ptx = self.wants("ptx_forward") || level >= ProofLevel::Full;
-        let ptx = needs_ptx.then(|| kernel.emit_gpu(GpuForm::Ptx, &target).map_err(failed)).transpose()?;
+        let ptx = needs_ptx.then(|| kernel.emit_text(Form::Ptx, &target).map_err(failed)).transpose()?;
         Ok(GpuCode { ptx, ptx_backward, llvm_ir: None })
     }
 
-    fn gpu_target(&self) -> GpuTarget {
-        GpuTarget { lines: false, ..GpuTarget::new(self.arch) }
+    fn gpu_target(&self) -> EmitOptions {
+        EmitOptions::for_gpu(GpuTarget { lines: false, ..GpuTarget::new(self.arch) })
     }
 
     /// The row of a program whose kernel, with this GPU code, has passed a level.
@@ -140,17 +141,18 @@ impl KernelTexts {
     ) -> Result<Row, Box<RejectedProof>> {
         let backward = backward(kernel)?;
         let of_backward = backward.as_deref().map(|backward| &*backward.kernel);
-        let text = |column, kernel: Option<&Kernel>, target| -> Result<Option<String>, Box<RejectedProof>> {
+        let text = |column, kernel: Option<&Kernel>, form| -> Result<Option<String>, Box<RejectedProof>> {
             let kernel = kernel.filter(|_| self.wants(column));
-            kernel.map(|kernel| kernel.text(target, false).map_err(failed)).transpose()
+            kernel.map(|kernel| kernel.emit_text(form, &EmitOptions::default()).map_err(failed)).transpose()
         };
-        let cuda_forward = text("cuda_forward", Some(kernel), TextTarget::Cuda)?;
-        let cuda_backward = text("cuda_backward", of_backward, TextTarget::Cuda)?;
-        let cpp_forward = text("cpp_forward", Some(kernel), TextTarget::Cpp)?;
-        let cpp_backward = text("cpp_backward", of_backward, TextTarget::Cpp)?;
+        let cuda_forward = text("cuda_forward", Some(kernel), Form::Cuda)?;
+        let cuda_backward = text("cuda_backward", of_backward, Form::Cuda)?;
+        let cpp_forward = text("cpp_forward", Some(kernel), Form::Cpp)?;
+        let cpp_backward = text("cpp_backward", of_backward, Form::Cpp)?;
         let ptx_forward = code.ptx.filter(|_| self.wants("ptx_forward"));
         let ptx_backward = code.ptx_backward;
-        let hir = self.wants("hir").then(|| kernel.emit(CodeForm::Hir, None).map_err(failed)).transpose()?;
+        let hir =
+            self.wants("hir").then(|| kernel.emit(Form::Hir, &EmitOptions::default()).map_err(failed)).transpose()?;
         let lines = |texts: [&Option<String>; 3]| texts.into_iter().flatten().next().map_or(0, |text| n_lines(text));
         let metadata = RowMetadata {
             device: self.device.name().to_owned(),

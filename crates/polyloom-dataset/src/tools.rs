@@ -8,7 +8,7 @@ use crate::produce::ProduceSettings;
 use crate::row::Row;
 use crate::text::{DeviceColumns, KernelTexts, backward, failed};
 use crate::verify::{ProofLevel, RejectedProof};
-use polyloom::{Arch, CodegenError, Kernel, NvrtcCompiler, PtxasProgram, TextTarget, has_compute};
+use polyloom::{Arch, CodegenError, EmitOptions, Form, Kernel, NvrtcCompiler, PtxasProgram, has_compute};
 use std::collections::BTreeMap;
 use syntax::SyntaxCheck;
 
@@ -162,11 +162,11 @@ impl<'a> ColumnTools<'a> {
             match proof {
                 CudaProof::Nvrtc(..) if done.is_some() => Ok(()),
                 CudaProof::Nvrtc(nvrtc, _) => {
-                    let text = kernel.text(TextTarget::Cuda, false).map_err(failed)?;
+                    let text = kernel.emit_text(Form::Cuda, &EmitOptions::default()).map_err(failed)?;
                     nvrtc.compile(&text, arch).map_err(failed).map(drop)
                 }
                 CudaProof::Syntax(check) => {
-                    check.check(&kernel.text(TextTarget::Cuda, false).map_err(failed)?).map_err(failed)
+                    check.check(&kernel.emit_text(Form::Cuda, &EmitOptions::default()).map_err(failed)?).map_err(failed)
                 }
             }
         };

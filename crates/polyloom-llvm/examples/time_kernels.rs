@@ -6,14 +6,14 @@
 
 use polyloom_codegen::conformance::kernels::{self, TimedKernel};
 use polyloom_codegen::conformance::launch::{self, SubjectLaunch};
-use polyloom_codegen::{Backend, CodeVariant, MachineForm};
+use polyloom_codegen::{Backend, CodeVariant, EmitRequest, Emitter as _, Form};
 use polyloom_ir::Scalar;
 use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
 use std::time::Instant;
 
 /// Compiles a kernel and says how long that took.
-fn prepare(backend: &LlvmBackend, timed: &TimedKernel, form: Option<MachineForm>) -> SubjectLaunch {
+fn prepare(backend: &LlvmBackend, timed: &TimedKernel, form: Option<Form>) -> SubjectLaunch {
     let module = launch::module(timed.text);
     let (module, kernel) = pipeline::prepared(
         &module,
@@ -24,7 +24,7 @@ fn prepare(backend: &LlvmBackend, timed: &TimedKernel, form: Option<MachineForm>
     let function = &module.functions[kernel];
     let variant = CodeVariant { launch_rank: timed.shape.len() as u8, facts: launch::facts(function, &timed.args) };
     if let Some(form) = form {
-        let text = backend.emit(&module, kernel, &variant, form).unwrap_or_else(|e| panic!("{e}"));
+        let text = backend.emit(&EmitRequest::new(&module, kernel, &variant), form).unwrap_or_else(|e| panic!("{e}"));
         println!("{}", String::from_utf8_lossy(&text));
     }
     let object = backend.compile(&module, kernel, &variant).unwrap_or_else(|e| panic!("{e}"));
@@ -54,9 +54,9 @@ fn main() {
         backend = backend.with_lanes(lanes);
     }
     let form = match args.next().as_deref() {
-        Some("asm") => Some(MachineForm::Asm),
-        Some("ir") => Some(MachineForm::LlvmIrOptimized),
-        Some("raw") => Some(MachineForm::LlvmIr),
+        Some("asm") => Some(Form::Asm),
+        Some("ir") => Some(Form::LlvmIrOptimized),
+        Some("raw") => Some(Form::LlvmIr),
         _ => None,
     };
     let only = args.next();

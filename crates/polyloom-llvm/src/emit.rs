@@ -4,19 +4,19 @@ use crate::ir::IrEmitter;
 use crate::target::{self, HostProcessor, OptimizationEffort, VectorizeMode};
 use inkwell::context::Context;
 use inkwell::module::Module as LlvmModule;
-use polyloom_codegen::{CodeObject, CodegenError, MachineForm};
+use polyloom_codegen::{CodeObject, CodegenError, Form};
 
 /// The name of the entry in objects of [`crate::LlvmBackend`], whatever the kernel is called.
 pub(crate) const ENTRY: &str = "polyloom_kernel";
 
 /// Readable or linkable forms of what `lower` puts into a module, code for `processor`, in the order of their making:
 /// LLVM IR before what is generated of it, which changes it. `lower` gives where LLVM looks for vectors in it.
-pub(crate) fn emit<const N: usize>(
+pub(crate) fn emit(
     processor: &HostProcessor,
     name: &str,
-    forms: [MachineForm; N],
+    forms: &[Form],
     lower: impl FnOnce(&IrEmitter<'_>) -> Result<VectorizeMode, CodegenError>,
-) -> Result<[Vec<u8>; N], CodegenError> {
+) -> Result<Vec<Vec<u8>>, CodegenError> {
     let context = Context::create();
     let llvm = context.create_module(name);
     target::prepare(processor, &llvm)?;
@@ -24,17 +24,17 @@ pub(crate) fn emit<const N: usize>(
     verify(&llvm)?;
     let effort = OptimizationEffort::for_module(&llvm);
     let mut is_optimized = false;
-    let mut made = [const { Vec::new() }; N];
-    for (form, made) in forms.into_iter().zip(&mut made) {
-        if form != MachineForm::LlvmIr && !is_optimized {
+    let mut made = Vec::with_capacity(forms.len());
+    for form in forms {
+        if !matches!(form, Form::LlvmIr | Form::GpuLlvmIr) && !is_optimized {
             target::optimize(processor, &llvm, vectorize, effort)?;
             is_optimized = true;
         }
-        *made = match form {
-            MachineForm::LlvmIr | MachineForm::LlvmIrOptimized => llvm.print_to_string().to_string().into_bytes(),
-            MachineForm::Asm => target::generate(processor, &llvm, true, effort)?,
-            MachineForm::Obj => target::generate(processor, &llvm, false, effort)?,
-        };
+        made.push(match form {
+            Form::Asm | Form::Ptx => target::generate(processor, &llvm, true, effort)?,
+            Form::Obj => target::generate(processor, &llvm, false, effort)?,
+            _ => llvm.print_to_string().to_string().into_bytes(),
+        });
     }
     Ok(made)
 }

@@ -9,21 +9,24 @@
 //! * [`lower`]: HIR to LLVM IR.
 //! * [`emit`]: the forms a kernel can be had in.
 //! * [`jit`]: object code to callable code.
-//! * [`nvptx`]: kernels for NVIDIA's GPUs.
+//! * [`gpu`]: kernels for GPUs.
 //!
 //! Architecture invariant: every compilation has an LLVM context of its own, so any number may run at once, and
 //! generated code needs no symbol of the process beyond what LLVM itself calls (`memcpy`, `fma` on old processors).
 
 mod emit;
+mod gpu;
 mod ir;
 mod jit;
 mod lower;
-mod nvptx;
 mod target;
 
-pub use nvptx::{GpuOptions, NvptxBackend};
+pub use gpu::GpuOptions;
+pub use gpu::nvptx::NvptxBackend;
 
-use polyloom_codegen::{Backend, CodeObject, CodeVariant, CodegenError, LoadedCode, MachineForm, with_private_updates};
+use polyloom_codegen::{
+    Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, LoadedCode, with_private_updates,
+};
 use polyloom_ir::{FuncId, Module};
 use std::sync::Arc;
 
@@ -61,19 +64,25 @@ impl LlvmBackend {
         self
     }
 
-    fn emit_as(
-        &self,
-        module: &Module,
-        kernel: FuncId,
-        variant: &CodeVariant,
-        form: MachineForm,
-        entry: &str,
-    ) -> Result<Vec<u8>, CodegenError> {
+    fn emit_as(&self, request: &EmitRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
+        let EmitRequest { module, kernel, variant, entry, .. } = *request;
         let module = &*with_private_updates(module, kernel, variant);
-        let [made] = emit::emit(&self.processor, entry, [form], |ir| {
+        emit::emit(&self.processor, entry, forms, |ir| {
             lower::kernel(ir, &self.processor, self.lanes, module, kernel, variant, entry)
-        })?;
-        Ok(made)
+        })
+    }
+}
+
+impl Emitter for LlvmBackend {
+    fn forms(&self) -> &'static [Form] {
+        &[Form::LlvmIr, Form::LlvmIrOptimized, Form::Asm, Form::Obj]
+    }
+
+    fn emit_forms(&self, request: &EmitRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
+        if let Some(form) = forms.iter().find(|form| !self.forms().contains(form)) {
+            return Err(CodegenError::new(format!("LLVM gives no {form} for the host")));
+        }
+        self.emit_as(request, forms)
     }
 }
 
@@ -95,20 +104,12 @@ impl Backend for LlvmBackend {
     }
 
     fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError> {
-        Ok(emit::wrap(&self.emit_as(module, kernel, variant, MachineForm::Obj, emit::ENTRY)?))
+        let request = EmitRequest { module, kernel, variant, entry: emit::ENTRY, sources: None };
+        let made = self.emit_as(&request, &[Form::Obj])?;
+        Ok(emit::wrap(made.first().map_or(&[], Vec::as_slice)))
     }
 
     fn load(&self, object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         Ok(Arc::new(jit::load(emit::unwrap(object)?, emit::ENTRY)?))
-    }
-
-    fn emit(
-        &self,
-        module: &Module,
-        kernel: FuncId,
-        variant: &CodeVariant,
-        form: MachineForm,
-    ) -> Result<Vec<u8>, CodegenError> {
-        self.emit_as(module, kernel, variant, form, &module.functions[kernel].name)
     }
 }

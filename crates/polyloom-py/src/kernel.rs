@@ -11,8 +11,8 @@ use crate::session;
 use crate::{arguments, config, device, packages};
 use polyloom::frontend::{FunctionHandle, FunctionRole, NameEnvironment, check_function};
 use polyloom::{
-    AccessCheck, Arch, CodeForm, Defaults, DerivativeLaunch, DerivativeRequest, FloatMode, GpuError, GpuForm,
-    GpuTarget, GridShape, PtxVersion, Scalar, SourceFile, TextTarget, Type, UnknownArch,
+    AccessCheck, Arch, Defaults, DerivativeLaunch, DerivativeRequest, EmitError, EmitOptions, FloatMode, Form,
+    GpuTarget, GridShape, PtxVersion, Scalar, SourceFile, Type, UnknownArch,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
@@ -275,12 +275,12 @@ impl Kernel {
     /// The kernel's HIR as text: as written, or `prepared` for back ends.
     #[pyo3(signature = (*, prepared = false, backward = false))]
     fn hir(&self, py: Python<'_>, prepared: bool, backward: bool) -> PyResult<String> {
-        self.text(py, if prepared { CodeForm::HirPrepared } else { CodeForm::Hir }, backward)
+        self.text(py, if prepared { Form::HirPrepared } else { Form::Hir }, &EmitOptions::default(), backward)
     }
 
     /// The kernel's typed syntax tree as text.
     fn ast(&self, py: Python<'_>) -> PyResult<String> {
-        self.text(py, CodeForm::Ast, false)
+        self.text(py, Form::Ast, &EmitOptions::default(), false)
     }
 
     /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false: what runs where arrays are dense
@@ -289,27 +289,24 @@ impl Kernel {
     fn llvm_ir(&self, py: Python<'_>, optimized: bool, backward: bool, arch: Option<&str>) -> PyResult<String> {
         if let Some(arch) = arch {
             let target = self.gpu_target(Some(arch), None, false, false)?;
-            let form = if optimized { GpuForm::LlvmIrOptimized } else { GpuForm::LlvmIr };
-            let text = self.directed(py, backward, |kernel| py.detach(|| kernel.emit_gpu(form, &target)))?;
-            return text.map_err(|error| gpu_error(py, &error));
+            let form = if optimized { Form::GpuLlvmIrOptimized } else { Form::GpuLlvmIr };
+            return self.text(py, form, &EmitOptions::for_gpu(target), backward);
         }
-        self.text(py, if optimized { CodeForm::LlvmIrOptimized } else { CodeForm::LlvmIr }, backward)
+        self.text(py, if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }, &EmitOptions::default(), backward)
     }
 
     /// The kernel as C++ that compiles by itself. With `comments`, lines of the kernel's source stand before what they
     /// became.
     #[pyo3(signature = (*, comments = false, backward = false))]
     fn cpp(&self, py: Python<'_>, comments: bool, backward: bool) -> PyResult<String> {
-        self.directed(py, backward, |kernel| kernel.text(TextTarget::Cpp, comments))?
-            .map_err(|error| gpu_error(py, &error))
+        self.text(py, Form::Cpp, &EmitOptions { comments, ..EmitOptions::default() }, backward)
     }
 
     /// The kernel as CUDA C++ that compiles by itself, for NVRTC and nvcc. With `comments`, lines of the kernel's
     /// source stand before what they became.
     #[pyo3(signature = (*, comments = false, backward = false))]
     fn cuda(&self, py: Python<'_>, comments: bool, backward: bool) -> PyResult<String> {
-        self.directed(py, backward, |kernel| kernel.text(TextTarget::Cuda, comments))?
-            .map_err(|error| gpu_error(py, &error))
+        self.text(py, Form::Cuda, &EmitOptions { comments, ..EmitOptions::default() }, backward)
     }
 
     /// The kernel's PTX for a GPU architecture, `sm_75` to `sm_121`, by default the one that its decorator names as
@@ -328,8 +325,7 @@ impl Kernel {
         backward: bool,
     ) -> PyResult<String> {
         let target = self.gpu_target(arch, ptx_version, dense, grid_stride)?;
-        let ptx = self.directed(py, backward, |kernel| py.detach(|| kernel.emit_gpu(GpuForm::Ptx, &target)))?;
-        ptx.map_err(|error| gpu_error(py, &error))
+        self.text(py, Form::Ptx, &EmitOptions::for_gpu(target), backward)
     }
 
     /// The kernel's PTX, assembled for GPUs of one architecture: a cubin. Parameters are those of `ptx`. No GPU is
@@ -347,8 +343,7 @@ impl Kernel {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let target = self.gpu_target(arch, ptx_version, dense, grid_stride)?;
         packages::tell(py)?;
-        let bytes = self.directed(py, backward, |kernel| py.detach(|| kernel.cubin(&target)))?;
-        Ok(PyBytes::new(py, &bytes.map_err(|error| gpu_error(py, &error))?))
+        Ok(PyBytes::new(py, &self.code(py, Form::Cubin, &EmitOptions::for_gpu(target), backward)?))
     }
 
     /// Returns what there is to know of the kernel's GPU code, as a dictionary: `ptx_version`, `target_archs`,
@@ -368,7 +363,7 @@ impl Kernel {
     ) -> PyResult<Bound<'py, PyAny>> {
         let target = self.gpu_target(arch, ptx_version, dense, grid_stride)?;
         let metadata = self.directed(py, backward, |kernel| py.detach(|| kernel.gpu_metadata(&target)))?;
-        let metadata = metadata.map_err(|error| gpu_error(py, &error))?;
+        let metadata = metadata.map_err(|error| emit_error(py, &error))?;
         let text = serde_json::to_string(&metadata).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
@@ -376,7 +371,7 @@ impl Kernel {
     /// The machine code that runs where arrays are dense and do not overlap, as assembly text.
     #[pyo3(signature = (*, backward = false))]
     fn asm(&self, py: Python<'_>, backward: bool) -> PyResult<String> {
-        self.text(py, CodeForm::Asm, backward)
+        self.text(py, Form::Asm, &EmitOptions::default(), backward)
     }
 
     /// The kernel's accesses of arrays in the order of their execution, functions that it calls included: for each index
@@ -566,9 +561,13 @@ impl Kernel {
         }
     }
 
-    fn text(&self, py: Python<'_>, form: CodeForm, backward: bool) -> PyResult<String> {
-        let bytes = self.directed(py, backward, |kernel| py.detach(|| kernel.emit(form, None)))?;
-        Ok(String::from_utf8_lossy(&bytes.map_err(|error| codegen_error(&error))?).into_owned())
+    fn text(&self, py: Python<'_>, form: Form, options: &EmitOptions, backward: bool) -> PyResult<String> {
+        Ok(String::from_utf8_lossy(&self.code(py, form, options, backward)?).into_owned())
+    }
+
+    fn code(&self, py: Python<'_>, form: Form, options: &EmitOptions, backward: bool) -> PyResult<Vec<u8>> {
+        let bytes = self.directed(py, backward, |kernel| py.detach(|| kernel.emit(form, options)))?;
+        bytes.map_err(|error| emit_error(py, &error))
     }
 
     /// Describes the GPU code that is asked for.
@@ -606,12 +605,12 @@ impl Kernel {
     }
 }
 
-/// Why there is no GPU code.
-fn gpu_error(py: Python<'_>, error: &GpuError) -> PyErr {
+/// Why there is no code in a form.
+fn emit_error(py: Python<'_>, error: &EmitError) -> PyErr {
     match error {
-        GpuError::Codegen(error) => codegen_error(error),
-        GpuError::Rejected(error) => compile_error(py, error),
-        GpuError::Device(failure) => device_error(py, failure),
+        EmitError::Codegen(error) => codegen_error(error),
+        EmitError::Rejected(error) => compile_error(py, error),
+        EmitError::Device(failure) => device_error(py, failure),
     }
 }
 

@@ -5,8 +5,8 @@
 
 use polyloom::ptx::Sanitizers;
 use polyloom::{
-    Arch, ArgBlock, ExprBuilder, GpuForm, GpuTarget, Kernel, LaunchOptions, Module, Op, Scalar, Session, SimOptions,
-    SourceMap, Type, has_compute, sim_queue,
+    Arch, ArgBlock, EmitOptions, ExprBuilder, Form, GpuTarget, Kernel, LaunchOptions, Module, Op, Scalar, Session,
+    SimOptions, SourceMap, Type, has_compute, sim_queue,
 };
 use std::error::Error;
 
@@ -58,6 +58,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     unsafe { kernel.launch_on(&*sim_queue(), &shape, &args, &options)? };
     println!("on the simulator   {y:?}");
     assert_eq!(y, on_cpu);
-    println!("\n{}", kernel.emit_gpu(GpuForm::Ptx, &GpuTarget::new(Arch::DEFAULT))?);
+    println!("\n{}", kernel.emit_text(Form::Ptx, &EmitOptions::for_gpu(GpuTarget::new(Arch::DEFAULT)))?);
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! Devices: what there is, their queues, and launches there.
 
 use crate::cuda;
-use crate::gpu::{GpuError, GpuForm, GpuTarget};
+use crate::emit::EmitError;
+use crate::gpu::GpuTarget;
 use crate::kernel::Kernel;
 use crate::memo::Memo;
 use crate::session::Session;
-use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError};
+use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, Form};
 use polyloom_ir::{Arch, MAX_DIMS};
 use polyloom_runtime::{
     ArgBlock, CpuQueue, Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, LaunchError,
@@ -129,7 +130,7 @@ impl Kernel {
     }
 
     /// The kernel's code on a device, for launches of a rank; loaded when it is first asked for.
-    fn on_device(&self, device: DeviceId, rank: u8, simulated: Arch) -> Result<Arc<Box<dyn DeviceKernel>>, GpuError> {
+    fn on_device(&self, device: DeviceId, rank: u8, simulated: Arch) -> Result<Arc<Box<dyn DeviceKernel>>, EmitError> {
         let arch = (device == DeviceId::Simulator).then_some(simulated);
         self.device_kernels().get_or_make(&DeviceCodeKey { rank, device, arch }, || {
             let (device, arch): (Arc<dyn Device>, Arch) = match device {
@@ -143,7 +144,8 @@ impl Kernel {
                 DeviceId::Cpu | DeviceId::Simulator => (Arc::new(SimDevice::new(simulated)), simulated),
             };
             let variant = CodeVariant { launch_rank: rank, facts: ArgFacts::default() };
-            let [text] = self.emit_gpu_variant(&variant, &GpuTarget::new(arch), [GpuForm::Ptx])?;
+            let made = self.emit_for_gpu(&variant, &GpuTarget::new(arch), &[Form::Ptx])?.pop().unwrap_or_default();
+            let text = String::from_utf8(made).map_err(|_| CodegenError::new("internal error: PTX that is no text"))?;
             let (module, id) = self.for_gpus()?;
             let (function, params) = (&module.functions[id], self.params().clone());
             let entry = self.gpu_entry();
@@ -152,15 +154,15 @@ impl Kernel {
     }
 
     /// Why a launch on a device has no code to run.
-    pub(crate) fn not_compiled(&self, error: GpuError) -> LaunchError {
+    pub(crate) fn not_compiled(&self, error: EmitError) -> LaunchError {
         let kernel = self.name().into();
         match error {
-            GpuError::Codegen(error) => LaunchError::Compile { kernel, error },
-            GpuError::Device(DeviceFailure::Code { reason, .. }) => {
+            EmitError::Codegen(error) => LaunchError::Compile { kernel, error },
+            EmitError::Device(DeviceFailure::Code { reason, .. }) => {
                 LaunchError::Compile { kernel, error: CodegenError::new(reason) }
             }
-            GpuError::Device(failure) => LaunchError::Device { kernel, failure },
-            GpuError::Rejected(error) => {
+            EmitError::Device(failure) => LaunchError::Device { kernel, failure },
+            EmitError::Rejected(error) => {
                 LaunchError::Rejected { kernel, text: error.to_string(), diagnostics: error.diagnostics }
             }
         }

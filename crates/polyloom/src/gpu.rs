@@ -5,16 +5,16 @@ mod absent;
 #[cfg(feature = "_compute")]
 mod llvm;
 
+use crate::emit::{EmitError, EmitOptions};
 use crate::kernel::Kernel;
 #[cfg(not(feature = "_compute"))]
 use absent as backend;
 #[cfg(feature = "_compute")]
 use llvm as backend;
-use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, GridShape, entry_name, gpu_parameter_bytes};
+use polyloom_codegen::{CodegenError, Emitter, Form, GridShape, entry_name, gpu_parameter_bytes};
 use polyloom_frontend::CompileError;
 use polyloom_ir::verify::{check_arch, check_version, least_version};
 use polyloom_ir::{Arch, Code, Diagnostic, PtxVersion};
-use polyloom_runtime::{DeviceFailure, without_fork};
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -73,17 +73,6 @@ const LARGE_PARAMETERS: PtxVersion = PtxVersion { major: 8, minor: 1 };
 /// Holds what is written unless the architecture needs a later version.
 const OLDEST_VERSION: PtxVersion = PtxVersion { major: 7, minor: 0 };
 
-/// A form of a kernel's GPU code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GpuForm {
-    /// LLVM IR before optimisation.
-    LlvmIr,
-    /// LLVM IR after optimisation.
-    LlvmIrOptimized,
-    /// PTX.
-    Ptx,
-}
-
 /// Returns true if this build makes PTX.
 pub const fn has_compute() -> bool {
     cfg!(feature = "_compute")
@@ -95,42 +84,14 @@ impl Kernel {
         entry_name(self.function(), "cuda")
     }
 
-    /// The kernel's code for a GPU, for launches of [`Kernel::natural_rank`].
-    ///
-    /// # Errors
-    ///
-    /// When this build makes none, or the kernel is beyond the target.
-    pub fn emit_gpu(&self, form: GpuForm, target: &GpuTarget) -> Result<String, GpuError> {
-        let [text] = self.emit_gpu_forms([form], target)?;
-        Ok(text)
-    }
-
-    /// Several forms of the code that [`Kernel::emit_gpu`] gives one of, in the order of their making, which shares the
-    /// work.
-    ///
-    /// # Errors
-    ///
-    /// As [`Kernel::emit_gpu`].
-    pub fn emit_gpu_forms<const N: usize>(
-        &self,
-        forms: [GpuForm; N],
-        target: &GpuTarget,
-    ) -> Result<[String; N], GpuError> {
-        let mut facts = if target.dense { self.params().dense_facts() } else { ArgFacts::default() };
-        // Memory that is allocated on a GPU begins at a multiple of 256.
-        facts.arrays.iter_mut().for_each(|array| array.aligned = true);
-        let variant = CodeVariant { launch_rank: self.natural_rank(), facts };
-        self.emit_gpu_variant(&variant, target, forms)
-    }
-
     /// The kernel's PTX, assembled: a cubin, which runs on GPUs of the target's architecture alone. No GPU is needed,
     /// but NVIDIA's assembler is, which [`find_assembler`] looks for.
     ///
     /// # Errors
     ///
-    /// As [`Kernel::emit_gpu`], and if there is no assembler or it does not take the PTX.
-    pub fn cubin(&self, target: &GpuTarget) -> Result<Vec<u8>, GpuError> {
-        let ptx = self.emit_gpu(GpuForm::Ptx, target)?;
+    /// As [`Kernel::emit`], and if there is no assembler or it does not take the PTX.
+    pub(crate) fn cubin(&self, target: &GpuTarget) -> Result<Vec<u8>, EmitError> {
+        let ptx = self.emit_text(Form::Ptx, &EmitOptions::for_gpu(*target))?;
         Ok(backend::assemble(self, &ptx, target.arch).map_err(failed)?)
     }
 
@@ -146,7 +107,7 @@ impl Kernel {
     }
 
     /// The version of PTX that is written: what was asked for, or the least that the architecture and the kernel need.
-    fn version(&self, target: &GpuTarget) -> Result<PtxVersion, GpuError> {
+    pub(crate) fn ptx_version(&self, target: &GpuTarget) -> Result<PtxVersion, EmitError> {
         let mut version = target.version()?;
         self.check_parameters()?;
         let (module, kernel) = self.for_gpus()?;
@@ -177,33 +138,11 @@ impl Kernel {
         let error = Diagnostic::error(Code::Arch, self.function().span, message);
         Err(self.rejected(vec![error.help("pass some of them in arrays")]))
     }
-
-    pub(crate) fn emit_gpu_variant<const N: usize>(
-        &self,
-        variant: &CodeVariant,
-        target: &GpuTarget,
-        forms: [GpuForm; N],
-    ) -> Result<[String; N], GpuError> {
-        let version = self.version(target)?;
-        self.check_arch(target.arch)?;
-        let code = self.for_gpus()?;
-        let lines = target.lines.then(|| self.sources());
-        Ok(without_fork(|| backend::emit(code, variant, target, version, lines, &self.gpu_entry(), forms))?)
-    }
 }
 
-/// Why there is no GPU code.
-#[derive(Debug, thiserror::Error)]
-pub enum GpuError {
-    /// The target is not what this build makes code for, or the back end is not up to the kernel.
-    #[error(transparent)]
-    Codegen(#[from] CodegenError),
-    /// The kernel asks for more than the architecture has.
-    #[error(transparent)]
-    Rejected(#[from] CompileError),
-    /// A device does not take the code.
-    #[error(transparent)]
-    Device(#[from] DeviceFailure),
+/// What writes code for GPUs.
+pub(crate) fn gpu_emitter(target: &GpuTarget, version: PtxVersion) -> Result<Box<dyn Emitter>, CodegenError> {
+    backend::emitter(target, version)
 }
 
 /// Returns where NVIDIA's assembler is.

@@ -2,9 +2,10 @@
 //! it.
 
 use crate::device::gpu_available;
-use crate::gpu::{GpuError, GpuForm, GpuTarget};
+use crate::emit::{EmitError, EmitOptions};
+use crate::gpu::GpuTarget;
 use crate::kernel::Kernel;
-use polyloom_codegen::{CodegenError, GridShape};
+use polyloom_codegen::{CodegenError, Form, GridShape};
 use polyloom_ir::Arch;
 use polyloom_ir::verify::least_arch;
 use polyloom_ptx::{KernelInfo, Module};
@@ -105,9 +106,9 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// As [`Kernel::emit_gpu`].
-    pub fn gpu_metadata(&self, target: &GpuTarget) -> Result<GpuMetadata, GpuError> {
-        let ptx = self.emit_gpu(GpuForm::Ptx, target)?;
+    /// As [`Kernel::emit`].
+    pub fn gpu_metadata(&self, target: &GpuTarget) -> Result<GpuMetadata, EmitError> {
+        let ptx = self.emit_text(Form::Ptx, &EmitOptions::for_gpu(*target))?;
         let unreadable = || CodegenError::new("internal error: PTX that cannot be read back");
         let module = Module::parse(&ptx).map_err(|_| unreadable())?;
         let entry = self.gpu_entry();
@@ -166,8 +167,8 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// As [`Kernel::emit_gpu`].
-    pub fn cuda_metadata(&self, arch: Arch) -> Result<GpuMetadata, GpuError> {
+    /// As [`Kernel::emit`].
+    pub fn cuda_metadata(&self, arch: Arch) -> Result<GpuMetadata, EmitError> {
         let (function, metadata) = (self.function(), &self.function().metadata);
         let shape = if function.needs_blocks() { GridShape::OneThreadEach } else { GridShape::Stride };
         let of_ptx = self.gpu_metadata(&GpuTarget { shape, ..GpuTarget::new(arch) })?;
@@ -189,7 +190,7 @@ impl Kernel {
     }
 
     /// Operations that not every architecture has, and the least that does.
-    fn required_features(&self) -> Result<BTreeMap<&'static str, Arch>, GpuError> {
+    fn required_features(&self) -> Result<BTreeMap<&'static str, Arch>, EmitError> {
         let (module, kernel) = self.for_gpus()?;
         let mut found = BTreeMap::new();
         for id in module.reachable(kernel) {

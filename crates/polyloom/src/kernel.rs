@@ -1,11 +1,7 @@
 //! A compiled kernel.
 
 use crate::device::DeviceKernels;
-use crate::gpu::GpuError;
 use crate::session::Session;
-use crate::text::write_text;
-use polyloom_codegen::cpp::{CppOptions as TextOptions, TextTarget};
-use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, MachineForm};
 use polyloom_frontend::typed_ast::{TypedParam, TypedProgram};
 use polyloom_frontend::{CompileError, CompiledKernel, ValueType};
 use polyloom_ir::function::CheckKind;
@@ -13,7 +9,6 @@ use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
 use polyloom_ir::{
     Arch, ArrayWrites, CompileTarget, Composite, Diagnostic, FloatMode, FuncId, Function, Module, SourceMap, Type,
-    check_archs,
 };
 use polyloom_passes::analysis::canonical::{canonical_hash, structure_hash};
 use polyloom_passes::analysis::launch_bounds::LaunchBounds;
@@ -62,25 +57,6 @@ pub struct Kernel {
     strict: OnceLock<Arc<Kernel>>,
     /// The same with checks.
     checked: OnceLock<Arc<Kernel>>,
-}
-
-/// A form in which a kernel's code can be looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CodeForm {
-    /// The typed AST.
-    Ast,
-    /// HIR as the front end made it.
-    Hir,
-    /// HIR as back ends get it.
-    HirPrepared,
-    /// LLVM IR before optimisation.
-    LlvmIr,
-    /// LLVM IR after optimisation.
-    LlvmIrOptimized,
-    /// Assembly of the best back end in the build.
-    Asm,
-    /// A relocatable object file.
-    Obj,
 }
 
 /// A failed check in the user's terms.
@@ -196,7 +172,7 @@ impl Kernel {
     }
 
     /// The kernel as back ends for the CPU get it, whether or not the device has one run its code.
-    fn as_code(&self) -> Result<&CpuKernel, &[Diagnostic]> {
+    pub(crate) fn as_code(&self) -> Result<&CpuKernel, &[Diagnostic]> {
         if !self.is_only_interpreted() {
             return self.on_cpu();
         }
@@ -251,7 +227,7 @@ impl Kernel {
     }
 
     /// Returns how it is prepared for the CPU.
-    fn options(&self) -> pipeline::PipelineOptions {
+    pub(crate) fn options(&self) -> pipeline::PipelineOptions {
         pipeline::PipelineOptions { checked: self.function().metadata.check, gpu: false }
     }
 
@@ -542,67 +518,14 @@ impl Kernel {
         CompileError { diagnostics, sources: self.sources.clone() }
     }
 
-    /// One of the kernel's forms, as text or an object file, for launches of [`Kernel::natural_rank`]. LLVM IR and
-    /// assembly are what runs where arrays are dense and do not overlap; an object file takes any arrays. Machine-level
-    /// forms are made by the back end of `tier`, by default the best there is, and of code of many thousand instructions the
-    /// one that takes seconds for it.
-    ///
-    /// # Errors
-    ///
-    /// When no back end of this build has the form.
-    pub fn emit(&self, form: CodeForm, tier: Option<Tier>) -> Result<Vec<u8>, CodegenError> {
-        let emit = match form {
-            CodeForm::Ast => {
-                let missing = || CodegenError::new("a kernel made of HIR has no syntax tree: ask for its HIR");
-                return Ok(self.typed.as_ref().ok_or_else(missing)?.to_string().into_bytes());
-            }
-            CodeForm::Hir => return Ok(self.module.to_string().into_bytes()),
-            CodeForm::HirPrepared => None,
-            CodeForm::LlvmIr => Some(MachineForm::LlvmIr),
-            CodeForm::LlvmIrOptimized => Some(MachineForm::LlvmIrOptimized),
-            CodeForm::Asm => Some(MachineForm::Asm),
-            CodeForm::Obj => Some(MachineForm::Obj),
-        };
-        let on_cpu = self.as_code().map_err(CodegenError::from_diagnostics)?;
-        let source = on_cpu.source();
-        let Some(emit) = emit else { return Ok(source.prepared.to_string().into_bytes()) };
-        if self.is_interpreted() {
-            let message = "the interpreter runs this kernel on the CPU: ask for its HIR or for GPU code";
-            return Err(CodegenError::new(message));
-        }
-        let device = &self.device;
-        let backend = match tier {
-            Some(tier) => device.backend(tier),
-            // A kernel too long to be optimised while it runs is too long here as well, since LLVM IR is LLVM's alone.
-            None if on_cpu.is_long() && matches!(form, CodeForm::Asm | CodeForm::Obj) => device.backend(Tier::Quick),
-            None => device.backend(Tier::Optimized),
-        };
-        let backend = backend.or_else(|| device.backend(Tier::Quick).filter(|_| tier.is_none()));
-        let missing = "this build has no such back end: LLVM needs the feature `llvm`";
-        let Some(backend) = backend else { return Err(CodegenError::new(missing)) };
-        let facts = if form == CodeForm::Obj { ArgFacts::default() } else { on_cpu.dense_facts() };
-        // The threads of a kernel of blocks are the blocks, in a row.
-        let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
-        let variant = CodeVariant { launch_rank, facts };
-        without_fork(|| backend.emit(&source.prepared, source.prepared_kernel, &variant, emit))
+    /// The syntax tree that it was lowered from; none if it was made of HIR.
+    pub(crate) fn typed(&self) -> Option<&TypedProgram> {
+        self.typed.as_deref()
     }
 
-    /// The kernel as source text, with the lines of its own source as comments if asked for.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel has something that has no form in C++, or asks in CUDA C++ for more than any GPU has.
-    pub fn text(&self, target: TextTarget, comments: bool) -> Result<String, GpuError> {
-        if target == TextTarget::Cuda {
-            let beyond = check_archs(&self.module, self.id);
-            if !beyond.is_empty() {
-                return Err(self.rejected(beyond).into());
-            }
-            self.check_parameters()?;
-        }
-        let options = pipeline::PipelineOptions { gpu: target == TextTarget::Cuda, ..self.options() };
-        let form = TextOptions { sources: comments.then_some(&self.sources), without_prelude: false };
-        Ok(write_text(&self.module, self.id, &options, target, &form)?)
+    /// The device that runs it on the CPU.
+    pub(crate) fn cpu(&self) -> &CpuDevice {
+        &self.device
     }
 
     /// A failed check of this kernel, located in its source.

@@ -37,6 +37,7 @@ mod check;
 #[cfg_attr(not(feature = "_compute"), path = "cuda_absent.rs")]
 mod cuda;
 mod device;
+mod emit;
 mod environment;
 mod gpu;
 mod gpu_metadata;
@@ -59,15 +60,14 @@ pub use bound_launch::BoundLaunch;
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
 pub use device::{cuda_device, cuda_devices, device, gpu_available, queue, synchronize};
+pub use emit::{EmitError, EmitOptions};
 pub use environment::{Environment, environment};
-pub use gpu::{
-    GpuError, GpuForm, GpuTarget, NvrtcCompiler, PtxasProgram, find_assembler, has_compute, set_package_folders,
-};
+pub use gpu::{GpuTarget, NvrtcCompiler, PtxasProgram, find_assembler, has_compute, set_package_folders};
 pub use gpu_metadata::GpuMetadata;
-pub use kernel::{CodeForm, Kernel, TrapReport};
+pub use kernel::{Kernel, TrapReport};
 pub use plan::{BoundCopy, HostError, Plan, PlanError, PlanErrorCause, PlanStep};
 pub use polyloom_codegen::cpp::{CppOptions as TextOptions, TextTarget};
-pub use polyloom_codegen::{Backend, CodeVariant, CodegenError, GridShape, MachineForm};
+pub use polyloom_codegen::{Backend, CodeVariant, CodegenError, EmitRequest, Emitter, Form, GridShape};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, FrontendOptions as Defaults, SourceUnit, ValueType};
 pub use polyloom_ir::arch::{MAX_BLOCK_SIZE, WARP_SIZE};

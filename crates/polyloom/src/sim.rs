@@ -1,6 +1,6 @@
 //! Kernels on the simulator, device `sim:0`.
 
-use crate::gpu::GpuError;
+use crate::emit::EmitError;
 use crate::kernel::Kernel;
 use polyloom_ir::Arch;
 use polyloom_ptx::{Counters, Fault, InstClass, Report};
@@ -14,7 +14,7 @@ impl Kernel {
     /// # Errors
     ///
     /// What in it the simulator cannot run.
-    pub fn load_on_simulator(&self, arch: Arch, ptx: &str) -> Result<SimKernel, GpuError> {
+    pub fn load_on_simulator(&self, arch: Arch, ptx: &str) -> Result<SimKernel, EmitError> {
         let (module, id) = self.for_gpus()?;
         let (function, params) = (&module.functions[id], self.params().clone());
         Ok(SimKernel::new(function, params, ptx, &self.gpu_entry(), arch.number().into())?)

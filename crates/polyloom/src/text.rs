@@ -1,7 +1,7 @@
 //! Kernels as C++ and CUDA C++ text.
 
-use polyloom_codegen::CodegenError;
 use polyloom_codegen::cpp::{CppOptions as TextOptions, LibraryTexts, TextSemantics, TextTarget, emit};
+use polyloom_codegen::{CodegenError, EmitRequest, Emitter, Form};
 use polyloom_ir::{FuncId, Function, Inst, Module, Op, Type};
 use polyloom_passes::analysis::range::possibly_negative_indices;
 use polyloom_passes::pipeline::PipelineOptions;
@@ -42,4 +42,33 @@ pub fn write_text(
     let prepared = for_text(module, kernel, &options);
     let text = prepared.map_err(|diagnostics| CodegenError::from_diagnostics(&diagnostics))?;
     emit(&text.module, text.kernel, text.blocks.as_ref(), target, form, &HirSemantics)
+}
+
+/// Writes C++, or CUDA C++.
+pub(crate) struct TextEmitter {
+    /// Which of the two.
+    pub(crate) target: TextTarget,
+    /// Describes how the kernel is prepared.
+    pub(crate) options: PipelineOptions,
+}
+
+impl Emitter for TextEmitter {
+    fn forms(&self) -> &'static [Form] {
+        match self.target {
+            TextTarget::Cpp => &[Form::Cpp],
+            TextTarget::Cuda => &[Form::Cuda],
+        }
+    }
+
+    fn emit_forms(&self, request: &EmitRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
+        let emit = |form: &Form| {
+            if !self.forms().contains(form) {
+                return Err(CodegenError::new(format!("{form} is written by itself")));
+            }
+            let options = TextOptions { sources: request.sources, without_prelude: false };
+            let text = write_text(request.module, request.kernel, &self.options, self.target, &options)?;
+            Ok(text.into_bytes())
+        };
+        forms.iter().map(emit).collect()
+    }
 }

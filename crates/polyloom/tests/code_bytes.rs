@@ -5,8 +5,7 @@
 
 use polyloom::frontend::FileEnvironment;
 use polyloom::{
-    CodeForm, CpuDevice, FunctionKind, Kernel, Session, SourceFile, SourceMap, SourceUnit, TextTarget, Tier,
-    parse_module,
+    CpuDevice, EmitOptions, Form, FunctionKind, Kernel, Session, SourceFile, SourceMap, SourceUnit, Tier, parse_module,
 };
 use polyloom_codegen::Backend;
 use polyloom_codegen::cranelift::CraneliftBackend;
@@ -48,8 +47,7 @@ fn session() -> Session {
 
 #[cfg(feature = "_compute")]
 fn ptx(kernel: &Kernel) -> Option<Vec<u8>> {
-    use polyloom::{Arch, GpuForm, GpuTarget};
-    kernel.emit_gpu(GpuForm::Ptx, &GpuTarget::new(Arch::DEFAULT)).ok().map(String::into_bytes)
+    kernel.emit(Form::Ptx, &EmitOptions::for_gpu(polyloom::GpuTarget::new(polyloom::Arch::DEFAULT))).ok()
 }
 
 #[cfg(not(feature = "_compute"))]
@@ -59,13 +57,14 @@ fn ptx(_: &Kernel) -> Option<Vec<u8>> {
 
 /// The hashes of a kernel's forms, those that it has.
 fn forms(kernel: &Kernel) -> BTreeMap<&'static str, u64> {
+    let emit = |form, tier| kernel.emit(form, &EmitOptions { tier, comments: true, ..EmitOptions::default() }).ok();
     let made = [
-        ("hir", kernel.emit(CodeForm::Hir, None).ok()),
-        ("prepared", kernel.emit(CodeForm::HirPrepared, None).ok()),
-        ("cpp", kernel.text(TextTarget::Cpp, true).ok().map(String::into_bytes)),
-        ("cuda", kernel.text(TextTarget::Cuda, true).ok().map(String::into_bytes)),
-        ("cranelift", kernel.emit(CodeForm::Obj, Some(Tier::Quick)).ok()),
-        ("llvm", kernel.emit(CodeForm::Obj, Some(Tier::Optimized)).ok()),
+        ("hir", emit(Form::Hir, None)),
+        ("prepared", emit(Form::HirPrepared, None)),
+        ("cpp", emit(Form::Cpp, None)),
+        ("cuda", emit(Form::Cuda, None)),
+        ("cranelift", emit(Form::Obj, Some(Tier::Quick))),
+        ("llvm", emit(Form::Obj, Some(Tier::Optimized))),
         ("ptx", ptx(kernel)),
     ];
     made.into_iter().filter_map(|(form, bytes)| Some((form, hash(&bytes?)))).collect()

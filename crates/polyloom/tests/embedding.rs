@@ -1,8 +1,8 @@
 //! Kernels that come from no source text.
 
 use polyloom::{
-    ArgBlock, BuildError, Builder, Code, CodeForm, ExprBuilder, Function, FunctionKind, LaunchOptions, Module, Op,
-    Scalar, Session, SourceFile, SourceMap, Type, parse_module,
+    ArgBlock, BuildError, Builder, Code, EmitOptions, ExprBuilder, Form, Function, FunctionKind, LaunchOptions, Module,
+    Op, Scalar, Session, SourceFile, SourceMap, Type, parse_module,
 };
 
 const ARRAY: Type = Type::array(Scalar::F32, 1);
@@ -39,7 +39,7 @@ fn built_kernels_run() {
     unsafe { kernel.launch(&[4], &args, &LaunchOptions::default()).unwrap() };
     // 0 + 0 + 1 = 1 and 1.5; 21 is halved to 2.625.
     assert_eq!(x, [2.0, 3.25, 2.625 * 2.625 + 1.0]);
-    let error = kernel.emit(CodeForm::Ast, None).unwrap_err();
+    let error = kernel.emit(Form::Ast, &EmitOptions::default()).unwrap_err();
     assert!(error.to_string().contains("made of HIR"), "{error}");
 }
 

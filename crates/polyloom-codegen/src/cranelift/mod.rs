@@ -17,7 +17,8 @@ mod object;
 mod unit;
 
 use crate::abi::KernelEntry;
-use crate::backend::{Backend, CodeObject, CodeVariant, CodegenError, LoadedCode, MachineForm};
+use crate::backend::{Backend, CodeObject, CodeVariant, CodegenError, LoadedCode};
+use crate::form::{EmitRequest, Emitter, Form};
 use crate::private::with_private_updates;
 use host::{CompileEffort, HostFeatures, HostIsa};
 use library::{FunctionLibrary, Key, LoadedFunction};
@@ -116,23 +117,25 @@ impl Backend for CraneliftBackend {
         }
         Ok(Arc::new(LoadedKernel { code: library::load_new(kernel, &loaded)? }))
     }
+}
 
-    fn emit(
-        &self,
-        module: &Module,
-        kernel: FuncId,
-        variant: &CodeVariant,
-        form: MachineForm,
-    ) -> Result<Vec<u8>, CodegenError> {
+impl Emitter for CraneliftBackend {
+    fn forms(&self) -> &'static [Form] {
+        &[Form::Asm, Form::Obj]
+    }
+
+    fn emit_forms(&self, request: &EmitRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
+        let EmitRequest { module, kernel, variant, .. } = *request;
         let module = &*with_private_updates(module, kernel, variant);
         let kernel = function(module, kernel)?;
-        match form {
-            MachineForm::Asm => emit::assembly(self.host_for(kernel)?, module, kernel, variant),
-            MachineForm::Obj => emit::object(self.host_for(kernel)?, module, kernel, variant),
-            MachineForm::LlvmIr | MachineForm::LlvmIrOptimized => {
-                Err(CodegenError::new("LLVM IR needs the LLVM back end: build Polyloom with the feature `llvm`"))
-            }
-        }
+        let emit = |form: &Form| match form {
+            Form::Asm => emit::assembly(self.host_for(kernel)?, module, kernel, variant),
+            Form::Obj => emit::object(self.host_for(kernel)?, module, kernel, variant),
+            form => Err(CodegenError::new(format!(
+                "{form} needs the LLVM back end: build Polyloom with the feature `llvm`"
+            ))),
+        };
+        forms.iter().map(emit).collect()
     }
 }
 

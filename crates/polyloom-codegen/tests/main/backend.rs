@@ -2,7 +2,9 @@
 
 use crate::conformance::prepare;
 use polyloom_codegen::conformance::launch;
-use polyloom_codegen::{ArgFacts, Backend, CodeObject, CodeVariant, CodegenError, CraneliftBackend, MachineForm};
+use polyloom_codegen::{
+    ArgFacts, Backend, CodeObject, CodeVariant, CodegenError, CraneliftBackend, EmitRequest, Emitter as _, Form,
+};
 use polyloom_ir::interp::BufferMemory;
 use polyloom_ir::{FuncId, Module, Scalar};
 use std::sync::Arc;
@@ -128,7 +130,9 @@ fn compiling_twice_gives_the_same_bytes() {
 #[test]
 fn assembly_names_the_kernel_and_its_callees() {
     let module = launch::module(CALLS);
-    let text = backend().emit(&module, launch::kernel_of(&module), &variant(1), MachineForm::Asm).expect("assembly");
+    let text = backend()
+        .emit(&EmitRequest::new(&module, launch::kernel_of(&module), &variant(1)), Form::Asm)
+        .expect("assembly");
     let text = String::from_utf8(text).expect("assembly is text");
     for name in ["calls:", "many:", "double:"] {
         assert!(text.contains(name), "{text}");
@@ -138,8 +142,10 @@ fn assembly_names_the_kernel_and_its_callees() {
 #[test]
 fn llvm_ir_needs_another_back_end() {
     let module = launch::module(SQUARES);
-    for form in [MachineForm::LlvmIr, MachineForm::LlvmIrOptimized] {
-        let error = backend().emit(&module, FuncId::from_u32(0), &variant(1), form).expect_err("no LLVM here");
+    for form in [Form::LlvmIr, Form::LlvmIrOptimized] {
+        let error = backend()
+            .emit(&EmitRequest::new(&module, FuncId::from_u32(0), &variant(1)), form)
+            .expect_err("no LLVM here");
         assert!(error.message.contains("feature `llvm`"), "{error}");
     }
 }
@@ -154,8 +160,9 @@ fn an_object_file_links_and_runs() {
     };
     assert!(version.status.success());
     let module = launch::module(CALLS);
-    let object =
-        backend().emit(&module, launch::kernel_of(&module), &variant(1), MachineForm::Obj).expect("an object file");
+    let object = backend()
+        .emit(&EmitRequest::new(&module, launch::kernel_of(&module), &variant(1)), Form::Obj)
+        .expect("an object file");
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let program = r#"
         #include <stdio.h>

@@ -160,7 +160,7 @@ impl FunctionLowering<'_, '_> {
             returns: ReturnTarget::default(),
             bail_out: None,
             has_effects: false,
-            choices: crate::nvptx::ChoiceTables::default(),
+            choices: super::choice_tables::ChoiceTables::default(),
             lines: None,
         };
         let mut one_by_one = false;

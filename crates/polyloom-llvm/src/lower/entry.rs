@@ -128,7 +128,7 @@ pub(crate) struct BodyUnit<'a, 'c> {
     pub(crate) totals: &'a [UpdateTotal],
     pub(crate) rank: u8,
     /// Says which lines of source instructions are for, if that is wanted.
-    pub(crate) lines: Option<&'a crate::nvptx::LineTable<'a>>,
+    pub(crate) lines: Option<&'a super::line_table::LineTable<'a>>,
 }
 
 impl<'a, 'c> BodyUnit<'a, 'c> {
@@ -403,7 +403,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             returns: ReturnTarget::default(),
             bail_out,
             has_effects: false,
-            choices: crate::nvptx::ChoiceTables::default(),
+            choices: super::choice_tables::ChoiceTables::default(),
             lines: self.lines,
         }
     }

@@ -25,10 +25,12 @@ mod arith;
 mod atomics;
 mod calls;
 pub(crate) mod cast;
+mod choice_tables;
 mod control;
 mod entry;
 mod host;
 mod interleaved;
+mod line_table;
 mod loops;
 mod memory;
 mod prefetch;
@@ -38,6 +40,7 @@ mod values;
 mod width;
 
 pub(crate) use entry::{GroupThread, kernel};
+pub(crate) use line_table::LineTable;
 pub(crate) use {
     arguments::{KernelArguments, alias_scope},
     calls::{CompiledCallees, set_attributes, used_values},
@@ -135,9 +138,9 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     /// True if something that cannot be done twice has been emitted; the bail-out starts the group again.
     pub(crate) has_effects: bool,
     /// Choices among constants, for GPUs.
-    pub(crate) choices: crate::nvptx::ChoiceTables,
+    pub(crate) choices: choice_tables::ChoiceTables,
     /// Says which lines of source instructions are for, if that is wanted.
-    lines: Option<&'a crate::nvptx::LineTable<'a>>,
+    lines: Option<&'a LineTable<'a>>,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, CodegenError>;

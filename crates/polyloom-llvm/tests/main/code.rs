@@ -2,7 +2,7 @@
 //!
 //! The kernels are compiled for AVX-512 and AVX2 whatever this machine has: nothing is run.
 
-use polyloom_codegen::{ArgFacts, ArrayFacts, Backend, CodeVariant, MachineForm};
+use polyloom_codegen::{ArgFacts, ArrayFacts, Backend, CodeVariant, EmitRequest, Emitter as _, Form};
 use polyloom_ir::{FileId, FloatMode, Type, text};
 use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
@@ -201,7 +201,7 @@ fn assembly_in(
     let facts = ArgFacts { arrays: func.params().iter().map(of).collect(), alone: false };
     let variant = CodeVariant { launch_rank, facts };
     let backend = LlvmBackend::for_cpu(cpu).expect("LLVM knows it");
-    let text = backend.emit(&module, kernel, &variant, MachineForm::Asm).expect("the kernel compiles");
+    let text = backend.emit(&EmitRequest::new(&module, kernel, &variant), Form::Asm).expect("the kernel compiles");
     String::from_utf8(text).expect("assembly is text")
 }
 

@@ -2,7 +2,7 @@
 //! so that this ends is what is shown. Where ptxas is at hand, it must take what comes out.
 
 use crate::ptxas::ptxas;
-use polyloom_codegen::{ArgFacts, CodeVariant, GridShape, MachineForm};
+use polyloom_codegen::{ArgFacts, CodeVariant, EmitRequest, Emitter as _, Form};
 use polyloom_ir::{Arch, FileId, FuncId, Module, PtxVersion, check_arch, least_version, parse_module};
 use polyloom_llvm::{GpuOptions, NvptxBackend};
 use polyloom_passes::pipeline;
@@ -46,9 +46,9 @@ pub(crate) fn ptx_of_version(module: &Module, kernel: FuncId, arch: Arch, versio
 
 fn named_ptx(module: &Module, kernel: FuncId, arch: Arch, version: PtxVersion, entry: &str) -> String {
     let variant = CodeVariant { launch_rank: 1, facts: ArgFacts::default() };
-    let options = GpuOptions { shape: GridShape::OneThreadEach, few_threads: false, sources: None };
-    let [text] = NvptxBackend::new(arch, version)
-        .emit(module, kernel, &variant, options, entry, [MachineForm::Asm])
+    let request = EmitRequest { entry, ..EmitRequest::new(module, kernel, &variant) };
+    let text = NvptxBackend::new(arch, version, GpuOptions::default())
+        .emit(&request, Form::Ptx)
         .unwrap_or_else(|error| panic!("{arch}: {error}"));
     String::from_utf8(text).expect("PTX is text")
 }

@@ -2,7 +2,9 @@
 
 use polyloom_codegen::conformance::launch::{DeviceCode, LaunchEvents, ReadyKernel};
 use polyloom_codegen::conformance::{ConformanceEngine, EngineSubject};
-use polyloom_codegen::{ArgLayout, CodeVariant, GpuLaunch, GpuReport, GridShape, MachineForm, conformance_tests};
+use polyloom_codegen::{
+    ArgLayout, CodeVariant, EmitRequest, Emitter as _, Form, GpuLaunch, GpuReport, conformance_tests,
+};
 use polyloom_ir::interp::{BufferMemory, InterpArg};
 use polyloom_ir::{Arch, FloatMode, FuncId, Function, MAX_DIMS, Module, Type};
 use polyloom_llvm::{GpuOptions, NvptxBackend};
@@ -31,9 +33,9 @@ impl Simulated {
         variant: &CodeVariant,
     ) -> Result<ReadyKernel, String> {
         let version = arch.ptx_version().max("7.0".parse().expect("it is a version"));
-        let options = GpuOptions { shape: GridShape::OneThreadEach, few_threads: false, sources: None };
-        let made = NvptxBackend::new(arch, version).emit(module, id, variant, options, "kernel", [MachineForm::Asm]);
-        let [ptx] = made.map_err(|error| error.to_string())?;
+        let request = EmitRequest { entry: "kernel", ..EmitRequest::new(module, id, variant) };
+        let made = NvptxBackend::new(arch, version, GpuOptions::default()).emit(&request, Form::Ptx);
+        let ptx = made.map_err(|error| error.to_string())?;
         let ptx = String::from_utf8(ptx).expect("PTX is text");
         let parsed = polyloom_ptx::Module::parse(&ptx).map_err(|errors| format!("{errors:?}\n{ptx}"))?;
         let loaded = simulator.load(&parsed).map_err(|error| error.to_string())?;

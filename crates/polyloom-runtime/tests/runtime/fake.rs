@@ -1,7 +1,8 @@
 //! A back end whose code is a Rust function, and the kernels it stands for.
 
 use polyloom_codegen::{
-    Backend, CodeObject, CodeVariant, CodegenError, KernelEntry, LaunchContext, LoadedCode, MachineForm, SiteTable,
+    Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, KernelEntry, LaunchContext, LoadedCode,
+    SiteTable,
 };
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
@@ -113,8 +114,14 @@ impl Backend for FakeBackend {
         }
         Ok(Arc::new(FakeCode(self.entry)))
     }
+}
 
-    fn emit(&self, _: &Module, _: FuncId, _: &CodeVariant, _: MachineForm) -> Result<Vec<u8>, CodegenError> {
+impl Emitter for FakeBackend {
+    fn forms(&self) -> &'static [Form] {
+        &[]
+    }
+
+    fn emit_forms(&self, _: &EmitRequest<'_>, _: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
         Err(CodegenError::new("no text form"))
     }
 }

@@ -1,9 +1,9 @@
 //! What stands for LLVM and NVIDIA's tools in builds that make no PTX: nothing is ever found.
 
-use super::{GpuForm, GpuTarget};
+use super::GpuTarget;
 use crate::kernel::Kernel;
-use polyloom_codegen::{CodeVariant, CodegenError};
-use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
+use polyloom_codegen::{CodegenError, Emitter};
+use polyloom_ir::{Arch, PtxVersion};
 use std::path::{Path, PathBuf};
 
 const NO_PTX: &str = "this build makes no PTX: it takes the cargo feature `compute`, or the Python package";
@@ -58,14 +58,6 @@ pub(super) fn assemble(_: &Kernel, _: &str, _: Arch) -> Result<Vec<u8>, &'static
     Err(NO_PTX)
 }
 
-pub(super) fn emit<const N: usize>(
-    _: (&Module, FuncId),
-    _: &CodeVariant,
-    _: &GpuTarget,
-    _: PtxVersion,
-    _: Option<&SourceMap>,
-    _: &str,
-    _: [GpuForm; N],
-) -> Result<[String; N], CodegenError> {
+pub(super) fn emitter(_: &GpuTarget, _: PtxVersion) -> Result<Box<dyn Emitter>, CodegenError> {
     Err(CodegenError::new(NO_PTX))
 }

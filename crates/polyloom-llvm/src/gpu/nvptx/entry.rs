@@ -6,13 +6,13 @@
 //! dimensions, and the threads of one block follow each other; elsewhere they have one.
 
 use super::blocks::{row_major, special};
-use super::{GpuOptions, LineTable};
+use crate::gpu::GpuOptions;
 use crate::ir::*;
-use crate::lower::{BodyUnit, GroupThread, KernelArguments, Result};
+use crate::lower::{BodyUnit, GroupThread, KernelArguments, LineTable, Result};
 use crate::lower::{CompiledCallees, fast_math, set_attributes, used_values};
 use crate::target::HostProcessor;
-use polyloom_codegen::{ArgLayout, CodeVariant, CodegenError, GpuLaunch, GridShape, SiteTable};
-use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, Type};
+use polyloom_codegen::{ArgLayout, CodegenError, EmitRequest, GpuLaunch, GridShape, SiteTable};
+use polyloom_ir::{Function, MAX_DIMS, Type};
 use std::ffi::CString;
 
 /// The limit of what launches with few threads have: multiples of a thread's number by up to 16 fit a signed 32-bit
@@ -23,15 +23,13 @@ const FEW_THREADS: u32 = 1 << 27;
 pub(super) fn kernel(
     ir: &IrEmitter<'_>,
     processor: &HostProcessor,
-    module: &Module,
-    id: FuncId,
-    variant: &CodeVariant,
-    options: GpuOptions<'_>,
-    name: &str,
+    request: &EmitRequest<'_>,
+    options: GpuOptions,
 ) -> Result<()> {
+    let EmitRequest { module, kernel: id, variant, entry: name, sources } = *request;
     let func = &module.functions[id];
     let function = declare(ir, processor, func, name)?;
-    let lines = options.sources.map(|sources| LineTable::new(ir, sources, function, name, func.span));
+    let lines = sources.map(|sources| LineTable::new(ir, sources, function, name, func.span));
     ir.begin(function);
     let launch = ir.param(function, 0);
     let rank = usize::from(variant.launch_rank).clamp(1, MAX_DIMS);

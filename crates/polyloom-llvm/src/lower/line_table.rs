@@ -59,7 +59,7 @@ fn file(builder: LLVMDIBuilderRef, name: &str) -> LLVMMetadataRef {
 
 impl<'a> LineTable<'a> {
     /// The table of a kernel that stands at `span`.
-    pub(super) fn new(
+    pub(crate) fn new(
         ir: &IrEmitter<'_>,
         sources: &'a SourceMap,
         function: LlvmFunction,
@@ -126,7 +126,7 @@ impl<'a> LineTable<'a> {
     }
 
     /// Says that what is emitted next is no part of the kernel's code.
-    pub(super) fn finish(self, ir: &IrEmitter<'_>) {
+    pub(crate) fn finish(self, ir: &IrEmitter<'_>) {
         ir.debug_info_version();
         // SAFETY: the builder is alive.
         unsafe {

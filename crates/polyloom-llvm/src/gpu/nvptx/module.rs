@@ -80,7 +80,7 @@ impl IrEmitter<'_> {
     }
 
     /// Constants of a type in constant memory.
-    pub(super) fn constant_table(&self, ty: Ty, constants: &[Val], align: u32) -> Val {
+    pub(crate) fn constant_table(&self, ty: Ty, constants: &[Val], align: u32) -> Val {
         let mut values: Vec<_> = constants.iter().map(|constant| constant.value()).collect();
         // SAFETY: the module is alive; the values are constants of the type.
         unsafe {
@@ -106,7 +106,7 @@ impl IrEmitter<'_> {
     }
 
     /// Says which version of debug information the module has: LLVM drops what is of no known version.
-    pub(super) fn debug_info_version(&self) {
+    pub(crate) fn debug_info_version(&self) {
         let name = "Debug Info Version";
         // SAFETY: the module is alive and copies the name.
         unsafe {

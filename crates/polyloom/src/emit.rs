@@ -1,0 +1,171 @@
+//! The forms in which a kernel's code can be looked at, and what writes each.
+
+use crate::gpu::{GpuTarget, gpu_emitter};
+use crate::kernel::Kernel;
+use crate::text::TextEmitter;
+use polyloom_codegen::cpp::TextTarget;
+use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, EmitRequest, Emitter, Form};
+use polyloom_frontend::CompileError;
+use polyloom_ir::{Arch, check_archs};
+use polyloom_runtime::{DeviceFailure, Tier, without_fork};
+
+/// Describes the code that is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EmitOptions {
+    /// The tier whose back end makes LLVM IR, assembly and object files; unless given, the best there is, and of code of
+    /// many thousand instructions the one that does not take seconds for it.
+    pub tier: Option<Tier>,
+    /// What code for GPUs is made for; unless given, any arrays on the architecture that the kernel names, or on
+    /// [`Arch::DEFAULT`].
+    pub gpu: Option<GpuTarget>,
+    /// True if lines of the kernel's source stand in C++ and CUDA C++ before what they became.
+    pub comments: bool,
+}
+
+impl EmitOptions {
+    /// Code for this GPU.
+    pub fn for_gpu(target: GpuTarget) -> EmitOptions {
+        EmitOptions { gpu: Some(target), ..EmitOptions::default() }
+    }
+}
+
+/// Why a kernel has no code in a form.
+#[derive(Debug, thiserror::Error)]
+pub enum EmitError {
+    /// This build does not make the form, or the back end is not up to the kernel.
+    #[error(transparent)]
+    Codegen(#[from] CodegenError),
+    /// The kernel asks for more than the architecture has.
+    #[error(transparent)]
+    Rejected(#[from] CompileError),
+    /// A device does not take the code.
+    #[error(transparent)]
+    Device(#[from] DeviceFailure),
+}
+
+impl Kernel {
+    /// The kernel's code in a form, for launches of [`Kernel::natural_rank`]. LLVM IR and assembly of the host are what
+    /// runs where arrays are dense and do not overlap; an object file takes any arrays.
+    ///
+    /// # Errors
+    ///
+    /// When this build does not make the form, or the kernel has none.
+    pub fn emit(&self, form: Form, options: &EmitOptions) -> Result<Vec<u8>, EmitError> {
+        let missing = || CodegenError::new(format!("internal error: nothing gives {form}"));
+        Ok(self.emit_forms(&[form], options)?.pop().ok_or_else(missing)?)
+    }
+
+    /// The kernel's code in a form that is text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::emit`], and if the form is no text.
+    pub fn emit_text(&self, form: Form, options: &EmitOptions) -> Result<String, EmitError> {
+        let text = String::from_utf8(self.emit(form, options)?);
+        Ok(text.map_err(|_| CodegenError::new(format!("{form} is no text")))?)
+    }
+
+    /// The kernel's code in several forms that one back end makes, in the order in which they are made of each other:
+    /// that shares the work.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::emit`].
+    pub fn emit_forms(&self, forms: &[Form], options: &EmitOptions) -> Result<Vec<Vec<u8>>, EmitError> {
+        let Some(&first) = forms.first() else { return Ok(Vec::new()) };
+        match first {
+            Form::Ast => {
+                let missing = || CodegenError::new("a kernel made of HIR has no syntax tree: ask for its HIR");
+                Ok(vec![self.typed().ok_or_else(missing)?.to_string().into_bytes()])
+            }
+            Form::Hir => Ok(vec![self.module().0.to_string().into_bytes()]),
+            Form::HirPrepared => {
+                let source = self.as_code().map_err(CodegenError::from_diagnostics)?.source();
+                Ok(vec![source.prepared.to_string().into_bytes()])
+            }
+            Form::Cpp => self.emit_source(TextTarget::Cpp, forms, options),
+            Form::Cuda => {
+                let (module, id) = self.module();
+                let beyond = check_archs(module, id);
+                if !beyond.is_empty() {
+                    return Err(self.rejected(beyond).into());
+                }
+                self.check_parameters()?;
+                self.emit_source(TextTarget::Cuda, forms, options)
+            }
+            Form::LlvmIr | Form::LlvmIrOptimized | Form::Asm | Form::Obj => {
+                Ok(self.emit_for_host(forms, options.tier)?)
+            }
+            Form::GpuLlvmIr | Form::GpuLlvmIrOptimized | Form::Ptx => {
+                let target = self.gpu_target(options);
+                let mut facts = if target.dense { self.params().dense_facts() } else { ArgFacts::default() };
+                // Memory that is allocated on a GPU begins at a multiple of 256.
+                facts.arrays.iter_mut().for_each(|array| array.aligned = true);
+                let variant = CodeVariant { launch_rank: self.natural_rank(), facts };
+                self.emit_for_gpu(&variant, &target, forms)
+            }
+            Form::Cubin => Ok(vec![self.cubin(&self.gpu_target(options))?]),
+        }
+    }
+
+    /// What code for GPUs is made for.
+    fn gpu_target(&self, options: &EmitOptions) -> GpuTarget {
+        options.gpu.unwrap_or_else(|| GpuTarget::new(self.arch().unwrap_or(Arch::DEFAULT)))
+    }
+
+    fn emit_source(
+        &self,
+        target: TextTarget,
+        forms: &[Form],
+        options: &EmitOptions,
+    ) -> Result<Vec<Vec<u8>>, EmitError> {
+        let (module, kernel) = self.module();
+        let variant = CodeVariant { launch_rank: self.natural_rank(), facts: ArgFacts::default() };
+        let sources = options.comments.then(|| self.sources());
+        let request = EmitRequest { module, kernel, variant: &variant, entry: self.name(), sources };
+        Ok(TextEmitter { target, options: self.options() }.emit_forms(&request, forms)?)
+    }
+
+    fn emit_for_host(&self, forms: &[Form], tier: Option<Tier>) -> Result<Vec<Vec<u8>>, CodegenError> {
+        let on_cpu = self.as_code().map_err(CodegenError::from_diagnostics)?;
+        let source = on_cpu.source();
+        if self.is_interpreted() {
+            let message = "the interpreter runs this kernel on the CPU: ask for its HIR or for GPU code";
+            return Err(CodegenError::new(message));
+        }
+        let device = self.cpu();
+        let is_code = |form: &Form| matches!(form, Form::Asm | Form::Obj);
+        let backend = match tier {
+            Some(tier) => device.backend(tier),
+            // A kernel too long to be optimised while it runs is too long here as well, since LLVM IR is LLVM's alone.
+            None if on_cpu.is_long() && forms.iter().all(is_code) => device.backend(Tier::Quick),
+            None => device.backend(Tier::Optimized),
+        };
+        let backend = backend.or_else(|| device.backend(Tier::Quick).filter(|_| tier.is_none()));
+        let missing = "this build has no such back end: LLVM needs the feature `llvm`";
+        let Some(backend) = backend else { return Err(CodegenError::new(missing)) };
+        let facts = if forms == [Form::Obj] { ArgFacts::default() } else { on_cpu.dense_facts() };
+        // The threads of a kernel of blocks are the blocks, in a row.
+        let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
+        let variant = CodeVariant { launch_rank, facts };
+        let (module, kernel) = (&source.prepared, source.prepared_kernel);
+        let entry = &module.functions[kernel].name;
+        let request = EmitRequest { module, kernel, variant: &variant, entry, sources: None };
+        without_fork(|| backend.emit_forms(&request, forms))
+    }
+
+    /// The kernel's code for a GPU, specialised on a variant.
+    pub(crate) fn emit_for_gpu(
+        &self,
+        variant: &CodeVariant,
+        target: &GpuTarget,
+        forms: &[Form],
+    ) -> Result<Vec<Vec<u8>>, EmitError> {
+        let version = self.ptx_version(target)?;
+        self.check_arch(target.arch)?;
+        let (module, kernel) = self.for_gpus()?;
+        let (entry, sources) = (self.gpu_entry(), target.lines.then(|| self.sources()));
+        let request = EmitRequest { module, kernel, variant, entry: &entry, sources };
+        Ok(without_fork(|| gpu_emitter(target, version)?.emit_forms(&request, forms))?)
+    }
+}
