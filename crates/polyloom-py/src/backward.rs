@@ -8,7 +8,7 @@ use crate::launch::{Arguments, interruptible, queue_of, three};
 use crate::{device, sim};
 use polyloom::{
     AdjointAccess, ArgBlock, BackwardArguments, BackwardError, BackwardOptions, DerivativeLaunch, DerivativeRequest,
-    DeviceId, LaunchArgument, LaunchOptions, TapeLimits,
+    DeviceId, LaunchArgument, LaunchOptions, SimOptions, TapeLimits,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -178,7 +178,7 @@ pub(crate) fn launch_backward<'py>(
     let n_cores = (device == DeviceId::Cpu).then_some(n_cores);
     let options = BackwardOptions { accumulate, keep_seeds, limits: TapeLimits { bytes: tape_bytes, n_cores }, block };
     let queue = queue_of(py, device)?;
-    let sim = (device == DeviceId::Simulator).then(|| sim::SimSettings::get().options()).unwrap_or_default();
+    let sim = if device == DeviceId::Simulator { sim::SimSettings::get().options() } else { SimOptions::default() };
     guarded(|| {
         let started = Instant::now();
         let (done, interrupt) = interruptible(py, |launch| {

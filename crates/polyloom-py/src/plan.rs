@@ -184,14 +184,17 @@ impl Schedule {
         let (plan, n_units) = (&self.plan, self.plan.n_units());
         let mut next = 0;
         loop {
-            // SAFETY (all): this holds the arrays, and launches have checked them when they were bound.
-            next = unsafe { plan.run_short_units(next) }.map_err(|error| plan_error(py, error))?;
+            // SAFETY: this holds the arrays, and launches have checked them when they were bound.
+            let done = unsafe { plan.run_short_units(next) };
+            next = done.map_err(|error| plan_error(py, error))?;
             match plan.unit_launch(next) {
                 Some(launch) => {
+                    // SAFETY: as above.
                     run_long(py, launch.kernel(), launch.device(), |options| unsafe { launch.run(options) })?;
                 }
                 None if next == n_units => return Ok(()),
                 None => {
+                    // SAFETY: as above.
                     let done = unsafe { plan.run_unit(next, &LaunchOptions::default()) };
                     done.map_err(|error| plan_error(py, error))?;
                 }

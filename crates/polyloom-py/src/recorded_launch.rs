@@ -43,11 +43,13 @@ impl HeldLaunch {
     /// Runs the launch.
     fn run(&self, py: Python<'_>) -> PyResult<()> {
         let bound = &self.bound;
-        // SAFETY (both): this holds the arrays, whose memory NumPy keeps in place; `fill` has checked their types, ranks
-        // and that they may be written.
-        if let Some(done) = unsafe { bound.run_if_short() } {
+        // SAFETY: this holds the arrays, whose memory NumPy keeps in place; `fill` has checked their types, ranks and that
+        // they may be written.
+        let short = unsafe { bound.run_if_short() };
+        if let Some(done) = short {
             return done.map_err(|error| launch_error(py, bound.kernel(), &error, None));
         }
+        // SAFETY: as above.
         run_long(py, bound.kernel(), bound.device(), |options| unsafe { bound.run(options) })
     }
 }

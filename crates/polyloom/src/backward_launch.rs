@@ -683,6 +683,10 @@ impl Kernel {
 
     /// The backward kernel that is launched, and what tapes it needs: one with checkpoints where loops are so long that
     /// few threads would have a place.
+    ///
+    /// # Safety
+    ///
+    /// As [`BackwardKernel::plan_of`].
     unsafe fn planned(
         &self,
         request: &DerivativeRequest,
@@ -690,7 +694,7 @@ impl Kernel {
         run: &BackwardRun<'_>,
         limits: TapeLimits,
     ) -> Result<(Arc<BackwardKernel>, Option<TapePlan>), BackwardError> {
-        // SAFETY (both): passed on to the caller.
+        // SAFETY: passed on to the caller.
         let plan = unsafe { backward.plan_of(run, limits)? };
         if !plan.as_ref().is_some_and(|plan| plan.is_cramped) {
             return Ok((backward, plan));
@@ -700,7 +704,9 @@ impl Kernel {
         let mut best: Option<(Arc<BackwardKernel>, TapePlan)> = None;
         for &rows in rows {
             let other = self.backward(&DerivativeRequest { checkpoints: true, rows, ..request.clone() })?;
-            let Some(plan) = (unsafe { other.plan_of(run, limits)? }) else { return Ok((other, None)) };
+            // SAFETY: as above.
+            let plan = unsafe { other.plan_of(run, limits)? };
+            let Some(plan) = plan else { return Ok((other, None)) };
             if best.as_ref().is_none_or(|(_, known)| plan.per_place < known.per_place) {
                 best = Some((other, plan));
             }
